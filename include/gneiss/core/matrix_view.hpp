@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+#include <gneiss/core/error.hpp>
+
+namespace gneiss {
+
+/// A row-major matrix that somebody else owns: `rows` × `columns`, consecutive rows `stride` elements apart.
+///
+/// A value of three numbers and a pointer; copies are shallow. A view of T converts to a view of const T.
+template <class T>
+class matrix_view {
+public:
+    using element_type = T;
+
+    constexpr matrix_view() = default;
+    constexpr matrix_view(T* data, std::size_t rows, std::size_t columns) noexcept
+        : matrix_view(data, rows, columns, columns) {}
+    constexpr matrix_view(T* data, std::size_t rows, std::size_t columns, std::size_t stride) noexcept
+        : data_(data), rows_(rows), columns_(columns), stride_(stride) {
+        GNEISS_ASSERT(stride >= columns);
+    }
+    template <class U>
+        requires(std::is_const_v<T> && std::is_same_v<const U, T>)
+    constexpr matrix_view(matrix_view<U> other) noexcept // NOLINT(google-explicit-constructor): as span does
+        : matrix_view(other.data(), other.rows(), other.columns(), other.stride()) {}
+
+    [[nodiscard]] constexpr T* data() const noexcept { return data_; }
+    [[nodiscard]] constexpr std::size_t rows() const noexcept { return rows_; }
+    [[nodiscard]] constexpr std::size_t columns() const noexcept { return columns_; }
+    [[nodiscard]] constexpr std::size_t stride() const noexcept { return stride_; }
+    [[nodiscard]] constexpr bool empty() const noexcept { return rows_ == 0 || columns_ == 0; }
+    [[nodiscard]] constexpr bool contiguous() const noexcept { return stride_ == columns_; }
+
+    [[nodiscard]] constexpr std::span<T> operator[](std::size_t row) const noexcept {
+        GNEISS_ASSERT(row < rows_);
+        return {data_ + row * stride_, columns_};
+    }
+    [[nodiscard]] constexpr T& operator()(std::size_t row, std::size_t column) const noexcept {
+        GNEISS_ASSERT(row < rows_ && column < columns_);
+        return data_[row * stride_ + column];
+    }
+
+    /// `count` rows from `first` on.
+    [[nodiscard]] constexpr matrix_view middle_rows(std::size_t first, std::size_t count) const noexcept {
+        GNEISS_ASSERT(first + count <= rows_);
+        return {data_ + first * stride_, count, columns_, stride_};
+    }
+    /// `count` columns from `first` on, of all rows.
+    [[nodiscard]] constexpr matrix_view middle_columns(std::size_t first, std::size_t count) const noexcept {
+        GNEISS_ASSERT(first + count <= columns_);
+        return {data_ + first, rows_, count, stride_};
+    }
+
+private:
+    T* data_ = nullptr;
+    std::size_t rows_ = 0;
+    std::size_t columns_ = 0;
+    std::size_t stride_ = 0;
+};
+
+} // namespace gneiss

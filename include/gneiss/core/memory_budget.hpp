@@ -1,0 +1,172 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+
+namespace gneiss {
+
+/// Where memory lies. Each kind has a limit of its own.
+enum class memory_kind : std::uint8_t { host, pinned, device };
+
+/// One part of a memory plan.
+struct memory_part {
+    std::string name;
+    std::uint64_t bytes = 0;
+    memory_kind kind = memory_kind::host;
+
+    friend bool operator==(const memory_part&, const memory_part&) = default;
+};
+
+/// `bytes` with a binary unit and three significant digits: "1.50 GiB".
+[[nodiscard]] inline std::string format_bytes(std::uint64_t bytes) {
+    static constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    if (bytes < 1024) return std::to_string(bytes) + " B";
+    double value = static_cast<double>(bytes);
+    std::size_t unit = 0;
+    while (value >= 1023.995 && unit + 1 < std::size(units)) {
+        value /= 1024;
+        ++unit;
+    }
+    const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+    std::string text = std::to_string(value);
+    text.resize(text.find('.') + (decimals == 0 ? 0 : 1 + static_cast<std::size_t>(decimals)));
+    return text + " " + units[unit];
+}
+
+/// What was asked does not fit. `parts()` lists everything charged and, last, what was refused.
+class over_budget : public error {
+public:
+    over_budget(std::uint64_t limit, std::vector<memory_part> parts)
+        : error(errc::over_budget, describe(limit, parts)), limit_(limit), parts_(std::move(parts)) {}
+
+    [[nodiscard]] std::uint64_t limit() const noexcept { return limit_; }
+    [[nodiscard]] std::uint64_t needed() const noexcept { return sum(parts_); }
+    [[nodiscard]] const std::vector<memory_part>& parts() const noexcept { return parts_; }
+
+private:
+    static std::uint64_t sum(const std::vector<memory_part>& parts) noexcept {
+        std::uint64_t total = 0;
+        for (const memory_part& part : parts) total += part.bytes;
+        return total;
+    }
+    static std::string describe(std::uint64_t limit, const std::vector<memory_part>& parts) {
+        std::string text = "needs " + format_bytes(sum(parts)) + " of memory, the budget is " + format_bytes(limit);
+        const char* before = ": ";
+        for (const memory_part& part : parts) {
+            text += before + part.name + " " + format_bytes(part.bytes);
+            before = " + ";
+        }
+        return text;
+    }
+
+    std::uint64_t limit_;
+    std::vector<memory_part> parts_;
+};
+
+class memory_budget;
+
+/// A charged amount, given back when this goes out of scope. Must not outlive its budget.
+class [[nodiscard]] memory_charge {
+public:
+    memory_charge() = default;
+    memory_charge(memory_charge&& other) noexcept
+        : budget_(std::exchange(other.budget_, nullptr)), index_(other.index_) {}
+    memory_charge& operator=(memory_charge&& other) noexcept {
+        std::swap(budget_, other.budget_);
+        std::swap(index_, other.index_);
+        return *this;
+    }
+    ~memory_charge();
+
+private:
+    friend class memory_budget;
+    memory_charge(memory_budget& budget, std::size_t index) noexcept : budget_(&budget), index_(index) {}
+
+    memory_budget* budget_ = nullptr;
+    std::size_t index_ = 0;
+};
+
+/// A promise about memory: components charge what they will allocate before they allocate it.
+///
+/// Thread-safe. O(parts) per call: charge buffers, not elements.
+class memory_budget {
+public:
+    static constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
+
+    explicit memory_budget(std::uint64_t host = unlimited, std::uint64_t pinned = unlimited,
+        std::uint64_t device = unlimited)
+        : limits_{host, pinned, device} {}
+    memory_budget(const memory_budget&) = delete;
+    memory_budget& operator=(const memory_budget&) = delete;
+
+    /// Reserves `bytes` for `name`. Throws `over_budget` with everything charged so far when it does not fit.
+    memory_charge charge(std::string name, std::uint64_t bytes, memory_kind kind = memory_kind::host) {
+        const std::scoped_lock lock(mutex_);
+        memory_part part{std::move(name), bytes, kind};
+        if (bytes > limit(kind) - used_of(kind)) {
+            std::vector<memory_part> asked = parts_of(kind);
+            asked.push_back(std::move(part));
+            throw over_budget(limit(kind), std::move(asked));
+        }
+        std::size_t index = 0;
+        while (index < parts_.size() && live_[index]) ++index;
+        if (index == parts_.size()) {
+            parts_.emplace_back();
+            live_.push_back(false);
+        }
+        parts_[index] = std::move(part);
+        live_[index] = true;
+        return {*this, index};
+    }
+
+    [[nodiscard]] std::uint64_t limit(memory_kind kind = memory_kind::host) const noexcept {
+        return limits_[static_cast<std::size_t>(kind)];
+    }
+    [[nodiscard]] std::uint64_t used(memory_kind kind = memory_kind::host) const {
+        const std::scoped_lock lock(mutex_);
+        return used_of(kind);
+    }
+    [[nodiscard]] std::uint64_t available(memory_kind kind = memory_kind::host) const { return limit(kind) - used(kind); }
+    /// Everything charged now, in the order of its slots.
+    [[nodiscard]] std::vector<memory_part> parts(memory_kind kind = memory_kind::host) const {
+        const std::scoped_lock lock(mutex_);
+        return parts_of(kind);
+    }
+
+private:
+    friend class memory_charge;
+
+    void release(std::size_t index) noexcept {
+        const std::scoped_lock lock(mutex_);
+        live_[index] = false;
+    }
+    [[nodiscard]] std::uint64_t used_of(memory_kind kind) const noexcept {
+        std::uint64_t total = 0;
+        for (std::size_t i = 0; i < parts_.size(); ++i)
+            if (live_[i] && parts_[i].kind == kind) total += parts_[i].bytes;
+        return total;
+    }
+    [[nodiscard]] std::vector<memory_part> parts_of(memory_kind kind) const {
+        std::vector<memory_part> found;
+        for (std::size_t i = 0; i < parts_.size(); ++i)
+            if (live_[i] && parts_[i].kind == kind) found.push_back(parts_[i]);
+        return found;
+    }
+
+    mutable std::mutex mutex_;
+    std::uint64_t limits_[3];
+    std::vector<memory_part> parts_;
+    std::vector<bool> live_;
+};
+
+inline memory_charge::~memory_charge() {
+    if (budget_ != nullptr) budget_->release(index_);
+}
+
+} // namespace gneiss

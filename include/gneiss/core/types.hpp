@@ -1,0 +1,70 @@
+#pragma once
+
+#include <compare>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+/// Marks functions that host and device compile alike; empty for a host compiler.
+#if defined(__CUDACC__)
+#define GNEISS_HD __host__ __device__
+#else
+#define GNEISS_HD
+#endif
+
+namespace gneiss {
+
+using node_id = std::uint32_t;      ///< default id of a node; algorithms take it as a template parameter
+using relation_id = std::uint32_t;  ///< edge type
+using partition_id = std::uint32_t; ///< one of the p parts that node rows are cut into
+using edge_index = std::uint64_t;   ///< position or count of edges; never 32-bit
+
+/// What may serve as a node id.
+template <class T>
+concept node_id_type = std::same_as<T, std::uint32_t> || std::same_as<T, std::uint64_t>;
+
+/// An integer that is not mixed up with another: two `strong_id`s of different `Tag` neither convert nor compare.
+///
+/// Used where two numberings of the same things meet (a slot in memory, a slot on disk).
+template <class Tag, std::unsigned_integral Rep = std::uint32_t>
+class strong_id {
+public:
+    using rep = Rep;
+
+    constexpr strong_id() = default;
+    constexpr explicit strong_id(Rep value) noexcept : value_(value) {}
+
+    [[nodiscard]] constexpr Rep value() const noexcept { return value_; }
+    friend constexpr auto operator<=>(strong_id, strong_id) = default;
+
+private:
+    Rep value_ = 0;
+};
+
+using buffer_slot = strong_id<struct buffer_slot_tag>; ///< a place for one partition in memory
+using disk_slot = strong_id<struct disk_slot_tag>;     ///< a place for one partition in a row file
+
+/// Which end of an edge: a positive edge is head → tail.
+enum class side : std::uint8_t { head, tail };
+
+[[nodiscard]] constexpr side opposite(side s) noexcept { return s == side::head ? side::tail : side::head; }
+
+/// Smallest multiple of `unit` that is at least `value`. Precondition: unit > 0, no overflow.
+template <std::unsigned_integral T>
+[[nodiscard]] GNEISS_HD constexpr T round_up(T value, T unit) noexcept {
+    return (value + unit - 1) / unit * unit;
+}
+
+/// ⌈a / b⌉. Precondition: b > 0.
+template <std::unsigned_integral T>
+[[nodiscard]] GNEISS_HD constexpr T ceil_div(T a, T b) noexcept {
+    return a / b + (a % b != 0);
+}
+
+} // namespace gneiss
+
+template <class Tag, class Rep>
+struct std::hash<gneiss::strong_id<Tag, Rep>> {
+    std::size_t operator()(gneiss::strong_id<Tag, Rep> id) const noexcept { return std::hash<Rep>{}(id.value()); }
+};

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/types.hpp>
+
+namespace gneiss {
+
+/// An edge bucket: all edges from nodes of partition `first` to nodes of partition `second`.
+using edge_bucket = std::pair<partition_id, partition_id>;
+
+/// One stay of the buffer: which partitions are resident, and what is trained while they are.
+struct state {
+    std::vector<partition_id> resident;    ///< ascending
+    std::vector<edge_bucket> edge_buckets; ///< in training order; both partitions are resident
+
+    friend bool operator==(const state&, const state&) = default;
+};
+
+/// One epoch: the states in order. Plain data, to be printed, costed, compared and replayed.
+using plan = std::vector<state>;
+
+/// Number of a batch, fixed by the plan before any stage runs. Orders as training does.
+struct batch_number {
+    std::uint32_t state = 0; ///< position in the plan
+    std::uint32_t pass = 0;  ///< repetition of the state (macro-batch reuse), 0 for Marius
+    std::uint64_t index = 0; ///< within the pass
+
+    friend auto operator<=>(const batch_number&, const batch_number&) = default;
+};
+
+/// Where training goes on: everything before `next` in epoch `epoch` is applied, and nothing else but `finished`.
+struct resume_position {
+    std::uint64_t epoch = 0;
+    batch_number next{};
+    std::vector<batch_number> finished{}; ///< applied beyond `next`, ascending; empty after a drain
+
+    friend bool operator==(const resume_position&, const resume_position&) = default;
+};
+
+/// How many of `these` are not among `those`. Both ascending. O(|these| + |those|).
+[[nodiscard]] constexpr std::uint32_t count_absent(
+    std::span<const partition_id> these, std::span<const partition_id> those) {
+    std::uint32_t absent = 0;
+    auto other = those.begin();
+    for (const partition_id p : these) {
+        while (other != those.end() && *other < p) ++other;
+        absent += other == those.end() || *other != p;
+    }
+    return absent;
+}
+
+} // namespace gneiss
