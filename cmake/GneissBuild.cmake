@@ -1,0 +1,36 @@
+# How gneiss's own tests, benchmarks and programs are compiled. None of it reaches those who use the library.
+if(NOT CMAKE_RUNTIME_OUTPUT_DIRECTORY)
+  set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+endif()
+set(CMAKE_CXX_EXTENSIONS OFF)
+
+if(GNEISS_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  find_program(GNEISS_CCACHE_PROGRAM ccache)
+  mark_as_advanced(GNEISS_CCACHE_PROGRAM)
+  if(GNEISS_CCACHE_PROGRAM)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${GNEISS_CCACHE_PROGRAM})
+  endif()
+endif()
+if(GNEISS_TIDY)
+  find_program(GNEISS_CLANG_TIDY NAMES clang-tidy-20 clang-tidy-19 clang-tidy-18 clang-tidy-17 clang-tidy-16 clang-tidy REQUIRED)
+  set(CMAKE_CXX_CLANG_TIDY ${GNEISS_CLANG_TIDY} --quiet)
+endif()
+
+add_library(gneiss_warnings INTERFACE)
+target_compile_options(gneiss_warnings INTERFACE -Wall -Wextra -Wconversion $<$<BOOL:${GNEISS_NATIVE}>:-march=native>)
+if(GNEISS_WERROR)
+  target_compile_options(gneiss_warnings INTERFACE -Werror)
+  # GCC's flow analysis guesses differently in every release. Its guesses are errors in the one that CI runs.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND NOT CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    target_compile_options(gneiss_warnings INTERFACE -Wno-error=array-bounds -Wno-error=dangling-reference
+      -Wno-error=free-nonheap-object -Wno-error=maybe-uninitialized -Wno-error=nonnull -Wno-error=restrict
+      -Wno-error=stringop-overflow -Wno-error=stringop-overread)
+  endif()
+endif()
+
+# Everything of gneiss that this machine can build.
+add_library(gneiss_all INTERFACE)
+target_link_libraries(gneiss_all INTERFACE gneiss gneiss_warnings)
+foreach(component ${GNEISS_COMPONENTS})
+  target_link_libraries(gneiss_all INTERFACE gneiss_${component})
+endforeach()

@@ -1,0 +1,18 @@
+# Headers and the CMake package. One export set per component, so that a consumer without Eigen still gets the core.
+# Where gneiss is part of another project, the package is installed with that project.
+set(gneiss_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gneiss)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT gneiss_headers)
+install(TARGETS gneiss EXPORT gneiss-core)
+install(EXPORT gneiss-core NAMESPACE gneiss:: DESTINATION ${gneiss_package_dir} COMPONENT gneiss_headers)
+foreach(component ${GNEISS_COMPONENTS})
+  install(TARGETS gneiss_${component} EXPORT gneiss-${component})
+  install(EXPORT gneiss-${component} NAMESPACE gneiss:: DESTINATION ${gneiss_package_dir} COMPONENT gneiss_headers)
+endforeach()
+
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/gneissConfig.cmake.in
+                              ${PROJECT_BINARY_DIR}/gneissConfig.cmake INSTALL_DESTINATION ${gneiss_package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/gneissConfigVersion.cmake
+                                 COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+install(FILES ${PROJECT_BINARY_DIR}/gneissConfig.cmake ${PROJECT_BINARY_DIR}/gneissConfigVersion.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/FindXxHash.cmake ${PROJECT_SOURCE_DIR}/cmake/FindUring.cmake
+        DESTINATION ${gneiss_package_dir} COMPONENT gneiss_headers)
