@@ -1,0 +1,104 @@
+#include "common/exit_codes.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <new>
+#include <system_error>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
+
+namespace programs {
+namespace {
+
+bool disk_is_full(const std::error_code& code) {
+    return code == std::errc::no_space_on_device || code.value() == EDQUOT;
+}
+
+exit_code code_of(const gneiss::error& error) {
+    using gneiss::errc;
+    switch (error.code()) {
+    case errc::over_budget:
+    case errc::no_space: return exit_code::refused;
+    case errc::cancelled: return exit_code::interrupted;
+    case errc::already_exists:
+    case errc::config_mismatch: return exit_code::usage;
+    // A value of the caller's choice; with a path it was found in a file instead.
+    case errc::invalid_argument: return error.place().path.empty() ? exit_code::usage : exit_code::failed;
+    default: return exit_code::failed;
+    }
+}
+
+void tell(const std::string& message) noexcept {
+    if (message.empty()) return;
+    std::fprintf(stderr, "error: %s\n", message.c_str());
+    std::fflush(stderr);
+}
+
+} // namespace
+
+std::string one_line(std::string_view text) {
+    std::string line;
+    for (const char c : text) {
+        const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+        if (!control) line += c;
+        else if (!line.empty() && line.back() != ' ') line += ' ';
+    }
+    while (!line.empty() && line.back() == ' ') line.pop_back();
+    return line;
+}
+
+failure describe_current_exception() {
+    try {
+        throw;
+    } catch (const usage_error& e) {
+        return {exit_code::usage, one_line(e.what())};
+    } catch (const gneiss::error& e) {
+        return {code_of(e), one_line(e.what())};
+    } catch (const gneiss::io_error& e) {
+        if (e.out_of_space())
+            return {exit_code::refused, one_line(e.what()) + "; free some space, then --resume a run or repeat the command"};
+        return {exit_code::failed, one_line(e.what())};
+    } catch (const std::filesystem::filesystem_error& e) {
+        const auto path = e.path2().empty() ? e.path1() : e.path2();
+        return {disk_is_full(e.code()) ? exit_code::refused : exit_code::failed,
+            one_line((path.empty() ? "" : path.string() + ": ") + e.code().message())};
+    } catch (const std::system_error& e) {
+        return {disk_is_full(e.code()) ? exit_code::refused : exit_code::failed, one_line(e.what())};
+    } catch (const std::bad_alloc&) {
+        return {exit_code::refused, "the system has no memory left; give a smaller --memory or end other programs"};
+    } catch (const std::exception& e) {
+        return {exit_code::failed, one_line(*e.what() != '\0' ? e.what() : "an error without a description")};
+    } catch (...) {
+        return {exit_code::failed, "an error of unknown kind"};
+    }
+}
+
+int run_program(const std::function<exit_code()>& body) noexcept {
+    exit_code code = exit_code::failed;
+    try {
+        try {
+            code = body();
+        } catch (...) {
+            const failure why = describe_current_exception();
+            tell(why.message);
+            code = why.code;
+        }
+    } catch (...) { // no memory even to describe it
+        std::fputs("error: the system has no memory left\n", stderr);
+        code = exit_code::refused;
+    }
+    std::cout.flush();
+    errno = 0;
+    if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout) && code == exit_code::done) {
+        std::fprintf(stderr, "error: standard output could not be written: %s\n",
+            errno == 0 ? "the device refused it" : std::strerror(errno));
+        code = exit_code::failed;
+    }
+    return static_cast<int>(code);
+}
+
+} // namespace programs

@@ -1,0 +1,166 @@
+#include "common/machine.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+
+#include <gneiss/core/error.hpp>
+
+namespace programs {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
+
+/// The number a file holds; none when it is not there, "max" or not a number.
+std::optional<std::uint64_t> number_in(const fs::path& file) {
+    std::ifstream in(file);
+    std::uint64_t number = 0;
+    if (!(in >> number)) return std::nullopt;
+    return number;
+}
+
+/// The number behind `key` in a file of "key number" or "key: number kB" lines.
+std::optional<std::uint64_t> number_behind(const fs::path& file, std::string_view key) {
+    std::ifstream in(file);
+    for (std::string line; std::getline(in, line);) {
+        if (!line.starts_with(key)) continue;
+        std::string_view rest = std::string_view(line).substr(key.size());
+        if (rest.starts_with(':')) rest.remove_prefix(1);
+        else if (!rest.starts_with(' ')) continue;
+        std::istringstream words{std::string(rest)};
+        std::uint64_t number = 0;
+        std::string unit;
+        if (!(words >> number)) return std::nullopt;
+        return words >> unit && unit == "kB" ? number * 1024 : number;
+    }
+    return std::nullopt;
+}
+
+/// The folders of this process's cgroup of `controller` and of all above it, lowest first; v2 when `controller` is "".
+std::vector<fs::path> cgroup_folders(const fs::path& root, std::string_view controller) {
+    const fs::path mount = root / "sys/fs/cgroup" / controller;
+    fs::path inside;
+    std::ifstream in(root / "proc/self/cgroup");
+    for (std::string line; std::getline(in, line);) { // hierarchy:controllers:path
+        const auto first = line.find(':'), second = line.find(':', first + 1);
+        if (second == std::string::npos) continue;
+        const std::string names = "," + line.substr(first + 1, second - first - 1) + ",";
+        if (controller.empty() ? names == ",," : names.find("," + std::string(controller) + ",") != std::string::npos)
+            inside = fs::path(line.substr(second + 1)).relative_path();
+    }
+    // In a container the path may name a folder outside of what is mounted: then only the mount itself is there.
+    std::vector<fs::path> folders;
+    for (; !inside.empty(); inside = inside.parent_path())
+        if (std::error_code ignored; fs::is_directory(mount / inside, ignored)) folders.push_back(mount / inside);
+    folders.push_back(mount);
+    return folders;
+}
+
+struct cgroup_memory {
+    std::uint64_t limit = unlimited, left = unlimited;
+};
+
+cgroup_memory memory_of_cgroups(const fs::path& root) {
+    cgroup_memory result;
+    const auto look = [&](const fs::path& folder, const char* limit_file, const char* usage_file, const char* cache) {
+        const auto limit = number_in(folder / limit_file);
+        if (!limit) return;
+        const std::uint64_t used = number_in(folder / usage_file).value_or(0);
+        const std::uint64_t reclaimable = std::min(used, number_behind(folder / "memory.stat", cache).value_or(0));
+        result.limit = std::min(result.limit, *limit);
+        result.left = std::min(result.left, *limit - std::min(*limit, used - reclaimable));
+    };
+    for (const fs::path& folder : cgroup_folders(root, "")) look(folder, "memory.max", "memory.current", "inactive_file");
+    for (const fs::path& folder : cgroup_folders(root, "memory"))
+        look(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file");
+    return result;
+}
+
+/// CPUs the quota of the cgroups is worth; infinite without a quota.
+double cpu_quota(const fs::path& root) {
+    double cpus = std::numeric_limits<double>::infinity();
+    const auto look = [&](double quota, double period) {
+        if (quota > 0 && period > 0) cpus = std::min(cpus, quota / period);
+    };
+    for (const fs::path& folder : cgroup_folders(root, "")) {
+        std::ifstream in(folder / "cpu.max");
+        double quota = 0, period = 0;
+        if (in >> quota >> period) look(quota, period); // "max 100000" fails to read: no quota
+    }
+    for (const char* controller : {"cpu", "cpu,cpuacct"})
+        for (const fs::path& folder : cgroup_folders(root, controller)) {
+            std::ifstream in(folder / "cpu.cfs_quota_us");
+            double quota = 0;
+            if (in >> quota) look(quota, static_cast<double>(number_in(folder / "cpu.cfs_period_us").value_or(0)));
+        }
+    return cpus;
+}
+
+} // namespace
+
+unsigned usable_cpus(const fs::path& root) {
+    unsigned cpus = std::max(1u, std::thread::hardware_concurrency());
+    cpu_set_t set;
+    if (::sched_getaffinity(0, sizeof set, &set) == 0) cpus = static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
+    const double quota = cpu_quota(root);
+    if (quota < cpus) cpus = std::max(1u, static_cast<unsigned>(std::ceil(quota - 1e-9)));
+    return cpus;
+}
+
+std::uint64_t available_memory(const fs::path& root) {
+    const fs::path info = root / "proc/meminfo";
+    auto available = number_behind(info, "MemAvailable");
+    if (!available) available = number_behind(info, "MemFree"); // kernels before 3.14
+    return std::min(available.value_or(0), memory_of_cgroups(root).left);
+}
+
+std::uint64_t total_memory(const fs::path& root) {
+    return std::min(number_behind(root / "proc/meminfo", "MemTotal").value_or(0), memory_of_cgroups(root).limit);
+}
+
+std::string cpu_name(const fs::path& root) {
+    std::ifstream in(root / "proc/cpuinfo");
+    for (std::string line; std::getline(in, line);)
+        if (line.starts_with("model name"))
+            if (const auto colon = line.find(": "); colon != std::string::npos) return line.substr(colon + 2);
+    utsname name{};
+    return ::uname(&name) == 0 ? name.machine : "unknown";
+}
+
+std::uint64_t current_rss() { return number_behind("/proc/self/status", "VmRSS").value_or(0); }
+
+std::uint64_t peak_rss() {
+    if (const auto peak = number_behind("/proc/self/status", "VmHWM")) return *peak;
+    rusage usage{};
+    return ::getrusage(RUSAGE_SELF, &usage) == 0 ? static_cast<std::uint64_t>(usage.ru_maxrss) * 1024 : 0;
+}
+
+double cpu_seconds() {
+    rusage usage{};
+    if (::getrusage(RUSAGE_SELF, &usage) != 0) return 0;
+    const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
+    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+std::uint64_t free_disk(const fs::path& path) {
+    std::error_code ignored;
+    fs::path existing = fs::absolute(path, ignored);
+    while (!fs::exists(existing, ignored) && existing.has_relative_path()) existing = existing.parent_path();
+    struct statvfs info {};
+    if (::statvfs(existing.c_str(), &info) != 0) throw gneiss::io_error(errno, "free space", {.path = existing});
+    return static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
+}
+
+} // namespace programs

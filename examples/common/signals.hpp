@@ -1,0 +1,28 @@
+#pragma once
+
+#include <memory>
+#include <stop_token>
+
+namespace programs {
+
+/// Turns Ctrl-C and SIGTERM into a stop request while it lives; a second one ends the program at once with 130.
+///
+/// The handler only writes one byte to a pipe (async-signal-safe); a thread of this object reads it and requests the
+/// stop, so stop callbacks may lock, allocate and print. At most one lives at a time.
+class interrupt_guard {
+public:
+    /// Throws `gneiss::io_error` when the pipe cannot be made, `std::logic_error` when another guard lives.
+    interrupt_guard();
+    ~interrupt_guard();
+    interrupt_guard(const interrupt_guard&) = delete;
+    interrupt_guard& operator=(const interrupt_guard&) = delete;
+
+    [[nodiscard]] std::stop_token token() const noexcept;
+    [[nodiscard]] bool interrupted() const noexcept { return token().stop_requested(); }
+
+private:
+    struct state;
+    std::unique_ptr<state> state_;
+};
+
+} // namespace programs
