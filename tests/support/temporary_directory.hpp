@@ -1,0 +1,35 @@
+#pragma once
+
+#include <stdlib.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <string>
+
+#include <gneiss/core/error.hpp>
+
+namespace gneiss::test {
+
+/// A new, empty directory that is removed with all it holds.
+class temporary_directory {
+public:
+    temporary_directory() {
+        std::string name = (std::filesystem::temp_directory_path() / "gneiss-XXXXXX").string();
+        if (::mkdtemp(name.data()) == nullptr) throw io_error(errno, "create a directory", {.path = name});
+        path_ = name;
+    }
+    temporary_directory(const temporary_directory&) = delete;
+    temporary_directory& operator=(const temporary_directory&) = delete;
+    ~temporary_directory() {
+        std::error_code ignored;
+        std::filesystem::remove_all(path_, ignored);
+    }
+
+    [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+    [[nodiscard]] std::filesystem::path operator/(const std::filesystem::path& name) const { return path_ / name; }
+
+private:
+    std::filesystem::path path_;
+};
+
+} // namespace gneiss::test
