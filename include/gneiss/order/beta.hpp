@@ -1,0 +1,103 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/random.hpp>
+#include <gneiss/order/concepts.hpp>
+#include <gneiss/order/detail/check.hpp>
+#include <gneiss/order/plan.hpp>
+#include <gneiss/order/sequence.hpp>
+
+namespace gneiss {
+
+/// What changes from epoch to epoch. None of these changes the number of swaps.
+struct beta_options {
+    bool shuffle_start = true;         ///< which partitions begin in the buffer
+    bool permute_each_round = true;    ///< buffer and disk set, before a round fixes slots − 1 of the buffer
+    bool permute_before_refill = true; ///< disk set, before the fixed ones are replaced
+    bool shuffle_edge_buckets = true;  ///< order of the buckets inside a state
+
+    /// The order of the paper's listing, the same in every epoch.
+    [[nodiscard]] static constexpr beta_options fixed() noexcept { return {false, false, false, false}; }
+
+    friend bool operator==(const beta_options&, const beta_options&) = default;
+};
+
+/// The buffer over one epoch: a round fixes slots − 1 partitions and passes all others through the last slot, then
+/// the fixed ones, which have now met everybody, give way to as many unfinished ones.
+///
+/// \param key  of the epoch; fields `.with(0)` start, `.with(1).with(round)` buffer, `.with(2).with(round)` disk set,
+///             `.with(3).with(round)` disk set before the refill
+/// \return     beta_swaps(partitions, slots) + 1 sets of `slots` partitions, neighbours in the list differ by one swap
+///
+/// A buffer of at least `partitions` slots gives one set. Cost: O(swaps · slots).
+/// Precondition: partitions > 0, and slots > 1 unless partitions is 1.
+/// Source: Marius, OSDI'21, Algorithm 3; the listing's `n` starts again at 0 in each round.
+[[nodiscard]] inline buffer_sequence beta_sequence(
+    std::uint32_t partitions, std::uint32_t slots, random_key key, const beta_options& options = {}) {
+    slots = std::min(slots, partitions);
+    std::vector<partition_id> all(partitions);
+    std::iota(all.begin(), all.end(), partition_id{0});
+    if (options.shuffle_start) shuffle(all, key.with(0));
+    std::vector<partition_id> buffer(all.begin(), all.begin() + slots);
+    std::vector<partition_id> on_disk(all.begin() + slots, all.end());
+
+    buffer_sequence sequence{buffer};
+    for (std::uint64_t round = 0; !on_disk.empty(); ++round) {
+        if (options.permute_each_round) {
+            shuffle(buffer, key.with(1).with(round));
+            shuffle(on_disk, key.with(2).with(round));
+        }
+        for (partition_id& unfinished : on_disk) {
+            std::swap(buffer.back(), unfinished);
+            sequence.push_back(buffer);
+        }
+        if (options.permute_before_refill) shuffle(on_disk, key.with(3).with(round));
+        const std::size_t fresh = std::min<std::size_t>(slots - 1, on_disk.size());
+        for (std::size_t i = 0; i < fresh; ++i) {
+            buffer[i] = on_disk[i];
+            sequence.push_back(buffer);
+        }
+        on_disk.erase(on_disk.begin(), on_disk.begin() + static_cast<std::ptrdiff_t>(fresh));
+    }
+    return sequence;
+}
+
+/// The buffer-aware edge traversal algorithm (BETA): `beta_swaps` swaps, within a fifth of the lower bound for up to 128
+/// partitions and slots = p/4.
+///
+/// Every state trains at least one new pair of partitions. Throws errc::invalid_argument for a buffer in which two
+/// partitions cannot meet. Keyed by (seed, plan, epoch).
+/// Source: Marius, OSDI'21, §4.1, Algorithms 3 and 4.
+class beta_order {
+public:
+    beta_order(std::uint32_t partitions, std::uint32_t slots, std::uint64_t seed = 0, beta_options options = {})
+        : partitions_(partitions), slots_(slots), seed_(seed), options_(options) {
+        detail::check_buffer(partitions, slots);
+    }
+
+    [[nodiscard]] std::uint32_t partitions() const noexcept { return partitions_; }
+    [[nodiscard]] std::uint32_t slots() const noexcept { return slots_; }
+
+    [[nodiscard]] plan operator()(std::uint64_t epoch) const {
+        const random_key key = random_key{seed_, random_domain::plan}.with(epoch);
+        plan states = train_at_first_meeting(beta_sequence(partitions_, slots_, key, options_), partitions_);
+        if (options_.shuffle_edge_buckets) gneiss::shuffle_edge_buckets(states, key.with(4));
+        return states;
+    }
+
+private:
+    std::uint32_t partitions_, slots_;
+    std::uint64_t seed_;
+    beta_options options_;
+};
+
+static_assert(edge_bucket_order<beta_order>);
+
+} // namespace gneiss

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/bitmap.hpp>
+#include <gneiss/core/random.hpp>
+#include <gneiss/order/plan.hpp>
+
+namespace gneiss {
+
+/// What the buffer holds over time, one set of partitions after another, each in any order.
+using buffer_sequence = std::vector<std::vector<partition_id>>;
+
+/// Trains every edge bucket in the first state that holds both its partitions.
+///
+/// \param sequence    sets of partitions below `partitions`
+/// \param partitions  p
+/// \return            the states in order, buckets ascending in each
+///
+/// A set in which no pair meets for the first time gives no state: the next one loads what both would have, and
+/// skipping never loads more. So no state of the result lacks an edge bucket. Buckets whose partitions never meet are
+/// missing from the plan; `validate` finds them.
+/// Cost: O(loads · slots + p² log p) time, p² bits.
+/// Source: Marius, Algorithm 4 without line 10; that one is `shuffle_edge_buckets`.
+[[nodiscard]] inline plan train_at_first_meeting(buffer_sequence sequence, std::uint32_t partitions) {
+    plan states;
+    bitmap seen(std::size_t{partitions} * partitions);
+    std::vector<edge_bucket> found;
+    const auto meet = [&](partition_id i, partition_id j) {
+        if (seen.insert(std::size_t{i} * partitions + j)) found.emplace_back(i, j);
+    };
+    std::vector<partition_id> before; // of the last set that was kept
+    for (std::vector<partition_id>& resident : sequence) {
+        std::ranges::sort(resident);
+        for (const partition_id i : resident) {
+            if (std::ranges::binary_search(before, i)) continue; // met the others, or will as theirs
+            for (const partition_id j : resident) {
+                meet(i, j);
+                meet(j, i);
+            }
+        }
+        if (found.empty()) continue;
+        std::ranges::sort(found);
+        before = resident;
+        states.push_back({std::move(resident), std::exchange(found, {})});
+    }
+    return states;
+}
+
+/// Puts the buckets of each state in random order: state s by `key.with(s)`. O(buckets). Swaps stay as they are.
+inline void shuffle_edge_buckets(plan& states, random_key key) {
+    for (std::size_t s = 0; s < states.size(); ++s) shuffle(states[s].edge_buckets, key.with(s));
+}
+
+} // namespace gneiss

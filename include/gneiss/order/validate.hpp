@@ -1,0 +1,56 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <gneiss/core/bitmap.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/order/detail/check.hpp>
+#include <gneiss/order/plan.hpp>
+
+namespace gneiss {
+
+/// Checks that `states` trains each of the partitions² edge buckets once, in states of at most `slots` partitions,
+/// resident in ascending order, that hold both ends of what they train.
+///
+/// A state without an edge bucket is legal: it only moves partitions.
+/// Throws errc::invalid_argument that names the first violation, in the order of the plan. Cost: O(p² log slots) time,
+/// p² bits.
+inline void validate(const plan& states, std::uint32_t partitions, std::uint32_t slots) {
+    detail::check_buffer(partitions, slots);
+    bitmap trained(std::size_t{partitions} * partitions);
+    std::size_t count = 0;
+    for (std::size_t s = 0; s < states.size(); ++s) {
+        const auto fail = [s](const std::string& what) {
+            throw error(errc::invalid_argument, "state " + std::to_string(s) + " of the plan: " + what);
+        };
+        const auto name = [](edge_bucket b) {
+            return "edge bucket (" + std::to_string(b.first) + ", " + std::to_string(b.second) + ")";
+        };
+        const std::vector<partition_id>& resident = states[s].resident;
+        if (resident.empty()) fail("no partition is resident");
+        if (resident.size() > slots)
+            fail(std::to_string(resident.size()) + " partitions in a buffer of " + std::to_string(slots));
+        if (std::ranges::adjacent_find(resident, std::ranges::greater_equal{}) != resident.end())
+            fail("its resident partitions do not ascend");
+        if (resident.back() >= partitions)
+            fail("partition " + std::to_string(resident.back()) + " of " + std::to_string(partitions));
+        for (const edge_bucket& b : states[s].edge_buckets) {
+            for (const partition_id p : {b.first, b.second})
+                if (!std::ranges::binary_search(resident, p))
+                    fail(name(b) + " needs partition " + std::to_string(p) + ", which is not resident");
+            if (!trained.insert(std::size_t{b.first} * partitions + b.second)) fail(name(b) + " is trained again");
+            ++count;
+        }
+    }
+    if (count == trained.size()) return;
+    std::size_t missing = 0;
+    while (trained[missing]) ++missing;
+    throw error(errc::invalid_argument,
+        "the plan never trains edge bucket (" + std::to_string(missing / partitions) + ", " +
+            std::to_string(missing % partitions) + "), one of " + std::to_string(trained.size() - count) + " missing");
+}
+
+} // namespace gneiss

@@ -1,0 +1,103 @@
+#include <gneiss/order/cost.hpp>
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <set>
+#include <utility>
+#include <vector>
+
+using namespace gneiss;
+
+namespace {
+
+/// The oracle: breadth first over (buffer, pairs that have met), both as bit sets. Exponential, for p <= 5.
+std::uint64_t fewest_swaps_by_search(std::uint32_t partitions, std::uint32_t slots) {
+    using position = std::pair<std::uint32_t, std::uint32_t>;
+    const auto meet = [&](position at) {
+        std::uint32_t bit = 0;
+        for (std::uint32_t a = 0; a < partitions; ++a)
+            for (std::uint32_t b = a + 1; b < partitions; ++b, ++bit)
+                if ((at.first >> a & 1U) != 0 && (at.first >> b & 1U) != 0) at.second |= 1U << bit;
+        return at;
+    };
+    const int pairs = static_cast<int>(partitions * (partitions - 1) / 2);
+    const position start = meet({(1U << slots) - 1, 0});
+    std::set<position> seen{start}, frontier{start};
+    for (std::uint64_t swaps = 0;; ++swaps) {
+        std::set<position> next;
+        for (const position& at : frontier) {
+            if (std::popcount(at.second) == pairs) return swaps;
+            for (std::uint32_t out = 0; out < partitions; ++out)
+                for (std::uint32_t in = 0; in < partitions; ++in)
+                    if ((at.first >> out & 1U) != 0 && (at.first >> in & 1U) == 0) {
+                        const position to = meet({(at.first ^ (1U << out)) | 1U << in, at.second});
+                        if (seen.insert(to).second) next.insert(to);
+                    }
+        }
+        frontier = std::move(next);
+    }
+}
+
+} // namespace
+
+TEST_CASE("a plan that never swaps reads and writes each partition once") {
+    const std::vector<state> states{{{0, 1, 2}, {}}, {{0, 1, 2}, {}}};
+    CHECK(cost_of(states, 100) == plan_cost{.swaps = 0, .read_bytes = 300, .written_bytes = 300});
+}
+
+TEST_CASE("read-only rows are never written") {
+    const std::vector<state> states{{{0, 1}, {}}, {{1, 2}, {}}};
+    CHECK(cost_of(states, 100, row_access::read_only) == plan_cost{.swaps = 1, .read_bytes = 300, .written_bytes = 0});
+}
+
+TEST_CASE("partitions of different size are charged their own bytes, from a table or a function") {
+    const std::vector<state> states{{{0, 1}, {}}, {{1, 2}, {}}, {{0, 1}, {}}};
+    const std::vector<std::uint64_t> bytes{100, 10, 1};
+    const plan_cost expected{.swaps = 2, .read_bytes = 211, .written_bytes = 211};
+    CHECK(cost_of(states, bytes) == expected);
+    CHECK(cost_of(states, [&](partition_id p) { return bytes[p]; }) == expected);
+}
+
+TEST_CASE("every partition that is read is written once per stay when rows are updated") {
+    const std::vector<state> states{{{0, 1}, {}}, {{0, 2}, {}}, {{3, 4}, {}}, {{0, 4}, {}}, {{0}, {}}};
+    const plan_cost cost = cost_of(states, 7);
+    CHECK(cost.read_bytes == cost.written_bytes);
+    CHECK(cost.swaps == 4);
+}
+
+TEST_CASE("an empty plan costs nothing") { CHECK(cost_of(plan{}, 100) == plan_cost{}); }
+
+TEST_CASE("no sequence of buffers beats the lower bound, and BETA never beats the best one") {
+    // Breadth-first search over every sequence of single swaps.
+    for (std::uint32_t p = 2; p <= 5; ++p)
+        for (std::uint32_t c = 2; c <= p; ++c) {
+            const std::uint64_t best = fewest_swaps_by_search(p, c);
+            CHECK(best >= swap_lower_bound(p, c));
+            CHECK(best <= beta_swaps(p, c));
+        }
+}
+
+TEST_CASE("lower bound and closed form give the published table") {
+    const std::uint64_t beta[] = {27, 42, 78, 150, 294}, bound[] = {27, 38, 67, 127, 247};
+    std::size_t row = 0;
+    for (std::uint32_t p = 8; p <= 128; p *= 2, ++row) {
+        CHECK(beta_swaps(p, p / 4) == beta[row]);
+        CHECK(swap_lower_bound(p, p / 4) == bound[row]);
+    }
+    CHECK(beta_swaps(4, 2) == 5);
+    CHECK(swap_lower_bound(4, 2) == 5);
+}
+
+TEST_CASE("a buffer that holds everything needs no swap, one that holds a single partition can never finish") {
+    for (std::uint32_t p = 1; p < 64; ++p) {
+        CHECK(swap_lower_bound(p, p) == 0);
+        CHECK(beta_swaps(p, p + 3) == 0);
+    }
+    CHECK(swap_lower_bound(3, 1) == std::numeric_limits<std::uint64_t>::max());
+}
+
+TEST_CASE("the counts do not overflow at the largest number of partitions") {
+    CHECK(swap_lower_bound(1U << 16, 2) == (std::uint64_t{1} << 16) * ((1U << 16) - 1) / 2 - 1);
+    CHECK(beta_swaps(1U << 16, 2) >= swap_lower_bound(1U << 16, 2));
+}
