@@ -7,8 +7,8 @@
 
 namespace gneiss::detail {
 
-/// p² edge buckets must stay countable and their table small: beyond this a dataset has too many partitions to plan.
-inline constexpr std::uint32_t max_partitions = 1U << 16;
+/// A plan names all p² edge buckets: 16 million of them at this many partitions.
+inline constexpr std::uint32_t max_partitions = 1U << 12;
 
 /// Throws errc::invalid_argument unless every pair of `partitions` can meet in a buffer of `slots`.
 inline void check_buffer(std::uint32_t partitions, std::uint32_t slots) {

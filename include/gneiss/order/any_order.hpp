@@ -1,0 +1,69 @@
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/order/beta.hpp>
+#include <gneiss/order/concepts.hpp>
+#include <gneiss/order/hilbert.hpp>
+#include <gneiss/order/in_memory.hpp>
+#include <gneiss/order/row_major.hpp>
+
+namespace gneiss {
+
+/// Any order behind one type, chosen at run time: one indirect call per epoch. Models `edge_bucket_order`.
+class any_order {
+public:
+    template <edge_bucket_order Order>
+        requires(!std::same_as<Order, any_order>)
+    any_order(std::string name, Order order)
+        : name_(std::move(name)), partitions_(order.partitions()), slots_(order.slots()), states_(std::move(order)) {}
+
+    [[nodiscard]] const std::string& name() const noexcept { return name_; }
+    [[nodiscard]] std::uint32_t partitions() const noexcept { return partitions_; }
+    [[nodiscard]] std::uint32_t slots() const noexcept { return slots_; }
+    [[nodiscard]] plan operator()(std::uint64_t epoch) const { return states_(epoch); }
+
+private:
+    std::string name_;
+    std::uint32_t partitions_, slots_;
+    std::function<plan(std::uint64_t)> states_;
+};
+
+static_assert(edge_bucket_order<any_order>);
+
+/// The names that `make_order` knows.
+inline constexpr std::array<std::string_view, 5> order_names{
+    "memory", "row-major", "hilbert", "hilbert-symmetric", "beta"};
+
+/// The order called `name`, for a buffer of `slots` out of `partitions` partitions.
+///
+/// `seed` matters to `memory` and `beta` only; the others are the same in every epoch.
+/// Throws errc::invalid_argument for an unknown name (the known ones are listed), a buffer in which two partitions
+/// cannot meet, or `memory` where not everything fits.
+[[nodiscard]] inline any_order make_order(
+    std::string_view name, std::uint32_t partitions, std::uint32_t slots, std::uint64_t seed = 0) {
+    const auto named = [&](auto order) { return any_order(std::string(name), std::move(order)); };
+    if (name == "memory") {
+        if (slots < partitions)
+            throw error(errc::invalid_argument, "order memory keeps all " + std::to_string(partitions) +
+                                                    " partitions resident, but the buffer has " +
+                                                    std::to_string(slots) + " slots");
+        return named(in_memory_order(partitions, seed));
+    }
+    if (name == "row-major") return named(row_major_order(partitions, slots));
+    if (name == "hilbert") return named(hilbert_order(partitions, slots));
+    if (name == "hilbert-symmetric") return named(hilbert_order(partitions, slots, true));
+    if (name == "beta") return named(beta_order(partitions, slots, seed));
+    std::string known;
+    for (const std::string_view n : order_names) known += (known.empty() ? "" : ", ") + std::string(n);
+    throw error(errc::invalid_argument, "no order is called '" + std::string(name) + "'; known are " + known);
+}
+
+} // namespace gneiss

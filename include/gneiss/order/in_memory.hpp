@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <numeric>
+
+#include <gneiss/core/random.hpp>
+#include <gneiss/order/concepts.hpp>
+#include <gneiss/order/detail/check.hpp>
+#include <gneiss/order/sequence.hpp>
+
+namespace gneiss {
+
+/// Everything is resident all the time: one state with all p² edge buckets, which are shuffled within.
+///
+/// Throws errc::invalid_argument for no partition. Keyed by (seed, plan, epoch).
+class in_memory_order {
+public:
+    explicit in_memory_order(std::uint32_t partitions, std::uint64_t seed = 0) : partitions_(partitions), seed_(seed) {
+        detail::check_buffer(partitions, partitions);
+    }
+
+    [[nodiscard]] std::uint32_t partitions() const noexcept { return partitions_; }
+    [[nodiscard]] std::uint32_t slots() const noexcept { return partitions_; }
+
+    [[nodiscard]] plan operator()(std::uint64_t epoch) const {
+        std::vector<partition_id> all(partitions_);
+        std::iota(all.begin(), all.end(), partition_id{0});
+        plan states = train_at_first_meeting({all}, partitions_);
+        shuffle_edge_buckets(states, random_key{seed_, random_domain::plan}.with(epoch).with(4));
+        return states;
+    }
+
+private:
+    std::uint32_t partitions_;
+    std::uint64_t seed_;
+};
+
+static_assert(edge_bucket_order<in_memory_order>);
+
+} // namespace gneiss
