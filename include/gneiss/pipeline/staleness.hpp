@@ -1,0 +1,110 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <limits>
+#include <mutex>
+
+namespace gneiss {
+
+/// How many updates each batch (or row) missed: counts by 0, 1, 2, … up to a last bin for all more. Merges by addition.
+struct staleness_histogram {
+    static constexpr std::size_t bins = 129;
+    std::array<std::uint64_t, bins> count{};
+
+    void add(std::uint64_t staleness, std::uint64_t times = 1) noexcept {
+        count[std::min<std::uint64_t>(staleness, bins - 1)] += times;
+    }
+    staleness_histogram& operator+=(const staleness_histogram& other) noexcept {
+        for (std::size_t i = 0; i < bins; ++i) count[i] += other.count[i];
+        return *this;
+    }
+    [[nodiscard]] std::uint64_t total() const noexcept {
+        std::uint64_t sum = 0;
+        for (const std::uint64_t c : count) sum += c;
+        return sum;
+    }
+    /// Smallest staleness that at least `share` of all do not exceed. 0 when empty.
+    [[nodiscard]] std::uint64_t quantile(double share) const noexcept {
+        const double wanted = share * static_cast<double>(total());
+        double seen = 0;
+        for (std::size_t i = 0; i < bins; ++i) {
+            seen += static_cast<double>(count[i]);
+            if (seen > 0 && seen >= wanted) return i;
+        }
+        return 0;
+    }
+    [[nodiscard]] std::uint64_t max() const noexcept {
+        for (std::size_t i = bins; i-- > 0;)
+            if (count[i] != 0) return i;
+        return 0;
+    }
+};
+
+/// Bounds how many updates behind a batch may read: batch k gathers after batch k − 1 − bound was applied.
+///
+/// `bound` 0 is synchronous training: every batch sees all earlier updates, so results do not depend on timing. With
+/// `exact`, batch k sees the updates *up to* k − 1 − bound and no later ones, which makes any bound deterministic; the
+/// window is cut at the borders that `fence` names (a state of a plan), where everything is applied first.
+///
+/// Batches are numbered 0, 1, 2, … in the order of the plan; both calls come in that order, each from one thread.
+/// Source: Marius, OSDI'21, §3.
+class staleness_gate {
+public:
+    explicit staleness_gate(std::uint64_t bound, bool exact = false) : bound_(bound), exact_(exact) {}
+
+    /// Blocks until batch `k` may read rows; returns how many updates it misses. False when closed.
+    bool begin_read(std::uint64_t k, std::uint64_t fence, std::uint64_t* missed) {
+        std::unique_lock lock(mutex_);
+        const std::uint64_t needed = std::max(k > bound_ ? k - bound_ : 0, exact_ ? fence : 0);
+        changed_.wait(lock, [&] { return closed_ || applied_ >= needed; });
+        *missed = k - applied_;
+        return !closed_;
+    }
+    /// Batch `k` has read its rows.
+    void end_read(std::uint64_t k) {
+        const std::scoped_lock lock(mutex_);
+        read_ = k + 1;
+        changed_.notify_all();
+    }
+    /// Blocks until the update of batch `k` may be applied; `last` is the last batch before the next fence.
+    bool begin_update(std::uint64_t k, std::uint64_t last) {
+        std::unique_lock lock(mutex_);
+        const std::uint64_t needed = exact_ ? std::min(k + bound_, last) + 1 : k + 1;
+        changed_.wait(lock, [&] { return closed_ || read_ >= needed; });
+        return !closed_;
+    }
+    void end_update(std::uint64_t k) {
+        const std::scoped_lock lock(mutex_);
+        applied_ = k + 1;
+        changed_.notify_all();
+    }
+    /// Waits until `count` batches are applied. False when closed.
+    bool wait_applied(std::uint64_t count) {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return closed_ || applied_ >= count; });
+        return !closed_;
+    }
+    [[nodiscard]] std::uint64_t applied() const {
+        const std::scoped_lock lock(mutex_);
+        return applied_;
+    }
+    void close() {
+        const std::scoped_lock lock(mutex_);
+        closed_ = true;
+        changed_.notify_all();
+    }
+
+private:
+    const std::uint64_t bound_;
+    const bool exact_;
+    mutable std::mutex mutex_;
+    std::condition_variable changed_;
+    std::uint64_t read_ = 0;    // batches that have read their rows
+    std::uint64_t applied_ = 0; // batches whose update is applied
+    bool closed_ = false;
+};
+
+} // namespace gneiss

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <gneiss/order/plan.hpp>
+
+namespace gneiss {
+
+/// One uninterrupted stay of a partition in memory: it is loaded for state `first` and leaves after state `last`.
+struct residency {
+    partition_id partition = 0;
+    std::uint32_t first = 0; ///< state
+    std::uint32_t last = 0;  ///< state, inclusive
+
+    friend bool operator==(const residency&, const residency&) = default;
+};
+
+/// The stays of a plan from state `first_state` on, in the order in which they must be loaded: by first state, then by
+/// partition. What a partition buffer does is decided here, on integers.
+///
+/// Cost: O(sum of resident partitions · log c). Source: Marius, OSDI'21, §4.2.
+[[nodiscard]] inline std::vector<residency> residencies_of(const plan& states, std::uint32_t first_state = 0) {
+    std::vector<residency> stays;
+    std::vector<std::size_t> open; // stays that reach the state before, by ascending partition
+    for (std::uint32_t s = first_state; s < states.size(); ++s) {
+        std::vector<std::size_t> now;
+        auto before = open.begin();
+        for (const partition_id p : states[s].resident) {
+            while (before != open.end() && stays[*before].partition < p) ++before;
+            if (before != open.end() && stays[*before].partition == p) {
+                stays[*before].last = s;
+                now.push_back(*before);
+            } else {
+                now.push_back(stays.size());
+                stays.push_back({p, s, s});
+            }
+        }
+        open = std::move(now);
+    }
+    return stays;
+}
+
+} // namespace gneiss
