@@ -1,0 +1,376 @@
+#include "common/command_line.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <stdexcept>
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+
+#include <gneiss/core/checksum.hpp>
+
+#include "common/config_file.hpp"
+
+namespace programs {
+namespace {
+
+using json = nlohmann::ordered_json;
+constexpr std::size_t help_column = 30, help_width = 110;
+constexpr std::string_view last_group = "Other";
+
+/// Damerau–Levenshtein distance with adjacent transpositions ("optimal string alignment").
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+    std::vector<std::size_t> two_back, before(b.size() + 1), row(b.size() + 1);
+    for (std::size_t j = 0; j <= b.size(); ++j) before[j] = j;
+    for (std::size_t i = 1; i <= a.size(); ++i) {
+        row[0] = i;
+        for (std::size_t j = 1; j <= b.size(); ++j) {
+            row[j] = std::min({before[j] + 1, row[j - 1] + 1, before[j - 1] + (a[i - 1] != b[j - 1])});
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], two_back[j - 2] + 1);
+        }
+        two_back = std::exchange(before, row);
+    }
+    return before[b.size()];
+}
+
+std::string joined(const std::vector<std::string>& words, std::string_view between) {
+    return fmt::format("{}", fmt::join(words, between));
+}
+
+std::string did_you_mean(std::string_view nearest, std::string_view dashes) {
+    return nearest.empty() ? "" : fmt::format("; did you mean {}{}?", dashes, nearest);
+}
+
+/// A value as the command line would have it.
+std::string to_word(const json& value) {
+    if (value.is_string()) return value.get<std::string>();
+    if (value.is_number_float()) return to_flag(value.get<double>());
+    if (!value.is_array()) return value.dump();
+    std::vector<std::string> words;
+    for (const json& element : value) words.push_back(to_word(element));
+    return joined(words, ",");
+}
+
+/// `left` in its column and `text` beside it, wrapped.
+std::string help_line(const std::string& left, std::string_view text) {
+    std::string result = "  " + left;
+    std::size_t column = result.size();
+    if (column + 2 > help_column) {
+        result += '\n';
+        column = 0;
+    }
+    for (bool first = true; !text.empty(); first = false) {
+        std::size_t end = std::min(text.size(), help_width - help_column);
+        if (end < text.size())
+            if (const auto blank = text.rfind(' ', end); blank != std::string_view::npos && blank != 0) end = blank;
+        result += (first ? "" : "\n") + std::string(help_column - (first ? column : 0), ' ') + std::string(text.substr(0, end));
+        text.remove_prefix(std::min(text.size(), end + (end < text.size())));
+    }
+    return result + '\n';
+}
+
+bool contains(std::span<const std::string_view> names, std::string_view name) {
+    return std::ranges::find(names, name) != names.end();
+}
+
+} // namespace
+
+nlohmann::ordered_json flag_type<float>::write(float value) { return parse_number(fmt::format("{}", value)); }
+
+// flag
+
+flag& flag::value_name(std::string name) { value_name_ = std::move(name); return *this; }
+flag& flag::default_text(std::string text) { default_text_ = std::move(text); return *this; }
+flag& flag::choices(std::vector<std::string> words) {
+    choices_ = std::move(words);
+    value_name_ = joined(choices_, "|");
+    return *this;
+}
+flag& flag::range(double least, double most) {
+    least_ = least;
+    most_ = most;
+    return *this;
+}
+flag& flag::required() { required_ = true; return *this; }
+flag& flag::words(int least, int most) {
+    split_ = false;
+    option_->expected(least, most)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    return *this;
+}
+flag& flag::transient() { transient_ = true; return *this; }
+flag& flag::hidden() { hidden_ = true; return *this; }
+
+void flag::assign(const std::vector<std::string>& words, const std::string& place) try {
+    if (!list_ && words.size() != 1) throw usage_error("takes one value, not a list");
+    std::vector<std::string> parts;
+    for (const std::string& word : words) {
+        if (list_ && split_) std::ranges::move(split_list(word), std::back_inserter(parts));
+        else parts.push_back(word);
+    }
+    if (!choices_.empty())
+        for (const std::string& part : parts)
+            if (std::ranges::find(choices_, part) == choices_.end())
+                throw usage_error(fmt::format("'{}' is not one of {}{}", part, joined(choices_, ", "),
+                    did_you_mean(nearest_name(part, choices_), "")));
+    read_(parts);
+    const json now = write_();
+    for (const json& number : now.is_array() ? now : json::array({now})) {
+        if (!number.is_number()) continue;
+        if (const auto value = number.get<double>(); value < least_ || value > most_)
+            throw usage_error(most_ < std::numeric_limits<double>::infinity()
+                    ? fmt::format("{} is not between {} and {}", to_word(number), to_flag(least_), to_flag(most_))
+                    : fmt::format("{} is less than {}", to_word(number), to_flag(least_)));
+    }
+    given_ = true;
+} catch (const usage_error& e) {
+    throw usage_error(fmt::format("{}: {}", place, e.what()));
+}
+
+// command
+
+command::command(std::string program, std::string name, std::string description, std::function<exit_code(command&)> body)
+    : app_(description, program + " " + name), program_(std::move(program)), name_(std::move(name)),
+      description_(std::move(description)), group_(last_group), body_(std::move(body)) {
+    option("config", config_path_, "flags from a TOML file with the same names; the command line wins").value_name("FILE").transient();
+    group_ = "Flags";
+}
+
+command& command::group(std::string title) {
+    group_ = std::move(title);
+    return *this;
+}
+
+flag& command::add(flag& added, const std::string& name, std::string help, kind what) {
+    if (std::ranges::any_of(flags_, [&](const auto& other) { return other->name_ == name; }))
+        throw std::logic_error("the flag " + name + " is added twice");
+    added.name_ = name;
+    added.help_ = std::move(help);
+    added.group_ = group_;
+    added.positional_ = what == kind::positional;
+    added.boolean_ = what == kind::boolean;
+    if (added.positional_) {
+        std::ranges::transform(name, added.value_name_.assign(name.size(), ' ').begin(),
+            [](char c) { return c >= 'a' && c <= 'z' ? char(c - 'a' + 'A') : c; });
+        added.split_ = false;
+    }
+    const std::string place = added.positional_ ? added.value_name_ : "--" + name;
+    if (added.boolean_) {
+        added.option_ = app_.add_flag("--" + name)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    } else {
+        added.option_ = app_.add_option(added.positional_ ? name : "--" + name,
+            [&added, place](const CLI::results_t& words) { return added.assign(words, place), true; });
+        if (added.positional_ && added.list_) added.option_->expected(-1);
+        else if (!added.positional_) added.option_->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    }
+    return added;
+}
+
+flag* command::find(std::string_view name) const {
+    const auto found = std::ranges::find_if(flags_, [&](const auto& f) { return f->name_ == name; });
+    return found == flags_.end() ? nullptr : found->get();
+}
+
+const flag& command::at(std::string_view name) const {
+    const flag* const found = find(name);
+    if (found == nullptr) throw std::out_of_range("no flag " + std::string(name));
+    return *found;
+}
+
+bool command::parse(std::vector<std::string> arguments) {
+    const std::string hint = fmt::format("; see {} {} --help", program_, name_);
+    std::ranges::reverse(arguments);
+    app_.allow_extras();
+    app_.set_help_flag("-h,--help");
+    try {
+        app_.parse(arguments);
+    } catch (const CLI::CallForHelp&) {
+        return true;
+    } catch (const CLI::ParseError& e) {
+        throw usage_error(one_line(e.what()) + hint);
+    }
+    if (const std::vector<std::string> extra = app_.remaining(); !extra.empty()) {
+        const auto dashed = std::ranges::find_if(extra, [](const std::string& word) { return word.starts_with('-') && word != "-"; });
+        if (dashed == extra.end()) throw usage_error(fmt::format("unexpected argument '{}'{}", extra.front(), hint));
+        const std::string word = dashed->substr(0, dashed->find('='));
+        std::vector<std::string> names{"help"};
+        for (const auto& f : flags_)
+            if (!f->positional_ && !f->hidden_) names.push_back(f->name_);
+        throw usage_error(fmt::format("unknown flag {}{}{}", word,
+            did_you_mean(nearest_name(std::string_view(word).substr(std::min(word.find_first_not_of('-'), word.size())), names), "--"), hint));
+    }
+    for (const auto& f : flags_)
+        if (f->boolean_ && f->option_->count() > 0) f->assign({f->option_->results().back()}, "--" + f->name_);
+    if (config_path_) read_file(config_path_->string());
+    check_required();
+    return false;
+}
+
+void command::read_file(const std::string& path) {
+    for (const config_item& item : read_toml(path)) {
+        const std::string place = fmt::format("{}: line {}", path, item.line);
+        flag* const f = find(item.key);
+        if (f == nullptr || f->name_ == "config") {
+            std::vector<std::string> names;
+            for (const auto& other : flags_) names.push_back(other->name_);
+            throw usage_error(fmt::format("{}: unknown key '{}' for {} {}{}", place, item.key, program_, name_,
+                did_you_mean(nearest_name(item.key, names), "")));
+        }
+        if (f->given_) continue;
+        const bool split = std::exchange(f->split_, f->split_ && !item.list); // elements of an array may hold commas
+        f->assign(item.values, fmt::format("{}: {}", place, item.key));
+        f->split_ = split;
+    }
+}
+
+void command::check_required() const {
+    for (const auto& f : flags_)
+        if (f->required_ && !f->given_)
+            throw usage_error(fmt::format("{} is missing: {}; see {} {} --help",
+                f->positional_ ? f->value_name_ : "--" + f->name_, f->help_, program_, name_));
+}
+
+json command::configuration() const {
+    json object = json::object();
+    for (const auto& f : flags_)
+        if (f->name_ != "config")
+            if (json value = f->value(); !value.is_null()) object[f->name_] = std::move(value);
+    return object;
+}
+
+std::string command::to_toml() const {
+    json object = json::object();
+    for (const auto& f : flags_)
+        if (!f->transient_) object[f->name_] = f->value();
+    return fmt::format("# {} {} --config THIS_FILE repeats the run (version {}).\n", program_, name_, version()) +
+           programs::to_toml(object);
+}
+
+std::string command::hash(std::span<const std::string_view> ignored) const {
+    std::map<std::string, std::string> canonical;
+    for (const auto& f : flags_)
+        if (!f->transient_ && !contains(ignored, f->name_)) canonical[f->name_] = f->value().dump();
+    std::string text = program_ + ' ' + name_ + '\n';
+    for (const auto& [name, value] : canonical) text += name + '=' + value + '\n';
+    return fmt::format("{:016x}", gneiss::checksum(text));
+}
+
+std::vector<std::string> command::differences(const json& before, std::span<const std::string_view> ignored) const {
+    std::vector<std::string> found;
+    for (const auto& f : flags_) {
+        if (f->transient_ || contains(ignored, f->name_)) continue;
+        const json now = f->value(), then = before.contains(f->name_) ? before[f->name_] : json();
+        if (now != then)
+            found.push_back(fmt::format("{}: {}, was {}", f->name_, now.is_null() ? "absent" : to_word(now),
+                then.is_null() ? "absent" : to_word(then)));
+    }
+    return found;
+}
+
+std::string command::help() const {
+    std::string usage = fmt::format("usage: {} {}", program_, name_), text;
+    std::vector<std::string> groups;
+    for (const auto& f : flags_) {
+        if (f->positional_) {
+            const std::string dots = f->list_ ? "..." : "";
+            usage += f->required_ ? fmt::format(" {}{}", f->value_name_, dots) : fmt::format(" [{}{}]", f->value_name_, dots);
+            text += help_line(f->value_name_ + dots, f->help_);
+        } else if (!f->hidden_ && f->group_ != last_group && std::ranges::find(groups, f->group_) == groups.end()) {
+            groups.push_back(f->group_);
+        }
+    }
+    groups.emplace_back(last_group);
+    for (const std::string& title : groups) {
+        text += title + ":\n";
+        for (const auto& f : flags_) {
+            if (f->group_ != title || f->hidden_ || f->positional_) continue;
+            const json value = f->value();
+            std::string initial = f->default_text_;
+            if (initial.empty() && !f->given_ && !value.is_null() && !f->boolean_)
+                initial = f->value_name_ == flag_type<byte_size>::name ? to_flag(byte_size{value.get<std::uint64_t>()}) : to_word(value);
+            text += help_line("--" + f->name_ + (f->value_name_.empty() ? "" : " " + f->value_name_),
+                f->help_ + (initial.empty() ? f->required_ ? " (required)" : "" : " [" + initial + "]"));
+        }
+    }
+    text += help_line("-h, --help", "this text; [values] are defaults");
+    return description_ + "\n" + usage + " [flags]\n" + text;
+}
+
+// command_line
+
+command_line::command_line(std::string program, std::string description)
+    : program_(std::move(program)), description_(std::move(description)) {}
+
+command& command_line::add(const std::string& name, std::string description, std::function<exit_code(command&)> body) {
+    commands_.emplace_back(new command(program_, name, std::move(description), std::move(body)));
+    return *commands_.back();
+}
+
+command* command_line::find(std::string_view name) const {
+    const auto found = std::ranges::find_if(commands_, [&](const auto& c) { return c->name_ == name; });
+    return found == commands_.end() ? nullptr : found->get();
+}
+
+command* command_line::parse(std::vector<std::string> arguments, std::string& text) {
+    std::vector<std::string> names;
+    for (const auto& c : commands_) names.push_back(c->name_);
+    if (arguments.empty())
+        throw usage_error(fmt::format("a command is missing: one of {}; see {} --help", joined(names, ", "), program_));
+    const std::string first = arguments.front();
+    if (first == "--version") {
+        text = fmt::format("{} {}\n", program_, version());
+        return nullptr;
+    }
+    if (first == "--help" || first == "-h" || (first == "help" && arguments.size() == 1)) {
+        text = help();
+        return nullptr;
+    }
+    if (first.starts_with('-'))
+        throw usage_error(fmt::format("the command comes first: {} COMMAND … {}; one of {}", program_, first, joined(names, ", ")));
+    command* const chosen = find(first);
+    if (chosen == nullptr)
+        throw usage_error(fmt::format("unknown command '{}'{}; see {} --help", first,
+            did_you_mean(nearest_name(first, names), ""), program_));
+    arguments.erase(arguments.begin());
+    if (chosen->parse(std::move(arguments))) {
+        text = chosen->help();
+        return nullptr;
+    }
+    return chosen;
+}
+
+int command_line::run(int argc, const char* const* argv) noexcept {
+    return run_program([&] {
+        std::string text;
+        command* const chosen = parse(std::vector<std::string>(argv + std::min(argc, 1), argv + argc), text);
+        if (chosen != nullptr) return chosen->body_(*chosen);
+        std::fputs(text.c_str(), stdout);
+        return exit_code::done;
+    });
+}
+
+std::string command_line::help() const {
+    std::string text = fmt::format("{}\nusage: {} COMMAND [flags]\n", description_, program_);
+    for (const auto& c : commands_) text += help_line(c->name_, c->description_);
+    return text + help_line("--help, --version", fmt::format("{} COMMAND --help tells the command's flags", program_));
+}
+
+const char* version() noexcept { return GNEISS_VERSION; }
+
+std::string nearest_name(std::string_view given, std::span<const std::string> names) {
+    std::string best;
+    std::size_t least = std::max<std::size_t>(1, given.size() / 3) + 1;
+    for (const std::string& name : names) {
+        std::size_t distance = edit_distance(given, name);
+        // A beginning or an ending is as good as one slip: `--mem` for `--memory`, `--rate` for `--learn-rate`.
+        if (given.size() >= 3 && (name.starts_with(given) || name.ends_with(given))) distance = 1;
+        if (distance < least) {
+            least = distance;
+            best = name;
+        }
+    }
+    return best;
+}
+
+} // namespace programs

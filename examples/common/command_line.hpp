@@ -1,0 +1,180 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <CLI/App.hpp>
+#include <nlohmann/json.hpp>
+
+#include "common/exit_codes.hpp"
+#include "common/flag_types.hpp"
+
+namespace programs {
+
+/// One flag or positional argument of a command, bound to a variable of the program. The setters return the flag.
+class flag {
+public:
+    /// The word for the value in the help, instead of the type's own ("N", "SIZE", …).
+    flag& value_name(std::string name);
+    /// What the help says of the default, where the variable's initial value does not: "from the graph".
+    flag& default_text(std::string text);
+    /// The only words allowed. They replace the value's name in the help.
+    flag& choices(std::vector<std::string> words);
+    /// Numbers: refuses what is not in [least, most]. Lists: each element; sizes in bytes, intervals not at all.
+    flag& range(double least, double most = std::numeric_limits<double>::infinity());
+    /// Refuses a command line (and configuration file) without it.
+    flag& required();
+    /// Takes `least` to `most` words instead of one with commas: `--features-csr A B [C]`.
+    flag& words(int least, int most);
+    /// Steers this call and not the result (`--resume`): is not written to config.toml nor hashed.
+    flag& transient();
+    /// Works, but the help does not show it.
+    flag& hidden();
+
+    [[nodiscard]] const std::string& name() const noexcept { return name_; } ///< without the dashes
+    /// Whether the command line or the configuration file gave it.
+    [[nodiscard]] bool given() const noexcept { return given_; }
+    /// The variable's value now; null: absent.
+    [[nodiscard]] nlohmann::ordered_json value() const { return write_(); }
+
+private:
+    friend class command;
+    friend class command_line;
+
+    void assign(const std::vector<std::string>& words, const std::string& place);
+
+    std::string name_, help_, group_, value_name_, default_text_;
+    std::vector<std::string> choices_;
+    double least_ = -std::numeric_limits<double>::infinity(), most_ = std::numeric_limits<double>::infinity();
+    bool positional_ = false, required_ = false, list_ = false, boolean_ = false, transient_ = false, hidden_ = false;
+    bool given_ = false, split_ = true;
+    CLI::Option* option_ = nullptr;
+    std::function<void(const std::vector<std::string>&)> read_;
+    std::function<nlohmann::ordered_json()> write_;
+};
+
+/// A command of a program, such as `train`: its flags, and what it does.
+///
+/// The bound variables are the configuration: what the program stores in them after parsing (defaults chosen from the
+/// graph) is what `configuration` tells. They must outlive the command.
+class command {
+public:
+    /// Flags added from now on stand under this title in the help.
+    command& group(std::string title);
+
+    /// `--name VALUE`. A `bool` makes a flag without value: `--name`, or `--name=false`.
+    template <class T>
+    flag& option(const std::string& name, T& value, std::string help) {
+        flag& added = bind(value);
+        return add(added, name, std::move(help), std::is_same_v<T, bool> ? kind::boolean : kind::option);
+    }
+    /// The next positional argument, NAME in the help and `name` in a configuration file. A list takes one word or
+    /// more; required, unless the variable is an `std::optional`.
+    template <class T>
+    flag& positional(const std::string& name, T& value, std::string help) {
+        flag& added = bind(value);
+        added.required_ = !added.write_().is_null();
+        return add(added, name, std::move(help), kind::positional);
+    }
+
+    [[nodiscard]] const std::string& name() const noexcept { return name_; }
+    /// The flag of that name. Throws `std::out_of_range` when there is none.
+    [[nodiscard]] const flag& at(std::string_view name) const;
+    [[nodiscard]] bool given(std::string_view name) const { return at(name).given(); }
+
+    /// Every flag's value now, in the order they were added; absent values left out.
+    [[nodiscard]] nlohmann::ordered_json configuration() const;
+    /// The same as a file for `--config`, without transient flags.
+    [[nodiscard]] std::string to_toml() const;
+    /// Hash over name and value of all flags but transient ones and `ignored` (output, logging, checkpoints): two runs
+    /// with the same hash compute the same. 16 hexadecimal digits.
+    [[nodiscard]] std::string hash(std::span<const std::string_view> ignored = {}) const;
+    /// One entry "lr: 0.1, was 0.2" for each value, but the transient and `ignored`, that differs from `before`.
+    [[nodiscard]] std::vector<std::string> differences(
+        const nlohmann::ordered_json& before, std::span<const std::string_view> ignored = {}) const;
+    [[nodiscard]] std::string help() const;
+
+private:
+    friend class command_line;
+    enum class kind { option, boolean, positional };
+
+    command(std::string program, std::string name, std::string description, std::function<exit_code(command&)> body);
+    /// Assigns the flags; whether help was asked for.
+    bool parse(std::vector<std::string> arguments);
+
+    template <class T>
+    flag& bind(T& value) {
+        flags_.push_back(std::make_unique<flag>());
+        flag& added = *flags_.back();
+        added.list_ = is_list<T>;
+        added.value_name_ = flag_type<T>::name;
+        added.write_ = [&value] { return flag_type<T>::write(value); };
+        added.read_ = [&value](const std::vector<std::string>& words) {
+            if constexpr (is_list<T>) {
+                using list = std::conditional_t<requires { value.reset(); }, std::remove_cvref_t<decltype(inner(value))>, T>;
+                value = flag_type<list>::read_parts(words);
+            } else {
+                value = flag_type<T>::read(words.front());
+            }
+        };
+        return added;
+    }
+    template <class T>
+    static const T& inner(const std::optional<T>& value) { return *value; }
+    template <class T>
+    static const T& inner(const T& value) { return value; }
+
+    flag& add(flag& added, const std::string& name, std::string help, kind what);
+    void read_file(const std::string& path);
+    void check_required() const;
+    [[nodiscard]] flag* find(std::string_view name) const;
+
+    CLI::App app_;
+    std::string program_, name_, description_, group_;
+    std::optional<std::filesystem::path> config_path_;
+    std::vector<std::unique_ptr<flag>> flags_;
+    std::function<exit_code(command&)> body_;
+};
+
+/// A program with commands. Gives each `--help`, `--config FILE`; the program `--help` and `--version`.
+class command_line {
+public:
+    command_line(std::string program, std::string description);
+
+    /// The reference stays valid.
+    command& add(const std::string& name, std::string description, std::function<exit_code(command&)> body);
+
+    /// The command chosen by `arguments` (without the program's name), its flags assigned: those of the command line, then
+    /// those of `--config` that the command line does not give. nullptr: help or version was asked for, in `text`.
+    /// Throws `usage_error`, with the nearest name when one is unknown.
+    command* parse(std::vector<std::string> arguments, std::string& text);
+
+    /// Parses, runs the command, tells errors, returns the exit code for `main`.
+    [[nodiscard]] int run(int argc, const char* const* argv) noexcept;
+
+    [[nodiscard]] std::string help() const;
+
+private:
+    [[nodiscard]] command* find(std::string_view name) const;
+
+    std::string program_, description_;
+    std::vector<std::unique_ptr<command>> commands_;
+};
+
+/// The version of these programs: "0.1.0".
+[[nodiscard]] const char* version() noexcept;
+
+/// Of `names`, the one that `given` most likely meant; empty when none is near (Damerau–Levenshtein distance of more than
+/// a third of the length). O(names × length²).
+[[nodiscard]] std::string nearest_name(std::string_view given, std::span<const std::string> names);
+
+} // namespace programs

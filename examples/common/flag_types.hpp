@@ -1,0 +1,140 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "common/exit_codes.hpp"
+#include "common/units.hpp"
+
+namespace programs {
+
+/// How a type is read from a flag (`read`), told to scripts and files (`write`) and named in the help (`name`).
+/// Specialise it to give a type of your own to `command::option`.
+template <class T>
+struct flag_type;
+
+template <class T>
+    requires std::is_unsigned_v<T>
+struct flag_type<T> {
+    static constexpr const char* name = "N";
+    static T read(std::string_view text) {
+        const std::uint64_t value = parse_count(text);
+        if (value > std::numeric_limits<T>::max())
+            throw usage_error("'" + std::string(text) + "' is too large: at most " + std::to_string(std::numeric_limits<T>::max()));
+        return static_cast<T>(value);
+    }
+    static nlohmann::ordered_json write(T value) { return value; }
+};
+template <>
+struct flag_type<std::int64_t> {
+    static constexpr const char* name = "N";
+    static std::int64_t read(std::string_view text) { return parse_integer(text); }
+    static nlohmann::ordered_json write(std::int64_t value) { return value; }
+};
+template <>
+struct flag_type<bool> {
+    static constexpr const char* name = "";
+    static bool read(std::string_view text) { return parse_bool(text); }
+    static nlohmann::ordered_json write(bool value) { return value; }
+};
+template <>
+struct flag_type<double> {
+    static constexpr const char* name = "X";
+    static double read(std::string_view text) { return parse_number(text); }
+    static nlohmann::ordered_json write(double value) { return value; }
+};
+template <>
+struct flag_type<float> {
+    static constexpr const char* name = "X";
+    static float read(std::string_view text) { return static_cast<float>(parse_number(text)); }
+    /// Through its shortest decimal text: 0.1f is told as 0.1, not as 0.10000000149.
+    static nlohmann::ordered_json write(float value);
+};
+template <>
+struct flag_type<std::string> {
+    static constexpr const char* name = "NAME";
+    static std::string read(std::string_view text) { return std::string(text); }
+    static nlohmann::ordered_json write(const std::string& value) { return value; }
+};
+template <>
+struct flag_type<std::filesystem::path> {
+    static constexpr const char* name = "PATH";
+    static std::filesystem::path read(std::string_view text) {
+        if (text.empty()) throw usage_error("an empty path");
+        return text;
+    }
+    static nlohmann::ordered_json write(const std::filesystem::path& value) { return value.string(); }
+};
+template <>
+struct flag_type<byte_size> {
+    static constexpr const char* name = "SIZE";
+    static byte_size read(std::string_view text) { return parse_size(text); }
+    static nlohmann::ordered_json write(byte_size value) { return value.bytes; }
+};
+template <>
+struct flag_type<interval> {
+    static constexpr const char* name = "EVERY";
+    static interval read(std::string_view text) { return parse_interval(text); }
+    static nlohmann::ordered_json write(const interval& value) { return to_flag(value); }
+};
+template <>
+struct flag_type<count_or_all> {
+    static constexpr const char* name = "N|all";
+    static count_or_all read(std::string_view text) { return parse_count_or_all(text); }
+    static nlohmann::ordered_json write(const count_or_all& value) {
+        return value.all ? nlohmann::ordered_json("all") : nlohmann::ordered_json(value.count);
+    }
+};
+template <>
+struct flag_type<count_or_percent> {
+    static constexpr const char* name = "N|X%";
+    static count_or_percent read(std::string_view text) { return parse_count_or_percent(text); }
+    static nlohmann::ordered_json write(const count_or_percent& value) {
+        return value.percent ? nlohmann::ordered_json(to_flag(value)) : nlohmann::ordered_json(value.count);
+    }
+};
+
+/// Nothing until it is given: null, which means absent.
+template <class T>
+struct flag_type<std::optional<T>> {
+    static constexpr const char* name = flag_type<T>::name;
+    static std::optional<T> read(std::string_view text) { return flag_type<T>::read(text); }
+    static nlohmann::ordered_json write(const std::optional<T>& value) {
+        return value ? flag_type<T>::write(*value) : nlohmann::ordered_json();
+    }
+};
+
+template <class T>
+inline constexpr bool is_list = false;
+template <class T>
+inline constexpr bool is_list<std::vector<T>> = true;
+template <class T>
+inline constexpr bool is_list<std::optional<std::vector<T>>> = true;
+
+/// `10,10`; an empty text is an empty list.
+template <class T>
+struct flag_type<std::vector<T>> {
+    static constexpr const char* name = "LIST";
+    static std::vector<T> read(std::string_view text) { return read_parts(split_list(text)); }
+    static std::vector<T> read_parts(const std::vector<std::string>& parts) {
+        std::vector<T> values;
+        for (const std::string& part : parts) values.push_back(flag_type<T>::read(part));
+        return values;
+    }
+    static nlohmann::ordered_json write(const std::vector<T>& values) {
+        auto list = nlohmann::ordered_json::array();
+        for (const T& value : values) list.push_back(flag_type<T>::write(value));
+        return list;
+    }
+};
+
+} // namespace programs

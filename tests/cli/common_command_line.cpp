@@ -1,0 +1,241 @@
+#include "common/command_line.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include <unistd.h>
+
+#include <gneiss/core/error.hpp>
+
+#include "common/config_file.hpp"
+
+using namespace programs;
+using json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A trainer's flags in small, one of each kind.
+struct options {
+    fs::path dataset;
+    std::uint64_t epochs = 10;
+    std::optional<double> rate;
+    float margin = 0.1f;
+    std::string store = "memory";
+    std::optional<byte_size> memory;
+    interval checkpoint{.seconds = 300};
+    count_or_all negatives{.count = 500};
+    std::vector<count_or_all> fanout{{.count = 10}, {.count = 10}};
+    std::vector<fs::path> features;
+    bool deterministic = false, resume = false;
+    std::optional<fs::path> out;
+    std::string note;
+};
+
+struct program {
+    command_line line{"gneiss-test", "a program of the tests"};
+    options o;
+    command* train = nullptr;
+
+    program() {
+        train = &line.add("train", "trains", [](command&) { return exit_code::done; });
+        line.add("export", "exports", [](command&) { return exit_code::done; });
+        train->positional("dataset", o.dataset, "directory made by gneiss-data");
+        train->group("Model");
+        train->option("epochs", o.epochs, "passes over the edges").range(1, 1000);
+        train->option("lr", o.rate, "step size").default_text("from the graph").range(0);
+        train->option("margin", o.margin, "of the loss");
+        train->option("negatives", o.negatives, "for each chunk");
+        train->option("fanout", o.fanout, "neighbours for each layer");
+        train->option("deterministic", o.deterministic, "the same result at any staleness");
+        train->group("Memory");
+        train->option("store", o.store, "where rows live").choices({"memory", "disk", "mmap"});
+        train->option("memory", o.memory, "budget").default_text("what is free");
+        train->option("features", o.features, "arrays").words(2, 3);
+        train->option("checkpoint-every", o.checkpoint, "how often the state is saved");
+        train->option("resume", o.resume, "goes on").transient();
+        train->option("out", o.out, "the run").transient();
+        train->option("note", o.note, "free text");
+    }
+    command* parse(std::vector<std::string> arguments) {
+        std::string text;
+        return line.parse(std::move(arguments), text);
+    }
+    std::string refused(std::vector<std::string> arguments) {
+        try {
+            parse(std::move(arguments));
+        } catch (const usage_error& e) {
+            return e.what();
+        }
+        return "";
+    }
+};
+
+struct temporary_directory {
+    fs::path path = fs::temp_directory_path() / ("gneiss-cli-" + std::to_string(::getpid()));
+    temporary_directory() { fs::create_directories(path); }
+    ~temporary_directory() { fs::remove_all(path); }
+    fs::path write(const std::string& name, const std::string& text) const {
+        std::ofstream(path / name) << text;
+        return path / name;
+    }
+};
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+} // namespace
+
+TEST_CASE("flags reach their variables, before and after the positional argument") {
+    program p;
+    CHECK(p.parse({"train", "--epochs", "3", "data", "--lr=.5", "--store=disk", "--memory", "1.5GiB", "--fanout", "15,all", "--negatives",
+              "all", "--deterministic", "--features", "a", "b", "--checkpoint-every", "1epoch"}) == p.train);
+    CHECK(p.o.dataset == "data");
+    CHECK(p.o.epochs == 3);
+    CHECK(p.o.rate == 0.5);
+    CHECK(p.o.memory->bytes == 3ULL << 29);
+    CHECK(p.o.fanout == std::vector<count_or_all>{{.count = 15}, {.all = true}});
+    CHECK(p.o.negatives.all);
+    CHECK(p.o.deterministic);
+    CHECK(p.o.features == std::vector<fs::path>{"a", "b"});
+    CHECK(p.o.checkpoint.epochs == 1);
+    CHECK(p.train->given("lr"));
+    CHECK_FALSE(p.train->given("margin"));
+}
+
+TEST_CASE("the last of a repeated flag wins, and a flag can be switched off") {
+    program p;
+    p.parse({"train", "data", "--epochs", "3", "--epochs", "4", "--deterministic", "--deterministic=false"});
+    CHECK(p.o.epochs == 4);
+    CHECK_FALSE(p.o.deterministic);
+}
+
+TEST_CASE("a slip in a name is answered with the name that was meant") {
+    CHECK(contains(program().refused({"train", "data", "--epoch", "3"}), "unknown flag --epoch; did you mean --epochs?"));
+    CHECK(contains(program().refused({"train", "data", "--chekpoint-every=1epoch"}), "did you mean --checkpoint-every?"));
+    CHECK(contains(program().refused({"train", "data", "--mem", "1GiB"}), "did you mean --memory?"));
+    CHECK_FALSE(contains(program().refused({"train", "data", "--zzzzzz"}), "did you mean"));
+    CHECK(contains(program().refused({"trian", "data"}), "unknown command 'trian'; did you mean train?"));
+    CHECK(contains(program().refused({"train", "data", "--store", "dsik"}), "did you mean disk?"));
+}
+
+TEST_CASE("each wrong command line is one sentence that names the flag") {
+    CHECK(contains(program().refused({}), "a command is missing: one of train, export"));
+    CHECK(contains(program().refused({"train"}), "DATASET is missing"));
+    CHECK(contains(program().refused({"--epochs", "3", "train"}), "the command comes first"));
+    CHECK(contains(program().refused({"train", "a", "b"}), "unexpected argument 'b'"));
+    CHECK(contains(program().refused({"train", "a", "--epochs"}), "--epochs"));
+    CHECK(contains(program().refused({"train", "a", "--epochs", "0"}), "--epochs: 0 is not between 1 and 1000"));
+    CHECK(contains(program().refused({"train", "a", "--epochs", "-3"}), "--epochs: '-3' is not a whole number"));
+    CHECK(contains(program().refused({"train", "a", "--lr", "--epochs"}), "--lr: '--epochs' is not a number"));
+    CHECK(contains(program().refused({"train", "a", "--lr", "-1"}), "--lr: -1 is less than 0"));
+    CHECK(contains(program().refused({"train", "a", "--memory", "2G"}), "--memory: '2G' is not a size"));
+    CHECK(contains(program().refused({"train", "a", "--fanout", "10,,5"}), "--fanout: "));
+    CHECK(contains(program().refused({"train", "a", "--deterministic=maybe"}), "--deterministic"));
+    for (const std::vector<std::string>& arguments : {std::vector<std::string>{"train", "a", "--lr", "x\ny"}, {"train", "a", "-x"}})
+        CHECK_FALSE(contains(one_line(program().refused(arguments)), "\n"));
+}
+
+TEST_CASE("help shows groups, values and defaults, and needs nothing else") {
+    program p;
+    std::string text;
+    CHECK(p.line.parse({"train", "--help"}, text) == nullptr);
+    for (const char* part : {"usage: gneiss-test train DATASET [flags]", "Model:", "Memory:", "--lr X", "[from the graph]", "--epochs N",
+             "[10]", "--store memory|disk|mmap", "[10,10]", "[5m]", "--config FILE", "--deterministic "})
+        CHECK_MESSAGE(contains(text, part), part << " in\n" << text);
+    CHECK(p.line.parse({"--help"}, text) == nullptr);
+    CHECK(contains(text, "train"));
+    CHECK(p.line.parse({"--version"}, text) == nullptr);
+    CHECK(text == std::string("gneiss-test ") + version() + "\n");
+}
+
+TEST_CASE("a configuration written by a run gives the same configuration back") {
+    const temporary_directory temporary;
+    program first;
+    first.parse({"train", "d\"a\\t#a", "--lr", "0.1", "--margin", ".3", "--fanout", "15,all,5", "--memory", "1536MiB", "--negatives", "all",
+        "--deterministic", "--features", "a,b", "c", "--checkpoint-every", "90s", "--note", "a = 1 # not a comment, \"quoted\"\nnew line",
+        "--resume", "--out", "elsewhere"});
+    const auto file = temporary.write("config.toml", first.train->to_toml());
+    program second;
+    second.parse({"train", "--config", file.string()});
+    CHECK(second.train->to_toml() == first.train->to_toml());
+    CHECK(second.train->hash() == first.train->hash());
+    CHECK(second.o.note == first.o.note);
+    CHECK(second.o.features == std::vector<fs::path>{"a,b", "c"});
+    CHECK_FALSE(second.o.resume);
+    CHECK_FALSE(second.o.out);
+}
+
+TEST_CASE("the command line wins over the configuration file") {
+    const temporary_directory temporary;
+    const auto file = temporary.write("c.toml", "# a comment\ndataset = 'there'\nepochs = 7 # seven\nlr = 1e-3\nfanout = [\n 1, # one\n 2,\n]\n"
+                                                "deterministic = true\nmemory = \"2GiB\"\n");
+    program p;
+    p.parse({"train", "here", "--epochs", "5", "--config", file.string()});
+    CHECK(p.o.dataset == "here");
+    CHECK(p.o.epochs == 5);
+    CHECK(p.o.rate == 1e-3);
+    CHECK(p.o.fanout.size() == 2);
+    CHECK(p.o.deterministic);
+    CHECK(p.o.memory->bytes == 2ULL << 30);
+}
+
+TEST_CASE("what is wrong in a configuration file is told with file, line and key") {
+    const temporary_directory temporary;
+    const auto refused = [&](const std::string& text) {
+        const auto file = temporary.write("bad.toml", text);
+        try {
+            program().parse({"train", "data", "--config", file.string()});
+        } catch (const std::exception& e) {
+            return std::string(e.what());
+        }
+        return std::string();
+    };
+    const std::string place = (temporary.path / "bad.toml").string() + ": line ";
+    CHECK(contains(refused("epochs = 3\nepohcs = 3\n"), place + "2: unknown key 'epohcs'"));
+    CHECK(contains(refused("epohcs = 3\n"), "did you mean epochs?"));
+    CHECK(contains(refused("\n\nlr = \"fast\"\n"), place + "3: lr: 'fast' is not a number"));
+    CHECK(contains(refused("store = \"tape\"\n"), place + "1: store: 'tape' is not one of memory, disk, mmap"));
+    CHECK(contains(refused("epochs = [1, 2]\n"), "takes one value, not a list"));
+    CHECK(contains(refused("epochs 3\n"), "expected '='"));
+    CHECK(contains(refused("epochs = 3 4\n"), "end of the line"));
+    CHECK(contains(refused("epochs = three\n"), "expected a number"));
+    CHECK(contains(refused("epochs = 3\nepochs = 4\n"), "twice"));
+    CHECK(contains(refused("[train]\nepochs = 3\n"), "tables are not used"));
+    CHECK(contains(refused("note = \"open\n"), "no closing quote"));
+    CHECK(contains(refused("fanout = [1, 2"), "]'"));
+    CHECK_THROWS_AS(program().parse({"train", "data", "--config", (temporary.path / "absent").string()}), gneiss::io_error);
+}
+
+TEST_CASE("the hash sees what changes the result and nothing else") {
+    static constexpr std::string_view ignored[] = {"checkpoint-every", "note"};
+    program base, other, output;
+    base.parse({"train", "data"});
+    other.parse({"train", "data", "--lr", "0.1"});
+    output.parse({"train", "data", "--checkpoint-every", "7s", "--note", "x", "--out", "y", "--resume"});
+    CHECK(base.train->hash(ignored) == output.train->hash(ignored));
+    CHECK(base.train->hash() != output.train->hash());
+    CHECK(base.train->hash(ignored) != other.train->hash(ignored));
+    CHECK(base.train->hash(ignored).size() == 16);
+    CHECK(other.train->differences(base.train->configuration(), ignored) == std::vector<std::string>{"lr: 0.1, was absent"});
+    CHECK(output.train->differences(base.train->configuration(), ignored).empty());
+}
+
+TEST_CASE("the configuration holds every flag with a value, in order, with types") {
+    program p;
+    p.parse({"train", "data", "--memory", "1KiB"});
+    p.o.rate = 0.25; // chosen by the program from the graph
+    const json config = p.train->configuration();
+    CHECK(config.dump() == R"({"dataset":"data","epochs":10,"lr":0.25,"margin":0.1,"negatives":500,"fanout":[10,10],"deterministic":false,)"
+                           R"("store":"memory","memory":1024,"features":[],"checkpoint-every":"5m","resume":false,"note":""})");
+}
+
+TEST_CASE("the nearest name is at most a third of the letters away") {
+    const std::vector<std::string> names{"lr", "epochs", "eval-every", "eval-edges"};
+    CHECK(nearest_name("eval-evrey", names) == "eval-every");
+    CHECK(nearest_name("rl", names) == "lr");
+    CHECK(nearest_name("", names).empty());
+    CHECK(nearest_name("batch", names).empty());
+}

@@ -1,0 +1,67 @@
+#include "common/exit_codes.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <new>
+#include <sstream>
+#include <system_error>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
+
+using namespace programs;
+using gneiss::errc;
+
+namespace {
+
+template <class Error>
+failure describe(const Error& error) {
+    try {
+        throw error;
+    } catch (...) {
+        return describe_current_exception();
+    }
+}
+
+} // namespace
+
+TEST_CASE("each kind of exception has the exit code of the contract") {
+    CHECK(describe(usage_error("x")).code == exit_code::usage);
+    CHECK(describe(gneiss::error(errc::already_exists, "x")).code == exit_code::usage);
+    CHECK(describe(gneiss::error(errc::config_mismatch, "x")).code == exit_code::usage);
+    CHECK(describe(gneiss::error(errc::invalid_argument, "x")).code == exit_code::usage);
+    CHECK(describe(gneiss::error(errc::invalid_argument, "x", {.path = "f"})).code == exit_code::failed);
+    CHECK(describe(gneiss::error(errc::invalid_format, "x", {.path = "f"})).code == exit_code::failed);
+    CHECK(describe(gneiss::error(errc::not_found, "x")).code == exit_code::failed);
+    CHECK(describe(gneiss::io_error(ENOENT, "open", {.path = "f"})).code == exit_code::failed);
+    CHECK(describe(gneiss::io_error(ENOSPC, "write", {.path = "f"})).code == exit_code::refused);
+    CHECK(describe(std::system_error(ENOSPC, std::generic_category())).code == exit_code::refused);
+    CHECK(describe(std::filesystem::filesystem_error("x", "f", std::make_error_code(std::errc::no_space_on_device))).code ==
+          exit_code::refused);
+    CHECK(describe(gneiss::over_budget(10, {{"rows", 20}})).code == exit_code::refused);
+    CHECK(describe(gneiss::error(errc::no_space, "x")).code == exit_code::refused);
+    CHECK(describe(std::bad_alloc()).code == exit_code::refused);
+    CHECK(describe(gneiss::error(errc::cancelled, "x")).code == exit_code::interrupted);
+    CHECK(describe(std::logic_error("x")).code == exit_code::failed);
+    CHECK(describe(42).code == exit_code::failed);
+}
+
+TEST_CASE("a refused budget is told with its numbers") {
+    const std::string text = describe(gneiss::over_budget(1 << 20, {{"rows", 2 << 20}, {"queues", 4096}})).message;
+    for (const char* part : {"2.00 MiB", "1.00 MiB", "rows", "queues", "4.00 KiB"})
+        CHECK_MESSAGE(text.find(part) != std::string::npos, text);
+}
+
+TEST_CASE("a message is one line whatever the exception says") {
+    CHECK(describe(std::runtime_error("one\n  two\r\nthree\n")).message == "one   two three");
+    CHECK(describe(std::runtime_error("")).message == "an error without a description");
+    CHECK(one_line("a\tb\n") == "a b");
+}
+
+TEST_CASE("what a body returns or throws is what the program returns") {
+    CHECK(run_program([] { return exit_code::done; }) == 0);
+    CHECK(run_program([] { return exit_code::interrupted; }) == 130);
+    CHECK(run_program([]() -> exit_code { throw usage_error("told by the test of exit codes"); }) == 2);
+}
