@@ -35,9 +35,8 @@ namespace gneiss {
     detail::check_buffer(partitions, slots);
     for (const edge_bucket& b : buckets)
         if (b.first >= partitions || b.second >= partitions)
-            throw error(errc::out_of_range, "edge bucket (" + std::to_string(b.first) + ", " +
-                                                std::to_string(b.second) + ") with " + std::to_string(partitions) +
-                                                " partitions");
+            throw error(
+                errc::out_of_range, detail::name_of(b) + " with " + std::to_string(partitions) + " partitions");
 
     // next[k]: when the two partitions of bucket k are needed again; `upcoming[p]`: of partition p, from here on.
     constexpr std::size_t never = std::numeric_limits<std::size_t>::max();

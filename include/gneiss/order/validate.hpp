@@ -26,9 +26,6 @@ inline void validate(const plan& states, std::uint32_t partitions, std::uint32_t
         const auto fail = [s](const std::string& what) {
             throw error(errc::invalid_argument, "state " + std::to_string(s) + " of the plan: " + what);
         };
-        const auto name = [](edge_bucket b) {
-            return "edge bucket (" + std::to_string(b.first) + ", " + std::to_string(b.second) + ")";
-        };
         const std::vector<partition_id>& resident = states[s].resident;
         if (resident.empty()) fail("no partition is resident");
         if (resident.size() > slots)
@@ -40,17 +37,17 @@ inline void validate(const plan& states, std::uint32_t partitions, std::uint32_t
         for (const edge_bucket& b : states[s].edge_buckets) {
             for (const partition_id p : {b.first, b.second})
                 if (!std::ranges::binary_search(resident, p))
-                    fail(name(b) + " needs partition " + std::to_string(p) + ", which is not resident");
-            if (!trained.insert(std::size_t{b.first} * partitions + b.second)) fail(name(b) + " is trained again");
+                    fail(detail::name_of(b) + " needs partition " + std::to_string(p) + ", which is not resident");
+            if (!trained.insert(std::size_t{b.first} * partitions + b.second)) fail(detail::name_of(b) + " is trained again");
             ++count;
         }
     }
     if (count == trained.size()) return;
     std::size_t missing = 0;
     while (trained[missing]) ++missing;
-    throw error(errc::invalid_argument,
-        "the plan never trains edge bucket (" + std::to_string(missing / partitions) + ", " +
-            std::to_string(missing % partitions) + "), one of " + std::to_string(trained.size() - count) + " missing");
+    const edge_bucket first{static_cast<partition_id>(missing / partitions), static_cast<partition_id>(missing % partitions)};
+    throw error(errc::invalid_argument, "the plan never trains " + detail::name_of(first) + ", one of " +
+                                            std::to_string(trained.size() - count) + " missing");
 }
 
 } // namespace gneiss

@@ -4,6 +4,7 @@
 #include <string>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/order/plan.hpp>
 
 namespace gneiss::detail {
 
@@ -19,6 +20,12 @@ inline void check_buffer(std::uint32_t partitions, std::uint32_t slots) {
     if (slots == 0 || (slots < 2 && partitions > 1))
         throw error(errc::invalid_argument, "a buffer of " + std::to_string(slots) + " slots cannot hold two of " +
                                                 std::to_string(partitions) + " partitions: at least 2 are needed");
+}
+
+/// "edge bucket (i, j)", for errors.
+inline std::string name_of(const edge_bucket& b) {
+    std::string name = "edge bucket (";
+    return name.append(std::to_string(b.first)).append(", ").append(std::to_string(b.second)).append(")");
 }
 
 } // namespace gneiss::detail
