@@ -1,0 +1,176 @@
+#!/usr/bin/env bash
+# Checks that the library keeps its shape: includes point down only, each optional dependency stays behind its fence,
+# headers neither print nor read the environment, none is long, gneiss.hpp includes all that needs no option.
+#
+#   check.sh [ROOT]               every violation as FILE:LINE: what; exit 1 if there is one
+#   check.sh --umbrella [ROOT]    the include lines that gneiss.hpp should have
+#   check.sh --needing DEP [ROOT] headers that need DEP (eigen, uring, io), directly or not
+set -euo pipefail
+export LC_ALL=C
+
+mode=check
+needing=
+case "${1:-}" in
+--umbrella) mode=umbrella && shift ;;
+--needing) mode=needing && needing=$2 && shift 2 ;;
+esac
+root=${1:-$(dirname "$0")/../..}
+cd "$root/include/gneiss"
+violations=0
+report() {
+    echo "include/gneiss/$1: $2"
+    violations=$((violations + 1))
+}
+
+# may_include FROM TO: whether the header FROM may include the gneiss header TO. The one table of levels.
+may_include() {
+    local from=$1 to=$2
+    case "$from" in cuda/*) from=${from#cuda/} to=${to#cuda/} ;; esac
+    local module=${from%%/*}
+    case "$module:$to" in
+    gneiss.hpp:*) return 0 ;;
+    *:core/* | *:"$module"/*) return 0 ;;
+    core:* | graph:* | order:* | cache:*) return 1 ;;
+    partition:graph/* | partition:order/plan.hpp) return 0 ;;
+    sample:graph/* | sample:order/plan.hpp) return 0 ;;
+    storage:graph/* | storage:order/plan.hpp | storage:cache/*) return 0 ;;
+    io:graph/* | io:order/plan.hpp | io:cache/* | io:partition/* | io:storage/*) return 0 ;;
+    model:graph/* | model:order/plan.hpp | model:sample/mini_batch.hpp) return 0 ;;
+    pipeline:*/concepts.hpp | eval:*/concepts.hpp | dist:*/concepts.hpp) return 0 ;;
+    pipeline:* | eval:* | dist:*) # values
+        case "$to" in
+        graph/coo.hpp | order/plan.hpp | cache/trace.hpp | cache/change_set.hpp) return 0 ;;
+        sample/mini_batch.hpp | model/row_gradient.hpp | storage/io_stats.hpp) return 0 ;;
+        esac
+        ;;
+    esac
+    return 1
+}
+
+# fence INCLUDED: where that foreign header may be included (a pattern), or nothing when anywhere.
+fence() {
+    case "$1" in
+    liburing.h | liburing/*) echo 'storage/engine/uring.hpp' ;;
+    Eigen/* | unsupported/Eigen/*) echo 'model/backend/eigen.hpp' ;;
+    tbb/* | oneapi/*) echo 'core/executor/tbb.hpp' ;;
+    xxhash.h | xxh3.h) echo 'core/checksum.hpp' ;;
+    nlohmann/*) echo 'io/manifest.hpp' ;;
+    zlib.h | zip.h | yaml-cpp/*) echo 'io/*' ;;
+    metis.h) echo 'partition/metis.hpp' ;;
+    cuda* | cub/* | thrust/* | cooperative_groups* | cublas* | curand* | cusparse* | nv/* | device_launch_parameters.h)
+        echo 'cuda/*' ;;
+    sys/*.h | linux/*.h | fcntl.h | unistd.h | dirent.h | poll.h | pthread.h | sched.h | signal.h | immintrin.h) ;;
+    */* | *.*) echo 'nowhere' ;; # neither the standard library nor the system
+    esac
+}
+
+# option INCLUDED: which optional component brings that foreign header, if any.
+option() {
+    case "$1" in
+    liburing.h | liburing/*) echo uring ;;
+    Eigen/* | unsupported/Eigen/*) echo eigen ;;
+    nlohmann/* | zlib.h) echo io ;;
+    zip.h | yaml-cpp/* | metis.h) echo other ;;
+    esac
+}
+
+headers=$(find . -name '*.hpp' -o -name '*.cuh' | sed 's|^\./||' | sort)
+declare -A includes options
+while IFS=: read -r file line text; do
+    included=${text#*[<\"]}
+    included=${included%%[>\"]*}
+    case "$text" in *'"'*) [ $mode = check ] && report "$file:$line" "includes \"$included\", not <gneiss/…>" ;; esac
+    case "$included" in
+    gneiss/*)
+        included=${included#gneiss/}
+        includes[$file]+=" $included"
+        [ $mode = check ] || continue
+        [ -f "$included" ] || report "$file:$line" "includes <gneiss/$included>, which is not there"
+        may_include "$file" "$included" || report "$file:$line" "includes <gneiss/$included>, which does not lie below it"
+        ;;
+    *)
+        needs=$(option "$included")
+        options[$file]+=${needs:+ $needs}
+        [ $mode = check ] || continue
+        allowed=$(fence "$included")
+        # shellcheck disable=SC2254 # a pattern
+        case "$file" in
+        ${allowed:-*}) ;;
+        *) report "$file:$line" "includes <$included>, which is fenced to ${allowed/nowhere/programs outside the library}" ;;
+        esac
+        ;;
+    esac
+done < <(printf '%s\n' "$headers" | xargs grep -HnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]')
+
+# What a header needs includes what its includes need: repeat until nothing is added.
+changed=true
+while $changed; do
+    changed=false
+    for file in $headers; do
+        for included in ${includes[$file]:-}; do
+            for one in ${options[$included]:-}; do
+                case " ${options[$file]:-} " in
+                *" $one "*) ;;
+                *) options[$file]+=" $one" && changed=true ;;
+                esac
+            done
+        done
+    done
+done
+
+plain=() # headers that need no option
+for file in $headers; do
+    case "$file" in gneiss.hpp | */detail/* | *.cuh) continue ;; esac
+    [ -n "${options[$file]:-}" ] || plain+=("$file")
+done
+case $mode in
+umbrella)
+    printf '#include <gneiss/%s>\n' "${plain[@]}"
+    exit
+    ;;
+needing)
+    for file in $headers; do case " ${options[$file]:-} " in *" $needing "*) echo "$file" ;; esac; done
+    exit
+    ;;
+esac
+
+if [ -f gneiss.hpp ]; then
+    [ -z "${options[gneiss.hpp]:-}" ] || report gneiss.hpp:1 "needs an option:${options[gneiss.hpp]}"
+    for file in "${plain[@]}"; do
+        case " ${includes[gneiss.hpp]:-} " in
+        *" $file "*) ;;
+        *) report gneiss.hpp:1 "does not include <gneiss/$file> (see $(basename "$0") --umbrella)" ;;
+        esac
+    done
+fi
+
+# found RULE FILES… PATTERN: every match is a violation.
+found() {
+    local what=$1 pattern=$2
+    shift 2
+    while IFS=: read -r file line _; do report "$file:$line" "$what"; done < <(printf '%s\n' "$@" | xargs grep -HnE "$pattern" || true)
+}
+# shellcheck disable=SC2086 # one word a header
+{
+    found 'prints or reads the environment' 'std::(cout|cerr|clog)|printf *\(|getenv|[^_[:alnum:]]f?puts *\(' $headers
+    found 'owns by a raw new or delete' '(= *|return +)new +[A-Za-z_]|^ *delete(\[\])? +[A-Za-z_]' $headers
+    found 'detaches a thread' '[.>]detach\(\)' $headers
+    found 'leaves something to be done' 'TO''DO|FIX''ME' $headers
+}
+for file in $headers; do
+    lines=$(wc -l <"$file")
+    [ "$lines" -le 500 ] || report "$file:$lines" "is longer than 500 lines"
+    grep -q '^#pragma once$' "$file" || report "$file:1" "has no #pragma once"
+done
+
+cd ../..
+for folder in examples tests bench scripts cmake; do
+    [ -d $folder ] || continue
+    while IFS=: read -r file line _; do
+        echo "$file:$line: leaves something to be done"
+        violations=$((violations + 1))
+    done < <(grep -rnIE 'TO''DO|FIX''ME' $folder || true)
+done
+
+[ $violations -eq 0 ] || { echo "$violations violations of the structure" && exit 1; }
+echo "$(wc -w <<<"$headers") headers keep the structure"

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Tests check.sh: a tree in order passes, and every violation that is planted in it is caught, where it stands.
+set -euo pipefail
+check=$(cd "$(dirname "$0")" && pwd)/check.sh
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failures=0
+
+# put FILE LINES…: a header of the planted tree.
+put() {
+    local file=$scratch/tree/include/gneiss/$1
+    shift
+    mkdir -p "$(dirname "$file")"
+    printf '%s\n' '#pragma once' "$@" >"$file"
+}
+
+tree_in_order() {
+    rm -rf "$scratch/tree"
+    put gneiss.hpp '#include <gneiss/core/a.hpp>' '#include <gneiss/order/plan.hpp>' '#include <gneiss/storage/s.hpp>' \
+        '#include <gneiss/model/concepts.hpp>' '#include <gneiss/pipeline/p.hpp>' '#include <gneiss/core/checksum.hpp>'
+    put core/a.hpp '#include <vector>'
+    put core/checksum.hpp '#include <xxhash.h>'
+    put order/plan.hpp '#include <gneiss/core/a.hpp>'
+    put storage/s.hpp '#include <sys/mman.h>' '#include <gneiss/order/plan.hpp>'
+    put storage/engine/uring.hpp '#include <liburing.h>'
+    put model/concepts.hpp
+    put model/backend/eigen.hpp '#include <Eigen/Core>' '#include <gneiss/model/concepts.hpp>'
+    put io/manifest.hpp '#include <nlohmann/json.hpp>'
+    put pipeline/p.hpp '#include <gneiss/model/concepts.hpp>' '#include <gneiss/order/plan.hpp>'
+    put cuda/order/plan.cuh '#include <cuda_runtime.h>' '#include <gneiss/order/plan.hpp>'
+}
+
+expect_caught() { # where and what, as check.sh should say it
+    if "$check" "$scratch/tree" >"$scratch/said"; then
+        echo "not caught: $1" && failures=$((failures + 1))
+    elif ! grep -qF "$1" "$scratch/said"; then
+        echo "expected: $1" && cat "$scratch/said" && failures=$((failures + 1))
+    fi
+}
+# planted WHERE-AND-WHAT FILE LINES…
+planted() {
+    local expected=$1
+    shift
+    tree_in_order
+    put "$@"
+    expect_caught "include/gneiss/$expected"
+}
+
+tree_in_order
+"$check" "$scratch/tree" || failures=$((failures + 1))
+
+up='does not lie below it'
+planted "core/a.hpp:2: includes <gneiss/order/plan.hpp>, which $up" core/a.hpp '#include <gneiss/order/plan.hpp>'
+planted "order/plan.hpp:2: includes <gneiss/storage/s.hpp>, which $up" order/plan.hpp '#include <gneiss/storage/s.hpp>'
+planted "storage/s.hpp:2: includes <gneiss/model/concepts.hpp>, which $up" storage/s.hpp '#include <gneiss/model/concepts.hpp>'
+planted "model/concepts.hpp:2: includes <gneiss/storage/s.hpp>, which $up" model/concepts.hpp '#include <gneiss/storage/s.hpp>'
+planted "pipeline/p.hpp:2: includes <gneiss/storage/s.hpp>, which $up" pipeline/p.hpp '#include <gneiss/storage/s.hpp>'
+planted "storage/s.hpp:2: includes <gneiss/cuda/order/plan.cuh>, which $up" storage/s.hpp '#include <gneiss/cuda/order/plan.cuh>'
+planted "cuda/order/plan.cuh:2: includes <gneiss/storage/s.hpp>, which $up" cuda/order/plan.cuh '#include <gneiss/storage/s.hpp>'
+planted 'core/a.hpp:2: includes <gneiss/core/gone.hpp>, which is not there' core/a.hpp '#include <gneiss/core/gone.hpp>'
+planted 'core/a.hpp:2: includes "b.hpp", not <gneiss/…>' core/a.hpp '#include "b.hpp"'
+
+for fenced in liburing.h Eigen/Dense tbb/parallel_for.h oneapi/tbb.h xxhash.h nlohmann/json.hpp zlib.h metis.h cuda_runtime.h \
+    CLI/CLI.hpp fmt/core.h boost/any.hpp; do
+    planted "storage/s.hpp:2: includes <$fenced>, which is fenced to" storage/s.hpp "#  include <$fenced>"
+done
+planted 'gneiss.hpp:1: needs an option: uring' storage/s.hpp '#include <gneiss/storage/engine/uring.hpp>'
+planted 'gneiss.hpp:1: does not include <gneiss/core/new.hpp>' core/new.hpp
+
+for talk in 'std::cout << 1;' 'std::cerr << 1;' 'std::printf("x");' 'fprintf(stderr, "x");' 'puts("x");' 'getenv("HOME");'; do
+    planted 'core/a.hpp:2: prints or reads the environment' core/a.hpp "inline void f() { $talk }"
+done
+planted 'core/a.hpp:2: owns by a raw new or delete' core/a.hpp 'inline int* f() { return new int; }'
+planted 'core/a.hpp:2: detaches a thread' core/a.hpp 'inline void f(auto& thread) { thread.detach(); }'
+planted 'core/a.hpp:2: leaves something to be done' core/a.hpp '// TO''DO'
+mapfile -t long < <(yes '//' | head -500)
+planted 'core/a.hpp:501: is longer than 500 lines' core/a.hpp "${long[@]}"
+
+tree_in_order
+echo '// nothing' >"$scratch/tree/include/gneiss/core/a.hpp"
+expect_caught 'include/gneiss/core/a.hpp:1: has no #pragma once'
+tree_in_order
+mkdir "$scratch/tree/tests" && echo '// FIX''ME' >"$scratch/tree/tests/a.cpp"
+expect_caught 'tests/a.cpp:1: leaves something to be done'
+
+[ $failures -eq 0 ] || { echo "$failures plants went unseen" && exit 1; }
+echo "every plant was caught"
