@@ -1,0 +1,164 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/executor/algorithms.hpp>
+#include <gneiss/eval/concepts.hpp>
+#include <gneiss/storage/concepts.hpp>
+
+// How a block of queries meets all rows of a table: rows are packed a superblock at a time, and tiles of scores are
+// consumed while they lie in a core's cache.
+namespace gneiss::detail {
+
+/// Shape of the work. A tile of scores (tile_queries × tile_candidates floats, 256 KiB) and its queries lie in L2.
+struct tile_shape {
+    static constexpr std::size_t queries = 128;
+    static constexpr std::size_t candidates = 512;
+    static constexpr std::size_t group_tiles = 2; ///< tiles of one task
+    static constexpr std::size_t groups = 4;      ///< tasks that share a tile's queries; each has results of its own
+    static constexpr std::size_t group_rows = group_tiles * candidates;
+    static constexpr std::size_t superblock_rows = groups * group_rows;
+};
+
+/// A row that is wanted, and the row of the result it goes to.
+struct row_request {
+    node_id node{};
+    std::uint32_t slot = 0;
+
+    friend constexpr auto operator<=>(const row_request&, const row_request&) = default;
+};
+
+/// Copies rows[wanted.node] to out[wanted.slot], in one pass over the table. Sorts `wanted`.
+template <row_stream Rows, executor E>
+void gather_rows(Rows& rows, std::vector<row_request>& wanted, matrix_view<float> out, const E& on) {
+    parallel_sort(on, wanted);
+    auto next = wanted.cbegin();
+    rows.for_each_block([&](std::uint64_t first, matrix_view<const float> block) {
+        for (; next != wanted.cend() && next->node < first + block.rows(); ++next)
+            std::ranges::copy(block[static_cast<std::size_t>(next->node - first)], out[next->slot].begin());
+    });
+    GNEISS_ASSERT(next == wanted.cend());
+}
+
+/// Buffers of one size, lent to tasks: as many are made as tasks run at once. Thread-safe.
+class scratch_pool {
+public:
+    explicit scratch_pool(std::size_t floats) : floats_(floats) {}
+
+    /// Calls `use` with a buffer that nobody else has.
+    template <class Use>
+    void with(Use&& use) {
+        aligned_buffer<float> mine = take();
+        use(mine.span());
+        const std::scoped_lock lock(mutex_);
+        free_.push_back(std::move(mine));
+    }
+
+private:
+    aligned_buffer<float> take() {
+        {
+            const std::scoped_lock lock(mutex_);
+            if (!free_.empty()) {
+                aligned_buffer<float> mine = std::move(free_.back());
+                free_.pop_back();
+                return mine;
+            }
+        }
+        return aligned_buffer<float>(floats_);
+    }
+
+    std::size_t floats_;
+    std::mutex mutex_;
+    std::vector<aligned_buffer<float>> free_;
+};
+
+/// Floats that a task of `for_each_tile` or `score_pairs` works in.
+template <score_kernel K>
+[[nodiscard]] std::size_t tile_scratch_floats(const K& kernel, std::size_t dim) {
+    return tile_shape::queries * tile_shape::candidates + kernel.scratch_floats(tile_shape::queries, dim) +
+           kernel.packed_floats(tile_shape::candidates, dim);
+}
+
+/// Floats of a packed superblock.
+template <score_kernel K>
+[[nodiscard]] std::size_t superblock_floats(const K& kernel, std::size_t dim) {
+    return tile_shape::superblock_rows / tile_shape::candidates * kernel.packed_floats(tile_shape::candidates, dim);
+}
+
+/// Scores all queries [m, dim] against all rows of the table, in one pass.
+///
+/// Calls body(group, first_query, first_row, scores) for every tile, scores [q, n] being those of queries
+/// first_query … and rows first_row …. Calls that share both group and first_query come one after the other, by
+/// ascending first_row; others may come at once.
+template <similarity Compare, row_stream Rows, score_kernel K, executor E, class Body>
+void for_each_tile(Rows& rows, matrix_view<const float> queries, const K& kernel, const E& on, scratch_pool& scratch,
+    Body&& body) {
+    const std::size_t dim = queries.columns();
+    const std::size_t tile_floats = kernel.packed_floats(tile_shape::candidates, dim);
+    aligned_buffer<float> packed(superblock_floats(kernel, dim));
+    const auto tile_of = [&](std::size_t row) {
+        return packed.span().subspan(row / tile_shape::candidates * tile_floats, tile_floats);
+    };
+    const std::size_t query_tiles = ceil_div(queries.rows(), tile_shape::queries);
+
+    const auto meet = [&](std::uint64_t first_row, matrix_view<const float> some) {
+        parallel_for(on, some.rows(), tile_shape::candidates, [&](std::size_t begin, std::size_t end) {
+            kernel.pack(some.middle_rows(begin, end - begin), tile_of(begin));
+        });
+        on.run(query_tiles * ceil_div(some.rows(), tile_shape::group_rows), [&](std::size_t task) {
+            const std::size_t group = task / query_tiles;
+            const std::size_t q = task % query_tiles * tile_shape::queries;
+            const auto mine = queries.middle_rows(q, std::min(tile_shape::queries, queries.rows() - q));
+            const std::size_t end = std::min(some.rows(), (group + 1) * tile_shape::group_rows);
+            scratch.with([&](std::span<float> space) {
+                for (std::size_t row = group * tile_shape::group_rows; row < end; row += tile_shape::candidates) {
+                    const matrix_view<float> scores(
+                        space.data(), mine.rows(), std::min(tile_shape::candidates, end - row));
+                    kernel.template scores<Compare>(
+                        mine, tile_of(row), scores, space.subspan(tile_shape::queries * tile_shape::candidates));
+                    body(group, q, first_row + row, matrix_view<const float>(scores));
+                }
+            });
+        });
+    };
+    rows.for_each_block([&](std::uint64_t first_row, matrix_view<const float> block) {
+        for (std::size_t row = 0; row < block.rows(); row += tile_shape::superblock_rows)
+            meet(first_row + row, block.middle_rows(row, std::min(tile_shape::superblock_rows, block.rows() - row)));
+    });
+}
+
+/// out[i] = score of query i against row i of `candidates`; both [m, dim], m at most 32.
+template <similarity Compare, score_kernel K>
+void score_pairs(matrix_view<const float> queries, matrix_view<const float> candidates, const K& kernel,
+    std::span<float> out, std::span<float> scratch) {
+    const std::size_t count = queries.rows();
+    const matrix_view<float> scores(scratch.data(), count, count);
+    const auto packed = scratch.subspan(count * count, kernel.packed_floats(count, queries.columns()));
+    kernel.pack(candidates, packed);
+    kernel.template scores<Compare>(queries, packed, scores, scratch.subspan(count * count + packed.size()));
+    for (std::size_t i = 0; i < count; ++i) out[i] = scores(i, i);
+}
+
+/// How many of `scores` are greater than, equal to, or not comparable with `target`.
+struct score_counts {
+    std::uint32_t greater = 0, equal = 0, not_a_number = 0;
+};
+
+[[nodiscard]] inline score_counts count_scores(std::span<const float> scores, float target) noexcept {
+    std::uint32_t greater = 0, equal = 0, less = 0; // three sums that the compiler turns into vector compares
+    for (const float score : scores) {
+        greater += score > target;
+        equal += score == target;
+        less += score < target;
+    }
+    return {greater, equal, static_cast<std::uint32_t>(scores.size()) - greater - equal - less};
+}
+
+} // namespace gneiss::detail

@@ -1,0 +1,235 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/eval/concepts.hpp>
+#include <gneiss/eval/detail/score_tiles.hpp>
+#include <gneiss/eval/known_edges.hpp>
+#include <gneiss/eval/metrics.hpp>
+#include <gneiss/eval/score_kernel.hpp>
+
+namespace gneiss {
+
+/// Where the candidates' counts go: position of the edge, and how its head and its tail stand.
+using rank_visitor = std::function<void(std::size_t position, const rank_counts& head, const rank_counts& tail)>;
+
+/// What a ranking holds in memory, decided before it begins.
+struct ranking_plan {
+    std::size_t edges_per_block = 0; ///< edges ranked in one go; each block streams the table twice
+    std::uint64_t answer_bytes = 0;  ///< left for the known answers of a block
+    std::vector<memory_part> parts;  ///< sum: at most the memory given
+};
+
+/// Plans a ranking of `edges` edges within `memory` bytes, with rows of `dim` floats.
+///
+/// Blocks are as large as memory allows; when not all edges fit, half of what blocks may use is kept for known answers
+/// if `filtered`. Throws over_budget when one edge does not fit.
+template <score_kernel K = fixed_order_kernel>
+[[nodiscard]] ranking_plan plan_ranking(std::size_t edges, std::size_t dim, bool filtered, std::size_t concurrency,
+    std::uint64_t memory, const K& kernel = {});
+
+/// Ranks both ends of every edge among all rows of the table, and adds up the metrics.
+///
+/// The tail of (h, r, t) is ranked among the scores of (h, r, x) for all nodes x, the head among those of (x, r, t):
+/// rank = 1 + candidates that score more + half of those that score the same. Filtered, when `known` shows the true
+/// edges (train, valid and test): true answers other than the edge's own are no candidates. Raw, when `known` is empty.
+///
+/// \param model     decoder and relations
+/// \param rows      embeddings of all nodes [n, dim]
+/// \param edges     to be ranked; they need not be among the known ones
+/// \param memory    bytes that this may allocate; any number of edges can be ranked in any memory that holds one
+/// \param visit     told the counts of each edge, in order
+///
+/// Cost: 2 · edges · n · dim multiply-adds; per block of edges two passes over the table and, filtered, two scans of
+/// the known edges. The result is the same bit for bit for any memory, blocks of the table and number of threads.
+/// Errors: out_of_range for an edge that names no row or relation; not_finite if a score is NaN; over_budget if one
+/// edge does not fit. Source: Bordes et al., NIPS 2013, §4.1; Marius, OSDI'21, §5.1 (FilteredMRR).
+template <decoder D, row_stream Rows, executor E, score_kernel K = fixed_order_kernel>
+link_metrics rank_edges(const link_model<D>& model, Rows& rows, std::span<const edge> edges, const edge_scan& known,
+    const E& on, std::uint64_t memory = std::uint64_t{1} << 30, const rank_visitor& visit = {}, const K& kernel = {});
+
+namespace detail {
+
+/// Throws out_of_range for the first edge that names no row or relation.
+template <decoder D>
+void check_edges(const link_model<D>& model, std::span<const edge> edges, std::uint64_t rows, std::size_t dim) {
+    const bool any_relation = model.score.relation_floats(dim) == 0;
+    const std::uint64_t relations = model.relation_count(dim);
+    for (std::size_t i = 0; i < edges.size(); ++i) {
+        const edge& e = edges[i];
+        if (e.source < rows && e.destination < rows && (any_relation || e.relation < relations)) continue;
+        throw error(errc::out_of_range, "edge " + std::to_string(i) + " (" + std::to_string(e.source) + ", " +
+                                            std::to_string(e.relation) + ", " + std::to_string(e.destination) +
+                                            ") names a node or relation that does not exist");
+    }
+}
+
+[[noreturn]] inline void throw_not_finite(std::size_t position, const edge& e, side missing) {
+    throw error(errc::not_finite, "a score of edge " + std::to_string(position) + " (" + std::to_string(e.source) +
+                                      ", " + std::to_string(e.relation) + ", " + std::to_string(e.destination) +
+                                      ") among its " + (missing == side::tail ? "tails" : "heads") +
+                                      " is not a number");
+}
+
+/// The two questions an edge answers: number 2i has the tail of edge i missing, 2i + 1 its head.
+[[nodiscard]] inline std::vector<link_query> queries_of(std::span<const edge> edges) {
+    std::vector<link_query> queries;
+    queries.reserve(2 * edges.size());
+    for (const edge& e : edges) {
+        queries.push_back(query_of(e, side::tail));
+        queries.push_back(query_of(e, side::head));
+    }
+    return queries;
+}
+
+/// Turns the rows of the edges' ends into their query vectors, in place, and scores the true answers.
+///
+/// ends [2m, dim]: row 2i is the source's, 2i + 1 the destination's; becomes query 2i and 2i + 1. targets [2m].
+template <decoder D, score_kernel K, executor E>
+void make_queries(const link_model<D>& model, std::span<const link_query> queries, matrix_view<float> ends,
+    std::span<float> targets, const K& kernel, const E& on, scratch_pool& scratch) {
+    constexpr std::size_t grain = 32;
+    const std::size_t dim = ends.columns();
+    parallel_for(on, queries.size(), grain, [&](std::size_t begin, std::size_t end) {
+        scratch.with([&](std::span<float> space) {
+            const matrix_view<float> made(space.data(), end - begin, dim), answers(&space[grain * dim], end - begin, dim);
+            for (std::size_t i = begin; i < end; ++i) {
+                model.query(queries[i], ends[i], made[i - begin]);
+                std::ranges::copy(ends[i ^ 1], answers[i - begin].begin());
+            }
+            score_pairs<D::compare>(made, answers, kernel, targets.subspan(begin, end - begin),
+                space.subspan(2 * grain * dim));
+            for (std::size_t i = begin; i < end; ++i) std::ranges::copy(made[i - begin], ends[i].begin());
+        });
+    });
+}
+
+/// Bytes that a block holds for each edge: rows or queries, targets, counts, requests, and the filter's share.
+[[nodiscard]] constexpr std::uint64_t block_bytes_per_edge(std::size_t dim, bool filtered) {
+    return 2 * (dim * sizeof(float) + sizeof(float) + tile_shape::groups * sizeof(rank_counts) + sizeof(row_request) +
+                   sizeof(link_query) + (filtered ? known_answers::bytes_per_query : 0));
+}
+
+/// Ranks one block: counts[2i] for the tail of edge i, counts[2i + 1] for its head. `known` covers all queries or none.
+template <decoder D, row_stream Rows, executor E, score_kernel K>
+std::vector<rank_counts> rank_block(const link_model<D>& model, Rows& rows, std::span<const edge> edges,
+    std::size_t first_position, const known_answers& known, const E& on, const K& kernel, scratch_pool& scratch) {
+    const auto dim = static_cast<std::size_t>(rows.dim());
+    const std::vector<link_query> queries = queries_of(edges);
+    aligned_buffer<float> storage(queries.size() * dim), targets(queries.size());
+    const matrix_view<float> ends(storage.data(), queries.size(), dim);
+    {
+        std::vector<row_request> wanted(queries.size());
+        for (std::size_t i = 0; i < queries.size(); ++i) wanted[i] = {queries[i].known, static_cast<std::uint32_t>(i)};
+        gather_rows(rows, wanted, ends, on);
+    }
+    make_queries(model, queries, ends, targets.span(), kernel, on, scratch);
+
+    constexpr std::uint64_t not_a_number = ~std::uint64_t{0};
+    std::vector<rank_counts> counts(tile_shape::groups * queries.size()); // [groups, queries]: tasks share none
+    for_each_tile<D::compare>(rows, ends, kernel, on, scratch,
+        [&](std::size_t group, std::size_t first_query, std::uint64_t first_row, matrix_view<const float> scores) {
+            for (std::size_t i = 0; i < scores.rows(); ++i) {
+                const std::size_t q = first_query + i;
+                rank_counts& to = counts[group * queries.size() + q];
+                const float target = targets[q];
+                score_counts found = count_scores(scores[i], target);
+                const auto mask = [&](node_id node) {
+                    const float score = scores(i, static_cast<std::size_t>(node - first_row));
+                    found.greater -= score > target;
+                    found.equal -= score == target;
+                };
+                const node_id answer = answer_of(edges[q / 2], queries[q].missing);
+                const std::uint64_t end_row = first_row + scores.columns();
+                if (found.not_a_number != 0) to.greater = not_a_number;
+                if (to.greater == not_a_number) continue;
+                if (answer >= first_row && answer < end_row) mask(answer);
+                if (known.covered() != 0) {
+                    const std::span<const node_id> true_answers = known.of(q);
+                    for (auto at = std::ranges::lower_bound(true_answers, first_row);
+                         at != true_answers.end() && *at < end_row; ++at)
+                        if (*at != answer) mask(*at);
+                }
+                to.greater += found.greater;
+                to.ties += found.equal;
+            }
+        });
+    for (std::size_t q = 0; q < queries.size(); ++q)
+        for (std::size_t group = 0; group < tile_shape::groups; ++group) {
+            const rank_counts& more = counts[group * queries.size() + q];
+            if (more.greater == not_a_number)
+                throw_not_finite(first_position + q / 2, edges[q / 2], queries[q].missing);
+            if (group == 0) continue;
+            counts[q].greater += more.greater;
+            counts[q].ties += more.ties;
+        }
+    counts.resize(queries.size());
+    return counts;
+}
+
+} // namespace detail
+
+template <score_kernel K>
+ranking_plan plan_ranking(std::size_t edges, std::size_t dim, bool filtered, std::size_t concurrency,
+    std::uint64_t memory, const K& kernel) {
+    const std::uint64_t tiles = (detail::superblock_floats(kernel, dim) +
+                                    concurrency * detail::tile_scratch_floats(kernel, dim)) * sizeof(float);
+    const std::uint64_t per_edge = detail::block_bytes_per_edge(dim, filtered);
+    ranking_plan plan;
+    plan.parts = {{"ranking tiles", tiles}, {"queries of a block", per_edge}};
+    if (memory < tiles || memory - tiles < per_edge) throw over_budget(memory, std::move(plan.parts));
+    const std::uint64_t rest = memory - tiles;
+    std::uint64_t fit = rest / per_edge;
+    if (filtered && fit < 2 * std::uint64_t{edges}) fit = std::max<std::uint64_t>(1, fit / 2);
+    constexpr std::uint64_t most = std::uint64_t{1} << 30; // slots are 32-bit
+    plan.edges_per_block = static_cast<std::size_t>(std::min({fit, std::uint64_t{edges}, most}));
+    plan.parts[1].bytes = plan.edges_per_block * per_edge;
+    if (filtered) {
+        plan.answer_bytes = rest - plan.parts[1].bytes;
+        plan.parts.push_back({"known answers of a block", plan.answer_bytes});
+    }
+    return plan;
+}
+
+template <decoder D, row_stream Rows, executor E, score_kernel K>
+link_metrics rank_edges(const link_model<D>& model, Rows& rows, std::span<const edge> edges, const edge_scan& known,
+    const E& on, std::uint64_t memory, const rank_visitor& visit, const K& kernel) {
+    link_metrics metrics;
+    if (edges.empty()) return metrics;
+    const auto dim = static_cast<std::size_t>(rows.dim());
+    detail::check_edges(model, edges, rows.rows(), dim);
+    const ranking_plan plan = plan_ranking(edges.size(), dim, static_cast<bool>(known), on.concurrency(), memory, kernel);
+    detail::scratch_pool scratch(detail::tile_scratch_floats(kernel, dim));
+    for (std::size_t first = 0; first < edges.size();) {
+        std::size_t count = std::min(plan.edges_per_block, edges.size() - first);
+        known_answers answers;
+        if (known) {
+            answers = known_answers(detail::queries_of(edges.subspan(first, count)), known, on, plan.answer_bytes);
+            count = answers.covered() / 2;
+            if (count == 0) {
+                auto parts = plan.parts;
+                parts.back().bytes = rows.rows() * 2 * sizeof(node_id);
+                throw over_budget(memory, std::move(parts));
+            }
+        }
+        const auto counts =
+            detail::rank_block(model, rows, edges.subspan(first, count), first, answers, on, kernel, scratch);
+        for (std::size_t i = 0; i < count; ++i) {
+            metrics.tail.add(counts[2 * i]);
+            metrics.head.add(counts[2 * i + 1]);
+            if (visit) visit(first + i, counts[2 * i + 1], counts[2 * i]);
+        }
+        first += count;
+    }
+    return metrics;
+}
+
+} // namespace gneiss
