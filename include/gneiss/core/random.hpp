@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include <gneiss/core/types.hpp>
 
@@ -142,6 +144,40 @@ public:
             i = (left << half_bits_) | right;
         } while (i >= size_);
         return i;
+    }
+
+    /// Replaces each of `elements` by where it goes. Equal to one call each, but without branches on data, so that
+    /// vector units work: several times as fast. No allocation. Precondition: all are < size().
+    constexpr void apply(std::span<std::uint64_t> elements) const noexcept {
+        constexpr std::size_t block = 256;
+        std::uint64_t left[block]{}, right[block]{};
+        std::uint32_t place[block]{};
+        while (!elements.empty()) {
+            const std::size_t size = elements.size() < block ? elements.size() : block;
+            std::size_t walking = size;
+            for (std::size_t i = 0; i < size; ++i) place[i] = static_cast<std::uint32_t>(i);
+            while (walking != 0) { // those that have not yet fallen inside, moved to the front
+                for (std::size_t i = 0; i < walking; ++i) {
+                    left[i] = elements[place[i]] >> half_bits_;
+                    right[i] = elements[place[i]] & mask_;
+                }
+                for (std::uint64_t round = 0; round < rounds_; ++round)
+                    for (std::size_t i = 0; i < walking; ++i) {
+                        const std::uint64_t next = left[i] ^ scramble(right[i], round);
+                        left[i] = right[i];
+                        right[i] = next;
+                    }
+                std::size_t outside = 0;
+                for (std::size_t i = 0; i < walking; ++i) {
+                    const std::uint64_t to = (left[i] << half_bits_) | right[i];
+                    elements[place[i]] = to;
+                    place[outside] = place[i];
+                    outside += to >= size_;
+                }
+                walking = outside;
+            }
+            elements = elements.subspan(size);
+        }
     }
 
     /// The `i` that goes to `j`. Precondition: j < size().

@@ -1,0 +1,180 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/random.hpp>
+#include <gneiss/order/plan.hpp>
+
+namespace gneiss {
+
+/// What a batch is cut from.
+enum class batch_source : std::uint8_t {
+    state, ///< the shuffled union of all edge buckets of a state
+    bucket ///< one bucket after the other in the state's order, each shuffled alone; no batch spans two (as Marius)
+};
+
+/// An edge of a state: number `edge` of its bucket number `bucket`.
+struct edge_position {
+    std::uint32_t bucket = 0; ///< index into the state's edge buckets
+    std::uint32_t edge = 0;   ///< index into the bucket's edges in their stored order
+
+    friend auto operator<=>(const edge_position&, const edge_position&) = default;
+};
+
+/// Key of the shuffle of a state's edges. `state` is the position in the plan.
+[[nodiscard]] constexpr random_key edge_shuffle_key(
+    std::uint64_t seed, std::uint64_t epoch, std::uint64_t state) noexcept {
+    return random_key{seed, random_domain::edge_shuffle}.with(epoch).with(state);
+}
+
+/// How the edges of one state are shuffled and cut into batches, without a table of edges: position k of the shuffled
+/// state is where a keyed permutation sends k, found among the buckets by their prefix sums.
+///
+/// All batches have `batch_edges` edges but the last, or with batch_source::bucket the last of each bucket. Every edge
+/// is in one batch. A batch is a pure function of (bucket sizes, batch size, key, number), so any thread may make any
+/// batch, again after a resume.
+///
+/// Memory: at most 40 bytes a bucket, none an edge. Thread-safe.
+class state_batches {
+public:
+    /// \param bucket_edges  edges of each of the state's buckets, in the state's order; some may be empty
+    /// \param batch_edges   edges of a full batch
+    /// \param key           `edge_shuffle_key`; with batch_source::bucket bucket b is shuffled by `key.with(b)`
+    ///
+    /// Throws errc::invalid_argument for an empty batch size, errc::out_of_range for 2³² edges in a bucket or too many
+    /// buckets. O(buckets).
+    state_batches(std::span<const edge_index> bucket_edges, std::uint64_t batch_edges, random_key key,
+        batch_source from = batch_source::state)
+        : batch_edges_(batch_edges), key_(key), from_(from) {
+        if (batch_edges == 0) throw error(errc::invalid_argument, "a batch needs at least one edge");
+        if (bucket_edges.size() > std::numeric_limits<std::uint32_t>::max() / 8)
+            throw error(errc::out_of_range, std::to_string(bucket_edges.size()) + " edge buckets in one state");
+        first_edge_.reserve(bucket_edges.size() + 1);
+        first_batch_.reserve(from == batch_source::bucket ? bucket_edges.size() + 1 : 0);
+        std::uint64_t edges = 0, batches = 0;
+        for (const edge_index count : bucket_edges) {
+            if (count > std::numeric_limits<std::uint32_t>::max())
+                throw error(errc::out_of_range, std::to_string(count) + " edges in one bucket: use more partitions");
+            first_edge_.push_back(edges);
+            edges += count; // < 2²⁹ buckets of < 2³² edges
+            if (from == batch_source::bucket) {
+                first_batch_.push_back(batches);
+                batches += ceil_div(count, batch_edges);
+            }
+        }
+        first_edge_.push_back(edges);
+        if (from == batch_source::bucket) {
+            first_batch_.push_back(batches);
+            batches_ = batches;
+        } else {
+            batches_ = ceil_div(edges, batch_edges);
+            index_cells();
+        }
+    }
+
+    /// Edges of the state.
+    [[nodiscard]] std::uint64_t edges() const noexcept { return first_edge_.back(); }
+    /// Number of batches.
+    [[nodiscard]] std::uint64_t size() const noexcept { return batches_; }
+
+    /// Edges of batch `batch`. O(1), or O(log buckets) by bucket. Precondition: batch < size().
+    [[nodiscard]] std::uint64_t batch_edges(std::uint64_t batch) const noexcept { return range_of(batch).size; }
+
+    /// The edge at `position` of batch `batch`. Precondition: batch < size(), position < batch_edges(batch).
+    /// For many use `fill`, which is several times as fast.
+    [[nodiscard]] edge_position at(std::uint64_t batch, std::uint64_t position) const noexcept {
+        const range r = range_of(batch);
+        GNEISS_ASSERT(position < r.size);
+        const std::uint64_t edge = permutation_of(r)(r.first + position);
+        return from_ == batch_source::bucket ? edge_position{r.bucket, static_cast<std::uint32_t>(edge)} : find(edge);
+    }
+
+    /// Writes the edges of batch `batch` in training order. O(out), no allocation.
+    /// Precondition: batch < size(), out.size() == batch_edges(batch).
+    void fill(std::uint64_t batch, std::span<edge_position> out) const noexcept {
+        const range r = range_of(batch);
+        GNEISS_ASSERT(out.size() == r.size);
+        const keyed_permutation permute = permutation_of(r);
+        std::array<std::uint64_t, 256> block;
+        for (std::size_t done = 0; done < out.size();) {
+            const auto part = std::span(block).first(std::min(block.size(), out.size() - done));
+            std::iota(part.begin(), part.end(), r.first + done);
+            permute.apply(part);
+            if (from_ == batch_source::bucket)
+                for (const std::uint64_t edge : part) out[done++] = {r.bucket, static_cast<std::uint32_t>(edge)};
+            else
+                for (const std::uint64_t edge : part) out[done++] = find(edge);
+        }
+    }
+
+private:
+    /// Positions [first, first + size) of a shuffled set: the state, or bucket `bucket`.
+    struct range {
+        std::uint32_t bucket;
+        std::uint64_t first, size;
+    };
+
+    [[nodiscard]] range range_of(std::uint64_t batch) const noexcept {
+        GNEISS_ASSERT(batch < batches_);
+        if (from_ == batch_source::state) {
+            const std::uint64_t first = batch * batch_edges_;
+            return {0, first, std::min(batch_edges_, edges() - first)};
+        }
+        const auto next = std::ranges::upper_bound(first_batch_, batch);
+        const auto bucket = static_cast<std::uint32_t>(next - first_batch_.begin() - 1);
+        const std::uint64_t first = (batch - first_batch_[bucket]) * batch_edges_;
+        return {bucket, first, std::min(batch_edges_, first_edge_[bucket + 1] - first_edge_[bucket] - first)};
+    }
+
+    [[nodiscard]] keyed_permutation permutation_of(const range& r) const noexcept {
+        if (from_ == batch_source::state) return {edges(), key_};
+        return {first_edge_[r.bucket + 1] - first_edge_[r.bucket], key_.with(r.bucket)};
+    }
+
+    /// Cuts the edges into two to four equal cells a bucket and notes the bucket in which each begins.
+    void index_cells() {
+        const std::uint64_t buckets = first_edge_.size() - 1;
+        if (edges() == 0) return;
+        while ((edges() - 1) >> shift_ >= 4 * buckets) ++shift_;
+        const std::uint64_t cells = ((edges() - 1) >> shift_) + 1;
+        bucket_of_cell_.resize(cells + 1, static_cast<std::uint32_t>(buckets - 1));
+        std::uint32_t bucket = 0;
+        for (std::uint64_t cell = 0; cell < cells; ++cell) {
+            while (first_edge_[bucket + 1] <= cell << shift_) ++bucket;
+            bucket_of_cell_[cell] = bucket;
+        }
+    }
+
+    /// The bucket that holds edge `edge` of the state. Mostly one look at the cells; O(log buckets) at worst.
+    [[nodiscard]] edge_position find(std::uint64_t edge) const noexcept {
+        std::uint32_t low = bucket_of_cell_[edge >> shift_], high = bucket_of_cell_[(edge >> shift_) + 1];
+        while (low < high) {
+            const std::uint32_t middle = low + (high - low) / 2;
+            if (first_edge_[middle + 1] <= edge)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        return {low, static_cast<std::uint32_t>(edge - first_edge_[low])};
+    }
+
+    std::uint64_t batch_edges_;
+    random_key key_;
+    batch_source from_;
+    std::uint64_t batches_ = 0;
+    std::vector<std::uint64_t> first_edge_;     // of each bucket, and the sum
+    std::vector<std::uint64_t> first_batch_;    // the same in batches; by bucket only
+    std::vector<std::uint32_t> bucket_of_cell_; // of each cell's first edge; by state only
+    std::uint32_t shift_ = 0;                   // cells have 2^shift edges
+};
+
+} // namespace gneiss
