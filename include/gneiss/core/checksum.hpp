@@ -1,8 +1,16 @@
 #pragma once
 
 // The only header that sees xxHash.
+// GCC 12 takes the undefined vectors of its own AVX-512 intrinsics for mistakes of those who inline them (PR 105593).
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 
 #include <cstddef>
 #include <cstdint>
@@ -37,7 +45,7 @@ public:
     [[nodiscard]] std::uint64_t value() const noexcept { return XXH3_64bits_digest(&state_); }
 
 private:
-    XXH3_state_t state_;
+    XXH3_state_t state_{}; // reset looks at the seed of before
 };
 
 } // namespace gneiss

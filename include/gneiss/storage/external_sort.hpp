@@ -78,6 +78,9 @@ public:
         capacity_ = static_cast<std::size_t>((memory_ - memory_ / 8) / (2 * sizeof(Record)));
     }
 
+    external_sorter(const external_sorter&) = delete;
+    external_sorter& operator=(const external_sorter&) = delete;
+
     /// Most records that are sorted without a file: two buffers, the records and room to sort.
     [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
 

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace gneiss {
+
+/// An IEEE 754 binary16 as stored; no arithmetic.
+enum class half : std::uint16_t {};
+
+/// Exact. Subnormals, infinities and NaN (payload kept) included.
+[[nodiscard]] constexpr float to_float(half value) noexcept {
+    const auto bits = static_cast<std::uint32_t>(value);
+    const std::uint32_t sign = (bits & 0x8000U) << 16, exponent = (bits >> 10) & 0x1fU, fraction = bits & 0x3ffU;
+    if (exponent == 0x1fU) return std::bit_cast<float>(sign | 0x7f800000U | (fraction << 13));
+    if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (fraction << 13));
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24F;
+    return sign != 0 ? -magnitude : magnitude;
+}
+
+/// Rounds to nearest, ties to even; too large becomes infinity, NaN stays a quiet NaN.
+[[nodiscard]] constexpr half to_half(float value) noexcept {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t sign = (bits >> 16) & 0x8000U, magnitude = bits & 0x7fffffffU;
+    const auto make = [sign](std::uint32_t rest) { return static_cast<half>(sign | rest); };
+    if (magnitude > 0x7f800000U) return make(0x7e00U | ((magnitude >> 13) & 0x3ffU));
+    if (magnitude >= 0x47800000U) return make(0x7c00U); // 65536 and beyond
+    if (magnitude < 0x38800000U) {                      // below 2⁻¹⁴: subnormal, in units of 2⁻²⁴
+        if (magnitude < 0x33000000U) return make(0);
+        const std::uint32_t fraction = (magnitude & 0x7fffffU) | 0x800000U, shift = 126 - (magnitude >> 23);
+        const std::uint32_t kept = fraction >> shift, lost = fraction & ((1U << shift) - 1), middle = 1U << (shift - 1);
+        return make(kept + (lost > middle || (lost == middle && (kept & 1U) != 0)));
+    }
+    const std::uint32_t kept = (magnitude - 0x38000000U) >> 13, lost = magnitude & 0x1fffU;
+    return make(kept + (lost > 0x1000U || (lost == 0x1000U && (kept & 1U) != 0))); // a carry reaches infinity by itself
+}
+
+} // namespace gneiss
