@@ -14,6 +14,7 @@ TEST_CASE("after any writes and commits, a crash finds every partition as the la
         const auto partitions = static_cast<std::uint32_t>(1 + draw.below(8));
         const auto spare = static_cast<std::uint32_t>(1 + draw.below(partitions));
         slot_map map(partitions, spare);
+        map.commit();
         std::vector<int> disk(partitions + spare, -1); // what each slot holds
         std::vector<int> committed(partitions), newest(partitions);
         std::vector<disk_slot> committed_slots(map.all_current().begin(), map.all_current().end());
@@ -47,6 +48,7 @@ TEST_CASE("after any writes and commits, a crash finds every partition as the la
 
 TEST_CASE("as many spare slots as partitions never force a commit") {
     slot_map map(5, 5);
+    map.commit();
     for (int round = 0; round < 3; ++round)
         for (partition_id p = 0; p < 5; ++p) {
             const auto slot = map.begin_write(p);
@@ -60,6 +62,8 @@ TEST_CASE("as many spare slots as partitions never force a commit") {
 
 TEST_CASE("a reserve is kept for the commit's own flush") {
     slot_map map(6, 3);
+    for (partition_id p = 0; p < 6; ++p) CHECK(map.begin_write(p, 3) == disk_slot{p}); // nothing to lose yet
+    map.commit();
     const auto first = map.begin_write(0, 2);
     REQUIRE(first);
     map.finish_write(0, *first);

@@ -115,11 +115,11 @@ public:
         const std::vector<std::size_t> wanted = stays_of(index);
         changed_.wait(lock, [&] {
             return failure_ || commit_wanted_ || stop.stop_requested() ||
-                   std::ranges::all_of(wanted, [&](std::size_t i) { return stays_[i].status == status::resident; });
+                   std::ranges::all_of(wanted, [&](std::size_t i) { return stays_[i].status == phase::resident; });
         });
         if (failure_) std::rethrow_exception(failure_);
         if (stop.stop_requested()) throw error(errc::cancelled, "stopped while loading partitions");
-        if (!std::ranges::all_of(wanted, [&](std::size_t i) { return stays_[i].status == status::resident; }))
+        if (!std::ranges::all_of(wanted, [&](std::size_t i) { return stays_[i].status == phase::resident; }))
             return std::nullopt;
         auto rows = std::make_unique<resident_rows>(file_.partitioning(), file_.layout(), locks_);
         for (const std::size_t i : wanted) {
@@ -144,7 +144,7 @@ public:
         changed_.notify_all();
         changed_.wait(lock, [&] {
             return failure_ || commit_wanted_ || keep_ ||
-                   std::ranges::all_of(stays_, [](const stay& s) { return s.status == status::gone; });
+                   std::ranges::all_of(stays_, [](const stay& s) { return s.status == phase::gone; });
         });
         if (failure_) std::rethrow_exception(failure_);
         ending_ = false;
@@ -161,11 +161,11 @@ public:
         std::unique_lock lock(mutex_);
         flushing_ = true;
         for (stay& s : stays_)
-            if (s.status == status::resident && s.dirty) s.status = status::flushing;
+            if (s.status == phase::resident && s.dirty) s.status = phase::flushing;
         changed_.notify_all();
         changed_.wait(lock, [&] {
             return failure_ || std::ranges::none_of(stays_, [](const stay& s) {
-                return s.status == status::flushing || s.status == status::retired || s.status == status::writing;
+                return s.status == phase::flushing || s.status == phase::retired || s.status == phase::writing;
             });
         });
         flushing_ = false;
@@ -200,13 +200,13 @@ public:
     [[nodiscard]] std::size_t dim() const noexcept { return file_.layout().dim; }
 
 private:
-    enum class status : std::uint8_t { planned, loading, resident, flushing, retired, writing, gone };
+    enum class phase : std::uint8_t { planned, loading, resident, flushing, retired, writing, gone };
     struct stay {
         residency span;
         std::uint32_t states_left = 0;
         std::uint32_t leases = 0;
         buffer_slot slot{};
-        status status = partition_buffer::status::planned;
+        phase status = phase::planned;
         bool dirty = false;
     };
 
@@ -233,17 +233,17 @@ private:
         if (next_load_ == stays_.size() || free_memory_.empty()) return false;
         stay& next = stays_[next_load_];
         for (std::size_t i = 0; i < next_load_; ++i)
-            if (stays_[i].span.partition == next.span.partition && stays_[i].status != status::gone) return false;
+            if (stays_[i].span.partition == next.span.partition && stays_[i].status != phase::gone) return false;
         const std::size_t index = next_load_++;
         next.slot = free_memory_.back();
         free_memory_.pop_back();
-        next.status = status::loading;
+        next.status = phase::loading;
         const partition_id p = next.span.partition;
         aligned_buffer<float>& to = memory_[next.slot.value()];
         lock.unlock();
         file_.read(p, to.bytes());
         lock.lock();
-        stays_[index].status = ending_ ? status::retired : status::resident;
+        stays_[index].status = ending_ ? phase::retired : phase::resident;
         changed_.notify_all();
         return true;
     }
@@ -251,10 +251,10 @@ private:
     /// Writes one stay that leaves or must be flushed. False: nothing to do now.
     bool write_next(std::unique_lock<std::mutex>& lock) {
         const auto found = std::ranges::find_if(
-            stays_, [](const stay& s) { return s.status == status::retired || s.status == status::flushing; });
+            stays_, [](const stay& s) { return s.status == phase::retired || s.status == phase::flushing; });
         if (found == stays_.end()) return false;
         const std::size_t index = static_cast<std::size_t>(found - stays_.begin());
-        const bool leaves = found->status == status::retired;
+        const bool leaves = found->status == phase::retired;
         if (found->dirty) {
             const partition_id p = found->span.partition;
             const auto slot = file_.begin_write(p, flushing_ ? 0 : memory_slots_);
@@ -263,7 +263,7 @@ private:
                 changed_.notify_all();
                 return false;
             }
-            found->status = status::writing;
+            found->status = phase::writing;
             aligned_buffer<float>& from = memory_[found->slot.value()];
             lock.unlock();
             file_.write(p, *slot, from.bytes());
@@ -271,7 +271,7 @@ private:
         }
         stay& done = stays_[index];
         done.dirty = false;
-        done.status = leaves ? status::gone : status::resident;
+        done.status = leaves ? phase::gone : phase::resident;
         if (leaves) free_memory_.push_back(done.slot);
         changed_.notify_all();
         return true;
@@ -297,7 +297,7 @@ private:
         for (const std::size_t i : stays_of(index)) {
             stay& s = stays_[i];
             --s.leases;
-            if (!keep_ && --s.states_left == 0) s.status = status::retired;
+            if (!keep_ && --s.states_left == 0) s.status = phase::retired;
         }
         changed_.notify_all();
     }
@@ -308,8 +308,8 @@ private:
         if (keep_) return;
         ending_ = true;
         for (stay& s : stays_) {
-            if (s.status == status::resident) s.status = status::retired;
-            if (s.status == status::planned) s.status = status::gone;
+            if (s.status == phase::resident) s.status = phase::retired;
+            if (s.status == phase::planned) s.status = phase::gone;
         }
         next_load_ = stays_.size();
     }

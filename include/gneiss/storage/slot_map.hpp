@@ -19,8 +19,8 @@ namespace gneiss {
 /// Not thread-safe. All calls O(1) but `commit`, O(partitions).
 class slot_map {
 public:
-    /// Partition i starts in slot i, committed.
-    slot_map(std::uint32_t partitions, std::uint32_t spare) : current_(partitions), written_(partitions, false) {
+    /// Partition i starts in slot i; nothing is committed yet, so first versions are written in place.
+    slot_map(std::uint32_t partitions, std::uint32_t spare) : current_(partitions), written_(partitions, true) {
         for (std::uint32_t i = 0; i < partitions; ++i) current_[i] = disk_slot{i};
         committed_ = current_;
         for (std::uint32_t i = spare; i-- > 0;) free_.push_back(disk_slot{partitions + i});
