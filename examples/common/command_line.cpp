@@ -28,7 +28,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
         row[0] = i;
         for (std::size_t j = 1; j <= b.size(); ++j) {
             row[j] = std::min({before[j] + 1, row[j - 1] + 1, before[j - 1] + (a[i - 1] != b[j - 1])});
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], two_back[j - 2] + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                row[j] = std::min(row[j], two_back[j - 2] + 1);
         }
         two_back = std::exchange(before, row);
     }
@@ -65,7 +66,8 @@ std::string help_line(const std::string& left, std::string_view text) {
         std::size_t end = std::min(text.size(), help_width - help_column);
         if (end < text.size())
             if (const auto blank = text.rfind(' ', end); blank != std::string_view::npos && blank != 0) end = blank;
-        result += (first ? "" : "\n") + std::string(help_column - (first ? column : 0), ' ') + std::string(text.substr(0, end));
+        result += (first ? "" : "\n") + std::string(help_column - (first ? column : 0), ' ') +
+                  std::string(text.substr(0, end));
         text.remove_prefix(std::min(text.size(), end + (end < text.size())));
     }
     return result + '\n';
@@ -81,8 +83,14 @@ nlohmann::ordered_json flag_type<float>::write(float value) { return parse_numbe
 
 // flag
 
-flag& flag::value_name(std::string name) { value_name_ = std::move(name); return *this; }
-flag& flag::default_text(std::string text) { default_text_ = std::move(text); return *this; }
+flag& flag::value_name(std::string name) {
+    value_name_ = std::move(name);
+    return *this;
+}
+flag& flag::default_text(std::string text) {
+    default_text_ = std::move(text);
+    return *this;
+}
 flag& flag::choices(std::vector<std::string> words) {
     choices_ = std::move(words);
     value_name_ = joined(choices_, "|");
@@ -93,21 +101,32 @@ flag& flag::range(double least, double most) {
     most_ = most;
     return *this;
 }
-flag& flag::required() { required_ = true; return *this; }
+flag& flag::required() {
+    required_ = true;
+    return *this;
+}
 flag& flag::words(int least, int most) {
     split_ = false;
     option_->expected(least, most)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     return *this;
 }
-flag& flag::transient() { transient_ = true; return *this; }
-flag& flag::hidden() { hidden_ = true; return *this; }
+flag& flag::transient() {
+    transient_ = true;
+    return *this;
+}
+flag& flag::hidden() {
+    hidden_ = true;
+    return *this;
+}
 
 void flag::assign(const std::vector<std::string>& words, const std::string& place) try {
     if (!list_ && words.size() != 1) throw usage_error("takes one value, not a list");
     std::vector<std::string> parts;
     for (const std::string& word : words) {
-        if (list_ && split_) std::ranges::move(split_list(word), std::back_inserter(parts));
-        else parts.push_back(word);
+        if (list_ && split_)
+            std::ranges::move(split_list(word), std::back_inserter(parts));
+        else
+            parts.push_back(word);
     }
     if (!choices_.empty())
         for (const std::string& part : parts)
@@ -119,7 +138,8 @@ void flag::assign(const std::vector<std::string>& words, const std::string& plac
     for (const json& number : now.is_array() ? now : json::array({now})) {
         if (!number.is_number()) continue;
         if (const auto value = number.get<double>(); value < least_ || value > most_)
-            throw usage_error(most_ < std::numeric_limits<double>::infinity()
+            throw usage_error(
+                most_ < std::numeric_limits<double>::infinity()
                     ? fmt::format("{} is not between {} and {}", to_word(number), to_flag(least_), to_flag(most_))
                     : fmt::format("{} is less than {}", to_word(number), to_flag(least_)));
     }
@@ -130,10 +150,17 @@ void flag::assign(const std::vector<std::string>& words, const std::string& plac
 
 // command
 
-command::command(std::string program, std::string name, std::string description, std::function<exit_code(command&)> body)
-    : app_(description, program + " " + name), program_(std::move(program)), name_(std::move(name)),
-      description_(std::move(description)), group_(last_group), body_(std::move(body)) {
-    option("config", config_path_, "flags from a TOML file with the same names; the command line wins").value_name("FILE").transient();
+command::command(
+    std::string program, std::string name, std::string description, std::function<exit_code(command&)> body)
+    : app_(description, program + " " + name),
+      program_(std::move(program)),
+      name_(std::move(name)),
+      description_(std::move(description)),
+      group_(last_group),
+      body_(std::move(body)) {
+    option("config", config_path_, "flags from a TOML file with the same names; the command line wins")
+        .value_name("FILE")
+        .transient();
     group_ = "Flags";
 }
 
@@ -161,8 +188,10 @@ flag& command::add(flag& added, const std::string& name, std::string help, kind 
     } else {
         added.option_ = app_.add_option(added.positional_ ? name : "--" + name,
             [&added, place](const CLI::results_t& words) { return added.assign(words, place), true; });
-        if (added.positional_ && added.list_) added.option_->expected(-1);
-        else if (!added.positional_) added.option_->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+        if (added.positional_ && added.list_)
+            added.option_->expected(-1);
+        else if (!added.positional_)
+            added.option_->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     }
     return added;
 }
@@ -191,14 +220,18 @@ bool command::parse(std::vector<std::string> arguments) {
         throw usage_error(one_line(e.what()) + hint);
     }
     if (const std::vector<std::string> extra = app_.remaining(); !extra.empty()) {
-        const auto dashed = std::ranges::find_if(extra, [](const std::string& word) { return word.starts_with('-') && word != "-"; });
+        const auto dashed =
+            std::ranges::find_if(extra, [](const std::string& word) { return word.starts_with('-') && word != "-"; });
         if (dashed == extra.end()) throw usage_error(fmt::format("unexpected argument '{}'{}", extra.front(), hint));
         const std::string word = dashed->substr(0, dashed->find('='));
         std::vector<std::string> names{"help"};
         for (const auto& f : flags_)
             if (!f->positional_ && !f->hidden_) names.push_back(f->name_);
         throw usage_error(fmt::format("unknown flag {}{}{}", word,
-            did_you_mean(nearest_name(std::string_view(word).substr(std::min(word.find_first_not_of('-'), word.size())), names), "--"), hint));
+            did_you_mean(
+                nearest_name(std::string_view(word).substr(std::min(word.find_first_not_of('-'), word.size())), names),
+                "--"),
+            hint));
     }
     for (const auto& f : flags_)
         if (f->boolean_ && f->option_->count() > 0) f->assign({f->option_->results().back()}, "--" + f->name_);
@@ -274,7 +307,8 @@ std::string command::help() const {
     for (const auto& f : flags_) {
         if (f->positional_) {
             const std::string dots = f->list_ ? "..." : "";
-            usage += f->required_ ? fmt::format(" {}{}", f->value_name_, dots) : fmt::format(" [{}{}]", f->value_name_, dots);
+            usage += f->required_ ? fmt::format(" {}{}", f->value_name_, dots)
+                                  : fmt::format(" [{}{}]", f->value_name_, dots);
             text += help_line(f->value_name_ + dots, f->help_);
         } else if (!f->hidden_ && f->group_ != last_group && std::ranges::find(groups, f->group_) == groups.end()) {
             groups.push_back(f->group_);
@@ -288,7 +322,8 @@ std::string command::help() const {
             const json value = f->value();
             std::string initial = f->default_text_;
             if (initial.empty() && !f->given_ && !value.is_null() && !f->boolean_)
-                initial = f->value_name_ == flag_type<byte_size>::name ? to_flag(byte_size{value.get<std::uint64_t>()}) : to_word(value);
+                initial = f->value_name_ == flag_type<byte_size>::name ? to_flag(byte_size{value.get<std::uint64_t>()})
+                                                                       : to_word(value);
             text += help_line("--" + f->name_ + (f->value_name_.empty() ? "" : " " + f->value_name_),
                 f->help_ + (initial.empty() ? f->required_ ? " (required)" : "" : " [" + initial + "]"));
         }
@@ -300,7 +335,8 @@ std::string command::help() const {
 // command_line
 
 command_line::command_line(std::string program, std::string description)
-    : program_(std::move(program)), description_(std::move(description)) {}
+    : program_(std::move(program)),
+      description_(std::move(description)) {}
 
 command& command_line::add(const std::string& name, std::string description, std::function<exit_code(command&)> body) {
     commands_.emplace_back(new command(program_, name, std::move(description), std::move(body)));
@@ -327,11 +363,12 @@ command* command_line::parse(std::vector<std::string> arguments, std::string& te
         return nullptr;
     }
     if (first.starts_with('-'))
-        throw usage_error(fmt::format("the command comes first: {} COMMAND … {}; one of {}", program_, first, joined(names, ", ")));
+        throw usage_error(
+            fmt::format("the command comes first: {} COMMAND … {}; one of {}", program_, first, joined(names, ", ")));
     command* const chosen = find(first);
     if (chosen == nullptr)
-        throw usage_error(fmt::format("unknown command '{}'{}; see {} --help", first,
-            did_you_mean(nearest_name(first, names), ""), program_));
+        throw usage_error(fmt::format(
+            "unknown command '{}'{}; see {} --help", first, did_you_mean(nearest_name(first, names), ""), program_));
     arguments.erase(arguments.begin());
     if (chosen->parse(std::move(arguments))) {
         text = chosen->help();

@@ -120,7 +120,8 @@ private:
         added.write_ = [&value] { return flag_type<T>::write(value); };
         added.read_ = [&value](const std::vector<std::string>& words) {
             if constexpr (is_list<T>) {
-                using list = std::conditional_t<requires { value.reset(); }, std::remove_cvref_t<decltype(inner(value))>, T>;
+                using list = std::conditional_t < requires { value.reset(); }
+                , std::remove_cvref_t<decltype(inner(value))>, T > ;
                 value = flag_type<list>::read_parts(words);
             } else {
                 value = flag_type<T>::read(words.front());
@@ -129,9 +130,13 @@ private:
         return added;
     }
     template <class T>
-    static const T& inner(const std::optional<T>& value) { return *value; }
+    static const T& inner(const std::optional<T>& value) {
+        return *value;
+    }
     template <class T>
-    static const T& inner(const T& value) { return value; }
+    static const T& inner(const T& value) {
+        return value;
+    }
 
     flag& add(flag& added, const std::string& name, std::string help, kind what);
     void read_file(const std::string& path);
@@ -153,8 +158,8 @@ public:
     /// The reference stays valid.
     command& add(const std::string& name, std::string description, std::function<exit_code(command&)> body);
 
-    /// The command chosen by `arguments` (without the program's name), its flags assigned: those of the command line, then
-    /// those of `--config` that the command line does not give. nullptr: help or version was asked for, in `text`.
+    /// The command chosen by `arguments` (without the program's name), its flags assigned: those of the command line,
+    /// then those of `--config` that the command line does not give. nullptr: help or version was asked for, in `text`.
     /// Throws `usage_error`, with the nearest name when one is unknown.
     command* parse(std::vector<std::string> arguments, std::string& text);
 
@@ -173,8 +178,8 @@ private:
 /// The version of these programs: "0.1.0".
 [[nodiscard]] const char* version() noexcept;
 
-/// Of `names`, the one that `given` most likely meant; empty when none is near (Damerau–Levenshtein distance of more than
-/// a third of the length). O(names × length²).
+/// Of `names`, the one that `given` most likely meant; empty when none is near (Damerau–Levenshtein distance of more
+/// than a third of the length). O(names × length²).
 [[nodiscard]] std::string nearest_name(std::string_view given, std::span<const std::string> names);
 
 } // namespace programs

@@ -126,8 +126,10 @@ std::string scalar_to_toml(const nlohmann::ordered_json& value) {
     std::string text = "\"";
     for (const char c : value.get_ref<const std::string&>()) {
         static constexpr std::string_view special = "\"\\\n\r\t\b\f", names = "\"\\nrtbf";
-        if (const auto which = special.find(c); which != std::string_view::npos) text += {'\\', names[which]};
-        else text += c;
+        if (const auto which = special.find(c); which != std::string_view::npos)
+            text += {'\\', names[which]};
+        else
+            text += c;
     }
     return text + '"';
 }

@@ -14,7 +14,7 @@ struct config_item {
     std::string key;
     std::vector<std::string> values; ///< one for a scalar, as the command line would have it; any number for a list
     bool list = false;
-    std::uint64_t line = 0;          ///< from 1
+    std::uint64_t line = 0; ///< from 1
 };
 
 /// Reads the part of TOML that flags need: comments, bare and quoted keys, strings, numbers, booleans, arrays of them

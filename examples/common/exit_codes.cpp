@@ -44,8 +44,10 @@ std::string one_line(std::string_view text) {
     std::string line;
     for (const char c : text) {
         const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-        if (!control) line += c;
-        else if (!line.empty() && line.back() != ' ') line += ' ';
+        if (!control)
+            line += c;
+        else if (!line.empty() && line.back() != ' ')
+            line += ' ';
     }
     while (!line.empty() && line.back() == ' ') line.pop_back();
     return line;
@@ -60,7 +62,8 @@ failure describe_current_exception() {
         return {code_of(e), one_line(e.what())};
     } catch (const gneiss::io_error& e) {
         if (e.out_of_space())
-            return {exit_code::refused, one_line(e.what()) + "; free some space, then --resume a run or repeat the command"};
+            return {exit_code::refused,
+                one_line(e.what()) + "; free some space, then --resume a run or repeat the command"};
         return {exit_code::failed, one_line(e.what())};
     } catch (const std::filesystem::filesystem_error& e) {
         const auto path = e.path2().empty() ? e.path1() : e.path2();

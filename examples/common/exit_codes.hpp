@@ -30,7 +30,8 @@ struct failure {
 /// Classifies the exception in flight; call inside a `catch`.
 ///
 /// usage_error, errc::{invalid_argument without a path, already_exists, config_mismatch} -> usage;
-/// over_budget, errc::no_space, a full disk, std::bad_alloc -> refused; errc::cancelled -> interrupted; others -> failed.
+/// over_budget, errc::no_space, a full disk, std::bad_alloc -> refused; errc::cancelled -> interrupted; others ->
+/// failed.
 [[nodiscard]] failure describe_current_exception();
 
 /// Runs `body` and turns whatever it throws into an exit code and one line "error: …" on stderr.

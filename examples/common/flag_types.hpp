@@ -23,13 +23,14 @@ template <class T>
 struct flag_type;
 
 template <class T>
-    requires std::is_unsigned_v<T>
+requires std::is_unsigned_v<T>
 struct flag_type<T> {
     static constexpr const char* name = "N";
     static T read(std::string_view text) {
         const std::uint64_t value = parse_count(text);
         if (value > std::numeric_limits<T>::max())
-            throw usage_error("'" + std::string(text) + "' is too large: at most " + std::to_string(std::numeric_limits<T>::max()));
+            throw usage_error(
+                "'" + std::string(text) + "' is too large: at most " + std::to_string(std::numeric_limits<T>::max()));
         return static_cast<T>(value);
     }
     static nlohmann::ordered_json write(T value) { return value; }

@@ -37,8 +37,10 @@ std::optional<std::uint64_t> number_behind(const fs::path& file, std::string_vie
     for (std::string line; std::getline(in, line);) {
         if (!line.starts_with(key)) continue;
         std::string_view rest = std::string_view(line).substr(key.size());
-        if (rest.starts_with(':')) rest.remove_prefix(1);
-        else if (!rest.starts_with(' ')) continue;
+        if (rest.starts_with(':'))
+            rest.remove_prefix(1);
+        else if (!rest.starts_with(' '))
+            continue;
         std::istringstream words{std::string(rest)};
         std::uint64_t number = 0;
         std::string unit;
@@ -82,7 +84,8 @@ cgroup_memory memory_of_cgroups(const fs::path& root) {
         result.limit = std::min(result.limit, *limit);
         result.left = std::min(result.left, *limit - std::min(*limit, used - reclaimable));
     };
-    for (const fs::path& folder : cgroup_folders(root, "")) look(folder, "memory.max", "memory.current", "inactive_file");
+    for (const fs::path& folder : cgroup_folders(root, ""))
+        look(folder, "memory.max", "memory.current", "inactive_file");
     for (const fs::path& folder : cgroup_folders(root, "memory"))
         look(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file");
     return result;
@@ -150,7 +153,9 @@ std::uint64_t peak_rss() {
 double cpu_seconds() {
     rusage usage{};
     if (::getrusage(RUSAGE_SELF, &usage) != 0) return 0;
-    const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
+    const auto seconds = [](const timeval& t) {
+        return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+    };
     return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 

@@ -37,7 +37,8 @@ extern "C" void on_signal(int) {
 struct interrupt_guard::state {
     std::stop_source source;
     int ends[2] = {-1, -1};
-    struct sigaction before_int {}, before_term {};
+    struct sigaction before_int {
+    }, before_term{};
     std::thread watcher;
 };
 
@@ -70,7 +71,8 @@ interrupt_guard::interrupt_guard() : state_(std::make_unique<state>()) {
 interrupt_guard::~interrupt_guard() {
     ::sigaction(SIGINT, &state_->before_int, nullptr);
     ::sigaction(SIGTERM, &state_->before_term, nullptr);
-    while (::write(state_->ends[1], &end_byte, 1) < 0 && errno == EINTR) {}
+    while (::write(state_->ends[1], &end_byte, 1) < 0 && errno == EINTR) {
+    }
     state_->watcher.join();
     signal_pipe = -1;
     ::close(state_->ends[0]);

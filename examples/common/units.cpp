@@ -24,7 +24,8 @@ std::string_view trim(std::string_view text) {
 
 std::string lower(std::string_view text) {
     std::string result(text);
-    std::ranges::transform(result, result.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
+    std::ranges::transform(
+        result, result.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
     return result;
 }
 
@@ -58,9 +59,9 @@ decimal read_decimal(std::string_view text) {
     return number;
 }
 
-constexpr std::array<std::pair<std::string_view, std::uint64_t>, 10> size_units{{{"tib", 1ULL << 40},
-    {"gib", 1ULL << 30}, {"mib", 1ULL << 20}, {"kib", 1ULL << 10}, {"b", 1}, {"tb", 1'000'000'000'000},
-    {"gb", 1'000'000'000}, {"mb", 1'000'000}, {"kb", 1'000}, {"", 1}}};
+constexpr std::array<std::pair<std::string_view, std::uint64_t>, 10> size_units{
+    {{"tib", 1ULL << 40}, {"gib", 1ULL << 30}, {"mib", 1ULL << 20}, {"kib", 1ULL << 10}, {"b", 1},
+        {"tb", 1'000'000'000'000}, {"gb", 1'000'000'000}, {"mb", 1'000'000}, {"kb", 1'000}, {"", 1}}};
 
 template <class Number>
 Number read_all(std::string_view given, const char* expected) {
@@ -183,7 +184,8 @@ std::vector<std::string> split_list(std::string_view given) {
 }
 
 std::string to_flag(byte_size size) {
-    for (const auto& [unit, factor] : {std::pair{"TiB", 1ULL << 40}, {"GiB", 1ULL << 30}, {"MiB", 1ULL << 20}, {"KiB", 1ULL << 10}})
+    for (const auto& [unit, factor] :
+        {std::pair{"TiB", 1ULL << 40}, {"GiB", 1ULL << 30}, {"MiB", 1ULL << 20}, {"KiB", 1ULL << 10}})
         if (size.bytes != 0 && size.bytes % factor == 0) return fmt::format("{}{}", size.bytes / factor, unit);
     return fmt::format("{}B", size.bytes);
 }

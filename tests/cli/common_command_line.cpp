@@ -90,8 +90,9 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 
 TEST_CASE("flags reach their variables, before and after the positional argument") {
     program p;
-    CHECK(p.parse({"train", "--epochs", "3", "data", "--lr=.5", "--store=disk", "--memory", "1.5GiB", "--fanout", "15,all", "--negatives",
-              "all", "--deterministic", "--features", "a", "b", "--checkpoint-every", "1epoch"}) == p.train);
+    CHECK(p.parse({"train", "--epochs", "3", "data", "--lr=.5", "--store=disk", "--memory", "1.5GiB", "--fanout",
+              "15,all", "--negatives", "all", "--deterministic", "--features", "a", "b", "--checkpoint-every",
+              "1epoch"}) == p.train);
     CHECK(p.o.dataset == "data");
     CHECK(p.o.epochs == 3);
     CHECK(p.o.rate == 0.5);
@@ -113,8 +114,10 @@ TEST_CASE("the last of a repeated flag wins, and a flag can be switched off") {
 }
 
 TEST_CASE("a slip in a name is answered with the name that was meant") {
-    CHECK(contains(program().refused({"train", "data", "--epoch", "3"}), "unknown flag --epoch; did you mean --epochs?"));
-    CHECK(contains(program().refused({"train", "data", "--chekpoint-every=1epoch"}), "did you mean --checkpoint-every?"));
+    CHECK(
+        contains(program().refused({"train", "data", "--epoch", "3"}), "unknown flag --epoch; did you mean --epochs?"));
+    CHECK(
+        contains(program().refused({"train", "data", "--chekpoint-every=1epoch"}), "did you mean --checkpoint-every?"));
     CHECK(contains(program().refused({"train", "data", "--mem", "1GiB"}), "did you mean --memory?"));
     CHECK_FALSE(contains(program().refused({"train", "data", "--zzzzzz"}), "did you mean"));
     CHECK(contains(program().refused({"trian", "data"}), "unknown command 'trian'; did you mean train?"));
@@ -134,7 +137,8 @@ TEST_CASE("each wrong command line is one sentence that names the flag") {
     CHECK(contains(program().refused({"train", "a", "--memory", "2G"}), "--memory: '2G' is not a size"));
     CHECK(contains(program().refused({"train", "a", "--fanout", "10,,5"}), "--fanout: "));
     CHECK(contains(program().refused({"train", "a", "--deterministic=maybe"}), "--deterministic"));
-    for (const std::vector<std::string>& arguments : {std::vector<std::string>{"train", "a", "--lr", "x\ny"}, {"train", "a", "-x"}})
+    for (const std::vector<std::string>& arguments :
+        {std::vector<std::string>{"train", "a", "--lr", "x\ny"}, {"train", "a", "-x"}})
         CHECK_FALSE(contains(one_line(program().refused(arguments)), "\n"));
 }
 
@@ -142,8 +146,9 @@ TEST_CASE("help shows groups, values and defaults, and needs nothing else") {
     program p;
     std::string text;
     CHECK(p.line.parse({"train", "--help"}, text) == nullptr);
-    for (const char* part : {"usage: gneiss-test train DATASET [flags]", "Model:", "Memory:", "--lr X", "[from the graph]", "--epochs N",
-             "[10]", "--store memory|disk|mmap", "[10,10]", "[5m]", "--config FILE", "--deterministic "})
+    for (const char* part :
+        {"usage: gneiss-test train DATASET [flags]", "Model:", "Memory:", "--lr X", "[from the graph]", "--epochs N",
+            "[10]", "--store memory|disk|mmap", "[10,10]", "[5m]", "--config FILE", "--deterministic "})
         CHECK_MESSAGE(contains(text, part), part << " in\n" << text);
     CHECK(p.line.parse({"--help"}, text) == nullptr);
     CHECK(contains(text, "train"));
@@ -154,9 +159,9 @@ TEST_CASE("help shows groups, values and defaults, and needs nothing else") {
 TEST_CASE("a configuration written by a run gives the same configuration back") {
     const temporary_directory temporary;
     program first;
-    first.parse({"train", "d\"a\\t#a", "--lr", "0.1", "--margin", ".3", "--fanout", "15,all,5", "--memory", "1536MiB", "--negatives", "all",
-        "--deterministic", "--features", "a,b", "c", "--checkpoint-every", "90s", "--note", "a = 1 # not a comment, \"quoted\"\nnew line",
-        "--resume", "--out", "elsewhere"});
+    first.parse({"train", "d\"a\\t#a", "--lr", "0.1", "--margin", ".3", "--fanout", "15,all,5", "--memory", "1536MiB",
+        "--negatives", "all", "--deterministic", "--features", "a,b", "c", "--checkpoint-every", "90s", "--note",
+        "a = 1 # not a comment, \"quoted\"\nnew line", "--resume", "--out", "elsewhere"});
     const auto file = temporary.write("config.toml", first.train->to_toml());
     program second;
     second.parse({"train", "--config", file.string()});
@@ -170,8 +175,9 @@ TEST_CASE("a configuration written by a run gives the same configuration back") 
 
 TEST_CASE("the command line wins over the configuration file") {
     const temporary_directory temporary;
-    const auto file = temporary.write("c.toml", "# a comment\ndataset = 'there'\nepochs = 7 # seven\nlr = 1e-3\nfanout = [\n 1, # one\n 2,\n]\n"
-                                                "deterministic = true\nmemory = \"2GiB\"\n");
+    const auto file = temporary.write("c.toml",
+        "# a comment\ndataset = 'there'\nepochs = 7 # seven\nlr = 1e-3\nfanout = [\n 1, # one\n 2,\n]\n"
+        "deterministic = true\nmemory = \"2GiB\"\n");
     program p;
     p.parse({"train", "here", "--epochs", "5", "--config", file.string()});
     CHECK(p.o.dataset == "here");
@@ -206,7 +212,8 @@ TEST_CASE("what is wrong in a configuration file is told with file, line and key
     CHECK(contains(refused("[train]\nepochs = 3\n"), "tables are not used"));
     CHECK(contains(refused("note = \"open\n"), "no closing quote"));
     CHECK(contains(refused("fanout = [1, 2"), "]'"));
-    CHECK_THROWS_AS(program().parse({"train", "data", "--config", (temporary.path / "absent").string()}), gneiss::io_error);
+    CHECK_THROWS_AS(
+        program().parse({"train", "data", "--config", (temporary.path / "absent").string()}), gneiss::io_error);
 }
 
 TEST_CASE("the hash sees what changes the result and nothing else") {
@@ -219,7 +226,8 @@ TEST_CASE("the hash sees what changes the result and nothing else") {
     CHECK(base.train->hash() != output.train->hash());
     CHECK(base.train->hash(ignored) != other.train->hash(ignored));
     CHECK(base.train->hash(ignored).size() == 16);
-    CHECK(other.train->differences(base.train->configuration(), ignored) == std::vector<std::string>{"lr: 0.1, was absent"});
+    CHECK(other.train->differences(base.train->configuration(), ignored) ==
+          std::vector<std::string>{"lr: 0.1, was absent"});
     CHECK(output.train->differences(base.train->configuration(), ignored).empty());
 }
 
@@ -228,8 +236,10 @@ TEST_CASE("the configuration holds every flag with a value, in order, with types
     p.parse({"train", "data", "--memory", "1KiB"});
     p.o.rate = 0.25; // chosen by the program from the graph
     const json config = p.train->configuration();
-    CHECK(config.dump() == R"({"dataset":"data","epochs":10,"lr":0.25,"margin":0.1,"negatives":500,"fanout":[10,10],"deterministic":false,)"
-                           R"("store":"memory","memory":1024,"features":[],"checkpoint-every":"5m","resume":false,"note":""})");
+    CHECK(
+        config.dump() ==
+        R"({"dataset":"data","epochs":10,"lr":0.25,"margin":0.1,"negatives":500,"fanout":[10,10],"deterministic":false,)"
+        R"("store":"memory","memory":1024,"features":[],"checkpoint-every":"5m","resume":false,"note":""})");
 }
 
 TEST_CASE("the nearest name is at most a third of the letters away") {

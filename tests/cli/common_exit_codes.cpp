@@ -38,8 +38,8 @@ TEST_CASE("each kind of exception has the exit code of the contract") {
     CHECK(describe(gneiss::io_error(ENOENT, "open", {.path = "f"})).code == exit_code::failed);
     CHECK(describe(gneiss::io_error(ENOSPC, "write", {.path = "f"})).code == exit_code::refused);
     CHECK(describe(std::system_error(ENOSPC, std::generic_category())).code == exit_code::refused);
-    CHECK(describe(std::filesystem::filesystem_error("x", "f", std::make_error_code(std::errc::no_space_on_device))).code ==
-          exit_code::refused);
+    CHECK(describe(std::filesystem::filesystem_error("x", "f", std::make_error_code(std::errc::no_space_on_device)))
+              .code == exit_code::refused);
     CHECK(describe(gneiss::over_budget(10, {{"rows", 20}})).code == exit_code::refused);
     CHECK(describe(gneiss::error(errc::no_space, "x")).code == exit_code::refused);
     CHECK(describe(std::bad_alloc()).code == exit_code::refused);

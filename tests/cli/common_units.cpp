@@ -25,8 +25,8 @@ TEST_CASE("sizes take the units of the contract, fractions and blanks") {
 }
 
 TEST_CASE("sizes that are no sizes, or too large, are usage errors") {
-    for (const char* text : {"", "GiB", "-1GiB", "+1GiB", "1 2", "1G", "1GiBs", "1e3MiB", "nan", "inf", "0x10", "1,5GiB", ".", ". GiB",
-             "18446744073709551616", "16777216TiB", "1.0.0GiB", "99999999999999999999999999B"})
+    for (const char* text : {"", "GiB", "-1GiB", "+1GiB", "1 2", "1G", "1GiBs", "1e3MiB", "nan", "inf", "0x10",
+             "1,5GiB", ".", ". GiB", "18446744073709551616", "16777216TiB", "1.0.0GiB", "99999999999999999999999999B"})
         CHECK_THROWS_AS_MESSAGE((void)parse_size(text), usage_error, text);
 }
 
@@ -47,7 +47,8 @@ TEST_CASE("intervals are durations, epochs or never") {
     CHECK(parse_interval("1epoch") == interval{.epochs = 1});
     CHECK(parse_interval("3 epochs") == interval{.epochs = 3});
     CHECK(parse_interval("never").never());
-    for (const char* text : {"", "5", "m", "-5m", "0s", "0epoch", "epoch", "1.5epoch", "5min", "1e9h", "99999999999999h"})
+    for (const char* text :
+        {"", "5", "m", "-5m", "0s", "0epoch", "epoch", "1.5epoch", "5min", "1e9h", "99999999999999h"})
         CHECK_THROWS_AS_MESSAGE((void)parse_interval(text), usage_error, text);
     for (const char* text : {"30s", "5m", "2h", "90s", "1epoch", "7epochs", "never", "0.5s"})
         CHECK(parse_interval(to_flag(parse_interval(text))) == parse_interval(text));
@@ -69,7 +70,8 @@ TEST_CASE("counts, all, shares and numbers refuse what they would misread") {
         CHECK_THROWS_AS_MESSAGE((void)parse_count_or_all(text), usage_error, text);
         CHECK_THROWS_AS_MESSAGE((void)parse_count(text), usage_error, text);
     }
-    for (const char* text : {"", "nan", "inf", "1e999", "0.1.2", "one"}) CHECK_THROWS_AS((void)parse_number(text), usage_error);
+    for (const char* text : {"", "nan", "inf", "1e999", "0.1.2", "one"})
+        CHECK_THROWS_AS((void)parse_number(text), usage_error);
     for (const char* text : {"101%", "-1%", "%"}) CHECK_THROWS_AS((void)parse_count_or_percent(text), usage_error);
 }
 

@@ -1,0 +1,142 @@
+#include "common/records.hpp"
+
+#include <cerrno>
+#include <cstdio>
+
+#include <gneiss/core/error.hpp>
+
+#include "common/machine.hpp"
+
+namespace programs {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+template <class T>
+void put(json& object, const char* key, const std::optional<T>& value) {
+    if (value) object[key] = *value;
+}
+void put(json& object, const char* key, const std::string& value) {
+    if (!value.empty()) object[key] = value;
+}
+template <class T>
+void put(json& object, const char* key, const named<T>& values) {
+    if (values.empty()) return;
+    json inner = json::object();
+    for (const auto& [name, value] : values) inner[name] = value;
+    object[key] = std::move(inner);
+}
+
+template <class T>
+void get(const json& object, const char* key, T& value) {
+    if (const auto found = object.find(key); found != object.end() && !found->is_null()) value = found->get<T>();
+}
+template <class T>
+void get(const json& object, const char* key, std::optional<T>& value) {
+    if (const auto found = object.find(key); found != object.end() && !found->is_null()) value = found->get<T>();
+}
+template <class T>
+void get(const json& object, const char* key, named<T>& values) {
+    const auto found = object.find(key);
+    if (found == object.end()) return;
+    for (const auto& [name, value] : found->items())
+        if (!value.is_null()) values.emplace_back(name, value.template get<T>());
+}
+
+} // namespace
+
+machine_record this_machine() {
+    return {.cpus = usable_cpus(), .memory_bytes = total_memory(), .device = "cpu", .cpu = cpu_name()};
+}
+
+json to_json(const machine_record& record) {
+    json object = {{"cpus", record.cpus}, {"memory_bytes", record.memory_bytes}};
+    put(object, "io_engine", record.io_engine);
+    put(object, "io_engine_reason", record.io_engine_reason);
+    put(object, "device", record.device);
+    put(object, "cpu", record.cpu);
+    return object;
+}
+
+json to_json(const dataset_record& record) {
+    json object = {{"name", record.name}, {"nodes", record.nodes}, {"edges", record.edges}};
+    put(object, "relations", record.relations);
+    put(object, "features", record.features);
+    put(object, "classes", record.classes);
+    return object;
+}
+
+json to_json(const plan_record& record) {
+    json object = json::object();
+    put(object, "budget_bytes", record.budget_bytes);
+    put(object, "parts", record.parts);
+    put(object, "states", record.states);
+    put(object, "swaps", record.swaps);
+    put(object, "swap_bound", record.swap_bound);
+    put(object, "read_bytes", record.read_bytes);
+    put(object, "write_bytes", record.write_bytes);
+    return object;
+}
+
+json to_json(const epoch_record& record) {
+    json object = {{"epoch", record.epoch}, {"seconds", record.seconds}};
+    put(object, "loss", record.loss);
+    object["examples"] = record.examples;
+    put(object, "read_bytes", record.read_bytes);
+    put(object, "write_bytes", record.write_bytes);
+    put(object, "read_requests", record.read_requests);
+    put(object, "wait_seconds", record.wait_seconds);
+    put(object, "hit_rate", record.hit_rate);
+    put(object, "stage_seconds", record.stage_seconds);
+    put(object, "sampled_edges", record.sampled_edges);
+    put(object, "staleness_p50", record.staleness_p50);
+    put(object, "staleness_max", record.staleness_max);
+    put(object, "valid", record.valid);
+    return object;
+}
+
+json to_json(const run_record& record) {
+    json object = {{"program", record.program}, {"version", record.version},
+        {"status", record.status == run_status::done ? "done" : "interrupted"}, {"machine", to_json(record.machine)},
+        {"dataset", to_json(record.dataset)}, {"config", record.config}};
+    if (json plan = to_json(record.plan); !plan.empty()) object["plan"] = std::move(plan);
+    json epochs = json::array();
+    for (const epoch_record& epoch : record.epochs) epochs.push_back(to_json(epoch));
+    object["epochs"] = std::move(epochs);
+    json metrics = json::object();
+    put(metrics, "valid", record.valid);
+    put(metrics, "test", record.test);
+    if (!metrics.empty()) object["metrics"] = std::move(metrics);
+    object["seconds"] = record.seconds;
+    object["peak_rss_bytes"] = record.peak_rss_bytes;
+    return object;
+}
+
+epoch_record epoch_from_json(const json& object) {
+    epoch_record record;
+    get(object, "epoch", record.epoch);
+    get(object, "seconds", record.seconds);
+    get(object, "loss", record.loss);
+    get(object, "examples", record.examples);
+    get(object, "read_bytes", record.read_bytes);
+    get(object, "write_bytes", record.write_bytes);
+    get(object, "read_requests", record.read_requests);
+    get(object, "wait_seconds", record.wait_seconds);
+    get(object, "hit_rate", record.hit_rate);
+    get(object, "stage_seconds", record.stage_seconds);
+    get(object, "sampled_edges", record.sampled_edges);
+    get(object, "staleness_p50", record.staleness_p50);
+    get(object, "staleness_max", record.staleness_max);
+    get(object, "valid", record.valid);
+    return record;
+}
+
+std::string pretty(const json& object) { return object.dump(2, ' ', false, json::error_handler_t::replace) + '\n'; }
+
+void print_json(const json& object) {
+    const std::string text = pretty(object);
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+        throw gneiss::io_error(errno, "cannot write", {.path = "standard output"});
+}
+
+} // namespace programs

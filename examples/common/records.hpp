@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace programs {
+
+// What a run tells, as plain values with the names, order and units (bytes, seconds) of `run.json`. Absent optionals
+// and empty strings and maps are left out of the JSON: absent means not applicable, never a made-up zero.
+
+/// Named values in the order they were added: memory parts, stage seconds, metrics.
+template <class T>
+using named = std::vector<std::pair<std::string, T>>;
+using metric_values = named<double>;
+
+struct machine_record {
+    unsigned cpus = 0;
+    std::uint64_t memory_bytes = 0;
+    std::string io_engine{}, io_engine_reason{}, device{};
+    std::string cpu{}; ///< model name
+};
+
+/// The machine this runs on; `device` "cpu", engine left to the caller.
+[[nodiscard]] machine_record this_machine();
+
+struct dataset_record {
+    std::string name{};
+    std::uint64_t nodes = 0, edges = 0;
+    std::optional<std::uint64_t> relations{}, features{}, classes{};
+};
+
+/// Predicted before a byte moves; bytes are per epoch, first fill and final flush included.
+struct plan_record {
+    std::optional<std::uint64_t> budget_bytes{};
+    named<std::uint64_t> parts{}; ///< of the memory plan
+    std::optional<std::uint64_t> states{}, swaps{}, swap_bound{}, read_bytes{}, write_bytes{};
+};
+
+struct epoch_record {
+    std::uint64_t epoch = 0; ///< from 1
+    double seconds = 0;
+    std::optional<double> loss{}; ///< mean per example
+    std::uint64_t examples = 0;
+    std::optional<std::uint64_t> read_bytes{}, write_bytes{}, read_requests{};
+    std::optional<double> wait_seconds{}, hit_rate{};
+    named<double> stage_seconds{};
+    std::optional<std::uint64_t> sampled_edges{};
+    std::optional<double> staleness_p50{}, staleness_max{};
+    metric_values valid{};
+};
+
+enum class run_status { done, interrupted };
+
+struct run_record {
+    std::string program{}, version{};
+    run_status status = run_status::done;
+    machine_record machine{};
+    dataset_record dataset{};
+    nlohmann::ordered_json config = nlohmann::ordered_json::object();
+    plan_record plan{};
+    std::vector<epoch_record> epochs{};
+    metric_values valid{}, test{}; ///< of the final (or best) state
+    double seconds = 0;
+    std::uint64_t peak_rss_bytes = 0;
+};
+
+[[nodiscard]] nlohmann::ordered_json to_json(const machine_record& record);
+[[nodiscard]] nlohmann::ordered_json to_json(const dataset_record& record);
+[[nodiscard]] nlohmann::ordered_json to_json(const plan_record& record);
+[[nodiscard]] nlohmann::ordered_json to_json(const epoch_record& record);
+[[nodiscard]] nlohmann::ordered_json to_json(const run_record& record);
+
+/// The inverse for one line of `metrics.jsonl`. Throws `nlohmann::json::exception` when a key has another type.
+[[nodiscard]] epoch_record epoch_from_json(const nlohmann::ordered_json& object);
+
+/// The JSON as the programs print and store it: indented by two, ending in a line break, invalid UTF-8 replaced.
+[[nodiscard]] std::string pretty(const nlohmann::ordered_json& object);
+
+/// Prints the object a command returns with `--json` to stdout. Throws `gneiss::io_error` when that fails.
+void print_json(const nlohmann::ordered_json& object);
+
+} // namespace programs

@@ -1,0 +1,121 @@
+#include "common/terminal.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <stdexcept>
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace programs {
+namespace {
+
+bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
+
+std::size_t characters(std::string_view text) {
+    return static_cast<std::size_t>(std::ranges::count_if(text, starts_character));
+}
+
+} // namespace
+
+unsigned terminal_width(int descriptor) {
+    winsize size{};
+    return ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+std::string_view truncated(std::string_view text, std::size_t width) {
+    std::size_t seen = 0;
+    for (std::size_t i = 0; i < text.size(); ++i)
+        if (starts_character(text[i]) && seen++ == width) return text.substr(0, i);
+    return text;
+}
+
+progress_output progress_on_stderr(bool quiet) {
+    return {.quiet = quiet,
+        .live = ::isatty(STDERR_FILENO) != 0,
+        .width = [] { return terminal_width(STDERR_FILENO); },
+        .write =
+            [](std::string_view text) {
+                std::fwrite(text.data(), 1, text.size(), stderr);
+                std::fflush(stderr);
+            },
+        .clock =
+            [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }};
+}
+
+progress::progress(progress_output output) : output_(std::move(output)) {
+    next_ = output_.clock() + (output_.live ? 0 : progress_output::plain_seconds);
+}
+
+progress::~progress() { clear(); }
+
+void progress::update(const std::function<std::string()>& line) {
+    if (output_.quiet) return;
+    const std::scoped_lock lock(mutex_);
+    const double now = output_.clock();
+    if (now < next_) return;
+    next_ = now + (output_.live ? progress_output::live_seconds : progress_output::plain_seconds);
+    const std::string text = line();
+    if (!output_.live) {
+        output_.write(text + '\n');
+        return;
+    }
+    // One column is left free: a terminal wraps when the last one is written.
+    const unsigned width = std::max(output_.width(), 2u) - 1;
+    std::string next(truncated(text, width));
+    const std::size_t before = characters(shown_), now_shown = characters(next);
+    output_.write('\r' + next + std::string(before > now_shown ? before - now_shown : 0, ' '));
+    shown_ = std::move(next);
+}
+
+void progress::erase_locked() {
+    if (shown_.empty()) return;
+    output_.write('\r' + std::string(characters(shown_), ' ') + '\r');
+    shown_.clear();
+}
+
+void progress::say(std::string_view text) {
+    if (output_.quiet) return;
+    const std::scoped_lock lock(mutex_);
+    const std::string live = shown_;
+    erase_locked();
+    output_.write(std::string(text) + '\n');
+    if (!live.empty()) output_.write(live);
+    shown_ = live;
+}
+
+void progress::clear() {
+    const std::scoped_lock lock(mutex_);
+    erase_locked();
+}
+
+void table::add(std::vector<std::string> cells) {
+    if (cells.size() > columns_.size()) throw std::invalid_argument("a row with more cells than the table has columns");
+    cells.resize(columns_.size());
+    rows_.push_back(std::move(cells));
+}
+
+std::string table::str() const {
+    std::vector<std::size_t> widths;
+    for (std::size_t c = 0; c < columns_.size(); ++c) {
+        widths.push_back(characters(columns_[c].title));
+        for (const auto& row : rows_) widths[c] = std::max(widths[c], characters(row[c]));
+    }
+    std::string text;
+    const auto line = [&](const auto& cell_of) {
+        std::string row;
+        for (std::size_t c = 0; c < columns_.size(); ++c) {
+            const std::string cell = cell_of(c);
+            const std::string gap(widths[c] - characters(cell), ' ');
+            row += (c == 0 ? "" : "  ") + (columns_[c].side == align::left ? cell + gap : gap + cell);
+        }
+        text += row.substr(0, row.find_last_not_of(' ') + 1) + '\n';
+    };
+    line([&](std::size_t c) { return columns_[c].title; });
+    line([&](std::size_t c) { return std::string(widths[c], '-'); });
+    for (const auto& row : rows_) line([&](std::size_t c) { return row[c]; });
+    return text;
+}
+
+} // namespace programs

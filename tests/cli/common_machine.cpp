@@ -1,0 +1,102 @@
+#include "common/machine.hpp"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include <unistd.h>
+
+using namespace programs;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::uint64_t mib = 1 << 20;
+
+/// A tree of files as /proc and /sys have them.
+struct fixture {
+    fs::path root = fs::temp_directory_path() / ("gneiss-machine-" + std::to_string(::getpid()));
+    fixture() {
+        file("proc/meminfo", "MemTotal:        8388608 kB\nMemFree:          131072 kB\nMemAvailable:    4194304 kB\n");
+        file("proc/cpuinfo", "processor\t: 0\nmodel name\t: Test CPU @ 1 GHz\n");
+    }
+    ~fixture() { fs::remove_all(root); }
+    void file(const fs::path& path, const std::string& text) const {
+        fs::create_directories((root / path).parent_path());
+        std::ofstream(root / path) << text;
+    }
+};
+
+} // namespace
+
+TEST_CASE("without a limit, what the system has is what there is") {
+    const fixture f;
+    CHECK(available_memory(f.root) == 4096 * mib);
+    CHECK(total_memory(f.root) == 8192 * mib);
+    CHECK(cpu_name(f.root) == "Test CPU @ 1 GHz");
+}
+
+TEST_CASE("a cgroup v2 limit counts, of the group or of any above it, less what its file cache could give back") {
+    const fixture f;
+    f.file("proc/self/cgroup", "0::/user/session\n");
+    f.file("sys/fs/cgroup/user/session/memory.max", "max\n");
+    f.file("sys/fs/cgroup/user/session/memory.current", "1000000\n");
+    CHECK(available_memory(f.root) == 4096 * mib);
+    f.file("sys/fs/cgroup/user/memory.max", std::to_string(1024 * mib));
+    f.file("sys/fs/cgroup/user/memory.current", std::to_string(512 * mib));
+    f.file(
+        "sys/fs/cgroup/user/memory.stat", "anon 5\ninactive_file " + std::to_string(128 * mib) + "\nactive_file 9\n");
+    CHECK(available_memory(f.root) == 640 * mib);
+    CHECK(total_memory(f.root) == 1024 * mib);
+    f.file("sys/fs/cgroup/user/session/memory.max", std::to_string(mib / 2)); // less than what is used
+    CHECK(available_memory(f.root) == 0);
+}
+
+TEST_CASE("a container that sees only its own cgroup at the root is limited by it") {
+    const fixture f;
+    f.file("proc/self/cgroup", "0::/../../elsewhere/abcdef\n");
+    f.file("sys/fs/cgroup/memory.max", std::to_string(256 * mib));
+    f.file("sys/fs/cgroup/memory.current", std::to_string(56 * mib));
+    CHECK(available_memory(f.root) == 200 * mib);
+}
+
+TEST_CASE("a cgroup v1 limit counts, and its word for no limit does not") {
+    const fixture f;
+    f.file("proc/self/cgroup", "5:cpu,cpuacct:/box\n4:memory:/box\n");
+    f.file("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    f.file("sys/fs/cgroup/memory/memory.usage_in_bytes", "123456\n");
+    CHECK(available_memory(f.root) == 4096 * mib);
+    f.file("sys/fs/cgroup/memory/box/memory.limit_in_bytes", std::to_string(2048 * mib));
+    f.file("sys/fs/cgroup/memory/box/memory.usage_in_bytes", std::to_string(1048 * mib));
+    f.file("sys/fs/cgroup/memory/box/memory.stat", "cache 1\ntotal_inactive_file " + std::to_string(48 * mib) + "\n");
+    CHECK(available_memory(f.root) == 1048 * mib);
+    f.file("sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_quota_us", "50000\n");
+    f.file("sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_period_us", "100000\n");
+    CHECK(usable_cpus(f.root) == 1);
+}
+
+TEST_CASE("a cpu quota rounds up and never exceeds the affinity") {
+    const fixture f;
+    f.file("proc/self/cgroup", "0::/\n");
+    const unsigned all = usable_cpus(f.root);
+    f.file("sys/fs/cgroup/cpu.max", "max 100000\n");
+    CHECK(usable_cpus(f.root) == all);
+    f.file("sys/fs/cgroup/cpu.max", "10000 100000\n");
+    CHECK(usable_cpus(f.root) == 1);
+    f.file("sys/fs/cgroup/cpu.max", "150000 100000\n");
+    CHECK(usable_cpus(f.root) == std::min(2u, all));
+    f.file("sys/fs/cgroup/cpu.max", "100000000 100000\n");
+    CHECK(usable_cpus(f.root) == all);
+}
+
+TEST_CASE("this machine has memory, a processor and a disk") {
+    CHECK(usable_cpus() >= 1);
+    CHECK(available_memory() > 0);
+    CHECK(total_memory() > 0);
+    CHECK(current_rss() > 0);
+    CHECK(peak_rss() >= current_rss() / 2);
+    CHECK(cpu_seconds() >= 0);
+    CHECK(free_disk(fs::temp_directory_path() / "not" / "there" / "yet") > 0);
+}

@@ -1,0 +1,80 @@
+#include "common/records.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace programs;
+using json = nlohmann::ordered_json;
+
+namespace {
+
+/// Keys of an object in their order, joined.
+std::string keys(const json& object) {
+    std::string text;
+    for (const auto& [key, value] : object.items()) text += (text.empty() ? "" : " ") + key;
+    return text;
+}
+
+epoch_record full_epoch() {
+    return {.epoch = 3,
+        .seconds = 1.5,
+        .loss = 0.25,
+        .examples = 100,
+        .read_bytes = 1,
+        .write_bytes = 2,
+        .read_requests = 3,
+        .wait_seconds = 0.5,
+        .hit_rate = 0.75,
+        .stage_seconds = {{"sample", 1}, {"compute", 2}},
+        .sampled_edges = 7,
+        .staleness_p50 = 2,
+        .staleness_max = 16,
+        .valid = {{"mrr", 0.3}}};
+}
+
+} // namespace
+
+TEST_CASE("an epoch has the keys of the contract in its order") {
+    CHECK(keys(to_json(full_epoch())) == "epoch seconds loss examples read_bytes write_bytes read_requests "
+                                         "wait_seconds hit_rate stage_seconds sampled_edges "
+                                         "staleness_p50 staleness_max valid");
+}
+
+TEST_CASE("what does not apply is absent, never zero") {
+    CHECK(keys(to_json(epoch_record{.epoch = 1})) == "epoch seconds examples");
+    CHECK(keys(to_json(plan_record{})).empty());
+    CHECK(keys(to_json(dataset_record{.name = "x"})) == "name nodes edges");
+    CHECK(keys(to_json(machine_record{.cpus = 2})) == "cpus memory_bytes");
+    CHECK(keys(to_json(run_record{})) == "program version status machine dataset config epochs seconds peak_rss_bytes");
+}
+
+TEST_CASE("a run has the keys of the contract in its order") {
+    run_record run{.program = "gneiss-marius", .version = "1", .status = run_status::interrupted};
+    run.machine = {.cpus = 2, .memory_bytes = 4, .io_engine = "uring", .io_engine_reason = "probed", .device = "cpu"};
+    run.dataset = {.name = "x", .nodes = 1, .edges = 2, .relations = 3, .features = 4, .classes = 5};
+    run.plan = {.budget_bytes = 9,
+        .parts = {{"rows", 4}, {"arena", 5}},
+        .states = 1,
+        .swaps = 2,
+        .swap_bound = 2,
+        .read_bytes = 3,
+        .write_bytes = 4};
+    run.epochs = {full_epoch()};
+    run.valid = {{"mrr", 0.5}};
+    run.test = {{"mrr", 0.5}, {"hits@1", 0.25}};
+    const json object = to_json(run);
+    CHECK(keys(object) == "program version status machine dataset config plan epochs metrics seconds peak_rss_bytes");
+    CHECK(object["status"] == "interrupted");
+    CHECK(keys(object["machine"]) == "cpus memory_bytes io_engine io_engine_reason device");
+    CHECK(keys(object["dataset"]) == "name nodes edges relations features classes");
+    CHECK(keys(object["plan"]) == "budget_bytes parts states swaps swap_bound read_bytes write_bytes");
+    CHECK(object["plan"]["parts"].dump() == R"({"rows":4,"arena":5})");
+    CHECK(object["metrics"].dump() == R"({"valid":{"mrr":0.5},"test":{"mrr":0.5,"hits@1":0.25}})");
+}
+
+TEST_CASE("an epoch read back from its line is the same epoch") {
+    for (const epoch_record& epoch : {full_epoch(), epoch_record{.epoch = 1, .seconds = 0.1}})
+        CHECK(to_json(epoch_from_json(json::parse(to_json(epoch).dump()))) == to_json(epoch));
+    CHECK_THROWS_AS((void)epoch_from_json(json::parse(R"({"epoch": "one"})")), json::exception);
+}
+
+TEST_CASE("names that are not UTF-8 do not break the output") { CHECK(json::accept(pretty({{"name", "\xff\xfe"}}))); }

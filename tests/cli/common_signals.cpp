@@ -1,0 +1,56 @@
+#include "common/signals.hpp"
+
+#include <doctest/doctest.h>
+
+#include <condition_variable>
+#include <csignal>
+#include <mutex>
+#include <stdexcept>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace programs;
+
+namespace {
+
+/// Blocks until `token` is stopped, on a stop callback that locks: it runs outside of the signal handler.
+void wait_for(const std::stop_token& token) {
+    std::mutex mutex;
+    std::condition_variable_any stopped;
+    std::unique_lock lock(mutex);
+    stopped.wait(lock, token, [] { return false; });
+}
+
+} // namespace
+
+TEST_CASE("the first signal requests a stop, and each guard starts afresh") {
+    for (const int signal : {SIGINT, SIGTERM}) {
+        const interrupt_guard guard;
+        CHECK_FALSE(guard.interrupted());
+        std::raise(signal);
+        wait_for(guard.token());
+        CHECK(guard.interrupted());
+    }
+}
+
+TEST_CASE("two guards at once are a mistake") {
+    const interrupt_guard guard;
+    CHECK_THROWS_AS(interrupt_guard(), std::logic_error);
+}
+
+TEST_CASE("the second signal ends the program at once with 130") {
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        ::close(STDERR_FILENO);
+        const interrupt_guard guard;
+        std::raise(SIGINT);
+        std::raise(SIGINT);
+        ::_exit(7);
+    }
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 130);
+}
