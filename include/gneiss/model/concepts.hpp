@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
+#include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/types.hpp>
 
 namespace gneiss {
@@ -15,6 +17,11 @@ enum class similarity : std::uint8_t {
     negative_distance ///< −‖q − x‖₂
 };
 
+/// A vector that is read, in a function template over the scalar: T is deduced from the results, so that spans of T
+/// and of const T serve alike.
+template <class T>
+using vector_in = std::span<const std::type_identity_t<T>>;
+
 /// Scores an edge as the similarity of a *query*, made from one end and the relation, and the row of the other end:
 ///
 ///     score(head, relation, tail) = similarity(query(side::tail, head, relation), tail)
@@ -23,8 +30,12 @@ enum class similarity : std::uint8_t {
 /// so that one query meets many candidates in a matrix product.
 ///
 /// Meaning: `query(missing, known, relation, q)` writes q [dim]; `query_backward(missing, known, relation, grad_q,
-/// grad_known, grad_relation)` *adds* to both gradients. Pure functions, for float and double alike.
-/// Cost: O(dim), no allocation. `relation_floats(dim)` is the length of a relation's row, 0 if there is none.
+/// grad_known, grad_relation)` *adds* to both gradients. Pure functions; those of the library are templates over the
+/// scalar, so that tests check their gradients in double. `relation_floats(dim)` is the length of a relation's row, 0
+/// if there is none.
+/// Optional: `static constexpr bool complex_rows = true` says that a row is [real parts | imaginary parts]; then `dim`
+/// must be even, and N3 takes moduli.
+/// Cost: O(dim), no allocation. Thread-safe.
 template <class D>
 concept decoder = requires(const D& d, side missing, std::span<const float> in, std::span<float> out, std::size_t dim) {
     { D::compare } -> std::convertible_to<similarity>;
@@ -33,26 +44,51 @@ concept decoder = requires(const D& d, side missing, std::span<const float> in, 
     d.query_backward(missing, in, in, in, out, out);
 };
 
+/// Whether the rows of a decoder are complex numbers.
+template <class D>
+inline constexpr bool has_complex_rows = [] {
+    if constexpr (requires { D::complex_rows; }) return bool{D::complex_rows};
+    else return false;
+}();
+
+/// What one question costs, and how that changes with the score of its true answer.
+template <class T = float>
+struct loss_and_gradient {
+    double loss = 0;
+    T grad_positive = 0;
+};
+
 /// Loss of one positive score against its negative scores, and its gradients.
 ///
 /// Meaning: `l(positive, negatives, grad_negatives)` returns {loss, ∂loss/∂positive} and writes ∂loss/∂negatives
-/// [n]; a negative of −∞ is masked: it takes no part and its gradient is 0. `grad_negatives` may alias `negatives`.
-/// Cost: O(n), no allocation.
-struct loss_and_gradient {
-    double loss = 0;
-    float grad_positive = 0;
-};
-
+/// [n]; a negative of −∞ is masked: it takes no part and its gradient is 0. `grad_negatives` may alias `negatives`
+/// entirely. A NaN among the scores gives a NaN loss.
+/// Cost: O(n), no allocation. Thread-safe.
 template <class L>
 concept ranking_loss = requires(const L& l, float positive, std::span<const float> negatives, std::span<float> gradient) {
-    { l(positive, negatives, gradient) } -> std::same_as<loss_and_gradient>;
+    { l(positive, negatives, gradient) } -> std::same_as<loss_and_gradient<float>>;
+};
+
+/// The products that link prediction is made of: all a backend has to give.
+///
+/// Meaning: matrices are row-major with strides; `out` overlaps no operand.
+///     b.multiply_nt(a [m, k], x [n, k], out [m, n])   out  = a xᵀ
+///     b.multiply_nn(a [m, n], x [n, k], out [m, k])   out  = a x
+///     b.add_tn     (a [m, n], x [m, k], out [n, k])   out += aᵀ x
+/// The same operands give the same bits. Any dimension may be 0.
+/// Cost: 2mnk floating point operations on the calling thread. Thread-safe.
+template <class B>
+concept backend = requires(const B& b, matrix_view<const float> in, matrix_view<float> out) {
+    b.multiply_nt(in, in, out);
+    b.multiply_nn(in, in, out);
+    b.add_tn(in, in, out);
 };
 
 /// Steps one row by its gradient.
 ///
 /// Meaning: `state_floats(dim)` is how many floats of state a row carries; `initial_state()` is their first value;
 /// `step(value, state, gradient, t)` updates value [dim] and state in place, t ≥ 1 being the number of the batch.
-/// The same inputs give the same bits. Cost: O(dim), no allocation.
+/// The same inputs give the same bits. Cost: O(dim), no allocation. Thread-safe.
 template <class O>
 concept row_optimizer = requires(
     const O& o, std::size_t dim, std::span<float> value, std::span<const float> gradient, std::uint64_t t) {

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <numbers>
+#include <span>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/executor/algorithms.hpp>
+#include <gneiss/core/matrix_view.hpp>
+#include <gneiss/core/random.hpp>
+#include <gneiss/model/concepts.hpp>
+
+namespace gneiss {
+
+/// Which table is filled: each has random numbers of its own.
+enum class parameter_table : std::uint32_t { nodes = 0, relations = 1, user = 1024 };
+
+/// First values of parameters: a distribution with two numbers.
+///
+/// A row is a pure function of (seed, table, row), whatever the order, the threads and the partitions: the key absorbs
+/// the table and the row, and word ⌊column / 2⌋ of a pair gives two columns. Thread-safe.
+struct initializer {
+    enum class distribution : std::uint8_t { zeros, uniform, normal };
+
+    distribution shape = distribution::zeros;
+    float a = 0; ///< lower end, or mean
+    float b = 0; ///< upper end, or standard deviation
+
+    static constexpr initializer zeros() noexcept { return {}; }
+    static constexpr initializer uniform(float low, float high) noexcept { return {distribution::uniform, low, high}; }
+    static constexpr initializer normal(float mean, float deviation) noexcept {
+        return {distribution::normal, mean, deviation};
+    }
+    /// Uniform within ±√(6 / (inputs + outputs)). Source: Glorot and Bengio, AISTATS 2010.
+    static initializer glorot(std::size_t inputs, std::size_t outputs) noexcept {
+        const auto bound = static_cast<float>(std::sqrt(6 / static_cast<double>(inputs + outputs)));
+        return uniform(-bound, bound);
+    }
+
+    friend bool operator==(const initializer&, const initializer&) = default;
+
+    /// Fills the values of one row.
+    void fill(std::uint64_t seed, parameter_table table, std::uint64_t row, std::span<float> values) const noexcept {
+        const random_key key = random_key(seed, random_domain::initialise).with(static_cast<std::uint64_t>(table)).with(row);
+        const std::size_t dim = values.size();
+        for (std::size_t i = 0; i < dim; i += 2) {
+            const auto [x, y] = pair(key[i / 2]);
+            values[i] = x;
+            if (i + 1 < dim) values[i + 1] = y;
+        }
+    }
+
+private:
+    struct two {
+        float x, y;
+    };
+    [[nodiscard]] two pair(std::uint64_t word) const noexcept {
+        const double high = static_cast<double>(word >> 32) * 0x1p-32, low = static_cast<double>(word & 0xffffffffU) * 0x1p-32;
+        if (shape == distribution::uniform) {
+            const auto within = [this](double u) {
+                return static_cast<float>(static_cast<double>(a) + u * (static_cast<double>(b) - static_cast<double>(a)));
+            };
+            return {within(high), within(low)};
+        }
+        if (shape == distribution::normal) { // Box–Muller; 1 − u lies in (0, 1]
+            const double radius = static_cast<double>(b) * std::sqrt(-2 * std::log(1 - high));
+            const double angle = 2 * std::numbers::pi * low;
+            return {static_cast<float>(static_cast<double>(a) + radius * std::cos(angle)),
+                static_cast<float>(static_cast<double>(a) + radius * std::sin(angle))};
+        }
+        return {0, 0};
+    }
+};
+
+/// Fills rows [first, first + table.rows()) of a table: `dim` values, then the optimiser's first state.
+template <executor E>
+void initialize_rows(const initializer& values, float state, std::uint64_t seed, parameter_table which,
+    std::uint64_t first, std::size_t dim, matrix_view<float> table, const E& on) {
+    parallel_for(on, table.rows(), 1024, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end; ++i) {
+            const std::span<float> row = table[i];
+            values.fill(seed, which, first + i, row.first(dim));
+            std::fill(row.begin() + static_cast<std::ptrdiff_t>(dim), row.end(), state);
+        }
+    });
+}
+
+} // namespace gneiss

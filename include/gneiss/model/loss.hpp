@@ -1,0 +1,141 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <span>
+
+#include <gneiss/model/concepts.hpp>
+#include <gneiss/model/detail/vector_math.hpp>
+
+// Every loss models `ranking_loss`: one question, the score of its true answer against those of its negatives.
+namespace gneiss {
+
+namespace detail {
+
+/// Copies the scores to where the gradients go, so that the loops below touch one array and vectorise.
+template <class T>
+T* in_place(std::span<const T> scores, std::span<T> gradient) noexcept {
+    if (scores.data() != gradient.data()) std::copy(scores.begin(), scores.end(), gradient.begin());
+    return gradient.data();
+}
+
+/// Replaces every x by e^(x − top) and returns their sum. `top` is finite; masked scores give 0.
+template <class T>
+T shifted_exponentials(T* x, std::size_t n, T top) noexcept {
+    return lane_sum<T>(n, [x, top](std::size_t i) { return x[i] = exponential(x[i] - top); });
+}
+
+template <class T>
+void scale(std::span<T> x, T by) noexcept {
+    T* at = x.data();
+    for (std::size_t i = 0; i < x.size(); ++i) at[i] *= by;
+}
+
+/// How many scores are not masked.
+template <class T>
+T unmasked(std::span<const T> x) noexcept {
+    const T* in = x.data();
+    return lane_sum<T>(x.size(), [in](std::size_t i) { return in[i] == -std::numeric_limits<T>::infinity() ? T{0} : T{1}; });
+}
+
+} // namespace detail
+
+/// Softmax cross-entropy: −s⁺ + log(e^s⁺ + Σ e^s⁻). The positive is one of the classes.
+struct softmax_loss {
+    template <class T>
+    loss_and_gradient<T> operator()(T positive, vector_in<T> negatives, std::span<T> gradient) const noexcept {
+        const T highest = detail::lane_max(negatives.data(), negatives.size());
+        const T top = positive > highest ? positive : highest;
+        const T mine = detail::exponential(positive - top);
+        const T rest = detail::shifted_exponentials(detail::in_place<T>(negatives, gradient), gradient.size(), top);
+        const T sum = rest + mine;
+        detail::scale(gradient, T{1} / sum);
+        return {std::log(static_cast<double>(sum)) + static_cast<double>(top) - static_cast<double>(positive), -rest / sum};
+    }
+};
+
+/// Equation (1) of the paper as printed: −(s⁺ − log Σ e^s⁻). The positive stays outside the log-sum, so the loss has no
+/// lower bound. A question without an unmasked negative has no loss. Source: Marius, section 2.1.
+struct marius_loss {
+    template <class T>
+    loss_and_gradient<T> operator()(T positive, vector_in<T> negatives, std::span<T> gradient) const noexcept {
+        T top = detail::lane_max(negatives.data(), negatives.size());
+        const bool none = top == -std::numeric_limits<T>::infinity();
+        if (none) top = 0; // a NaN among them still shows
+        const T sum = detail::shifted_exponentials(detail::in_place<T>(negatives, gradient), gradient.size(), top);
+        if (none && sum == T{0}) return {};
+        detail::scale(gradient, T{1} / sum);
+        return {std::log(static_cast<double>(sum)) + static_cast<double>(top) - static_cast<double>(positive), T{-1}};
+    }
+};
+
+/// Binary cross-entropy: log(1 + e^−s⁺) + the mean of log(1 + e^s⁻) over the unmasked negatives, so that both answers
+/// weigh the same at any number of negatives.
+struct logistic_loss {
+    template <class T>
+    loss_and_gradient<T> operator()(T positive, vector_in<T> negatives, std::span<T> gradient) const noexcept {
+        const T count = detail::unmasked<T>(negatives);
+        const T weight = count > T{0} ? T{1} / count : T{0};
+        const std::size_t n = negatives.size();
+        T* at = detail::in_place<T>(negatives, gradient);
+        // log(1 + eˣ) = max(x, 0) + log(1 + e^−|x|); products of up to 64 factors in [1, 2] save the logarithms
+        double soft = 0;
+        T linear = 0;
+        for (std::size_t first = 0; first < n; first += block) {
+            const std::size_t size = n - first < block ? n - first : block;
+            T product[detail::lanes];
+            for (T& p : product) p = 1;
+            const auto one = [at, weight](std::size_t i) {
+                const T x = at[i], small = detail::exponential(x > T{0} ? -x : x), inverse = T{1} / (T{1} + small);
+                at[i] = weight * (x > T{0} ? inverse : small * inverse);
+                return T{1} + small;
+            };
+            linear += detail::lane_sum<T>(size, [at, first](std::size_t i) {
+                const T x = at[first + i];
+                return x > T{0} ? x : T{0};
+            });
+            const std::size_t whole = size / detail::lanes * detail::lanes;
+            for (std::size_t i = 0; i < whole; i += detail::lanes)
+                for (std::size_t j = 0; j < detail::lanes; ++j) product[j] *= one(first + i + j);
+            for (std::size_t i = whole; i < size; ++i) product[i - whole] *= one(first + i);
+            for (const T p : product) soft += std::log(static_cast<double>(p));
+        }
+        const T small = detail::exponential(-std::abs(positive));
+        const double mine = std::log1p(static_cast<double>(small)) + static_cast<double>(positive < T{0} ? -positive : T{0});
+        const T wrong = positive > T{0} ? small / (T{1} + small) : T{1} / (T{1} + small); // 1 − σ(s⁺)
+        return {mine + static_cast<double>(weight) * (soft + static_cast<double>(linear)), -wrong};
+    }
+
+private:
+    static constexpr std::size_t block = 64 * detail::lanes;
+};
+
+/// The mean of max(0, margin − s⁺ + s⁻) over the unmasked negatives. Subgradient 0 at the kink.
+struct margin_loss {
+    float margin = 1;
+
+    template <class T>
+    loss_and_gradient<T> operator()(T positive, vector_in<T> negatives, std::span<T> gradient) const noexcept {
+        const T count = detail::unmasked<T>(negatives);
+        const T weight = count > T{0} ? T{1} / count : T{0};
+        const T at_least = static_cast<T>(margin) - positive;
+        T* at = detail::in_place<T>(negatives, gradient);
+        const T sum = detail::lane_sum<T>(negatives.size(), [at, at_least](std::size_t i) {
+            const T short_of = at_least + at[i];
+            return short_of <= T{0} ? T{0} : short_of;
+        });
+        const T above = detail::lane_sum<T>(negatives.size(), [at, at_least, weight](std::size_t i) {
+            const T active = at_least + at[i] > T{0} ? T{1} : T{0};
+            at[i] = active * weight;
+            return active;
+        });
+        return {static_cast<double>(sum) * static_cast<double>(weight), -above * weight};
+    }
+};
+
+static_assert(ranking_loss<softmax_loss> && ranking_loss<marius_loss> && ranking_loss<logistic_loss> &&
+              ranking_loss<margin_loss>);
+
+} // namespace gneiss

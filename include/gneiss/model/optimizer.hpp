@@ -1,0 +1,193 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/executor/algorithms.hpp>
+#include <gneiss/core/executor/ref.hpp>
+#include <gneiss/core/matrix_view.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/model/concepts.hpp>
+#include <gneiss/model/detail/vector_math.hpp>
+
+namespace gneiss {
+
+/// value −= rate · gradient. No state.
+struct sgd {
+    float rate = 0.1F;
+
+    static constexpr std::size_t state_floats(std::size_t) noexcept { return 0; }
+    static constexpr float initial_state() noexcept { return 0; }
+
+    void step(std::span<float> value, std::span<float>, std::span<const float> gradient, std::uint64_t) const noexcept {
+        float* const x = value.data();
+        const float* const g = gradient.data();
+        for (std::size_t i = 0; i < gradient.size(); ++i) x[i] -= rate * g[i];
+    }
+};
+
+/// state += gradient²; value −= rate · gradient / (√state + epsilon). Source: Duchi et al., JMLR 2011.
+struct adagrad {
+    float rate = 0.1F;
+    float epsilon = 1e-10F;
+
+    static constexpr std::size_t state_floats(std::size_t dim) noexcept { return dim; }
+    static constexpr float initial_state() noexcept { return 0; }
+
+    void step(std::span<float> value, std::span<float> state, std::span<const float> gradient, std::uint64_t) const noexcept {
+        float* const x = value.data();
+        float* const s = state.data();
+        const float* const g = gradient.data();
+        for (std::size_t i = 0; i < gradient.size(); ++i) {
+            const float sum = s[i] + g[i] * g[i];
+            s[i] = sum;
+            x[i] -= rate * g[i] / (detail::square_root(sum) + epsilon);
+        }
+    }
+};
+
+/// Adam with both moments corrected by the batch's number t; a row that a batch does not touch keeps its moments.
+/// The state is [first moments | second moments]. Source: Kingma and Ba, ICLR 2015.
+struct adam {
+    float rate = 0.001F;
+    float beta1 = 0.9F;
+    float beta2 = 0.999F;
+    float epsilon = 1e-8F;
+
+    static constexpr std::size_t state_floats(std::size_t dim) noexcept { return 2 * dim; }
+    static constexpr float initial_state() noexcept { return 0; }
+
+    void step(std::span<float> value, std::span<float> state, std::span<const float> gradient, std::uint64_t t) const noexcept {
+        const std::size_t dim = gradient.size();
+        float* const x = value.data();
+        float* const first = state.data();
+        float* const second = state.data() + dim;
+        const float* const g = gradient.data();
+        const double n = static_cast<double>(t);
+        const float by_first = static_cast<float>(1 / (1 - std::pow(static_cast<double>(beta1), n)));
+        const float by_second = static_cast<float>(1 / (1 - std::pow(static_cast<double>(beta2), n)));
+        for (std::size_t i = 0; i < dim; ++i) {
+            const float m = beta1 * first[i] + (1 - beta1) * g[i];
+            const float v = beta2 * second[i] + (1 - beta2) * g[i] * g[i];
+            first[i] = m;
+            second[i] = v;
+            x[i] -= rate * (m * by_first) / (detail::square_root(v * by_second) + epsilon);
+        }
+    }
+};
+
+static_assert(row_optimizer<sgd> && row_optimizer<adagrad> && row_optimizer<adam>);
+
+/// A row optimiser whose type is chosen at run time: one virtual call per block of rows. Copies share it; it is
+/// immutable and thread-safe. A row is `dim` values, then `state_floats(dim)` floats of state (`row_layout`).
+class any_row_optimizer {
+public:
+    template <row_optimizer O>
+    any_row_optimizer(O optimizer) // NOLINT(google-explicit-constructor): stands for the optimiser
+        : self_(std::make_shared<holder<O>>(optimizer)) {}
+
+    [[nodiscard]] std::size_t state_floats(std::size_t dim) const { return self_->state_floats(dim); }
+    [[nodiscard]] float initial_state() const { return self_->initial_state(); }
+
+    /// Steps row i of `rows` [n, dim + state] by row i of `gradients` [n, dim]. t ≥ 1 is the number of the batch.
+    void step_rows(matrix_view<float> rows, matrix_view<const float> gradients, std::uint64_t t, executor_ref on) const {
+        check(rows.columns(), gradients.columns(), rows.rows() == gradients.rows());
+        parallel_for(on, gradients.rows(), grain, [&](std::size_t begin, std::size_t end) {
+            self_->step(rows, {}, begin, end, 0, gradients, t);
+        });
+    }
+
+    /// Steps row ids[i] − first of `table` [·, dim + state] by row i of `gradients`. Ids are distinct.
+    void step_rows_at(matrix_view<float> table, std::span<const std::uint32_t> ids, matrix_view<const float> gradients,
+        std::uint64_t t, executor_ref on, std::uint64_t first = 0) const {
+        check(table.columns(), gradients.columns(), ids.size() == gradients.rows());
+        parallel_for(on, ids.size(), grain, [&](std::size_t begin, std::size_t end) {
+            self_->step(table, ids, begin, end, first, gradients, t);
+        });
+    }
+
+    /// What stepping `before` [n, dim + state] would add to it, into `deltas` [n, dim + state], to be added later by
+    /// `add_rows_at`: the paper's way, where compute steps the batch's copy (`--step-at compute`).
+    void deltas(matrix_view<const float> before, matrix_view<const float> gradients, std::uint64_t t,
+        matrix_view<float> deltas, executor_ref on) const {
+        check(before.columns(), gradients.columns(), before.rows() == gradients.rows() &&
+            deltas.rows() == before.rows() && deltas.columns() == before.columns());
+        parallel_for(on, before.rows(), grain, [&](std::size_t begin, std::size_t end) {
+            for (std::size_t i = begin; i < end; ++i) std::copy_n(before[i].data(), before.columns(), deltas[i].data());
+            self_->step(deltas, {}, begin, end, 0, gradients, t);
+            for (std::size_t i = begin; i < end; ++i) {
+                float* const d = deltas[i].data();
+                const float* const b = before[i].data();
+                for (std::size_t k = 0; k < before.columns(); ++k) d[k] -= b[k];
+            }
+        });
+    }
+
+private:
+    static constexpr std::size_t grain = 256;
+
+    struct base {
+        virtual ~base() = default;
+        [[nodiscard]] virtual std::size_t state_floats(std::size_t dim) const = 0;
+        [[nodiscard]] virtual float initial_state() const = 0;
+        virtual void step(matrix_view<float> table, std::span<const std::uint32_t> ids, std::size_t begin,
+            std::size_t end, std::uint64_t first, matrix_view<const float> gradients, std::uint64_t t) const = 0;
+    };
+    template <class O>
+    struct holder final : base {
+        explicit holder(const O& o) : optimizer(o) {}
+        std::size_t state_floats(std::size_t dim) const override { return O::state_floats(dim); }
+        float initial_state() const override { return optimizer.initial_state(); }
+        void step(matrix_view<float> table, std::span<const std::uint32_t> ids, std::size_t begin, std::size_t end,
+            std::uint64_t first, matrix_view<const float> gradients, std::uint64_t t) const override {
+            const std::size_t dim = gradients.columns();
+            for (std::size_t i = begin; i < end; ++i) {
+                const auto row = table[ids.empty() ? i : static_cast<std::size_t>(ids[i] - first)];
+                optimizer.step(row.first(dim), row.subspan(dim), gradients[i], t);
+            }
+        }
+        O optimizer;
+    };
+
+    void check(std::size_t row_floats, std::size_t dim, bool same) const {
+        if (!same || row_floats != dim + state_floats(dim))
+            throw error(errc::invalid_argument, "rows, gradients and the optimiser's state do not fit together");
+    }
+
+    std::shared_ptr<const base> self_;
+};
+
+/// Adds row i of `deltas` to row ids[i] − first of `table`. Ids are distinct.
+template <executor E>
+void add_rows_at(matrix_view<float> table, std::span<const std::uint32_t> ids, matrix_view<const float> deltas,
+    const E& on, std::uint64_t first = 0) {
+    parallel_for(on, ids.size(), 256, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end; ++i) {
+            float* const to = table[static_cast<std::size_t>(ids[i] - first)].data();
+            const float* const from = deltas[i].data();
+            for (std::size_t k = 0; k < deltas.columns(); ++k) to[k] += from[k];
+        }
+    });
+}
+
+inline constexpr std::array<std::string_view, 3> optimizer_names = {"sgd", "adagrad", "adam"};
+
+/// The optimiser of that name at a learning rate, other settings at their defaults. Throws `invalid_argument` for an
+/// unknown name or a rate that is not positive.
+[[nodiscard]] inline any_row_optimizer make_row_optimizer(std::string_view name, float rate) {
+    if (!(rate > 0) || !std::isfinite(rate)) throw error(errc::invalid_argument, "a learning rate must be positive");
+    if (name == "sgd") return sgd{rate};
+    if (name == "adagrad") return adagrad{.rate = rate};
+    if (name == "adam") return adam{.rate = rate};
+    throw error(errc::invalid_argument, "no optimiser \"" + std::string(name) + "\": sgd, adagrad or adam");
+}
+
+} // namespace gneiss

@@ -1,0 +1,250 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/order/plan.hpp>
+
+namespace gneiss {
+
+/// Names a batch within a run.
+struct batch_key {
+    std::uint64_t epoch = 0;
+    batch_number number{};
+
+    friend auto operator<=>(const batch_key&, const batch_key&) = default;
+};
+
+/// "epoch 3, state 1, pass 0, batch 17", for messages.
+[[nodiscard]] inline std::string to_string(const batch_key& key) {
+    return "epoch " + std::to_string(key.epoch) + ", state " + std::to_string(key.number.state) + ", pass " +
+           std::to_string(key.number.pass) + ", batch " + std::to_string(key.number.index);
+}
+
+/// A header and named arrays in one block of memory that the caller supplies.
+///
+/// Positions are offsets from the start of the block and nothing in it is a pointer, so a batch may be copied as bytes,
+/// into pinned memory, a frame on a wire or a file, and attached there. An array has a capacity apart from its
+/// count, so that a block serves batches of many sizes. The view is one pointer; copies are shallow.
+///
+/// The block must be aligned to `alignment`. Not thread-safe while arrays are added; elements may be written by many.
+class mini_batch {
+public:
+    static constexpr std::size_t alignment = 64;
+    static constexpr std::size_t max_arrays = 24;
+    static constexpr std::size_t max_name = 23;
+
+    /// What `add` needs for one array [bytes].
+    [[nodiscard]] static constexpr std::size_t array_bytes(std::size_t capacity, std::size_t element_bytes) noexcept {
+        return round_up(capacity * element_bytes, alignment);
+    }
+    /// What the header needs [bytes].
+    [[nodiscard]] static constexpr std::size_t header_bytes() noexcept { return round_up(sizeof(header), alignment); }
+
+    mini_batch() = default;
+
+    /// Starts an empty batch in `arena`, whatever lay there. Throws `invalid_argument` if the arena is misaligned or
+    /// smaller than the header.
+    [[nodiscard]] static mini_batch format(std::span<std::byte> arena, const batch_key& key) {
+        check(arena);
+        mini_batch batch(arena.data());
+        header fresh{};
+        fresh.magic = magic;
+        fresh.capacity = arena.size();
+        fresh.used = header_bytes();
+        fresh.key = key;
+        std::memcpy(arena.data(), &fresh, sizeof fresh);
+        return batch;
+    }
+
+    /// The batch that lies in `block`, wherever it was made. Throws `invalid_format` if there is none or it is cut off.
+    [[nodiscard]] static mini_batch attach(std::span<std::byte> block) {
+        check(block);
+        mini_batch batch(block.data());
+        const header& h = batch.head();
+        bool sound = h.magic == magic && h.used <= block.size() && h.used >= header_bytes() && h.arrays <= max_arrays;
+        for (std::size_t i = 0; sound && i < h.arrays; ++i) {
+            const array_record& a = h.records[i];
+            sound = a.name[max_name] == '\0' && a.element_bytes != 0 && a.count <= a.capacity && a.offset <= h.used &&
+                    a.offset % alignment == 0 && a.capacity <= (h.used - a.offset) / a.element_bytes;
+        }
+        if (!sound) throw error(errc::invalid_format, "these bytes are no mini-batch");
+        return batch;
+    }
+
+    /// Adds an array of `capacity` uninitialised elements, all of them counted. Throws `out_of_range` when the arena
+    /// is full, `already_exists` for a name in use.
+    template <class T>
+        requires std::is_trivially_copyable_v<T>
+    std::span<T> add(std::string_view name, std::size_t capacity) {
+        static_assert(alignof(T) <= alignment);
+        header& h = head();
+        if (find(name) != nullptr) throw error(errc::already_exists, "array " + std::string(name));
+        if (name.size() > max_name || h.arrays == max_arrays || capacity > (h.capacity - h.used) / sizeof(T) ||
+            array_bytes(capacity, sizeof(T)) > h.capacity - h.used)
+            throw error(errc::out_of_range, "no room in the batch for array " + std::string(name));
+        array_record& a = h.records[h.arrays++];
+        a = {};
+        std::copy(name.begin(), name.end(), a.name);
+        a.offset = h.used;
+        a.capacity = a.count = capacity;
+        a.element_bytes = sizeof(T);
+        h.used += array_bytes(capacity, sizeof(T));
+        return {reinterpret_cast<T*>(base_ + a.offset), capacity};
+    }
+
+    /// The counted elements of an array. Throws `not_found`, or `invalid_format` for another element size.
+    template <class T>
+    [[nodiscard]] std::span<T> get(std::string_view name) const {
+        const array_record& a = record(name);
+        if (a.element_bytes != sizeof(T)) throw error(errc::invalid_format, "element size of array " + std::string(name));
+        return {reinterpret_cast<T*>(base_ + a.offset), static_cast<std::size_t>(a.count)};
+    }
+
+    /// Says how many elements of an array count. Precondition: at most its capacity.
+    void set_count(std::string_view name, std::size_t count) const {
+        array_record& a = record(name);
+        if (count > a.capacity) throw error(errc::out_of_range, "count of array " + std::string(name));
+        a.count = count;
+    }
+
+    /// Calls `visit(name, element_bytes, bytes)` for every array in the order of adding; `bytes` are those that count.
+    template <class Visit>
+    void for_each_array(Visit&& visit) const {
+        for (std::size_t i = 0; i < head().arrays; ++i) {
+            const array_record& a = head().records[i];
+            visit(std::string_view(a.name), std::size_t{a.element_bytes},
+                std::span<std::byte>(base_ + a.offset, static_cast<std::size_t>(a.count) * a.element_bytes));
+        }
+    }
+
+    [[nodiscard]] const batch_key& key() const noexcept { return head().key; }
+    /// Header and arrays: what has to be copied to move the batch.
+    [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
+        return {base_, static_cast<std::size_t>(head().used)};
+    }
+    [[nodiscard]] bool empty() const noexcept { return base_ == nullptr; }
+
+private:
+    struct array_record {
+        char name[max_name + 1] = {};
+        std::uint64_t offset = 0; ///< bytes from the start of the header
+        std::uint64_t capacity = 0;
+        std::uint64_t count = 0;
+        std::uint32_t element_bytes = 0;
+        std::uint32_t reserved = 0;
+    };
+    struct header {
+        std::uint64_t magic = 0;
+        std::uint64_t capacity = 0; ///< bytes of the arena
+        std::uint64_t used = 0;     ///< bytes taken by header and arrays
+        batch_key key{};
+        std::uint64_t arrays = 0;
+        std::array<array_record, max_arrays> records{};
+    };
+    static_assert(std::is_trivially_copyable_v<header>);
+    static constexpr std::uint64_t magic = 0x3168637461627367ULL; // "gsbatch1"
+
+    explicit mini_batch(std::byte* base) noexcept : base_(base) {}
+
+    static void check(std::span<std::byte> arena) {
+        if (arena.size() < header_bytes() || reinterpret_cast<std::uintptr_t>(arena.data()) % alignment != 0)
+            throw error(errc::invalid_argument, "a mini-batch needs an aligned block that holds its header");
+    }
+    [[nodiscard]] header& head() const noexcept { return *reinterpret_cast<header*>(base_); }
+    [[nodiscard]] array_record* find(std::string_view name) const noexcept {
+        for (std::size_t i = 0; i < head().arrays; ++i)
+            if (name == head().records[i].name) return &head().records[i];
+        return nullptr;
+    }
+    [[nodiscard]] array_record& record(std::string_view name) const {
+        array_record* const found = find(name);
+        if (found == nullptr) throw error(errc::not_found, "array " + std::string(name) + " of a mini-batch");
+        return *found;
+    }
+
+    std::byte* base_ = nullptr;
+};
+
+/// Owner of a block for mini-batches that only ever grows: after the first few batches nothing is allocated.
+class mini_batch_arena {
+public:
+    /// At least `bytes` of aligned memory; what it held is lost if it has to grow.
+    [[nodiscard]] std::span<std::byte> reserve(std::size_t bytes) {
+        if (buffer_.size() < bytes) buffer_ = aligned_buffer<std::byte, mini_batch::alignment>(bytes + bytes / 8);
+        return buffer_.span();
+    }
+    [[nodiscard]] std::size_t capacity() const noexcept { return buffer_.size(); }
+
+private:
+    aligned_buffer<std::byte, mini_batch::alignment> buffer_;
+};
+
+/// A batch of edges with their negatives, as compute reads it: spans into a mini-batch.
+///
+/// The positives are cut into `chunks` consecutive runs; each chunk and each of the `sides` that are asked about has
+/// one list of `negatives_per_list` nodes that its positives share. An *occurrence* is a place where a node stands:
+///
+///     [0, B)         head of positive i
+///     [B, 2B)        tail of positive i
+///     [2B, …)        2B + (chunk · |sides| + side position) · negatives_per_list + column
+///
+/// `nodes` are the distinct ids, ascending; the rows of a batch lie in that order and everything else holds
+/// positions in it. The transposed lists give the occurrences of each node, and of each relation among the positives,
+/// ascending: summing in that order is deterministic and needs no atomics.
+struct link_batch {
+    batch_key key{};
+    std::span<const node_id> nodes;                    ///< [U] distinct ids, ascending
+    std::span<const std::uint32_t> node_offsets;       ///< [U + 1] into node_occurrences
+    std::span<const std::uint32_t> node_occurrences;   ///< [2B + chunks · |sides| · negatives_per_list]
+    std::span<const std::uint32_t> heads;              ///< [B] positions in nodes
+    std::span<const std::uint32_t> tails;              ///< [B] positions in nodes
+    std::span<const relation_id> relations;            ///< [R] distinct relations of the positives, ascending
+    std::span<const std::uint32_t> relation_of;        ///< [B] positions in relations
+    std::span<const std::uint32_t> relation_offsets;   ///< [R + 1] into relation_occurrences
+    std::span<const std::uint32_t> relation_occurrences; ///< [B] positives
+    std::span<const std::uint32_t> negatives;          ///< [chunks, |sides|, negatives_per_list] positions in nodes
+    std::span<const std::uint64_t> mask_offsets;       ///< [|sides| · B + 1] into mask_columns, or empty: nothing masked
+    std::span<const std::uint32_t> mask_columns;       ///< columns of the list that are true answers
+    std::span<const std::uint32_t> sides;              ///< [1 or 2] values of `side`: the end that is asked for
+    std::uint32_t chunks = 1;
+    std::uint32_t negatives_per_list = 0;
+
+    [[nodiscard]] std::size_t positives() const noexcept { return heads.size(); }
+    /// First positive of chunk c; `chunk_begin(chunks)` is B.
+    [[nodiscard]] std::size_t chunk_begin(std::size_t c) const noexcept { return c * positives() / chunks; }
+    [[nodiscard]] side side_at(std::size_t position) const noexcept { return static_cast<side>(sides[position]); }
+    [[nodiscard]] std::span<const std::uint32_t> list(std::size_t chunk, std::size_t side_position) const noexcept {
+        return negatives.subspan((chunk * sides.size() + side_position) * negatives_per_list, negatives_per_list);
+    }
+    /// Columns masked for a positive. Precondition: mask_offsets is not empty.
+    [[nodiscard]] std::span<const std::uint32_t> masked(std::size_t side_position, std::size_t positive) const noexcept {
+        const std::size_t at = side_position * positives() + positive;
+        return mask_columns.subspan(static_cast<std::size_t>(mask_offsets[at]),
+            static_cast<std::size_t>(mask_offsets[at + 1] - mask_offsets[at]));
+    }
+
+    /// The link batch that lies in a mini-batch made by `link_batch_builder`. Valid while its bytes are.
+    [[nodiscard]] static link_batch of(const mini_batch& batch) {
+        const auto shape = batch.get<std::uint32_t>("shape");
+        return {batch.key(), batch.get<node_id>("nodes"), batch.get<std::uint32_t>("node_offsets"),
+            batch.get<std::uint32_t>("node_occurrences"), batch.get<std::uint32_t>("heads"),
+            batch.get<std::uint32_t>("tails"), batch.get<relation_id>("relations"),
+            batch.get<std::uint32_t>("relation_of"), batch.get<std::uint32_t>("relation_offsets"),
+            batch.get<std::uint32_t>("relation_occurrences"), batch.get<std::uint32_t>("negatives"),
+            batch.get<std::uint64_t>("mask_offsets"), batch.get<std::uint32_t>("mask_columns"),
+            batch.get<std::uint32_t>("sides"), shape[0], shape[1]};
+    }
+};
+
+} // namespace gneiss
