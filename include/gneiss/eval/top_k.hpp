@@ -1,0 +1,171 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/eval/concepts.hpp>
+#include <gneiss/eval/detail/score_tiles.hpp>
+#include <gneiss/eval/known_edges.hpp>
+#include <gneiss/eval/score_kernel.hpp>
+
+namespace gneiss {
+
+/// A candidate and its score by the model.
+struct scored_node {
+    node_id node{};
+    float score = 0;
+
+    friend bool operator==(const scored_node&, const scored_node&) = default;
+};
+
+/// The k best answers to each query, best first; of equal scores the smaller id comes first.
+///
+/// \param rows       embeddings of all nodes [n, dim]
+/// \param leave_out  true edges that are no answers (those already known); empty: nothing is left out
+/// \param memory     bytes that this may allocate beside the result; queries are processed in blocks of that size
+///
+/// Returns min(k, candidates) nodes for each query, in the order of the queries.
+/// Cost: queries · n · dim multiply-adds; per block of queries two passes over the table and, if edges are left out,
+/// two scans of them. The result is the same for any memory, blocks of the table and number of threads.
+/// Errors: out_of_range for a query that names no row or relation; not_finite if a score is NaN; over_budget.
+template <decoder D, row_stream Rows, executor E, score_kernel K = fixed_order_kernel>
+std::vector<std::vector<scored_node>> top_k(const link_model<D>& model, Rows& rows, std::span<const link_query> queries,
+    std::size_t k, const edge_scan& leave_out, const E& on, std::uint64_t memory = std::uint64_t{1} << 30,
+    const K& kernel = {});
+
+namespace detail {
+
+/// The best k of what is offered, as a heap whose top is the worst of them. Nodes come in ascending order.
+class best_heap {
+public:
+    /// Whether a candidate of this score would be taken.
+    [[nodiscard]] bool takes(float score, std::size_t k) const noexcept { return held_.size() < k || score > worst_; }
+
+    void offer(scored_node candidate, std::size_t k) {
+        if (held_.size() == k) {
+            std::pop_heap(held_.begin(), held_.end(), better);
+            held_.back() = candidate;
+        } else {
+            held_.push_back(candidate);
+        }
+        std::push_heap(held_.begin(), held_.end(), better);
+        worst_ = held_.front().score;
+    }
+
+    [[nodiscard]] const std::vector<scored_node>& held() const noexcept { return held_; }
+
+    [[nodiscard]] static bool better(const scored_node& a, const scored_node& b) noexcept {
+        return a.score != b.score ? a.score > b.score : a.node < b.node;
+    }
+
+private:
+    std::vector<scored_node> held_;
+    float worst_ = 0;
+};
+
+[[nodiscard]] inline std::string describe(std::size_t position, const link_query& q) {
+    return "query " + std::to_string(position) + " (node " + std::to_string(q.known) + ", relation " +
+           std::to_string(q.relation) + ")";
+}
+
+/// Answers one block; `first` is the position of its first query.
+template <decoder D, row_stream Rows, executor E, score_kernel K>
+void top_k_block(const link_model<D>& model, Rows& rows, std::span<const link_query> queries, std::size_t first,
+    std::size_t k, const known_answers& known, const E& on, const K& kernel, scratch_pool& scratch,
+    std::vector<std::vector<scored_node>>& results) {
+    const auto dim = static_cast<std::size_t>(rows.dim());
+    aligned_buffer<float> known_rows(queries.size() * dim), made(queries.size() * dim);
+    const matrix_view<float> ends(known_rows.data(), queries.size(), dim), vectors(made.data(), queries.size(), dim);
+    std::vector<row_request> wanted(queries.size());
+    for (std::size_t i = 0; i < queries.size(); ++i) wanted[i] = {queries[i].known, static_cast<std::uint32_t>(i)};
+    gather_rows(rows, wanted, ends, on);
+    for (std::size_t i = 0; i < queries.size(); ++i) model.query(queries[i], ends[i], vectors[i]);
+
+    std::vector<best_heap> heaps(tile_shape::groups * queries.size()); // [groups, queries]: tasks share none
+    std::vector<std::uint8_t> not_a_number(heaps.size());
+    for_each_tile<D::compare>(rows, vectors, kernel, on, scratch,
+        [&](std::size_t group, std::size_t first_query, std::uint64_t first_row, matrix_view<const float> scores) {
+            for (std::size_t i = 0; i < scores.rows(); ++i) {
+                const std::size_t q = first_query + i, slot = group * queries.size() + q;
+                best_heap& best = heaps[slot];
+                const std::span<const float> mine = scores[i];
+                std::uint32_t strange = 0;
+                for (const float score : mine) strange += std::isnan(score);
+                if (strange != 0) not_a_number[slot] = 1;
+                for (std::size_t j = 0; j < mine.size(); ++j) {
+                    if (!best.takes(mine[j], k)) continue;
+                    const auto node = static_cast<node_id>(first_row + j);
+                    if (known.covered() != 0 && std::ranges::binary_search(known.of(q), node)) continue;
+                    best.offer({node, mine[j]}, k);
+                }
+            }
+        });
+    for (std::size_t q = 0; q < queries.size(); ++q) {
+        std::vector<scored_node>& result = results[first + q];
+        for (std::size_t group = 0; group < tile_shape::groups; ++group) {
+            const std::size_t slot = group * queries.size() + q;
+            if (not_a_number[slot] != 0)
+                throw error(errc::not_finite, "a score of " + describe(first + q, queries[q]) + " is not a number");
+            result.insert(result.end(), heaps[slot].held().begin(), heaps[slot].held().end());
+        }
+        std::ranges::sort(result, best_heap::better);
+        if (result.size() > k) result.resize(k);
+        result.shrink_to_fit();
+        for (scored_node& each : result) each.score = similarity_of(D::compare, each.score);
+    }
+}
+
+} // namespace detail
+
+template <decoder D, row_stream Rows, executor E, score_kernel K>
+std::vector<std::vector<scored_node>> top_k(const link_model<D>& model, Rows& rows, std::span<const link_query> queries,
+    std::size_t k, const edge_scan& leave_out, const E& on, std::uint64_t memory, const K& kernel) {
+    std::vector<std::vector<scored_node>> results(queries.size());
+    if (queries.empty() || k == 0) return results;
+    const auto dim = static_cast<std::size_t>(rows.dim());
+    const bool any_relation = model.score.relation_floats(dim) == 0;
+    for (std::size_t i = 0; i < queries.size(); ++i)
+        if (queries[i].known >= rows.rows() || (!any_relation && queries[i].relation >= model.relation_count(dim)))
+            throw error(errc::out_of_range,
+                detail::describe(i, queries[i]) + " names a node or relation that does not exist");
+    k = static_cast<std::size_t>(std::min<std::uint64_t>(k, rows.rows()));
+
+    const std::uint64_t tiles = (detail::superblock_floats(kernel, dim) +
+                                    on.concurrency() * detail::tile_scratch_floats(kernel, dim)) * sizeof(float);
+    const std::uint64_t per_query = 2 * dim * sizeof(float) + sizeof(detail::row_request) +
+                                    detail::tile_shape::groups * (sizeof(detail::best_heap) + 2 * k * sizeof(scored_node)) +
+                                    (leave_out ? known_answers::bytes_per_query : 0);
+    std::vector<memory_part> parts{{"ranking tiles", tiles}, {"a query and its answers", per_query}};
+    if (memory < tiles || memory - tiles < per_query) throw over_budget(memory, std::move(parts));
+    const std::uint64_t rest = memory - tiles;
+    std::uint64_t fit = rest / per_query;
+    if (leave_out && fit < 2 * std::uint64_t{queries.size()}) fit = std::max<std::uint64_t>(1, fit / 2);
+    const auto block = static_cast<std::size_t>(
+        std::min<std::uint64_t>({fit, queries.size(), std::numeric_limits<std::uint32_t>::max()}));
+
+    detail::scratch_pool scratch(detail::tile_scratch_floats(kernel, dim));
+    for (std::size_t first = 0; first < queries.size();) {
+        std::size_t count = std::min(block, queries.size() - first);
+        known_answers known;
+        if (leave_out) {
+            known = known_answers(queries.subspan(first, count), leave_out, on, rest - count * per_query);
+            count = known.covered();
+            if (count == 0) {
+                parts.push_back({"edges to leave out", rows.rows() * sizeof(node_id)});
+                throw over_budget(memory, std::move(parts));
+            }
+        }
+        detail::top_k_block(model, rows, queries.subspan(first, count), first, k, known, on, kernel, scratch, results);
+        first += count;
+    }
+    return results;
+}
+
+} // namespace gneiss
