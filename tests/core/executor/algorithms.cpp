@@ -1,0 +1,105 @@
+#include <gneiss/core/executor/algorithms.hpp>
+
+#include <doctest/doctest.h>
+
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/core/random.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+using namespace gneiss;
+
+namespace {
+
+/// Runs `test` on the calling thread, and on one, two and five threads.
+template <class Test>
+void on_every_executor(Test test) {
+    test(serial_executor{});
+    for (const std::size_t threads : {1UL, 2UL, 5UL}) test(tbb_executor{threads});
+}
+
+std::vector<std::uint64_t> random_words(std::size_t size) {
+    std::vector<std::uint64_t> words(size);
+    random_stream random(random_key{size, random_domain::user});
+    for (std::uint64_t& word : words) word = random();
+    return words;
+}
+
+constexpr std::size_t sizes[] = {0, 1, 2, 7, 8, 9, 1000, 4096};
+constexpr std::size_t grains[] = {0, 1, 8, 5000};
+
+} // namespace
+
+TEST_CASE("parallel_for covers every index once, in ranges of at most the grain") {
+    on_every_executor([](const auto& on) {
+        for (const std::size_t size : sizes)
+            for (const std::size_t grain : grains) {
+                std::vector<int> visits(size);
+                parallel_for(on, size, grain, [&](std::size_t begin, std::size_t end) {
+                    if (end - begin > std::max<std::size_t>(grain, 1)) return; // shows as an index not visited
+                    for (std::size_t i = begin; i < end; ++i) ++visits[i];
+                });
+                CHECK(std::ranges::count(visits, 1) == static_cast<std::ptrdiff_t>(size));
+            }
+    });
+}
+
+TEST_CASE("parallel_reduce gives the same bits on every executor, in floating point") {
+    std::vector<double> values(10000);
+    random_stream random(random_key{1, random_domain::user});
+    for (double& value : values) value = std::exp(40 * to_unit(random()) - 20); // any other order gives other bits
+    const auto sum_of = [&](const auto& on, std::size_t grain) {
+        return parallel_reduce(on, values.size(), grain, 0.0, [&](std::size_t begin, std::size_t end) {
+            double sum = 0;
+            for (std::size_t i = begin; i < end; ++i) sum += values[i];
+            return sum;
+        });
+    };
+    for (const std::size_t grain : {1UL, 7UL, 100UL, 20000UL}) {
+        const double expected = sum_of(serial_executor{}, grain);
+        on_every_executor([&](const auto& on) { CHECK(sum_of(on, grain) == expected); });
+    }
+}
+
+TEST_CASE("parallel_reduce folds chunks in order, with operations that do not commute") {
+    on_every_executor([](const auto& on) {
+        const auto digits = parallel_reduce(
+            on, 10, 3, std::string{},
+            [](std::size_t begin, std::size_t end) {
+                std::string text;
+                for (std::size_t i = begin; i < end; ++i) text += std::to_string(i);
+                return text;
+            });
+        CHECK(digits == "0123456789");
+        CHECK(parallel_reduce(on, 0, 3, 42, [](std::size_t, std::size_t) { return 1; }) == 42);
+    });
+}
+
+TEST_CASE("exclusive_scan is std::exclusive_scan, and returns the total") {
+    on_every_executor([](const auto& on) {
+        for (const std::size_t size : sizes)
+            for (const std::size_t grain : {1UL, 8UL, 5000UL}) {
+                std::vector<std::uint64_t> values = random_words(size), expected(size);
+                const auto total = std::accumulate(values.begin(), values.end(), std::uint64_t{0});
+                std::exclusive_scan(values.begin(), values.end(), expected.begin(), std::uint64_t{0});
+                CHECK(exclusive_scan(on, values, grain) == total);
+                CHECK(values == expected);
+            }
+    });
+}
+
+TEST_CASE("parallel_sort is std::sort") {
+    on_every_executor([](const auto& on) {
+        for (const std::size_t size : sizes)
+            for (const std::size_t grain : {1UL, 8UL, 600UL, 5000UL}) {
+                std::vector<std::uint64_t> values = random_words(size), expected = values;
+                std::ranges::sort(expected, std::greater{});
+                parallel_sort(on, values, std::greater{}, grain);
+                CHECK(values == expected);
+            }
+    });
+}
