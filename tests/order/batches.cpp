@@ -62,7 +62,8 @@ TEST_CASE("the shuffled union is the keyed permutation of the concatenated bucke
     const random_key key = edge_shuffle_key(9, 4, 7);
     CHECK(key.value() == random_key{9, random_domain::edge_shuffle}.with(4).with(7).value());
     const state_batches batches(buckets, 4, key);
-    const std::vector<edge_position> joined{{0, 0}, {0, 1}, {0, 2}, {2, 0}, {2, 1}, {2, 2}, {2, 3}, {2, 4}, {3, 0}, {3, 1}};
+    const std::vector<edge_position> joined{
+        {0, 0}, {0, 1}, {0, 2}, {2, 0}, {2, 1}, {2, 2}, {2, 3}, {2, 4}, {3, 0}, {3, 1}};
     const keyed_permutation permute(10, key);
     CHECK(batches.size() == 3);
     CHECK(batches.batch_edges(2) == 2);
@@ -100,7 +101,8 @@ TEST_CASE("a batch draws from the buckets in proportion to their edges, by chi-s
     constexpr int tries = 400, size = 100;
     std::vector<double> count(4);
     for (std::uint64_t epoch = 0; epoch < tries; ++epoch)
-        for (const edge_position& p : batch_of(state_batches(buckets, size, edge_shuffle_key(3, epoch, 0)), 5)) ++count[p.bucket];
+        for (const edge_position& p : batch_of(state_batches(buckets, size, edge_shuffle_key(3, epoch, 0)), 5))
+            ++count[p.bucket];
     for (std::size_t b = 0; b < 4; ++b) {
         const double expected = tries * size * static_cast<double>(buckets[b]) / 10000;
         chi += (count[b] - expected) * (count[b] - expected) / expected;

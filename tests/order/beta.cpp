@@ -33,9 +33,8 @@ TEST_CASE("BETA swaps as often as its closed form says and trains every bucket o
 
 TEST_CASE("the fixed order of (6, 3) is Figure 5's") {
     const plan states = beta_order(6, 3, 0, beta_options::fixed())(0);
-    CHECK(residents(states) ==
-          std::vector<std::vector<partition_id>>{
-              {0, 1, 2}, {0, 1, 3}, {0, 1, 4}, {0, 1, 5}, {1, 2, 5}, {2, 3, 5}, {2, 3, 4}, {3, 4, 5}});
+    CHECK(residents(states) == std::vector<std::vector<partition_id>>{{0, 1, 2}, {0, 1, 3}, {0, 1, 4}, {0, 1, 5},
+                                   {1, 2, 5}, {2, 3, 5}, {2, 3, 4}, {3, 4, 5}});
     // What is new in a state: red in the figure.
     CHECK(states[1].edge_buckets == std::vector<edge_bucket>{{0, 3}, {1, 3}, {3, 0}, {3, 1}, {3, 3}});
     CHECK(states[4].edge_buckets == std::vector<edge_bucket>{{2, 5}, {5, 2}});
@@ -43,9 +42,8 @@ TEST_CASE("the fixed order of (6, 3) is Figure 5's") {
 }
 
 TEST_CASE("each randomisation alone keeps the swaps and the validity and changes the plan from epoch to epoch") {
-    for (const beta_options options :
-        {beta_options{true, false, false, false}, beta_options{false, true, false, false},
-            beta_options{false, false, true, false}, beta_options{false, false, false, true}, beta_options{}})
+    for (const beta_options options : {beta_options{true, false, false, false}, beta_options{false, true, false, false},
+             beta_options{false, false, true, false}, beta_options{false, false, false, true}, beta_options{}})
         for (const auto& [p, c] : std::vector<std::pair<std::uint32_t, std::uint32_t>>{{16, 4}, {17, 5}, {32, 8}}) {
             const beta_order order(p, c, 3, options);
             std::set<std::vector<std::vector<partition_id>>> buffers;
@@ -81,7 +79,8 @@ TEST_CASE("which partitions begin in the buffer is uniform") {
     double chi = 0;
     constexpr double expected = epochs / 28.0;
     for (std::uint32_t a = 0; a < p; ++a)
-        for (std::uint32_t b = a + 1; b < p; ++b) chi += (count[a * p + b] - expected) * (count[a * p + b] - expected) / expected;
+        for (std::uint32_t b = a + 1; b < p; ++b)
+            chi += (count[a * p + b] - expected) * (count[a * p + b] - expected) / expected;
     CHECK(chi < 27 + 5 * 7.4); // 27 degrees of freedom, five sigma
 }
 

@@ -40,7 +40,8 @@ std::uint64_t fewest_loads(const std::vector<edge_bucket>& buckets, std::uint32_
 
 TEST_CASE("evicting the furthest needed loads as little as any choice, by brute force") {
     for (std::uint64_t trial = 0; trial < 60; ++trial) {
-        const std::uint32_t p = 3 + static_cast<std::uint32_t>(trial % 4), c = 2 + static_cast<std::uint32_t>(trial % 3);
+        const std::uint32_t p = 3 + static_cast<std::uint32_t>(trial % 4),
+                            c = 2 + static_cast<std::uint32_t>(trial % 3);
         std::vector<edge_bucket> buckets = row_major_buckets(p);
         shuffle(buckets, random_key{trial, random_domain::user});
         const plan states = plan_from_buckets(buckets, p, c);

@@ -13,7 +13,9 @@ namespace {
 error refusal(std::string_view text, std::uint32_t partitions = 2) {
     try {
         (void)parse_buckets(text, partitions, "order.txt");
-    } catch (const error& e) { return e; }
+    } catch (const error& e) {
+        return e;
+    }
     FAIL("accepted: " << std::string(text));
     return {errc::io, ""};
 }
@@ -24,7 +26,11 @@ TEST_CASE("what is written is read back, with comments, blank lines, commas and 
     const std::vector<edge_bucket> buckets = hilbert_buckets(5);
     std::string text = "# a curve\n\n";
     for (const auto& [i, j] : buckets)
-        text.append(" ").append(std::to_string(i)).append(i % 2 ? "\t" : ", ").append(std::to_string(j)).append(" # x\r\n");
+        text.append(" ")
+            .append(std::to_string(i))
+            .append(i % 2 ? "\t" : ", ")
+            .append(std::to_string(j))
+            .append(" # x\r\n");
     CHECK(parse_buckets(text, 5) == buckets);
     text.erase(text.size() - 1); // no newline at the end
     CHECK(parse_buckets(text, 5) == buckets);

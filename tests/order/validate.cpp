@@ -32,7 +32,8 @@ TEST_CASE("each way to break a plan is named with its state") {
     };
     const auto has = [](const std::string& text, const char* part) { return text.find(part) != text.npos; };
     CHECK(has(broken([](plan& p) { p.pop_back(); }), "never trains edge bucket"));
-    CHECK(has(broken([](plan& p) { p[2].edge_buckets.push_back(p[2].edge_buckets[0]); }), "state 2 of the plan: edge bucket"));
+    CHECK(has(broken([](plan& p) { p[2].edge_buckets.push_back(p[2].edge_buckets[0]); }),
+        "state 2 of the plan: edge bucket"));
     CHECK(has(broken([](plan& p) { p[2].edge_buckets.push_back(p[2].edge_buckets[0]); }), "trained again"));
     CHECK(has(broken([](plan& p) { std::swap(p[1].resident[0], p[1].resident[1]); }), "state 1"));
     CHECK(has(broken([](plan& p) { p[1].resident[1] = p[1].resident[0]; }), "do not ascend"));

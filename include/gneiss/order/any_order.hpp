@@ -23,7 +23,10 @@ public:
     template <edge_bucket_order Order>
         requires(!std::same_as<Order, any_order>)
     any_order(std::string name, Order order)
-        : name_(std::move(name)), partitions_(order.partitions()), slots_(order.slots()), states_(std::move(order)) {}
+        : name_(std::move(name)),
+          partitions_(order.partitions()),
+          slots_(order.slots()),
+          states_(std::move(order)) {}
 
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
     [[nodiscard]] std::uint32_t partitions() const noexcept { return partitions_; }

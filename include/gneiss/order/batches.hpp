@@ -54,7 +54,9 @@ public:
     /// buckets. O(buckets).
     state_batches(std::span<const edge_index> bucket_edges, std::uint64_t batch_edges, random_key key,
         batch_source from = batch_source::state)
-        : batch_edges_(batch_edges), key_(key), from_(from) {
+        : batch_edges_(batch_edges),
+          key_(key),
+          from_(from) {
         if (batch_edges == 0) throw error(errc::invalid_argument, "a batch needs at least one edge");
         if (bucket_edges.size() > std::numeric_limits<std::uint32_t>::max() / 8)
             throw error(errc::out_of_range, std::to_string(bucket_edges.size()) + " edge buckets in one state");

@@ -69,8 +69,8 @@ struct beta_options {
     return sequence;
 }
 
-/// The buffer-aware edge traversal algorithm (BETA): `beta_swaps` swaps, within a fifth of the lower bound for up to 128
-/// partitions and slots = p/4.
+/// The buffer-aware edge traversal algorithm (BETA): `beta_swaps` swaps, within a fifth of the lower bound for up to
+/// 128 partitions and slots = p/4.
 ///
 /// Every state trains at least one new pair of partitions. Throws errc::invalid_argument for a buffer in which two
 /// partitions cannot meet. Keyed by (seed, plan, epoch).
@@ -78,7 +78,10 @@ struct beta_options {
 class beta_order {
 public:
     beta_order(std::uint32_t partitions, std::uint32_t slots, std::uint64_t seed = 0, beta_options options = {})
-        : partitions_(partitions), slots_(slots), seed_(seed), options_(options) {
+        : partitions_(partitions),
+          slots_(slots),
+          seed_(seed),
+          options_(options) {
         detail::check_buffer(partitions, slots);
     }
 

@@ -65,13 +65,15 @@ template <std::invocable<partition_id> BytesOf>
 /// The same where every partition has `partition_bytes`.
 [[nodiscard]] constexpr plan_cost cost_of(
     std::span<const state> states, std::uint64_t partition_bytes, row_access access = row_access::updated) {
-    return cost_of(states, [partition_bytes](partition_id) { return partition_bytes; }, access);
+    return cost_of(
+        states, [partition_bytes](partition_id) { return partition_bytes; }, access);
 }
 
 /// The same for a table of sizes, `bytes[p]` for partition p. Precondition: it has an entry for every resident one.
 [[nodiscard]] constexpr plan_cost cost_of(
     std::span<const state> states, std::span<const std::uint64_t> bytes, row_access access = row_access::updated) {
-    return cost_of(states, [bytes](partition_id p) { return bytes[p]; }, access);
+    return cost_of(
+        states, [bytes](partition_id p) { return bytes[p]; }, access);
 }
 
 /// The fewest swaps that any order can need, for `partitions` on disk and `slots` in the buffer.

@@ -35,8 +35,7 @@ namespace gneiss {
     detail::check_buffer(partitions, slots);
     for (const edge_bucket& b : buckets)
         if (b.first >= partitions || b.second >= partitions)
-            throw error(
-                errc::out_of_range, detail::name_of(b) + " with " + std::to_string(partitions) + " partitions");
+            throw error(errc::out_of_range, detail::name_of(b) + " with " + std::to_string(partitions) + " partitions");
 
     // next[k]: when the two partitions of bucket k are needed again; `upcoming[p]`: of partition p, from here on.
     constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
@@ -80,7 +79,9 @@ namespace gneiss {
 class bucket_list_order {
 public:
     bucket_list_order(std::span<const edge_bucket> buckets, std::uint32_t partitions, std::uint32_t slots)
-        : partitions_(partitions), slots_(slots), states_(plan_from_buckets(buckets, partitions, slots)) {}
+        : partitions_(partitions),
+          slots_(slots),
+          states_(plan_from_buckets(buckets, partitions, slots)) {}
 
     [[nodiscard]] std::uint32_t partitions() const noexcept { return partitions_; }
     [[nodiscard]] std::uint32_t slots() const noexcept { return slots_; }

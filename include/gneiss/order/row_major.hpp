@@ -20,8 +20,8 @@ namespace gneiss {
 class row_major_order : public bucket_list_order {
 public:
     row_major_order(std::uint32_t partitions, std::uint32_t slots)
-        : bucket_list_order((detail::check_buffer(partitions, slots), row_major_buckets(partitions)), partitions, slots) {
-    }
+        : bucket_list_order(
+              (detail::check_buffer(partitions, slots), row_major_buckets(partitions)), partitions, slots) {}
 };
 
 static_assert(edge_bucket_order<row_major_order>);

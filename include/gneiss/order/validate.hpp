@@ -38,14 +38,16 @@ inline void validate(const plan& states, std::uint32_t partitions, std::uint32_t
             for (const partition_id p : {b.first, b.second})
                 if (!std::ranges::binary_search(resident, p))
                     fail(detail::name_of(b) + " needs partition " + std::to_string(p) + ", which is not resident");
-            if (!trained.insert(std::size_t{b.first} * partitions + b.second)) fail(detail::name_of(b) + " is trained again");
+            if (!trained.insert(std::size_t{b.first} * partitions + b.second))
+                fail(detail::name_of(b) + " is trained again");
             ++count;
         }
     }
     if (count == trained.size()) return;
     std::size_t missing = 0;
     while (trained[missing]) ++missing;
-    const edge_bucket first{static_cast<partition_id>(missing / partitions), static_cast<partition_id>(missing % partitions)};
+    const edge_bucket first{
+        static_cast<partition_id>(missing / partitions), static_cast<partition_id>(missing % partitions)};
     throw error(errc::invalid_argument, "the plan never trains " + detail::name_of(first) + ", one of " +
                                             std::to_string(trained.size() - count) + " missing");
 }

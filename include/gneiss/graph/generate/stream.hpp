@@ -1,0 +1,60 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/executor/algorithms.hpp>
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/graph/concepts.hpp>
+
+namespace gneiss {
+
+/// Writes edges first, first + 1, … of `generator` on all threads of `on`; the same edges on any. O(out) work.
+template <edge_generator Generator, executor Executor>
+void generate_edges(
+    const Generator& generator, edge_index first, std::span<typename Generator::edge_type> out, const Executor& on) {
+    constexpr std::size_t grain = 8192;
+    parallel_for(on, out.size(), grain,
+        [&](std::size_t begin, std::size_t end) { generator.fill(first + begin, out.subspan(begin, end - begin)); });
+}
+
+/// A synthetic graph as an `edge_stream`: `chunk` edges at a time, made when asked for.
+template <edge_generator Generator, executor Executor = serial_executor>
+class generated_edges {
+public:
+    using edge_type = typename Generator::edge_type;
+
+    /// Precondition: chunk > 0.
+    explicit generated_edges(Generator generator, std::size_t chunk = 65536, Executor on = {})
+        : generator_(std::move(generator)),
+          on_(std::move(on)),
+          chunk_(chunk) {
+        GNEISS_ASSERT(chunk > 0);
+        buffer_.resize(static_cast<std::size_t>(std::min<edge_index>(chunk, generator_.edges())));
+    }
+
+    [[nodiscard]] std::span<const edge_type> next() {
+        const edge_index left = generator_.edges() - at_;
+        const auto out = std::span(buffer_).first(static_cast<std::size_t>(std::min<edge_index>(chunk_, left)));
+        generate_edges(generator_, at_, out, on_);
+        at_ += out.size();
+        return out;
+    }
+    void rewind() noexcept { at_ = 0; }
+    [[nodiscard]] std::uint64_t nodes() const noexcept { return generator_.nodes(); }
+    [[nodiscard]] edge_index edges() const noexcept { return generator_.edges(); }
+
+private:
+    Generator generator_;
+    Executor on_;
+    std::size_t chunk_;
+    edge_index at_ = 0;
+    std::vector<edge_type> buffer_;
+};
+
+} // namespace gneiss
