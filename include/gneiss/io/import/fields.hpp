@@ -1,0 +1,228 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+
+namespace gneiss::importing {
+
+/// How lines are cut into fields.
+struct text_format {
+    char delimiter = '\t';    ///< ' ' stands for runs of blanks and tabs
+    char comment = '\0';      ///< lines that begin with it are skipped; '\0': none
+    bool quotes = false;      ///< fields may stand in double quotes, with "" for a quote inside (CSV)
+    std::size_t fields = 0;   ///< fields of every line; 0: at least those that are used
+    std::size_t source = 0;   ///< which field is the source (head), from 0
+    std::size_t destination = 1;
+    std::optional<std::size_t> relation{};
+    std::uint64_t skip_lines = 0; ///< header lines at the start of the file
+    std::uint64_t first_id = 0;   ///< 1 for formats that count from one
+
+    friend bool operator==(const text_format&, const text_format&) = default;
+};
+
+/// Where a line lies, for errors.
+struct line_place {
+    const std::filesystem::path* path = nullptr;
+    std::uint64_t line = 0;
+    const char* begin = nullptr; ///< of the line
+    std::size_t length = 0;      ///< of the line
+
+    /// Column of a pointer into the line; a field that was unquoted elsewhere has none.
+    [[nodiscard]] error_place at(const char* where) const {
+        const bool inside = !std::less<>{}(where, begin) && !std::less<>{}(begin + length, where);
+        return {.path = *path, .line = line, .column = inside ? static_cast<std::uint64_t>(where - begin) + 1 : 0};
+    }
+    [[noreturn]] void fail(const char* where, const std::string& what, errc code = errc::invalid_format) const {
+        throw error(code, what, at(where));
+    }
+};
+
+/// Text of a field, short enough and clean enough for an error line.
+[[nodiscard]] inline std::string excerpt(std::string_view field) {
+    std::string text = "'";
+    for (const char c : field.substr(0, 40)) text += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
+    return text + (field.size() > 40 ? "…'" : "'");
+}
+
+/// The fields of one line, at most `capacity` of them kept; counts them all.
+struct line_fields {
+    static constexpr std::size_t capacity = 64;
+    std::array<std::string_view, capacity> at;
+    std::size_t count = 0;
+    std::string unquoted; ///< where fields with doubled quotes are put together
+
+    void add(std::string_view field) noexcept {
+        if (count < capacity) at[count] = field;
+        ++count;
+    }
+};
+
+namespace detail {
+
+inline void split_quoted(std::string_view line, const text_format& how, const line_place& place, line_fields& out) {
+    out.unquoted.clear();
+    out.unquoted.reserve(line.size());
+    std::size_t at = 0;
+    for (;;) {
+        if (at < line.size() && line[at] == '"') {
+            const std::size_t first = out.unquoted.size();
+            const std::size_t opened = at++;
+            for (;;) {
+                const std::size_t quote = line.find('"', at);
+                if (quote == std::string_view::npos)
+                    place.fail(line.data() + opened,
+                        "a quote is opened and not closed on this line (line breaks inside quotes are not supported)");
+                out.unquoted.append(line, at, quote - at);
+                at = quote + 1;
+                if (at >= line.size() || line[at] != '"') break;
+                out.unquoted += '"';
+                ++at;
+            }
+            out.add(std::string_view(out.unquoted).substr(first));
+            if (at < line.size() && line[at] != how.delimiter)
+                place.fail(line.data() + at, "text after the closing quote");
+        } else {
+            const std::size_t end = std::min(line.find(how.delimiter, at), line.size());
+            out.add(line.substr(at, end - at));
+            at = end;
+        }
+        if (at >= line.size()) return;
+        ++at;
+    }
+}
+
+} // namespace detail
+
+/// Cuts a line (without its newline) into fields. O(length).
+inline void split_line(std::string_view line, const text_format& how, const line_place& place, line_fields& out) {
+    out.count = 0;
+    if (how.delimiter == ' ') {
+        std::size_t at = 0;
+        for (;;) {
+            while (at < line.size() && (line[at] == ' ' || line[at] == '\t')) ++at;
+            if (at == line.size()) return;
+            const std::size_t first = at;
+            while (at < line.size() && line[at] != ' ' && line[at] != '\t') ++at;
+            out.add(line.substr(first, at - first));
+        }
+    }
+    if (how.quotes && std::memchr(line.data(), '"', line.size()) != nullptr)
+        return detail::split_quoted(line, how, place, out);
+    const char* at = line.data();
+    const char* const end = at + line.size();
+    for (;;) {
+        const auto left = static_cast<std::size_t>(end - at);
+        const char* found = left == 0 ? nullptr : static_cast<const char*>(std::memchr(at, how.delimiter, left));
+        if (found == nullptr) break;
+        out.add({at, static_cast<std::size_t>(found - at)});
+        at = found + 1;
+    }
+    out.add({at, static_cast<std::size_t>(end - at)});
+}
+
+/// A decimal id in [first_id, limit + first_id), made to count from 0. Anything else is an error that says what it is.
+[[nodiscard]] inline std::uint64_t parse_id(
+    std::string_view field, std::uint64_t first_id, std::uint64_t limit, const line_place& place) {
+    std::uint64_t value = 0;
+    const char* at = field.data();
+    const char* const end = at + field.size();
+    // Nineteen digits cannot overflow 64 bits.
+    if (field.size() - 1 < 19) {
+        for (; at != end; ++at) {
+            const unsigned digit = static_cast<unsigned char>(*at) - unsigned{'0'};
+            if (digit > 9) break;
+            value = value * 10 + digit;
+        }
+        if (at == end && value - first_id < limit) return value - first_id;
+    }
+    if (field.empty()) place.fail(field.data(), "an id is missing");
+    if (field[0] == '-' && field.find_first_not_of("0123456789", 1) == std::string_view::npos && field.size() > 1)
+        place.fail(field.data(), "the id " + excerpt(field) + " is negative", errc::out_of_range);
+    if (field.find_first_not_of("0123456789") != std::string_view::npos)
+        place.fail(field.data(), excerpt(field) + " is not an integer id" +
+                                     (place.line == 1 ? ": is this line a header, or are the ids names (string ids)?"
+                                                      : ": use string ids if the ids are names"));
+    if (value < first_id && field.size() < 20)
+        place.fail(field.data(), "the id " + excerpt(field) + " is below " + std::to_string(first_id), errc::out_of_range);
+    place.fail(field.data(),
+        "the id " + excerpt(field) + " is too large: ids go up to " + std::to_string(limit - 1 + first_id) +
+            (limit > 0xffffff00U ? "; use string ids for sparse or larger numbers" : ""),
+        errc::out_of_range);
+}
+
+/// Calls `visit(fields, place)` for every line that is not empty, not a comment and not a skipped header line.
+///
+/// \param text        whole lines; CR before a newline is dropped
+/// \param first_line  number of the first line in its file
+template <class Visit>
+void for_each_line(std::string_view text, std::uint64_t first_line, const std::filesystem::path& path,
+    const text_format& how, Visit&& visit) {
+    if (const void* nul = text.empty() ? nullptr : std::memchr(text.data(), '\0', text.size()); nul != nullptr) {
+        const auto offset = static_cast<std::size_t>(static_cast<const char*>(nul) - text.data());
+        const std::string_view before = text.substr(0, offset);
+        const std::size_t start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
+        const auto lines = static_cast<std::uint64_t>(std::count(before.begin(), before.end(), '\n'));
+        // Earlier lines may be wrong too, and the first error is the one to tell.
+        for_each_line(text.substr(0, start), first_line, path, how, visit);
+        throw error(errc::invalid_format, "a NUL byte: this is not a text file in UTF-8 or ASCII",
+            {.path = path, .line = first_line + lines, .column = offset - start + 1});
+    }
+    line_fields fields;
+    line_place place{&path, first_line};
+    for (const char *at = text.data(), *const end = at + text.size(); at != end; ++place.line) {
+        const void* newline = std::memchr(at, '\n', static_cast<std::size_t>(end - at));
+        const char* stop = newline == nullptr ? end : static_cast<const char*>(newline);
+        std::string_view line(at, static_cast<std::size_t>(stop - at));
+        at = newline == nullptr ? end : stop + 1;
+        if (place.line == 1 && line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
+        if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+        place.begin = line.data();
+        place.length = line.size();
+        if (place.line <= how.skip_lines || line.empty() || (how.comment != '\0' && line[0] == how.comment)) continue;
+        split_line(line, how, place, fields);
+        if (fields.count == 0) continue;
+        visit(fields, place);
+    }
+}
+
+/// Calls `visit(source, relation, destination, place)` with the texts of an edge; `relation` is empty for pairs.
+///
+/// Errors: `error` (invalid_format) with line and column for too few or too many fields and for empty names.
+template <class Visit>
+void for_each_edge_line(std::string_view text, std::uint64_t first_line, const std::filesystem::path& path,
+    const text_format& how, Visit&& visit) {
+    const std::size_t last = std::max({how.source, how.destination, how.relation.value_or(0)});
+    for_each_line(text, first_line, path, how, [&](const line_fields& fields, const line_place& place) {
+        if (fields.count <= last || (how.fields != 0 && fields.count != how.fields)) [[unlikely]] {
+            const std::size_t want = how.fields != 0 ? how.fields : last + 1;
+            const std::string_view& seen = fields.at[std::min({fields.count, want, line_fields::capacity}) - 1];
+            const char* where = fields.count > want && want < line_fields::capacity ? fields.at[want].data()
+                                                                                    : seen.data() + seen.size();
+            place.fail(where, "found " + std::to_string(fields.count) + (fields.count == 1 ? " field" : " fields") +
+                                  " where " + (how.fields != 0 ? "" : "at least ") + std::to_string(want) +
+                                  " are expected");
+        }
+        const std::string_view relation = how.relation ? fields.at[*how.relation] : std::string_view{};
+        const std::string_view source = fields.at[how.source], destination = fields.at[how.destination];
+        if (source.empty() || destination.empty() || (how.relation && relation.empty())) [[unlikely]] {
+            const auto& which = source.empty() ? source : destination.empty() ? destination : relation;
+            place.fail(which.data(), source.empty()        ? "the source (head) is empty"
+                                     : destination.empty() ? "the destination (tail) is empty"
+                                                           : "the relation is empty");
+        }
+        visit(source, relation, destination, place);
+    });
+}
+
+} // namespace gneiss::importing

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <gneiss/core/checksum.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/io/manifest.hpp>
+#include <gneiss/storage/plain_file.hpp>
+
+namespace gneiss::importing {
+
+/// What is done so far, in a file that is replaced as a whole: numbers by name, and the fingerprint of the task.
+///
+/// A journal of another task, or one that was damaged, counts as none.
+class journal {
+public:
+    journal(std::filesystem::path path, std::uint64_t fingerprint) : path_(std::move(path)), fingerprint_(fingerprint) {}
+
+    /// Whether a usable journal was there.
+    bool load() {
+        values_.clear();
+        std::error_code failed;
+        if (!std::filesystem::is_regular_file(path_, failed)) return false;
+        const plain_file file = plain_file::open(path_);
+        std::string text(static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), 1 << 20)), '\0');
+        file.read_at(0, std::as_writable_bytes(std::span(text)));
+        const std::size_t last = text.rfind("sum ");
+        if (last == std::string::npos || text.substr(last) != "sum " + std::to_string(checksum(text.substr(0, last))) + "\n") return false;
+        std::map<std::string, std::uint64_t> values;
+        for (std::string_view rest = std::string_view(text).substr(0, last); !rest.empty();) {
+            const std::size_t blank = rest.find(' '), end = rest.find('\n');
+            std::uint64_t value = 0;
+            std::from_chars(rest.data() + blank + 1, rest.data() + end, value);
+            values.emplace(rest.substr(0, blank), value);
+            rest.remove_prefix(end + 1);
+        }
+        if (values["format"] != format_version || values["fingerprint"] != fingerprint_) return false;
+        values_ = std::move(values);
+        return true;
+    }
+
+    /// Replaces the file, durably.
+    void save() {
+        values_["format"] = format_version;
+        values_["fingerprint"] = fingerprint_;
+        std::string text;
+        for (const auto& [name, value] : values_) text += name + " " + std::to_string(value) + "\n";
+        text += "sum " + std::to_string(checksum(text)) + "\n";
+        write_file_atomically(path_, text);
+    }
+
+    [[nodiscard]] std::uint64_t operator[](const std::string& name) const {
+        const auto at = values_.find(name);
+        return at == values_.end() ? 0 : at->second;
+    }
+    void set(const std::string& name, std::uint64_t value) { values_[name] = value; }
+
+private:
+    static constexpr std::uint64_t format_version = 1;
+
+    std::filesystem::path path_;
+    std::uint64_t fingerprint_;
+    std::map<std::string, std::uint64_t> values_;
+};
+
+} // namespace gneiss::importing

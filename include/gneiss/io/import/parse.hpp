@@ -1,0 +1,424 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/executor/concepts.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/random.hpp>
+#include <gneiss/graph/coo.hpp>
+#include <gneiss/io/import/names.hpp>
+#include <gneiss/io/import/source_plan.hpp>
+
+// First pass: text becomes fixed-size records on disk, one file per split, in order of arrival.
+namespace gneiss::importing {
+
+/// An edge whose ends are known by the hashes of their names. 20 bytes.
+class named_edge {
+public:
+    named_edge() = default;
+    named_edge(std::uint64_t source, std::uint64_t destination, std::uint32_t relation) noexcept {
+        std::memcpy(words_, &source, 8);
+        std::memcpy(words_ + 2, &destination, 8);
+        words_[4] = relation;
+    }
+    [[nodiscard]] std::uint64_t source() const noexcept { return wide(0); }
+    [[nodiscard]] std::uint64_t destination() const noexcept { return wide(2); }
+    [[nodiscard]] std::uint32_t relation() const noexcept { return words_[4]; }
+
+private:
+    [[nodiscard]] std::uint64_t wide(std::size_t i) const noexcept {
+        std::uint64_t value = 0;
+        std::memcpy(&value, words_ + i, 8);
+        return value;
+    }
+    std::uint32_t words_[5];
+};
+static_assert(sizeof(named_edge) == 20 && sizeof(edge) == 12);
+
+enum class relation_kind : std::uint8_t { none, names, integers };
+
+/// Relation names met so far, in memory. Thread-safe. Refuses with numbers when they outgrow their share.
+class relation_dictionary {
+public:
+    explicit relation_dictionary(std::uint64_t memory) : memory_(memory) {}
+
+    /// The provisional id of a name: its order of arrival.
+    std::uint32_t intern(std::string_view name) {
+        const std::scoped_lock lock(mutex_);
+        const auto [at, fresh] = ids_.try_emplace(std::string(name), static_cast<std::uint32_t>(ids_.size()));
+        if (fresh) {
+            bytes_ += 96 + 2 * name.size(); // node, bucket and string of the map, and its copy when it is ranked
+            if (bytes_ > memory_) throw over_budget(memory_, {{"names of relations so far", bytes_}});
+        }
+        return at->second;
+    }
+    /// All names by provisional id.
+    [[nodiscard]] std::vector<std::string> names() const {
+        std::vector<std::string> all(ids_.size());
+        for (const auto& [name, id] : ids_) all[id] = name;
+        return all;
+    }
+
+private:
+    std::mutex mutex_;
+    std::unordered_map<std::string, std::uint32_t> ids_;
+    std::uint64_t memory_;
+    std::uint64_t bytes_ = 0;
+};
+
+/// How memory is shared out during the first pass [bytes].
+struct parse_memory {
+    std::size_t chunk = 0;      ///< text in one chunk
+    std::size_t chunks = 0;     ///< chunks that exist at once
+    std::size_t line = 0;       ///< longest line
+    std::size_t filter = 0;     ///< names seen lately
+    std::size_t heaps = 0;      ///< heaps of names on disk
+    std::size_t heap_block = 0; ///< buffer of one heap
+    std::uint64_t relations = 0;
+
+    /// \param input  bytes of all sources, to choose how many heaps there are
+    [[nodiscard]] static parse_memory plan(std::uint64_t memory, std::size_t threads, std::uint64_t input) {
+        parse_memory plan;
+        plan.chunks = 2 * threads + 2;
+        plan.chunk = static_cast<std::size_t>(std::clamp<std::uint64_t>(memory / 8 / plan.chunks, 4096, 4 << 20));
+        plan.line = std::clamp<std::size_t>(static_cast<std::size_t>(memory / 16), plan.chunk, std::size_t{64} << 20);
+        plan.filter = static_cast<std::size_t>(std::min<std::uint64_t>(memory / 4, std::uint64_t{2} << 30));
+        plan.heaps = std::clamp<std::size_t>(std::bit_ceil(static_cast<std::size_t>(input / (memory / 32 + 1) + 1)), 16, 1024);
+        plan.heap_block = static_cast<std::size_t>(std::clamp<std::uint64_t>(memory / 8 / plan.heaps, 1024, 1 << 18));
+        plan.relations = memory / 8;
+        return plan;
+    }
+};
+
+/// What the first pass found.
+struct parsed_edges {
+    std::array<std::uint64_t, 3> edges{};      ///< records per split
+    std::uint64_t largest_node = 0;            ///< integer ids: largest + 1
+    std::uint64_t largest_relation = 0;        ///< integer relations: largest + 1
+    std::vector<std::uint64_t> source_entries; ///< entries of each source
+};
+
+/// The first pass over all sources.
+template <executor E>
+class edge_parser {
+public:
+    struct setup {
+        const import_options* options = nullptr;
+        const std::vector<planned_source>* sources = nullptr;
+        bool integer_ids = false;
+        relation_kind relations = relation_kind::none;
+        std::uint64_t node_limit = 0xffffffffU;     ///< integer ids are below
+        std::uint64_t relation_limit = 0xffffffffU; ///< integer relations are below
+        std::uint64_t hash_seed = 0;
+        parse_memory memory{};
+    };
+
+    edge_parser(setup how, std::array<append_file, 3>& raw, partitioned_spill* names, relation_dictionary& relations, const E& on)
+        : how_(how), raw_(&raw), names_(names), relations_(&relations), on_(&on),
+          filter_(how.integer_ids ? 16 : how.memory.filter), split_key_(how.options->seed, random_domain::split) {}
+
+    /// Reads everything. Throws the first error in the order of sources and lines, whatever the number of threads.
+    parsed_edges run() {
+        found_.source_entries.assign(how_.sources->size(), 0);
+        for (const planned_source& each : *how_.sources) {
+            std::error_code unknown;
+            const auto size = each.source.open ? 0 : std::filesystem::file_size(each.source.path, unknown);
+            starts_.push_back(total_);
+            if (!unknown) total_ += size;
+        }
+        read_ahead ahead(how_.memory.chunks, [&](text_chunk& chunk) { return produce(chunk); });
+        on_->run(std::max<std::size_t>(on_->concurrency(), 1), [&](std::size_t) { work(ahead); });
+        if (failure_) std::rethrow_exception(failure_);
+        return found_;
+    }
+
+private:
+    static constexpr std::size_t flush_bytes = std::size_t{1} << 18;
+
+    /// What a worker holds: records that are not written yet, and relations met lately.
+    struct worker {
+        std::array<std::vector<std::byte>, 3> records;
+        std::array<std::uint64_t, 3> edges{};
+        std::uint64_t largest_node = 0, largest_relation = 0;
+        struct known_relation {
+            std::uint64_t hash = 0, check = 0;
+            std::uint32_t id = 0;
+            bool used = false;
+        };
+        std::vector<known_relation> known = std::vector<known_relation>(1024);
+    };
+
+    bool produce(text_chunk& chunk) {
+        for (; current_ < how_.sources->size(); ++current_, bytes_.reset(), cutter_.reset()) {
+            const planned_source& from = (*how_.sources)[current_];
+            chunk.source = current_;
+            if (from.array) {
+                if (produce_rows(from, chunk)) return true;
+                continue;
+            }
+            if (!bytes_) {
+                bytes_ = from.open();
+                cutter_ = std::make_unique<line_cutter>(*bytes_, from.source.path, how_.memory.chunk, how_.memory.line,
+                    from.format == edge_format::metis ? from.text.comment : '\0');
+                cutter_->skip_lines(from.text.skip_lines);
+            }
+            if (cutter_->next(chunk)) {
+                chunk.consumed = starts_[current_] + bytes_->consumed();
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /// Rows of an array are cut into chunks as text is, converted to 64-bit integers; `first_row` counts them.
+    bool produce_rows(const planned_source& from, text_chunk& chunk) {
+        if (!array_) array_ = std::make_unique<npy_reader>(from.source.path);
+        const auto columns = static_cast<std::size_t>(from.array->shape[1]);
+        const std::size_t rows = std::max<std::size_t>(how_.memory.chunk / (columns * 8), 1);
+        std::vector<std::int64_t> values(rows * columns);
+        chunk.first_row = (array_->header().size() - array_->remaining()) / columns;
+        chunk.offset = chunk.first_row * columns * 8;
+        chunk.size = array_->read_as(std::span(values)) * 8;
+        chunk.bytes.resize(std::max(chunk.bytes.size(), chunk.size));
+        if (chunk.size != 0) std::memcpy(chunk.bytes.data(), values.data(), chunk.size);
+        const std::uint64_t left = array_->remaining() * size_of(from.array->dtype);
+        chunk.consumed = starts_[current_] + from.array->data_offset + from.array->bytes() - left;
+        if (chunk.size == 0) array_.reset();
+        return chunk.size != 0;
+    }
+
+    void work(read_ahead& ahead) {
+        worker mine;
+        text_chunk chunk;
+        std::pair<std::size_t, std::uint64_t> place{};
+        try {
+            while (!stopped_ && ahead.take(chunk)) {
+                place = {chunk.source, chunk.offset};
+                if (how_.options->stop.stop_requested())
+                    throw error(errc::cancelled, "interrupted: the same command goes on after the last finished phase");
+                const std::uint64_t before = mine.edges[0] + mine.edges[1] + mine.edges[2];
+                parse(mine, chunk);
+                tell(chunk, mine.edges[0] + mine.edges[1] + mine.edges[2] - before);
+                ahead.give_back(std::move(chunk));
+            }
+            for (std::size_t split = 0; split < 3; ++split) flush(mine, split);
+        } catch (...) {
+            // A chunk that another worker still has may come earlier in the sources: it gets to its end, and the
+            // earliest error wins. A failure of the reader comes after all chunks.
+            const std::scoped_lock lock(mutex_);
+            if (chunk.size == 0) place = {std::numeric_limits<std::size_t>::max(), 0};
+            if (!failure_ || place < failure_place_) {
+                failure_ = std::current_exception();
+                failure_place_ = place;
+            }
+            stopped_ = true;
+            return;
+        }
+        const std::scoped_lock lock(mutex_);
+        for (std::size_t split = 0; split < 3; ++split) found_.edges[split] += mine.edges[split];
+        found_.largest_node = std::max(found_.largest_node, mine.largest_node);
+        found_.largest_relation = std::max(found_.largest_relation, mine.largest_relation);
+    }
+
+    void tell(const text_chunk& chunk, std::uint64_t edges) {
+        const std::scoped_lock lock(mutex_);
+        edges_so_far_ += edges;
+        consumed_ = std::max(consumed_, chunk.consumed);
+        if (how_.options->progress)
+            how_.options->progress({.phase = "read", .done = consumed_, .total = total_, .unit = "bytes", .edges = edges_so_far_});
+    }
+
+    void parse(worker& mine, const text_chunk& chunk) {
+        const planned_source& from = (*how_.sources)[chunk.source];
+        std::uint64_t entries = 0;
+        if (from.array)
+            entries = parse_rows(mine, from, chunk);
+        else if (from.format == edge_format::metis)
+            entries = parse_metis(mine, from, chunk);
+        else
+            for_each_edge_line(chunk.text(), chunk.first_line, from.source.path, from.text,
+                [&](std::string_view source, std::string_view relation, std::string_view destination, const line_place& place) {
+                    ++entries;
+                    if (how_.integer_ids)
+                        add_integer(mine, from, parse_id(source, from.text.first_id, how_.node_limit, place),
+                            relation, parse_id(destination, from.text.first_id, how_.node_limit, place), place);
+                    else
+                        add_named(mine, from, source, relation, destination);
+                });
+        const std::scoped_lock lock(mutex_);
+        found_.source_entries[chunk.source] += entries;
+    }
+
+    std::uint64_t parse_metis(worker& mine, const planned_source& from, const text_chunk& chunk) {
+        std::uint64_t entries = 0, row = chunk.first_row;
+        line_fields fields;
+        line_place place{&from.source.path, chunk.first_line};
+        const std::uint64_t limit = std::min(from.nodes, how_.node_limit);
+        for (std::string_view rest = chunk.text(); !rest.empty(); ++place.line) {
+            const std::size_t end = std::min(rest.find('\n'), rest.size());
+            std::string_view line = rest.substr(0, end);
+            rest.remove_prefix(std::min(end + 1, rest.size()));
+            if (place.line <= from.text.skip_lines || (!line.empty() && line[0] == from.text.comment)) continue;
+            if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+            place.begin = line.data();
+            place.length = line.size();
+            std::size_t at = 0, number = 0;
+            std::uint64_t neighbour = 0;
+            for (;;) {
+                while (at < line.size() && (line[at] == ' ' || line[at] == '\t')) ++at;
+                if (at == line.size()) break;
+                const std::size_t first = at;
+                while (at < line.size() && line[at] != ' ' && line[at] != '\t') ++at;
+                const std::string_view field = line.substr(first, at - first);
+                if (row >= from.nodes)
+                    place.fail(field.data(), "a line for node " + std::to_string(row + 1) + " of " + std::to_string(from.nodes));
+                if (number++ < from.vertex_weights) continue;
+                const bool weight = from.edge_weights && (number - from.vertex_weights) % 2 == 0;
+                if (weight) continue;
+                neighbour = parse_id(field, 1, limit, place);
+                ++entries;
+                add_integer(mine, from, row, {}, neighbour, place);
+            }
+            ++row;
+        }
+        return entries;
+    }
+
+    std::uint64_t parse_rows(worker& mine, const planned_source& from, const text_chunk& chunk) {
+        const std::size_t columns = static_cast<std::size_t>(from.array->shape[1]);
+        const std::size_t rows = chunk.size / (columns * 8);
+        const auto value = [&](std::size_t row, std::size_t column, std::uint64_t limit) {
+            std::int64_t read = 0;
+            std::memcpy(&read, chunk.bytes.data() + (row * columns + column) * 8, 8);
+            if (read < 0 || static_cast<std::uint64_t>(read) >= limit) [[unlikely]]
+                throw error(errc::out_of_range,
+                    "the id " + std::to_string(read) +
+                        (read < 0 ? " is negative" : " is too large: ids go up to " + std::to_string(limit - 1)),
+                    {.path = from.source.path,
+                        .field = "row " + std::to_string(chunk.first_row + row) + ", column " + std::to_string(column)});
+            return static_cast<std::uint64_t>(read);
+        };
+        for (std::size_t row = 0; row < rows; ++row) {
+            const std::uint64_t source = value(row, 0, how_.node_limit);
+            const std::uint64_t relation = columns == 3 ? value(row, 1, how_.relation_limit) : 0;
+            const std::uint64_t destination = value(row, columns - 1, how_.node_limit);
+            add_record(mine, from, source, static_cast<relation_id>(relation), destination, relation);
+        }
+        return rows;
+    }
+
+    void add_integer(worker& mine, const planned_source& from, std::uint64_t source, std::string_view relation,
+        std::uint64_t destination, const line_place& place) {
+        std::uint64_t key = 0;
+        relation_id id = 0;
+        if (how_.relations == relation_kind::integers) {
+            key = parse_id(relation, 0, how_.relation_limit, place);
+            id = static_cast<relation_id>(key);
+        } else if (how_.relations == relation_kind::names) {
+            id = known(mine, relation, key);
+        }
+        add_record(mine, from, source, id, destination, key);
+    }
+
+    void add_record(worker& mine, const planned_source& from, std::uint64_t source, relation_id relation,
+        std::uint64_t destination, std::uint64_t relation_key) {
+        mine.largest_node = std::max({mine.largest_node, source + 1, destination + 1});
+        mine.largest_relation = std::max(mine.largest_relation, std::uint64_t{relation} + 1);
+        const auto split = static_cast<std::size_t>(split_of(from, source, relation_key, destination));
+        const auto u = static_cast<node_id>(source), v = static_cast<node_id>(destination);
+        store(mine, split, edge{u, relation, v});
+        if (both_ways(from, split) && u != v) store(mine, split, edge{v, relation, u});
+    }
+
+    void add_named(worker& mine, const planned_source& from, std::string_view source, std::string_view relation,
+        std::string_view destination) {
+        const std::uint64_t u = meet(source), v = meet(destination);
+        std::uint64_t key = 0;
+        const relation_id id = how_.relations == relation_kind::none ? 0 : known(mine, relation, key);
+        const auto split = static_cast<std::size_t>(split_of(from, u, key, v));
+        store(mine, split, named_edge(u, v, id));
+        if (both_ways(from, split) && u != v) store(mine, split, named_edge(v, u, id));
+    }
+
+    std::uint64_t meet(std::string_view name) {
+        const std::uint64_t hash = how_.options->hash(name, how_.hash_seed);
+        if (filter_.insert(name, hash)) spill_name(*names_, name, hash);
+        return hash;
+    }
+
+    relation_id known(worker& mine, std::string_view name, std::uint64_t& key) {
+        key = checksum(name, how_.options->seed);
+        const std::uint64_t check = checksum(name, key);
+        auto& slot = mine.known[key % mine.known.size()];
+        if (!slot.used || slot.hash != key || slot.check != check) slot = {key, check, relations_->intern(name), true};
+        return slot.id;
+    }
+
+    [[nodiscard]] bool both_ways(const planned_source& from, std::size_t split) const noexcept {
+        return (how_.options->undirected && split == 0) || from.symmetric;
+    }
+
+    /// Given splits stay; else a draw by the edge alone. Both directions of an undirected edge draw the same.
+    [[nodiscard]] edge_split split_of(const planned_source& from, std::uint64_t u, std::uint64_t relation, std::uint64_t v) const {
+        if (!how_.options->fractions) return from.source.split;
+        if (how_.options->undirected || from.symmetric) std::tie(u, v) = std::minmax(u, v);
+        const double draw = to_unit(split_key_.with(u).with(relation).with(v)[0]);
+        const auto& share = *how_.options->fractions;
+        return draw < share[0] ? edge_split::train : draw < share[0] + share[1] ? edge_split::valid : edge_split::test;
+    }
+
+    template <class Record>
+    void store(worker& mine, std::size_t split, const Record& record) {
+        std::vector<std::byte>& buffer = mine.records[split];
+        if (buffer.capacity() == 0) buffer.reserve(flush_bytes + sizeof(Record));
+        const auto* bytes = reinterpret_cast<const std::byte*>(&record);
+        buffer.insert(buffer.end(), bytes, bytes + sizeof(Record));
+        ++mine.edges[split];
+        if (buffer.size() >= flush_bytes) flush(mine, split);
+    }
+    void flush(worker& mine, std::size_t split) {
+        if (!mine.records[split].empty()) (*raw_)[split].append(mine.records[split]);
+        mine.records[split].clear();
+    }
+
+    setup how_;
+    std::array<append_file, 3>* raw_;
+    partitioned_spill* names_;
+    relation_dictionary* relations_;
+    const E* on_;
+    seen_filter filter_;
+    random_key split_key_;
+
+    // The reader's side.
+    std::size_t current_ = 0;
+    std::unique_ptr<byte_source> bytes_;
+    std::unique_ptr<line_cutter> cutter_;
+    std::unique_ptr<npy_reader> array_;
+    std::vector<std::uint64_t> starts_; ///< bytes of the sources before each
+    std::uint64_t total_ = 0;
+
+    std::mutex mutex_;
+    parsed_edges found_;
+    std::uint64_t edges_so_far_ = 0, consumed_ = 0;
+    std::exception_ptr failure_;
+    std::pair<std::size_t, std::uint64_t> failure_place_{};
+    std::atomic<bool> stopped_{false};
+};
+
+} // namespace gneiss::importing

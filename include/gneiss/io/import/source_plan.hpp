@@ -1,0 +1,268 @@
+#pragma once
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/io/import/fields.hpp>
+#include <gneiss/io/import/options.hpp>
+#include <gneiss/io/npy.hpp>
+
+namespace gneiss::importing {
+
+/// One input with all that was found out about it before the first pass.
+struct planned_source {
+    import_source source;
+    edge_format format = edge_format::tsv;
+    text_format text{};
+    std::uint64_t nodes = 0;                ///< what the file declares; 0: nothing
+    std::optional<std::uint64_t> entries{}; ///< edges or neighbours the file declares
+    bool symmetric = false;                 ///< each entry stands for both directions (mtx)
+    std::uint32_t vertex_weights = 0;       ///< METIS: numbers before the neighbours of a line
+    bool edge_weights = false;              ///< METIS: a number after each neighbour
+    std::optional<npy_header> array{};
+    bool integer_ids = false;               ///< both ends of the first edge are integers
+    bool integer_relation = false;
+
+    [[nodiscard]] std::unique_ptr<byte_source> open() const {
+        return source.open ? source.open() : std::make_unique<file_source>(source.path);
+    }
+};
+
+/// The name without ".gz", to tell formats by.
+[[nodiscard]] inline std::string plain_extension(const std::filesystem::path& path) {
+    return (path.extension() == ".gz" ? path.stem() : path).extension().string();
+}
+
+[[nodiscard]] inline bool is_integer(std::string_view field) noexcept {
+    return !field.empty() && std::all_of(field.begin(), field.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+/// The first lines of a source: up to `limit` that are neither empty nor comments; `skipped` counts those before.
+struct first_lines {
+    std::vector<std::string> lines;
+    std::vector<std::uint64_t> numbers; ///< their line numbers
+
+    first_lines(byte_source& from, const std::filesystem::path& name, std::string_view comments, std::size_t limit) {
+        line_cutter cutter(from, name, 1 << 16, 16 << 20);
+        text_chunk chunk;
+        while (lines.size() < limit && cutter.next(chunk)) {
+            std::uint64_t number = chunk.first_line;
+            for (std::string_view rest = chunk.text(); !rest.empty() && lines.size() < limit; ++number) {
+                const std::size_t end = std::min(rest.find('\n'), rest.size());
+                std::string_view line = rest.substr(0, end);
+                rest.remove_prefix(std::min(end + 1, rest.size()));
+                if (number == 1 && line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
+                if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+                if (line.empty() || comments.find(line[0]) != std::string_view::npos) continue;
+                lines.emplace_back(line);
+                numbers.push_back(number);
+            }
+        }
+    }
+};
+
+namespace detail {
+
+inline edge_format guess_format(const import_source& source, const import_options& options) {
+    if (options.format != edge_format::automatic) return options.format;
+    const std::string extension = plain_extension(source.path);
+    if (extension == ".npy") return edge_format::npy;
+    if (extension == ".mtx") return edge_format::mtx;
+    if (extension == ".metis" || extension == ".graph") return edge_format::metis;
+    if (extension == ".csv") return edge_format::csv;
+    if (extension == ".el" || extension == ".edges" || extension == ".edgelist") return edge_format::edge_list;
+    return edge_format::tsv;
+}
+
+/// Numbers of a line between blanks; anything else is an error.
+inline std::vector<std::uint64_t> numbers_of(const std::string& line, const line_place& place) {
+    line_fields fields;
+    split_line(line, {.delimiter = ' '}, place, fields);
+    std::vector<std::uint64_t> numbers;
+    for (std::size_t i = 0; i < std::min(fields.count, line_fields::capacity); ++i)
+        numbers.push_back(parse_id(fields.at[i], 0, ~std::uint64_t{0}, place));
+    return numbers;
+}
+
+inline void plan_metis(planned_source& planned) {
+    const auto source = planned.open();
+    const first_lines first(*source, planned.source.path, "%", 1);
+    if (first.lines.empty())
+        throw error(errc::invalid_format, "empty; a METIS file begins with: nodes edges", {.path = planned.source.path});
+    const line_place place{&planned.source.path, first.numbers[0], first.lines[0].data(), first.lines[0].size()};
+    const auto numbers = numbers_of(first.lines[0], place);
+    if (numbers.size() < 2 || numbers.size() > 4)
+        place.fail(place.begin, "a METIS file begins with: nodes edges [format [weights]]");
+    if (numbers[0] >= 0xffffffffU) place.fail(place.begin, "more nodes than 32-bit ids can name", errc::out_of_range);
+    if (numbers[1] > (std::uint64_t{1} << 62)) place.fail(place.begin, "the number of edges overflows", errc::out_of_range);
+    const std::uint64_t format = numbers.size() > 2 ? numbers[2] : 0;
+    if (format > 111 || format % 10 > 1 || format / 10 % 10 > 1)
+        place.fail(place.begin, "the format of a METIS file is three digits 0 or 1");
+    const std::uint64_t weights = format / 10 % 10 == 0 ? 0 : numbers.size() > 3 ? numbers[3] : 1;
+    planned.nodes = numbers[0];
+    planned.entries = 2 * numbers[1];
+    planned.edge_weights = format % 10 == 1;
+    planned.vertex_weights = static_cast<std::uint32_t>(std::min<std::uint64_t>(weights, 1U << 20)) + (format >= 100);
+    planned.text = {.delimiter = ' ', .comment = '%', .skip_lines = first.numbers[0], .first_id = 1};
+    planned.integer_ids = true;
+}
+
+inline void plan_mtx(planned_source& planned) {
+    const auto source = planned.open();
+    const first_lines first(*source, planned.source.path, "", 1);
+    const auto lower = [](std::string text) {
+        for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        return text;
+    };
+    const std::string banner = first.lines.empty() ? "" : lower(first.lines[0]);
+    const std::uint64_t number = first.lines.empty() ? 1 : first.numbers[0];
+    const line_place top{&planned.source.path, number, banner.data(), banner.size()};
+    if (!banner.starts_with("%%matrixmarket matrix coordinate"))
+        top.fail(banner.data(), "a Matrix Market file of edges begins with: %%MatrixMarket matrix coordinate");
+    planned.symmetric = !banner.ends_with("general");
+    const auto again = planned.open();
+    const first_lines sizes(*again, planned.source.path, "%", 1);
+    if (sizes.lines.empty()) top.fail(banner.data(), "the line with: rows columns entries is missing");
+    const line_place place{&planned.source.path, sizes.numbers[0], sizes.lines[0].data(), sizes.lines[0].size()};
+    const auto numbers = numbers_of(sizes.lines[0], place);
+    if (numbers.size() != 3) place.fail(place.begin, "expected: rows columns entries");
+    planned.nodes = std::max(numbers[0], numbers[1]);
+    if (planned.nodes >= 0xffffffffU) place.fail(place.begin, "more nodes than 32-bit ids can name", errc::out_of_range);
+    planned.entries = numbers[2];
+    planned.text = {.delimiter = ' ', .comment = '%', .skip_lines = sizes.numbers[0], .first_id = 1};
+    planned.integer_ids = true;
+}
+
+inline void plan_npy(planned_source& planned) {
+    const npy_header header = read_npy_header(plain_file::open(planned.source.path));
+    const auto bad = [&](const std::string& what) {
+        return error(errc::invalid_format, what, {.path = planned.source.path});
+    };
+    if (header.shape.size() != 2 || (header.shape[1] != 2 && header.shape[1] != 3))
+        throw bad("edges are an array (m, 2) of source, destination or (m, 3) of source, relation, destination, not " +
+                  shape_text(header.shape));
+    if (header.dtype == npy_dtype::f16 || header.dtype == npy_dtype::f32 || header.dtype == npy_dtype::f64 ||
+        header.dtype == npy_dtype::boolean)
+        throw bad("edges are integers, not " + std::string(to_string(header.dtype)));
+    planned.array = header;
+    planned.entries = header.shape[0];
+    if (header.shape[1] == 3) planned.text.relation = 1;
+    planned.integer_ids = planned.integer_relation = true;
+}
+
+inline std::size_t find_column(const std::string& wanted, const std::vector<std::string>& names, const line_place& place) {
+    if (is_integer(wanted)) {
+        std::size_t position = line_fields::capacity;
+        std::from_chars(wanted.data(), wanted.data() + wanted.size(), position);
+        if (position >= line_fields::capacity)
+            throw error(errc::invalid_argument, "a column position is between 0 and 63, not " + wanted);
+        return position;
+    }
+    const auto found = std::find(names.begin(), names.end(), wanted);
+    if (found == names.end()) {
+        std::string all;
+        for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+        throw error(errc::not_found, "no column is named '" + wanted + "'; the header names: " + all, place.at(place.begin));
+    }
+    return static_cast<std::size_t>(found - names.begin());
+}
+
+inline void plan_text(planned_source& planned, const import_options& options) {
+    text_format& text = planned.text;
+    const bool list = planned.format == edge_format::edge_list;
+    const bool names = std::any_of(options.columns.begin(), options.columns.end(),
+        [](const std::string& column) { return !is_integer(column); });
+    const bool header = options.header || names;
+    const auto source = planned.open();
+    const std::string comments = options.comment ? std::string(1, *options.comment) : "#%";
+    const first_lines first(*source, planned.source.path, options.comment || list ? comments : "", header ? 2 : 1);
+    text.comment = options.comment.value_or(list ? '#' : '\0');
+    if (first.lines.empty())
+        throw error(errc::invalid_format, "there is no edge in this file", {.path = planned.source.path});
+    // SNAP and KONECT begin with comment lines, which no triple does: a first line "# …" says that '#' is a comment.
+    std::string line = first.lines[0];
+    std::uint64_t number = first.numbers[0];
+    std::string data = first.lines.back();
+    if (!options.comment && (line[0] == '#' || line[0] == '%') && (line.size() == 1 || line[1] == ' ' || line[1] == '\t')) {
+        text.comment = line[0];
+        const auto again = planned.open();
+        const first_lines more(*again, planned.source.path, std::string(1, line[0]), header ? 2 : 1);
+        if (more.lines.empty())
+            throw error(errc::invalid_format, "there are only comments in this file", {.path = planned.source.path});
+        line = more.lines[0];
+        number = more.numbers[0];
+        data = more.lines.back();
+    }
+    if (list && !options.comment && data[0] == '%') text.comment = '%';
+    if (options.delimiter)
+        text.delimiter = *options.delimiter;
+    else if (planned.format == edge_format::csv)
+        text.delimiter = data.find(',') == std::string::npos && data.find(';') != std::string::npos ? ';' : ',';
+    else if (list)
+        text.delimiter = data.find_first_of(" \t") == std::string::npos && data.find(',') != std::string::npos ? ',' : ' ';
+    else if (options.format == edge_format::tsv || data.find('\t') != std::string::npos)
+        text.delimiter = '\t';
+    else
+        text.delimiter = data.find(' ') == std::string::npos && data.find(',') != std::string::npos ? ',' : ' ';
+    text.quotes = planned.format == edge_format::csv;
+    text.skip_lines = header ? number : 0;
+
+    const line_place place{&planned.source.path, number, line.data(), line.size()};
+    line_fields fields;
+    split_line(line, text, place, fields);
+    std::vector<std::string> header_names;
+    for (std::size_t i = 0; i < std::min(fields.count, line_fields::capacity); ++i)
+        header_names.emplace_back(fields.at[i]);
+    const line_place data_place{&planned.source.path, number + header, data.data(), data.size()};
+    split_line(data, text, data_place, fields);
+    const std::size_t count = fields.count;
+    if (!options.columns.empty()) {
+        if (options.columns.size() > 3 || options.columns.size() < 2)
+            throw error(errc::invalid_argument, "columns are source,relation,destination or source,destination");
+        text.source = find_column(options.columns.front(), header_names, place);
+        text.destination = find_column(options.columns.back(), header_names, place);
+        if (options.columns.size() == 3) text.relation = find_column(options.columns[1], header_names, place);
+    } else if (list || count == 2) {
+        text.source = 0;
+        text.destination = 1;
+    } else if (count == 3) {
+        text.relation = 1;
+        text.destination = 2;
+    } else if (count < 2) {
+        data_place.fail(data.data(), "found 1 field where 2 (source, destination) or 3 (source, relation, destination) are "
+                                     "expected: is the delimiter right?");
+    } else {
+        data_place.fail(data.data(), "found " + std::to_string(count) +
+                                         " fields: say which are source, relation and destination (columns)");
+    }
+    text.fields = text.delimiter == ' ' ? 0 : count;
+    const auto integer = [&](std::size_t i) { return i < count && i < line_fields::capacity && is_integer(fields.at[i]); };
+    planned.integer_ids = integer(text.source) && integer(text.destination);
+    planned.integer_relation = text.relation && integer(*text.relation);
+}
+
+} // namespace detail
+
+/// Finds out how a source is written. Reads its first lines only. Errors name file, line and column.
+[[nodiscard]] inline planned_source plan_source(const import_source& source, const import_options& options) {
+    planned_source planned{.source = source, .format = detail::guess_format(source, options)};
+    switch (planned.format) {
+    case edge_format::metis: detail::plan_metis(planned); break;
+    case edge_format::mtx: detail::plan_mtx(planned); break;
+    case edge_format::npy: detail::plan_npy(planned); break;
+    default: detail::plan_text(planned, options); break;
+    }
+    return planned;
+}
+
+} // namespace gneiss::importing

@@ -1,0 +1,285 @@
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
+
+namespace gneiss::importing {
+
+/// Where text comes from. `read` fills a prefix of the memory and returns its size; 0 means the end.
+class byte_source {
+public:
+    virtual ~byte_source() = default;
+    virtual std::size_t read(char* data, std::size_t size) = 0;
+    /// Bytes of the file behind it that were used up so far; 0: unknown.
+    [[nodiscard]] virtual std::uint64_t consumed() const { return 0; }
+};
+
+/// A file, plain or gzip (any number of members), told apart by its first bytes. One thread.
+class file_source final : public byte_source {
+public:
+    explicit file_source(std::filesystem::path path) : path_(std::move(path)) {
+        fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+        if (fd_ < 0) throw io_error(errno, "cannot be opened", {.path = path_});
+        if (std::error_code failed; std::filesystem::is_directory(path_, failed)) {
+            ::close(fd_);
+            throw io_error(EISDIR, "cannot be read", {.path = path_});
+        }
+        unsigned char magic[2] = {};
+        const ssize_t got = ::pread(fd_, magic, sizeof magic, 0);
+        if (got == 2 && magic[0] == 0x1f && magic[1] == 0x8b) {
+            gz_ = ::gzdopen(fd_, "rb");
+            if (gz_ == nullptr) {
+                ::close(fd_);
+                throw std::bad_alloc();
+            }
+            ::gzbuffer(gz_, 1U << 18);
+        }
+    }
+    file_source(const file_source&) = delete;
+    file_source& operator=(const file_source&) = delete;
+    ~file_source() override {
+        if (gz_ != nullptr)
+            ::gzclose(gz_);
+        else
+            ::close(fd_);
+    }
+
+    std::size_t read(char* data, std::size_t size) override {
+        size = std::min(size, std::size_t{1} << 30);
+        for (;;) {
+            const auto got = gz_ != nullptr ? ssize_t{::gzread(gz_, data, static_cast<unsigned>(size))}
+                                            : ::read(fd_, data, size);
+            if (gz_ != nullptr && static_cast<std::size_t>(got) != size) check_gzip();
+            if (got >= 0) {
+                position_ += static_cast<std::uint64_t>(got);
+                return static_cast<std::size_t>(got);
+            }
+            if (errno != EINTR) throw io_error(errno, "read", {.path = path_});
+        }
+    }
+    [[nodiscard]] std::uint64_t consumed() const override {
+        return gz_ != nullptr ? static_cast<std::uint64_t>(std::max<z_off_t>(::gzoffset(gz_), 0)) : position_;
+    }
+
+private:
+    void check_gzip() const {
+        int code = Z_OK;
+        const char* what = ::gzerror(gz_, &code);
+        if (code == Z_OK || code == Z_STREAM_END) return;
+        if (code == Z_ERRNO) throw io_error(errno, "read", {.path = path_});
+        throw error(errc::corrupt,
+            code == Z_BUF_ERROR ? std::string("the compressed data ends early: copy the file again")
+                                : "the compressed data is damaged (" + std::string(what) + "): copy the file again",
+            {.path = path_});
+    }
+
+    std::filesystem::path path_;
+    int fd_ = -1;
+    gzFile gz_ = nullptr;
+    std::uint64_t position_ = 0;
+};
+
+/// Bytes that a function makes. `make` appends some to the string, or leaves it empty at the end.
+class generated_source final : public byte_source {
+public:
+    explicit generated_source(std::function<void(std::string&)> make) : make_(std::move(make)) {}
+
+    std::size_t read(char* data, std::size_t size) override {
+        if (used_ == pending_.size()) {
+            pending_.clear();
+            used_ = 0;
+            make_(pending_);
+        }
+        const std::size_t count = std::min(size, pending_.size() - used_);
+        std::memcpy(data, pending_.data() + used_, count);
+        used_ += count;
+        return count;
+    }
+
+private:
+    std::function<void(std::string&)> make_;
+    std::string pending_;
+    std::size_t used_ = 0;
+};
+
+/// Whole lines of one source.
+struct text_chunk {
+    std::vector<char> bytes;      ///< the memory; only the first `size` bytes mean something
+    std::size_t size = 0;
+    std::uint64_t first_line = 1; ///< number of the first line in its file, from 1
+    std::uint64_t first_row = 0;  ///< lines before it that are neither skipped nor comments (adjacency formats)
+    std::uint64_t offset = 0;     ///< bytes of the source before it, decompressed
+    std::uint64_t consumed = 0;   ///< bytes of all sources used up when it was read, as far as known
+    std::size_t source = 0;       ///< which of the sources
+
+    [[nodiscard]] std::string_view text() const noexcept { return {bytes.data(), size}; }
+};
+
+/// Cuts a byte source into chunks of whole lines.
+///
+/// Cost: one pass; memory of one chunk and of the longest line. A line longer than `longest_line` is an error, since
+/// a binary file would otherwise be one endless line.
+class line_cutter {
+public:
+    line_cutter(byte_source& from, std::filesystem::path name, std::size_t chunk_bytes, std::size_t longest_line,
+        char row_comment = '\0')
+        : from_(&from), name_(std::move(name)), chunk_bytes_(std::max<std::size_t>(chunk_bytes, 64)),
+          longest_line_(std::max(longest_line, chunk_bytes_)), row_comment_(row_comment) {}
+
+    /// The next lines, or false at the end. The last line may lack its newline.
+    bool next(text_chunk& chunk) {
+        chunk.bytes.resize(std::max(chunk.bytes.size(), std::max(chunk_bytes_, carry_.size())));
+        std::copy(carry_.begin(), carry_.end(), chunk.bytes.begin());
+        std::size_t filled = carry_.size();
+        carry_.clear();
+        std::size_t whole = 0; // bytes up to the last newline
+        for (;;) {
+            while (!ended_ && filled < chunk.bytes.size()) {
+                const std::size_t got = from_->read(chunk.bytes.data() + filled, chunk.bytes.size() - filled);
+                ended_ = got == 0;
+                filled += got;
+            }
+            whole = ended_ ? filled : last_newline(chunk.bytes.data(), filled);
+            if (whole != 0 || filled == 0) break;
+            if (filled >= longest_line_)
+                throw error(errc::invalid_format,
+                    "this line is longer than " + format_bytes(longest_line_) + ": is it a text file?",
+                    {.path = name_, .line = line_});
+            chunk.bytes.resize(std::min(longest_line_, 2 * chunk.bytes.size()));
+        }
+        carry_.assign(chunk.bytes.begin() + static_cast<std::ptrdiff_t>(whole),
+            chunk.bytes.begin() + static_cast<std::ptrdiff_t>(filled));
+        chunk.size = whole;
+        chunk.first_line = line_;
+        chunk.first_row = row_;
+        chunk.offset = offset_;
+        offset_ += whole;
+        count(chunk.text());
+        return whole != 0;
+    }
+
+    /// Skips lines at the start (a header); they count as lines but not as rows.
+    void skip_lines(std::uint64_t lines) { skip_ = lines; }
+
+private:
+    static std::size_t last_newline(const char* data, std::size_t size) {
+        const void* at = ::memrchr(data, '\n', size);
+        return at == nullptr ? 0 : static_cast<std::size_t>(static_cast<const char*>(at) - data) + 1;
+    }
+    void count(std::string_view text) {
+        const auto lines = static_cast<std::uint64_t>(std::count(text.begin(), text.end(), '\n'));
+        if (row_comment_ != '\0') {
+            std::uint64_t line = line_;
+            for (std::size_t at = 0; at < text.size(); ++line) {
+                if (text[at] != row_comment_ && line > skip_) ++row_;
+                at = std::min(text.find('\n', at), text.size() - 1) + 1;
+            }
+        }
+        line_ += lines;
+    }
+
+    byte_source* from_;
+    std::filesystem::path name_;
+    std::size_t chunk_bytes_;
+    std::size_t longest_line_;
+    char row_comment_;
+    std::vector<char> carry_;
+    std::uint64_t line_ = 1;
+    std::uint64_t row_ = 0;
+    std::uint64_t offset_ = 0;
+    std::uint64_t skip_ = 0;
+    bool ended_ = false;
+};
+
+/// Reads ahead on a thread of its own, so that reading (and decompressing) overlaps with parsing.
+///
+/// `produce` fills a chunk and returns false at the end; it runs on the thread only. `take` is thread-safe and hands
+/// chunks out in order; a chunk goes back with `give_back`. At most `chunks` exist. An exception of `produce` comes
+/// out of the `take` that would have returned its chunk.
+class read_ahead {
+public:
+    read_ahead(std::size_t chunks, std::function<bool(text_chunk&)> produce)
+        : produce_(std::move(produce)), free_(std::max<std::size_t>(chunks, 2)) {
+        thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+    }
+    read_ahead(const read_ahead&) = delete;
+    read_ahead& operator=(const read_ahead&) = delete;
+
+    /// The next chunk, or false when there is no more.
+    bool take(text_chunk& chunk) {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return !ready_.empty() || ended_; });
+        if (ready_.empty()) {
+            if (failure_) std::rethrow_exception(failure_);
+            return false;
+        }
+        chunk = std::move(ready_.front());
+        ready_.erase(ready_.begin());
+        return true;
+    }
+    void give_back(text_chunk&& chunk) {
+        {
+            const std::scoped_lock lock(mutex_);
+            free_.push_back(std::move(chunk));
+        }
+        changed_.notify_all();
+    }
+
+private:
+    void run(const std::stop_token& stop) {
+        for (;;) {
+            text_chunk chunk;
+            {
+                std::unique_lock lock(mutex_);
+                if (!changed_.wait(lock, stop, [&] { return !free_.empty(); })) break;
+                chunk = std::move(free_.back());
+                free_.pop_back();
+            }
+            bool more = false;
+            std::exception_ptr failure;
+            try {
+                more = produce_(chunk);
+            } catch (...) {
+                failure = std::current_exception();
+            }
+            const std::scoped_lock lock(mutex_);
+            failure_ = std::move(failure);
+            if (more) ready_.push_back(std::move(chunk));
+            ended_ = !more;
+            changed_.notify_all();
+            if (ended_) return;
+        }
+    }
+
+    std::function<bool(text_chunk&)> produce_;
+    std::mutex mutex_;
+    std::condition_variable_any changed_;
+    std::vector<text_chunk> free_;
+    std::vector<text_chunk> ready_;
+    std::exception_ptr failure_;
+    bool ended_ = false;
+    std::jthread thread_; // last: stops before the rest goes
+};
+
+} // namespace gneiss::importing
