@@ -1,0 +1,428 @@
+#include "common/plot.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+
+#include <fmt/format.h>
+
+#include <gneiss/core/memory_budget.hpp>
+
+#include "common/run_directory.hpp"
+#include "common/units.hpp"
+
+namespace programs::plot {
+namespace {
+
+constexpr double width = 560, height = 300;
+constexpr double top = 62, bottom = 42, right = 18;
+constexpr double glyph = 6.3; ///< mean width of a character at the tick labels' size
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr std::size_t colours = 8;
+constexpr std::size_t most_dots = 60; ///< a line with more points is drawn without dots
+
+/// Base units are divided by `divisor`; the axis says `unit`.
+struct scale {
+    double divisor = 1;
+    std::string unit;
+};
+
+scale scale_of(quantity of, double largest) {
+    const auto steps = [&](double step, std::initializer_list<const char*> units, const char* behind) {
+        scale chosen{1, std::string(*units.begin()) + behind};
+        for (auto unit = units.begin() + 1; unit != units.end() && largest / chosen.divisor >= step; ++unit)
+            chosen = {chosen.divisor * step, std::string(*unit) + behind};
+        return chosen;
+    };
+    switch (of) {
+    case quantity::bytes: return steps(1000, {"B", "kB", "MB", "GB", "TB", "PB"}, "");
+    case quantity::bandwidth: return steps(1000, {"B", "kB", "MB", "GB", "TB"}, "/s");
+    case quantity::memory: return steps(1024, {"B", "KiB", "MiB", "GiB", "TiB"}, "");
+    case quantity::count: return steps(1000, {"", "thousands", "millions", "billions"}, "");
+    case quantity::percent: return {0.01, "%"};
+    case quantity::seconds:
+        if (largest < 0.1) return {1e-3, "ms"};
+        return largest < 300 ? scale{1, "s"} : largest < 4 * 3600 ? scale{60, "min"} : scale{3600, "h"};
+    case quantity::number: break;
+    }
+    return {1, ""};
+}
+
+std::string tick_text(double value, double step) {
+    if (std::abs(value) < step * 1e-6) return "0";
+    const int decimals = std::clamp(static_cast<int>(-std::floor(std::log10(step) + 1e-9)), 0, 9);
+    if (decimals > 5 || std::abs(value) >= 1e7) return fmt::format("{:.3g}", value);
+    return fmt::format("{:.{}f}", value, decimals);
+}
+
+/// An axis laid out: where its ticks are, how they read, where a value lies.
+class layout {
+public:
+    layout(const axis& from, double least, double most, std::size_t wanted) : log_(from.log) {
+        if (from.least) least = *from.least;
+        if (from.most) most = *from.most;
+        if (!(least <= most)) least = 0, most = 1;
+        if (from.from_zero && !log_) least = std::min(least, 0.0), most = std::max(most, 0.0);
+        const scale unit = scale_of(from.of, std::max(std::abs(least), std::abs(most)));
+        label_ = from.label + (unit.unit.empty() ? "" : fmt::format(" ({})", unit.unit));
+        if (log_) {
+            least_ = std::floor(std::log10(least) + 1e-9), most_ = std::ceil(std::log10(most) - 1e-9);
+            if (least_ == most_) ++most_;
+            for (double power = least_; power <= most_; ++power)
+                ticks_.push_back({std::pow(10, power), fmt::format("{:g}", std::pow(10, power) / unit.divisor)});
+            return;
+        }
+        const tick_marks marks = nice_ticks(least / unit.divisor, most / unit.divisor, wanted, from.whole);
+        for (std::size_t i = 0; i < marks.count; ++i)
+            ticks_.push_back({marks.at(i) * unit.divisor, tick_text(marks.at(i), marks.step)});
+        // An x axis ends at its data, a y axis at a tick.
+        least_ = from.least ? *from.least : ticks_.front().value;
+        most_ = from.most ? *from.most : ticks_.back().value;
+        if (least_ == most_) most_ = least_ + unit.divisor;
+        std::erase_if(ticks_, [&](const tick& t) {
+            const double slack = 1e-9 * (most_ - least_);
+            return t.value < least_ - slack || t.value > most_ + slack;
+        });
+    }
+
+    struct tick {
+        double value;
+        std::string text;
+    };
+    [[nodiscard]] const std::vector<tick>& ticks() const { return ticks_; }
+    [[nodiscard]] const std::string& label() const { return label_; }
+    /// 0 at the beginning of the axis, 1 at its end.
+    [[nodiscard]] double share(double value) const {
+        const double at = log_ ? std::log10(value) : value;
+        return std::clamp((at - least_) / (most_ - least_), 0.0, 1.0);
+    }
+    [[nodiscard]] std::size_t longest() const {
+        std::size_t most = 0;
+        for (const tick& t : ticks_) most = std::max(most, t.text.size());
+        return most;
+    }
+
+private:
+    bool log_;
+    double least_ = 0, most_ = 1;
+    std::vector<tick> ticks_;
+    std::string label_;
+};
+
+/// The text of one SVG, and the frame that all plots share.
+class canvas {
+public:
+    canvas(const std::string& title, double tall, use how) : tall_(tall) {
+        out_ = fmt::format(
+            R"(<svg class="plot" viewBox="0 0 {:g} {:g}" role="img" aria-label="{}")", width, tall, escaped(title));
+        if (how == use::standalone) {
+            out_ += fmt::format(R"( xmlns="http://www.w3.org/2000/svg" width="{:g}" height="{:g}")", width, tall);
+            out_ += fmt::format("><style>{}</style>\n", style_sheet());
+            out_ += fmt::format(R"(<rect class="page" width="{:g}" height="{:g}"/>)", width, tall);
+        } else {
+            out_ += '>';
+        }
+        out_ += '\n';
+        text(14, 22, "title", "start", title);
+    }
+
+    void text(double x, double y, const char* kind, const char* anchor, std::string_view words) {
+        out_ += fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", kind, x, y,
+            anchor, escaped(words));
+    }
+    void line(double x1, double y1, double x2, double y2, const char* kind) {
+        out_ += fmt::format(
+            "<line class=\"{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", kind, x1, y1, x2, y2);
+    }
+    void box(double x, double y, double w, double h, const std::string& attributes, std::string_view tip) {
+        out_ += fmt::format(
+            "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" {}>", x, y, w, h, attributes);
+        out_ += fmt::format("<title>{}</title></rect>\n", escaped(tip));
+    }
+    void raw(const std::string& markup) { out_ += markup; }
+
+    /// Names beside their colours, under the title; `dashed` by index.
+    void legend(const std::vector<std::string>& names, const std::vector<bool>& dashed = {},
+        const std::vector<std::size_t>& colours_of = {}) {
+        double x = 14, y = 42;
+        for (std::size_t i = 0; i < names.size(); ++i) {
+            const std::string own = colour(i < colours_of.size() ? colours_of[i] : i);
+            const double wide = 20 + glyph * static_cast<double>(names[i].size()) + 14;
+            if (i < dashed.size() && dashed[i])
+                out_ += fmt::format(
+                    "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" class=\"key\"/>", x,
+                    y - 4, x + 13, y - 4, own);
+            else
+                out_ += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"11\" height=\"11\" rx=\"2\" fill=\"{}\"/>",
+                    x, y - 10, own);
+            text(x + 17, y, "name", "start", names[i]);
+            x += wide;
+        }
+    }
+
+    /// Grid, ticks and labels of a y axis; returns where the plot begins.
+    double y_axis(const layout& y) {
+        left_ = 24 + glyph * static_cast<double>(y.longest());
+        for (const auto& tick : y.ticks()) {
+            const double at = y_of(y.share(tick.value));
+            line(left_, at, width - right, at, tick.value == 0 ? "zero" : "grid");
+            text(left_ - 7, at + 3.8, "tick", "end", tick.text);
+        }
+        text(14, top - 6, "unit", "start", y.label());
+        return left_;
+    }
+    void x_label(const std::string& label) { text((left_ + width - right) / 2, tall_ - 8, "unit", "middle", label); }
+    void x_tick(double at, const std::string& label) {
+        line(at, tall_ - bottom, at, tall_ - bottom + 4, "zero");
+        text(at, tall_ - bottom + 16, "tick", "middle", label);
+    }
+    [[nodiscard]] double x_of(double share) const { return left_ + 4 + share * (width - right - left_ - 8); }
+    [[nodiscard]] double y_of(double share) const { return tall_ - bottom - share * (tall_ - bottom - top - 8); }
+    [[nodiscard]] double left() const { return left_; }
+    [[nodiscard]] double floor() const { return tall_ - bottom; }
+
+    [[nodiscard]] std::string finish() { return std::move(out_) + "</svg>\n"; }
+
+private:
+    std::string out_;
+    double left_ = 0, tall_;
+};
+
+bool drawable(double value, const axis& on) { return std::isfinite(value) && (!on.log || value > 0); }
+
+} // namespace
+
+std::string_view style_sheet() noexcept {
+    return R"(:root{--page:#fff;--ink:#1f2430;--soft:#5d6676;--rule:#e4e7ec;--hover:#1f243014;
+--c0:#3867b0;--c1:#d8762a;--c2:#33916f;--c3:#b8446c;--c4:#7966b5;--c5:#93802b;--c6:#3f9db3;--c7:#858b96}
+@media (prefers-color-scheme:dark){:root{--page:#171a21;--ink:#e7e9ee;--soft:#9aa3b2;--rule:#2c313c;--hover:#ffffff18;
+--c0:#7aa5e6;--c1:#f0a05f;--c2:#66c29f;--c3:#e683a6;--c4:#ad9ce6;--c5:#cdb958;--c6:#74cadd;--c7:#a3a9b5}
+.plot{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","Liberation Sans",sans-serif}
+.plot .page{fill:var(--page)}.plot text{fill:var(--soft);font-size:11px;font-variant-numeric:tabular-nums}
+.plot .title{fill:var(--ink);font-size:14px;font-weight:600}.plot .name{fill:var(--ink);font-size:11.5px}
+.plot .grid{stroke:var(--rule);stroke-width:1}.plot .zero{stroke:var(--soft);stroke-width:1;opacity:.6}
+.plot .curve{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}
+.plot .dash,.plot .key{stroke-width:2;stroke-dasharray:5 4}.plot .area{opacity:.8}.plot .hit{fill:transparent}
+.plot .hit:hover{fill:var(--hover)}.plot .part:hover{opacity:.75}.plot .free{fill:var(--rule)}
+.plot .limit{stroke:var(--ink);stroke-width:2}.plot .limit.over{stroke-dasharray:5 4})";
+}
+
+std::string colour(std::size_t index) { return fmt::format("var(--c{})", index % colours); }
+
+std::string escaped(std::string_view text) {
+    std::string result;
+    for (const char c : text) switch (c) {
+        case '&': result += "&amp;"; break;
+        case '<': result += "&lt;"; break;
+        case '>': result += "&gt;"; break;
+        case '"': result += "&quot;"; break;
+        case '\'': result += "&#39;"; break;
+        default:
+            if (static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\t') result += c;
+        }
+    return result;
+}
+
+std::string told(double value, quantity of) {
+    if (!std::isfinite(value)) return "not a number";
+    switch (of) {
+    case quantity::bytes: return human_bytes(value);
+    case quantity::bandwidth: return human_bandwidth(value);
+    case quantity::memory: return gneiss::format_bytes(static_cast<std::uint64_t>(std::max(0.0, value)));
+    case quantity::count: return human_count(value);
+    case quantity::percent: return human_percent(value);
+    case quantity::seconds: return human_seconds(value);
+    case quantity::number: break;
+    }
+    return value == std::floor(value) && std::abs(value) < 1e6 ? fmt::format("{:.0f}", value)
+                                                               : fmt::format("{:.4g}", value);
+}
+
+tick_marks nice_ticks(double least, double most, std::size_t wanted, bool whole) {
+    if (!(std::isfinite(least) && std::isfinite(most))) least = 0, most = 1;
+    if (most - least <= 1e-12 * std::max(std::abs(most), std::abs(least))) {
+        const double room = most == 0 ? 1 : std::abs(most) * 0.1;
+        least -= whole ? 0 : room;
+        most += whole ? 1 : room;
+    }
+    const double rough = (most - least) / static_cast<double>(std::max<std::size_t>(wanted, 1));
+    const double power = std::pow(10, std::floor(std::log10(rough)));
+    double step = 10 * power;
+    for (const double times : {1.0, 2.0, 5.0})
+        if (times * power >= rough * 0.999) {
+            step = times * power;
+            break;
+        }
+    if (whole) step = std::max(1.0, std::round(step));
+    const double first = std::floor(least / step + 1e-6), last = std::ceil(most / step - 1e-6);
+    return {first * step, step, static_cast<std::size_t>(last - first) + 1};
+}
+
+std::string svg(const line_chart& chart, use how) {
+    double x_least = infinity, x_most = -infinity, y_least = infinity, y_most = -infinity;
+    std::map<double, double> base; // the top of the areas so far, by x
+    std::vector<std::vector<point>> tops(chart.lines.size());
+    std::vector<std::string> names;
+    std::vector<bool> dashed;
+    std::vector<std::size_t> colour_of;
+    for (std::size_t s = 0; s < chart.lines.size(); ++s) {
+        const series& line = chart.lines[s];
+        names.push_back(line.name);
+        colour_of.push_back(line.colour.value_or(s));
+        dashed.push_back(line.style == line_style::dashed);
+        for (point p : line.points) {
+            if (line.style == line_style::area && std::isfinite(p.y)) p.y = base[p.x] += p.y;
+            tops[s].push_back(p);
+            if (!drawable(p.x, chart.x) || !drawable(p.y, chart.y)) continue;
+            x_least = std::min(x_least, p.x), x_most = std::max(x_most, p.x);
+            y_least = std::min(y_least, p.y), y_most = std::max(y_most, p.y);
+        }
+    }
+    axis across = chart.x;
+    if (!across.log && x_least < x_most) { // the axis ends where the data does
+        if (!across.least) across.least = across.from_zero ? std::min(0.0, x_least) : x_least;
+        if (!across.most) across.most = x_most;
+    }
+    const layout x(across, x_least, x_most, 7), y(chart.y, y_least, y_most, 5);
+    canvas out(chart.title, height, how);
+    if (names.size() > 1) out.legend(names, dashed, colour_of);
+    out.y_axis(y);
+    for (const auto& tick : x.ticks()) out.x_tick(out.x_of(x.share(tick.value)), tick.text);
+    out.x_label(x.label());
+
+    std::map<double, std::string> tips;
+    std::map<double, double> under;
+    for (std::size_t s = 0; s < chart.lines.size(); ++s) {
+        const series& line = chart.lines[s];
+        std::string path, back;
+        bool pen = false;
+        for (std::size_t i = 0; i < tops[s].size(); ++i) {
+            const point& p = tops[s][i];
+            if (!drawable(p.x, chart.x) || !drawable(p.y, chart.y)) {
+                pen = false;
+                continue;
+            }
+            const double at = out.x_of(x.share(p.x));
+            path += fmt::format("{}{:.1f} {:.1f}", pen ? "L" : "M", at, out.y_of(y.share(p.y)));
+            pen = true;
+            if (line.style == line_style::area) {
+                back = fmt::format("L{:.1f} {:.1f}", at, out.y_of(y.share(under[p.x]))) + back;
+                under[p.x] = p.y;
+            }
+            std::string& tip = tips[p.x];
+            tip += fmt::format("{}{}: {}", tip.empty() ? "" : "\n", line.name, told(line.points[i].y, chart.y.of));
+        }
+        if (line.style == line_style::area) {
+            if (!path.empty())
+                path[0] = 'M', out.raw(fmt::format("<path class=\"area\" d=\"{}{}Z\" fill=\"{}\"/>\n", path, back,
+                                   colour(colour_of[s])));
+            continue;
+        }
+        out.raw(fmt::format("<path class=\"curve{}\" d=\"{}\" stroke=\"{}\"/>\n", dashed[s] ? " dash" : "", path,
+            colour(colour_of[s])));
+        if (tops[s].size() > most_dots || dashed[s]) continue;
+        for (const point& p : tops[s])
+            if (drawable(p.x, chart.x) && drawable(p.y, chart.y))
+                out.raw(fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.6\" fill=\"{}\"/>\n",
+                    out.x_of(x.share(p.x)), out.y_of(y.share(p.y)), colour(colour_of[s])));
+    }
+    // A column of the plot around each x tells the values there.
+    for (auto tip = tips.begin(); tip != tips.end(); ++tip) {
+        const double here = out.x_of(x.share(tip->first));
+        const double from = tip == tips.begin() ? out.left() : (here + out.x_of(x.share(std::prev(tip)->first))) / 2;
+        const double to =
+            std::next(tip) == tips.end() ? width - right : (here + out.x_of(x.share(std::next(tip)->first))) / 2;
+        out.box(from, top, std::max(to - from, 0.5), out.floor() - top, R"(class="hit")",
+            fmt::format("{} {}\n{}", chart.x.label, told(tip->first, chart.x.of), tip->second));
+    }
+    return out.finish();
+}
+
+std::string svg(const bar_chart& chart, use how) {
+    const std::size_t bars = chart.categories.size();
+    std::vector<double> total(bars);
+    for (const auto& part : chart.parts)
+        for (std::size_t b = 0; b < std::min(bars, part.values.size()); ++b)
+            if (std::isfinite(part.values[b])) total[b] += std::max(0.0, part.values[b]);
+    axis up = chart.y;
+    up.from_zero = true;
+    up.log = false;
+    const layout y(up, 0, bars == 0 ? 1 : *std::ranges::max_element(total), 5);
+    canvas out(chart.title, height, how);
+    std::vector<std::string> names;
+    for (const auto& part : chart.parts) names.push_back(part.name);
+    if (names.size() > 1) out.legend(names);
+    out.y_axis(y);
+    const double from = out.left() + 4,
+                 wide = (width - right - from) / static_cast<double>(std::max<std::size_t>(bars, 1));
+    const double thick = std::min(wide * 0.78, 46.0);
+    std::size_t longest = 1;
+    for (const std::string& category : chart.categories) longest = std::max(longest, category.size());
+    const auto every = static_cast<std::size_t>(std::ceil((glyph * static_cast<double>(longest) + 10) / wide));
+    for (std::size_t b = 0; b < bars; ++b) {
+        const double middle = from + wide * (static_cast<double>(b) + 0.5);
+        if (b % every == 0) out.text(middle, out.floor() + 16, "tick", "middle", chart.categories[b]);
+        double at = 0;
+        for (std::size_t p = 0; p < chart.parts.size(); ++p) {
+            if (b >= chart.parts[p].values.size()) continue;
+            const double value = chart.parts[p].values[b];
+            if (!(value > 0) || !std::isfinite(value)) continue;
+            const double low = out.y_of(y.share(at)), high = out.y_of(y.share(at + value));
+            at += value;
+            out.box(middle - thick / 2, high, thick, std::max(low - high, 0.4),
+                fmt::format("class=\"part\" fill=\"{}\"", colour(p)),
+                fmt::format("{} {}\n{}: {}{}", chart.x_label, chart.categories[b], chart.parts[p].name,
+                    told(value, chart.y.of),
+                    chart.parts.size() > 1 ? fmt::format(" of {}", told(total[b], chart.y.of)) : ""));
+        }
+    }
+    out.line(out.left(), out.floor(), width - right, out.floor(), "zero");
+    out.x_label(chart.x_label);
+    return out.finish();
+}
+
+std::string svg(const stack_chart& chart, use how) {
+    constexpr double tall = 132, bar_top = 64, bar_tall = 34;
+    double sum = 0, most = 0;
+    for (const auto& part : chart.parts) sum += std::max(0.0, part.value);
+    for (const auto& mark : chart.marks) most = std::max(most, mark.value);
+    most = std::max(most, sum);
+    axis across = chart.x;
+    across.from_zero = true;
+    across.most = most > 0 ? most * 1.04 : 1;
+    const layout x(across, 0, most, 7);
+    canvas out(chart.title, tall, how);
+    const auto at = [&](double value) { return 18 + x.share(value) * (width - 36); };
+    out.box(at(0), bar_top, at(most) - at(0), bar_tall, R"(class="free")", "free");
+    double from = 0;
+    for (std::size_t p = 0; p < chart.parts.size(); ++p) {
+        const double value = std::max(0.0, chart.parts[p].value);
+        const double wide = at(from + value) - at(from);
+        out.box(at(from), bar_top, std::max(wide - 1, 0.6), bar_tall,
+            fmt::format("class=\"part\" fill=\"{}\"", colour(p)),
+            fmt::format(
+                "{}: {} ({})", chart.parts[p].name, told(value, chart.x.of), human_percent(sum > 0 ? value / sum : 0)));
+        from += value;
+    }
+    for (std::size_t m = 0; m < chart.marks.size(); ++m) {
+        const auto& mark = chart.marks[m];
+        const double here = at(mark.value);
+        out.line(here, bar_top - 7, here, bar_top + bar_tall + 7, m == 0 ? "limit" : "limit over");
+        const bool beyond = here > width * 0.7;
+        out.text(here + (beyond ? -5 : 5), m % 2 == 0 ? bar_top - 12 : bar_top - 27, "name", beyond ? "end" : "start",
+            fmt::format("{} {}", mark.name, told(mark.value, chart.x.of)));
+    }
+    for (const auto& tick : x.ticks()) out.text(at(tick.value), bar_top + bar_tall + 21, "tick", "middle", tick.text);
+    out.text(width - 18, tall - 1, "unit", "end", x.label());
+    return out.finish();
+}
+
+void write_svg(const std::filesystem::path& path, const line_chart& chart) {
+    write_file_atomically(path, svg(chart, use::standalone));
+}
+void write_svg(const std::filesystem::path& path, const bar_chart& chart) {
+    write_file_atomically(path, svg(chart, use::standalone));
+}
+
+} // namespace programs::plot

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Small plots as SVG text: no script, no external font or image. Colours follow a light or dark page; each value is
+/// told by a tooltip, so colour is never the only way to read a plot.
+namespace programs::plot {
+
+/// What an axis counts: picks unit and ticks. Values are always given in base units (bytes, seconds, shares of 1).
+enum class quantity { number, count, bytes, memory, bandwidth, seconds, percent };
+
+struct axis {
+    std::string label{};
+    quantity of = quantity::number;
+    bool from_zero = false;                ///< the axis includes 0
+    bool whole = false;                    ///< ticks at whole numbers only
+    bool log = false;                      ///< logarithmic; values must be > 0, others are left out
+    std::optional<double> least{}, most{}; ///< ends of the axis, instead of the data's
+};
+
+struct point {
+    double x = 0, y = 0;
+};
+
+enum class line_style { solid, dashed, area };
+
+struct series {
+    std::string name{};
+    std::vector<point> points{}; ///< ascending x; a value that is not finite makes a gap
+    line_style style = line_style::solid;
+    std::optional<std::size_t> colour{}; ///< of another series; its own position otherwise
+};
+
+/// Lines over a numeric x; areas are stacked on those before them.
+struct line_chart {
+    std::string title{};
+    axis x{}, y{};
+    std::vector<series> lines{};
+};
+
+/// Columns over categories, the parts stacked.
+struct bar_chart {
+    struct part {
+        std::string name{};
+        std::vector<double> values{}; ///< one a category
+    };
+    std::string title{};
+    std::string x_label{};
+    axis y{};
+    std::vector<std::string> categories{};
+    std::vector<part> parts{};
+};
+
+/// One horizontal bar of stacked parts, with marked limits: a memory plan against its budget.
+struct stack_chart {
+    struct part {
+        std::string name{};
+        double value = 0;
+    };
+    struct mark {
+        std::string name{};
+        double value = 0;
+    };
+    std::string title{};
+    axis x{};
+    std::vector<part> parts{};
+    std::vector<mark> marks{};
+};
+
+/// `embedded` relies on the page's `style_sheet()`, `standalone` carries it and can be a file.
+enum class use { embedded, standalone };
+
+[[nodiscard]] std::string svg(const line_chart& chart, use how = use::embedded);
+[[nodiscard]] std::string svg(const bar_chart& chart, use how = use::embedded);
+[[nodiscard]] std::string svg(const stack_chart& chart, use how = use::embedded);
+
+/// Writes `svg(chart, use::standalone)`. Throws `gneiss::io_error`.
+void write_svg(const std::filesystem::path& path, const line_chart& chart);
+void write_svg(const std::filesystem::path& path, const bar_chart& chart);
+
+/// The CSS that colours the plots, for light and dark.
+[[nodiscard]] std::string_view style_sheet() noexcept;
+/// Colour of the `index`-th series or part, as CSS.
+[[nodiscard]] std::string colour(std::size_t index);
+
+/// `text` for HTML and SVG: & < > " ' as entities, control characters left out.
+[[nodiscard]] std::string escaped(std::string_view text);
+/// A value with its unit, for people.
+[[nodiscard]] std::string told(double value, quantity of);
+
+/// Positions of ticks that cover [least, most], about `wanted` of them, at 1, 2 or 5 × 10^k.
+struct tick_marks {
+    double first = 0, step = 1;
+    std::size_t count = 0;
+    [[nodiscard]] double at(std::size_t i) const noexcept { return first + step * static_cast<double>(i); }
+    [[nodiscard]] double last() const noexcept { return at(count - 1); }
+};
+[[nodiscard]] tick_marks nice_ticks(double least, double most, std::size_t wanted, bool whole = false);
+
+} // namespace programs::plot

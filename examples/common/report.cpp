@@ -1,0 +1,571 @@
+#include "common/report.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include <fmt/format.h>
+
+#include <gneiss/core/memory_budget.hpp>
+
+#include "common/plot.hpp"
+#include "common/terminal.hpp"
+#include "common/units.hpp"
+
+namespace programs {
+namespace {
+
+using plot::escaped;
+using plot::quantity;
+
+constexpr std::size_t most_points = 240, most_bars = 60, most_rows = 200;
+
+std::string_view page_style() {
+    return R"(
+*{box-sizing:border-box}
+body{margin:0;background:var(--ground);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","Liberation Sans",sans-serif;
+font-variant-numeric:tabular-nums}
+:root{--ground:#f4f5f7;color-scheme:light dark}@media (prefers-color-scheme:dark){:root{--ground:#0f1116}}
+main{max-width:1180px;margin:0 auto;padding:0 20px 60px}header{padding:34px 0 18px}
+h1{font-size:25px;line-height:1.25;margin:0;font-weight:650;letter-spacing:-.01em}
+h1 span{color:var(--soft);font-weight:400}header p{margin:5px 0 0;color:var(--soft)}
+h2{font-size:16px;font-weight:650;margin:34px 0 12px}
+.badge{display:inline-block;font-size:12px;font-weight:600;border-radius:9px;padding:1px 9px;margin-left:10px;
+vertical-align:3px;color:var(--page);background:var(--c2)}
+.badge.interrupted{background:var(--c1)}
+.bands{display:flex;height:5px;border-radius:3px;overflow:hidden;margin-bottom:26px}
+.bands i{display:block;height:100%}
+.cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(165px,1fr));gap:12px}
+.card,.box{background:var(--page);border:1px solid var(--rule);border-radius:8px}.card{padding:12px 16px}
+.card b{display:block;font-size:23px;font-weight:620;line-height:1.3;letter-spacing:-.01em}
+.card span{color:var(--soft);font-size:13px;display:block}
+.meter{height:5px;border-radius:3px;background:var(--rule);margin-top:7px;overflow:hidden}
+.meter i{display:block;height:100%;background:var(--c0)}.meter.over i{background:var(--c3)}
+.grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(480px,100%),1fr));gap:12px}
+.box{padding:8px 8px 4px;min-width:0}.box svg{display:block;width:100%;height:auto}
+.box.table{padding:12px 18px;overflow-x:auto}.box h3{margin:2px 0 6px;font-size:14px;font-weight:600}
+.wide{grid-column:1/-1}.tall{max-height:430px;overflow:auto}
+table{border-collapse:collapse;width:100%;font-size:13.5px}
+th,td{padding:4px 14px 4px 0;text-align:right;white-space:nowrap;border-top:1px solid var(--rule)}
+tr:first-child th,table.plain tr:first-child td{border-top:0}th{color:var(--soft);font-weight:500}
+th:first-child,td:first-child{text-align:left}th:last-child,td:last-child{padding-right:0}
+td.words{white-space:normal;overflow-wrap:anywhere}
+.key{display:inline-block;width:10px;height:10px;border-radius:2px;margin-right:8px}
+footer{margin-top:34px;color:var(--soft);font-size:13px}
+@media print{body{background:#fff}.box,.card{break-inside:avoid}.tall{max-height:none}}
+)";
+}
+
+/// A cell; the first of a row is its name.
+struct cell {
+    std::string text;
+    std::string swatch{}; ///< colour before the text
+    bool words = false;   ///< long text that may wrap
+};
+
+std::string html_table(const std::vector<std::string>& titles, const std::vector<std::vector<cell>>& rows) {
+    std::string html = titles.empty() ? "<table class=\"plain\">\n" : "<table>\n";
+    if (!titles.empty()) {
+        html += "<tr>";
+        for (const std::string& title : titles) html += "<th>" + escaped(title) + "</th>";
+        html += "</tr>\n";
+    }
+    for (const auto& row : rows) {
+        html += "<tr>";
+        for (const cell& c : row) {
+            html += c.words ? "<td class=\"words\">" : "<td>";
+            if (!c.swatch.empty()) html += fmt::format("<span class=\"key\" style=\"background:{}\"></span>", c.swatch);
+            html += escaped(c.text) + "</td>";
+        }
+        html += "</tr>\n";
+    }
+    return html + "</table>\n";
+}
+
+std::string boxed(const std::string& svg, bool wide = false) {
+    return fmt::format("<div class=\"box{}\">{}</div>\n", wide ? " wide" : "", svg);
+}
+std::string boxed_table(const std::string& title, const std::string& table, const char* more = "") {
+    return fmt::format("<div class=\"box table{}\"><h3>{}</h3>\n{}</div>\n", more, escaped(title), table);
+}
+std::string section(const std::string& title, const std::string& inside) {
+    return inside.empty() ? ""
+                          : fmt::format("<section><h2>{}</h2>\n<div class=\"grid\">\n{}</div></section>\n",
+                                escaped(title), inside);
+}
+
+std::string metric_text(const std::string&, double value) { return fmt::format("{:.4f}", value); }
+
+std::string metric_title(const std::string& name) {
+    if (name == "mrr") return "MRR";
+    if (name.starts_with("hits@")) return "Hits" + name.substr(4);
+    if (name == "accuracy") return "Accuracy";
+    if (name == "macro_f1") return "Macro F1";
+    if (name == "roc_auc") return "ROC AUC";
+    return name;
+}
+
+/// At most `most_points` points: neighbours become their mean, so that a plot stays small however long the run.
+std::vector<plot::point> thinned(std::vector<plot::point> points) {
+    const std::size_t each = (points.size() + most_points - 1) / most_points;
+    if (each <= 1) return points;
+    std::vector<plot::point> fewer;
+    for (std::size_t i = 0; i < points.size(); i += each) {
+        const std::size_t end = std::min(points.size(), i + each);
+        plot::point mean;
+        for (std::size_t j = i; j < end; ++j) mean.x += points[j].x, mean.y += points[j].y;
+        fewer.push_back({mean.x / static_cast<double>(end - i), mean.y / static_cast<double>(end - i)});
+    }
+    return fewer;
+}
+
+using epoch_value = std::function<std::optional<double>(const epoch_record&)>;
+
+template <class T>
+epoch_value member(std::optional<T> epoch_record::*value) {
+    return [value](const epoch_record& e) {
+        return e.*value ? std::optional<double>(static_cast<double>(*(e.*value))) : std::nullopt;
+    };
+}
+
+plot::series per_epoch(std::string name, const run_record& run, const epoch_value& value) {
+    plot::series line{.name = std::move(name)};
+    for (const epoch_record& epoch : run.epochs)
+        if (const auto y = value(epoch)) line.points.push_back({static_cast<double>(epoch.epoch), *y});
+    line.points = thinned(std::move(line.points));
+    return line;
+}
+
+plot::axis epoch_axis() { return {.label = "epoch", .whole = true}; }
+
+std::string line_plot(const std::string& title, plot::axis x, plot::axis y, std::vector<plot::series> lines) {
+    std::erase_if(lines, [](const plot::series& line) { return line.points.empty(); });
+    return lines.empty() ? "" : boxed(plot::svg(plot::line_chart{title, std::move(x), std::move(y), std::move(lines)}));
+}
+
+template <class T>
+std::vector<std::string> names_in(const run_record& run, named<T> epoch_record::*values) {
+    std::vector<std::string> names;
+    for (const epoch_record& epoch : run.epochs)
+        for (const auto& [name, value] : epoch.*values)
+            if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    return names;
+}
+
+template <class T>
+std::optional<T> value_of(const named<T>& values, const std::string& name) {
+    const auto found = std::ranges::find(values, name, &std::pair<std::string, T>::first);
+    return found == values.end() ? std::nullopt : std::optional<T>(found->second);
+}
+
+/// Sum over the epochs that tell it; none when no epoch does.
+std::optional<double> total(const run_record& run, const epoch_value& value) {
+    std::optional<double> sum;
+    for (const epoch_record& epoch : run.epochs)
+        if (const auto x = value(epoch)) sum = sum.value_or(0) + *x;
+    return sum;
+}
+std::optional<double> mean(const run_record& run, const epoch_value& value) {
+    std::vector<double> values;
+    for (const epoch_record& epoch : run.epochs)
+        if (const auto x = value(epoch)) values.push_back(*x);
+    if (values.empty()) return std::nullopt;
+    double sum = 0;
+    for (const double x : values) sum += x;
+    return sum / static_cast<double>(values.size());
+}
+
+struct summary_item {
+    std::string title, value, note;
+    double meter = -1; ///< 0..1 and beyond: a bar; negative: none
+};
+
+std::vector<summary_item> summary_items(const run_record& run) {
+    std::vector<summary_item> items;
+    const bool test = !run.test.empty();
+    for (const auto& [name, value] : test ? run.test : run.valid)
+        items.push_back({metric_title(name), metric_text(name, value), test ? "test" : "validation"});
+    if (items.empty() && !run.epochs.empty() && run.epochs.back().loss)
+        items.push_back({"Loss", fmt::format("{:.4g}", *run.epochs.back().loss), "last epoch"});
+    const double training = total(run, [](const epoch_record& e) { return std::optional(e.seconds); }).value_or(0);
+    items.push_back({"Time", human_seconds(run.seconds),
+        run.epochs.empty() ? "no epoch"
+                           : fmt::format("{} for {} epoch{}", human_seconds(training), run.epochs.size(),
+                                 run.epochs.size() == 1 ? "" : "s")});
+    const double examples =
+        total(run, [](const epoch_record& e) { return std::optional(static_cast<double>(e.examples)); }).value_or(0);
+    if (training > 0 && examples > 0) items.push_back({"Speed", human_count(examples / training), "examples/s"});
+    if (run.peak_rss_bytes > 0) {
+        summary_item memory{"Peak memory", gneiss::format_bytes(run.peak_rss_bytes), "resident"};
+        if (run.plan.budget_bytes && *run.plan.budget_bytes > 0) {
+            memory.note = "of a budget of " + gneiss::format_bytes(*run.plan.budget_bytes);
+            memory.meter = static_cast<double>(run.peak_rss_bytes) / static_cast<double>(*run.plan.budget_bytes);
+        }
+        items.push_back(memory);
+    }
+    if (const auto read = mean(run, member(&epoch_record::read_bytes))) {
+        const auto written = mean(run, member(&epoch_record::write_bytes));
+        items.push_back(
+            {"Read per epoch", human_bytes(*read), written ? human_bytes(*written) + " written" : "from disk"});
+    }
+    if (const auto wait = total(run, member(&epoch_record::wait_seconds)); wait && training > 0)
+        items.push_back({"Waiting", human_percent(*wait / training), "of training time", *wait / training});
+    if (const auto hits = mean(run, member(&epoch_record::hit_rate)))
+        items.push_back({"Hit rate", human_percent(*hits), "mean per epoch", *hits});
+    return items;
+}
+
+std::string cards(const run_record& run) {
+    std::string html = "<div class=\"cards\">\n";
+    for (const summary_item& item : summary_items(run)) {
+        html += fmt::format("<div class=\"card\"><span>{}</span><b>{}</b><span>{}</span>", escaped(item.title),
+            escaped(item.value), escaped(item.note));
+        if (item.meter >= 0)
+            html += fmt::format("<div class=\"meter{}\"><i style=\"width:{:.1f}%\"></i></div>",
+                item.meter > 1 ? " over" : "", std::min(item.meter, 1.0) * 100);
+        html += "</div>\n";
+    }
+    return html + "</div>\n";
+}
+
+std::string learning(const run_record& run) {
+    std::string html = line_plot("Loss", epoch_axis(), {.label = "mean loss per example"},
+        {per_epoch("loss", run, member(&epoch_record::loss))});
+    std::vector<plot::series> metrics;
+    for (const std::string& name : names_in(run, &epoch_record::valid))
+        metrics.push_back(
+            per_epoch(metric_title(name), run, [&](const epoch_record& e) { return value_of(e.valid, name); }));
+    const std::string title = metrics.size() == 1 ? "Validation " + metrics.front().name : "Validation metrics";
+    return html + line_plot(title, epoch_axis(),
+                      {.label = metrics.size() == 1 ? metrics.front().name : "metric", .from_zero = metrics.size() > 1},
+                      metrics);
+}
+
+std::string moving_bytes(const report_data& data) {
+    const run_record& run = data.run;
+    std::vector<plot::series> bytes{per_epoch("read", run, member(&epoch_record::read_bytes)),
+        per_epoch("written", run, member(&epoch_record::write_bytes))};
+    const auto predicted = [&](const char* name, const std::optional<std::uint64_t>& value, std::size_t like) {
+        if (!value || run.epochs.size() < 2) return;
+        const auto y = static_cast<double>(*value);
+        bytes.push_back({name,
+            {{static_cast<double>(run.epochs.front().epoch), y}, {static_cast<double>(run.epochs.back().epoch), y}},
+            plot::line_style::dashed, like});
+    };
+    std::string html;
+    const bool measured = !bytes[0].points.empty() || !bytes[1].points.empty();
+    if (measured) {
+        predicted("read, planned", run.plan.read_bytes, 0);
+        predicted("written, planned", run.plan.write_bytes, 1);
+        html += line_plot(
+            "Bytes per epoch", epoch_axis(), {.label = "moved", .of = quantity::bytes, .from_zero = true}, bytes);
+    }
+    const auto rate = [](std::optional<std::uint64_t> epoch_record::*value) -> epoch_value {
+        return [value](const epoch_record& e) {
+            return e.*value && e.seconds > 0 ? std::optional(static_cast<double>(*(e.*value)) / e.seconds)
+                                             : std::nullopt;
+        };
+    };
+    html += line_plot("Bandwidth per epoch", epoch_axis(),
+        {.label = "mean bandwidth", .of = quantity::bandwidth, .from_zero = true},
+        {per_epoch("read", run, rate(&epoch_record::read_bytes)),
+            per_epoch("write", run, rate(&epoch_record::write_bytes))});
+    html += line_plot("Hit rate per epoch", epoch_axis(),
+        {.label = "hit rate", .of = quantity::percent, .from_zero = true, .most = 1},
+        {per_epoch("hit rate", run, member(&epoch_record::hit_rate))});
+    return html;
+}
+
+std::string stage_bars(const run_record& run) {
+    const std::vector<std::string> names = names_in(run, &epoch_record::stage_seconds);
+    if (names.empty()) return "";
+    const std::size_t each = (run.epochs.size() + most_bars - 1) / most_bars; // epochs in one bar
+    plot::bar_chart chart{.title = "Stage seconds per epoch",
+        .x_label = "epoch",
+        .y = {.label = "summed over workers", .of = quantity::seconds}};
+    for (const std::string& name : names) chart.parts.push_back({name, {}});
+    for (std::size_t from = 0; from < run.epochs.size(); from += each) {
+        const std::size_t end = std::min(run.epochs.size(), from + each);
+        chart.categories.push_back(end - from == 1
+                                       ? fmt::format("{}", run.epochs[from].epoch)
+                                       : fmt::format("{}-{}", run.epochs[from].epoch, run.epochs[end - 1].epoch));
+        for (auto& part : chart.parts) {
+            double sum = 0;
+            for (std::size_t e = from; e < end; ++e)
+                sum += value_of(run.epochs[e].stage_seconds, part.name).value_or(0);
+            part.values.push_back(sum / static_cast<double>(end - from));
+        }
+    }
+    return boxed(plot::svg(chart));
+}
+
+std::string over_time(const report_data& data) {
+    const auto line = [&](std::string name, auto value, plot::line_style style = plot::line_style::solid) {
+        plot::series s{.name = std::move(name), .points = {}, .style = style};
+        for (const time_sample& sample : data.samples) s.points.push_back({sample.seconds, value(sample)});
+        s.points = thinned(std::move(s.points));
+        return s;
+    };
+    if (data.samples.size() < 2) return "";
+    const plot::axis time{.label = "time since the start", .of = quantity::seconds, .from_zero = true};
+    std::string html = line_plot("Compute: busy and waiting", time,
+        {.label = "share of the compute workers' time", .of = quantity::percent, .from_zero = true, .most = 1},
+        {line(
+             "busy", [](const time_sample& s) { return s.busy_share; }, plot::line_style::area),
+            line(
+                "waiting", [](const time_sample& s) { return s.wait_share; }, plot::line_style::area)});
+    const auto moved = [](const time_sample& s) { return s.read_rate > 0 || s.write_rate > 0; };
+    if (std::ranges::any_of(data.samples, moved))
+        html +=
+            line_plot("Bandwidth over time", time, {.label = "bandwidth", .of = quantity::bandwidth, .from_zero = true},
+                {line("read", [](const time_sample& s) { return s.read_rate; }),
+                    line("write", [](const time_sample& s) { return s.write_rate; })});
+    std::vector<plot::series> memory{
+        line("resident", [](const time_sample& s) { return static_cast<double>(s.rss_bytes); })};
+    if (data.run.plan.budget_bytes) {
+        const auto budget = static_cast<double>(*data.run.plan.budget_bytes);
+        memory.push_back({"budget", {{memory[0].points.front().x, budget}, {memory[0].points.back().x, budget}},
+            plot::line_style::dashed});
+    }
+    return html + line_plot("Memory over time", time,
+                      {.label = "resident set", .of = quantity::memory, .from_zero = true}, memory);
+}
+
+std::string memory_plan(const run_record& run) {
+    if (run.plan.parts.empty()) return "";
+    plot::stack_chart chart{.title = "Memory plan", .x = {.label = "bytes", .of = quantity::memory}};
+    std::vector<std::vector<cell>> rows;
+    std::uint64_t sum = 0;
+    for (const auto& [name, bytes] : run.plan.parts) sum += bytes;
+    const auto share = [&](std::uint64_t bytes) {
+        const double whole = static_cast<double>(run.plan.budget_bytes.value_or(sum));
+        return human_percent(whole > 0 ? static_cast<double>(bytes) / whole : 0);
+    };
+    for (const auto& [name, bytes] : run.plan.parts) {
+        rows.push_back({{name, plot::colour(chart.parts.size())}, {gneiss::format_bytes(bytes)}, {share(bytes)}});
+        chart.parts.push_back({name, static_cast<double>(bytes)});
+    }
+    rows.push_back({{"planned in all"}, {gneiss::format_bytes(sum)}, {share(sum)}});
+    if (run.plan.budget_bytes) {
+        chart.marks.push_back({"budget", static_cast<double>(*run.plan.budget_bytes)});
+        rows.push_back({{"budget"}, {gneiss::format_bytes(*run.plan.budget_bytes)}, {share(*run.plan.budget_bytes)}});
+    }
+    if (run.peak_rss_bytes > 0) {
+        chart.marks.push_back({"peak", static_cast<double>(run.peak_rss_bytes)});
+        rows.push_back(
+            {{"measured peak, resident"}, {gneiss::format_bytes(run.peak_rss_bytes)}, {share(run.peak_rss_bytes)}});
+    }
+    return boxed(plot::svg(chart)) +
+           boxed_table("Memory, part by part",
+               html_table({"part", "bytes", run.plan.budget_bytes ? "of the budget" : "share"}, rows));
+}
+
+std::string staleness(const report_data& data) {
+    if (data.staleness.empty()) return "";
+    plot::bar_chart chart{.title = "Staleness of updated rows",
+        .x_label = "batches between read and update",
+        .y = {.label = "rows", .of = quantity::count},
+        .parts = {{"rows", {}}}};
+    const std::size_t each = (data.staleness.size() + most_bars - 1) / most_bars;
+    for (std::size_t from = 0; from < data.staleness.size(); from += each) {
+        const std::size_t end = std::min(data.staleness.size(), from + each);
+        double rows = 0;
+        for (std::size_t s = from; s < end; ++s) rows += static_cast<double>(data.staleness[s]);
+        chart.categories.push_back(each == 1 ? fmt::format("{}", from) : fmt::format("{}-{}", from, end - 1));
+        chart.parts[0].values.push_back(rows);
+    }
+    return boxed(plot::svg(chart));
+}
+
+std::string plan_table(const run_record& run) {
+    std::vector<std::vector<cell>> rows;
+    const auto count = [&](const char* name, const std::optional<std::uint64_t>& value) {
+        if (value) rows.push_back({{name}, {fmt::format("{}", *value)}, {""}, {""}});
+    };
+    count("states", run.plan.states);
+    count("swaps", run.plan.swaps);
+    count("swaps, lower bound", run.plan.swap_bound);
+    const auto bytes = [&](const char* name, const std::optional<std::uint64_t>& planned,
+                           const std::optional<double>& measured) {
+        if (!planned && !measured) return;
+        std::string ratio;
+        if (planned && measured && *planned > 0)
+            ratio = fmt::format("{:.3f}", *measured / static_cast<double>(*planned));
+        rows.push_back({{name}, {planned ? human_bytes(static_cast<double>(*planned)) : ""},
+            {measured ? human_bytes(*measured) : ""}, {ratio}});
+    };
+    bytes("read per epoch", run.plan.read_bytes, mean(run, member(&epoch_record::read_bytes)));
+    bytes("written per epoch", run.plan.write_bytes, mean(run, member(&epoch_record::write_bytes)));
+    return rows.empty() ? ""
+                        : boxed_table("Plan of an epoch", html_table({"", "planned", "measured, mean", "ratio"}, rows));
+}
+
+std::string stage_table(const run_record& run) {
+    const std::vector<std::string> names = names_in(run, &epoch_record::stage_seconds);
+    double all = 0;
+    std::vector<double> sums;
+    for (const std::string& name : names) {
+        sums.push_back(total(run, [&](const epoch_record& e) { return value_of(e.stage_seconds, name); }).value_or(0));
+        all += sums.back();
+    }
+    if (names.empty()) return "";
+    std::vector<std::vector<cell>> rows;
+    for (std::size_t i = 0; i < names.size(); ++i)
+        rows.push_back({{names[i], plot::colour(i)}, {human_seconds(sums[i] / static_cast<double>(run.epochs.size()))},
+            {human_seconds(sums[i])}, {human_percent(all > 0 ? sums[i] / all : 0)}});
+    return boxed_table("Stage times, summed over workers", html_table({"stage", "per epoch", "in all", "share"}, rows));
+}
+
+std::string io_table(const run_record& run) {
+    const double seconds = total(run, [](const epoch_record& e) { return std::optional(e.seconds); }).value_or(0);
+    std::vector<std::vector<cell>> rows;
+    const auto bytes = [&](const char* name, std::optional<std::uint64_t> epoch_record::*value) {
+        const auto sum = total(run, member(value));
+        if (sum) rows.push_back({{name}, {human_bytes(*sum)}, {seconds > 0 ? human_bandwidth(*sum / seconds) : ""}});
+    };
+    bytes("read", &epoch_record::read_bytes);
+    bytes("written", &epoch_record::write_bytes);
+    if (const auto requests = total(run, member(&epoch_record::read_requests))) {
+        rows.push_back(
+            {{"read requests"}, {human_count(*requests)}, {seconds > 0 ? human_rate(*requests / seconds, "") : ""}});
+        if (const auto sum = total(run, member(&epoch_record::read_bytes)); sum && *requests > 0)
+            rows.push_back({{"bytes per read request"}, {human_bytes(*sum / *requests)}, {""}});
+    }
+    if (const auto wait = total(run, member(&epoch_record::wait_seconds)))
+        rows.push_back({{"waiting"}, {human_seconds(*wait)}, {seconds > 0 ? human_percent(*wait / seconds) : ""}});
+    return rows.empty() ? "" : boxed_table("Input and output", html_table({"", "in all", "mean"}, rows));
+}
+
+std::string epoch_table(const run_record& run) {
+    struct field {
+        std::string title;
+        std::function<std::string(const epoch_record&)> text;
+    };
+    const auto shown = [](auto value, auto tell) {
+        return [=](const epoch_record& e) { return e.*value ? tell(static_cast<double>(*(e.*value))) : std::string(); };
+    };
+    std::vector<field> fields{{"epoch", [](const epoch_record& e) { return fmt::format("{}", e.epoch); }},
+        {"time", [](const epoch_record& e) { return human_seconds(e.seconds); }},
+        {"examples", [](const epoch_record& e) { return human_count(static_cast<double>(e.examples)); }},
+        {"loss", shown(&epoch_record::loss, [](double x) { return fmt::format("{:.5g}", x); })},
+        {"read", shown(&epoch_record::read_bytes, human_bytes)},
+        {"written", shown(&epoch_record::write_bytes, human_bytes)},
+        {"waiting", shown(&epoch_record::wait_seconds, human_seconds)},
+        {"hit rate", shown(&epoch_record::hit_rate, human_percent)},
+        {"sampled edges", shown(&epoch_record::sampled_edges, human_count)}};
+    for (const std::string& name : names_in(run, &epoch_record::valid))
+        fields.push_back({"valid " + metric_title(name), [name](const epoch_record& e) {
+                              const auto value = value_of(e.valid, name);
+                              return value ? metric_text(name, *value) : std::string();
+                          }});
+    std::erase_if(fields, [&](const field& f) {
+        return std::ranges::all_of(run.epochs, [&](const epoch_record& e) { return f.text(e).empty(); });
+    });
+    if (run.epochs.empty()) return "";
+    std::vector<std::string> titles;
+    for (const field& f : fields) titles.push_back(f.title);
+    std::vector<std::vector<cell>> rows;
+    const std::size_t left_out = run.epochs.size() > most_rows ? run.epochs.size() - most_rows : 0;
+    for (std::size_t e = left_out; e < run.epochs.size(); ++e) {
+        rows.emplace_back();
+        for (const field& f : fields) rows.back().push_back({f.text(run.epochs[e])});
+    }
+    return boxed_table(
+        left_out == 0 ? "Epochs" : fmt::format("The last {} epochs; all are in metrics.jsonl", most_rows),
+        html_table(titles, rows), " wide tall");
+}
+
+std::string setting_tables(const report_data& data) {
+    std::vector<std::vector<cell>> rows;
+    for (const auto& [key, value] : data.run.config.items())
+        rows.push_back(
+            {{key}, {value.is_string() ? value.get<std::string>()
+                                       : value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace),
+                        "", true}});
+    std::string html = rows.empty() ? "" : boxed_table("Configuration", html_table({}, rows), " tall");
+    const run_record& run = data.run;
+    rows.clear();
+    const auto row = [&](const char* name, const std::string& value) {
+        if (!value.empty()) rows.push_back({{name}, {value, "", true}});
+    };
+    const auto number = [](const std::optional<std::uint64_t>& value) {
+        return value ? fmt::format("{}", *value) : std::string();
+    };
+    row("dataset", run.dataset.name);
+    row("nodes", number(run.dataset.nodes));
+    row("edges", number(run.dataset.edges));
+    row("relations", number(run.dataset.relations));
+    row("features", number(run.dataset.features));
+    row("classes", number(run.dataset.classes));
+    row("program", run.program + " " + run.version);
+    row("processor", run.machine.cpu);
+    row("CPUs", fmt::format("{}", run.machine.cpus));
+    row("memory", run.machine.memory_bytes > 0 ? gneiss::format_bytes(run.machine.memory_bytes) : "");
+    row("device", run.machine.device);
+    row("I/O engine", run.machine.io_engine);
+    row("chosen because", run.machine.io_engine_reason);
+    html += boxed_table("Dataset and machine", html_table({}, rows));
+    for (const auto& [title, values] : data.tables) {
+        rows.clear();
+        for (const auto& [name, value] : values) rows.push_back({{name}, {value, "", true}});
+        html += boxed_table(title, html_table({}, rows));
+    }
+    return html;
+}
+
+} // namespace
+
+std::string report_html(const report_data& data) {
+    const run_record& run = data.run;
+    const bool done = run.status == run_status::done;
+    std::string html = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>"
+                       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n";
+    html += fmt::format("<title>{} on {}</title>\n<style>{}\n{}</style></head>\n<body><main>\n", escaped(run.program),
+        escaped(run.dataset.name), plot::style_sheet(), page_style());
+    html += fmt::format("<header><h1>{} <span>on</span> {}<span class=\"badge {}\">{}</span></h1>\n",
+        escaped(run.program), escaped(run.dataset.name), done ? "done" : "interrupted", done ? "done" : "interrupted");
+    std::string about = fmt::format("{} nodes, {} edges", human_count(static_cast<double>(run.dataset.nodes)),
+        human_count(static_cast<double>(run.dataset.edges)));
+    if (run.dataset.relations)
+        about += fmt::format(", {} relations", human_count(static_cast<double>(*run.dataset.relations)));
+    about += fmt::format(" · {} CPU{}", run.machine.cpus, run.machine.cpus == 1 ? "" : "s");
+    if (!run.machine.cpu.empty()) about += " " + run.machine.cpu;
+    if (!run.machine.io_engine.empty()) about += " · I/O by " + run.machine.io_engine;
+    html += fmt::format("<p>{}</p></header>\n<div class=\"bands\">", escaped(about));
+    constexpr int bands[][2] = {
+        {0, 9}, {7, 3}, {0, 5}, {6, 2}, {1, 2}, {0, 14}, {7, 6}, {2, 4}, {0, 3}}; // colour and width
+    for (const auto& band : bands)
+        html += fmt::format(
+            "<i style=\"flex:{};background:{}\"></i>", band[1], plot::colour(static_cast<std::size_t>(band[0])));
+    html += "</div>\n" + cards(run);
+    html += section("Learning", learning(run));
+    html += section("Time", stage_bars(run) + over_time(data) + staleness(data));
+    html += section("Bytes moved", moving_bytes(data));
+    html += section("Memory", memory_plan(run));
+    html += section("Tables", plan_table(run) + stage_table(run) + io_table(run) + epoch_table(run));
+    html += section("Settings", setting_tables(data));
+    return html + fmt::format("<footer>Made by {} {}. All numbers are in run.json and metrics.jsonl beside this "
+                              "page.</footer>\n</main></body></html>\n",
+                      escaped(run.program), escaped(run.version));
+}
+
+std::string summary_text(const run_record& run) {
+    std::string text;
+    const auto add = [&](const table& t) {
+        if (!t.empty()) text += (text.empty() ? "" : "\n") + t.str();
+    };
+    table stages({{"stage", align::left}, {"per epoch"}, {"in all"}});
+    const auto epochs = static_cast<double>(std::max<std::size_t>(run.epochs.size(), 1));
+    for (const std::string& name : names_in(run, &epoch_record::stage_seconds)) {
+        const double sum =
+            total(run, [&](const epoch_record& e) { return value_of(e.stage_seconds, name); }).value_or(0);
+        stages.add({name, human_seconds(sum / epochs), human_seconds(sum)});
+    }
+    add(stages);
+    table facts({{"result", align::left}, {"value"}, {"", align::left}});
+    for (const summary_item& item : summary_items(run)) facts.add({item.title, item.value, item.note});
+    add(facts);
+    return text;
+}
+
+} // namespace programs
