@@ -1,6 +1,8 @@
 #pragma once
 
 // The only header that sees oneTBB.
+#include <tbb/global_control.h>
+#include <tbb/info.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
@@ -14,10 +16,13 @@ namespace gneiss {
 
 namespace detail {
 
-#if defined(__SANITIZE_THREAD__)
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define GNEISS_THREAD_SANITIZER 1
+#endif
+#endif
+#if defined(GNEISS_THREAD_SANITIZER) || defined(__SANITIZE_THREAD__)
 inline constexpr bool thread_sanitizer = true;
-#elif defined(__has_feature)
-inline constexpr bool thread_sanitizer = __has_feature(thread_sanitizer);
 #else
 inline constexpr bool thread_sanitizer = false;
 #endif
@@ -53,9 +58,12 @@ private:
 /// Runs tasks in a oneTBB arena of `threads` threads, the caller among them. Copies share the arena.
 class tbb_executor {
 public:
-    /// `threads` 0 takes what the machine offers.
+    /// `threads` 0 takes what the machine offers; more than it offers are given too.
     explicit tbb_executor(std::size_t threads = 0)
-        : arena_(std::make_shared<tbb::task_arena>(threads == 0 ? tbb::task_arena::automatic : static_cast<int>(threads))) {
+        : more_(threads > static_cast<std::size_t>(tbb::info::default_concurrency())
+                    ? std::make_shared<tbb::global_control>(tbb::global_control::max_allowed_parallelism, threads)
+                    : nullptr),
+          arena_(std::make_shared<tbb::task_arena>(threads == 0 ? tbb::task_arena::automatic : static_cast<int>(threads))) {
         arena_->initialize();
     }
 
@@ -79,6 +87,7 @@ public:
     }
 
 private:
+    std::shared_ptr<tbb::global_control> more_; // lifts oneTBB's limit of one thread a core
     std::shared_ptr<tbb::task_arena> arena_;
 };
 

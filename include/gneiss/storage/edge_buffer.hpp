@@ -1,0 +1,189 @@
+#pragma once
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <stop_token>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/graph/coo.hpp>
+#include <gneiss/order/plan.hpp>
+
+namespace gneiss {
+
+/// The edges of one state: those of its buckets, in the state's order. Read-only, shared by the batches cut from it.
+class state_edges {
+public:
+    /// Edges of the state's bucket `i`, in their stored order.
+    [[nodiscard]] std::span<const edge> bucket(std::size_t i) const noexcept { return buckets_[i]->span(); }
+    [[nodiscard]] std::size_t buckets() const noexcept { return buckets_.size(); }
+    /// Number of edges of each bucket.
+    [[nodiscard]] std::span<const edge_index> sizes() const noexcept { return sizes_; }
+    [[nodiscard]] edge_index size() const noexcept { return first_.back(); }
+    /// Edge `position` of the state, buckets one after the other. O(log buckets). Precondition: position < size().
+    [[nodiscard]] const edge& operator[](edge_index position) const noexcept {
+        const auto next = std::upper_bound(first_.begin() + 1, first_.end() - 1, position);
+        const auto i = static_cast<std::size_t>(next - first_.begin()) - 1;
+        return (*buckets_[i])[static_cast<std::size_t>(position - first_[i])];
+    }
+
+private:
+    friend class edge_buffer;
+    using edges = aligned_buffer<edge, 64>;
+
+    void add(std::shared_ptr<const edges> bucket) {
+        sizes_.push_back(bucket->size());
+        first_.push_back(first_.back() + bucket->size());
+        buckets_.push_back(std::move(bucket));
+    }
+
+    std::vector<std::shared_ptr<const edges>> buckets_;
+    std::vector<edge_index> sizes_;
+    std::vector<edge_index> first_{0};
+};
+
+/// Where a bucket's edges come from: how many there are, and a way to read them into memory of that size.
+struct bucket_source {
+    std::function<edge_index(edge_bucket)> size;
+    std::function<void(edge_bucket, std::span<edge>)> load; ///< called from one thread at a time
+};
+
+/// Holds the edges of the current state and loads those of the next one meanwhile; or, with `keep`, all edges once.
+///
+/// At most two states are in memory: the third waits until the last batch of the first was cut. Buckets are loaded in the
+/// order of the plan by one background thread.
+/// Memory: see `bytes_needed`; charged to the budget. Thread-safety: one thread asks for states; a state's edges may be
+/// dropped on any thread. Errors of the background thread are rethrown by `acquire`.
+class edge_buffer {
+public:
+    /// `bytes` is what `bytes_needed` said for the plans to come. Throws over_budget.
+    edge_buffer(bucket_source source, std::uint32_t partitions, bool keep, std::uint64_t bytes, memory_budget& budget)
+        : source_(std::move(source)), partitions_(partitions), keep_(keep), charge_(budget.charge("edges", bytes)) {
+        if (keep_) kept_.resize(std::size_t{partitions} * partitions);
+        loader_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+    }
+    ~edge_buffer() {
+        loader_.request_stop();
+        const std::scoped_lock lock(mutex_);
+        changed_.notify_all();
+    }
+    edge_buffer(const edge_buffer&) = delete;
+    edge_buffer& operator=(const edge_buffer&) = delete;
+
+    /// What a plan needs: the largest sum of two consecutive states [bytes].
+    [[nodiscard]] static std::uint64_t bytes_needed(const plan& states, const bucket_source& source) {
+        std::uint64_t most = 0, before = 0;
+        for (const state& s : states) {
+            std::uint64_t edges = 0;
+            for (const edge_bucket& b : s.edge_buckets) edges += source.size(b);
+            most = std::max(most, before + edges);
+            before = edges;
+        }
+        return most * sizeof(edge);
+    }
+
+    /// Starts an epoch at `first_state`; loading begins at once. Precondition: no edges of an earlier epoch are held.
+    void begin_epoch(const plan& states, std::uint32_t first_state = 0) {
+        std::vector<std::shared_ptr<const state_edges>> unused(states.size()); // swapped out: dropping one locks
+        const std::scoped_lock lock(mutex_);
+        buckets_.clear();
+        for (const state& s : states) buckets_.push_back(s.edge_buckets);
+        ready_.swap(unused);
+        next_load_ = first_state;
+        ++epoch_;
+        changed_.notify_all();
+    }
+
+    /// The edges of state `index`. States are asked for in order. Throws what loading threw, or errc::cancelled.
+    [[nodiscard]] std::shared_ptr<const state_edges> acquire(std::uint32_t index, const std::stop_token& stop = {}) {
+        const std::stop_callback wake(stop, [this] {
+            const std::scoped_lock lock(mutex_);
+            changed_.notify_all();
+        });
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return failure_ || ready_[index] || stop.stop_requested(); });
+        if (failure_) std::rethrow_exception(failure_);
+        if (!ready_[index]) throw error(errc::cancelled, "stopped while loading edges");
+        return std::move(ready_[index]);
+    }
+
+private:
+    void run(const std::stop_token& stop) {
+        std::unique_lock lock(mutex_);
+        try {
+            while (!stop.stop_requested()) {
+                if (next_load_ < buckets_.size() && alive_ < 2) {
+                    const std::uint32_t index = next_load_++;
+                    const std::uint64_t epoch = epoch_;
+                    const std::vector<edge_bucket> wanted = buckets_[index];
+                    ++alive_;
+                    lock.unlock();
+                    auto made = load(wanted);
+                    lock.lock();
+                    if (epoch == epoch_) ready_[index] = std::move(made);
+                    changed_.notify_all();
+                    if (made) { // of an epoch that was abandoned
+                        lock.unlock();
+                        made.reset();
+                        lock.lock();
+                    }
+                } else {
+                    changed_.wait(lock);
+                }
+            }
+        } catch (...) {
+            if (!lock.owns_lock()) lock.lock();
+            failure_ = std::current_exception();
+            changed_.notify_all();
+        }
+    }
+
+    [[nodiscard]] std::shared_ptr<const state_edges> load(const std::vector<edge_bucket>& wanted) {
+        auto made = std::make_unique<state_edges>();
+        for (const edge_bucket& b : wanted) {
+            std::shared_ptr<const state_edges::edges> bucket;
+            if (keep_) bucket = kept_[std::size_t{b.first} * partitions_ + b.second];
+            if (!bucket) {
+                auto fresh = std::make_shared<state_edges::edges>(static_cast<std::size_t>(source_.size(b)));
+                if (!fresh->empty()) source_.load(b, fresh->span());
+                bucket = std::move(fresh);
+                if (keep_) kept_[std::size_t{b.first} * partitions_ + b.second] = bucket;
+            }
+            made->add(std::move(bucket));
+        }
+        return std::shared_ptr<const state_edges>(made.release(), [this](const state_edges* gone) {
+            delete gone;
+            const std::scoped_lock lock(mutex_);
+            --alive_;
+            changed_.notify_all();
+        });
+    }
+
+    bucket_source source_;
+    std::uint32_t partitions_;
+    bool keep_;
+    memory_charge charge_;
+    std::vector<std::shared_ptr<const state_edges::edges>> kept_; // loader thread only
+
+    std::mutex mutex_; // guards what follows
+    std::condition_variable changed_;
+    std::vector<std::vector<edge_bucket>> buckets_; // of each state
+    std::vector<std::shared_ptr<const state_edges>> ready_;
+    std::uint32_t next_load_ = 0;
+    std::uint32_t alive_ = 0; // states in memory
+    std::uint64_t epoch_ = 0;
+    std::exception_ptr failure_;
+
+    std::jthread loader_; // last: it uses the rest
+};
+
+} // namespace gneiss

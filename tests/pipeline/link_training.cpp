@@ -1,0 +1,225 @@
+#include <gneiss/pipeline/link_training.hpp>
+
+#include <doctest/doctest.h>
+
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/model/initialize.hpp>
+#include <gneiss/order/any_order.hpp>
+#include <gneiss/order/validate.hpp>
+#include <gneiss/storage/engine/memory.hpp>
+#include <gneiss/storage/engine/threads.hpp>
+#include <gneiss/storage/engine/uring.hpp>
+
+#include "support/temporary_directory.hpp"
+
+#include <map>
+#include <set>
+
+using namespace gneiss;
+using gneiss::test::temporary_directory;
+
+namespace {
+
+struct toy_graph {
+    row_partitioning partitioning;
+    std::uint32_t relations = 1;
+    std::map<edge_bucket, std::vector<edge>> buckets;
+
+    toy_graph(std::uint64_t nodes, std::uint32_t partitions, std::uint32_t kinds, std::uint64_t edges, std::uint64_t seed)
+        : partitioning{nodes, partitions}, relations(kinds) {
+        random_stream draw(random_key{seed, random_domain::user});
+        std::vector<edge> all(edges);
+        for (edge& e : all)
+            e = {static_cast<node_id>(draw.below(nodes)), static_cast<relation_id>(draw.below(kinds)),
+                static_cast<node_id>(draw.below(nodes))};
+        std::ranges::sort(all);
+        for (const edge& e : all) buckets[{partitioning.of(e.source), partitioning.of(e.destination)}].push_back(e);
+    }
+    bucket_source source() {
+        return {.size = [this](edge_bucket b) { return static_cast<edge_index>(buckets[b].size()); },
+            .load = [this](edge_bucket b, std::span<edge> to) { std::ranges::copy(buckets[b], to.begin()); }};
+    }
+};
+
+struct set_up {
+    std::string decoder = "complex";
+    std::string optimizer = "adagrad";
+    std::uint32_t dim = 8;
+    std::string order = "beta";
+    std::uint32_t order_slots = 2;  ///< what the plan is made for
+    std::uint32_t buffer_slots = 2; ///< what the buffer holds
+    std::uint32_t prefetch = 1;
+    std::size_t threads = 1;
+    std::uint64_t epochs = 2;
+    engine_factory engines = [] { return any_engine(threads_engine{}); };
+    link_training_options training{};
+};
+
+struct outcome {
+    std::vector<float> rows;      // value and state of all nodes
+    std::vector<float> relations; // the same
+    double loss = 0;
+    friend bool operator==(const outcome&, const outcome&) = default;
+};
+
+/// Trains, stopping and going on from a checkpoint after every `stop_every` batches if that is not 0.
+outcome train(toy_graph& graph, const set_up& with, const std::filesystem::path& path, std::uint64_t stop_every = 0) {
+    const auto optimizer = make_row_optimizer(with.optimizer, 0.1F);
+    const row_layout layout{with.dim, static_cast<std::uint32_t>(optimizer.state_floats(with.dim))};
+    auto model = make_link_model(with.decoder, "softmax", with.dim);
+    parameter relations(model.relation_rows(graph.relations),
+        {static_cast<std::uint32_t>(model.relation_floats()),
+            static_cast<std::uint32_t>(optimizer.state_floats(model.relation_floats()))});
+    initialize_rows(initializer::uniform(-.1F, .1F), 0, 1, parameter_table::relations, 0, model.relation_floats(),
+        relations.table(), serial_executor{});
+    {
+        any_engine engine = with.engines();
+        row_file::create(engine, path, graph.partitioning, layout, graph.partitioning.partitions);
+    }
+    auto rows = std::make_unique<row_file>(
+        with.engines, path, graph.partitioning, layout, graph.partitioning.partitions);
+    auto slot = aligned_buffer<float>::zeroed(rows->slot_bytes() / sizeof(float));
+    for (partition_id p = 0; p < graph.partitioning.partitions; ++p) {
+        initialize_rows(initializer::normal(0, .1F), 0, 1, parameter_table::nodes, graph.partitioning.begin(p), with.dim,
+            matrix_view<float>(slot.data(), graph.partitioning.size(p), layout.floats()), serial_executor{});
+        rows->write(p, *rows->begin_write(p, 0), slot.bytes());
+    }
+    rows->commit();
+
+    const tbb_executor on(with.threads);
+    outcome result;
+    resume_position at{};
+    std::uint64_t steps = 0;
+    const auto order = make_order(with.order, graph.partitioning.partitions, with.order_slots, 7);
+    while (at.epoch < with.epochs) { // once, unless stopped: then from what a checkpoint would hold
+        memory_budget budget;
+        partition_buffer buffer(*rows, {.slots = with.buffer_slots, .prefetch = with.prefetch}, budget);
+        edge_buffer edges(graph.source(), graph.partitioning.partitions, false, 0, budget);
+        link_training training(with.training, model, optimizer, buffer, edges, relations, on, budget);
+        training.set_steps(steps);
+        std::stop_source stop;
+        std::atomic<std::uint64_t> applied{0};
+        const training_observer observer{.on_batch =
+                                             [&](const batch_key&, const link_statistics&) {
+                                                 if (stop_every != 0 && ++applied == stop_every) stop.request_stop();
+                                             },
+            .checkpoint_due = {},
+            .checkpoint = {}};
+        while (at.epoch < with.epochs) {
+            const link_epoch epoch = training.run(order(at.epoch), at.epoch, at.next, observer, stop.get_token());
+            result.loss += epoch.model.loss;
+            at = epoch.position;
+            steps = training.steps();
+            if (epoch.stopped) break;
+        }
+        buffer.flush();
+    }
+    for (partition_id p = 0; p < graph.partitioning.partitions; ++p) {
+        rows->read(p, slot.bytes());
+        result.rows.insert(result.rows.end(), slot.begin(), slot.begin() + graph.partitioning.size(p) * layout.floats());
+    }
+    for (std::size_t i = 0; i < relations.rows(); ++i)
+        result.relations.insert(result.relations.end(), relations.table()[i].begin(), relations.table()[i].end());
+    return result;
+}
+
+bool same_parameters(const outcome& a, const outcome& b) { return a.rows == b.rows && a.relations == b.relations; }
+
+} // namespace
+
+TEST_CASE("a disk run equals the in-memory run of the same plan, bit for bit: rows, state, relations and loss") {
+    const temporary_directory directory;
+    const memory_file_system memory;
+    const std::vector<std::pair<std::string, engine_factory>> engines{
+        {"threads", [] { return any_engine(threads_engine{}); }},
+        {"memory", [&] { return any_engine(memory_engine(memory)); }},
+        {"uring", [] { return any_engine(uring_engine{}); }},
+    };
+    for (std::uint64_t seed = 0; seed < 12; ++seed) {
+        random_stream draw(random_key{seed, random_domain::user});
+        const auto partitions = static_cast<std::uint32_t>(2 + draw.below(7));
+        toy_graph graph(20 + draw.below(300), partitions, static_cast<std::uint32_t>(1 + draw.below(5)), 200 + draw.below(800), seed);
+        set_up with;
+        with.decoder = std::vector<std::string>{"dot", "distmult", "complex", "transe"}[draw.below(4)];
+        with.optimizer = std::vector<std::string>{"sgd", "adagrad", "adam"}[draw.below(3)];
+        with.order = std::vector<std::string>{"beta", "hilbert", "hilbert-symmetric", "row-major"}[draw.below(4)];
+        with.order_slots = static_cast<std::uint32_t>(2 + draw.below(partitions - 1));
+        with.training.batch_edges = 1 + draw.below(100);
+        with.training.batch_from = draw.below(2) == 0 ? batch_source::state : batch_source::bucket;
+        with.training.negatives = {.per_chunk = static_cast<std::uint32_t>(1 + draw.below(30)), .chunks = static_cast<std::uint32_t>(1 + draw.below(4)), .degree_fraction = .5};
+        with.training.step_at = draw.below(2) == 0 ? step_place::update : step_place::compute;
+        with.training.pipeline.staleness = 0;
+        with.training.pipeline.sample_workers = 1 + draw.below(3);
+        with.training.seed = seed;
+        CAPTURE(seed);
+        CAPTURE(with.order);
+        CAPTURE(with.decoder);
+
+        with.buffer_slots = partitions; // all in memory
+        const outcome in_memory = train(graph, with, directory / "memory");
+        with.buffer_slots = with.order_slots;
+        for (const auto& [name, engine] : engines) {
+            CAPTURE(name);
+            with.engines = engine;
+            with.prefetch = static_cast<std::uint32_t>(draw.below(3));
+            with.threads = 1 + draw.below(3);
+            const outcome on_disk = train(graph, with, directory / name);
+            CHECK(on_disk == in_memory);
+        }
+    }
+}
+
+TEST_CASE("training stopped and continued anywhere equals training that was not stopped") {
+    const temporary_directory directory;
+    toy_graph graph(120, 6, 3, 900, 3);
+    for (const std::uint64_t staleness : {0, 3}) {
+        set_up with;
+        with.buffer_slots = with.order_slots = 3;
+        with.training.batch_edges = 17;
+        with.training.negatives = {.per_chunk = 10, .chunks = 2};
+        with.training.pipeline = {.staleness = staleness, .deterministic = true};
+        const outcome whole = train(graph, with, directory / "whole");
+        for (const std::uint64_t every : {1, 5, 7, 40}) {
+            CAPTURE(every);
+            const outcome parts = train(graph, with, directory / "parts", every);
+            CHECK(same_parameters(parts, whole));
+        }
+    }
+}
+
+TEST_CASE("a deterministic staleness gives the same bits at any thread count and buffer size") {
+    const temporary_directory directory;
+    toy_graph graph(150, 5, 2, 1500, 5);
+    set_up with;
+    with.order_slots = 2;
+    with.training.batch_edges = 20;
+    with.training.negatives = {.per_chunk = 8, .chunks = 2};
+    with.training.pipeline = {.staleness = 4, .deterministic = true};
+    with.buffer_slots = 5;
+    const outcome first = train(graph, with, directory / "first");
+    with.threads = 3;
+    with.buffer_slots = 2;
+    with.training.pipeline.sample_workers = 3;
+    CHECK(train(graph, with, directory / "second") == first);
+    with.training.pipeline.staleness = 0;
+    CHECK(!(train(graph, with, directory / "synchronous") == first));
+}
+
+TEST_CASE("asynchronous training learns: the loss falls, and every edge is trained once an epoch") {
+    const temporary_directory directory;
+    toy_graph graph(60, 4, 2, 0, 9);
+    for (node_id v = 0; v < 60; ++v) // two rings
+        for (relation_id r = 0; r < 2; ++r) {
+            const edge e{v, r, (v + 1 + 6 * r) % 60};
+            graph.buckets[{graph.partitioning.of(e.source), graph.partitioning.of(e.destination)}].push_back(e);
+        }
+    set_up with;
+    with.dim = 32;
+    with.training.batch_edges = 10;
+    with.training.negatives = {.per_chunk = 20, .chunks = 1};
+    with.epochs = 1;
+    const double first = train(graph, with, directory / "one").loss;
+    with.epochs = 30;
+    const double all = train(graph, with, directory / "all").loss;
+    CHECK(all < 30 * 0.5 * first);
+}
