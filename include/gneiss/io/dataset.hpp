@@ -1,0 +1,225 @@
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/row_layout.hpp>
+#include <gneiss/graph/coo.hpp>
+#include <gneiss/io/manifest.hpp>
+#include <gneiss/io/names.hpp>
+#include <gneiss/io/npy.hpp>
+#include <gneiss/storage/bucket_store.hpp>
+
+namespace gneiss {
+
+static_assert(sizeof(edge) == 12 && std::is_standard_layout_v<edge>, "rows (source, relation, destination) of u32 are edges");
+
+/// Edges of a split, mapped. Moves in O(1).
+class mapped_edges {
+public:
+    mapped_edges() = default;
+    explicit mapped_edges(mapped_npy array) : array_(std::move(array)) {
+        const auto words = array_.elements<std::uint32_t>();
+        edges_ = {reinterpret_cast<const edge*>(words.data()), words.size() / 3};
+    }
+    [[nodiscard]] std::span<const edge> edges() const noexcept { return edges_; }
+
+private:
+    mapped_npy array_;
+    std::span<const edge> edges_;
+};
+
+/// A dataset directory, open for reading.
+///
+///     dataset data("fb15k-237");
+///     bucket_store buckets = data.buckets();
+///     for (const edge& e : data.split("valid").edges()) …
+///
+/// A *row* is an internal id, 0 … nodes − 1; a *node* is what the source called it: an integer, or a name.
+/// Opening reads the manifest, and of each array the header and the list of checksums; data is mapped and not touched.
+/// Everything that is handed out by reference lives as long as this. Immutable and thread-safe once opened.
+/// Errors: `io_error`; `error` naming file and field.
+class dataset {
+public:
+    explicit dataset(std::filesystem::path directory)
+        : directory_(std::move(directory)), manifest_(read_manifest(directory_ / "manifest.json")) {
+        const dataset_manifest& m = manifest_;
+        for (const dataset_array& a : m.arrays) (void)open(a);
+        expect_edges("valid", m.valid_edges);
+        expect_edges("test", m.test_edges);
+        if (m.ids == dataset_ids::string) {
+            node_names_ = names("names", m.nodes);
+        } else if (has("node_to_row")) {
+            node_to_row_ = map("node_to_row", npy_dtype::u32, m.nodes);
+            row_to_node_ = map("row_to_node", npy_dtype::u32, m.nodes);
+        }
+        if (has("relation_names.offsets")) relation_names_ = names("relation_names", m.relations);
+    }
+
+    [[nodiscard]] const std::filesystem::path& directory() const noexcept { return directory_; }
+    [[nodiscard]] const dataset_manifest& manifest() const noexcept { return manifest_; }
+    [[nodiscard]] row_partitioning rows() const noexcept { return {manifest_.nodes, manifest_.partitions}; }
+
+    // Arrays by name, without ".npy".
+    [[nodiscard]] std::filesystem::path path(std::string_view array) const { return directory_ / (std::string(array) + ".npy"); }
+    [[nodiscard]] const dataset_array* find(std::string_view array) const noexcept {
+        for (const dataset_array& a : manifest_.arrays)
+            if (a.name == array) return &a;
+        return nullptr;
+    }
+    [[nodiscard]] bool has(std::string_view array) const noexcept { return find(array) != nullptr; }
+    /// Maps an array after checking its header against manifest and checksums. Throws errc::not_found.
+    [[nodiscard]] mapped_npy map(std::string_view array) const { return open(entry(array)).first; }
+    /// Its checksums.
+    [[nodiscard]] checksum_table checksums(std::string_view array) const { return open(entry(array)).second; }
+
+    /// Opens the training edges.
+    [[nodiscard]] bucket_store buckets() const {
+        const std::uint64_t p = manifest_.partitions;
+        const auto [table, sums] = open(entry("edges.table"));
+        if (table.header().shape != std::vector<std::uint64_t>{p * p, 6})
+            throw error(errc::invalid_format, "shape must be [partitions², 6]", {.path = path("edges.table"), .field = "shape"});
+        const auto words = table.elements<std::uint64_t>();
+        sums.verify(path("edges.table"), 0, std::as_bytes(words));
+        std::vector<bucket_row> rows_of_table(words.size() / 6);
+        if (!words.empty()) std::memcpy(static_cast<void*>(rows_of_table.data()), words.data(), words.size_bytes());
+        const auto blocks = [&](std::string_view name) {
+            if (entry(name).dtype != npy_dtype::u32) throw error(errc::invalid_format, "must be u32", {.path = path(name), .field = "dtype"});
+            return bucket_store::block_file{path(name), checksums(name)};
+        };
+        bucket_store store({rows(), manifest_.relations}, std::move(rows_of_table), blocks("edges.out"), blocks("edges.in"), path("edges.table"));
+        if (store.edges() != manifest_.train_edges)
+            throw error(errc::corrupt, "holds " + std::to_string(store.edges()) + " edges, the manifest says " +
+                    std::to_string(manifest_.train_edges), {.path = path("edges.table"), .field = "edges.train"});
+        return store;
+    }
+
+    /// "valid" or "test": verified, ids in range, in the order of the source. Empty if the dataset has none.
+    /// Cost: one pass over 12 bytes per edge.
+    [[nodiscard]] mapped_edges split(std::string_view name) const {
+        if (name != "valid" && name != "test")
+            throw error(errc::not_found, "no split '" + std::string(name) + "': valid and test are stored, train is in buckets");
+        if (!has(name)) return {};
+        auto [array, sums] = open(entry(name));
+        sums.verify(path(name), 0, std::as_bytes(array.elements<std::uint32_t>()));
+        mapped_edges found(std::move(array));
+        for (std::size_t i = 0; i < found.edges().size(); ++i) {
+            const edge& e = found.edges()[i];
+            if (e.source >= manifest_.nodes || e.destination >= manifest_.nodes || e.relation >= std::max<std::uint64_t>(manifest_.relations, 1))
+                throw error(errc::out_of_range, "edge " + std::to_string(i) + " has an id out of range", {.path = path(name),
+                    .offset = page_alignment + i * sizeof(edge), .length = sizeof(edge)});
+        }
+        return found;
+    }
+
+    /// Names of rows; empty for integer ids.
+    [[nodiscard]] const name_table& node_names() const noexcept { return node_names_; }
+    /// Empty if relations are numbers.
+    [[nodiscard]] const name_table& relation_names() const noexcept { return relation_names_; }
+
+    /// What the source called a row. Precondition: row < nodes.
+    [[nodiscard]] std::string node_label(std::uint64_t row) const {
+        if (manifest_.ids == dataset_ids::string) return std::string(node_names_[row]);
+        return std::to_string(row_to_node_ ? row_to_node_->elements<std::uint32_t>()[static_cast<std::size_t>(row)] : row);
+    }
+    /// Row of what the source called `label`, if there is such a node.
+    [[nodiscard]] std::optional<std::uint64_t> find_row(std::string_view label) const {
+        if (manifest_.ids == dataset_ids::string) return node_names_.find(label);
+        const auto node = number(label, manifest_.nodes);
+        if (!node || !node_to_row_) return node;
+        return in_range(node_to_row_->elements<std::uint32_t>()[static_cast<std::size_t>(*node)]);
+    }
+    [[nodiscard]] std::string relation_label(std::uint64_t relation) const {
+        return relation < relation_names_.size() ? std::string(relation_names_[relation]) : std::to_string(relation);
+    }
+    [[nodiscard]] std::optional<std::uint64_t> find_relation(std::string_view label) const {
+        return relation_names_.size() != 0 ? relation_names_.find(label) : number(label, manifest_.relations);
+    }
+
+    /// Reads everything: all checksums, both directions of all buckets, ranges of ids. Throws at the first fault.
+    /// \param tell  called with each array's name before it is read
+    template <class Tell>
+    void verify(Tell&& tell) const {
+        for (const dataset_array& a : manifest_.arrays) {
+            tell(std::string_view(a.name));
+            checksums(a.name).verify_file(plain_file::open(path(a.name)));
+        }
+        (void)split("valid");
+        (void)split("test");
+        if (has("edges.table")) buckets().verify();
+        if (node_to_row_) {
+            const auto rows_of = node_to_row_->elements<std::uint32_t>(), nodes_of = row_to_node_->elements<std::uint32_t>();
+            for (std::size_t node = 0; node < rows_of.size(); ++node)
+                if (rows_of[node] >= nodes_of.size() || nodes_of[rows_of[node]] != node)
+                    throw error(errc::corrupt, "is not the inverse of row_to_node at node " + std::to_string(node), {.path = path("node_to_row")});
+        }
+        for (std::uint64_t row = 0; row < node_names_.size(); ++row)
+            if (node_names_.find(node_names_[row]) != row)
+                throw error(errc::corrupt, "name of row " + std::to_string(row) + " is not found", {.path = path("names.hashes")});
+    }
+    void verify() const {
+        verify([](std::string_view) {});
+    }
+
+private:
+    [[nodiscard]] const dataset_array& entry(std::string_view array) const {
+        if (const dataset_array* found = find(array)) return *found;
+        throw error(errc::not_found, "has no array '" + std::string(array) + "'", {.path = directory_ / "manifest.json", .field = "arrays"});
+    }
+    [[nodiscard]] std::pair<mapped_npy, checksum_table> open(const dataset_array& a) const {
+        const auto file = path(a.name);
+        checksum_table sums = checksum_table::load(file);
+        sums.verify_header(plain_file::open(file));
+        mapped_npy array(file);
+        const npy_header& h = array.header();
+        if (h.dtype != a.dtype || h.shape != a.shape || h.data_offset != page_alignment || h.bytes() != sums.data_bytes())
+            throw error(errc::corrupt, "is " + std::string(to_string(h.dtype)) + " " + shape_text(h.shape) + ", the manifest says " +
+                    std::string(to_string(a.dtype)) + " " + shape_text(a.shape), {.path = file, .field = a.name});
+        return {std::move(array), std::move(sums)};
+    }
+    [[nodiscard]] mapped_npy map(std::string_view name, npy_dtype dtype, std::uint64_t size) const {
+        const dataset_array& a = entry(name);
+        if (a.dtype != dtype || a.shape != std::vector<std::uint64_t>{size})
+            throw error(errc::invalid_format, "must be " + std::string(to_string(dtype)) + " (" + std::to_string(size) + ",)", {.path = path(name), .field = "shape"});
+        return map(name);
+    }
+    [[nodiscard]] name_table names(const std::string& prefix, std::uint64_t size) const {
+        std::optional<mapped_npy> hashes;
+        if (has(prefix + ".hashes")) hashes = map(prefix + ".hashes", npy_dtype::u64, size);
+        return {map(prefix + ".offsets", npy_dtype::i64, size + 1), map(prefix + ".bytes"), std::move(hashes), manifest_.seed};
+    }
+    void expect_edges(std::string_view name, std::uint64_t count) const {
+        const dataset_array* a = find(name);
+        if (a == nullptr ? count != 0 : a->dtype != npy_dtype::u32 || a->shape != std::vector<std::uint64_t>{count, 3})
+            throw error(errc::invalid_format, "must be u32 (" + std::to_string(count) + ", 3)", {.path = path(name), .field = "edges." + std::string(name)});
+    }
+    static std::optional<std::uint64_t> number(std::string_view text, std::uint64_t bound) {
+        std::uint64_t value = 0;
+        const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+        if (failure != std::errc{} || end != text.data() + text.size() || value >= bound) return std::nullopt;
+        return value;
+    }
+    [[nodiscard]] std::uint64_t in_range(std::uint64_t row) const {
+        if (row >= manifest_.nodes) throw error(errc::corrupt, "holds a row out of range", {.path = path("node_to_row")});
+        return row;
+    }
+
+    std::filesystem::path directory_;
+    dataset_manifest manifest_;
+    name_table node_names_, relation_names_;
+    std::optional<mapped_npy> node_to_row_, row_to_node_;
+};
+
+} // namespace gneiss

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/io/manifest.hpp>
+#include <gneiss/io/npy.hpp>
+#include <gneiss/storage/bucket_builder.hpp>
+
+namespace gneiss {
+
+/// Makes a dataset directory that is there whole or not at all.
+///
+///     dataset_writer writer("out");                             // works in out.partial
+///     npy_writer& valid = writer.array("valid", npy_dtype::u32, {3});
+///     valid.append(words);
+///     writer.edges(builder);                                    // a bucket_builder with all training edges
+///     writer.commit(manifest);                                  // checks, syncs, renames to out
+///
+/// Without `commit` the partial directory is removed. Not thread-safe (different arrays may be written by different
+/// threads). Errors: errc::already_exists if the directory is there; `io_error`.
+class dataset_writer {
+public:
+    explicit dataset_writer(std::filesystem::path directory) : directory_(std::move(directory)) {
+        if (directory_.filename().empty()) directory_ = directory_.parent_path(); // "name/"
+        refuse_existing();
+        partial_ = directory_;
+        partial_ += ".partial";
+        std::error_code failure;
+        std::filesystem::remove_all(partial_, failure);
+        if (!failure) std::filesystem::create_directories(partial_, failure);
+        if (failure) throw io_error(failure.value(), "create the directory", {.path = partial_});
+    }
+    dataset_writer(const dataset_writer&) = delete;
+    dataset_writer& operator=(const dataset_writer&) = delete;
+    ~dataset_writer() {
+        arrays_.clear();
+        std::error_code ignored;
+        if (!committed_) std::filesystem::remove_all(partial_, ignored);
+    }
+
+    /// Where the dataset grows; scratch files may lie here until `commit`.
+    [[nodiscard]] const std::filesystem::path& partial() const noexcept { return partial_; }
+
+    /// Begins NAME.npy; its first dimension grows. The reference lives until `close(name)` or `commit`.
+    npy_writer& array(const std::string& name, npy_dtype dtype, std::initializer_list<std::uint64_t> row_shape = {}) {
+        for (const dataset_array& a : manifest_arrays_)
+            if (a.name == name) throw error(errc::already_exists, "array '" + name + "' is written twice", {.path = partial_});
+        manifest_arrays_.push_back({name, dtype, {}, 0});
+        arrays_.push_back(std::make_unique<npy_writer>(partial_ / (name + ".npy"), dtype, row_shape));
+        return *arrays_.back();
+    }
+    /// Completes an array and frees its buffer. Arrays that are open at `commit` are completed there.
+    void close(std::string_view name) {
+        for (std::size_t i = 0; i < arrays_.size(); ++i)
+            if (manifest_arrays_[i].name == name && arrays_[i] != nullptr) close(i);
+    }
+
+    /// Writes edges.out, edges.in and edges.table.
+    template <executor E>
+    void edges(bucket_builder<E>& builder, const typename bucket_builder<E>::progress& tell = {}) {
+        npy_writer& out = array("edges.out", npy_dtype::u32);
+        npy_writer& in = array("edges.in", npy_dtype::u32);
+        const std::vector<bucket_row> rows = builder.finish(out, in, tell);
+        array("edges.table", npy_dtype::u64, {6}).append_bytes(std::as_bytes(std::span(rows)));
+        for (const char* name : {"edges.out", "edges.in", "edges.table"}) close(name);
+    }
+
+    /// Completes all arrays, writes the manifest (its list of arrays is made here), opens the result as a reader would,
+    /// and renames it into place: after this returns, the dataset survives power loss.
+    void commit(dataset_manifest manifest) {
+        for (std::size_t i = 0; i < arrays_.size(); ++i)
+            if (arrays_[i] != nullptr) close(i);
+        manifest.arrays = manifest_arrays_;
+        std::ranges::sort(manifest.arrays, {}, &dataset_array::name);
+        write_manifest(partial_ / "manifest.json", manifest);
+        {
+            const dataset written(partial_);
+            if (written.has("edges.table")) (void)written.buckets();
+        }
+        refuse_existing();
+        std::error_code failure;
+        std::filesystem::rename(partial_, directory_, failure);
+        if (failure) throw io_error(failure.value(), "rename into place", {.path = directory_});
+        committed_ = true;
+        sync_directory(directory_.parent_path());
+    }
+
+private:
+    void refuse_existing() const {
+        std::error_code ignored;
+        if (std::filesystem::exists(directory_, ignored))
+            throw error(errc::already_exists, "is there already", {.path = directory_});
+    }
+    void close(std::size_t i) {
+        const npy_header header = arrays_[i]->close();
+        manifest_arrays_[i].shape = header.shape;
+        manifest_arrays_[i].bytes = header.bytes();
+        arrays_[i].reset();
+    }
+
+    std::filesystem::path directory_, partial_;
+    std::vector<std::unique_ptr<npy_writer>> arrays_;
+    std::vector<dataset_array> manifest_arrays_;
+    bool committed_ = false;
+};
+
+} // namespace gneiss

@@ -1,0 +1,259 @@
+#pragma once
+
+// The only header that sees JSON.
+#include <nlohmann/json.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/checksum.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/io/npy_header.hpp>
+#include <gneiss/storage/plain_file.hpp>
+
+namespace gneiss {
+
+/// Version of the directory format. A reader takes this one only; docs/format.md says when it rises.
+inline constexpr std::uint32_t dataset_format_version = 1;
+
+/// What a dataset is for.
+enum class dataset_task : std::uint8_t { link, node };
+/// What the nodes were called in the source.
+enum class dataset_ids : std::uint8_t { integer, string };
+
+[[nodiscard]] constexpr std::string_view to_string(dataset_task task) { return task == dataset_task::link ? "link" : "node"; }
+[[nodiscard]] constexpr std::string_view to_string(dataset_ids ids) { return ids == dataset_ids::integer ? "integer" : "string"; }
+
+/// An array of the directory: NAME.npy.
+struct dataset_array {
+    std::string name; ///< without ".npy"
+    npy_dtype dtype = npy_dtype::f32;
+    std::vector<std::uint64_t> shape{};
+    std::uint64_t bytes = 0; ///< of data
+
+    friend bool operator==(const dataset_array&, const dataset_array&) = default;
+};
+
+/// A file that a dataset was made from.
+struct dataset_source {
+    std::string name;
+    std::uint64_t bytes = 0;
+
+    friend bool operator==(const dataset_source&, const dataset_source&) = default;
+};
+
+/// Where a dataset comes from. Nothing here changes its meaning.
+struct dataset_provenance {
+    std::string tool{};    ///< name and version of the program
+    std::string options{}; ///< its arguments
+    std::vector<dataset_source> sources{};
+
+    friend bool operator==(const dataset_provenance&, const dataset_provenance&) = default;
+};
+
+/// manifest.json: what the directory holds. Fields not known here are accepted and not kept.
+struct dataset_manifest {
+    std::string name{};
+    dataset_task task = dataset_task::link;
+    dataset_ids ids = dataset_ids::integer;
+    std::uint64_t nodes = 0;
+    std::uint64_t relations = 0; ///< 0 or 1: edges carry no relation on disk
+    std::uint64_t train_edges = 0, valid_edges = 0, test_edges = 0;
+    std::uint32_t partitions = 1;
+    std::uint64_t seed = 0;       ///< of the permutation from the source's nodes to rows
+    std::uint64_t generation = 1; ///< rises when arrays are replaced, as by another partitioning
+    std::vector<dataset_array> arrays{};
+    dataset_provenance provenance{};
+
+    friend bool operator==(const dataset_manifest&, const dataset_manifest&) = default;
+};
+
+namespace detail {
+
+inline constexpr std::string_view manifest_checksum_key = "\"checksum\": \"";
+inline constexpr std::size_t manifest_checksum_digits = 16;
+
+[[nodiscard]] inline std::string hexadecimal(std::uint64_t value) {
+    std::string text(manifest_checksum_digits, '0');
+    for (std::size_t i = text.size(); i-- > 0; value >>= 4) text[i] = "0123456789abcdef"[value & 15];
+    return text;
+}
+
+/// Takes typed fields out of an object; what is wrong is one error that names file and field.
+class json_fields {
+public:
+    json_fields(const nlohmann::json& object, const std::filesystem::path& path, std::string prefix = "")
+        : object_(object), path_(path), prefix_(std::move(prefix)) {
+        if (!object.is_object()) throw error(errc::invalid_format, "must be an object", {.path = path_, .field = prefix_});
+    }
+
+    [[nodiscard]] error wrong(std::string_view key, const std::string& what, errc code = errc::invalid_format) const {
+        return {code, what, {.path = path_, .field = name(key)}};
+    }
+    [[nodiscard]] const nlohmann::json& at(std::string_view key) const {
+        const auto found = object_.find(std::string(key));
+        if (found == object_.end()) throw wrong(key, "is missing");
+        return *found;
+    }
+    [[nodiscard]] std::string text(std::string_view key) const {
+        if (!at(key).is_string()) throw wrong(key, "must be a text");
+        return at(key).get<std::string>();
+    }
+    template <class T = std::uint64_t>
+    [[nodiscard]] T count(std::string_view key) const {
+        if (!at(key).is_number_unsigned()) throw wrong(key, "must be a count");
+        const auto value = at(key).get<std::uint64_t>();
+        if (value > std::numeric_limits<T>::max()) throw wrong(key, "is too large", errc::out_of_range);
+        return static_cast<T>(value);
+    }
+    [[nodiscard]] json_fields object(std::string_view key) const { return {at(key), path_, name(key)}; }
+    /// Calls `visit(json_fields)` for each object of a list.
+    template <class Visit>
+    void each(std::string_view key, Visit&& visit) const {
+        if (!at(key).is_array()) throw wrong(key, "must be a list");
+        for (std::size_t i = 0; i < at(key).size(); ++i)
+            visit(json_fields(at(key)[i], path_, name(key) + "[" + std::to_string(i) + "]"));
+    }
+    /// The value among `choices` whose `to_string` it is.
+    template <class T>
+    [[nodiscard]] T choice(std::string_view key, std::initializer_list<T> choices) const {
+        const std::string found = text(key);
+        for (const T value : choices)
+            if (to_string(value) == found) return value;
+        throw wrong(key, "has the unknown value '" + found + "'");
+    }
+
+private:
+    [[nodiscard]] std::string name(std::string_view key) const { return (prefix_.empty() ? "" : prefix_ + ".") + std::string(key); }
+
+    const nlohmann::json& object_;
+    const std::filesystem::path& path_;
+    std::string prefix_;
+};
+
+[[nodiscard]] inline dataset_array parse_array(const json_fields& fields) {
+    dataset_array array;
+    array.name = fields.text("name");
+    if (array.name.empty() || array.name.find('/') != std::string::npos || array.name.find('\0') != std::string::npos || array.name[0] == '.')
+        throw fields.wrong("name", "is not a plain file name");
+    const auto dtype = parse_dtype(fields.text("dtype"));
+    if (!dtype) throw fields.wrong("dtype", "is unknown");
+    array.dtype = *dtype;
+    if (!fields.at("shape").is_array() || fields.at("shape").empty() || fields.at("shape").size() > 32)
+        throw fields.wrong("shape", "must be a list of counts");
+    std::uint64_t bytes = size_of(array.dtype);
+    for (const auto& extent : fields.at("shape")) {
+        if (!extent.is_number_unsigned()) throw fields.wrong("shape", "must be a list of counts");
+        array.shape.push_back(extent.get<std::uint64_t>());
+        if (__builtin_mul_overflow(bytes, array.shape.back(), &bytes) || bytes >> 63 != 0)
+            throw fields.wrong("shape", "overflows", errc::out_of_range);
+    }
+    array.bytes = fields.count("bytes");
+    if (array.bytes != bytes) throw fields.wrong("bytes", "disagrees with dtype and shape");
+    return array;
+}
+
+} // namespace detail
+
+/// The text of manifest.json. `checksum` covers all of it, its own 16 digits taken as zeros.
+[[nodiscard]] inline std::string format_manifest(const dataset_manifest& m) {
+    using nlohmann::ordered_json;
+    ordered_json arrays = ordered_json::array(), sources = ordered_json::array();
+    for (const dataset_array& a : m.arrays)
+        arrays.push_back({{"name", a.name}, {"dtype", std::string(to_string(a.dtype))}, {"shape", a.shape}, {"bytes", a.bytes}});
+    for (const dataset_source& s : m.provenance.sources) sources.push_back({{"name", s.name}, {"bytes", s.bytes}});
+    const ordered_json root{
+        {"format", "gneiss dataset"}, {"version", dataset_format_version}, {"endianness", "little"}, {"name", m.name},
+        {"task", std::string(to_string(m.task))}, {"ids", std::string(to_string(m.ids))}, {"nodes", m.nodes},
+        {"relations", m.relations}, {"edges", {{"train", m.train_edges}, {"valid", m.valid_edges}, {"test", m.test_edges}}},
+        {"partitions", m.partitions}, {"seed", m.seed}, {"generation", m.generation}, {"arrays", arrays},
+        {"provenance", {{"tool", m.provenance.tool}, {"options", m.provenance.options}, {"sources", sources}}},
+        {"checksum", std::string(detail::manifest_checksum_digits, '0')}};
+    // Bytes that are not UTF-8 (a file name) are replaced rather than refused.
+    std::string text = root.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+    const std::size_t at = text.rfind(detail::manifest_checksum_key) + detail::manifest_checksum_key.size();
+    return text.replace(at, detail::manifest_checksum_digits, detail::hexadecimal(checksum(text)));
+}
+
+/// Reads what `format_manifest` wrote, of this version. `path` is for messages. Throws `error` that names the field.
+[[nodiscard]] inline dataset_manifest parse_manifest(std::string text, const std::filesystem::path& path) {
+    const auto root = nlohmann::json::parse(text, nullptr, false);
+    if (root.is_discarded()) throw error(errc::invalid_format, "is not JSON", {.path = path});
+    const detail::json_fields fields(root, path);
+    if (fields.text("format") != "gneiss dataset") throw fields.wrong("format", "is not 'gneiss dataset'");
+    if (const auto version = fields.count("version"); version != dataset_format_version)
+        throw fields.wrong("version", "is " + std::to_string(version) + ", this program reads " +
+                std::to_string(dataset_format_version), errc::version_mismatch);
+    const std::string stored = fields.text("checksum");
+    const std::size_t key = text.rfind(detail::manifest_checksum_key), at = key + detail::manifest_checksum_key.size();
+    if (key == std::string::npos || stored.size() != detail::manifest_checksum_digits || text.compare(at, stored.size(), stored) != 0)
+        throw fields.wrong("checksum", "must be 16 hexadecimal digits");
+    text.replace(at, stored.size(), stored.size(), '0');
+    if (detail::hexadecimal(checksum(text)) != stored)
+        throw fields.wrong("checksum", "mismatch: the file was changed or damaged", errc::corrupt);
+    if (fields.text("endianness") != "little") throw fields.wrong("endianness", "must be 'little'", errc::unsupported);
+
+    dataset_manifest m;
+    m.name = fields.text("name");
+    m.task = fields.choice("task", {dataset_task::link, dataset_task::node});
+    m.ids = fields.choice("ids", {dataset_ids::integer, dataset_ids::string});
+    m.nodes = fields.count("nodes");
+    m.relations = fields.count("relations");
+    const auto edges = fields.object("edges");
+    m.train_edges = edges.count("train");
+    m.valid_edges = edges.count("valid");
+    m.test_edges = edges.count("test");
+    m.partitions = fields.count<std::uint32_t>("partitions");
+    if (m.partitions == 0) throw fields.wrong("partitions", "must be at least 1", errc::out_of_range);
+    m.seed = fields.count("seed");
+    m.generation = fields.count("generation");
+    fields.each("arrays", [&](const detail::json_fields& array) { m.arrays.push_back(detail::parse_array(array)); });
+    const auto provenance = fields.object("provenance");
+    m.provenance.tool = provenance.text("tool");
+    m.provenance.options = provenance.text("options");
+    provenance.each("sources", [&](const detail::json_fields& source) {
+        m.provenance.sources.push_back({source.text("name"), source.count("bytes")});
+    });
+    return m;
+}
+
+/// Replaces the file at `path` as a whole: a reader, or the next start after a crash, finds the old text or the new one.
+/// Writes a temporary beside it, syncs, renames, syncs the directory. Throws `io_error`.
+inline void write_file_atomically(const std::filesystem::path& path, std::string_view text) {
+    std::filesystem::path temporary = path;
+    temporary += ".tmp";
+    plain_file file = plain_file::create(temporary);
+    file.write_at(0, std::as_bytes(std::span(text)));
+    file.sync();
+    file.close();
+    std::error_code failure;
+    std::filesystem::rename(temporary, path, failure);
+    if (failure) throw io_error(failure.value(), "rename into place", {.path = path});
+    sync_directory(path.parent_path());
+}
+
+inline void write_manifest(const std::filesystem::path& path, const dataset_manifest& manifest) {
+    write_file_atomically(path, format_manifest(manifest));
+}
+
+/// Throws `io_error`, `error`.
+[[nodiscard]] inline dataset_manifest read_manifest(const std::filesystem::path& path) {
+    constexpr std::uint64_t longest = std::uint64_t{64} << 20;
+    const plain_file file = plain_file::open(path);
+    const std::uint64_t size = file.size();
+    if (size > longest) throw error(errc::invalid_format, "too long for a manifest", {.path = path, .length = size});
+    std::string text(static_cast<std::size_t>(size), '\0');
+    file.read_at(0, std::as_writable_bytes(std::span(text)));
+    return parse_manifest(std::move(text), path);
+}
+
+} // namespace gneiss
