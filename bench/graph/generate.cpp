@@ -1,0 +1,88 @@
+#include <gneiss/graph/generate/planted_partition.hpp>
+#include <gneiss/graph/generate/rmat.hpp>
+
+#include <benchmark/benchmark.h>
+
+#include <gneiss/core/executor/tbb.hpp>
+
+#include <random>
+#include <vector>
+
+namespace {
+
+using namespace gneiss;
+
+constexpr std::size_t chunk = 1 << 16;
+
+template <class Generator>
+void generate(benchmark::State& state, const Generator& generator) {
+    std::vector<edge> out(chunk);
+    edge_index first = 0;
+    for (auto _ : state) {
+        generator.fill(first, out);
+        benchmark::DoNotOptimize(out.data());
+        benchmark::ClobberMemory();
+        first += chunk;
+    }
+    state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(chunk));
+}
+
+void rmat_edges(benchmark::State& state) {
+    generate(state, rmat<>({.nodes = 1ULL << state.range(0), .edges = ~edge_index{0}}));
+}
+BENCHMARK(rmat_edges)->Name("generate/rmat")->Arg(16)->Arg(20)->Arg(24);
+
+void rmat_all_threads(benchmark::State& state) {
+    const rmat<> generator({.nodes = 1 << 20, .edges = ~edge_index{0}});
+    const tbb_executor on;
+    std::vector<edge> out(chunk);
+    edge_index first = 0;
+    for (auto _ : state) {
+        generate_edges(generator, first, std::span(out), on);
+        benchmark::DoNotOptimize(out.data());
+        first += chunk;
+    }
+    state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(chunk));
+}
+BENCHMARK(rmat_all_threads)->Name("generate/rmat_all_threads")->UseRealTime();
+
+// The loop that anybody would write: a sequential generator, one draw for a level.
+void raw_rmat(benchmark::State& state) {
+    std::mt19937_64 draw(1);
+    std::uniform_real_distribution<double> unit;
+    std::vector<edge> out(chunk);
+    for (auto _ : state) {
+        for (edge& e : out) {
+            e = {};
+            for (std::int64_t level = 0; level < state.range(0); ++level) {
+                const double u = unit(draw);
+                e.source = e.source * 2 + (u >= .76);
+                e.destination = e.destination * 2 + ((u >= .57 && u < .76) || u >= .95);
+            }
+        }
+        benchmark::DoNotOptimize(out.data());
+        benchmark::ClobberMemory();
+    }
+    state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(chunk));
+}
+BENCHMARK(raw_rmat)->Name("generate/raw_rmat_loop")->Arg(16)->Arg(20)->Arg(24);
+
+void planted_edges(benchmark::State& state) {
+    generate(state, planted_partition<>({.nodes = 1 << 20, .edges = ~edge_index{0}, .communities = 64}));
+}
+BENCHMARK(planted_edges)->Name("generate/planted_partition");
+
+void planted_features(benchmark::State& state) {
+    const planted_partition<> generator({.nodes = 1 << 20});
+    std::vector<float> row(128);
+    std::uint64_t node = 0;
+    for (auto _ : state) {
+        generator.features(node++ & 0xfffff, row);
+        benchmark::DoNotOptimize(row.data());
+        benchmark::ClobberMemory();
+    }
+    state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(row.size() * sizeof(float)));
+}
+BENCHMARK(planted_features)->Name("generate/planted_features_128");
+
+} // namespace
