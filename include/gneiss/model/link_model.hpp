@@ -28,12 +28,21 @@ enum class reduction : std::uint8_t {
     mean ///< mean over questions + mean penalty over positives
 };
 
+/// Sizes that shape the work. Results depend on them (in the last bits), never on threads.
+struct link_model_tuning {
+    std::size_t tile_rows = 256;                            ///< questions whose scores are alive at once
+    std::size_t task_rows = 1024;                           ///< questions of a task at least
+    std::size_t partial_bytes = std::size_t{128} << 20;     ///< limit of the tasks' gradients of negatives
+    std::size_t nodes_per_task = 128;                       ///< when gradients are summed per node
+};
+
 struct link_model_options {
     reduction reduce = reduction::sum;
     regularizer penalty{};
     /// The head side asks `query(side::tail, tail, relation + R)`: the relation table has 2R rows, the upper half for
     /// reversed edges. Source: Lacroix, Usunier and Obozinski, ICML 2018.
     bool reciprocal = false;
+    link_model_tuning tuning{};
 };
 
 /// What a batch gave. Sums over batches are associative.
@@ -56,14 +65,6 @@ struct link_statistics {
     }
 };
 
-/// Sizes that shape the work. Results depend on them (in the last bits), never on threads.
-struct link_model_tuning {
-    std::size_t tile_rows = 256;                            ///< questions whose scores are alive at once
-    std::size_t task_rows = 1024;                           ///< questions of a task at least
-    std::size_t partial_bytes = std::size_t{128} << 20;     ///< limit of the tasks' gradients of negatives
-    std::size_t nodes_per_task = 128;                       ///< when gradients are summed per node
-};
-
 /// Link prediction: scores positives against shared negatives and differentiates, with matrix products.
 ///
 /// A task is a run of positives of one (chunk, side). It turns them into queries Q, scores S = Q Nᵀ, makes dS of S in
@@ -77,9 +78,8 @@ class link_model {
 public:
     /// Rows of nodes have `dim` floats. Throws `invalid_argument` if the decoder cannot use that.
     explicit link_model(std::size_t dim, const link_model_options& options = {}, Decoder decode = {}, Loss loss = {},
-        Backend multiply = {}, const link_model_tuning& tuning = {})
-        : dim_(dim), options_(options), decode_(std::move(decode)), loss_(std::move(loss)),
-          score_(std::move(multiply)), tuning_(tuning) {
+        Backend multiply = {})
+        : dim_(dim), options_(options), decode_(std::move(decode)), loss_(std::move(loss)), score_(std::move(multiply)) {
         if (dim == 0 || (has_complex_rows<Decoder> && dim % 2 != 0))
             throw error(errc::invalid_argument, "this decoder needs " +
                 std::string(has_complex_rows<Decoder> ? "an even" : "a positive") + " dimension");
@@ -213,8 +213,8 @@ private:
         const std::size_t lists = batch.chunks * batch.sides.size();
         const std::size_t list_floats = batch.negatives_per_list * dim_;
         const std::size_t longest = ceil_div(batch.positives(), std::size_t{batch.chunks});
-        const std::size_t affordable = tuning_.partial_bytes / std::max<std::size_t>(lists * list_floats * sizeof(float), 1);
-        const std::size_t pieces = std::clamp<std::size_t>(longest / tuning_.task_rows, 1, std::max<std::size_t>(affordable, 1));
+        const std::size_t affordable = options_.tuning.partial_bytes / std::max<std::size_t>(lists * list_floats * sizeof(float), 1);
+        const std::size_t pieces = std::clamp<std::size_t>(longest / options_.tuning.task_rows, 1, std::max<std::size_t>(affordable, 1));
         work all{batch, pieces};
         all.known_gradients = known_gradients_.at_least(all.questions() * dim_);
         all.answer_gradients = answer_gradients_.at_least(all.questions() * dim_);
@@ -241,8 +241,8 @@ private:
         score_.begin(negatives, use.similarity);
 
         link_statistics& outcome = outcomes_[task];
-        for (std::size_t at = first + piece * size / all.pieces; at < end; at += tuning_.tile_rows)
-            ask_tile(all, s, at, std::min(tuning_.tile_rows, end - at), rows, relations, negatives, negative_gradients,
+        for (std::size_t at = first + piece * size / all.pieces; at < end; at += options_.tuning.tile_rows)
+            ask_tile(all, s, at, std::min(options_.tuning.tile_rows, end - at), rows, relations, negatives, negative_gradients,
                 use, outcome);
         score_.finish(negatives, negative_gradients, use.similarity);
     }
@@ -328,7 +328,7 @@ private:
             return options_.penalty.add_gradient<float>(
                 rows[node], has_complex_rows<Decoder>, per_positive * static_cast<double>(ends), sum);
         };
-        return parallel_reduce(on, batch.nodes.size(), tuning_.nodes_per_task, 0.0, [&](std::size_t at, std::size_t end) {
+        return parallel_reduce(on, batch.nodes.size(), options_.tuning.nodes_per_task, 0.0, [&](std::size_t at, std::size_t end) {
             double penalty = 0;
             for (; at < end; ++at) penalty += sum_one(at);
             return penalty;
@@ -374,7 +374,6 @@ private:
     Decoder decode_;
     Loss loss_;
     candidates score_;
-    link_model_tuning tuning_;
     growing_buffer<float> known_gradients_, answer_gradients_, relation_gradients_, negative_gradients_;
     std::vector<link_statistics> outcomes_;
     std::mutex mutex_;

@@ -1,0 +1,119 @@
+#include <gneiss/sample/negative.hpp>
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+using namespace gneiss;
+
+namespace {
+
+constexpr std::array<id_range, 3> ranges = {{{10, 30}, {50, 50}, {70, 75}}};
+constexpr std::array<edge, 6> edges = {{{10, 0, 11}, {10, 0, 12}, {10, 0, 70}, {11, 1, 10}, {72, 1, 72}, {29, 0, 10}}};
+const auto edge_at = [](std::uint64_t i) { return edges[static_cast<std::size_t>(i)]; };
+
+double chi_square(const std::vector<double>& seen, const std::vector<double>& expected) {
+    double chi = 0;
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+        if (expected[i] > 0) chi += (seen[i] - expected[i]) * (seen[i] - expected[i]) / expected[i];
+        else CHECK(seen[i] == 0);
+    }
+    return chi;
+}
+
+std::vector<double> count(double fraction, std::size_t lists) {
+    const resident_nodes resident(ranges);
+    const negative_sampler sampler({.per_chunk = 40, .degree_fraction = fraction}, 5);
+    std::vector<double> seen(100);
+    std::vector<node_id> list(40);
+    for (std::size_t i = 0; i < lists; ++i) {
+        sampler.draw({i / 64, {0, 0, i % 64}}, i % 3, i % 2 == 0 ? side::tail : side::head, resident, edges.size(), edge_at, list);
+        for (const node_id id : list) ++seen[id];
+    }
+    return seen;
+}
+
+} // namespace
+
+TEST_CASE("resident nodes number a union of ranges") {
+    const resident_nodes resident(ranges);
+    REQUIRE(resident.size() == 25);
+    CHECK(resident[0] == 10);
+    CHECK(resident[19] == 29);
+    CHECK(resident[20] == 70);
+    CHECK(resident[24] == 74);
+}
+
+TEST_CASE("uniform negatives are uniform over the resident nodes by chi-square") {
+    const std::vector<double> seen = count(0, 5000);
+    std::vector<double> expected(100);
+    for (const id_range& range : ranges)
+        for (std::uint64_t id = range.begin; id < range.end; ++id) expected[id] = 5000 * 40 / 25.0;
+    CHECK(std::abs(chi_square(seen, expected) - 24) < 5 * std::sqrt(48.0));
+}
+
+TEST_CASE("negatives by degree are proportional to degree by chi-square") {
+    std::vector<double> degree(100);
+    for (const edge& e : edges) {
+        ++degree[e.source];
+        ++degree[e.destination];
+    }
+    for (double& d : degree) d *= 5000 * 40 / 12.0;
+    const std::vector<double> seen = count(1, 5000);
+    CHECK(std::abs(chi_square(seen, degree) - 5) < 5 * std::sqrt(10.0));
+}
+
+TEST_CASE("a mixed list holds both kinds in the asked proportion") {
+    const std::vector<double> seen = count(0.5, 5000);
+    std::vector<double> expected(100);
+    for (const id_range& range : ranges)
+        for (std::uint64_t id = range.begin; id < range.end; ++id) expected[id] = 5000 * 20 / 25.0;
+    for (const edge& e : edges) {
+        expected[e.source] += 5000 * 20 / 12.0;
+        expected[e.destination] += 5000 * 20 / 12.0;
+    }
+    CHECK(chi_square(seen, expected) < 24 + 5 * std::sqrt(48.0));
+}
+
+TEST_CASE("a list is a function of its key: every field changes it") {
+    const resident_nodes resident(ranges);
+    const negative_sampler sampler({}, 5);
+    const auto draw = [&](const negative_sampler& from, batch_key key, std::uint64_t chunk, side missing) {
+        std::vector<node_id> list(64);
+        from.draw(key, chunk, missing, resident, edges.size(), edge_at, list);
+        return list;
+    };
+    const auto base = draw(sampler, {1, {2, 3, 4}}, 5, side::tail);
+    CHECK(draw(sampler, {1, {2, 3, 4}}, 5, side::tail) == base);
+    CHECK(draw(sampler, {0, {2, 3, 4}}, 5, side::tail) != base);
+    CHECK(draw(sampler, {1, {1, 3, 4}}, 5, side::tail) != base);
+    CHECK(draw(sampler, {1, {2, 2, 4}}, 5, side::tail) != base);
+    CHECK(draw(sampler, {1, {2, 3, 5}}, 5, side::tail) != base);
+    CHECK(draw(sampler, {1, {2, 3, 4}}, 6, side::tail) != base);
+    CHECK(draw(sampler, {1, {2, 3, 4}}, 5, side::head) != base);
+    CHECK(draw(negative_sampler({}, 6), {1, {2, 3, 4}}, 5, side::tail) != base);
+}
+
+TEST_CASE("without an edge every negative is uniform; all means every resident node once") {
+    const resident_nodes resident(ranges);
+    std::vector<node_id> list(8);
+    negative_sampler({}, 1).draw({}, 0, side::tail, resident, 0, edge_at, list);
+    for (const node_id id : list) CHECK((id >= 10 && id < 75));
+    const negative_sampler everything({.all = true}, 1);
+    REQUIRE(everything.list_size(resident) == 25);
+    list.resize(25);
+    everything.draw({}, 0, side::tail, resident, edges.size(), edge_at, list);
+    for (std::size_t k = 0; k < 25; ++k) CHECK(list[k] == resident[k]);
+}
+
+TEST_CASE("options that make no sense are refused") {
+    CHECK_THROWS_AS(negative_sampler({.per_chunk = 0}, 1), error);
+    CHECK_THROWS_AS(negative_sampler({.chunks = 0}, 1), error);
+    CHECK_THROWS_AS(negative_sampler({.degree_fraction = 1.5}, 1), error);
+    CHECK_THROWS_AS(negative_sampler({.degree_fraction = std::nan("")}, 1), error);
+    std::vector<node_id> list(4);
+    CHECK_THROWS_AS(negative_sampler({}, 1).draw({}, 0, side::tail, resident_nodes{}, 0, edge_at, list), error);
+}
