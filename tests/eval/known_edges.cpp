@@ -81,8 +81,8 @@ TEST_CASE("chunks of any size and threads collect the same answers") {
     const auto edges = random_edges(3, 200000, 50, 2);
     const auto queries = random_queries(4, 30, 50);
     const known_answers once(queries, [&](const edge_visitor& visit) { visit(edges); }, serial_executor{}, plenty);
-    for (const std::size_t chunk : {1000, 50000})
-        for (const std::size_t threads : {1, 2}) {
+    for (const std::size_t chunk : {1000U, 50000U})
+        for (const std::size_t threads : {1U, 2U}) {
             const known_answers again(
                 queries,
                 [&](const edge_visitor& visit) {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <gneiss/core/random.hpp>
-#include <gneiss/eval/concepts.hpp>
+#include <gneiss/eval/link_scorer.hpp>
 #include <gneiss/eval/metrics.hpp>
 #include <gneiss/storage/concepts.hpp>
 
@@ -38,7 +38,7 @@ static_assert(row_stream<rows_in_memory>);
 /// A small random problem. Values are small integers, so that scores are exact in float and often equal.
 template <class D>
 struct problem {
-    link_model<D> model;
+    link_scorer model{D{}};
     rows_in_memory rows;
     std::vector<float> relation_values;
     std::vector<edge> train, test;
@@ -56,8 +56,7 @@ struct problem {
         const std::size_t relation_rows = relations * (reciprocal ? 2 : 1);
         relation_values.resize(relation_rows * D::relation_floats(dim));
         std::ranges::generate(relation_values, integer);
-        if (!relation_values.empty()) model.relations = {relation_values.data(), relation_rows, D::relation_floats(dim)};
-        model.reciprocal = reciprocal;
+        model = link_scorer(D{}, {relation_values.data(), relation_rows, D::relation_floats(dim)}, reciprocal);
         const auto edges = [&](std::size_t count) {
             std::vector<edge> made(count);
             for (edge& e : made)

@@ -45,7 +45,7 @@ std::uint64_t memory_of(const candidate_sampling& sampling, std::size_t dim, std
 
 TEST_CASE_TEMPLATE("counts are those of a loop over the candidates that the documented keys give", D, complex_decoder,
     transe_decoder) {
-    for (const std::uint64_t edges_per_set : {1, 8, 1000}) {
+    for (const std::uint64_t edges_per_set : {1U, 8U, 1000U}) {
         problem<D> p(7, 300, 6, 2, 500, 60);
         const candidate_sampling sampling{.count = 40, .by_degree = 0.3, .edges_per_set = edges_per_set, .seed = 9};
         const ranks found = rank_all(p, sampling);
@@ -78,13 +78,13 @@ TEST_CASE("memory, blocks of the table and threads do not change sampled ranks")
     problem<complex_decoder> p(8, 700, 10, 2, 500, 333);
     random_stream draw(random_key{1, random_domain::user});
     for (float& value : p.rows.values) value *= 1 + to_unit_float(draw());
-    for (const std::uint64_t edges_per_set : {1, 50, 1000}) {
+    for (const std::uint64_t edges_per_set : {1U, 50U, 1000U}) {
         const candidate_sampling sampling{.count = 600, .by_degree = 0.5, .edges_per_set = edges_per_set, .seed = 2};
         p.rows.block = ~std::size_t{0};
         p.rows.passes = 0;
         const ranks once = rank_all(p, sampling);
         CHECK(p.rows.passes == 1);
-        for (const std::uint64_t edges : {0, 7, 60}) CHECK(rank_all(p, sampling, memory_of(sampling, 10, edges)) == once);
+        for (const std::uint64_t edges : {0U, 7U, 60U}) CHECK(rank_all(p, sampling, memory_of(sampling, 10, edges)) == once);
         CHECK(p.rows.passes > 10);
         p.rows.block = 13;
         CHECK(rank_all(p, sampling, 1U << 30, tbb_executor(2)) == once);

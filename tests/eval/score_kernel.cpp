@@ -29,15 +29,15 @@ std::vector<float> scores(matrix_view<const float> queries, matrix_view<const fl
     std::vector<float> scratch(kernel.scratch_floats(queries.rows(), dim));
     std::vector<float> out(queries.rows() * candidates.rows());
     kernel.pack(candidates, packed);
-    kernel.scores<Compare>(queries, packed, {out.data(), queries.rows(), candidates.rows()}, scratch);
+    kernel.scores(Compare, queries, packed, {out.data(), queries.rows(), candidates.rows()}, scratch);
     return out;
 }
 
 template <similarity Compare>
 void check_against_double() {
-    for (const std::size_t m : {1, 5, 6, 12, 13, 40})
-        for (const std::size_t n : {1, 8, 31, 32, 33, 100})
-            for (const std::size_t dim : {1, 7, 64}) {
+    for (const std::size_t m : {1U, 5U, 6U, 12U, 13U, 40U})
+        for (const std::size_t n : {1U, 8U, 31U, 32U, 33U, 100U})
+            for (const std::size_t dim : {1U, 7U, 64U}) {
                 const matrix q(m, m, dim), x(n + 1000, n, dim);
                 const auto out = scores<Compare>(q.view(), x.view());
                 for (std::size_t i = 0; i < m; ++i)
@@ -59,7 +59,7 @@ void check_position() {
     const auto whole = scores<Compare>(q.view(), x.view());
     for (std::size_t first = 0; first < 50; first += 7)
         for (std::size_t begin = 0; begin < 80; begin += 9)
-            for (const std::size_t count : {1, 2, 8}) {
+            for (const std::size_t count : {1U, 2U, 8U}) {
                 const std::size_t m = std::min<std::size_t>(count, 50 - first), n = std::min(3 * count, 80 - begin);
                 const auto part = scores<Compare>(q.view().middle_rows(first, m), x.view().middle_rows(begin, n));
                 for (std::size_t i = 0; i < m; ++i)

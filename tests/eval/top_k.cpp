@@ -44,7 +44,7 @@ constexpr std::uint64_t plenty = 1U << 30;
 TEST_CASE_TEMPLATE("the best k are those of sorting all nodes, ties by id", D, dot_decoder, distmult_decoder,
     complex_decoder, transe_decoder) {
     for (std::uint64_t seed = 0; seed < 4; ++seed)
-        for (const std::size_t k : {1, 3, 10, 1000})
+        for (const std::size_t k : {1U, 3U, 10U, 1000U})
             for (const bool leave_out : {false, true}) {
                 problem<D> p(seed, 30 + 40 * seed, 2 + 2 * seed, 3, 200, 20, seed % 2 == 1);
                 const auto queries = queries_of(p);

@@ -38,39 +38,10 @@ struct link_query {
     return missing == side::tail ? e.destination : e.source;
 }
 
-/// What a trained decoder needs to score: itself and the relations' rows, in memory.
-///
-/// \param relations   [R, relation_floats(dim)], or [2R, …] when `reciprocal`; ignored by decoders without relations
-/// \param reciprocal  relation r + R stands for r read backwards, and (?, r, t) is asked as (t, r + R, ?)
-/// (Lacroix et al., ICML 2018, §4)
-template <decoder D>
-struct link_model {
-    D score{};
-    matrix_view<const float> relations{};
-    bool reciprocal = false;
-
-    static constexpr similarity compare = D::compare;
-
-    /// Relations that edges may name; 0: any, the decoder has none.
-    [[nodiscard]] std::uint64_t relation_count(std::size_t dim) const {
-        if (score.relation_floats(dim) == 0) return 0;
-        return reciprocal ? relations.rows() / 2 : relations.rows();
-    }
-
-    /// Writes the query vector [dim] for q, whose known node has the row `known` [dim].
-    void query(const link_query& q, std::span<const float> known, std::span<float> out) const {
-        const bool turned = reciprocal && q.missing == side::head;
-        const std::span<const float> relation =
-            score.relation_floats(out.size()) == 0 ? std::span<const float>{}
-                                                   : relations[q.relation + (turned ? relations.rows() / 2 : 0)];
-        score.query(turned ? side::tail : q.missing, known, relation, out);
-    }
-};
-
 /// Scores many queries against many candidate rows.
 ///
 /// Meaning: `pack(rows, packed)` lays candidates [n, dim] out in `packed_floats(n, dim)` floats;
-/// `scores<Compare>(queries, packed, out, scratch)` writes out [m, n] for queries [m, dim], with
+/// `scores(compare, queries, packed, out, scratch)` writes out [m, n] for queries [m, dim], with
 /// `scratch_floats(m, dim)` floats to work in. For `inner_product` an element is ⟨q, x⟩, for `negative_distance` it
 /// is −‖q − x‖₂² (the order is that of −‖q − x‖₂; `similarity_of` gives the score itself).
 /// An element depends on its two rows alone, bit for bit, whatever the block and its place there: so equal rows tie
@@ -81,8 +52,7 @@ concept score_kernel = requires(const K& k, std::size_t n, std::size_t dim, matr
     { k.packed_floats(n, dim) } -> std::same_as<std::size_t>;
     k.pack(rows, packed);
     { k.scratch_floats(n, dim) } -> std::same_as<std::size_t>;
-    k.template scores<similarity::inner_product>(rows, candidates, out, packed);
-    k.template scores<similarity::negative_distance>(rows, candidates, out, packed);
+    k.scores(similarity::inner_product, rows, candidates, out, packed);
 };
 
 /// The similarity that an element of a kernel's output stands for.

@@ -13,6 +13,7 @@
 #include <gneiss/eval/concepts.hpp>
 #include <gneiss/eval/detail/score_tiles.hpp>
 #include <gneiss/eval/known_edges.hpp>
+#include <gneiss/eval/link_scorer.hpp>
 #include <gneiss/eval/metrics.hpp>
 #include <gneiss/eval/score_kernel.hpp>
 
@@ -42,7 +43,7 @@ template <score_kernel K = fixed_order_kernel>
 /// rank = 1 + candidates that score more + half of those that score the same. Filtered, when `known` shows the true
 /// edges (train, valid and test): true answers other than the edge's own are no candidates. Raw, when `known` is empty.
 ///
-/// \param model     decoder and relations
+/// \param score     the trained model
 /// \param rows      embeddings of all nodes [n, dim]
 /// \param edges     to be ranked; they need not be among the known ones
 /// \param memory    bytes that this may allocate; any number of edges can be ranked in any memory that holds one
@@ -52,31 +53,29 @@ template <score_kernel K = fixed_order_kernel>
 /// the known edges. The result is the same bit for bit for any memory, blocks of the table and number of threads.
 /// Errors: out_of_range for an edge that names no row or relation; not_finite if a score is NaN; over_budget if one
 /// edge does not fit. Source: Bordes et al., NIPS 2013, §4.1; Marius, OSDI'21, §5.1 (FilteredMRR).
-template <decoder D, row_stream Rows, executor E, score_kernel K = fixed_order_kernel>
-link_metrics rank_edges(const link_model<D>& model, Rows& rows, std::span<const edge> edges, const edge_scan& known,
+template <row_stream Rows, executor E, score_kernel K = fixed_order_kernel>
+link_metrics rank_edges(const link_scorer& score, Rows& rows, std::span<const edge> edges, const edge_scan& known,
     const E& on, std::uint64_t memory = std::uint64_t{1} << 30, const rank_visitor& visit = {}, const K& kernel = {});
 
 namespace detail {
 
+[[nodiscard]] inline std::string describe(std::size_t position, const edge& e) {
+    return "edge " + std::to_string(position) + " (" + std::to_string(e.source) + ", " + std::to_string(e.relation) + ", " +
+           std::to_string(e.destination) + ")";
+}
+
 /// Throws out_of_range for the first edge that names no row or relation.
-template <decoder D>
-void check_edges(const link_model<D>& model, std::span<const edge> edges, std::uint64_t rows, std::size_t dim) {
-    const bool any_relation = model.score.relation_floats(dim) == 0;
-    const std::uint64_t relations = model.relation_count(dim);
+inline void check_edges(const link_scorer& score, std::span<const edge> edges, std::uint64_t rows, std::size_t dim) {
     for (std::size_t i = 0; i < edges.size(); ++i) {
         const edge& e = edges[i];
-        if (e.source < rows && e.destination < rows && (any_relation || e.relation < relations)) continue;
-        throw error(errc::out_of_range, "edge " + std::to_string(i) + " (" + std::to_string(e.source) + ", " +
-                                            std::to_string(e.relation) + ", " + std::to_string(e.destination) +
-                                            ") names a node or relation that does not exist");
+        if (score.knows(std::max(e.source, e.destination), e.relation, rows, dim)) continue;
+        throw error(errc::out_of_range, describe(i, e) + " names a node or relation that does not exist");
     }
 }
 
 [[noreturn]] inline void throw_not_finite(std::size_t position, const edge& e, side missing) {
-    throw error(errc::not_finite, "a score of edge " + std::to_string(position) + " (" + std::to_string(e.source) +
-                                      ", " + std::to_string(e.relation) + ", " + std::to_string(e.destination) +
-                                      ") among its " + (missing == side::tail ? "tails" : "heads") +
-                                      " is not a number");
+    throw error(errc::not_finite, "a score of " + describe(position, e) + " among its " +
+                                      (missing == side::tail ? "tails" : "heads") + " is not a number");
 }
 
 /// The two questions an edge answers: number 2i has the tail of edge i missing, 2i + 1 its head.
@@ -93,8 +92,8 @@ void check_edges(const link_model<D>& model, std::span<const edge> edges, std::u
 /// Turns the rows of the edges' ends into their query vectors, in place, and scores the true answers.
 ///
 /// ends [2m, dim]: row 2i is the source's, 2i + 1 the destination's; becomes query 2i and 2i + 1. targets [2m].
-template <decoder D, score_kernel K, executor E>
-void make_queries(const link_model<D>& model, std::span<const link_query> queries, matrix_view<float> ends,
+template <score_kernel K, executor E>
+void make_queries(const link_scorer& score, std::span<const link_query> queries, matrix_view<float> ends,
     std::span<float> targets, const K& kernel, const E& on, scratch_pool& scratch) {
     constexpr std::size_t grain = 32;
     const std::size_t dim = ends.columns();
@@ -102,10 +101,10 @@ void make_queries(const link_model<D>& model, std::span<const link_query> querie
         scratch.with([&](std::span<float> space) {
             const matrix_view<float> made(space.data(), end - begin, dim), answers(&space[grain * dim], end - begin, dim);
             for (std::size_t i = begin; i < end; ++i) {
-                model.query(queries[i], ends[i], made[i - begin]);
+                score.query(queries[i], ends[i], made[i - begin]);
                 std::ranges::copy(ends[i ^ 1], answers[i - begin].begin());
             }
-            score_pairs<D::compare>(made, answers, kernel, targets.subspan(begin, end - begin),
+            score_pairs(score.compare(), made, answers, kernel, targets.subspan(begin, end - begin),
                 space.subspan(2 * grain * dim));
             for (std::size_t i = begin; i < end; ++i) std::ranges::copy(made[i - begin], ends[i].begin());
         });
@@ -119,8 +118,8 @@ void make_queries(const link_model<D>& model, std::span<const link_query> querie
 }
 
 /// Ranks one block: counts[2i] for the tail of edge i, counts[2i + 1] for its head. `known` covers all queries or none.
-template <decoder D, row_stream Rows, executor E, score_kernel K>
-std::vector<rank_counts> rank_block(const link_model<D>& model, Rows& rows, std::span<const edge> edges,
+template <row_stream Rows, executor E, score_kernel K>
+std::vector<rank_counts> rank_block(const link_scorer& score, Rows& rows, std::span<const edge> edges,
     std::size_t first_position, const known_answers& known, const E& on, const K& kernel, scratch_pool& scratch) {
     const auto dim = static_cast<std::size_t>(rows.dim());
     const std::vector<link_query> queries = queries_of(edges);
@@ -131,11 +130,11 @@ std::vector<rank_counts> rank_block(const link_model<D>& model, Rows& rows, std:
         for (std::size_t i = 0; i < queries.size(); ++i) wanted[i] = {queries[i].known, static_cast<std::uint32_t>(i)};
         gather_rows(rows, wanted, ends, on);
     }
-    make_queries(model, queries, ends, targets.span(), kernel, on, scratch);
+    make_queries(score, queries, ends, targets.span(), kernel, on, scratch);
 
     constexpr std::uint64_t not_a_number = ~std::uint64_t{0};
     std::vector<rank_counts> counts(tile_shape::groups * queries.size()); // [groups, queries]: tasks share none
-    for_each_tile<D::compare>(rows, ends, kernel, on, scratch,
+    for_each_tile(score.compare(), rows, ends, kernel, on, scratch,
         [&](std::size_t group, std::size_t first_query, std::uint64_t first_row, matrix_view<const float> scores) {
             for (std::size_t i = 0; i < scores.rows(); ++i) {
                 const std::size_t q = first_query + i;
@@ -143,9 +142,9 @@ std::vector<rank_counts> rank_block(const link_model<D>& model, Rows& rows, std:
                 const float target = targets[q];
                 score_counts found = count_scores(scores[i], target);
                 const auto mask = [&](node_id node) {
-                    const float score = scores(i, static_cast<std::size_t>(node - first_row));
-                    found.greater -= score > target;
-                    found.equal -= score == target;
+                    const float value = scores(i, static_cast<std::size_t>(node - first_row));
+                    found.greater -= value > target;
+                    found.equal -= value == target;
                 };
                 const node_id answer = answer_of(edges[q / 2], queries[q].missing);
                 const std::uint64_t end_row = first_row + scores.columns();
@@ -199,13 +198,13 @@ ranking_plan plan_ranking(std::size_t edges, std::size_t dim, bool filtered, std
     return plan;
 }
 
-template <decoder D, row_stream Rows, executor E, score_kernel K>
-link_metrics rank_edges(const link_model<D>& model, Rows& rows, std::span<const edge> edges, const edge_scan& known,
+template <row_stream Rows, executor E, score_kernel K>
+link_metrics rank_edges(const link_scorer& score, Rows& rows, std::span<const edge> edges, const edge_scan& known,
     const E& on, std::uint64_t memory, const rank_visitor& visit, const K& kernel) {
     link_metrics metrics;
     if (edges.empty()) return metrics;
     const auto dim = static_cast<std::size_t>(rows.dim());
-    detail::check_edges(model, edges, rows.rows(), dim);
+    detail::check_edges(score, edges, rows.rows(), dim);
     const ranking_plan plan = plan_ranking(edges.size(), dim, static_cast<bool>(known), on.concurrency(), memory, kernel);
     detail::scratch_pool scratch(detail::tile_scratch_floats(kernel, dim));
     for (std::size_t first = 0; first < edges.size();) {
@@ -221,7 +220,7 @@ link_metrics rank_edges(const link_model<D>& model, Rows& rows, std::span<const 
             }
         }
         const auto counts =
-            detail::rank_block(model, rows, edges.subspan(first, count), first, answers, on, kernel, scratch);
+            detail::rank_block(score, rows, edges.subspan(first, count), first, answers, on, kernel, scratch);
         for (std::size_t i = 0; i < count; ++i) {
             metrics.tail.add(counts[2 * i]);
             metrics.head.add(counts[2 * i + 1]);

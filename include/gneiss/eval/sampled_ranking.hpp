@@ -61,8 +61,8 @@ struct training_edges {
 /// edges. The result is the same bit for bit for any memory, blocks of the table and number of threads.
 /// Errors: those of `rank_edges`; invalid_argument for a fraction outside [0, 1], no candidates, an empty set, or draws
 /// by degree without edges. Source: Marius, OSDI'21, §5.1 (unfiltered metrics, n_e and α_ne).
-template <decoder D, row_stream Rows, executor E, score_kernel K = fixed_order_kernel>
-link_metrics rank_edges_sampled(const link_model<D>& model, Rows& rows, std::span<const edge> edges,
+template <row_stream Rows, executor E, score_kernel K = fixed_order_kernel>
+link_metrics rank_edges_sampled(const link_scorer& score, Rows& rows, std::span<const edge> edges,
     const candidate_sampling& sampling, const training_edges& training, const E& on,
     std::uint64_t memory = std::uint64_t{1} << 30, const rank_visitor& visit = {}, const K& kernel = {});
 
@@ -132,8 +132,8 @@ std::uint64_t sampled_block_edges(const candidate_sampling& sampling, std::size_
 }
 
 /// Ranks one block, whose edges begin at `first_position` and lie in consecutive sets; counts as `rank_block` gives.
-template <decoder D, row_stream Rows, executor E, score_kernel K>
-std::vector<rank_counts> rank_sampled_block(const link_model<D>& model, Rows& rows, std::span<const edge> edges,
+template <row_stream Rows, executor E, score_kernel K>
+std::vector<rank_counts> rank_sampled_block(const link_scorer& score, Rows& rows, std::span<const edge> edges,
     std::uint64_t first_position, const candidate_sampling& sampling, const training_edges& training, const E& on,
     const K& kernel, scratch_pool& scratch) {
     const auto dim = static_cast<std::size_t>(rows.dim());
@@ -152,7 +152,7 @@ std::vector<rank_counts> rank_sampled_block(const link_model<D>& model, Rows& ro
                 static_cast<std::uint32_t>(i)};
         gather_rows(rows, wanted, all, on);
     }
-    make_queries(model, queries, all.middle_rows(0, queries.size()), targets.span(), kernel, on, scratch);
+    make_queries(score, queries, all.middle_rows(0, queries.size()), targets.span(), kernel, on, scratch);
 
     // A task: some edges of one set, one side.
     struct piece {
@@ -181,7 +181,7 @@ std::vector<rank_counts> rank_sampled_block(const link_model<D>& model, Rows& ro
                 const std::size_t at = list * count + c;
                 kernel.pack(all.middle_rows(queries.size() + at, some), packed);
                 const matrix_view<float> scores(space.data(), end - begin, some);
-                kernel.template scores<D::compare>(mine, packed, scores,
+                kernel.scores(score.compare(), mine, packed, scores,
                     space.subspan(tile_shape::queries * tile_shape::candidates + packed.size()));
                 for (std::size_t i = 0; i < scores.rows(); ++i) {
                     const std::size_t q = first_query + 2 * i;
@@ -204,8 +204,8 @@ std::vector<rank_counts> rank_sampled_block(const link_model<D>& model, Rows& ro
 
 } // namespace detail
 
-template <decoder D, row_stream Rows, executor E, score_kernel K>
-link_metrics rank_edges_sampled(const link_model<D>& model, Rows& rows, std::span<const edge> edges,
+template <row_stream Rows, executor E, score_kernel K>
+link_metrics rank_edges_sampled(const link_scorer& score, Rows& rows, std::span<const edge> edges,
     const candidate_sampling& asked, const training_edges& training, const E& on, std::uint64_t memory,
     const rank_visitor& visit, const K& kernel) {
     candidate_sampling sampling = asked;
@@ -218,7 +218,7 @@ link_metrics rank_edges_sampled(const link_model<D>& model, Rows& rows, std::spa
     link_metrics metrics;
     if (edges.empty()) return metrics;
     const auto dim = static_cast<std::size_t>(rows.dim());
-    detail::check_edges(model, edges, rows.rows(), dim);
+    detail::check_edges(score, edges, rows.rows(), dim);
     const std::uint64_t set = sampling.edges_per_set = std::min<std::uint64_t>(sampling.edges_per_set, edges.size());
     const std::uint64_t block = detail::sampled_block_edges(sampling, dim, on.concurrency(), memory, kernel);
     detail::scratch_pool scratch(detail::tile_scratch_floats(kernel, dim));
@@ -226,7 +226,7 @@ link_metrics rank_edges_sampled(const link_model<D>& model, Rows& rows, std::spa
         std::uint64_t end = std::min<std::uint64_t>(first + block, edges.size());
         if (block < set) end = std::min(end, (first / set + 1) * set); // a block of less than a set stays within it
         const auto some = edges.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first));
-        const auto counts = detail::rank_sampled_block(model, rows, some, first, sampling, training, on, kernel, scratch);
+        const auto counts = detail::rank_sampled_block(score, rows, some, first, sampling, training, on, kernel, scratch);
         for (std::size_t i = 0; i < some.size(); ++i) {
             metrics.tail.add(counts[2 * i]);
             metrics.head.add(counts[2 * i + 1]);

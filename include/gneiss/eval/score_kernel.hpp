@@ -48,17 +48,23 @@ public:
     }
 
     /// out [m, n] of queries [m, dim] and n packed candidates; `scratch` as `scratch_floats(m, dim)` says.
-    template <similarity Compare>
-    static void scores(matrix_view<const float> queries, std::span<const float> packed, matrix_view<float> out,
-        std::span<float> scratch) noexcept {
-        const std::size_t dim = queries.columns();
+    static void scores(similarity compare, matrix_view<const float> queries, std::span<const float> packed,
+        matrix_view<float> out, std::span<float> scratch) noexcept {
         pack_panels<tile_queries>(queries, scratch);
+        const auto run = compare == similarity::inner_product ? run_tiles<similarity::inner_product>
+                                                              : run_tiles<similarity::negative_distance>;
+        run(scratch.data(), packed.data(), queries.columns(), out);
+    }
+
+private:
+    template <similarity Compare>
+    static void run_tiles(const float* queries, const float* candidates, std::size_t dim, matrix_view<float> out) noexcept {
         for (std::size_t c = 0; c < out.columns(); c += tile_candidates)
             for (std::size_t q = 0; q < out.rows(); q += tile_queries) {
                 const std::size_t rows = std::min(tile_queries, out.rows() - q);
                 const std::size_t columns = std::min(tile_candidates, out.columns() - c);
-                const float* left = scratch.data() + q * dim;
-                const float* right = packed.data() + c * dim;
+                const float* left = queries + q * dim;
+                const float* right = candidates + c * dim;
                 if (rows == tile_queries && columns == tile_candidates) {
                     tile<Compare>(left, right, dim, &out(q, c), out.stride());
                     continue;
@@ -70,7 +76,6 @@ public:
             }
     }
 
-private:
     template <std::size_t Width>
     static void pack_panels(matrix_view<const float> rows, std::span<float> packed) noexcept {
         const std::size_t dim = rows.columns();

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -13,6 +12,7 @@
 #include <gneiss/eval/concepts.hpp>
 #include <gneiss/eval/detail/score_tiles.hpp>
 #include <gneiss/eval/known_edges.hpp>
+#include <gneiss/eval/link_scorer.hpp>
 #include <gneiss/eval/score_kernel.hpp>
 
 namespace gneiss {
@@ -35,8 +35,8 @@ struct scored_node {
 /// Cost: queries · n · dim multiply-adds; per block of queries two passes over the table and, if edges are left out,
 /// two scans of them. The result is the same for any memory, blocks of the table and number of threads.
 /// Errors: out_of_range for a query that names no row or relation; not_finite if a score is NaN; over_budget.
-template <decoder D, row_stream Rows, executor E, score_kernel K = fixed_order_kernel>
-std::vector<std::vector<scored_node>> top_k(const link_model<D>& model, Rows& rows, std::span<const link_query> queries,
+template <row_stream Rows, executor E, score_kernel K = fixed_order_kernel>
+std::vector<std::vector<scored_node>> top_k(const link_scorer& score, Rows& rows, std::span<const link_query> queries,
     std::size_t k, const edge_scan& leave_out, const E& on, std::uint64_t memory = std::uint64_t{1} << 30,
     const K& kernel = {});
 
@@ -45,8 +45,9 @@ namespace detail {
 /// The best k of what is offered, as a heap whose top is the worst of them. Nodes come in ascending order.
 class best_heap {
 public:
-    /// Whether a candidate of this score would be taken.
-    [[nodiscard]] bool takes(float score, std::size_t k) const noexcept { return held_.size() < k || score > worst_; }
+    [[nodiscard]] bool full(std::size_t k) const noexcept { return held_.size() == k; }
+    /// The score that a candidate must exceed once this is full.
+    [[nodiscard]] float worst() const noexcept { return worst_; }
 
     void offer(scored_node candidate, std::size_t k) {
         if (held_.size() == k) {
@@ -76,8 +77,8 @@ private:
 }
 
 /// Answers one block; `first` is the position of its first query.
-template <decoder D, row_stream Rows, executor E, score_kernel K>
-void top_k_block(const link_model<D>& model, Rows& rows, std::span<const link_query> queries, std::size_t first,
+template <row_stream Rows, executor E, score_kernel K>
+void top_k_block(const link_scorer& score, Rows& rows, std::span<const link_query> queries, std::size_t first,
     std::size_t k, const known_answers& known, const E& on, const K& kernel, scratch_pool& scratch,
     std::vector<std::vector<scored_node>>& results) {
     const auto dim = static_cast<std::size_t>(rows.dim());
@@ -86,24 +87,28 @@ void top_k_block(const link_model<D>& model, Rows& rows, std::span<const link_qu
     std::vector<row_request> wanted(queries.size());
     for (std::size_t i = 0; i < queries.size(); ++i) wanted[i] = {queries[i].known, static_cast<std::uint32_t>(i)};
     gather_rows(rows, wanted, ends, on);
-    for (std::size_t i = 0; i < queries.size(); ++i) model.query(queries[i], ends[i], vectors[i]);
+    for (std::size_t i = 0; i < queries.size(); ++i) score.query(queries[i], ends[i], vectors[i]);
 
     std::vector<best_heap> heaps(tile_shape::groups * queries.size()); // [groups, queries]: tasks share none
     std::vector<std::uint8_t> not_a_number(heaps.size());
-    for_each_tile<D::compare>(rows, vectors, kernel, on, scratch,
+    for_each_tile(score.compare(), rows, vectors, kernel, on, scratch,
         [&](std::size_t group, std::size_t first_query, std::uint64_t first_row, matrix_view<const float> scores) {
             for (std::size_t i = 0; i < scores.rows(); ++i) {
                 const std::size_t q = first_query + i, slot = group * queries.size() + q;
                 best_heap& best = heaps[slot];
                 const std::span<const float> mine = scores[i];
-                std::uint32_t strange = 0;
-                for (const float score : mine) strange += std::isnan(score);
-                if (strange != 0) not_a_number[slot] = 1;
-                for (std::size_t j = 0; j < mine.size(); ++j) {
-                    if (!best.takes(mine[j], k)) continue;
-                    const auto node = static_cast<node_id>(first_row + j);
-                    if (known.covered() != 0 && std::ranges::binary_search(known.of(q), node)) continue;
-                    best.offer({node, mine[j]}, k);
+                constexpr std::size_t some = 64; // scores that one vector loop looks through for a taker
+                for (std::size_t begin = 0; begin < mine.size(); begin += some) {
+                    const auto part = mine.subspan(begin, std::min(some, mine.size() - begin));
+                    const score_counts seen = count_scores(part, best.worst());
+                    if (seen.not_a_number != 0) not_a_number[slot] = 1;
+                    if (best.full(k) && seen.greater == 0) continue;
+                    for (std::size_t j = 0; j < part.size(); ++j) {
+                        if (best.full(k) && !(part[j] > best.worst())) continue;
+                        const auto node = static_cast<node_id>(first_row + begin + j);
+                        if (known.covered() != 0 && std::ranges::binary_search(known.of(q), node)) continue;
+                        best.offer({node, part[j]}, k);
+                    }
                 }
             }
         });
@@ -118,21 +123,20 @@ void top_k_block(const link_model<D>& model, Rows& rows, std::span<const link_qu
         std::ranges::sort(result, best_heap::better);
         if (result.size() > k) result.resize(k);
         result.shrink_to_fit();
-        for (scored_node& each : result) each.score = similarity_of(D::compare, each.score);
+        for (scored_node& each : result) each.score = similarity_of(score.compare(), each.score);
     }
 }
 
 } // namespace detail
 
-template <decoder D, row_stream Rows, executor E, score_kernel K>
-std::vector<std::vector<scored_node>> top_k(const link_model<D>& model, Rows& rows, std::span<const link_query> queries,
+template <row_stream Rows, executor E, score_kernel K>
+std::vector<std::vector<scored_node>> top_k(const link_scorer& score, Rows& rows, std::span<const link_query> queries,
     std::size_t k, const edge_scan& leave_out, const E& on, std::uint64_t memory, const K& kernel) {
     std::vector<std::vector<scored_node>> results(queries.size());
     if (queries.empty() || k == 0) return results;
     const auto dim = static_cast<std::size_t>(rows.dim());
-    const bool any_relation = model.score.relation_floats(dim) == 0;
     for (std::size_t i = 0; i < queries.size(); ++i)
-        if (queries[i].known >= rows.rows() || (!any_relation && queries[i].relation >= model.relation_count(dim)))
+        if (!score.knows(queries[i].known, queries[i].relation, rows.rows(), dim))
             throw error(errc::out_of_range,
                 detail::describe(i, queries[i]) + " names a node or relation that does not exist");
     k = static_cast<std::size_t>(std::min<std::uint64_t>(k, rows.rows()));
@@ -162,7 +166,7 @@ std::vector<std::vector<scored_node>> top_k(const link_model<D>& model, Rows& ro
                 throw over_budget(memory, std::move(parts));
             }
         }
-        detail::top_k_block(model, rows, queries.subspan(first, count), first, k, known, on, kernel, scratch, results);
+        detail::top_k_block(score, rows, queries.subspan(first, count), first, k, known, on, kernel, scratch, results);
         first += count;
     }
     return results;

@@ -97,9 +97,9 @@ template <score_kernel K>
 /// Calls body(group, first_query, first_row, scores) for every tile, scores [q, n] being those of queries
 /// first_query … and rows first_row …. Calls that share both group and first_query come one after the other, by
 /// ascending first_row; others may come at once.
-template <similarity Compare, row_stream Rows, score_kernel K, executor E, class Body>
-void for_each_tile(Rows& rows, matrix_view<const float> queries, const K& kernel, const E& on, scratch_pool& scratch,
-    Body&& body) {
+template <row_stream Rows, score_kernel K, executor E, class Body>
+void for_each_tile(similarity compare, Rows& rows, matrix_view<const float> queries, const K& kernel, const E& on,
+    scratch_pool& scratch, Body&& body) {
     const std::size_t dim = queries.columns();
     const std::size_t tile_floats = kernel.packed_floats(tile_shape::candidates, dim);
     aligned_buffer<float> packed(superblock_floats(kernel, dim));
@@ -121,8 +121,8 @@ void for_each_tile(Rows& rows, matrix_view<const float> queries, const K& kernel
                 for (std::size_t row = group * tile_shape::group_rows; row < end; row += tile_shape::candidates) {
                     const matrix_view<float> scores(
                         space.data(), mine.rows(), std::min(tile_shape::candidates, end - row));
-                    kernel.template scores<Compare>(
-                        mine, tile_of(row), scores, space.subspan(tile_shape::queries * tile_shape::candidates));
+                    kernel.scores(
+                        compare, mine, tile_of(row), scores, space.subspan(tile_shape::queries * tile_shape::candidates));
                     body(group, q, first_row + row, matrix_view<const float>(scores));
                 }
             });
@@ -135,14 +135,14 @@ void for_each_tile(Rows& rows, matrix_view<const float> queries, const K& kernel
 }
 
 /// out[i] = score of query i against row i of `candidates`; both [m, dim], m at most 32.
-template <similarity Compare, score_kernel K>
-void score_pairs(matrix_view<const float> queries, matrix_view<const float> candidates, const K& kernel,
-    std::span<float> out, std::span<float> scratch) {
+template <score_kernel K>
+void score_pairs(similarity compare, matrix_view<const float> queries, matrix_view<const float> candidates,
+    const K& kernel, std::span<float> out, std::span<float> scratch) {
     const std::size_t count = queries.rows();
     const matrix_view<float> scores(scratch.data(), count, count);
     const auto packed = scratch.subspan(count * count, kernel.packed_floats(count, queries.columns()));
     kernel.pack(candidates, packed);
-    kernel.template scores<Compare>(queries, packed, scores, scratch.subspan(count * count + packed.size()));
+    kernel.scores(compare, queries, packed, scores, scratch.subspan(count * count + packed.size()));
     for (std::size_t i = 0; i < count; ++i) out[i] = scores(i, i);
 }
 
