@@ -18,6 +18,9 @@ endif()
 
 add_library(gneiss_warnings INTERFACE)
 target_compile_options(gneiss_warnings INTERFACE -Wall -Wextra -Wconversion $<$<BOOL:${GNEISS_NATIVE}>:-march=native>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  target_compile_options(gneiss_warnings INTERFACE -Wno-restrict) # warns about "text" + std::string (GCC PR 105651)
+endif()
 if(GNEISS_WERROR)
   target_compile_options(gneiss_warnings INTERFACE -Werror)
   # GCC's flow analysis guesses differently in every release. Its guesses are errors in the one that CI runs.

@@ -20,7 +20,7 @@ TEST_CASE("the TBB executor runs every task once, with any number of threads") {
 
 TEST_CASE("the TBB executor keeps to its threads, and copies share them") {
     const tbb_executor on(2);
-    const tbb_executor copy = on;
+    const tbb_executor copy = on; // NOLINT(performance-unnecessary-copy-initialization): that it shares is the point
     CHECK(on.concurrency() == 2);
     std::atomic<int> running{0}, most{0};
     copy.run(200, [&](std::size_t) {
