@@ -98,7 +98,7 @@ struct parse_memory {
         plan.chunks = 2 * threads + 2;
         plan.chunk = static_cast<std::size_t>(std::clamp<std::uint64_t>(memory / 8 / plan.chunks, 4096, 4 << 20));
         plan.line = std::clamp<std::size_t>(static_cast<std::size_t>(memory / 16), plan.chunk, std::size_t{64} << 20);
-        plan.filter = static_cast<std::size_t>(std::min<std::uint64_t>(memory / 4, std::uint64_t{2} << 30));
+        plan.filter = static_cast<std::size_t>(std::clamp<std::uint64_t>(input, 1 << 16, std::min<std::uint64_t>(memory / 4, std::uint64_t{256} << 20)));
         plan.heaps = std::clamp<std::size_t>(std::bit_ceil(static_cast<std::size_t>(input / (memory / 32 + 1) + 1)), 16, 1024);
         plan.heap_block = static_cast<std::size_t>(std::clamp<std::uint64_t>(memory / 8 / plan.heaps, 1024, 1 << 18));
         plan.relations = memory / 8;

@@ -1,0 +1,156 @@
+#include "apt.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+
+#include <gneiss/core/error.hpp>
+
+#include "process.hpp"
+
+namespace data_tool {
+namespace {
+
+using gneiss::errc;
+using gneiss::error;
+
+void need_apt() {
+    if (!has_program("apt-get"))
+        throw error(errc::unsupported,
+            "this graph is derived from the package index of a Debian or Ubuntu machine, and there is no apt-get here");
+}
+
+/// Options that keep apt's state in a directory of our own.
+arguments private_state(const std::filesystem::path& state) {
+    std::filesystem::create_directories(state / "lists/partial");
+    std::filesystem::create_directories(state / "cache/archives/partial");
+    const std::string root = std::filesystem::absolute(state).string();
+    return {"-o", "Dir::State::Lists=" + root + "/lists", "-o", "Dir::Cache=" + root + "/cache", "-o",
+        "Acquire::Languages=none", "-o", "APT::Sandbox::User=root", "-o", "Debug::NoLocking=true"};
+}
+
+arguments joined(arguments first, const arguments& more) {
+    first.insert(first.end(), more.begin(), more.end());
+    return first;
+}
+
+std::vector<apt_index> list(apt_index_kind kind, const arguments& options) {
+    const std::string text = output_of(joined(joined({"apt-get", "indextargets"}, options),
+        {"--format", "$(FILENAME)|$(RELEASE)|$(ORIGIN)|$(COMPONENT)|$(ARCHITECTURE)",
+            kind == apt_index_kind::packages ? "Created-By: Packages" : "Created-By: Contents-deb"}));
+    std::vector<apt_index> all;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        std::vector<std::string> fields;
+        std::istringstream parts(line);
+        for (std::string part; std::getline(parts, part, '|');) fields.push_back(part);
+        fields.resize(5);
+        std::error_code failed;
+        if (std::filesystem::exists(fields[0], failed)) all.push_back({fields[0], fields[1], fields[2], fields[3], fields[4]});
+    }
+    // The release itself, of the distribution itself, when they can be told from the rest.
+    const auto keep = [&](auto&& wanted) {
+        if (std::any_of(all.begin(), all.end(), wanted))
+            all.erase(std::remove_if(all.begin(), all.end(), [&](const apt_index& i) { return !wanted(i); }), all.end());
+    };
+    keep([](const apt_index& i) { return i.origin == "Debian" || i.origin == "Ubuntu"; });
+    keep([](const apt_index& i) { return i.release.find('-') == std::string::npos && i.release.find('/') == std::string::npos; });
+    std::sort(all.begin(), all.end(), [](const apt_index& a, const apt_index& b) { return a.file < b.file; });
+    return all;
+}
+
+} // namespace
+
+std::vector<apt_index> apt_indices(apt_index_kind kind, const std::filesystem::path& state) {
+    need_apt();
+    if (kind == apt_index_kind::packages)
+        if (auto own = list(kind, {}); !own.empty()) return own;
+    const arguments options = joined(private_state(state),
+        kind == apt_index_kind::packages
+            ? arguments{}
+            : arguments{"-o", "Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled=true", "-o",
+                  "Acquire::IndexTargets::deb::Packages::DefaultEnabled=false"});
+    auto found = list(kind, options); // left by an earlier try
+    if (found.empty()) {
+        try {
+            run_process(joined({"apt-get", "update", "-q"}, options));
+        } catch (const error& failed) {
+            throw error(errc::io, std::string("the package index cannot be fetched: ") + failed.what() +
+                                      ": is there a network, and do the sources in /etc/apt work?");
+        }
+        found = list(kind, options);
+    }
+    if (found.empty())
+        throw error(errc::not_found,
+            kind == apt_index_kind::packages ? "apt has no package index: do the sources in /etc/apt name an archive?"
+                                             : "the archive has no contents index");
+    return found;
+}
+
+std::unique_ptr<gneiss::importing::byte_source> open_index(const apt_index& index) {
+    return std::make_unique<process_source>(arguments{"/usr/lib/apt/apt-helper", "cat-file", index.file.string()});
+}
+
+std::string fingerprint_of(const std::vector<apt_index>& indices) {
+    std::string text;
+    for (const apt_index& index : indices) {
+        std::error_code failed;
+        text += index.file.filename().string() + " " + std::to_string(std::filesystem::file_size(index.file, failed)) + " " +
+                std::to_string(std::filesystem::last_write_time(index.file, failed).time_since_epoch().count()) + "\n";
+    }
+    return text;
+}
+
+void unpack_package(const std::string& package, const std::filesystem::path& state, const std::filesystem::path& directory) {
+    need_apt();
+    std::filesystem::create_directories(directory);
+    const auto download = [&](const arguments& options) {
+        // apt-get download writes into the working directory, which a shell would change; so the address is asked for.
+        const std::string answer = output_of(joined(joined({"apt-get", "download", "--print-uris"}, options), {package}));
+        const std::size_t begin = answer.find('\''), end = answer.find('\'', begin + 1);
+        if (end == std::string::npos) throw error(errc::not_found, "apt does not know where the package " + package + " is");
+        const std::filesystem::path deb = directory / (package + ".deb");
+        const std::string sum = answer.substr(answer.rfind(' ') + 1);
+        run_process({"/usr/lib/apt/apt-helper", "download-file", answer.substr(begin + 1, end - begin - 1), deb.string(),
+            sum.substr(0, sum.find('\n'))});
+        return deb;
+    };
+    std::filesystem::path deb;
+    try {
+        try {
+            deb = download({});
+        } catch (const error&) {
+            // No index on this machine: fetch one of our own.
+            const arguments options = private_state(state);
+            run_process(joined({"apt-get", "update", "-q"}, options));
+            deb = download(options);
+        }
+    } catch (const error& failed) {
+        throw error(errc::io, "the package " + package + " cannot be fetched: " + failed.what() +
+                                  ": is there a network? Or install " + package + " first");
+    }
+    run_process({"dpkg", "-x", deb.string(), directory.string()});
+}
+
+bool line_reader::next(std::string_view& line) {
+    for (;;) {
+        const void* newline = begin_ == end_ ? nullptr : std::memchr(buffer_.data() + begin_, '\n', end_ - begin_);
+        if (newline != nullptr || (ended_ && begin_ != end_)) {
+            const std::size_t stop =
+                newline == nullptr ? end_ : static_cast<std::size_t>(static_cast<const char*>(newline) - buffer_.data());
+            line = {buffer_.data() + begin_, stop - begin_};
+            begin_ = newline == nullptr ? end_ : stop + 1;
+            return true;
+        }
+        if (ended_) return false;
+        std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+        end_ -= begin_;
+        begin_ = 0;
+        if (end_ == buffer_.size()) buffer_.resize(2 * buffer_.size());
+        const std::size_t got = from_->read(buffer_.data() + end_, buffer_.size() - end_);
+        end_ += got;
+        ended_ = got == 0;
+    }
+}
+
+} // namespace data_tool

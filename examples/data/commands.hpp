@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/io/import/options.hpp>
+
+#include "common/command_line.hpp"
+#include "common/machine.hpp"
+#include "common/signals.hpp"
+#include "common/terminal.hpp"
+#include "common/units.hpp"
+
+/// The dataset tool: one function per command, which adds it to the program.
+namespace data_tool {
+
+/// Flags of every command.
+struct common_flags {
+    std::optional<programs::byte_size> memory{};
+    std::uint64_t threads = 0;
+    std::uint64_t seed = 0;
+    bool json = false, force = false, quiet = false;
+
+    void add_to(programs::command& to);
+    /// Bytes to work in: what was said, else half of what is free, at most 4 GiB.
+    [[nodiscard]] std::uint64_t memory_bytes() const;
+    [[nodiscard]] unsigned thread_count() const;
+};
+
+/// Flags of the commands that make a dataset out of edges.
+struct output_flags {
+    std::filesystem::path out{};
+    std::uint32_t partitions = 0;
+    std::string task = "link";
+
+    void add_to(programs::command& to);
+};
+
+/// Checks what can be checked before work begins; throws usage_error, gneiss::error.
+void check_output(const output_flags& output, const common_flags& common);
+
+/// Imports with progress on stderr and the result on stdout (`--json`: one object), and returns the exit code.
+programs::exit_code run_import(gneiss::import_options options, const output_flags& output, const common_flags& common);
+
+/// Checks that a given dataset is a directory with a manifest, with a message that says what a dataset is.
+void check_dataset(const std::filesystem::path& path);
+
+void add_import(programs::command_line& to);
+void add_get(programs::command_line& to);
+void add_generate(programs::command_line& to);
+void add_inspect(programs::command_line& to);
+void add_verify(programs::command_line& to);
+void add_export(programs::command_line& to);
+
+} // namespace data_tool

@@ -1,0 +1,119 @@
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/io/import/importer.hpp>
+
+#include "commands.hpp"
+
+namespace data_tool {
+
+void common_flags::add_to(programs::command& to) {
+    to.group("Resources and output");
+    to.option("memory", memory, "memory to work in").default_text("half of what is free, at most 4GiB");
+    to.option("threads", threads, "threads to work with").default_text("all CPUs").range(1, 1024);
+    to.option("seed", seed, "seed of all randomness");
+    to.option("json", json, "the result as one JSON object").transient();
+    to.option("force", force, "replace what is at --out").transient();
+    to.option("quiet", quiet, "no progress on stderr").transient();
+}
+
+std::uint64_t common_flags::memory_bytes() const {
+    if (memory) return memory->bytes;
+    return std::min(programs::available_memory() / 2, std::uint64_t{4} << 30);
+}
+
+unsigned common_flags::thread_count() const {
+    return threads != 0 ? static_cast<unsigned>(threads) : programs::usable_cpus();
+}
+
+void output_flags::add_to(programs::command& to) {
+    to.option("out", out, "directory of the dataset to make").value_name("DATASET").required();
+    to.option("partitions", partitions, "partitions of the nodes; edges are in N x N buckets")
+        .default_text("from size and memory").range(1, 16384);
+    to.option("task", task, "what the dataset is for").choices({"link"});
+}
+
+void check_output(const output_flags& output, const common_flags& common) {
+    std::error_code failed;
+    if (std::filesystem::exists(output.out, failed) && !common.force)
+        throw programs::usage_error(
+            output.out.string() + " exists already: choose another --out, or --force to replace it");
+    if (std::filesystem::exists(output.out, failed) && !std::filesystem::exists(output.out / "manifest.json", failed))
+        throw programs::usage_error(output.out.string() + " is not a dataset: --force replaces datasets only");
+}
+
+namespace {
+
+std::string progress_text(const gneiss::import_progress& at, double seconds) {
+    std::string text = fmt::format("{:<8}", at.phase);
+    if (at.total != 0)
+        text += fmt::format("{:>5}  {} of {} {}  ETA {}",
+            programs::human_percent(static_cast<double>(at.done) / static_cast<double>(at.total)),
+            programs::human_count(static_cast<double>(at.done)), programs::human_count(static_cast<double>(at.total)),
+            at.unit, programs::human_eta(static_cast<double>(at.done), static_cast<double>(at.total), seconds));
+    if (at.edges != 0 && at.unit != "edges")
+        text += fmt::format("  {} {}", programs::human_count(static_cast<double>(at.edges)),
+            at.unit == "nodes" ? "nodes" : "edges");
+    return text + "  RSS " + gneiss::format_bytes(programs::current_rss());
+}
+
+} // namespace
+
+programs::exit_code run_import(gneiss::import_options options, const output_flags& output, const common_flags& common) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto seconds_since = [](auto when) {
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - when).count();
+    };
+    options.out = output.out;
+    options.partitions = output.partitions;
+    options.memory = common.memory_bytes();
+    options.seed = common.seed;
+    options.force = common.force;
+    const programs::interrupt_guard interrupts;
+    options.stop = interrupts.token();
+    programs::progress live(common.quiet);
+    std::string phase;
+    auto phase_start = start;
+    options.progress = [&](const gneiss::import_progress& at) {
+        if (at.phase != phase) {
+            phase = at.phase;
+            phase_start = std::chrono::steady_clock::now();
+        }
+        live.update([&] { return progress_text(at, seconds_since(phase_start)); });
+    };
+    const gneiss::tbb_executor executor(common.thread_count());
+    const gneiss::import_report made = gneiss::import_dataset(options, executor);
+    live.clear();
+    if (made.resumed) live.say("went on after the last phase that an earlier run had finished");
+    if (made.moved != 0)
+        live.say(fmt::format("{} valid and test edges name a node or relation that no training edge has: moved to train",
+            made.moved));
+    else if (made.unseen != 0)
+        live.say(fmt::format("warning: {} valid and test edges name a node or relation that no training edge has; they are "
+                             "kept, and no model can know them", made.unseen));
+    const double seconds = seconds_since(start);
+    if (common.json) {
+        nlohmann::ordered_json result{{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()},
+            {"nodes", made.nodes}, {"edges", made.edges}, {"relations", made.relations}, {"train_edges", made.train_edges},
+            {"valid_edges", made.valid_edges}, {"test_edges", made.test_edges}, {"partitions", made.partitions},
+            {"unseen_edges", made.unseen}, {"moved_edges", made.moved}, {"resumed", made.resumed},
+            {"memory_bytes", options.memory}, {"threads", common.thread_count()}, {"dataset", output.out.string()}};
+        fmt::print("{}\n", result.dump());
+    } else {
+        fmt::print("{}: {} nodes, {} edges ({} train, {} valid, {} test), {} relation{}, {} partitions\n",
+            output.out.string(), made.nodes, made.edges, made.train_edges, made.valid_edges, made.test_edges,
+            made.relations, made.relations == 1 ? "" : "s", made.partitions);
+        fmt::print("{} ({}), peak RSS {}\n", programs::human_seconds(seconds),
+            programs::human_rate(static_cast<double>(made.edges) / seconds, "edges"),
+            gneiss::format_bytes(programs::peak_rss()));
+    }
+    return programs::exit_code::done;
+}
+
+} // namespace data_tool

@@ -1,0 +1,218 @@
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "apt.hpp"
+#include "graphs.hpp"
+
+namespace data_tool {
+namespace {
+
+using stanza = std::map<std::string, std::string, std::less<>>;
+
+/// The paragraphs of a control file: fields by name, continuation lines joined by blanks.
+class stanza_reader {
+public:
+    explicit stanza_reader(std::unique_ptr<gneiss::importing::byte_source> from) : from_(std::move(from)), lines_(*from_) {}
+
+    bool next(stanza& fields) {
+        fields.clear();
+        std::string* last = nullptr;
+        for (std::string_view line; lines_.next(line);) {
+            if (line.empty()) {
+                if (!fields.empty()) return true;
+                continue;
+            }
+            if (line[0] == ' ' || line[0] == '\t') {
+                if (last != nullptr) last->append(line);
+                continue;
+            }
+            const std::size_t colon = std::min(line.find(':'), line.size());
+            std::string_view value = line.substr(std::min(colon + 1, line.size()));
+            while (!value.empty() && value.front() == ' ') value.remove_prefix(1);
+            while (!value.empty() && (value.back() == ' ' || value.back() == '\t')) value.remove_suffix(1);
+            last = &(fields[std::string(line.substr(0, colon))] = value);
+        }
+        return !fields.empty();
+    }
+
+private:
+    std::unique_ptr<gneiss::importing::byte_source> from_;
+    line_reader lines_;
+};
+
+std::string_view field(const stanza& fields, std::string_view name) {
+    const auto at = fields.find(name);
+    return at == fields.end() ? std::string_view{} : std::string_view(at->second);
+}
+
+bool is_name_character(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '.' || c == '-';
+}
+
+/// Package names of a dependency field: of every alternative, without version and architecture.
+template <class Visit>
+void for_each_package(std::string_view value, Visit&& visit) {
+    while (!value.empty()) {
+        const std::size_t end = std::min(value.find_first_of(",|"), value.size());
+        std::string_view part = value.substr(0, end);
+        value.remove_prefix(std::min(end + 1, value.size()));
+        while (!part.empty() && std::isspace(static_cast<unsigned char>(part.front()))) part.remove_prefix(1);
+        std::size_t length = 0;
+        while (length < part.size() && is_name_character(part[length])) ++length;
+        if (length != 0 && part[0] != '+' && part[0] != '.' && part[0] != '-') visit(part.substr(0, length));
+    }
+}
+
+/// Packages of the archive, and which of several stanzas with one name counts: the last.
+struct package_list {
+    std::unordered_map<std::string, std::uint64_t> last; ///< number of the stanza, over all indices
+};
+
+package_list list_packages(const std::vector<apt_index>& indices) {
+    package_list all;
+    std::uint64_t number = 0;
+    for (const apt_index& index : indices) {
+        const auto source = open_index(index);
+        line_reader lines(*source);
+        for (std::string_view line; lines.next(line);)
+            if (line.starts_with("Package: ")) all.last[std::string(line.substr(9))] = number++;
+    }
+    return all;
+}
+
+/// Writes the triples of one package, each once.
+class package_triples {
+public:
+    package_triples(const package_list& packages, const stanza& fields) : packages_(packages), name_(field(fields, "Package")) {
+        static constexpr std::pair<std::string_view, std::string_view> dependencies[] = {{"Depends", "depends"},
+            {"Pre-Depends", "pre-depends"}, {"Recommends", "recommends"}, {"Suggests", "suggests"}, {"Enhances", "enhances"},
+            {"Breaks", "breaks"}, {"Conflicts", "conflicts"}, {"Replaces", "replaces"}};
+        for (const auto& [header, relation] : dependencies)
+            for_each_package(field(fields, header), [&, r = relation](std::string_view other) {
+                if (other != name_) add(r, entity(other));
+            });
+        for_each_package(field(fields, "Built-Using"), [&](std::string_view other) {
+            if (other != name_) add("built-using", "s:" + std::string(other));
+        });
+        for_each_package(field(fields, "Provides"), [&](std::string_view other) { add("provides", entity(other)); });
+        const std::string_view source = fields.contains("Source") ? field(fields, "Source") : std::string_view(name_);
+        add("source", "s:" + std::string(source.substr(0, source.find(' '))));
+        static constexpr std::pair<std::string_view, std::pair<std::string_view, std::string_view>> facts[] = {
+            {"Maintainer", {"maintainer", "m:"}}, {"Section", {"section", "c:"}}, {"Priority", {"priority", "y:"}},
+            {"Architecture", {"architecture", "a:"}}, {"Multi-Arch", {"multi-arch", "u:"}}};
+        for (const auto& [header, fact] : facts)
+            if (const auto value = field(fields, header); !value.empty())
+                add(fact.first, std::string(fact.second) + std::string(value));
+        tags(field(fields, "Tag"));
+        homepage(field(fields, "Homepage"));
+    }
+
+    void write_to(std::string& text) const {
+        for (const auto& [relation, tail] : triples_) {
+            text += "p:" + name_ + '\t' + relation + '\t';
+            for (const char c : tail) text += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+            text += '\n';
+        }
+    }
+
+private:
+    void add(std::string_view relation, std::string tail) { triples_.emplace(relation, std::move(tail)); }
+
+    /// A package that no stanza describes is virtual.
+    [[nodiscard]] std::string entity(std::string_view other) const {
+        const std::string name(other);
+        return (packages_.last.contains(name) ? "p:" : "v:") + name;
+    }
+
+    /// "facet::value, facet::value, …"
+    void tags(std::string_view value) {
+        while (!value.empty()) {
+            const std::size_t end = std::min(value.find(','), value.size());
+            std::string_view tag = value.substr(0, end);
+            value.remove_prefix(std::min(end + 1, value.size()));
+            while (!tag.empty() && tag.front() == ' ') tag.remove_prefix(1);
+            while (!tag.empty() && tag.back() == ' ') tag.remove_suffix(1);
+            const std::size_t colons = tag.find("::");
+            if (colons == std::string_view::npos) continue;
+            const std::string facet(tag.substr(0, colons));
+            std::string_view what = tag.substr(colons + 2);
+            if (what.starts_with('{'))
+                while (!what.empty() && (what.front() == '{' || what.front() == '}')) what.remove_prefix(1);
+            while (!what.empty() && what.back() == '}') what.remove_suffix(1);
+            add("tag-" + facet, "t:" + facet + "::" + std::string(what));
+        }
+    }
+
+    /// The host of "https://host/…".
+    void homepage(std::string_view value) {
+        for (const std::string_view scheme : {"http://", "https://"})
+            if (value.starts_with(scheme)) {
+                std::string host(value.substr(scheme.size(), value.find_first_of("/ ", scheme.size()) - scheme.size()));
+                for (char& c : host) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+                if (!host.empty()) add("homepage-host", "h:" + host);
+            }
+    }
+
+    const package_list& packages_;
+    std::string name_;
+    std::set<std::pair<std::string, std::string>> triples_;
+};
+
+/// All triples of the archive as text, stanza after stanza.
+class package_text {
+public:
+    package_text(std::vector<apt_index> indices, std::shared_ptr<const package_list> packages)
+        : indices_(std::move(indices)), packages_(std::move(packages)) {}
+
+    void operator()(std::string& text) {
+        stanza fields;
+        while (text.size() < (1U << 18)) {
+            if (!reader_) {
+                if (index_ == indices_.size()) return;
+                reader_ = std::make_shared<stanza_reader>(open_index(indices_[index_++]));
+            }
+            if (!reader_->next(fields)) {
+                reader_.reset();
+                continue;
+            }
+            const auto at = packages_->last.find(std::string(field(fields, "Package")));
+            if (at == packages_->last.end() || at->second != number_++) continue;
+            package_triples(*packages_, fields).write_to(text);
+        }
+    }
+
+private:
+    std::vector<apt_index> indices_;
+    std::shared_ptr<const package_list> packages_;
+    std::size_t index_ = 0;
+    std::uint64_t number_ = 0;
+    std::shared_ptr<stanza_reader> reader_;
+};
+
+} // namespace
+
+derived_graph debian_graph(const std::filesystem::path& state) {
+    const auto indices = apt_indices(apt_index_kind::packages, state);
+    const auto packages = std::make_shared<const package_list>(list_packages(indices));
+    derived_graph graph;
+    graph.options.sources.push_back({.path = "Packages",
+        .open = [indices, packages] {
+            return std::make_unique<gneiss::importing::generated_source>(package_text(indices, packages));
+        },
+        .fingerprint = fingerprint_of(indices)});
+    graph.options.format = gneiss::edge_format::tsv;
+    graph.options.fractions = {0.9, 0.05, 0.05};
+    graph.options.unseen_to_train = true;
+    graph.options.name = "debian";
+    return graph;
+}
+
+} // namespace data_tool

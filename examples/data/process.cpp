@@ -1,0 +1,120 @@
+#include "process.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <sstream>
+#include <utility>
+
+#include <gneiss/core/error.hpp>
+
+extern char** environ;
+
+namespace data_tool {
+namespace {
+
+using gneiss::errc;
+using gneiss::error;
+
+pid_t spawn(const arguments& command, int output) {
+    std::vector<char*> words;
+    for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+    pid_t child = -1;
+    const int failure = posix_spawnp(&child, words[0], &actions, nullptr, words.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (failure != 0)
+        throw error(errc::unsupported, "cannot start " + command[0] + ": " + std::generic_category().message(failure));
+    return child;
+}
+
+std::string line_of(const arguments& command) {
+    std::string line;
+    for (const std::string& word : command) line += (line.empty() ? "" : " ") + word;
+    return line;
+}
+
+void check_status(const arguments& command, int status) {
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
+    throw error(errc::io, "'" + line_of(command) + "' " +
+            (WIFEXITED(status) ? "failed with exit code " + std::to_string(WEXITSTATUS(status))
+                               : "was ended by signal " + std::to_string(WTERMSIG(status))));
+}
+
+} // namespace
+
+process_source::process_source(arguments command) : command_(std::move(command)) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) throw gneiss::io_error(errno, "make a pipe", {});
+    output_ = ends[0];
+    try {
+        child_ = spawn(command_, ends[1]);
+    } catch (...) {
+        ::close(ends[0]);
+        ::close(ends[1]);
+        throw;
+    }
+    ::close(ends[1]);
+}
+
+process_source::~process_source() {
+    if (output_ >= 0) ::close(output_);
+    if (child_ > 0) {
+        ::kill(child_, SIGTERM);
+        int status = 0;
+        while (::waitpid(child_, &status, 0) < 0 && errno == EINTR) {}
+    }
+}
+
+std::size_t process_source::read(char* data, std::size_t size) {
+    for (;;) {
+        const ssize_t got = ::read(output_, data, size);
+        if (got > 0) return static_cast<std::size_t>(got);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) throw gneiss::io_error(errno, "read from " + command_[0], {});
+        wait();
+        return 0;
+    }
+}
+
+void process_source::wait() {
+    if (child_ <= 0) return;
+    int status = 0;
+    while (::waitpid(child_, &status, 0) < 0 && errno == EINTR) {}
+    child_ = -1;
+    check_status(command_, status);
+}
+
+std::string output_of(const arguments& command) {
+    process_source source(command);
+    std::string all;
+    char buffer[1 << 16];
+    while (const std::size_t got = source.read(buffer, sizeof buffer)) all.append(buffer, got);
+    return all;
+}
+
+void run_process(const arguments& command) {
+    const pid_t child = spawn(command, STDERR_FILENO);
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+    check_status(command, status);
+}
+
+bool has_program(const std::string& name) {
+    const char* path = std::getenv("PATH");
+    std::istringstream folders(path == nullptr ? "" : path);
+    for (std::string folder; std::getline(folders, folder, ':');)
+        if (::access((folder + "/" + name).c_str(), X_OK) == 0) return true;
+    return false;
+}
+
+} // namespace data_tool
