@@ -15,8 +15,8 @@
 namespace programs::plot {
 namespace {
 
-constexpr double width = 560, height = 300;
-constexpr double top = 62, bottom = 42, right = 18;
+constexpr double width = 560, height = 312, bar_width = 1140;
+constexpr double top = 74, bottom = 42, right = 18;
 constexpr double glyph = 6.3; ///< mean width of a character at the tick labels' size
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t colours = 8;
@@ -113,13 +113,13 @@ private:
 /// The text of one SVG, and the frame that all plots share.
 class canvas {
 public:
-    canvas(const std::string& title, double tall, use how) : tall_(tall) {
+    canvas(const std::string& title, double wide, double tall, use how) : tall_(tall) {
         out_ = fmt::format(
-            R"(<svg class="plot" viewBox="0 0 {:g} {:g}" role="img" aria-label="{}")", width, tall, escaped(title));
+            R"(<svg class="plot" viewBox="0 0 {:g} {:g}" role="img" aria-label="{}")", wide, tall, escaped(title));
         if (how == use::standalone) {
-            out_ += fmt::format(R"( xmlns="http://www.w3.org/2000/svg" width="{:g}" height="{:g}")", width, tall);
+            out_ += fmt::format(R"( xmlns="http://www.w3.org/2000/svg" width="{:g}" height="{:g}")", wide, tall);
             out_ += fmt::format("><style>{}</style>\n", style_sheet());
-            out_ += fmt::format(R"(<rect class="page" width="{:g}" height="{:g}"/>)", width, tall);
+            out_ += fmt::format(R"(<rect class="page" width="{:g}" height="{:g}"/>)", wide, tall);
         } else {
             out_ += '>';
         }
@@ -169,7 +169,7 @@ public:
             line(left_, at, width - right, at, tick.value == 0 ? "zero" : "grid");
             text(left_ - 7, at + 3.8, "tick", "end", tick.text);
         }
-        text(14, top - 6, "unit", "start", y.label());
+        text(14, top - 10, "unit", "start", y.label());
         return left_;
     }
     void x_label(const std::string& label) { text((left_ + width - right) / 2, tall_ - 8, "unit", "middle", label); }
@@ -197,13 +197,14 @@ std::string_view style_sheet() noexcept {
     return R"(:root{--page:#fff;--ink:#1f2430;--soft:#5d6676;--rule:#e4e7ec;--hover:#1f243014;
 --c0:#3867b0;--c1:#d8762a;--c2:#33916f;--c3:#b8446c;--c4:#7966b5;--c5:#93802b;--c6:#3f9db3;--c7:#858b96}
 @media (prefers-color-scheme:dark){:root{--page:#171a21;--ink:#e7e9ee;--soft:#9aa3b2;--rule:#2c313c;--hover:#ffffff18;
---c0:#7aa5e6;--c1:#f0a05f;--c2:#66c29f;--c3:#e683a6;--c4:#ad9ce6;--c5:#cdb958;--c6:#74cadd;--c7:#a3a9b5}
+--c0:#7aa5e6;--c1:#f0a05f;--c2:#66c29f;--c3:#e683a6;--c4:#ad9ce6;--c5:#cdb958;--c6:#74cadd;--c7:#a3a9b5}}
 .plot{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","Liberation Sans",sans-serif}
 .plot .page{fill:var(--page)}.plot text{fill:var(--soft);font-size:11px;font-variant-numeric:tabular-nums}
 .plot .title{fill:var(--ink);font-size:14px;font-weight:600}.plot .name{fill:var(--ink);font-size:11.5px}
 .plot .grid{stroke:var(--rule);stroke-width:1}.plot .zero{stroke:var(--soft);stroke-width:1;opacity:.6}
 .plot .curve{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}
-.plot .dash,.plot .key{stroke-width:2;stroke-dasharray:5 4}.plot .area{opacity:.8}.plot .hit{fill:transparent}
+.plot .dash,.plot .key{stroke-width:2;stroke-dasharray:5 4}
+.plot .fine{stroke-width:1.4}.plot .wide{stroke-width:6;opacity:.45}.plot .area{opacity:.8}.plot .hit{fill:transparent}
 .plot .hit:hover{fill:var(--hover)}.plot .part:hover{opacity:.75}.plot .free{fill:var(--rule)}
 .plot .limit{stroke:var(--ink);stroke-width:2}.plot .limit.over{stroke-dasharray:5 4})";
 }
@@ -285,7 +286,7 @@ std::string svg(const line_chart& chart, use how) {
         if (!across.most) across.most = x_most;
     }
     const layout x(across, x_least, x_most, 7), y(chart.y, y_least, y_most, 5);
-    canvas out(chart.title, height, how);
+    canvas out(chart.title, width, height, how);
     if (names.size() > 1) out.legend(names, dashed, colour_of);
     out.y_axis(y);
     for (const auto& tick : x.ticks()) out.x_tick(out.x_of(x.share(tick.value)), tick.text);
@@ -319,9 +320,12 @@ std::string svg(const line_chart& chart, use how) {
                                    colour(colour_of[s])));
             continue;
         }
-        out.raw(fmt::format("<path class=\"curve{}\" d=\"{}\" stroke=\"{}\"/>\n", dashed[s] ? " dash" : "", path,
-            colour(colour_of[s])));
-        if (tops[s].size() > most_dots || dashed[s]) continue;
+        const char* const kind = dashed[s]                        ? "dash"
+                                 : line.style == line_style::wide ? "wide"
+                                 : tops[s].size() > most_dots     ? "fine"
+                                                                  : "";
+        out.raw(fmt::format("<path class=\"curve {}\" d=\"{}\" stroke=\"{}\"/>\n", kind, path, colour(colour_of[s])));
+        if (tops[s].size() > most_dots || line.style != line_style::solid) continue;
         for (const point& p : tops[s])
             if (drawable(p.x, chart.x) && drawable(p.y, chart.y))
                 out.raw(fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.6\" fill=\"{}\"/>\n",
@@ -349,7 +353,7 @@ std::string svg(const bar_chart& chart, use how) {
     up.from_zero = true;
     up.log = false;
     const layout y(up, 0, bars == 0 ? 1 : *std::ranges::max_element(total), 5);
-    canvas out(chart.title, height, how);
+    canvas out(chart.title, width, height, how);
     std::vector<std::string> names;
     for (const auto& part : chart.parts) names.push_back(part.name);
     if (names.size() > 1) out.legend(names);
@@ -383,7 +387,7 @@ std::string svg(const bar_chart& chart, use how) {
 }
 
 std::string svg(const stack_chart& chart, use how) {
-    constexpr double tall = 132, bar_top = 64, bar_tall = 34;
+    constexpr double tall = 142, bar_top = 64, bar_tall = 34;
     double sum = 0, most = 0;
     for (const auto& part : chart.parts) sum += std::max(0.0, part.value);
     for (const auto& mark : chart.marks) most = std::max(most, mark.value);
@@ -391,9 +395,9 @@ std::string svg(const stack_chart& chart, use how) {
     axis across = chart.x;
     across.from_zero = true;
     across.most = most > 0 ? most * 1.04 : 1;
-    const layout x(across, 0, most, 7);
-    canvas out(chart.title, tall, how);
-    const auto at = [&](double value) { return 18 + x.share(value) * (width - 36); };
+    const layout x(across, 0, most, 10);
+    canvas out(chart.title, bar_width, tall, how);
+    const auto at = [&](double value) { return 18 + x.share(value) * (bar_width - 36); };
     out.box(at(0), bar_top, at(most) - at(0), bar_tall, R"(class="free")", "free");
     double from = 0;
     for (std::size_t p = 0; p < chart.parts.size(); ++p) {
@@ -409,12 +413,12 @@ std::string svg(const stack_chart& chart, use how) {
         const auto& mark = chart.marks[m];
         const double here = at(mark.value);
         out.line(here, bar_top - 7, here, bar_top + bar_tall + 7, m == 0 ? "limit" : "limit over");
-        const bool beyond = here > width * 0.7;
+        const bool beyond = here > bar_width * 0.7;
         out.text(here + (beyond ? -5 : 5), m % 2 == 0 ? bar_top - 12 : bar_top - 27, "name", beyond ? "end" : "start",
             fmt::format("{} {}", mark.name, told(mark.value, chart.x.of)));
     }
     for (const auto& tick : x.ticks()) out.text(at(tick.value), bar_top + bar_tall + 21, "tick", "middle", tick.text);
-    out.text(width - 18, tall - 1, "unit", "end", x.label());
+    out.text(bar_width - 18, tall - 6, "unit", "end", x.label());
     return out.finish();
 }
 

@@ -27,7 +27,8 @@ struct point {
     double x = 0, y = 0;
 };
 
-enum class line_style { solid, dashed, area };
+/// `wide` shows beneath a line that runs over it.
+enum class line_style { solid, wide, dashed, area };
 
 struct series {
     std::string name{};

@@ -23,7 +23,8 @@ constexpr std::size_t most_points = 240, most_bars = 60, most_rows = 200;
 std::string_view page_style() {
     return R"(
 *{box-sizing:border-box}
-body{margin:0;background:var(--ground);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","Liberation Sans",sans-serif;
+body{margin:0;background:var(--ground);color:var(--ink);
+font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","Liberation Sans",sans-serif;
 font-variant-numeric:tabular-nums}
 :root{--ground:#f4f5f7;color-scheme:light dark}@media (prefers-color-scheme:dark){:root{--ground:#0f1116}}
 main{max-width:1180px;margin:0 auto;padding:0 20px 60px}header{padding:34px 0 18px}
@@ -35,8 +36,9 @@ vertical-align:3px;color:var(--page);background:var(--c2)}
 .badge.interrupted{background:var(--c1)}
 .bands{display:flex;height:5px;border-radius:3px;overflow:hidden;margin-bottom:26px}
 .bands i{display:block;height:100%}
-.cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(165px,1fr));gap:12px}
-.card,.box{background:var(--page);border:1px solid var(--rule);border-radius:8px}.card{padding:12px 16px}
+.cards{display:flex;flex-wrap:wrap;gap:12px}
+.card,.box{background:var(--page);border:1px solid var(--rule);border-radius:8px}
+.card{padding:12px 16px;flex:1 1 18%;min-width:150px}
 .card b{display:block;font-size:23px;font-weight:620;line-height:1.3;letter-spacing:-.01em}
 .card span{color:var(--soft);font-size:13px;display:block}
 .meter{height:5px;border-radius:3px;background:var(--rule);margin-top:7px;overflow:hidden}
@@ -94,7 +96,8 @@ std::string section(const std::string& title, const std::string& inside) {
                                 escaped(title), inside);
 }
 
-std::string metric_text(const std::string&, double value) { return fmt::format("{:.4f}", value); }
+std::string metric_text(double value) { return std::isfinite(value) ? fmt::format("{:.4f}", value) : "not a number"; }
+std::string loss_text(double value) { return std::isfinite(value) ? fmt::format("{:.5g}", value) : "not a number"; }
 
 std::string metric_title(const std::string& name) {
     if (name == "mrr") return "MRR";
@@ -184,9 +187,9 @@ std::vector<summary_item> summary_items(const run_record& run) {
     std::vector<summary_item> items;
     const bool test = !run.test.empty();
     for (const auto& [name, value] : test ? run.test : run.valid)
-        items.push_back({metric_title(name), metric_text(name, value), test ? "test" : "validation"});
+        items.push_back({metric_title(name), metric_text(value), test ? "test" : "validation"});
     if (items.empty() && !run.epochs.empty() && run.epochs.back().loss)
-        items.push_back({"Loss", fmt::format("{:.4g}", *run.epochs.back().loss), "last epoch"});
+        items.push_back({"Loss", loss_text(*run.epochs.back().loss), "last epoch"});
     const double training = total(run, [](const epoch_record& e) { return std::optional(e.seconds); }).value_or(0);
     items.push_back({"Time", human_seconds(run.seconds),
         run.epochs.empty() ? "no epoch"
@@ -241,41 +244,6 @@ std::string learning(const run_record& run) {
                       metrics);
 }
 
-std::string moving_bytes(const report_data& data) {
-    const run_record& run = data.run;
-    std::vector<plot::series> bytes{per_epoch("read", run, member(&epoch_record::read_bytes)),
-        per_epoch("written", run, member(&epoch_record::write_bytes))};
-    const auto predicted = [&](const char* name, const std::optional<std::uint64_t>& value, std::size_t like) {
-        if (!value || run.epochs.size() < 2) return;
-        const auto y = static_cast<double>(*value);
-        bytes.push_back({name,
-            {{static_cast<double>(run.epochs.front().epoch), y}, {static_cast<double>(run.epochs.back().epoch), y}},
-            plot::line_style::dashed, like});
-    };
-    std::string html;
-    const bool measured = !bytes[0].points.empty() || !bytes[1].points.empty();
-    if (measured) {
-        predicted("read, planned", run.plan.read_bytes, 0);
-        predicted("written, planned", run.plan.write_bytes, 1);
-        html += line_plot(
-            "Bytes per epoch", epoch_axis(), {.label = "moved", .of = quantity::bytes, .from_zero = true}, bytes);
-    }
-    const auto rate = [](std::optional<std::uint64_t> epoch_record::*value) -> epoch_value {
-        return [value](const epoch_record& e) {
-            return e.*value && e.seconds > 0 ? std::optional(static_cast<double>(*(e.*value)) / e.seconds)
-                                             : std::nullopt;
-        };
-    };
-    html += line_plot("Bandwidth per epoch", epoch_axis(),
-        {.label = "mean bandwidth", .of = quantity::bandwidth, .from_zero = true},
-        {per_epoch("read", run, rate(&epoch_record::read_bytes)),
-            per_epoch("write", run, rate(&epoch_record::write_bytes))});
-    html += line_plot("Hit rate per epoch", epoch_axis(),
-        {.label = "hit rate", .of = quantity::percent, .from_zero = true, .most = 1},
-        {per_epoch("hit rate", run, member(&epoch_record::hit_rate))});
-    return html;
-}
-
 std::string stage_bars(const run_record& run) {
     const std::vector<std::string> names = names_in(run, &epoch_record::stage_seconds);
     if (names.empty()) return "";
@@ -299,40 +267,78 @@ std::string stage_bars(const run_record& run) {
     return boxed(plot::svg(chart));
 }
 
-std::string over_time(const report_data& data) {
-    const auto line = [&](std::string name, auto value, plot::line_style style = plot::line_style::solid) {
-        plot::series s{.name = std::move(name), .points = {}, .style = style};
-        for (const time_sample& sample : data.samples) s.points.push_back({sample.seconds, value(sample)});
-        s.points = thinned(std::move(s.points));
-        return s;
-    };
-    if (data.samples.size() < 2) return "";
-    const plot::axis time{.label = "time since the start", .of = quantity::seconds, .from_zero = true};
-    std::string html = line_plot("Compute: busy and waiting", time,
+/// One value of the samples as a line over time.
+template <class Value>
+plot::series over_time(
+    const report_data& data, std::string name, Value value, plot::line_style style = plot::line_style::solid) {
+    plot::series line{.name = std::move(name), .style = style};
+    if (data.samples.size() > 1)
+        for (const time_sample& sample : data.samples)
+            line.points.push_back({sample.seconds, static_cast<double>(sample.*value)});
+    line.points = thinned(std::move(line.points));
+    return line;
+}
+plot::axis time_axis() { return {.label = "time since the start", .of = quantity::seconds, .from_zero = true}; }
+
+std::string activity_plot(const report_data& data) {
+    return line_plot("Compute: busy and waiting", time_axis(),
         {.label = "share of the compute workers' time", .of = quantity::percent, .from_zero = true, .most = 1},
-        {line(
-             "busy", [](const time_sample& s) { return s.busy_share; }, plot::line_style::area),
-            line(
-                "waiting", [](const time_sample& s) { return s.wait_share; }, plot::line_style::area)});
-    const auto moved = [](const time_sample& s) { return s.read_rate > 0 || s.write_rate > 0; };
-    if (std::ranges::any_of(data.samples, moved))
-        html +=
-            line_plot("Bandwidth over time", time, {.label = "bandwidth", .of = quantity::bandwidth, .from_zero = true},
-                {line("read", [](const time_sample& s) { return s.read_rate; }),
-                    line("write", [](const time_sample& s) { return s.write_rate; })});
-    std::vector<plot::series> memory{
-        line("resident", [](const time_sample& s) { return static_cast<double>(s.rss_bytes); })};
+        {over_time(data, "busy", &time_sample::busy_share, plot::line_style::area),
+            over_time(data, "waiting", &time_sample::wait_share, plot::line_style::area)});
+}
+
+std::string memory_over_time(const report_data& data) {
+    std::vector<plot::series> memory{over_time(data, "resident", &time_sample::rss_bytes)};
+    if (memory[0].points.empty()) return "";
     if (data.run.plan.budget_bytes) {
         const auto budget = static_cast<double>(*data.run.plan.budget_bytes);
         memory.push_back({"budget", {{memory[0].points.front().x, budget}, {memory[0].points.back().x, budget}},
             plot::line_style::dashed});
     }
-    return html + line_plot("Memory over time", time,
-                      {.label = "resident set", .of = quantity::memory, .from_zero = true}, memory);
+    return line_plot(
+        "Memory over time", time_axis(), {.label = "resident set", .of = quantity::memory, .from_zero = true}, memory);
 }
 
-std::string memory_plan(const run_record& run) {
-    if (run.plan.parts.empty()) return "";
+std::string moving_bytes(const report_data& data) {
+    const run_record& run = data.run;
+    std::vector<plot::series> bytes{per_epoch("read", run, member(&epoch_record::read_bytes)),
+        per_epoch("written", run, member(&epoch_record::write_bytes))};
+    bytes[0].style = plot::line_style::wide; // reads and writes are often equal
+    const auto planned = [&](const char* name, const std::optional<std::uint64_t>& value, std::size_t like) {
+        if (!value || run.epochs.size() < 2 || bytes[like].points.empty()) return;
+        const auto first = static_cast<double>(run.epochs.front().epoch),
+                   last = static_cast<double>(run.epochs.back().epoch);
+        const auto y = static_cast<double>(*value);
+        bytes.push_back({name, {{first, y}, {last, y}}, plot::line_style::dashed, like});
+    };
+    planned("read, planned", run.plan.read_bytes, 0);
+    planned("written, planned", run.plan.write_bytes, 1);
+    std::string html =
+        line_plot("Bytes per epoch", epoch_axis(), {.label = "moved", .of = quantity::bytes, .from_zero = true}, bytes);
+    const plot::axis bandwidth{.label = "bandwidth", .of = quantity::bandwidth, .from_zero = true};
+    const auto moved = [](const time_sample& s) { return s.read_rate > 0 || s.write_rate > 0; };
+    if (std::ranges::any_of(data.samples, moved)) {
+        html += line_plot("Bandwidth over time", time_axis(), bandwidth,
+            {over_time(data, "read", &time_sample::read_rate), over_time(data, "write", &time_sample::write_rate)});
+    } else {
+        const auto rate = [](std::optional<std::uint64_t> epoch_record::*value) -> epoch_value {
+            return [value](const epoch_record& e) {
+                return e.*value && e.seconds > 0 ? std::optional(static_cast<double>(*(e.*value)) / e.seconds)
+                                                 : std::nullopt;
+            };
+        };
+        html += line_plot("Bandwidth per epoch", epoch_axis(), bandwidth,
+            {per_epoch("read", run, rate(&epoch_record::read_bytes)),
+                per_epoch("write", run, rate(&epoch_record::write_bytes))});
+    }
+    return html + line_plot("Hit rate per epoch", epoch_axis(),
+                      {.label = "hit rate", .of = quantity::percent, .from_zero = true, .most = 1},
+                      {per_epoch("hit rate", run, member(&epoch_record::hit_rate))});
+}
+
+std::string memory_section(const report_data& data) {
+    const run_record& run = data.run;
+    if (run.plan.parts.empty()) return memory_over_time(data);
     plot::stack_chart chart{.title = "Memory plan", .x = {.label = "bytes", .of = quantity::memory}};
     std::vector<std::vector<cell>> rows;
     std::uint64_t sum = 0;
@@ -355,7 +361,7 @@ std::string memory_plan(const run_record& run) {
         rows.push_back(
             {{"measured peak, resident"}, {gneiss::format_bytes(run.peak_rss_bytes)}, {share(run.peak_rss_bytes)}});
     }
-    return boxed(plot::svg(chart)) +
+    return boxed(plot::svg(chart), true) + memory_over_time(data) +
            boxed_table("Memory, part by part",
                html_table({"part", "bytes", run.plan.budget_bytes ? "of the budget" : "share"}, rows));
 }
@@ -447,8 +453,7 @@ std::string epoch_table(const run_record& run) {
     std::vector<field> fields{{"epoch", [](const epoch_record& e) { return fmt::format("{}", e.epoch); }},
         {"time", [](const epoch_record& e) { return human_seconds(e.seconds); }},
         {"examples", [](const epoch_record& e) { return human_count(static_cast<double>(e.examples)); }},
-        {"loss", shown(&epoch_record::loss, [](double x) { return fmt::format("{:.5g}", x); })},
-        {"read", shown(&epoch_record::read_bytes, human_bytes)},
+        {"loss", shown(&epoch_record::loss, loss_text)}, {"read", shown(&epoch_record::read_bytes, human_bytes)},
         {"written", shown(&epoch_record::write_bytes, human_bytes)},
         {"waiting", shown(&epoch_record::wait_seconds, human_seconds)},
         {"hit rate", shown(&epoch_record::hit_rate, human_percent)},
@@ -456,7 +461,7 @@ std::string epoch_table(const run_record& run) {
     for (const std::string& name : names_in(run, &epoch_record::valid))
         fields.push_back({"valid " + metric_title(name), [name](const epoch_record& e) {
                               const auto value = value_of(e.valid, name);
-                              return value ? metric_text(name, *value) : std::string();
+                              return value ? metric_text(*value) : std::string();
                           }});
     std::erase_if(fields, [&](const field& f) {
         return std::ranges::all_of(run.epochs, [&](const epoch_record& e) { return f.text(e).empty(); });
@@ -471,7 +476,7 @@ std::string epoch_table(const run_record& run) {
         for (const field& f : fields) rows.back().push_back({f.text(run.epochs[e])});
     }
     return boxed_table(
-        left_out == 0 ? "Epochs" : fmt::format("The last {} epochs; all are in metrics.jsonl", most_rows),
+        left_out == 0 ? "Every epoch" : fmt::format("The last {} epochs; all are in metrics.jsonl", most_rows),
         html_table(titles, rows), " wide tall");
 }
 
@@ -539,10 +544,10 @@ std::string report_html(const report_data& data) {
             "<i style=\"flex:{};background:{}\"></i>", band[1], plot::colour(static_cast<std::size_t>(band[0])));
     html += "</div>\n" + cards(run);
     html += section("Learning", learning(run));
-    html += section("Time", stage_bars(run) + over_time(data) + staleness(data));
-    html += section("Bytes moved", moving_bytes(data));
-    html += section("Memory", memory_plan(run));
-    html += section("Tables", plan_table(run) + stage_table(run) + io_table(run) + epoch_table(run));
+    html += section("Pipeline", stage_bars(run) + activity_plot(data) + staleness(data) + stage_table(run));
+    html += section("Bytes moved", moving_bytes(data) + plan_table(run) + io_table(run));
+    html += section("Memory", memory_section(data));
+    html += section("Epochs", epoch_table(run));
     html += section("Settings", setting_tables(data));
     return html + fmt::format("<footer>Made by {} {}. All numbers are in run.json and metrics.jsonl beside this "
                               "page.</footer>\n</main></body></html>\n",

@@ -1,0 +1,195 @@
+#include "common/report.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/plot.hpp"
+#include "sample_report.hpp"
+
+using namespace programs;
+
+namespace {
+
+/// What is wrong with the markup, empty when nothing is: every tag closed in order, attributes quoted, no stray '&' or
+/// '<'. Style sheets are checked for balanced braces.
+std::string flaw(const std::string& html) {
+    std::vector<std::string> open;
+    std::size_t at = html.starts_with("<!DOCTYPE html>") ? 15 : 0;
+    while (at < html.size()) {
+        const char c = html[at];
+        if (c == '&') {
+            const auto end = html.find(';', at);
+            if (end == std::string::npos || end - at > 6) return "a stray & before " + html.substr(at, 20);
+            at = end;
+        }
+        if (c != '<') {
+            if (c == '>') return "a stray > at " + html.substr(at, 20);
+            ++at;
+            continue;
+        }
+        std::size_t end = at;
+        for (bool quoted = false; end < html.size() && (quoted || html[end] != '>'); ++end)
+            if (html[end] == '"') quoted = !quoted;
+        if (end == html.size()) return "an open tag at " + html.substr(at, 30);
+        const std::string tag = html.substr(at + 1, end - at - 1);
+        at = end + 1;
+        const bool closing = tag.starts_with('/');
+        const std::string name = tag.substr(closing, tag.find_first_of(" /\n", closing) - closing);
+        if (name.empty() || !std::ranges::all_of(name, [](unsigned char x) { return std::isalnum(x) != 0; }))
+            return "a tag named " + tag;
+        if (closing) {
+            if (open.empty() || open.back() != name)
+                return "</" + name + "> closes " + (open.empty() ? "nothing" : open.back());
+            open.pop_back();
+        } else if (!tag.ends_with('/')) {
+            open.push_back(name);
+        }
+        if (name == "style" && !closing) {
+            const auto close = html.find("</style>", at);
+            const std::string css = html.substr(at, close - at);
+            if (std::ranges::count(css, '{') != std::ranges::count(css, '}'))
+                return "a style sheet with unbalanced braces";
+            at = close;
+        }
+    }
+    return open.empty() ? "" : "<" + open.back() + "> is not closed";
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+} // namespace
+
+TEST_CASE("the checker of this test finds flaws") {
+    CHECK(flaw("<p>a &amp; b<br/></p>").empty());
+    for (const char* bad : {"<p>", "</p>", "<p><b></p></b>", "a & b", "a > b", "<p", "<style>a{</style>"})
+        CHECK_FALSE(flaw(bad).empty());
+}
+
+TEST_CASE("a report is well-formed, self-contained, and has every part that was measured") {
+    const std::string html = report_html(sample_report());
+    CHECK(flaw(html) == "");
+    for (const char* external : {"src=", "href=", "url(", "@import", "<script", "<link", "http:", "https:"})
+        CHECK_MESSAGE(!contains(html, external), external);
+    for (const char* part : {"<title>gneiss-marius on debian</title>", "0.3219", "961 MiB", "of a budget of 1.00 GiB",
+             "Loss", "Validation metrics", "Stage seconds per epoch", "Compute: busy and waiting",
+             "Staleness of updated rows", "Bytes per epoch", "Bandwidth over time", "Memory plan", "Memory over time",
+             "partition buffer", "swaps, lower bound", "Input and output", "io_uring and O_DIRECT work here",
+             "prefers-color-scheme:dark", "moved (GB)", "time since the start (min)"})
+        CHECK_MESSAGE(contains(html, part), part);
+}
+
+TEST_CASE("text from outside is escaped everywhere") {
+    report_data data = sample_report(3);
+    const std::string bad = "<script>alert('x')</script>&\"\x01";
+    data.run.program = data.run.dataset.name = data.run.machine.cpu = data.run.machine.io_engine = bad;
+    data.run.config[bad] = bad;
+    data.run.plan.parts.front().first = bad;
+    for (epoch_record& epoch : data.run.epochs) epoch.stage_seconds.front().first = epoch.valid.empty() ? "load" : bad;
+    data.run.test = {{bad, 0.5}};
+    data.tables = {{bad, {{bad, bad}}}};
+    const std::string html = report_html(data);
+    CHECK(flaw(html) == "");
+    CHECK_FALSE(contains(html, "<script"));
+}
+
+TEST_CASE("what was not measured is left out, down to an empty run") {
+    const std::string html = report_html({});
+    CHECK(flaw(html) == "");
+    for (const char* part : {"<svg", "Learning", "Staleness", "Memory plan", "Input and output"})
+        CHECK_FALSE(contains(html, part));
+    report_data one;
+    one.run.epochs = {{.epoch = 1, .seconds = 0, .loss = std::numeric_limits<double>::quiet_NaN()}};
+    one.staleness = {5};
+    one.samples = {{0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0}};
+    CHECK(flaw(report_html(one)) == "");
+    CHECK_FALSE(contains(report_html(one), "nan"));
+}
+
+TEST_CASE("a report stays small however long the run") {
+    report_data data = sample_report(5000);
+    for (int i = 0; i < 5; ++i) data.samples.insert(data.samples.end(), data.samples.begin(), data.samples.end());
+    data.staleness.assign(5000, 7);
+    const std::string html = report_html(data);
+    CHECK(flaw(html) == "");
+    CHECK(html.size() < 600'000);
+}
+
+TEST_CASE("the summary on stdout tells metrics, time and memory") {
+    const std::string text = summary_text(sample_report().run);
+    for (const char* part : {"stage", "compute", "MRR", "0.3219", "Peak memory", "961 MiB"})
+        CHECK_MESSAGE(contains(text, part), text);
+    CHECK_FALSE(summary_text({}).empty());
+}
+
+TEST_CASE("every plot is well-formed, embedded or alone, with odd values too") {
+    using namespace programs::plot;
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    line_chart lines{.title = "a < b & c", .x = {.label = "x"}, .y = {.label = "y", .of = quantity::bytes}};
+    bar_chart bars{.title = "t", .x_label = "x", .categories = {"<1>", "2"}};
+    stack_chart stack{.title = "t", .x = {.of = quantity::memory}};
+    const auto check = [&] {
+        for (const auto how : {use::embedded, use::standalone})
+            for (const std::string& text : {svg(lines, how), svg(bars, how), svg(stack, how)}) {
+                CHECK(flaw(text) == "");
+                CHECK_FALSE(contains(text, "nan"));
+                CHECK_FALSE(contains(text, "inf"));
+            }
+    };
+    check();
+    lines.lines = {{.name = "one", .points = {{1, 5}}}, {.name = "none"},
+        {.name = "odd", .points = {{1, nan}, {2, 1e300}, {3, -1}}},
+        {.name = "a", .points = {{1, 1}, {2, 2}}, .style = line_style::area},
+        {.name = "b", .points = {{1, 1}, {2, nan}}, .style = line_style::area}};
+    bars.parts = {{"p", {1, nan}}, {"q", {-1}}};
+    stack.parts = {{"p", 0}, {"q", 5}};
+    stack.marks = {{"m", 3}, {"n", 9}};
+    check();
+    lines.y.log = lines.x.log = true;
+    check();
+}
+
+TEST_CASE("ticks cover the data at round steps") {
+    for (const double least : {-7.3, 0.0, 0.001, 12.0, 1e6})
+        for (const double span : {0.0, 1e-4, 0.37, 5.0, 99.0, 1e7}) {
+            const auto ticks = plot::nice_ticks(least, least + span, 5);
+            REQUIRE(ticks.count >= 2);
+            CHECK(ticks.count <= 14);
+            CHECK(ticks.first <= least + 1e-6 * ticks.step);
+            CHECK(ticks.last() >= least + span - 1e-6 * ticks.step);
+        }
+    CHECK(plot::nice_ticks(1, 3, 7, true).step == 1);
+}
+
+TEST_CASE("merged samples keep the time and the mean of what they stand for") {
+    const std::vector<time_sample> samples{{1, 1.0, 0.0, 100, 0, 5}, {3, 0.4, 0.6, 400, 30, 9}, {4, 0.5, 0.5, 1, 1, 1}};
+    const auto half = merged_pairs(samples);
+    REQUIRE(half.size() == 2);
+    CHECK(half[0].seconds == 3);
+    CHECK(half[0].busy_share == doctest::Approx(0.6));
+    CHECK(half[0].wait_share == doctest::Approx(0.4));
+    CHECK(half[0].read_rate == doctest::Approx(300));
+    CHECK(half[0].rss_bytes == 9);
+    CHECK(half[1].seconds == 4);
+}
+
+TEST_CASE("a sampler sees the totals grow and stops when told") {
+    std::atomic<std::uint64_t> read{0};
+    run_sampler sampler([&] { return activity{.read_bytes = read += 1000}; }, 1, 0.001);
+    while (sampler.samples().size() < 3) std::this_thread::yield();
+    sampler.stop();
+    sampler.stop();
+    const auto samples = sampler.samples();
+    double before = 0;
+    for (const time_sample& sample : samples) {
+        CHECK(sample.read_rate > 0);
+        CHECK(sample.seconds > before);
+        before = sample.seconds;
+    }
+}
