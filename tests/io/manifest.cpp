@@ -1,0 +1,122 @@
+#include <gneiss/io/manifest.hpp>
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <string>
+
+#include <support/temporary_directory.hpp>
+
+#include <gneiss/core/random.hpp>
+
+namespace {
+
+gneiss::dataset_manifest sample() {
+    gneiss::dataset_manifest m;
+    m.name = "a \"graph\" of \xc3\xa9t\xc3\xa9";
+    m.task = gneiss::dataset_task::node;
+    m.ids = gneiss::dataset_ids::string;
+    m.nodes = 123456789012;
+    m.relations = 7;
+    m.train_edges = 1;
+    m.valid_edges = 2;
+    m.test_edges = 3;
+    m.partitions = 16;
+    m.seed = ~std::uint64_t{0};
+    m.generation = 4;
+    m.arrays = {{"features", gneiss::npy_dtype::f16, {10, 128}, 2560}, {"edges.out", gneiss::npy_dtype::u32, {0}, 0}};
+    m.provenance = {"gneiss-data 0.1.0", "import --seed 1", {{"edges.tsv.gz", 77}}};
+    return m;
+}
+
+/// The text with `change` applied to its JSON and the checksum made right again.
+std::string changed(const std::function<void(nlohmann::ordered_json&)>& change) {
+    auto root = nlohmann::ordered_json::parse(gneiss::format_manifest(sample()));
+    change(root);
+    if (root.contains("checksum")) {
+        root["checksum"] = std::string(16, '0');
+        std::string text = root.dump();
+        const std::string key = "\"checksum\":\"";
+        // Compact JSON has no space behind the colon: the format asks for one.
+        text.replace(text.rfind(key), key.size(), "\"checksum\": \"");
+        const std::size_t at = text.rfind("\"checksum\": \"") + 13;
+        return text.replace(at, 16, gneiss::detail::hexadecimal(gneiss::checksum(text)));
+    }
+    return root.dump();
+}
+
+gneiss::error reading(const std::string& text) {
+    try {
+        (void)gneiss::parse_manifest(text, "dir/manifest.json");
+    } catch (const gneiss::error& e) {
+        return e;
+    }
+    return {gneiss::errc::cancelled, "was read"};
+}
+
+} // namespace
+
+TEST_CASE("a manifest reads back as it was written") {
+    const gneiss::test::temporary_directory directory;
+    gneiss::write_manifest(directory / "manifest.json", sample());
+    CHECK(gneiss::read_manifest(directory / "manifest.json") == sample());
+    gneiss::write_manifest(directory / "manifest.json", {});
+    CHECK(gneiss::read_manifest(directory / "manifest.json") == gneiss::dataset_manifest{});
+    CHECK(std::distance(std::filesystem::directory_iterator(directory.path()), {}) == 1);
+    CHECK_THROWS_AS((void)gneiss::read_manifest(directory / "absent.json"), gneiss::io_error);
+}
+
+TEST_CASE("fields from a later time are accepted") {
+    const std::string text = changed([](auto& root) {
+        root["features"] = {{"dim", 128}};
+        root["arrays"][0]["unit"] = "metre";
+    });
+    CHECK(gneiss::parse_manifest(text, "x") == sample());
+}
+
+TEST_CASE("each missing or mistyped field is one error that names file and field") {
+    using json = nlohmann::ordered_json;
+    const auto whole = json::parse(gneiss::format_manifest(sample()));
+    for (const auto& [key, value] : whole.items())
+        for (const json& bad : {json(), json(-1), json(1.5), json::array({1}), json("nonsense"), json(nullptr)}) {
+            const std::string name = key;
+            if (name == "name" && bad == json("nonsense")) continue;
+            if (name == "checksum" && !bad.is_discarded()) continue;
+            const auto e = reading(changed([&](json& root) {
+                if (bad.is_null()) root.erase(name);
+                else root[name] = bad;
+            }));
+            CAPTURE(name);
+            CAPTURE(bad.dump());
+            CHECK(e.code() != gneiss::errc::cancelled);
+            CHECK(e.place().field.rfind(name, 0) == 0);
+            CHECK(std::string(e.what()).find("dir/manifest.json") == 0);
+        }
+}
+
+TEST_CASE("wrong versions, choices, shapes and overflows are told apart") {
+    const auto code = [](auto change) { return reading(changed(change)).code(); };
+    using gneiss::errc;
+    CHECK(code([](auto& m) { m["version"] = 2; }) == errc::version_mismatch);
+    CHECK(code([](auto& m) { m["endianness"] = "big"; }) == errc::unsupported);
+    CHECK(code([](auto& m) { m["partitions"] = 0; }) == errc::out_of_range);
+    CHECK(code([](auto& m) { m["partitions"] = 4294967296; }) == errc::out_of_range);
+    CHECK(code([](auto& m) { m["arrays"][0]["shape"] = {std::uint64_t{1} << 40, std::uint64_t{1} << 40}; }) == errc::out_of_range);
+    CHECK(code([](auto& m) { m["arrays"][0]["bytes"] = 2561; }) == errc::invalid_format);
+    CHECK(code([](auto& m) { m["arrays"][0]["name"] = "../../etc/passwd"; }) == errc::invalid_format);
+    CHECK(code([](auto& m) { m["arrays"][0]["dtype"] = "c8"; }) == errc::invalid_format);
+    CHECK(reading("").code() == errc::invalid_format);
+    CHECK(reading("[1]").code() == errc::invalid_format);
+}
+
+TEST_CASE("every truncation and bit flip of a manifest is found") {
+    const std::string whole = gneiss::format_manifest(sample());
+    for (std::size_t length = 0; length < whole.size(); ++length) CHECK(reading(whole.substr(0, length)).code() != gneiss::errc::cancelled);
+    gneiss::random_stream draw(gneiss::random_key{1, gneiss::random_domain::user});
+    for (int i = 0; i < 2000; ++i) {
+        std::string flipped = whole;
+        const std::size_t bit = draw.below(8 * whole.size());
+        flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
+        CHECK(reading(flipped).code() != gneiss::errc::cancelled);
+    }
+}
