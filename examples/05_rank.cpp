@@ -26,7 +26,7 @@ int main() {
     const link_scorer score(transe_decoder{}, {relations, 2, 1});
 
     const std::vector<edge> known = {{10, 0, 11}, {20, 1, 22}, {20, 1, 23}};
-    const std::vector<edge> test = {{10, 0, 11}, {20, 1, 23}}; // the second is off by one, beaten by 22 and tied with 21
+    const std::vector<edge> test = {{10, 0, 11}, {20, 1, 23}}; // the second: beaten by 22, tied with 21
     const edge_scan show_known = [&](const edge_visitor& visit) { visit(known); };
     const tbb_executor on;
 

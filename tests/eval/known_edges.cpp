@@ -40,7 +40,8 @@ TEST_CASE("known answers are those of a map of all edges") {
         const auto queries = random_queries(seed + 100, 50, 60);
         std::map<link_query, std::set<node_id>> expected;
         for (const edge& e : edges)
-            for (const side missing : {side::head, side::tail}) expected[query_of(e, missing)].insert(answer_of(e, missing));
+            for (const side missing : {side::head, side::tail})
+                expected[query_of(e, missing)].insert(answer_of(e, missing));
         const edge_scan scan = [&](const edge_visitor& visit) {
             visit(std::span(edges).first(1));
             visit(std::span(edges).subspan(1));

@@ -51,8 +51,11 @@ struct problem {
         rows.values.resize(nodes * dim);
         std::ranges::generate(rows.values, integer);
         // Some rows are the same as others, near and far.
-        for (std::size_t i = 0; i < nodes / 4; ++i)
-            std::copy_n(rows.values.data() + draw.below(nodes) * dim, dim, rows.values.data() + draw.below(nodes) * dim);
+        for (std::size_t i = 0; i < nodes / 4; ++i) {
+            const float* const from = rows.values.data() + draw.below(nodes) * dim;
+            float* const to = rows.values.data() + draw.below(nodes) * dim;
+            if (from != to) std::copy_n(from, dim, to);
+        }
         const std::size_t relation_rows = relations * (reciprocal ? 2 : 1);
         relation_values.resize(relation_rows * D::relation_floats(dim));
         std::ranges::generate(relation_values, integer);

@@ -23,8 +23,9 @@ template <class P, class E = serial_executor>
 ranks rank_all(P& p, const candidate_sampling& sampling, std::uint64_t memory = 1U << 30, const E& on = {}) {
     ranks found;
     const training_edges training{p.train.size(), [&](const edge_visitor& visit) {
-                                      for (std::size_t i = 0; i < p.train.size(); i += 11)
-                                          visit(std::span(p.train).subspan(i, std::min<std::size_t>(11, p.train.size() - i)));
+                                      const std::span<const edge> all = p.train;
+                                      for (std::size_t i = 0; i < all.size(); i += 11)
+                                          visit(all.subspan(i, std::min<std::size_t>(11, all.size() - i)));
                                   }};
     rank_edges_sampled(p.model, p.rows, p.test, sampling, training, on, memory,
         [&](std::size_t, const rank_counts& head, const rank_counts& tail) { found.emplace_back(head, tail); });
@@ -84,7 +85,8 @@ TEST_CASE("memory, blocks of the table and threads do not change sampled ranks")
         p.rows.passes = 0;
         const ranks once = rank_all(p, sampling);
         CHECK(p.rows.passes == 1);
-        for (const std::uint64_t edges : {0U, 7U, 60U}) CHECK(rank_all(p, sampling, memory_of(sampling, 10, edges)) == once);
+        for (const std::uint64_t edges : {0U, 7U, 60U})
+            CHECK(rank_all(p, sampling, memory_of(sampling, 10, edges)) == once);
         CHECK(p.rows.passes > 10);
         p.rows.block = 13;
         CHECK(rank_all(p, sampling, 1U << 30, tbb_executor(2)) == once);
@@ -120,7 +122,8 @@ TEST_CASE("candidates by degree are in proportion to degree") {
     const std::vector<edge> train{{0, 0, 1}, {0, 0, 2}, {0, 0, 3}, {4, 0, 4}};
     const training_edges training{4, [&](const edge_visitor& visit) { visit(train); }};
     constexpr std::uint32_t count = 40000;
-    const auto drawn = detail::draw_candidates({.count = count, .by_degree = 1, .seed = 3}, training, 6, 0, 1, serial_executor{});
+    const candidate_sampling sampling{.count = count, .by_degree = 1, .seed = 3};
+    const auto drawn = detail::draw_candidates(sampling, training, 6, 0, 1, serial_executor{});
     REQUIRE(drawn.size() == 2 * count);
     const double degree[] = {3, 1, 1, 1, 2, 0};
     double chi = 0;

@@ -19,7 +19,8 @@ namespace {
 template <class P>
 std::vector<link_query> queries_of(const P& p) {
     std::vector<link_query> queries;
-    for (std::size_t i = 0; i < p.test.size(); ++i) queries.push_back(query_of(p.test[i], i % 2 == 0 ? side::head : side::tail));
+    for (std::size_t i = 0; i < p.test.size(); ++i)
+        queries.push_back(query_of(p.test[i], i % 2 == 0 ? side::head : side::tail));
     return queries;
 }
 
@@ -29,7 +30,8 @@ std::vector<scored_node> best_by_sorting(const P& p, const link_query& q, std::s
     std::vector<scored_node> all;
     for (node_id x = 0; x < p.rows.rows(); ++x) {
         const edge e = q.missing == side::tail ? edge{q.known, q.relation, x} : edge{x, q.relation, q.known};
-        const bool known = std::ranges::find(p.train, e) != p.train.end() || std::ranges::find(p.test, e) != p.test.end();
+        const bool known =
+            std::ranges::find(p.train, e) != p.train.end() || std::ranges::find(p.test, e) != p.test.end();
         if (!leave_out || !known) all.push_back({x, static_cast<float>(p.score(e, q.missing))});
     }
     std::ranges::stable_sort(all, [](const auto& a, const auto& b) { return a.score > b.score; });

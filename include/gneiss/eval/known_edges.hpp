@@ -20,7 +20,7 @@ namespace gneiss {
 /// Filtered ranking leaves out of the candidates what is known to be true (Bordes et al., NIPS 2013). Only the
 /// answers to the given queries are kept, as one ascending list per distinct query.
 /// Memory: 4 bytes an answer, repeated edges included while they are collected, at most `limit` bytes in all, and
-/// `bytes_per_query` for each query. Queries are covered from the first on, as far as `limit` goes: `covered()` of them.
+/// `bytes_per_query` for each query. Queries are covered from the first on, as far as `limit` goes: see `covered()`.
 /// Cost: two scans of the edges (count, then keep), O(1) for an edge that answers nothing, O(log queries) else.
 class known_answers {
 public:

@@ -17,7 +17,7 @@ namespace gneiss {
 /// Copies share the relations, which must outlive them. Thread-safe. One indirect call per query, none per candidate.
 class link_scorer {
 public:
-    /// \param relations   [R, relation_floats(dim)], or [2R, …] when `reciprocal`; ignored by decoders without relations
+    /// \param relations   [R, relation_floats(dim)], or [2R, …] when `reciprocal`; unused by decoders without relations
     /// \param reciprocal  relation r + R stands for r read backwards, and (?, r, t) is asked as (t, r + R, ?)
     /// (Lacroix et al., ICML 2018, §4)
     template <decoder D>

@@ -10,8 +10,9 @@ struct rank_counts {
     std::uint64_t greater = 0; ///< candidates that score more
     std::uint64_t ties = 0;    ///< other candidates that score the same
 
-    /// 1 + greater + ties / 2: the expected position when ties are broken by chance. A model that scores everything
-    /// alike ranks in the middle, not first (Sun et al., "A Re-evaluation of Knowledge Graph Completion Methods", ACL 2020).
+    /// 1 + greater + ties / 2: the expected position when ties are broken by chance. So a model that scores everything
+    /// alike ranks in the middle, not first (Sun et al., "A Re-evaluation of Knowledge Graph Completion Methods",
+    /// ACL 2020).
     [[nodiscard]] constexpr double rank() const noexcept { return static_cast<double>(twice_rank()) / 2; }
     [[nodiscard]] constexpr std::uint64_t twice_rank() const noexcept { return 2 + 2 * greater + ties; }
 

@@ -60,8 +60,8 @@ link_metrics rank_edges(const link_scorer& score, Rows& rows, std::span<const ed
 namespace detail {
 
 [[nodiscard]] inline std::string describe(std::size_t position, const edge& e) {
-    return "edge " + std::to_string(position) + " (" + std::to_string(e.source) + ", " + std::to_string(e.relation) + ", " +
-           std::to_string(e.destination) + ")";
+    return "edge " + std::to_string(position) + " (" + std::to_string(e.source) + ", " + std::to_string(e.relation) +
+           ", " + std::to_string(e.destination) + ")";
 }
 
 /// Throws out_of_range for the first edge that names no row or relation.
@@ -99,7 +99,8 @@ void make_queries(const link_scorer& score, std::span<const link_query> queries,
     const std::size_t dim = ends.columns();
     parallel_for(on, queries.size(), grain, [&](std::size_t begin, std::size_t end) {
         scratch.with([&](std::span<float> space) {
-            const matrix_view<float> made(space.data(), end - begin, dim), answers(&space[grain * dim], end - begin, dim);
+            const matrix_view<float> made(space.data(), end - begin, dim);
+            const matrix_view<float> answers(&space[grain * dim], end - begin, dim);
             for (std::size_t i = begin; i < end; ++i) {
                 score.query(queries[i], ends[i], made[i - begin]);
                 std::ranges::copy(ends[i ^ 1], answers[i - begin].begin());
@@ -205,7 +206,8 @@ link_metrics rank_edges(const link_scorer& score, Rows& rows, std::span<const ed
     if (edges.empty()) return metrics;
     const auto dim = static_cast<std::size_t>(rows.dim());
     detail::check_edges(score, edges, rows.rows(), dim);
-    const ranking_plan plan = plan_ranking(edges.size(), dim, static_cast<bool>(known), on.concurrency(), memory, kernel);
+    const ranking_plan plan =
+        plan_ranking(edges.size(), dim, static_cast<bool>(known), on.concurrency(), memory, kernel);
     detail::scratch_pool scratch(detail::tile_scratch_floats(kernel, dim));
     for (std::size_t first = 0; first < edges.size();) {
         std::size_t count = std::min(plan.edges_per_block, edges.size() - first);

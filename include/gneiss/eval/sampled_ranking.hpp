@@ -86,7 +86,8 @@ std::vector<node_id> draw_candidates(const candidate_sampling& sampling, const t
     std::vector<degree_draw> draws(sets * 2 * by_degree);
     parallel_for(on, sets * 2, 16, [&](std::size_t begin, std::size_t end) {
         for (std::size_t list = begin; list < end; ++list) {
-            const auto key = random_key{sampling.seed, random_domain::evaluate}.with(1).with(first_set + list / 2).with(list % 2);
+            const random_key key =
+                random_key{sampling.seed, random_domain::evaluate}.with(1).with(first_set + list / 2).with(list % 2);
             for (std::size_t c = 0; c < sampling.count; ++c) {
                 const std::size_t index = list * sampling.count + c;
                 if (c < by_degree)
@@ -112,13 +113,13 @@ std::vector<node_id> draw_candidates(const candidate_sampling& sampling, const t
     return candidates;
 }
 
-/// Edges of a block: whole sets while at least one fits, else a part of a set. Throws over_budget for less than an edge.
+/// Edges of a block: whole sets while at least one fits, else a part of a set. Throws over_budget if not one edge fits.
 template <score_kernel K>
 std::uint64_t sampled_block_edges(const candidate_sampling& sampling, std::size_t dim, std::size_t concurrency,
     std::uint64_t memory, const K& kernel) {
     const std::uint64_t tiles = concurrency * tile_scratch_floats(kernel, dim) * sizeof(float);
-    const std::uint64_t per_edge = 2 * (dim * sizeof(float) + sizeof(float) + sizeof(rank_counts) + sizeof(row_request) +
-                                           sizeof(link_query));
+    const std::uint64_t per_edge =
+        2 * (dim * sizeof(float) + sizeof(float) + sizeof(rank_counts) + sizeof(row_request) + sizeof(link_query));
     const std::uint64_t per_set = 2 * sampling.count *
                                   (dim * sizeof(float) + sizeof(node_id) + sizeof(row_request) + sizeof(degree_draw));
     std::vector<memory_part> parts{
@@ -226,7 +227,8 @@ link_metrics rank_edges_sampled(const link_scorer& score, Rows& rows, std::span<
         std::uint64_t end = std::min<std::uint64_t>(first + block, edges.size());
         if (block < set) end = std::min(end, (first / set + 1) * set); // a block of less than a set stays within it
         const auto some = edges.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first));
-        const auto counts = detail::rank_sampled_block(score, rows, some, first, sampling, training, on, kernel, scratch);
+        const auto counts =
+            detail::rank_sampled_block(score, rows, some, first, sampling, training, on, kernel, scratch);
         for (std::size_t i = 0; i < some.size(); ++i) {
             metrics.tail.add(counts[2 * i]);
             metrics.head.add(counts[2 * i + 1]);

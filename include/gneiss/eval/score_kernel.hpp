@@ -58,7 +58,8 @@ public:
 
 private:
     template <similarity Compare>
-    static void run_tiles(const float* queries, const float* candidates, std::size_t dim, matrix_view<float> out) noexcept {
+    static void run_tiles(
+        const float* queries, const float* candidates, std::size_t dim, matrix_view<float> out) noexcept {
         for (std::size_t c = 0; c < out.columns(); c += tile_candidates)
             for (std::size_t q = 0; q < out.rows(); q += tile_queries) {
                 const std::size_t rows = std::min(tile_queries, out.rows() - q);

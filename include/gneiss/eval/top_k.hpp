@@ -143,8 +143,9 @@ std::vector<std::vector<scored_node>> top_k(const link_scorer& score, Rows& rows
 
     const std::uint64_t tiles = (detail::superblock_floats(kernel, dim) +
                                     on.concurrency() * detail::tile_scratch_floats(kernel, dim)) * sizeof(float);
+    const std::uint64_t heap = sizeof(detail::best_heap) + 2 * k * sizeof(scored_node);
     const std::uint64_t per_query = 2 * dim * sizeof(float) + sizeof(detail::row_request) +
-                                    detail::tile_shape::groups * (sizeof(detail::best_heap) + 2 * k * sizeof(scored_node)) +
+                                    detail::tile_shape::groups * heap +
                                     (leave_out ? known_answers::bytes_per_query : 0);
     std::vector<memory_part> parts{{"ranking tiles", tiles}, {"a query and its answers", per_query}};
     if (memory < tiles || memory - tiles < per_query) throw over_budget(memory, std::move(parts));

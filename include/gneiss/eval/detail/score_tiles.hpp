@@ -121,8 +121,8 @@ void for_each_tile(similarity compare, Rows& rows, matrix_view<const float> quer
                 for (std::size_t row = group * tile_shape::group_rows; row < end; row += tile_shape::candidates) {
                     const matrix_view<float> scores(
                         space.data(), mine.rows(), std::min(tile_shape::candidates, end - row));
-                    kernel.scores(
-                        compare, mine, tile_of(row), scores, space.subspan(tile_shape::queries * tile_shape::candidates));
+                    kernel.scores(compare, mine, tile_of(row), scores,
+                        space.subspan(tile_shape::queries * tile_shape::candidates));
                     body(group, q, first_row + row, matrix_view<const float>(scores));
                 }
             });
