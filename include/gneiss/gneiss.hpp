@@ -19,6 +19,7 @@
 #include <gneiss/core/types.hpp>
 #include <gneiss/eval/concepts.hpp>
 #include <gneiss/eval/known_edges.hpp>
+#include <gneiss/eval/link_scorer.hpp>
 #include <gneiss/eval/metrics.hpp>
 #include <gneiss/eval/ranking.hpp>
 #include <gneiss/eval/sampled_ranking.hpp>
