@@ -162,7 +162,7 @@ TEST_CASE("a read beyond the end of a file is a typed error with the place, and 
     }
 }
 
-TEST_CASE("a read through a file that is open for writing only elsewhere, or a missing file, is an io_error") {
+TEST_CASE("a missing file, and a write to one opened for reading, are io_errors that name it") {
     const temporary_directory folder;
     for (const auto& [name, make] : all_engines()) {
         CAPTURE(name);
@@ -228,7 +228,7 @@ TEST_CASE("an engine moves to another thread while nothing is in flight") {
     }
 }
 
-TEST_CASE("statistics count what was asked, and merge in any order") {
+TEST_CASE("statistics count what was asked") {
     any_engine engine = memory_engine();
     file target(engine, "f", {.write = true, .create = true});
     std::vector<std::byte> bytes(10'000);
@@ -245,9 +245,6 @@ TEST_CASE("statistics count what was asked, and merge in any order") {
     CHECK(queue.stats().written_bytes == 10'000);
     CHECK(queue.stats().read_bytes == 10'000);
     CHECK(queue.stats().retries == 0);
-    const io_stats a = queue.stats(), b{.reads = 3, .retries = 1}, c{.waited = std::chrono::nanoseconds(5)};
-    CHECK((a + b) + c == a + (b + c));
-    CHECK(a + b == b + a);
 }
 
 TEST_CASE("a requested stop ends the wait with a typed error and nothing in flight") {

@@ -60,21 +60,14 @@ public:
     [[nodiscard]] std::size_t submit(std::span<const io_request> requests) {
         const std::size_t count = std::min(requests.size(), ring_->depth - ring_->in_flight);
         if (count == 0) return 0;
-        adopt();
-        std::size_t taken = 0;
-        for (; taken < count; ++taken) {
-            io_uring_sqe* entry = io_uring_get_sqe(&ring_->value);
-            if (entry == nullptr) break;
-            prepare(*entry, requests[taken]);
+        const bool idle = ring_->in_flight == 0;
+        int result = start(requests.first(count));
+        if (result == -EEXIST && idle) { // the ring belongs to another thread, which is done with it
+            ring_ = std::make_unique<ring>(static_cast<unsigned>(ring_->depth));
+            result = start(requests.first(count));
         }
-        ring_->in_flight += taken;
-        while (io_uring_sq_ready(&ring_->value) > 0) {
-            const int result = io_uring_submit(&ring_->value);
-            if (result > 0 || result == -EINTR) continue;
-            if (result == 0 || result == -EAGAIN || result == -EBUSY) break; // short of memory: `wait` tries again
-            throw io_error(-result, "io_uring refuses requests", {});
-        }
-        return taken;
+        if (result < 0) throw io_error(-result, "io_uring refuses requests", {});
+        return count;
     }
 
     [[nodiscard]] std::size_t wait(std::span<io_completion> done, std::size_t at_least) {
@@ -117,27 +110,33 @@ private:
         ring& operator=(const ring&) = delete;
         ~ring() { io_uring_queue_exit(&value); }
 
+        /// Makes this thread the owner. By a raw call: liburing 2.3 declares io_uring_enable_rings without exporting it.
+        void enable() {
+            if ((flags & IORING_SETUP_R_DISABLED) != 0 &&
+                ::syscall(SYS_io_uring_register, value.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0) != 0)
+                throw io_error(errno, "cannot enable io_uring", {});
+            enabled = true;
+        }
+
         io_uring value{};
         std::size_t depth;
         unsigned flags = 0;
         std::size_t in_flight = 0;
-        std::thread::id owner{};
+        bool enabled = false;
     };
 
-    /// Makes this thread the one that uses the ring.
-    void adopt() {
-        const std::thread::id self = std::this_thread::get_id();
-        if (ring_->owner == self) return;
-        if (ring_->owner != std::thread::id{} && (ring_->flags & IORING_SETUP_SINGLE_ISSUER) != 0) {
-            if (ring_->in_flight > 0)
-                throw error(errc::invalid_argument, "an io_uring engine changes threads with operations in flight");
-            ring_ = std::make_unique<ring>(static_cast<unsigned>(ring_->depth));
+    /// Gives requests to the kernel: all of them, or −errno. The ring has room for as many as may be in flight.
+    int start(std::span<const io_request> requests) {
+        if (!ring_->enabled) ring_->enable();
+        for (const io_request& request : requests) prepare(*io_uring_get_sqe(&ring_->value), request);
+        ring_->in_flight += requests.size();
+        while (io_uring_sq_ready(&ring_->value) > 0) {
+            const int result = io_uring_submit(&ring_->value);
+            if (result > 0 || result == -EINTR) continue;
+            if (result == 0 || result == -EAGAIN || result == -EBUSY) break; // short of memory: `wait` tries again
+            return result;
         }
-        if (ring_->owner == std::thread::id{} && (ring_->flags & IORING_SETUP_R_DISABLED) != 0)
-            // liburing 2.3 declares io_uring_enable_rings but does not export it.
-            if (::syscall(SYS_io_uring_register, ring_->value.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0) != 0)
-                throw io_error(errno, "cannot enable io_uring", {});
-        ring_->owner = self;
+        return 0;
     }
 
     static void prepare(io_uring_sqe& entry, const io_request& request) noexcept {

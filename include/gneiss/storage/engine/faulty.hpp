@@ -1,0 +1,181 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/storage/concepts.hpp>
+
+namespace gneiss {
+
+/// What goes wrong.
+enum class fault_kind : std::uint8_t {
+    device_error,   ///< EIO, from any call
+    no_space,       ///< ENOSPC, from open, resize, write and sync
+    short_transfer, ///< a read or write moves about half of what was asked
+    zero_read,      ///< a read moves nothing, as at the end of a file
+    interrupted,    ///< EINTR, from read, write and sync
+    try_again       ///< EAGAIN, from read, write and sync
+};
+
+/// The calls that a fault may strike. Only those to which its kind applies are counted.
+struct fault_targets {
+    bool open = true;
+    bool resize = true;
+    bool read = true;
+    bool write = true;
+    bool sync = true;
+};
+
+/// Strikes operation number `at`, counted from 1; when sticky, all after it too. 0: none.
+struct fault {
+    fault_kind kind = fault_kind::device_error;
+    std::uint64_t at = 0;
+    bool sticky = false;
+    fault_targets on{};
+};
+
+/// Counts the operations of all engines that share it and says which one fails. Thread-safe.
+class fault_injector {
+public:
+    enum class call : std::uint8_t { open, resize, read, write, sync };
+
+    explicit fault_injector(fault what = {}) : fault_(what) {}
+
+    /// Operations so far that the fault could have struck: a sweep ends when this stays below `at`.
+    [[nodiscard]] std::uint64_t operations() const noexcept { return operations_; }
+    [[nodiscard]] std::uint64_t injected() const noexcept { return injected_; }
+    [[nodiscard]] fault_kind kind() const noexcept { return fault_.kind; }
+
+    /// Counts one call and says whether it fails.
+    bool strikes(call which) noexcept {
+        if (!applies(which)) return false;
+        const std::uint64_t number = ++operations_;
+        const bool hit = fault_.at != 0 && (fault_.sticky ? number >= fault_.at : number == fault_.at);
+        injected_ += hit;
+        return hit;
+    }
+
+private:
+    [[nodiscard]] bool applies(call which) const noexcept {
+        const bool moves = which == call::read || which == call::write;
+        switch (fault_.kind) {
+        case fault_kind::device_error: break;
+        case fault_kind::no_space:
+            if (which == call::read) return false;
+            break;
+        case fault_kind::short_transfer:
+            if (!moves) return false;
+            break;
+        case fault_kind::zero_read:
+            if (which != call::read) return false;
+            break;
+        case fault_kind::interrupted:
+        case fault_kind::try_again:
+            if (!moves && which != call::sync) return false;
+            break;
+        }
+        const bool wanted[] = {fault_.on.open, fault_.on.resize, fault_.on.read, fault_.on.write, fault_.on.sync};
+        return wanted[static_cast<std::size_t>(which)];
+    }
+
+    const fault fault_;
+    std::atomic<std::uint64_t> operations_ = 0, injected_ = 0;
+};
+
+/// An engine that fails where its injector says; otherwise `Engine`.
+///
+/// Meaning: an operation that is struck does not take place, except a short transfer, which truly moves the shorter
+/// length (a multiple of the direct alignment; a transfer of one unit is left alone). Models `io_engine`.
+template <io_engine Engine>
+class faulty {
+public:
+    faulty(Engine engine, std::shared_ptr<fault_injector> injector)
+        : engine_(std::move(engine)), injector_(std::move(injector)) {}
+
+    [[nodiscard]] engine_traits traits() const { return engine_.traits(); }
+
+    [[nodiscard]] int open(const std::filesystem::path& path, const open_options& how) {
+        if (injector_->strikes(fault_injector::call::open)) throw io_error(error_number(), "cannot open", {.path = path});
+        return engine_.open(path, how);
+    }
+    void close(int file) { engine_.close(file); }
+    [[nodiscard]] std::uint64_t size(int file) { return engine_.size(file); }
+    void resize(int file, std::uint64_t bytes) {
+        if (injector_->strikes(fault_injector::call::resize))
+            throw io_error(error_number(), "cannot resize", {.length = bytes});
+        engine_.resize(file, bytes);
+    }
+    [[nodiscard]] std::size_t direct_alignment(int file) const { return engine_.direct_alignment(file); }
+
+    [[nodiscard]] std::size_t submit(std::span<const io_request> requests) {
+        const std::size_t count = std::min(requests.size(), traits().depth - std::min(traits().depth, in_flight()));
+        for (const io_request& request : requests.first(count)) {
+            if (!injector_->strikes(call_of(request.operation))) {
+                passed_.push_back(request);
+            } else if (injector_->kind() == fault_kind::short_transfer) {
+                passed_.push_back(shortened(request));
+            } else {
+                struck_.push_back({request.tag, injector_->kind() == fault_kind::zero_read ? 0 : -error_number()});
+            }
+        }
+        pass_on();
+        return count;
+    }
+
+    [[nodiscard]] std::size_t wait(std::span<io_completion> done, std::size_t at_least) {
+        const std::size_t count = std::min(done.size(), struck_.size());
+        std::copy_n(struck_.end() - static_cast<std::ptrdiff_t>(count), count, done.begin());
+        struck_.resize(struck_.size() - count);
+        std::size_t total = count;
+        at_least = std::min({at_least, done.size(), total + passed_.size() + engine_.in_flight()});
+        do {
+            pass_on();
+            total += engine_.wait(done.subspan(total), at_least > total ? at_least - total : 0);
+        } while (total < at_least);
+        return total;
+    }
+
+    [[nodiscard]] std::size_t in_flight() const { return struck_.size() + passed_.size() + engine_.in_flight(); }
+
+private:
+    [[nodiscard]] static fault_injector::call call_of(io_operation operation) noexcept {
+        switch (operation) {
+        case io_operation::read: return fault_injector::call::read;
+        case io_operation::write: return fault_injector::call::write;
+        case io_operation::sync: break;
+        }
+        return fault_injector::call::sync;
+    }
+    [[nodiscard]] int error_number() const noexcept {
+        switch (injector_->kind()) {
+        case fault_kind::no_space: return ENOSPC;
+        case fault_kind::interrupted: return EINTR;
+        case fault_kind::try_again: return EAGAIN;
+        default: return EIO;
+        }
+    }
+    [[nodiscard]] io_request shortened(io_request request) const {
+        const std::size_t unit = engine_.direct_alignment(request.file);
+        const std::size_t half = request.length / 2 / unit * unit;
+        if (half != 0) request.length = half;
+        return request;
+    }
+    void pass_on() {
+        if (passed_.empty()) return;
+        const std::size_t taken = engine_.submit(passed_);
+        passed_.erase(passed_.begin(), passed_.begin() + static_cast<std::ptrdiff_t>(taken));
+    }
+
+    Engine engine_;
+    std::shared_ptr<fault_injector> injector_;
+    std::vector<io_request> passed_;    // for the engine, which has not taken them yet
+    std::vector<io_completion> struck_; // complete without the engine
+};
+
+} // namespace gneiss
