@@ -104,6 +104,7 @@ void npy_read_cached(benchmark::State& state) {
     const gneiss::mapped_npy mapped(path);
     const auto table = gneiss::checksum_table::load(path);
     const auto bytes = std::as_bytes(mapped.elements<std::uint8_t>());
+    table.verify(path, 0, bytes); // brings it into the page cache
     for (auto _ : state) table.verify(path, 0, bytes);
     std::filesystem::remove(path);
     std::filesystem::remove(gneiss::sidecar_path(path));

@@ -96,7 +96,7 @@ sample write(const std::filesystem::path& directory, gneiss::dataset_ids ids, st
 TEST_CASE("a dataset reads back: edges, splits, and names both ways") {
     const gneiss::test::temporary_directory directory;
     for (const auto ids : {gneiss::dataset_ids::string, gneiss::dataset_ids::integer})
-        for (const std::uint64_t nodes : {1, 2, 50, 3000}) {
+        for (const std::uint64_t nodes : std::vector<std::uint64_t>{1, 2, 50, 3000}) {
             const auto path = directory / (std::to_string(nodes) + std::string(to_string(ids)));
             const sample made = write(path, ids, nodes, 500);
             const gneiss::dataset data(path);
