@@ -1,0 +1,88 @@
+// Random 4 KiB reads of a 256 MiB file, O_DIRECT (the page cache is not involved).
+
+#include "support.hpp"
+
+#include <vector>
+
+using namespace gneiss;
+using storage_bench::bench_file;
+using storage_bench::engine_of;
+
+namespace {
+
+constexpr std::size_t block = 4096, reads = 8192;
+
+std::uint64_t offset_of(std::uint64_t read) {
+    return below(random_key(2, random_domain::user)[read], bench_file::shared().bytes() / block) * block;
+}
+
+void report(benchmark::State& state) {
+    state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(reads));
+    state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(reads * block));
+}
+
+void random_read_direct_io_queue(benchmark::State& state) {
+    any_engine engine = engine_of(state.range(0));
+    file source(engine, bench_file::shared().path(), {.direct = true});
+    io_queue queue(engine);
+    auto buffer = aligned_buffer<std::byte>::zeroed(block * 128);
+    for (auto _ : state) {
+        std::uint64_t begun = 0;
+        const auto begin = [&](std::uint64_t slot) {
+            queue.read(source, offset_of(begun++), buffer.span().subspan(slot * block, block), slot);
+        };
+        while (begun < 128) begin(begun);
+        while (const auto slot = queue.next_done())
+            if (begun < reads) begin(*slot);
+    }
+    report(state);
+}
+
+/// The raw loop: one blocking call after the other.
+void random_read_direct_raw_pread(benchmark::State& state) {
+    auto buffer = aligned_buffer<std::byte>::zeroed(block);
+    for (auto _ : state)
+        for (std::uint64_t i = 0; i < reads; ++i)
+            if (::pread(bench_file::shared().descriptor(), buffer.data(), block, static_cast<off_t>(offset_of(i))) != block)
+                return state.SkipWithError("short read");
+    report(state);
+}
+
+/// The device's limit: a bare ring 64 deep that waits for 8 at a time.
+void random_read_direct_device_limit(benchmark::State& state) {
+    constexpr std::size_t depth = 64;
+    auto buffer = aligned_buffer<std::byte>::zeroed(block * depth);
+    io_uring ring;
+    if (io_uring_queue_init(depth, &ring, 0) != 0) return state.SkipWithError("no io_uring here");
+    bool whole = true;
+    for (auto _ : state) {
+        std::uint64_t begun = 0, done = 0;
+        const auto begin = [&](std::uint64_t slot) {
+            io_uring_sqe* entry = io_uring_get_sqe(&ring);
+            io_uring_prep_read(entry, bench_file::shared().descriptor(), buffer.data() + slot * block, block,
+                offset_of(begun++));
+            io_uring_sqe_set_data64(entry, slot);
+        };
+        while (begun < depth) begin(begun);
+        while (done < reads) {
+            io_uring_submit_and_wait(&ring, static_cast<unsigned>(std::min<std::uint64_t>(8, begun - done)));
+            io_uring_cqe* entry = nullptr;
+            while (io_uring_peek_cqe(&ring, &entry) == 0) {
+                whole = whole && entry->res == static_cast<int>(block);
+                const std::uint64_t slot = entry->user_data;
+                io_uring_cqe_seen(&ring, entry);
+                ++done;
+                if (begun < reads) begin(slot);
+            }
+        }
+    }
+    io_uring_queue_exit(&ring);
+    if (!whole) state.SkipWithError("short read");
+    report(state);
+}
+
+BENCHMARK(random_read_direct_io_queue)->ArgName("threads")->Arg(0)->Arg(1)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(random_read_direct_raw_pread)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(random_read_direct_device_limit)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+} // namespace

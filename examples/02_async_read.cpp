@@ -1,0 +1,45 @@
+// Reads a file in pieces that are in flight together, on the best engine this machine allows.
+
+#include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/storage/durable.hpp>
+#include <gneiss/storage/engine/uring.hpp>
+#include <gneiss/storage/io_queue.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <vector>
+
+int main() {
+    using namespace gneiss;
+
+    const std::filesystem::path path = "02_async_read.bin";
+    std::vector<std::byte> sent(1'000'003);
+    for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<std::byte>(i * 31);
+    atomic_write_file(path, sent); // after a crash: the old file or this one, whole
+
+    const engine_choice choice = choose_engine("auto");
+    std::printf("engine: %s (%s)\n", choice.name.c_str(), choice.reason.c_str());
+
+    any_engine engine = choice.make();
+    std::size_t equal = 0;
+    {
+        file source(engine, path, {.direct = true}); // around the page cache where the file system can
+        io_queue queue(engine);
+        constexpr std::size_t parts = 4, part = 262'144;
+        std::vector<aligned_buffer<std::byte>> buffers;
+        std::vector<std::span<std::byte>> wanted;
+        for (std::size_t i = 0; i < parts; ++i) {
+            const std::size_t length = std::min(part, sent.size() - i * part); // the last one is odd
+            buffers.emplace_back(part + page_alignment);
+            wanted.push_back(queue.read_unaligned(source, i * part, length, buffers.back().bytes(), i));
+        }
+        while (const auto tag = queue.next_done()) // in the order in which they finish
+            equal += std::equal(wanted[*tag].begin(), wanted[*tag].end(), sent.begin() + static_cast<long>(*tag * part));
+        std::printf("%llu bytes in %llu requests, %.2f ms waiting\n",
+            static_cast<unsigned long long>(queue.stats().read_bytes),
+            static_cast<unsigned long long>(queue.stats().requests()), queue.stats().wait_seconds() * 1e3);
+    }
+    std::filesystem::remove(path);
+    return equal == 4 ? 0 : 1;
+}
