@@ -47,6 +47,9 @@ void check_output(const output_flags& output, const common_flags& common);
 /// Imports with progress on stderr and the result on stdout (`--json`: one object), and returns the exit code.
 programs::exit_code run_import(gneiss::import_options options, const output_flags& output, const common_flags& common);
 
+/// The flags that change the result, as text for the manifest.
+[[nodiscard]] std::string provenance_of(const programs::command& command);
+
 /// Checks that a given dataset is a directory with a manifest, with a message that says what a dataset is.
 void check_dataset(const std::filesystem::path& path);
 

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <sstream>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -46,6 +48,17 @@ void check_output(const output_flags& output, const common_flags& common) {
             output.out.string() + " exists already: choose another --out, or --force to replace it");
     if (std::filesystem::exists(output.out, failed) && !std::filesystem::exists(output.out / "manifest.json", failed))
         throw programs::usage_error(output.out.string() + " is not a dataset: --force replaces datasets only");
+}
+
+std::string provenance_of(const programs::command& command) {
+    static constexpr std::string_view left_out[] = {"memory", "threads", "out"};
+    std::istringstream lines(command.to_toml());
+    std::string kept;
+    for (std::string line; std::getline(lines, line);)
+        if (!line.empty() && line[0] != '#' &&
+            std::ranges::find(left_out, std::string_view(line).substr(0, line.find(' '))) == std::end(left_out))
+            kept += line + "\n";
+    return kept;
 }
 
 namespace {

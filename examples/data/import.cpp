@@ -86,7 +86,7 @@ void add_import(programs::command_line& to) {
                 if (!std::filesystem::exists(source.path, failed))
                     throw io_error(ENOENT, "cannot be opened", {.path = source.path});
             }
-            options.provenance = self.to_toml();
+            options.provenance = provenance_of(self);
             return run_import(std::move(options), flags->output, flags->common);
         });
     command.positional("source", flags->sources,

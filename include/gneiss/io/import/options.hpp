@@ -6,11 +6,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <gneiss/graph/coo.hpp>
 #include <gneiss/io/import/names.hpp>
 #include <gneiss/io/import/text_reader.hpp>
 
@@ -44,6 +46,9 @@ struct import_source {
     /// Makes the bytes, for sources that are not files; called once for every pass.
     std::function<std::unique_ptr<importing::byte_source>()> open{};
     std::string fingerprint{};  ///< what tells one content of a made source from another
+    /// Makes edges first, first + 1, … between integer ids, for graphs that are computed. Thread-safe.
+    std::function<void(std::uint64_t first, std::span<edge> out)> compute{};
+    std::uint64_t computed_edges = 0, computed_nodes = 0, computed_relations = 1;
 };
 
 /// How far an import is.

@@ -138,7 +138,7 @@ public:
         found_.source_entries.assign(how_.sources->size(), 0);
         for (const planned_source& each : *how_.sources) {
             std::error_code unknown;
-            const auto size = each.source.open ? 0 : std::filesystem::file_size(each.source.path, unknown);
+            const auto size = each.source.open || each.source.compute ? 0 : std::filesystem::file_size(each.source.path, unknown);
             starts_.push_back(total_);
             if (!unknown) total_ += size;
         }
@@ -150,6 +150,7 @@ public:
 
 private:
     static constexpr std::size_t flush_bytes = std::size_t{1} << 18;
+    static constexpr std::uint64_t computed_block = 1 << 16; ///< edges that a worker computes at once
 
     /// What a worker holds: records that are not written yet, and relations met lately.
     struct worker {
@@ -168,6 +169,14 @@ private:
         for (; current_ < how_.sources->size(); ++current_, bytes_.reset(), cutter_.reset()) {
             const planned_source& from = (*how_.sources)[current_];
             chunk.source = current_;
+            if (from.source.compute) {
+                chunk.first_row = std::exchange(computed_, std::min(computed_ + computed_block, from.source.computed_edges));
+                chunk.offset = chunk.first_row;
+                chunk.size = static_cast<std::size_t>(computed_ - chunk.first_row);
+                if (chunk.size != 0) return true;
+                computed_ = 0;
+                continue;
+            }
             if (from.array) {
                 if (produce_rows(from, chunk)) return true;
                 continue;
@@ -247,7 +256,9 @@ private:
     void parse(worker& mine, const text_chunk& chunk) {
         const planned_source& from = (*how_.sources)[chunk.source];
         std::uint64_t entries = 0;
-        if (from.array)
+        if (from.source.compute)
+            entries = compute(mine, from, chunk);
+        else if (from.array)
             entries = parse_rows(mine, from, chunk);
         else if (from.format == edge_format::metis)
             entries = parse_metis(mine, from, chunk);
@@ -321,6 +332,13 @@ private:
             add_record(mine, from, source, static_cast<relation_id>(relation), destination, relation);
         }
         return rows;
+    }
+
+    std::uint64_t compute(worker& mine, const planned_source& from, const text_chunk& chunk) {
+        std::vector<edge> edges(chunk.size);
+        from.source.compute(chunk.first_row, edges);
+        for (const edge& e : edges) add_record(mine, from, e.source, e.relation, e.destination, e.relation);
+        return edges.size();
     }
 
     void add_integer(worker& mine, const planned_source& from, std::uint64_t source, std::string_view relation,
@@ -410,6 +428,7 @@ private:
     std::unique_ptr<byte_source> bytes_;
     std::unique_ptr<line_cutter> cutter_;
     std::unique_ptr<npy_reader> array_;
+    std::uint64_t computed_ = 0; ///< edges handed out of a computed source
     std::vector<std::uint64_t> starts_; ///< bytes of the sources before each
     std::uint64_t total_ = 0;
 

@@ -99,7 +99,7 @@ protected:
         integer_ = options_.ids == id_kind::integer ||
                    (options_.ids == id_kind::automatic && (declared || !options_.entities.empty()));
         for (const planned_source& s : sources_)
-            if (!integer_ && (s.array || s.format == edge_format::metis))
+            if (!integer_ && (s.array || s.source.compute || s.format == edge_format::metis))
                 throw error(errc::invalid_argument, "the ids of this format are integers", {.path = s.source.path});
         if (!options_.entities.empty() && !integer_)
             throw error(errc::invalid_argument, "a table of names needs integer ids", {.path = options_.entities});
@@ -132,7 +132,7 @@ protected:
             add(std::filesystem::last_write_time(path, failed).time_since_epoch().count());
         };
         for (const planned_source& s : sources_) {
-            if (s.source.open) add(s.source.path.string());
+            if (s.source.open || s.source.compute) add(s.source.path.string());
             else add_file(s.source.path);
             add(s.source.fingerprint);
             for (const std::size_t value : {static_cast<std::size_t>(s.source.split), static_cast<std::size_t>(s.format),
@@ -169,7 +169,9 @@ protected:
         std::uint64_t total = 0;
         for (const planned_source& s : sources_) {
             std::error_code failed;
-            const auto size = s.source.open ? std::uint64_t{1} << 30 : std::filesystem::file_size(s.source.path, failed);
+            const auto size = s.source.compute ? 12 * s.source.computed_edges
+                              : s.source.open  ? std::uint64_t{1} << 30
+                                               : std::filesystem::file_size(s.source.path, failed);
             if (!failed) total += s.source.path.extension() == ".gz" ? 4 * size : size;
         }
         return total;
@@ -207,7 +209,9 @@ protected:
         if (found.edges[0] + found.edges[1] + found.edges[2] == 0)
             throw error(errc::invalid_format, "there is no edge in the sources", {.path = sources_[0].source.path});
         journal_->set("nodes", nodes);
-        journal_->set("relations", relations_kind_ == relation_kind::none ? 1 : found.largest_relation);
+        std::uint64_t numbered = std::max<std::uint64_t>(found.largest_relation, 1);
+        for (const planned_source& s : sources_) numbered = std::max(numbered, s.relations);
+        journal_->set("relations", relations_kind_ == relation_kind::none ? 1 : numbered);
         for (std::size_t split = 0; split < 3; ++split)
             journal_->set("edges" + std::to_string(split), found.edges[split]);
         journal_->set("phase", 1);

@@ -30,6 +30,7 @@ struct planned_source {
     std::uint32_t vertex_weights = 0;       ///< METIS: numbers before the neighbours of a line
     bool edge_weights = false;              ///< METIS: a number after each neighbour
     std::optional<npy_header> array{};
+    std::uint64_t relations = 0;            ///< integer relations the source declares; 0: nothing
     bool integer_ids = false;               ///< both ends of the first edge are integers
     bool integer_relation = false;
 
@@ -256,6 +257,15 @@ inline void plan_text(planned_source& planned, const import_options& options) {
 /// Finds out how a source is written. Reads its first lines only. Errors name file, line and column.
 [[nodiscard]] inline planned_source plan_source(const import_source& source, const import_options& options) {
     planned_source planned{.source = source, .format = detail::guess_format(source, options)};
+    if (source.compute) {
+        planned.format = edge_format::npy;
+        planned.nodes = source.computed_nodes;
+        planned.entries = source.computed_edges;
+        planned.relations = source.computed_relations;
+        if (source.computed_relations > 1) planned.text.relation = 1;
+        planned.integer_ids = planned.integer_relation = true;
+        return planned;
+    }
     switch (planned.format) {
     case edge_format::metis: detail::plan_metis(planned); break;
     case edge_format::mtx: detail::plan_mtx(planned); break;
