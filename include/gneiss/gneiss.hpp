@@ -79,10 +79,13 @@
 #include <gneiss/storage/checked_file.hpp>
 #include <gneiss/storage/checkpoint.hpp>
 #include <gneiss/storage/concepts.hpp>
+#include <gneiss/storage/durable.hpp>
 #include <gneiss/storage/edge_buffer.hpp>
+#include <gneiss/storage/engine/faulty.hpp>
 #include <gneiss/storage/engine/memory.hpp>
 #include <gneiss/storage/engine/probe.hpp>
 #include <gneiss/storage/engine/threads.hpp>
+#include <gneiss/storage/engine/throttled.hpp>
 #include <gneiss/storage/external_sort.hpp>
 #include <gneiss/storage/file.hpp>
 #include <gneiss/storage/io_queue.hpp>
