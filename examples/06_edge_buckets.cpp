@@ -28,7 +28,8 @@ int main() {
     const bucket_store store = dataset("buckets").buckets();
     const loaded_block bucket = store.read({2, 1}, edge_direction::out);
     const edge_block& block = bucket.block;
-    std::printf("bucket (2, 1): %zu edges from %zu nodes; those of node %u of partition 2:\n", block.edges(), block.nodes.size(), block.nodes[0]);
+    std::printf("bucket (2, 1): %zu edges from %zu nodes; those of node %u of partition 2:\n", block.edges(),
+        block.nodes.size(), block.nodes[0]);
     for (std::uint32_t e = block.starts[0]; e < block.starts[1]; ++e)
         std::printf("  edge %u -%u-> node %u of partition 1\n", e, block.relations[e], block.neighbours[e]);
     store.verify();

@@ -64,8 +64,18 @@ void external(benchmark::State& state, const E& on) {
 }
 void external_serial(benchmark::State& state) { external(state, gneiss::serial_executor{}); }
 void external_tbb(benchmark::State& state) { external(state, gneiss::tbb_executor{}); }
-BENCHMARK(external_serial)->Name("sort/external_one_thread")->Args({20'000'000, 1024})->Args({20'000'000, 64})->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK(external_tbb)->Name("sort/external_all_threads")->Args({20'000'000, 1024})->Args({20'000'000, 64})->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(external_serial)
+    ->Name("sort/external_one_thread")
+    ->Args({20'000'000, 1024})
+    ->Args({20'000'000, 64})
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+BENCHMARK(external_tbb)
+    ->Name("sort/external_all_threads")
+    ->Args({20'000'000, 1024})
+    ->Args({20'000'000, 64})
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
 
 constexpr std::size_t file_bytes = std::size_t{256} << 20, piece_bytes = std::size_t{1} << 20;
 

@@ -61,7 +61,8 @@ sample write(const std::filesystem::path& directory, gneiss::dataset_ids ids, st
     made.relation_names = {"", "knows", "likes"};
     for (std::vector<edge>* split : {&made.train, &made.valid})
         for (std::size_t i = 0; i < (split == &made.train ? edges : edges / 10); ++i)
-            split->push_back({static_cast<std::uint32_t>(draw.below(nodes)), static_cast<std::uint32_t>(draw.below(3)), static_cast<std::uint32_t>(draw.below(nodes))});
+            split->push_back({static_cast<std::uint32_t>(draw.below(nodes)), static_cast<std::uint32_t>(draw.below(3)),
+                static_cast<std::uint32_t>(draw.below(nodes))});
 
     gneiss::dataset_writer writer(directory);
     if (ids == gneiss::dataset_ids::string) {
@@ -105,7 +106,8 @@ TEST_CASE("a dataset reads back: edges, splits, and names both ways") {
             CHECK(data.split("test").edges().empty());
             CHECK_THROWS_AS((void)data.split("train"), gneiss::error);
             std::vector<edge> train;
-            data.buckets().for_each_edge([&](std::span<const edge> some) { train.insert(train.end(), some.begin(), some.end()); });
+            data.buckets().for_each_edge(
+                [&](std::span<const edge> some) { train.insert(train.end(), some.begin(), some.end()); });
             auto expected = made.train;
             std::ranges::sort(expected);
             std::ranges::sort(train);
@@ -133,7 +135,8 @@ TEST_CASE("a name is found among equal hashes and hashes that lie badly") {
         for (std::size_t i = 0; i < size; ++i) hashes[i] = equal ? hash : i < 900 ? i : ~std::uint64_t{0} - (size - i);
         const auto at = static_cast<std::size_t>(std::lower_bound(hashes.begin(), hashes.end(), hash) - hashes.begin());
         hashes[at] = hash;
-        gneiss::npy_writer offsets(directory / "o.npy", npy_dtype::i64), pool(directory / "p.npy", npy_dtype::u8), stored(directory / "h.npy", npy_dtype::u64);
+        gneiss::npy_writer offsets(directory / "o.npy", npy_dtype::i64), pool(directory / "p.npy", npy_dtype::u8),
+            stored(directory / "h.npy", npy_dtype::u64);
         offsets.append(std::int64_t{0});
         std::int64_t end = 0;
         const std::size_t where = equal ? 777 : at;
@@ -146,7 +149,8 @@ TEST_CASE("a name is found among equal hashes and hashes that lie badly") {
         offsets.close();
         pool.close();
         stored.close();
-        const gneiss::name_table names(gneiss::mapped_npy(directory / "o.npy"), gneiss::mapped_npy(directory / "p.npy"), gneiss::mapped_npy(directory / "h.npy"));
+        const gneiss::name_table names(gneiss::mapped_npy(directory / "o.npy"), gneiss::mapped_npy(directory / "p.npy"),
+            gneiss::mapped_npy(directory / "h.npy"));
         CHECK(names.find(name) == where);
         CHECK_FALSE(names.find("z"));
     }

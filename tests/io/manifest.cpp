@@ -83,8 +83,10 @@ TEST_CASE("each missing or mistyped field is one error that names file and field
             if (name == "name" && bad == json("nonsense")) continue;
             if (name == "checksum" && !bad.is_discarded()) continue;
             const auto e = reading(changed([&](json& root) {
-                if (bad.is_null()) root.erase(name);
-                else root[name] = bad;
+                if (bad.is_null())
+                    root.erase(name);
+                else
+                    root[name] = bad;
             }));
             CAPTURE(name);
             CAPTURE(bad.dump());
@@ -101,7 +103,9 @@ TEST_CASE("wrong versions, choices, shapes and overflows are told apart") {
     CHECK(code([](auto& m) { m["endianness"] = "big"; }) == errc::unsupported);
     CHECK(code([](auto& m) { m["partitions"] = 0; }) == errc::out_of_range);
     CHECK(code([](auto& m) { m["partitions"] = 4294967296; }) == errc::out_of_range);
-    CHECK(code([](auto& m) { m["arrays"][0]["shape"] = {std::uint64_t{1} << 40, std::uint64_t{1} << 40}; }) == errc::out_of_range);
+    CHECK(code([](auto& m) {
+        m["arrays"][0]["shape"] = {std::uint64_t{1} << 40, std::uint64_t{1} << 40};
+    }) == errc::out_of_range);
     CHECK(code([](auto& m) { m["arrays"][0]["bytes"] = 2561; }) == errc::invalid_format);
     CHECK(code([](auto& m) { m["arrays"][0]["name"] = "../../etc/passwd"; }) == errc::invalid_format);
     CHECK(code([](auto& m) { m["arrays"][0]["dtype"] = "c8"; }) == errc::invalid_format);
@@ -111,7 +115,8 @@ TEST_CASE("wrong versions, choices, shapes and overflows are told apart") {
 
 TEST_CASE("every truncation and bit flip of a manifest is found") {
     const std::string whole = gneiss::format_manifest(sample());
-    for (std::size_t length = 0; length < whole.size(); ++length) CHECK(reading(whole.substr(0, length)).code() != gneiss::errc::cancelled);
+    for (std::size_t length = 0; length < whole.size(); ++length)
+        CHECK(reading(whole.substr(0, length)).code() != gneiss::errc::cancelled);
     gneiss::random_stream draw(gneiss::random_key{1, gneiss::random_domain::user});
     for (int i = 0; i < 2000; ++i) {
         std::string flipped = whole;

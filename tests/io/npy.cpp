@@ -34,7 +34,8 @@ std::string numpy_file(int version, std::string dictionary, const std::string& d
     std::string file = "\x93NUMPY";
     file += static_cast<char>(version);
     file += '\0';
-    for (std::size_t i = 0; i < (version == 1 ? 2U : 4U); ++i) file += static_cast<char>((dictionary.size() >> (8 * i)) & 255);
+    for (std::size_t i = 0; i < (version == 1 ? 2U : 4U); ++i)
+        file += static_cast<char>((dictionary.size() >> (8 * i)) & 255);
     return file + dictionary + data;
 }
 template <class T>
@@ -75,7 +76,8 @@ TEST_CASE("files made by NumPy are read, versions 1 to 3") {
         CHECK(reader.read(std::span(read)) == 2);
         CHECK(reader.read(std::span(read)) == 0);
     }
-    spit(path, numpy_file(1, "{\"shape\":(3L,),'fortran_order':True , 'descr':'=i2'}", raw(std::vector<short>{-1, 2, 3})));
+    spit(path,
+        numpy_file(1, "{\"shape\":(3L,),'fortran_order':True , 'descr':'=i2'}", raw(std::vector<short>{-1, 2, 3})));
     CHECK(gneiss::mapped_npy(path).elements<std::int16_t>()[0] == -1);
     spit(path, numpy_file(1, "{'descr': '<f8', 'fortran_order': False, 'shape': (), }", raw(std::vector<double>{2.5})));
     CHECK(gneiss::mapped_npy(path).elements<double>()[0] == 2.5);
@@ -96,8 +98,10 @@ TEST_CASE("what is not read is refused by a clear code") {
     CHECK(code("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }") == errc::unsupported);
     CHECK(code("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }") == errc::unsupported);
     CHECK(code("{'descr': '<f4', 'fortran_order': False, 'shape': (17,), }") == errc::corrupt);
-    CHECK(code("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }") == errc::invalid_format);
-    CHECK(code("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 9223372036854775807), }") == errc::invalid_format);
+    CHECK(
+        code("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }") == errc::invalid_format);
+    CHECK(
+        code("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 9223372036854775807), }") == errc::invalid_format);
     CHECK(code("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }") == errc::invalid_format);
     CHECK(code("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }") == errc::invalid_format);
     CHECK(code("{'descr': '<f4', 'fortran_order': False, }") == errc::invalid_format);
@@ -165,7 +169,8 @@ TEST_CASE("segments are verified alone, and only whole") {
         if (size > 1) {
             CHECK_THROWS_AS((void)table.find_corrupt(at, bytes.subspan(at, size - 1)), gneiss::error);
             CHECK_THROWS_AS((void)table.find_corrupt(at + 1, bytes.subspan(at + 1, size - 1)), gneiss::error);
-            std::vector<std::byte> moved(bytes.begin() + static_cast<std::ptrdiff_t>(at), bytes.begin() + static_cast<std::ptrdiff_t>(at + size));
+            std::vector<std::byte> moved(bytes.begin() + static_cast<std::ptrdiff_t>(at),
+                bytes.begin() + static_cast<std::ptrdiff_t>(at + size));
             moved[size / 2] ^= std::byte{1};
             CHECK(table.find_corrupt(at, moved));
         }
@@ -211,14 +216,16 @@ TEST_CASE("every truncation and bit flip of an array or its checksums is found")
 TEST_CASE("random headers are read or refused, never worse") {
     const gneiss::test::temporary_directory directory;
     const auto path = directory / "a.npy";
-    const std::string good = numpy_file(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", std::string(24, 'x'));
+    const std::string good =
+        numpy_file(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", std::string(24, 'x'));
     gneiss::random_stream draw(gneiss::random_key{2, gneiss::random_domain::user});
     for (int i = 0; i < 3000; ++i) {
         std::string bytes = good;
         for (std::uint64_t edits = 1 + draw.below(4); edits-- > 0;) {
             const auto at = draw.below(bytes.size());
             static constexpr std::string_view alphabet = "{}()',:<>|fiub0123456789 TrueFals\n\x93";
-            const char c = draw.below(2) != 0 ? alphabet[draw.below(alphabet.size())] : static_cast<char>(draw.below(256));
+            const char c =
+                draw.below(2) != 0 ? alphabet[draw.below(alphabet.size())] : static_cast<char>(draw.below(256));
             switch (draw.below(4)) {
             case 0: bytes.insert(at, 1, c); break;
             case 1: bytes.erase(at, 1 + draw.below(8)); break;
@@ -260,14 +267,17 @@ TEST_CASE("half converts exactly up and to the nearest down") {
     for (std::uint32_t bits = 0; bits < 65536; ++bits) {
         const auto h = static_cast<gneiss::half>(bits);
         const float f = gneiss::to_float(h);
-        if (std::isnan(f)) CHECK(std::isnan(gneiss::to_float(gneiss::to_half(f))));
-        else CHECK(gneiss::to_half(f) == h);
+        if (std::isnan(f))
+            CHECK(std::isnan(gneiss::to_float(gneiss::to_half(f))));
+        else
+            CHECK(gneiss::to_half(f) == h);
     }
     // Oracle: the nearest of two neighbours, the even one in the middle.
     gneiss::random_stream draw(gneiss::random_key{3, gneiss::random_domain::user});
     for (int i = 0; i < 20000; ++i) {
         const auto low = static_cast<std::uint32_t>(draw.below(0x7bff));
-        const float a = gneiss::to_float(static_cast<gneiss::half>(low)), b = gneiss::to_float(static_cast<gneiss::half>(low + 1));
+        const float a = gneiss::to_float(static_cast<gneiss::half>(low)),
+                    b = gneiss::to_float(static_cast<gneiss::half>(low + 1));
         const float value = a + (b - a) * static_cast<float>(draw.below(9)) / 8;
         const std::uint32_t nearest = value - a < b - value ? low : value - a > b - value ? low + 1 : low + (low & 1);
         CHECK(gneiss::to_half(value) == static_cast<gneiss::half>(nearest));

@@ -26,7 +26,9 @@ using gneiss::edge_direction;
 class word_file {
 public:
     explicit word_file(std::filesystem::path path)
-        : path_(std::move(path)), file_(gneiss::plain_file::create(path_)), sums_(gneiss::file_id(path_.filename().string())) {}
+        : path_(std::move(path)),
+          file_(gneiss::plain_file::create(path_)),
+          sums_(gneiss::file_id(path_.filename().string())) {}
     void append(std::span<const std::uint32_t> words) {
         file_.write_at(sums_.bytes(), std::as_bytes(words));
         sums_.update(std::as_bytes(words));
@@ -43,8 +45,8 @@ private:
 static_assert(gneiss::word_array<word_file>);
 
 template <class E = gneiss::serial_executor>
-gneiss::bucket_store build(const std::filesystem::path& directory, const gneiss::bucket_layout& layout, std::span<const edge> edges,
-    std::uint64_t memory = 1 << 20, E on = {}) {
+gneiss::bucket_store build(const std::filesystem::path& directory, const gneiss::bucket_layout& layout,
+    std::span<const edge> edges, std::uint64_t memory = 1 << 20, E on = {}) {
     gneiss::bucket_builder<E> builder(layout, memory, directory, on);
     builder.push(edges);
     word_file out(directory / "out"), in(directory / "in");
@@ -57,9 +59,11 @@ std::vector<edge> random_edges(const gneiss::bucket_layout& layout, std::size_t 
     std::vector<edge> edges(count);
     for (edge& e : edges) {
         const auto node = [&] { // a few hubs, so that edges repeat
-            return static_cast<gneiss::node_id>(draw.below(draw.below(2) != 0 ? layout.rows.nodes : std::min<std::uint64_t>(layout.rows.nodes, 3)));
+            return static_cast<gneiss::node_id>(
+                draw.below(draw.below(2) != 0 ? layout.rows.nodes : std::min<std::uint64_t>(layout.rows.nodes, 3)));
         };
-        e = {node(), static_cast<gneiss::relation_id>(draw.below(std::max<std::uint64_t>(layout.relations, 1))), node()};
+        e = {
+            node(), static_cast<gneiss::relation_id>(draw.below(std::max<std::uint64_t>(layout.relations, 1))), node()};
         if (draw.below(20) == 0) e.destination = e.source;
     }
     return edges;
@@ -73,7 +77,8 @@ void spit(const std::filesystem::path& path, const std::string& bytes) {
     std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
-const std::vector<gneiss::bucket_layout> layouts{{{1, 1}, 0}, {{1, 3}, 2}, {{5, 9}, 3}, {{10, 1}, 1}, {{100, 4}, 0}, {{103, 7}, 5}};
+const std::vector<gneiss::bucket_layout> layouts{
+    {{1, 1}, 0}, {{1, 3}, 2}, {{5, 9}, 3}, {{10, 1}, 1}, {{100, 4}, 0}, {{103, 7}, 5}};
 
 } // namespace
 
@@ -94,7 +99,8 @@ TEST_CASE("buckets hold each edge once, in order, in both directions, as a map o
                 auto& expected = oracle[b];
                 std::sort(expected.begin(), expected.end());
                 all.insert(all.end(), expected.begin(), expected.end());
-                const auto i = static_cast<gneiss::node_id>(layout.rows.begin(b.first)), j = static_cast<gneiss::node_id>(layout.rows.begin(b.second));
+                const auto i = static_cast<gneiss::node_id>(layout.rows.begin(b.first)),
+                           j = static_cast<gneiss::node_id>(layout.rows.begin(b.second));
                 const auto out = store.read(b, edge_direction::out), in = store.read(b, edge_direction::in);
                 REQUIRE(out.block.edges() == expected.size());
                 REQUIRE(in.block.edges() == expected.size());
@@ -118,11 +124,13 @@ TEST_CASE("buckets hold each edge once, in order, in both directions, as a map o
                 // Within a node: by (neighbour, relation, edge id), so that samplers may draw positions.
                 for (std::size_t v = 0; v < in.block.nodes.size(); ++v)
                     for (std::size_t e = in.block.starts[v] + std::size_t{1}; e < in.block.starts[v + 1]; ++e)
-                        CHECK(std::pair(in.block.neighbours[e - 1], in.block.edge_ids[e - 1]) < std::pair(in.block.neighbours[e], in.block.edge_ids[e]));
+                        CHECK(std::pair(in.block.neighbours[e - 1], in.block.edge_ids[e - 1]) <
+                              std::pair(in.block.neighbours[e], in.block.edge_ids[e]));
             });
             CHECK_NOTHROW(store.verify());
             std::vector<edge> streamed;
-            store.for_each_edge([&](std::span<const edge> some) { streamed.insert(streamed.end(), some.begin(), some.end()); });
+            store.for_each_edge(
+                [&](std::span<const edge> some) { streamed.insert(streamed.end(), some.begin(), some.end()); });
             CHECK(streamed == all);
             CHECK(store.edges() == count);
         }
@@ -132,7 +140,8 @@ TEST_CASE("any memory, threads and order of edges give the same files") {
     const gneiss::bucket_layout layout{{500, 3}, 7};
     auto edges = random_edges(layout, 40000, 5);
     std::string out, in;
-    for (const std::uint64_t memory : {std::uint64_t{4096}, std::uint64_t{60000}, std::uint64_t{1} << 20, std::uint64_t{64} << 20}) {
+    for (const std::uint64_t memory :
+        {std::uint64_t{4096}, std::uint64_t{60000}, std::uint64_t{1} << 20, std::uint64_t{64} << 20}) {
         const gneiss::test::temporary_directory directory;
         gneiss::shuffle(edges, gneiss::random_key{memory, gneiss::random_domain::user});
         (void)build(directory.path(), layout, edges, memory, gneiss::tbb_executor(memory < 100000 ? 1 : 2));
@@ -167,7 +176,8 @@ TEST_CASE("the key of the largest layouts does not overflow") {
     for (const std::uint32_t partitions : {1U, 2U, 3U, 1000U}) {
         const gneiss::bucket_layout layout{{(std::uint64_t{1} << 32) - partitions, partitions}, 2};
         const auto last = static_cast<std::uint32_t>(layout.rows.nodes - 1);
-        const auto store = build(directory.path(), layout, std::vector<edge>{{last, 1, last}, {0, 0, last}, {last, 0, 0}});
+        const auto store =
+            build(directory.path(), layout, std::vector<edge>{{last, 1, last}, {0, 0, last}, {last, 0, 0}});
         std::vector<edge> found;
         store.for_each_edge([&](std::span<const edge> some) { found.insert(found.end(), some.begin(), some.end()); });
         CHECK(found == std::vector<edge>{{0, 0, last}, {last, 0, 0}, {last, 1, last}});
@@ -180,7 +190,8 @@ TEST_CASE("ids out of range and impossible layouts are refused") {
     CHECK_THROWS_AS(builder.push(edge{10, 0, 0}), gneiss::error);
     CHECK_THROWS_AS(builder.push(edge{0, 0, 10}), gneiss::error);
     CHECK_THROWS_AS(builder.push(edge{0, 3, 0}), gneiss::error);
-    CHECK_THROWS_AS(gneiss::bucket_builder<>({{std::uint64_t{1} << 32, 2}, 3}, 1 << 20, directory.path()), gneiss::error);
+    CHECK_THROWS_AS(
+        gneiss::bucket_builder<>({{std::uint64_t{1} << 32, 2}, 3}, 1 << 20, directory.path()), gneiss::error);
     CHECK_THROWS_AS(gneiss::bucket_builder<>({{10, 0}, 3}, 1 << 20, directory.path()), gneiss::error);
 }
 
@@ -193,7 +204,9 @@ TEST_CASE("every damaged table, and every truncation or bit flip of the blocks, 
     word_file out(directory / "out"), in(directory / "in");
     const auto table = builder.finish(out, in);
     const auto out_file = out.close(), in_file = in.close();
-    const auto check = [&](const std::vector<gneiss::bucket_row>& rows) { gneiss::bucket_store(layout, rows, out_file, in_file, "table").verify(); };
+    const auto check = [&](const std::vector<gneiss::bucket_row>& rows) {
+        gneiss::bucket_store(layout, rows, out_file, in_file, "table").verify();
+    };
     CHECK_NOTHROW(check(table));
     gneiss::random_stream draw(gneiss::random_key{1, gneiss::random_domain::user});
     const auto words = reinterpret_cast<const std::uint64_t*>(table.data());
@@ -203,7 +216,8 @@ TEST_CASE("every damaged table, and every truncation or bit flip of the blocks, 
             damaged[word] ^= std::uint64_t{1} << draw.below(64);
             std::vector<gneiss::bucket_row> rows(table.size());
             for (std::size_t r = 0; r < rows.size(); ++r)
-                rows[r] = {damaged[6 * r], damaged[6 * r + 1], damaged[6 * r + 2], damaged[6 * r + 3], damaged[6 * r + 4], damaged[6 * r + 5]};
+                rows[r] = {damaged[6 * r], damaged[6 * r + 1], damaged[6 * r + 2], damaged[6 * r + 3],
+                    damaged[6 * r + 4], damaged[6 * r + 5]};
             CHECK_THROWS_AS(check(rows), gneiss::error);
         }
     for (const char* name : {"out", "in"}) {
@@ -224,7 +238,8 @@ TEST_CASE("every damaged table, and every truncation or bit flip of the blocks, 
 }
 
 TEST_CASE("blocks that verify but do not make sense are refused") {
-    const std::vector<std::uint32_t> good{/*nodes*/ 1, 4, /*starts*/ 0, 2, 3, /*neighbours*/ 0, 5, 2, /*relations*/ 1, 0, 1, /*ids*/ 2, 0, 1};
+    const std::vector<std::uint32_t> good{
+        /*nodes*/ 1, 4, /*starts*/ 0, 2, 3, /*neighbours*/ 0, 5, 2, /*relations*/ 1, 0, 1, /*ids*/ 2, 0, 1};
     const gneiss::edge_block_shape shape{edge_direction::in, 3, 2, true, 5, 6, 2};
     REQUIRE(shape.words() == good.size());
     CHECK(gneiss::find_fault(gneiss::cut_block(good, shape), shape).empty());
@@ -246,12 +261,14 @@ TEST_CASE("bytes that an engine read are parsed in place; others are refused") {
     const gneiss::bucket_layout layout{{40, 2}, 0};
     const auto store = build(directory.path(), layout, random_edges(layout, 300, 4));
     const auto range = store.extent({1, 0}).out;
-    std::string bytes = slurp(store.path(edge_direction::out)).substr(range.offset + store.data_offset(edge_direction::out), range.length);
+    std::string bytes = slurp(store.path(edge_direction::out))
+                            .substr(range.offset + store.data_offset(edge_direction::out), range.length);
     gneiss::aligned_buffer<std::byte> buffer(bytes.size());
     std::memcpy(buffer.data(), bytes.data(), bytes.size());
     const auto block = store.parse_and_verify(buffer.span(), {1, 0}, edge_direction::out);
     CHECK(reinterpret_cast<const std::byte*>(block.nodes.data()) == buffer.data());
-    CHECK_THROWS_AS((void)store.parse_and_verify(buffer.span().first(bytes.size() - 512), {1, 0}, edge_direction::out), gneiss::error);
+    CHECK_THROWS_AS((void)store.parse_and_verify(buffer.span().first(bytes.size() - 512), {1, 0}, edge_direction::out),
+        gneiss::error);
     buffer[bytes.size() / 2] ^= std::byte{4};
     CHECK_THROWS_AS((void)store.parse_and_verify(buffer.span(), {1, 0}, edge_direction::out), gneiss::error);
 }

@@ -39,17 +39,21 @@ std::vector<keyed_record> random_records(std::size_t size, std::uint64_t shape, 
         if (shape == 1) key %= 5;
         if (shape == 2) key = (key % 1000) << 40;
         if (shape == 3) key = draw.below(100) == 0 ? key : (key & 0xfff);
-        r = {static_cast<std::uint32_t>(key >> 32), static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(draw.below(50))};
+        r = {static_cast<std::uint32_t>(key >> 32), static_cast<std::uint32_t>(key),
+            static_cast<std::uint32_t>(draw.below(50))};
     }
     return records;
 }
 
 template <class Less, class E>
-std::vector<keyed_record> sorted_by(external_sorter<keyed_record, Less, E>& sorter, const std::vector<keyed_record>& records) {
+std::vector<keyed_record> sorted_by(
+    external_sorter<keyed_record, Less, E>& sorter, const std::vector<keyed_record>& records) {
     for (std::size_t i = 0; i < records.size();) { // single records and spans, in turns
         const std::size_t n = std::min<std::size_t>(records.size() - i, i % 7 * 13);
-        if (n == 0) sorter.push(records[i]);
-        else sorter.push(std::span(records).subspan(i, n));
+        if (n == 0)
+            sorter.push(records[i]);
+        else
+            sorter.push(std::span(records).subspan(i, n));
         i += std::max<std::size_t>(n, 1);
     }
     std::vector<keyed_record> out;
@@ -70,7 +74,8 @@ TEST_CASE("an external sort equals std::sort for every size, memory, order and e
             const auto records = random_records(size, shape, size);
             auto expected = records;
             std::sort(expected.begin(), expected.end());
-            for (const std::uint64_t memory : {std::uint64_t{1024}, std::uint64_t{5000}, std::uint64_t{200000}, std::uint64_t{1} << 24}) {
+            for (const std::uint64_t memory :
+                {std::uint64_t{1024}, std::uint64_t{5000}, std::uint64_t{200000}, std::uint64_t{1} << 24}) {
                 if (size > 5000 && memory == 1024) continue; // thousands of tiny runs: slow, and no new path
                 CAPTURE(size);
                 CAPTURE(shape);
@@ -81,9 +86,11 @@ TEST_CASE("an external sort equals std::sort for every size, memory, order and e
                 CHECK((keyed.report().runs == 0) == (size <= keyed.capacity()));
                 external_sorter<keyed_record> compared(directory.path(), memory);
                 CHECK(sorted_by(compared, records) == expected);
-                external_sorter<keyed_record, keyed_less, gneiss::tbb_executor> parallel(directory.path(), memory, {}, threads);
+                external_sorter<keyed_record, keyed_less, gneiss::tbb_executor> parallel(
+                    directory.path(), memory, {}, threads);
                 CHECK(sorted_by(parallel, records) == expected);
-                external_sorter<keyed_record, std::less<>, gneiss::tbb_executor> both(directory.path(), memory, {}, threads);
+                external_sorter<keyed_record, std::less<>, gneiss::tbb_executor> both(
+                    directory.path(), memory, {}, threads);
                 CHECK(sorted_by(both, records) == expected);
             }
         }

@@ -24,8 +24,8 @@ enum class edge_direction : std::uint8_t {
 ///
 /// Ids are local to their partition. Edges of nodes[v] are positions starts[v] … starts[v + 1] − 1 of `neighbours`,
 /// `relations` and `edge_ids`, ascending by (neighbour, relation, edge id). An empty bucket has empty spans, `starts`
-/// too. Space: 2 words per listed node, 1 to 3 per edge. Source: MariusGNN, §6 (edge buckets in the buffer), with offsets for the
-/// nodes present instead of all, as p·|V| offsets would outgrow the edges.
+/// too. Space: 2 words per listed node, 1 to 3 per edge. Source: MariusGNN, §6 (edge buckets in the buffer), with
+/// offsets for the nodes present instead of all, as p·|V| offsets would outgrow the edges.
 struct edge_block {
     std::span<const std::uint32_t> nodes{};      ///< ascending
     std::span<const std::uint32_t> starts{};     ///< nodes + 1 values, from 0 to the number of edges
@@ -39,10 +39,10 @@ struct edge_block {
 /// What the words of a block must agree with.
 struct edge_block_shape {
     edge_direction direction = edge_direction::out;
-    std::uint64_t edges = 0;     ///< below 2³²
-    std::uint64_t nodes = 0;     ///< nodes with edges
+    std::uint64_t edges = 0; ///< below 2³²
+    std::uint64_t nodes = 0; ///< nodes with edges
     bool has_relations = false;
-    std::uint64_t own_size = 0;  ///< nodes of the partition that `nodes` belong to
+    std::uint64_t own_size = 0;   ///< nodes of the partition that `nodes` belong to
     std::uint64_t other_size = 0; ///< nodes of the partition that `neighbours` belong to
     std::uint64_t relation_count = 0;
 
@@ -54,7 +54,8 @@ struct edge_block_shape {
 };
 
 /// Cuts the words of a block into its arrays. Precondition: words.size() ≥ shape.words(). O(1).
-[[nodiscard]] inline edge_block cut_block(std::span<const std::uint32_t> words, const edge_block_shape& shape) noexcept {
+[[nodiscard]] inline edge_block cut_block(
+    std::span<const std::uint32_t> words, const edge_block_shape& shape) noexcept {
     edge_block block;
     if (shape.edges == 0) return block;
     const auto take = [&](std::uint64_t count) {
@@ -77,7 +78,8 @@ struct edge_block_shape {
     if (block.nodes.empty() || block.starts.front() != 0) return "starts do not begin with 0";
     if (block.starts.back() != shape.edges) return "starts do not end with the number of edges";
     for (std::size_t v = 0; v < block.nodes.size(); ++v) {
-        if (block.nodes[v] >= shape.own_size || (v > 0 && block.nodes[v] <= block.nodes[v - 1])) return "nodes out of range or order";
+        if (block.nodes[v] >= shape.own_size || (v > 0 && block.nodes[v] <= block.nodes[v - 1]))
+            return "nodes out of range or order";
         if (block.starts[v] >= block.starts[v + 1] || block.starts[v + 1] > shape.edges) return "starts out of order";
         for (std::size_t e = block.starts[v] + std::size_t{1}; e < block.starts[v + 1]; ++e)
             if (block.neighbours[e] < block.neighbours[e - 1]) return "neighbours out of order";
@@ -94,20 +96,24 @@ struct edge_block_shape {
 /// Writes the edges of an outgoing block in the order of their ids, with global ids. Precondition: `to` holds
 /// block.edges(). `source_begin`, `destination_begin`: first nodes of the two partitions. O(edges).
 template <node_id_type NodeId>
-void decode(const edge_block& block, NodeId source_begin, NodeId destination_begin, std::span<basic_edge<NodeId>> to) noexcept {
+void decode(
+    const edge_block& block, NodeId source_begin, NodeId destination_begin, std::span<basic_edge<NodeId>> to) noexcept {
     for (std::size_t v = 0; v < block.nodes.size(); ++v)
         for (std::size_t e = block.starts[v]; e < block.starts[v + 1]; ++e)
-            to[e] = {static_cast<NodeId>(source_begin + block.nodes[v]), block.relations.empty() ? 0 : block.relations[e],
+            to[e] = {static_cast<NodeId>(source_begin + block.nodes[v]),
+                block.relations.empty() ? 0 : block.relations[e],
                 static_cast<NodeId>(destination_begin + block.neighbours[e])};
 }
 
 /// The same of an incoming block: each edge lands at its id.
 template <node_id_type NodeId>
-void decode_incoming(const edge_block& block, NodeId source_begin, NodeId destination_begin, std::span<basic_edge<NodeId>> to) noexcept {
+void decode_incoming(
+    const edge_block& block, NodeId source_begin, NodeId destination_begin, std::span<basic_edge<NodeId>> to) noexcept {
     for (std::size_t v = 0; v < block.nodes.size(); ++v)
         for (std::size_t e = block.starts[v]; e < block.starts[v + 1]; ++e)
             to[block.edge_ids[e]] = {static_cast<NodeId>(source_begin + block.neighbours[e]),
-                block.relations.empty() ? 0 : block.relations[e], static_cast<NodeId>(destination_begin + block.nodes[v])};
+                block.relations.empty() ? 0 : block.relations[e],
+                static_cast<NodeId>(destination_begin + block.nodes[v])};
 }
 
 } // namespace gneiss

@@ -24,7 +24,8 @@
 
 namespace gneiss {
 
-static_assert(sizeof(edge) == 12 && std::is_standard_layout_v<edge>, "rows (source, relation, destination) of u32 are edges");
+static_assert(
+    sizeof(edge) == 12 && std::is_standard_layout_v<edge>, "rows (source, relation, destination) of u32 are edges");
 
 /// Edges of a split, mapped. Moves in O(1).
 class mapped_edges {
@@ -54,7 +55,8 @@ private:
 class dataset {
 public:
     explicit dataset(std::filesystem::path directory)
-        : directory_(std::move(directory)), manifest_(read_manifest(directory_ / "manifest.json")) {
+        : directory_(std::move(directory)),
+          manifest_(read_manifest(directory_ / "manifest.json")) {
         const dataset_manifest& m = manifest_;
         for (const dataset_array& a : m.arrays) (void)open(a);
         expect_edges("valid", m.valid_edges);
@@ -73,7 +75,9 @@ public:
     [[nodiscard]] row_partitioning rows() const noexcept { return {manifest_.nodes, manifest_.partitions}; }
 
     // Arrays by name, without ".npy".
-    [[nodiscard]] std::filesystem::path path(std::string_view array) const { return directory_ / (std::string(array) + ".npy"); }
+    [[nodiscard]] std::filesystem::path path(std::string_view array) const {
+        return directory_ / (std::string(array) + ".npy");
+    }
     [[nodiscard]] const dataset_array* find(std::string_view array) const noexcept {
         for (const dataset_array& a : manifest_.arrays)
             if (a.name == array) return &a;
@@ -90,19 +94,24 @@ public:
         const std::uint64_t p = manifest_.partitions;
         const auto [table, sums] = open(entry("edges.table"));
         if (table.header().shape != std::vector<std::uint64_t>{p * p, 6})
-            throw error(errc::invalid_format, "shape must be [partitions², 6]", {.path = path("edges.table"), .field = "shape"});
+            throw error(errc::invalid_format, "shape must be [partitions², 6]",
+                {.path = path("edges.table"), .field = "shape"});
         const auto words = table.elements<std::uint64_t>();
         sums.verify(path("edges.table"), 0, std::as_bytes(words));
         std::vector<bucket_row> rows_of_table(words.size() / 6);
         if (!words.empty()) std::memcpy(static_cast<void*>(rows_of_table.data()), words.data(), words.size_bytes());
         const auto blocks = [&](std::string_view name) {
-            if (entry(name).dtype != npy_dtype::u32) throw error(errc::invalid_format, "must be u32", {.path = path(name), .field = "dtype"});
+            if (entry(name).dtype != npy_dtype::u32)
+                throw error(errc::invalid_format, "must be u32", {.path = path(name), .field = "dtype"});
             return bucket_store::block_file{path(name), checksums(name)};
         };
-        bucket_store store({rows(), manifest_.relations}, std::move(rows_of_table), blocks("edges.out"), blocks("edges.in"), path("edges.table"));
+        bucket_store store({rows(), manifest_.relations}, std::move(rows_of_table), blocks("edges.out"),
+            blocks("edges.in"), path("edges.table"));
         if (store.edges() != manifest_.train_edges)
-            throw error(errc::corrupt, "holds " + std::to_string(store.edges()) + " edges, the manifest says " +
-                    std::to_string(manifest_.train_edges), {.path = path("edges.table"), .field = "edges.train"});
+            throw error(errc::corrupt,
+                "holds " + std::to_string(store.edges()) + " edges, the manifest says " +
+                    std::to_string(manifest_.train_edges),
+                {.path = path("edges.table"), .field = "edges.train"});
         return store;
     }
 
@@ -110,16 +119,18 @@ public:
     /// Cost: one pass over 12 bytes per edge.
     [[nodiscard]] mapped_edges split(std::string_view name) const {
         if (name != "valid" && name != "test")
-            throw error(errc::not_found, "no split '" + std::string(name) + "': valid and test are stored, train is in buckets");
+            throw error(errc::not_found,
+                "no split '" + std::string(name) + "': valid and test are stored, train is in buckets");
         if (!has(name)) return {};
         auto [array, sums] = open(entry(name));
         sums.verify(path(name), 0, std::as_bytes(array.elements<std::uint32_t>()));
         mapped_edges found(std::move(array));
         for (std::size_t i = 0; i < found.edges().size(); ++i) {
             const edge& e = found.edges()[i];
-            if (e.source >= manifest_.nodes || e.destination >= manifest_.nodes || e.relation >= std::max<std::uint64_t>(manifest_.relations, 1))
-                throw error(errc::out_of_range, "edge " + std::to_string(i) + " has an id out of range", {.path = path(name),
-                    .offset = page_alignment + i * sizeof(edge), .length = sizeof(edge)});
+            if (e.source >= manifest_.nodes || e.destination >= manifest_.nodes ||
+                e.relation >= std::max<std::uint64_t>(manifest_.relations, 1))
+                throw error(errc::out_of_range, "edge " + std::to_string(i) + " has an id out of range",
+                    {.path = path(name), .offset = page_alignment + i * sizeof(edge), .length = sizeof(edge)});
         }
         return found;
     }
@@ -132,7 +143,8 @@ public:
     /// What the source called a row. Precondition: row < nodes.
     [[nodiscard]] std::string node_label(std::uint64_t row) const {
         if (manifest_.ids == dataset_ids::string) return std::string(node_names_[row]);
-        return std::to_string(row_to_node_ ? row_to_node_->elements<std::uint32_t>()[static_cast<std::size_t>(row)] : row);
+        return std::to_string(
+            row_to_node_ ? row_to_node_->elements<std::uint32_t>()[static_cast<std::size_t>(row)] : row);
     }
     /// Row of what the source called `label`, if there is such a node.
     [[nodiscard]] std::optional<std::uint64_t> find_row(std::string_view label) const {
@@ -160,14 +172,17 @@ public:
         (void)split("test");
         if (has("edges.table")) buckets().verify();
         if (node_to_row_) {
-            const auto rows_of = node_to_row_->elements<std::uint32_t>(), nodes_of = row_to_node_->elements<std::uint32_t>();
+            const auto rows_of = node_to_row_->elements<std::uint32_t>(),
+                       nodes_of = row_to_node_->elements<std::uint32_t>();
             for (std::size_t node = 0; node < rows_of.size(); ++node)
                 if (rows_of[node] >= nodes_of.size() || nodes_of[rows_of[node]] != node)
-                    throw error(errc::corrupt, "is not the inverse of row_to_node at node " + std::to_string(node), {.path = path("node_to_row")});
+                    throw error(errc::corrupt, "is not the inverse of row_to_node at node " + std::to_string(node),
+                        {.path = path("node_to_row")});
         }
         for (std::uint64_t row = 0; row < node_names_.size(); ++row)
             if (node_names_.find(node_names_[row]) != row)
-                throw error(errc::corrupt, "name of row " + std::to_string(row) + " is not found", {.path = path("names.hashes")});
+                throw error(errc::corrupt, "name of row " + std::to_string(row) + " is not found",
+                    {.path = path("names.hashes")});
     }
     void verify() const {
         verify([](std::string_view) {});
@@ -176,7 +191,8 @@ public:
 private:
     [[nodiscard]] const dataset_array& entry(std::string_view array) const {
         if (const dataset_array* found = find(array)) return *found;
-        throw error(errc::not_found, "has no array '" + std::string(array) + "'", {.path = directory_ / "manifest.json", .field = "arrays"});
+        throw error(errc::not_found, "has no array '" + std::string(array) + "'",
+            {.path = directory_ / "manifest.json", .field = "arrays"});
     }
     [[nodiscard]] std::pair<mapped_npy, checksum_table> open(const dataset_array& a) const {
         const auto file = path(a.name);
@@ -184,26 +200,33 @@ private:
         sums.verify_header(plain_file::open(file));
         mapped_npy array(file);
         const npy_header& h = array.header();
-        if (h.dtype != a.dtype || h.shape != a.shape || h.data_offset != page_alignment || h.bytes() != sums.data_bytes())
-            throw error(errc::corrupt, "is " + std::string(to_string(h.dtype)) + " " + shape_text(h.shape) + ", the manifest says " +
-                    std::string(to_string(a.dtype)) + " " + shape_text(a.shape), {.path = file, .field = a.name});
+        if (h.dtype != a.dtype || h.shape != a.shape || h.data_offset != page_alignment ||
+            h.bytes() != sums.data_bytes())
+            throw error(errc::corrupt,
+                "is " + std::string(to_string(h.dtype)) + " " + shape_text(h.shape) + ", the manifest says " +
+                    std::string(to_string(a.dtype)) + " " + shape_text(a.shape),
+                {.path = file, .field = a.name});
         return {std::move(array), std::move(sums)};
     }
     [[nodiscard]] mapped_npy map(std::string_view name, npy_dtype dtype, std::uint64_t size) const {
         const dataset_array& a = entry(name);
         if (a.dtype != dtype || a.shape != std::vector<std::uint64_t>{size})
-            throw error(errc::invalid_format, "must be " + std::string(to_string(dtype)) + " (" + std::to_string(size) + ",)", {.path = path(name), .field = "shape"});
+            throw error(errc::invalid_format,
+                "must be " + std::string(to_string(dtype)) + " (" + std::to_string(size) + ",)",
+                {.path = path(name), .field = "shape"});
         return map(name);
     }
     [[nodiscard]] name_table names(const std::string& prefix, std::uint64_t size) const {
         std::optional<mapped_npy> hashes;
         if (has(prefix + ".hashes")) hashes = map(prefix + ".hashes", npy_dtype::u64, size);
-        return {map(prefix + ".offsets", npy_dtype::i64, size + 1), map(prefix + ".bytes"), std::move(hashes), manifest_.seed};
+        return {map(prefix + ".offsets", npy_dtype::i64, size + 1), map(prefix + ".bytes"), std::move(hashes),
+            manifest_.seed};
     }
     void expect_edges(std::string_view name, std::uint64_t count) const {
         const dataset_array* a = find(name);
         if (a == nullptr ? count != 0 : a->dtype != npy_dtype::u32 || a->shape != std::vector<std::uint64_t>{count, 3})
-            throw error(errc::invalid_format, "must be u32 (" + std::to_string(count) + ", 3)", {.path = path(name), .field = "edges." + std::string(name)});
+            throw error(errc::invalid_format, "must be u32 (" + std::to_string(count) + ", 3)",
+                {.path = path(name), .field = "edges." + std::string(name)});
     }
     static std::optional<std::uint64_t> number(std::string_view text, std::uint64_t bound) {
         std::uint64_t value = 0;
@@ -212,7 +235,8 @@ private:
         return value;
     }
     [[nodiscard]] std::uint64_t in_range(std::uint64_t row) const {
-        if (row >= manifest_.nodes) throw error(errc::corrupt, "holds a row out of range", {.path = path("node_to_row")});
+        if (row >= manifest_.nodes)
+            throw error(errc::corrupt, "holds a row out of range", {.path = path("node_to_row")});
         return row;
     }
 

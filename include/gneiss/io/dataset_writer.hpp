@@ -56,7 +56,8 @@ public:
     /// Begins NAME.npy; its first dimension grows. The reference lives until `close(name)` or `commit`.
     npy_writer& array(const std::string& name, npy_dtype dtype, std::initializer_list<std::uint64_t> row_shape = {}) {
         for (const dataset_array& a : manifest_arrays_)
-            if (a.name == name) throw error(errc::already_exists, "array '" + name + "' is written twice", {.path = partial_});
+            if (a.name == name)
+                throw error(errc::already_exists, "array '" + name + "' is written twice", {.path = partial_});
         manifest_arrays_.push_back({name, dtype, {}, 0});
         arrays_.push_back(std::make_unique<npy_writer>(partial_ / (name + ".npy"), dtype, row_shape));
         return *arrays_.back();

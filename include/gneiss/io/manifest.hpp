@@ -30,8 +30,12 @@ enum class dataset_task : std::uint8_t { link, node };
 /// What the nodes were called in the source.
 enum class dataset_ids : std::uint8_t { integer, string };
 
-[[nodiscard]] constexpr std::string_view to_string(dataset_task task) { return task == dataset_task::link ? "link" : "node"; }
-[[nodiscard]] constexpr std::string_view to_string(dataset_ids ids) { return ids == dataset_ids::integer ? "integer" : "string"; }
+[[nodiscard]] constexpr std::string_view to_string(dataset_task task) {
+    return task == dataset_task::link ? "link" : "node";
+}
+[[nodiscard]] constexpr std::string_view to_string(dataset_ids ids) {
+    return ids == dataset_ids::integer ? "integer" : "string";
+}
 
 /// An array of the directory: NAME.npy.
 struct dataset_array {
@@ -92,8 +96,11 @@ inline constexpr std::size_t manifest_checksum_digits = 16;
 class json_fields {
 public:
     json_fields(const nlohmann::json& object, const std::filesystem::path& path, std::string prefix = "")
-        : object_(object), path_(path), prefix_(std::move(prefix)) {
-        if (!object.is_object()) throw error(errc::invalid_format, "must be an object", {.path = path_, .field = prefix_});
+        : object_(object),
+          path_(path),
+          prefix_(std::move(prefix)) {
+        if (!object.is_object())
+            throw error(errc::invalid_format, "must be an object", {.path = path_, .field = prefix_});
     }
 
     [[nodiscard]] error wrong(std::string_view key, const std::string& what, errc code = errc::invalid_format) const {
@@ -133,7 +140,9 @@ public:
     }
 
 private:
-    [[nodiscard]] std::string name(std::string_view key) const { return (prefix_.empty() ? "" : prefix_ + ".") + std::string(key); }
+    [[nodiscard]] std::string name(std::string_view key) const {
+        return (prefix_.empty() ? "" : prefix_ + ".") + std::string(key);
+    }
 
     const nlohmann::json& object_;
     const std::filesystem::path& path_;
@@ -143,7 +152,8 @@ private:
 [[nodiscard]] inline dataset_array parse_array(const json_fields& fields) {
     dataset_array array;
     array.name = fields.text("name");
-    if (array.name.empty() || array.name.find('/') != std::string::npos || array.name.find('\0') != std::string::npos || array.name[0] == '.')
+    if (array.name.empty() || array.name.find('/') != std::string::npos || array.name.find('\0') != std::string::npos ||
+        array.name[0] == '.')
         throw fields.wrong("name", "is not a plain file name");
     const auto dtype = parse_dtype(fields.text("dtype"));
     if (!dtype) throw fields.wrong("dtype", "is unknown");
@@ -169,12 +179,13 @@ private:
     using nlohmann::ordered_json;
     ordered_json arrays = ordered_json::array(), sources = ordered_json::array();
     for (const dataset_array& a : m.arrays)
-        arrays.push_back({{"name", a.name}, {"dtype", std::string(to_string(a.dtype))}, {"shape", a.shape}, {"bytes", a.bytes}});
+        arrays.push_back(
+            {{"name", a.name}, {"dtype", std::string(to_string(a.dtype))}, {"shape", a.shape}, {"bytes", a.bytes}});
     for (const dataset_source& s : m.provenance.sources) sources.push_back({{"name", s.name}, {"bytes", s.bytes}});
-    const ordered_json root{
-        {"format", "gneiss dataset"}, {"version", dataset_format_version}, {"endianness", "little"}, {"name", m.name},
-        {"task", std::string(to_string(m.task))}, {"ids", std::string(to_string(m.ids))}, {"nodes", m.nodes},
-        {"relations", m.relations}, {"edges", {{"train", m.train_edges}, {"valid", m.valid_edges}, {"test", m.test_edges}}},
+    const ordered_json root{{"format", "gneiss dataset"}, {"version", dataset_format_version}, {"endianness", "little"},
+        {"name", m.name}, {"task", std::string(to_string(m.task))}, {"ids", std::string(to_string(m.ids))},
+        {"nodes", m.nodes}, {"relations", m.relations},
+        {"edges", {{"train", m.train_edges}, {"valid", m.valid_edges}, {"test", m.test_edges}}},
         {"partitions", m.partitions}, {"seed", m.seed}, {"generation", m.generation}, {"arrays", arrays},
         {"provenance", {{"tool", m.provenance.tool}, {"options", m.provenance.options}, {"sources", sources}}},
         {"checksum", std::string(detail::manifest_checksum_digits, '0')}};
@@ -191,11 +202,13 @@ private:
     const detail::json_fields fields(root, path);
     if (fields.text("format") != "gneiss dataset") throw fields.wrong("format", "is not 'gneiss dataset'");
     if (const auto version = fields.count("version"); version != dataset_format_version)
-        throw fields.wrong("version", "is " + std::to_string(version) + ", this program reads " +
-                std::to_string(dataset_format_version), errc::version_mismatch);
+        throw fields.wrong("version",
+            "is " + std::to_string(version) + ", this program reads " + std::to_string(dataset_format_version),
+            errc::version_mismatch);
     const std::string stored = fields.text("checksum");
     const std::size_t key = text.rfind(detail::manifest_checksum_key), at = key + detail::manifest_checksum_key.size();
-    if (key == std::string::npos || stored.size() != detail::manifest_checksum_digits || text.compare(at, stored.size(), stored) != 0)
+    if (key == std::string::npos || stored.size() != detail::manifest_checksum_digits ||
+        text.compare(at, stored.size(), stored) != 0)
         throw fields.wrong("checksum", "must be 16 hexadecimal digits");
     text.replace(at, stored.size(), stored.size(), '0');
     if (detail::hexadecimal(checksum(text)) != stored)
@@ -226,8 +239,8 @@ private:
     return m;
 }
 
-/// Replaces the file at `path` as a whole: a reader, or the next start after a crash, finds the old text or the new one.
-/// Writes a temporary beside it, syncs, renames, syncs the directory. Throws `io_error`.
+/// Replaces the file at `path` as a whole: a reader, or the next start after a crash, finds the old text or the new
+/// one. Writes a temporary beside it, syncs, renames, syncs the directory. Throws `io_error`.
 inline void write_file_atomically(const std::filesystem::path& path, std::string_view text) {
     std::filesystem::path temporary = path;
     temporary += ".tmp";

@@ -17,12 +17,15 @@ namespace gneiss {
 
 /// Key by which named nodes are ranked: the row of a node is its rank by (name_hash, name) among all nodes. That is a
 /// random permutation which depends on the set of names and the seed only.
-[[nodiscard]] inline std::uint64_t name_hash(std::string_view name, std::uint64_t seed) noexcept { return checksum(name, seed); }
+[[nodiscard]] inline std::uint64_t name_hash(std::string_view name, std::uint64_t seed) noexcept {
+    return checksum(name, seed);
+}
 
 /// Names of ids 0 … n − 1, both ways, on mapped files: no dictionary is held in memory.
 ///
-/// id → name: two reads. name → id: with hashes (ascending), interpolation search, expected O(log log n) touches; without,
-/// names are ascending and searched by halves. Names are any bytes, distinct, possibly empty. Immutable, thread-safe.
+/// id → name: two reads. name → id: with hashes (ascending), interpolation search, expected O(log log n) touches;
+/// without, names are ascending and searched by halves. Names are any bytes, distinct, possibly empty. Immutable,
+/// thread-safe.
 class name_table {
 public:
     name_table() = default;
@@ -30,7 +33,10 @@ public:
     /// \param pool     u8, all names in order
     /// \param hashes   u64 [n], or none
     name_table(mapped_npy offsets, mapped_npy pool, std::optional<mapped_npy> hashes = {}, std::uint64_t seed = 0)
-        : offsets_file_(std::move(offsets)), pool_file_(std::move(pool)), hashes_file_(std::move(hashes)), seed_(seed) {
+        : offsets_file_(std::move(offsets)),
+          pool_file_(std::move(pool)),
+          hashes_file_(std::move(hashes)),
+          seed_(seed) {
         offsets_ = offsets_file_.elements<std::int64_t>();
         pool_ = pool_file_.elements<std::uint8_t>();
         if (hashes_file_) hashes_ = hashes_file_->elements<std::uint64_t>();
@@ -45,9 +51,11 @@ public:
     /// Valid as long as the table. Precondition: id < size(). Throws errc::corrupt for offsets that do not ascend.
     [[nodiscard]] std::string_view operator[](std::uint64_t id) const {
         GNEISS_ASSERT(id < size());
-        const std::int64_t begin = offsets_[static_cast<std::size_t>(id)], end = offsets_[static_cast<std::size_t>(id) + 1];
+        const std::int64_t begin = offsets_[static_cast<std::size_t>(id)],
+                           end = offsets_[static_cast<std::size_t>(id) + 1];
         if (begin < 0 || end < begin || std::cmp_greater(end, pool_.size()))
-            throw error(errc::corrupt, "offsets of name " + std::to_string(id) + " are out of order", {.path = offsets_file_.path()});
+            throw error(errc::corrupt, "offsets of name " + std::to_string(id) + " are out of order",
+                {.path = offsets_file_.path()});
         return {reinterpret_cast<const char*>(pool_.data()) + begin, static_cast<std::size_t>(end - begin)};
     }
     [[nodiscard]] std::optional<std::uint64_t> find(std::string_view name) const {
@@ -55,8 +63,10 @@ public:
             std::uint64_t first = 0, last = size();
             while (first < last) {
                 const std::uint64_t middle = first + (last - first) / 2;
-                if ((*this)[middle] < name) first = middle + 1;
-                else last = middle;
+                if ((*this)[middle] < name)
+                    first = middle + 1;
+                else
+                    last = middle;
             }
             return first < size() && (*this)[first] == name ? std::optional(first) : std::nullopt;
         }
@@ -75,13 +85,17 @@ private:
             const std::uint64_t low = hashes_[first], high = hashes_[last - 1];
             if (guess && low < hash && hash < high) {
                 const double fraction = static_cast<double>(hash - low) / static_cast<double>(high - low);
-                at = first + std::min(static_cast<std::size_t>(fraction * static_cast<double>(last - first)), last - first - 1);
+                at = first +
+                     std::min(static_cast<std::size_t>(fraction * static_cast<double>(last - first)), last - first - 1);
             }
-            if (hashes_[at] < hash) first = at + 1;
-            else last = at;
+            if (hashes_[at] < hash)
+                first = at + 1;
+            else
+                last = at;
         }
         return static_cast<std::uint64_t>(std::lower_bound(hashes_.begin() + static_cast<std::ptrdiff_t>(first),
-            hashes_.begin() + static_cast<std::ptrdiff_t>(last), hash) - hashes_.begin());
+                                              hashes_.begin() + static_cast<std::ptrdiff_t>(last), hash) -
+                                          hashes_.begin());
     }
 
     mapped_npy offsets_file_, pool_file_;

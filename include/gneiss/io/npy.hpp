@@ -41,8 +41,11 @@ public:
     npy_writer(std::filesystem::path path, npy_dtype dtype, std::initializer_list<std::uint64_t> row_shape = {})
         : npy_writer(std::move(path), dtype, std::span(row_shape.begin(), row_shape.size())) {}
     npy_writer(std::filesystem::path path, npy_dtype dtype, std::span<const std::uint64_t> row_shape)
-        : header_{dtype, {0}, page_alignment}, file_(plain_file::create(path)), collector_(file_id(path.filename().string())),
-          out_(file_, page_alignment), buffer_(buffer_bytes) {
+        : header_{dtype, {0}, page_alignment},
+          file_(plain_file::create(path)),
+          collector_(file_id(path.filename().string())),
+          out_(file_, page_alignment),
+          buffer_(buffer_bytes) {
         header_.shape.insert(header_.shape.end(), row_shape.begin(), row_shape.end());
     }
     npy_writer(const npy_writer&) = delete;
@@ -50,18 +53,16 @@ public:
 
     /// Appends elements, row by row. T must be the element type (`std::byte` passes for u8).
     template <class T>
-        requires std::is_trivially_copyable_v<std::remove_const_t<T>>
+    requires std::is_trivially_copyable_v<std::remove_const_t<T>>
     void append(std::span<T> elements) {
         if (npy_dtype_of<std::remove_const_t<T>>() != header_.dtype)
-            throw error(errc::invalid_argument, "elements of another type than " + std::string(to_string(header_.dtype)),
-                {.path = file_.path()});
+            throw error(errc::invalid_argument,
+                "elements of another type than " + std::string(to_string(header_.dtype)), {.path = file_.path()});
         append_bytes(std::as_bytes(elements));
     }
     template <class T>
-        requires std::is_arithmetic_v<T>
-    void append(const T& element) {
-        append(std::span<const T>(&element, 1));
-    }
+    requires std::is_arithmetic_v<T>
+    void append(const T& element) { append(std::span<const T>(&element, 1)); }
     /// Appends elements as they lie in memory.
     void append_bytes(std::span<const std::byte> bytes) {
         if (bytes.empty()) return;
@@ -83,7 +84,8 @@ public:
         flush();
         const std::uint64_t row_bytes = header_.row_size() * size_of(header_.dtype), total = collector_.bytes();
         if (row_bytes == 0 ? total != 0 : total % row_bytes != 0)
-            throw error(errc::invalid_argument, "the elements do not fill whole rows", {.path = file_.path(), .length = total});
+            throw error(
+                errc::invalid_argument, "the elements do not fill whole rows", {.path = file_.path(), .length = total});
         header_.shape[0] = row_bytes == 0 ? 0 : total / row_bytes;
         const auto head = format_npy_header(header_.dtype, header_.shape);
         file_.write_at(0, head);
@@ -118,7 +120,8 @@ public:
         data_ = static_cast<const std::byte*>(at);
     }
     mapped_file(mapped_file&& other) noexcept
-        : data_(std::exchange(other.data_, nullptr)), length_(std::exchange(other.length_, 0)) {}
+        : data_(std::exchange(other.data_, nullptr)),
+          length_(std::exchange(other.length_, 0)) {}
     mapped_file& operator=(mapped_file&& other) noexcept {
         std::swap(data_, other.data_);
         std::swap(length_, other.length_);
@@ -143,7 +146,9 @@ private:
 class mapped_npy {
 public:
     mapped_npy() = default;
-    explicit mapped_npy(const std::filesystem::path& path) : file_(plain_file::open(path)), header_(read_npy_header(file_)) {
+    explicit mapped_npy(const std::filesystem::path& path)
+        : file_(plain_file::open(path)),
+          header_(read_npy_header(file_)) {
         map_ = mapped_file(file_, header_.data_offset + header_.bytes());
     }
 
@@ -154,12 +159,16 @@ public:
     template <class T>
     [[nodiscard]] std::span<const T> elements() const {
         if (npy_dtype_of<T>() != header_.dtype)
-            throw error(errc::invalid_format, "is " + std::string(to_string(header_.dtype)) + ", " +
-                    std::string(to_string(npy_dtype_of<T>())) + " is needed", {.path = path(), .field = "npy descr"});
+            throw error(errc::invalid_format,
+                "is " + std::string(to_string(header_.dtype)) + ", " + std::string(to_string(npy_dtype_of<T>())) +
+                    " is needed",
+                {.path = path(), .field = "npy descr"});
         if (header_.data_offset % alignof(T) != 0)
-            throw error(errc::unsupported, "data at an unaligned offset cannot be mapped", {.path = path(), .offset = header_.data_offset, .length = sizeof(T)});
+            throw error(errc::unsupported, "data at an unaligned offset cannot be mapped",
+                {.path = path(), .offset = header_.data_offset, .length = sizeof(T)});
         if (header_.size() == 0) return {};
-        return {reinterpret_cast<const T*>(map_.bytes().data() + header_.data_offset), static_cast<std::size_t>(header_.size())};
+        return {reinterpret_cast<const T*>(map_.bytes().data() + header_.data_offset),
+            static_cast<std::size_t>(header_.size())};
     }
     /// [rows, product of the other dimensions]
     template <class T>
@@ -179,7 +188,9 @@ private:
 /// Not thread-safe. Errors as `read_npy_header`, and errc::out_of_range where a conversion would change a value.
 class npy_reader {
 public:
-    explicit npy_reader(const std::filesystem::path& path) : file_(plain_file::open(path)), header_(read_npy_header(file_)) {}
+    explicit npy_reader(const std::filesystem::path& path)
+        : file_(plain_file::open(path)),
+          header_(read_npy_header(file_)) {}
 
     [[nodiscard]] const npy_header& header() const noexcept { return header_; }
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return file_.path(); }
@@ -189,21 +200,23 @@ public:
     template <class T>
     std::size_t read(std::span<T> out) {
         if (npy_dtype_of<T>() != header_.dtype)
-            throw error(errc::invalid_format, "is " + std::string(to_string(header_.dtype)) + ", " +
-                    std::string(to_string(npy_dtype_of<T>())) + " is needed", {.path = path(), .field = "npy descr"});
+            throw error(errc::invalid_format,
+                "is " + std::string(to_string(header_.dtype)) + ", " + std::string(to_string(npy_dtype_of<T>())) +
+                    " is needed",
+                {.path = path(), .field = "npy descr"});
         return take(std::as_writable_bytes(out)) / sizeof(T);
     }
     /// The same from any element type. Integers must fit T exactly; floats are rounded to T, and are not made integers.
     template <class T>
-        requires(std::is_arithmetic_v<T> && !std::same_as<T, bool>)
-    std::size_t read_as(std::span<T> out) {
+    requires(std::is_arithmetic_v<T> && !std::same_as<T, bool>) std::size_t read_as(std::span<T> out) {
         if (npy_dtype_of<T>() == header_.dtype) return read(out);
         std::size_t done = 0;
         const std::size_t width = size_of(header_.dtype);
         std::vector<std::byte> piece(std::min<std::size_t>(out.size(), 65536) * width);
         while (done < out.size()) {
             const std::uint64_t first = next_;
-            const std::size_t n = take(std::span(piece).first(std::min(out.size() - done, piece.size() / width) * width)) / width;
+            const std::size_t n =
+                take(std::span(piece).first(std::min(out.size() - done, piece.size() / width) * width)) / width;
             if (n == 0) break;
             convert(piece.data(), out.subspan(done, n), first);
             done += n;
@@ -232,8 +245,10 @@ private:
                 S value;
                 std::memcpy(&value, from + i * sizeof(S), sizeof(S));
                 if constexpr (std::same_as<S, half>) {
-                    if constexpr (std::floating_point<T>) out[i] = static_cast<T>(to_float(value));
-                    else throw not_that(first + i);
+                    if constexpr (std::floating_point<T>)
+                        out[i] = static_cast<T>(to_float(value));
+                    else
+                        throw not_that(first + i);
                 } else if constexpr (std::floating_point<T>) {
                     out[i] = static_cast<T>(value);
                 } else if constexpr (std::floating_point<S>) {
@@ -261,7 +276,9 @@ private:
     }
     [[nodiscard]] error not_that(std::uint64_t element) const {
         return {errc::out_of_range, "element " + std::to_string(element) + " is no value of the wanted type",
-            {.path = path(), .offset = header_.data_offset + element * size_of(header_.dtype), .length = size_of(header_.dtype)}};
+            {.path = path(),
+                .offset = header_.data_offset + element * size_of(header_.dtype),
+                .length = size_of(header_.dtype)}};
     }
 
     static constexpr std::uint64_t drop_bytes = std::uint64_t{8} << 20;

@@ -36,10 +36,18 @@ struct npy_dtype_row {
     std::size_t bytes;
 };
 inline constexpr std::array<npy_dtype_row, 12> npy_dtypes{{
-    {npy_dtype::f16, "f16", "<f2", 2}, {npy_dtype::f32, "f32", "<f4", 4}, {npy_dtype::f64, "f64", "<f8", 8},
-    {npy_dtype::i8, "i8", "|i1", 1}, {npy_dtype::i16, "i16", "<i2", 2}, {npy_dtype::i32, "i32", "<i4", 4},
-    {npy_dtype::i64, "i64", "<i8", 8}, {npy_dtype::u8, "u8", "|u1", 1}, {npy_dtype::u16, "u16", "<u2", 2},
-    {npy_dtype::u32, "u32", "<u4", 4}, {npy_dtype::u64, "u64", "<u8", 8}, {npy_dtype::boolean, "bool", "|b1", 1},
+    {npy_dtype::f16, "f16", "<f2", 2},
+    {npy_dtype::f32, "f32", "<f4", 4},
+    {npy_dtype::f64, "f64", "<f8", 8},
+    {npy_dtype::i8, "i8", "|i1", 1},
+    {npy_dtype::i16, "i16", "<i2", 2},
+    {npy_dtype::i32, "i32", "<i4", 4},
+    {npy_dtype::i64, "i64", "<i8", 8},
+    {npy_dtype::u8, "u8", "|u1", 1},
+    {npy_dtype::u16, "u16", "<u2", 2},
+    {npy_dtype::u32, "u32", "<u4", 4},
+    {npy_dtype::u64, "u64", "<u8", 8},
+    {npy_dtype::boolean, "bool", "|b1", 1},
 }};
 
 } // namespace detail
@@ -60,10 +68,14 @@ inline constexpr std::array<npy_dtype_row, 12> npy_dtypes{{
 /// The dtype of a C++ type; `half` is f16.
 template <class T>
 [[nodiscard]] consteval npy_dtype npy_dtype_of() {
-    if constexpr (std::same_as<T, half>) return npy_dtype::f16;
-    else if constexpr (std::same_as<T, float>) return npy_dtype::f32;
-    else if constexpr (std::same_as<T, double>) return npy_dtype::f64;
-    else if constexpr (std::same_as<T, bool>) return npy_dtype::boolean;
+    if constexpr (std::same_as<T, half>)
+        return npy_dtype::f16;
+    else if constexpr (std::same_as<T, float>)
+        return npy_dtype::f32;
+    else if constexpr (std::same_as<T, double>)
+        return npy_dtype::f64;
+    else if constexpr (std::same_as<T, bool>)
+        return npy_dtype::boolean;
     else {
         static_assert(std::integral<T> || std::same_as<T, std::byte>, "no .npy type stands for this type");
         constexpr npy_dtype integers[2][4] = {{npy_dtype::u8, npy_dtype::u16, npy_dtype::u32, npy_dtype::u64},
@@ -75,7 +87,7 @@ template <class T>
 /// What the header of an .npy file says. C order; a 1-D Fortran array is one.
 struct npy_header {
     npy_dtype dtype = npy_dtype::f32;
-    std::vector<std::uint64_t> shape{};  ///< empty: a scalar
+    std::vector<std::uint64_t> shape{};         ///< empty: a scalar
     std::uint64_t data_offset = page_alignment; ///< [bytes]
 
     /// Elements, and elements per entry of the first dimension. Never overflow for a header that was read.
@@ -107,7 +119,9 @@ namespace detail {
 class npy_parser {
 public:
     npy_parser(std::string_view text, std::uint64_t offset, const std::filesystem::path& path)
-        : text_(text), offset_(offset), path_(path) {}
+        : text_(text),
+          offset_(offset),
+          path_(path) {}
 
     [[nodiscard]] npy_header parse() {
         npy_header header;
@@ -119,10 +133,14 @@ public:
             const std::string key = text();
             field_ = key;
             expect(':');
-            if (key == "descr" && !std::exchange(has_descr, true)) header.dtype = descr();
-            else if (key == "fortran_order" && !fortran) fortran = truth();
-            else if (key == "shape" && !std::exchange(has_shape, true)) header.shape = shape();
-            else throw wrong("unexpected or repeated key");
+            if (key == "descr" && !std::exchange(has_descr, true))
+                header.dtype = descr();
+            else if (key == "fortran_order" && !fortran)
+                fortran = truth();
+            else if (key == "shape" && !std::exchange(has_shape, true))
+                header.shape = shape();
+            else
+                throw wrong("unexpected or repeated key");
             if (!accept(',') && peek() != '}') throw wrong("expected ',' or '}'");
         }
         field_ = "header";
@@ -131,7 +149,8 @@ public:
         if (!has_descr || !has_shape || !fortran) throw wrong("needs 'descr', 'fortran_order' and 'shape'");
         if (*fortran && header.shape.size() > 1) {
             field_ = "fortran_order";
-            throw wrong("column-major (Fortran) arrays are not read: save with numpy.ascontiguousarray", errc::unsupported);
+            throw wrong(
+                "column-major (Fortran) arrays are not read: save with numpy.ascontiguousarray", errc::unsupported);
         }
         check_size(header);
         return header;
@@ -142,7 +161,9 @@ private:
         return {code, what, {.path = path_, .offset = offset_ + at_, .length = 1, .field = "npy " + field_}};
     }
     void skip_space() noexcept {
-        while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r')) ++at_;
+        while (
+            at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r'))
+            ++at_;
     }
     [[nodiscard]] char peek() noexcept {
         skip_space();
@@ -181,7 +202,9 @@ private:
         for (const npy_dtype_row& row : npy_dtypes) {
             if (type != row.descr.substr(1)) continue;
             if (row.bytes == 1 || found[0] == '<' || found[0] == '=') return row.dtype;
-            if (found[0] == '>') throw wrong("big-endian elements are not read: save with .astype('<" + std::string(type) + "')", errc::unsupported);
+            if (found[0] == '>')
+                throw wrong("big-endian elements are not read: save with .astype('<" + std::string(type) + "')",
+                    errc::unsupported);
         }
         throw wrong("element type '" + found + "' is not read", errc::unsupported);
     }
@@ -229,28 +252,34 @@ private:
 /// Reads and checks the header of an open file, its size included: the data is all there. Throws `error`, `io_error`.
 [[nodiscard]] inline npy_header read_npy_header(const plain_file& file) {
     constexpr std::uint64_t longest = std::uint64_t{1} << 20;
-    const auto wrong = [&](const std::string& what, std::string field, std::uint64_t offset, errc code = errc::invalid_format) {
-        return error(code, what, {.path = file.path(), .offset = offset, .length = 1, .field = "npy " + std::move(field)});
+    const auto wrong = [&](const std::string& what, std::string field, std::uint64_t offset,
+                           errc code = errc::invalid_format) {
+        return error(
+            code, what, {.path = file.path(), .offset = offset, .length = 1, .field = "npy " + std::move(field)});
     };
     std::array<unsigned char, 12> start{};
-    if (file.read_some_at(0, std::as_writable_bytes(std::span(start))) < 10 || std::memcmp(start.data(), "\x93NUMPY", 6) != 0)
+    if (file.read_some_at(0, std::as_writable_bytes(std::span(start))) < 10 ||
+        std::memcmp(start.data(), "\x93NUMPY", 6) != 0)
         throw wrong("not an .npy file", "magic", 0);
     if (start[6] < 1 || start[6] > 3)
-        throw wrong("version " + std::to_string(start[6]) + ", versions 1 to 3 are read", "version", 6, errc::version_mismatch);
+        throw wrong(
+            "version " + std::to_string(start[6]) + ", versions 1 to 3 are read", "version", 6, errc::version_mismatch);
     std::uint64_t length = start[8] | (std::uint64_t{start[9]} << 8), offset = 10;
     if (start[6] > 1) {
         length |= (std::uint64_t{start[10]} << 16) | (std::uint64_t{start[11]} << 24);
         offset = 12;
     }
-    if (length > longest || offset + length > file.size()) throw wrong("header length beyond the file", "header length", 8);
+    if (length > longest || offset + length > file.size())
+        throw wrong("header length beyond the file", "header length", 8);
     std::string text(static_cast<std::size_t>(length), '\0');
     file.read_at(offset, std::as_writable_bytes(std::span(text)));
     npy_header header = detail::npy_parser(text, offset, file.path()).parse();
     header.data_offset = offset + length;
     if (header.bytes() > file.size() - header.data_offset)
         throw wrong("shape " + shape_text(header.shape) + " of " + std::string(to_string(header.dtype)) + " needs " +
-                std::to_string(header.bytes()) + " bytes of data, the file has " +
-                std::to_string(file.size() - header.data_offset), "shape", header.data_offset, errc::corrupt);
+                        std::to_string(header.bytes()) + " bytes of data, the file has " +
+                        std::to_string(file.size() - header.data_offset),
+            "shape", header.data_offset, errc::corrupt);
     return header;
 }
 

@@ -38,14 +38,25 @@ concept word_array = requires(A& a, std::span<const std::uint32_t> words) {
 ///
 /// The number of nodes of a block is known at its end, so a bucket's arrays are collected first: in `memory` while they
 /// fit, in scratch files beyond it. The incoming block is a sort of the bucket, in memory while it fits. The files are
-/// equal for any memory. Cost: O(edges) plus the sorts. Errors: `io_error`; errc::unsupported for 2³² edges in one bucket.
+/// equal for any memory. Cost: O(edges) plus the sorts. Errors: `io_error`; errc::unsupported for 2³² edges in one
+/// bucket.
 template <word_array Array, executor E = serial_executor>
 class bucket_writer {
 public:
-    bucket_writer(const bucket_layout& layout, Array& out, Array& in, std::uint64_t memory, std::filesystem::path scratch, E on = {})
-        : layout_(layout), out_(out), in_(in), scratch_(std::move(scratch)), sort_memory_(std::max(memory / 2, sorter::minimum_memory)),
-          on_(std::move(on)), nodes_(scratch_, memory / 16), starts_(scratch_, memory / 16), neighbours_(scratch_, memory / 16),
-          relations_(scratch_, memory / 16), edge_ids_(scratch_, memory / 16), table_(layout.buckets()) {}
+    bucket_writer(const bucket_layout& layout, Array& out, Array& in, std::uint64_t memory,
+        std::filesystem::path scratch, E on = {})
+        : layout_(layout),
+          out_(out),
+          in_(in),
+          scratch_(std::move(scratch)),
+          sort_memory_(std::max(memory / 2, sorter::minimum_memory)),
+          on_(std::move(on)),
+          nodes_(scratch_, memory / 16),
+          starts_(scratch_, memory / 16),
+          neighbours_(scratch_, memory / 16),
+          relations_(scratch_, memory / 16),
+          edge_ids_(scratch_, memory / 16),
+          table_(layout.buckets()) {}
 
     /// Adds an edge between local ids. Precondition: not before the one added last; in range.
     void push(std::uint64_t bucket, std::uint32_t source, std::uint32_t destination, relation_id relation) {
@@ -72,7 +83,9 @@ private:
         std::uint32_t destination, source, relation, id;
     };
     struct incoming_less { // edges with equal ends are in the order of relations, then ids, already
-        [[nodiscard]] std::uint64_t key(const incoming_edge& e) const noexcept { return (std::uint64_t{e.destination} << 32) | e.source; }
+        [[nodiscard]] std::uint64_t key(const incoming_edge& e) const noexcept {
+            return (std::uint64_t{e.destination} << 32) | e.source;
+        }
         [[nodiscard]] bool operator()(const incoming_edge& a, const incoming_edge& b) const noexcept {
             return std::pair(key(a), a.id) < std::pair(key(b), b.id);
         }
@@ -151,19 +164,26 @@ public:
     using progress = std::function<void(std::uint64_t edges)>;
 
     bucket_builder(const bucket_layout& layout, std::uint64_t memory, std::filesystem::path scratch, E on = {})
-        : layout_(checked(layout)), capacity_(static_cast<std::uint32_t>(std::max<std::uint64_t>(layout.rows.capacity(), 1))),
-          memory_(std::max(memory / 2, sorter::minimum_memory)), scratch_(scratch), on_(on),
+        : layout_(checked(layout)),
+          capacity_(static_cast<std::uint32_t>(std::max<std::uint64_t>(layout.rows.capacity(), 1))),
+          memory_(std::max(memory / 2, sorter::minimum_memory)),
+          scratch_(scratch),
+          on_(on),
           sorter_(std::move(scratch), memory_, {}, std::move(on)) {}
 
     void push(const edge& e) {
-        if (e.source >= layout_.rows.nodes || e.destination >= layout_.rows.nodes || e.relation >= std::max<std::uint64_t>(layout_.relations, 1))
-            throw error(errc::out_of_range, "edge " + std::to_string(pushed_) + " is (" + std::to_string(e.source) + ", " +
-                    std::to_string(e.relation) + ", " + std::to_string(e.destination) + "), there are " +
-                    std::to_string(layout_.rows.nodes) + " nodes and " + std::to_string(layout_.relations) + " relations");
+        if (e.source >= layout_.rows.nodes || e.destination >= layout_.rows.nodes ||
+            e.relation >= std::max<std::uint64_t>(layout_.relations, 1))
+            throw error(errc::out_of_range, "edge " + std::to_string(pushed_) + " is (" + std::to_string(e.source) +
+                                                ", " + std::to_string(e.relation) + ", " +
+                                                std::to_string(e.destination) + "), there are " +
+                                                std::to_string(layout_.rows.nodes) + " nodes and " +
+                                                std::to_string(layout_.relations) + " relations");
         ++pushed_;
         const std::uint32_t i = e.source / capacity_, j = e.destination / capacity_;
         // Mixed radix (i, j, local source, local destination): below (p · capacity)² ≤ 2⁶⁴.
-        const std::uint64_t key = (layout_.index({i, j}) * capacity_ + (e.source - i * capacity_)) * capacity_ + (e.destination - j * capacity_);
+        const std::uint64_t key = (layout_.index({i, j}) * capacity_ + (e.source - i * capacity_)) * capacity_ +
+                                  (e.destination - j * capacity_);
         sorter_.push({static_cast<std::uint32_t>(key >> 32), static_cast<std::uint32_t>(key), e.relation});
     }
     void push(std::span<const edge> edges) {
@@ -172,7 +192,7 @@ public:
 
     /// Adds one pass of a stream.
     template <edge_stream Stream>
-        requires std::same_as<typename Stream::edge_type, edge>
+    requires std::same_as<typename Stream::edge_type, edge>
     void push_all(Stream& stream) {
         stream.rewind();
         for (std::span<const edge> chunk = stream.next(); !chunk.empty(); chunk = stream.next()) push(chunk);
@@ -212,7 +232,9 @@ private:
         std::uint32_t high, low, relation;
     };
     struct record_order {
-        [[nodiscard]] static std::uint64_t key(const record& r) noexcept { return (std::uint64_t{r.high} << 32) | r.low; }
+        [[nodiscard]] static std::uint64_t key(const record& r) noexcept {
+            return (std::uint64_t{r.high} << 32) | r.low;
+        }
         [[nodiscard]] bool operator()(const record& a, const record& b) const noexcept {
             return std::pair(key(a), a.relation) < std::pair(key(b), b.relation);
         }

@@ -35,25 +35,29 @@ struct checked_block {
 
 /// Checksums of one file, in memory: 16 bytes per MiB of data and per segment.
 ///
-/// A block covers at most `block_bytes` and never straddles a segment (an edge bucket, a partition), so a segment can be
-/// read and verified alone. The bytes before the data (a header) have a checksum of their own. Immutable once made, and
-/// thread-safe then. File layout (docs/format.md): eight little-endian words {magic, version | block bytes << 32, file
-/// id, data offset, header checksum, count, 0, own checksum}, then the blocks.
+/// A block covers at most `block_bytes` and never straddles a segment (an edge bucket, a partition), so a segment can
+/// be read and verified alone. The bytes before the data (a header) have a checksum of their own. Immutable once made,
+/// and thread-safe then. File layout (docs/format.md): eight little-endian words {magic, version | block bytes << 32,
+/// file id, data offset, header checksum, count, 0, own checksum}, then the blocks.
 class checksum_table {
 public:
     static constexpr std::uint64_t magic = 0x33485858'53534e47ULL; // "GNSSXXH3"
     static constexpr std::uint64_t version = 1;
 
     checksum_table() = default;
-    checksum_table(std::uint64_t id, std::uint64_t data_offset, std::uint64_t header_hash, std::vector<checked_block> blocks,
-        std::uint64_t block_bytes = checksum_block_bytes)
-        : id_(id), data_offset_(data_offset), header_hash_(header_hash), block_bytes_(block_bytes),
+    checksum_table(std::uint64_t id, std::uint64_t data_offset, std::uint64_t header_hash,
+        std::vector<checked_block> blocks, std::uint64_t block_bytes = checksum_block_bytes)
+        : id_(id),
+          data_offset_(data_offset),
+          header_hash_(header_hash),
+          block_bytes_(block_bytes),
           blocks_(std::move(blocks)) {}
 
     /// Reads the sidecar of `file` and checks it against itself. Throws `io_error`, `error`.
     [[nodiscard]] static checksum_table load(const std::filesystem::path& file) {
         const plain_file sidecar = plain_file::open(sidecar_path(file));
-        const auto wrong = [&](const std::string& what, const char* field, std::size_t word, errc code = errc::corrupt) {
+        const auto wrong = [&](const std::string& what, const char* field, std::size_t word,
+                               errc code = errc::corrupt) {
             return error(code, what, {.path = sidecar.path(), .offset = 8 * word, .length = 8, .field = field});
         };
         std::array<std::uint64_t, header_words> head{};
@@ -61,7 +65,8 @@ public:
         if (head[0] != magic) throw wrong("not a checksum file", "magic", 0, errc::invalid_format);
         if ((head[1] & 0xffffffff) != version)
             throw wrong("version " + std::to_string(head[1] & 0xffffffff) + ", this program reads version " +
-                    std::to_string(version), "version", 1, errc::version_mismatch);
+                            std::to_string(version),
+                "version", 1, errc::version_mismatch);
         const std::uint64_t rest = sidecar.size() - sizeof head;
         if (rest % sizeof(checked_block) != 0 || head[5] != rest / sizeof(checked_block))
             throw wrong("declares " + std::to_string(head[5]) + " blocks, the file's size disagrees", "count", 5);
@@ -71,7 +76,8 @@ public:
         if (table.id_ != file_id(file.filename().string())) throw wrong("belongs to another file", "file id", 2);
         std::uint64_t begin = 0;
         for (const checked_block& block : table.blocks_) {
-            if (block.end <= begin || block.end - begin > table.block_bytes_) throw wrong("blocks out of order", "blocks", 8);
+            if (block.end <= begin || block.end - begin > table.block_bytes_)
+                throw wrong("blocks out of order", "blocks", 8);
             begin = block.end;
         }
         return table;
@@ -101,8 +107,10 @@ public:
     [[nodiscard]] std::optional<bad_block> find_corrupt(std::uint64_t offset, std::span<const std::byte> bytes) const {
         if (bytes.empty()) return std::nullopt;
         const auto ends_after = [](std::uint64_t value, const checked_block& block) { return value < block.end; };
-        auto at = static_cast<std::size_t>(std::upper_bound(blocks_.begin(), blocks_.end(), offset, ends_after) - blocks_.begin());
-        if (begin_of(at) != offset) throw error(errc::invalid_argument, "the range does not begin with a checksum block");
+        auto at = static_cast<std::size_t>(
+            std::upper_bound(blocks_.begin(), blocks_.end(), offset, ends_after) - blocks_.begin());
+        if (begin_of(at) != offset)
+            throw error(errc::invalid_argument, "the range does not begin with a checksum block");
         for (std::uint64_t done = 0; done < bytes.size(); ++at) {
             const std::uint64_t length = at < blocks_.size() ? blocks_[at].end - (offset + done) : 0;
             if (length == 0 || length > bytes.size() - done)
@@ -135,19 +143,23 @@ public:
     void verify_header(const plain_file& file) const {
         const std::uint64_t expected = data_offset_ + data_bytes();
         if (data_offset_ > max_data_offset || file.size() != expected)
-            throw error(errc::corrupt, "has " + std::to_string(file.size()) + " bytes, its checksums cover " +
-                    std::to_string(expected), {.path = file.path()});
+            throw error(errc::corrupt,
+                "has " + std::to_string(file.size()) + " bytes, its checksums cover " + std::to_string(expected),
+                {.path = file.path()});
         std::vector<std::byte> header(static_cast<std::size_t>(data_offset_));
         file.read_at(0, header);
         if (checksum(header, id_) != header_hash_)
-            throw error(errc::corrupt, "checksum mismatch", {.path = file.path(), .length = data_offset_, .field = "header"});
+            throw error(
+                errc::corrupt, "checksum mismatch", {.path = file.path(), .length = data_offset_, .field = "header"});
     }
 
 private:
     static constexpr std::size_t header_words = 8;
     static constexpr std::uint64_t max_data_offset = std::uint64_t{1} << 24;
 
-    [[nodiscard]] std::uint64_t begin_of(std::size_t block) const noexcept { return block == 0 ? 0 : blocks_[block - 1].end; }
+    [[nodiscard]] std::uint64_t begin_of(std::size_t block) const noexcept {
+        return block == 0 ? 0 : blocks_[block - 1].end;
+    }
     [[nodiscard]] std::array<std::uint64_t, header_words> words() const noexcept {
         std::array<std::uint64_t, header_words> head{
             magic, version | (block_bytes_ << 32), id_, data_offset_, header_hash_, blocks_.size(), 0, 0};
@@ -166,11 +178,14 @@ private:
 class checksum_collector {
 public:
     explicit checksum_collector(std::uint64_t id, std::uint64_t block_bytes = checksum_block_bytes)
-        : id_(id), block_bytes_(block_bytes), stream_(block_seed(id, 0)) {}
+        : id_(id),
+          block_bytes_(block_bytes),
+          stream_(block_seed(id, 0)) {}
 
     void update(std::span<const std::byte> bytes) {
         while (!bytes.empty()) {
-            const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), block_bytes_ - (end_ - begin_)));
+            const auto n =
+                static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), block_bytes_ - (end_ - begin_)));
             stream_.update(bytes.first(n));
             end_ += n;
             bytes = bytes.subspan(n);

@@ -24,9 +24,9 @@ namespace gneiss {
 /// What an external sort did.
 struct external_sort_report {
     std::uint64_t records = 0;
-    std::uint64_t runs = 0;           ///< sorted runs written; 0: it fitted in memory
-    std::uint64_t merge_passes = 0;   ///< passes over all records before the last one, which feeds the consumer
-    std::uint64_t spilled_bytes = 0;  ///< written to scratch files, merge passes included
+    std::uint64_t runs = 0;          ///< sorted runs written; 0: it fitted in memory
+    std::uint64_t merge_passes = 0;  ///< passes over all records before the last one, which feeds the consumer
+    std::uint64_t spilled_bytes = 0; ///< written to scratch files, merge passes included
 
     friend bool operator==(const external_sort_report&, const external_sort_report&) = default;
 };
@@ -63,14 +63,17 @@ struct by_key {
 /// Errors: `io_error` (full disk: `out_of_space()`), `error` with errc::invalid_argument for too little memory.
 /// Not thread-safe. After an error only destruction is allowed.
 template <class Record, class Less = std::less<>, executor E = serial_executor>
-    requires std::is_trivially_copyable_v<Record>
+requires std::is_trivially_copyable_v<Record>
 class external_sorter {
 public:
     static constexpr std::uint64_t minimum_memory = std::max<std::uint64_t>(32 * sizeof(Record), 1024);
 
     explicit external_sorter(
         std::filesystem::path scratch_directory, std::uint64_t memory_bytes, Less less = {}, E on = {})
-        : directory_(std::move(scratch_directory)), memory_(memory_bytes), less_(std::move(less)), on_(std::move(on)) {
+        : directory_(std::move(scratch_directory)),
+          memory_(memory_bytes),
+          less_(std::move(less)),
+          on_(std::move(on)) {
         if (memory_ < minimum_memory)
             throw error(errc::invalid_argument,
                 "external sort needs at least " + std::to_string(minimum_memory) + " bytes of memory");
@@ -147,10 +150,10 @@ private:
             return;
         }
         // Doubling keeps old + new within the two buffers of the plan, as the second is not yet there.
-        const std::size_t size = records_.size() >= capacity_ / 2 ? capacity_ : std::max(first_size, 2 * records_.size());
+        const std::size_t size =
+            records_.size() >= capacity_ / 2 ? capacity_ : std::max(first_size, 2 * records_.size());
         aligned_buffer<Record> larger(std::min(size, capacity_));
-        if (filled_ != 0)
-            std::memcpy(static_cast<void*>(larger.data()), records_.data(), filled_ * sizeof(Record));
+        if (filled_ != 0) std::memcpy(static_cast<void*>(larger.data()), records_.data(), filled_ * sizeof(Record));
         records_ = std::move(larger);
     }
 

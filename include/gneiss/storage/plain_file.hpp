@@ -72,7 +72,8 @@ public:
     /// Fills `to` from `offset` on, or throws.
     void read_at(std::uint64_t offset, std::span<std::byte> to) const {
         if (read_some_at(offset, to) != to.size())
-            throw error(errc::corrupt, "the file ends too early", {.path = path_, .offset = offset, .length = to.size()});
+            throw error(
+                errc::corrupt, "the file ends too early", {.path = path_, .offset = offset, .length = to.size()});
     }
     /// Fills `to` up to the end of the file; returns the bytes read.
     [[nodiscard]] std::size_t read_some_at(std::uint64_t offset, std::span<std::byte> to) const {
@@ -92,7 +93,8 @@ public:
             const ssize_t n = ::pwrite(fd_, from.data() + done, from.size() - done, static_cast<off_t>(offset + done));
             if (n < 0 && errno == EINTR) continue;
             if (n <= 0)
-                throw io_error(n == 0 ? ENOSPC : errno, "write", {.path = path_, .offset = offset, .length = from.size()});
+                throw io_error(
+                    n == 0 ? ENOSPC : errno, "write", {.path = path_, .offset = offset, .length = from.size()});
             done += static_cast<std::size_t>(n);
         }
     }
@@ -157,7 +159,11 @@ public:
     sequential_writer() = default;
     /// Appends to `file` (which must outlive this) from `offset` on; starts write-back every `piece` bytes.
     explicit sequential_writer(plain_file& file, std::uint64_t offset = 0, std::uint64_t piece = std::uint64_t{8} << 20)
-        : file_(&file), end_(offset), begun_(offset), dropped_(offset), piece_(std::max<std::uint64_t>(piece, 1)) {}
+        : file_(&file),
+          end_(offset),
+          begun_(offset),
+          dropped_(offset),
+          piece_(std::max<std::uint64_t>(piece, 1)) {}
 
     void append(std::span<const std::byte> bytes) {
         while (!bytes.empty()) {

@@ -27,7 +27,8 @@ namespace detail {
 template <class Record, class Less, executor E>
 void merge_sort(const E& on, Record* data, Record* other, std::size_t size, const Less& less) {
     const std::size_t grain = std::max<std::size_t>(ceil_div(size, 4 * std::size_t{on.concurrency()}), 4096);
-    parallel_for(on, size, grain, [&](std::size_t begin, std::size_t end) { std::sort(data + begin, data + end, less); });
+    parallel_for(
+        on, size, grain, [&](std::size_t begin, std::size_t end) { std::sort(data + begin, data + end, less); });
     bool swapped = false;
     for (std::size_t width = grain; width < size; width *= 2) {
         on.run(ceil_div(size, 2 * width), [&](std::size_t pair) {
@@ -44,11 +45,12 @@ void merge_sort(const E& on, Record* data, Record* other, std::size_t size, cons
 }
 
 /// Radix sort by `less.key`, ties by `less`: most significant digit first until a piece fits in cache, then least
-/// significant digit first over no more leading bits than tell its records apart, then comparison of what is still equal.
+/// significant digit first over no more leading bits than tell its records apart, then comparison of what is still
+/// equal.
 ///
 /// O(size) for evenly spread keys, O(size log size) at worst. Needs a second buffer as large as the data.
 template <class Record, class Less>
-    requires keyed_order<Less, Record>
+requires keyed_order<Less, Record>
 class radix_sorter {
 public:
     explicit radix_sorter(const Less& less) : less_(less) {}
@@ -87,7 +89,9 @@ private:
         const auto range = parallel_reduce(
             on, size, grain, key_range{},
             [&](std::size_t begin, std::size_t end) { return range_of(from + begin, end - begin); },
-            [](key_range a, key_range b) { return key_range{std::min(a.low, b.low), std::max(a.high, b.high)}; });
+            [](key_range a, key_range b) {
+                return key_range{std::min(a.low, b.low), std::max(a.high, b.high)};
+            });
         if (range.low == range.high) {
             merge_sort(on, from, other, size, less_);
             if (flip) std::copy(from, from + size, other);
@@ -169,8 +173,8 @@ private:
         if (flip) std::copy(from, from + size, other);
     }
 
-    void count(const Record* data, std::size_t size, std::uint64_t low, int shift,
-        std::array<std::size_t, digits>& of) const {
+    void count(
+        const Record* data, std::size_t size, std::uint64_t low, int shift, std::array<std::size_t, digits>& of) const {
         for (std::size_t i = 0; i < size; ++i) ++of[(less_.key(data[i]) - low) >> shift];
     }
     void scatter(const Record* data, std::size_t size, std::uint64_t low, int shift,

@@ -16,7 +16,7 @@ namespace gneiss::detail {
 
 /// A sorted run in a scratch file.
 struct record_run {
-    std::uint64_t offset = 0;  ///< [bytes]
+    std::uint64_t offset = 0; ///< [bytes]
     std::uint64_t records = 0;
 };
 
@@ -31,7 +31,9 @@ template <class Record>
 class run_reader {
 public:
     run_reader(const plain_file& file, record_run run, std::span<Record> buffer)
-        : file_(&file), rest_(run), buffer_(buffer) {
+        : file_(&file),
+          rest_(run),
+          buffer_(buffer) {
         refill();
     }
 
@@ -76,12 +78,13 @@ template <class Record, class Less, class Sink>
 void merge_runs(
     const plain_file& file, std::span<const record_run> runs, std::uint64_t memory, const Less& less, Sink&& sink) {
     const std::size_t ways = runs.size(), leaves = std::bit_ceil(ways);
-    const auto block = static_cast<std::size_t>(
-        std::clamp<std::uint64_t>(memory / (2 * (ways + 1) * sizeof(Record)), 1, (std::uint64_t{4} << 20) / sizeof(Record) + 1));
+    const auto block = static_cast<std::size_t>(std::clamp<std::uint64_t>(
+        memory / (2 * (ways + 1) * sizeof(Record)), 1, (std::uint64_t{4} << 20) / sizeof(Record) + 1));
     aligned_buffer<Record> memory_block((ways + 1) * block);
     std::vector<run_reader<Record>> readers;
     readers.reserve(ways);
-    for (std::size_t i = 0; i < ways; ++i) readers.emplace_back(file, runs[i], memory_block.span().subspan(i * block, block));
+    for (std::size_t i = 0; i < ways; ++i)
+        readers.emplace_back(file, runs[i], memory_block.span().subspan(i * block, block));
     const std::span<Record> out = memory_block.span().subspan(ways * block, block);
 
     // A finished run, and a leaf without a run, loses against everything.
