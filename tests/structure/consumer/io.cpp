@@ -1,3 +1,5 @@
+#include <gneiss/io/manifest.hpp>
+
 #include <nlohmann/json.hpp>
 #include <zlib.h>
 
