@@ -50,7 +50,8 @@ void step_rows(benchmark::State& state, const char* name) {
     for (std::size_t i = 0; i < rows * dim; ++i) gradients.table().data()[i] = 1e-3F * static_cast<float>(i % 17);
     std::uint64_t t = 0;
     for (auto _ : state) optimizer.step_rows(table.table(), gradients.table(), ++t, serial_executor{});
-    state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations() * (2 * table.size_bytes() + gradients.size_bytes())));
+    state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) *
+                            static_cast<std::int64_t>(2 * table.size_bytes() + gradients.size_bytes()));
 }
 BENCHMARK_CAPTURE(step_rows, sgd, "sgd");
 BENCHMARK_CAPTURE(step_rows, adagrad, "adagrad");
@@ -62,7 +63,7 @@ void copy_rows(benchmark::State& state) {
         std::memcpy(to.data(), from.data(), from.size() * sizeof(float));
         benchmark::DoNotOptimize(to.data());
     }
-    state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations() * 2 * from.size() * sizeof(float)));
+    state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(2 * from.size() * sizeof(float)));
 }
 BENCHMARK(copy_rows);
 

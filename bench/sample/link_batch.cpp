@@ -52,7 +52,7 @@ void sort_and_search(benchmark::State& state) {
             local[i] = static_cast<std::uint32_t>(std::lower_bound(sorted.begin(), sorted.end(), ids[i]) - sorted.begin());
         benchmark::DoNotOptimize(local.data());
     }
-    state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations() * ids.size()));
+    state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(ids.size()));
 }
 BENCHMARK(sort_and_search)->Arg(10000)->Arg(50000);
 

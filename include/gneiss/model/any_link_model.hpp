@@ -97,36 +97,21 @@ private:
 };
 
 inline constexpr std::array<std::string_view, 4> decoder_names = {"dot", "distmult", "complex", "transe"};
-inline constexpr std::array<std::string_view, 4> loss_names = {"softmax", "marius", "logistic", "margin"};
-
-namespace detail {
-
-template <class Loss, class Backend>
-any_link_model make_link_model(
-    std::string_view decoder, Loss loss, std::size_t dim, const link_model_options& options, Backend multiply) {
-    const auto with = [&]<class Decoder>(Decoder decode) {
-        return any_link_model(
-            std::in_place_type<link_model<Decoder, Loss, Backend>>, dim, options, decode, loss, multiply);
-    };
-    if (decoder == "dot") return with(dot_decoder{});
-    if (decoder == "distmult") return with(distmult_decoder{});
-    if (decoder == "complex") return with(complex_decoder{});
-    if (decoder == "transe") return with(transe_decoder{});
-    throw error(errc::invalid_argument, "no decoder \"" + std::string(decoder) + "\": dot, distmult, complex or transe");
-}
-
-} // namespace detail
 
 /// The model of a decoder and a loss by their names. `margin` is the margin loss's. Throws `invalid_argument` for an
 /// unknown name, or a dimension that the decoder cannot use.
 template <backend Backend = eigen_backend>
 [[nodiscard]] any_link_model make_link_model(std::string_view decoder, std::string_view loss, std::size_t dim,
     const link_model_options& options = {}, float margin = 1, Backend multiply = {}) {
-    if (loss == "softmax") return detail::make_link_model(decoder, softmax_loss{}, dim, options, multiply);
-    if (loss == "marius") return detail::make_link_model(decoder, marius_loss{}, dim, options, multiply);
-    if (loss == "logistic") return detail::make_link_model(decoder, logistic_loss{}, dim, options, multiply);
-    if (loss == "margin") return detail::make_link_model(decoder, margin_loss{margin}, dim, options, multiply);
-    throw error(errc::invalid_argument, "no loss \"" + std::string(loss) + "\": softmax, marius, logistic or margin");
+    const auto with = [&]<class Decoder>(Decoder decode) {
+        return any_link_model(std::in_place_type<link_model<Decoder, any_loss, Backend>>, dim, options, decode,
+            make_loss(loss, margin), multiply);
+    };
+    if (decoder == "dot") return with(dot_decoder{});
+    if (decoder == "distmult") return with(distmult_decoder{});
+    if (decoder == "complex") return with(complex_decoder{});
+    if (decoder == "transe") return with(transe_decoder{});
+    throw error(errc::invalid_argument, "no decoder \"" + std::string(decoder) + "\": dot, distmult, complex or transe");
 }
 
 } // namespace gneiss

@@ -77,8 +77,8 @@ template <decoder Decoder, ranking_loss Loss, backend Backend>
 class link_model {
 public:
     /// Rows of nodes have `dim` floats. Throws `invalid_argument` if the decoder cannot use that.
-    explicit link_model(std::size_t dim, const link_model_options& options = {}, Decoder decode = {}, Loss loss = {},
-        Backend multiply = {})
+    explicit link_model(std::size_t dim, const link_model_options& options = {}, Decoder decode = {},
+        Loss loss = {}, Backend multiply = {})
         : dim_(dim), options_(options), decode_(std::move(decode)), loss_(std::move(loss)), score_(std::move(multiply)) {
         if (dim == 0 || (has_complex_rows<Decoder> && dim % 2 != 0))
             throw error(errc::invalid_argument, "this decoder needs " +

@@ -1,11 +1,17 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <limits>
 #include <span>
+#include <string>
+#include <string_view>
+#include <variant>
 
+#include <gneiss/core/error.hpp>
 #include <gneiss/model/concepts.hpp>
 #include <gneiss/model/detail/vector_math.hpp>
 
@@ -135,7 +141,34 @@ struct margin_loss {
     }
 };
 
+/// One of the losses above, chosen at run time: a branch per question, so that models need not be compiled for each.
+class any_loss {
+public:
+    template <class L>
+        requires(!std::same_as<L, any_loss>)
+    any_loss(L loss) : loss_(loss) {} // NOLINT(google-explicit-constructor): stands for the loss
+
+    template <class T>
+    loss_and_gradient<T> operator()(T positive, vector_in<T> negatives, std::span<T> gradient) const {
+        return std::visit([&](const auto& loss) { return loss(positive, negatives, gradient); }, loss_);
+    }
+
+private:
+    std::variant<softmax_loss, marius_loss, logistic_loss, margin_loss> loss_;
+};
+
+inline constexpr std::array<std::string_view, 4> loss_names = {"softmax", "marius", "logistic", "margin"};
+
+/// The loss of that name; `margin` is the margin loss's. Throws `invalid_argument` for an unknown name.
+[[nodiscard]] inline any_loss make_loss(std::string_view name, float margin = 1) {
+    if (name == "softmax") return softmax_loss{};
+    if (name == "marius") return marius_loss{};
+    if (name == "logistic") return logistic_loss{};
+    if (name == "margin") return margin_loss{margin};
+    throw error(errc::invalid_argument, "no loss \"" + std::string(name) + "\": softmax, marius, logistic or margin");
+}
+
 static_assert(ranking_loss<softmax_loss> && ranking_loss<marius_loss> && ranking_loss<logistic_loss> &&
-              ranking_loss<margin_loss>);
+              ranking_loss<margin_loss> && ranking_loss<any_loss>);
 
 } // namespace gneiss

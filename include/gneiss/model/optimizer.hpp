@@ -30,7 +30,8 @@ struct sgd {
     void step(std::span<float> value, std::span<float>, std::span<const float> gradient, std::uint64_t) const noexcept {
         float* const x = value.data();
         const float* const g = gradient.data();
-        for (std::size_t i = 0; i < gradient.size(); ++i) x[i] -= rate * g[i];
+        const float by = rate; // a copy: stores through x cannot change it, so the loop vectorises
+        for (std::size_t i = 0; i < gradient.size(); ++i) x[i] -= by * g[i];
     }
 };
 
@@ -46,10 +47,11 @@ struct adagrad {
         float* const x = value.data();
         float* const s = state.data();
         const float* const g = gradient.data();
+        const float by = rate, tiny = epsilon;
         for (std::size_t i = 0; i < gradient.size(); ++i) {
             const float sum = s[i] + g[i] * g[i];
             s[i] = sum;
-            x[i] -= rate * g[i] / (detail::square_root(sum) + epsilon);
+            x[i] -= by * g[i] / (detail::square_root(sum) + tiny);
         }
     }
 };
@@ -74,12 +76,13 @@ struct adam {
         const double n = static_cast<double>(t);
         const float by_first = static_cast<float>(1 / (1 - std::pow(static_cast<double>(beta1), n)));
         const float by_second = static_cast<float>(1 / (1 - std::pow(static_cast<double>(beta2), n)));
+        const float by = rate, keep1 = beta1, keep2 = beta2, tiny = epsilon;
         for (std::size_t i = 0; i < dim; ++i) {
-            const float m = beta1 * first[i] + (1 - beta1) * g[i];
-            const float v = beta2 * second[i] + (1 - beta2) * g[i] * g[i];
+            const float m = keep1 * first[i] + (1 - keep1) * g[i];
+            const float v = keep2 * second[i] + (1 - keep2) * g[i] * g[i];
             first[i] = m;
             second[i] = v;
-            x[i] -= rate * (m * by_first) / (detail::square_root(v * by_second) + epsilon);
+            x[i] -= by * (m * by_first) / (detail::square_root(v * by_second) + tiny);
         }
     }
 };
