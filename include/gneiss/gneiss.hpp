@@ -74,6 +74,7 @@
 #include <gneiss/sample/negative.hpp>
 #include <gneiss/storage/any_engine.hpp>
 #include <gneiss/storage/bucket_builder.hpp>
+#include <gneiss/storage/bucket_reader.hpp>
 #include <gneiss/storage/bucket_store.hpp>
 #include <gneiss/storage/bucket_table.hpp>
 #include <gneiss/storage/checked_file.hpp>

@@ -5,9 +5,6 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -20,6 +17,7 @@
 #include <gneiss/core/types.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/storage/durable.hpp>
+#include <gneiss/storage/plain_file.hpp>
 
 namespace gneiss {
 
@@ -150,7 +148,9 @@ inline void save_checkpoint(const std::filesystem::path& path, const checkpoint&
 /// Reads and checks a checkpoint. Throws io_error, or error with errc::corrupt or errc::version_mismatch that names the
 /// file and the field. Memory: the size of the file.
 [[nodiscard]] inline checkpoint load_checkpoint(const std::filesystem::path& path) {
-    const std::vector<std::byte> all = read_file(path);
+    const plain_file file = plain_file::open(path);
+    std::vector<std::byte> all(static_cast<std::size_t>(file.size()));
+    file.read_at(0, all);
     if (all.size() < 3 * sizeof(std::uint64_t))
         throw error(errc::corrupt, "the file is too short for a checkpoint", {.path = path});
     const auto body = std::span(all).first(all.size() - sizeof(std::uint64_t));

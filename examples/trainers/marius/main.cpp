@@ -1,0 +1,12 @@
+#include "commands.hpp"
+
+/// gneiss-marius: embeddings of a graph's nodes and relations for link prediction, trained out of core as Marius does
+/// (OSDI'21): a partition buffer, a buffer-aware order of edge buckets, a pipeline with bounded staleness.
+int main(int argc, char** argv) {
+    programs::command_line program("gneiss-marius", "Trains graph embeddings larger than memory for link prediction (Marius).");
+    marius::add_train(program);
+    marius::add_eval(program);
+    marius::add_predict(program);
+    marius::add_export(program);
+    return program.run(argc, argv);
+}

@@ -1,0 +1,101 @@
+#include "trained_model.hpp"
+
+#include <cstring>
+
+#include <gneiss/model/any_link_model.hpp>
+#include <gneiss/model/decoder/complex.hpp>
+#include <gneiss/model/decoder/distmult.hpp>
+#include <gneiss/model/decoder/dot.hpp>
+#include <gneiss/model/decoder/transe.hpp>
+#if __has_include(<liburing.h>)
+#include <gneiss/storage/engine/uring.hpp>
+#endif
+
+namespace marius {
+
+gneiss::engine_choice choose_engine(const std::string& name) {
+    std::vector<gneiss::engine_candidate> candidates;
+#if __has_include(<liburing.h>)
+    candidates.push_back({"uring", [] { return gneiss::any_engine(gneiss::uring_engine{}); }});
+#endif
+    candidates.push_back(gneiss::threads_candidate());
+    return gneiss::choose_engine(name, candidates);
+}
+
+gneiss::link_scorer make_scorer(const options& how, const gneiss::parameter& relations) {
+    const auto with = [&](auto decoder) { return gneiss::link_scorer(decoder, relations.values(), how.reciprocal); };
+    if (*how.decoder == "dot") return with(gneiss::dot_decoder{});
+    if (*how.decoder == "distmult") return with(gneiss::distmult_decoder{});
+    if (*how.decoder == "transe") return with(gneiss::transe_decoder{});
+    return with(gneiss::complex_decoder{});
+}
+
+gneiss::edge_scan known_edges(const gneiss::dataset& data, const gneiss::bucket_store& buckets) {
+    return [&data, &buckets](const gneiss::edge_visitor& visit) {
+        buckets.for_each_edge([&](std::span<const gneiss::edge> edges) { visit(edges); });
+        for (const char* split : {"valid", "test"}) visit(data.split(split).edges());
+    };
+}
+
+programs::metric_values evaluation::operator()(const std::string& split, gneiss::partition_buffer& rows) const {
+    const gneiss::mapped_edges all = data.split(split);
+    const auto edges = gneiss::choose_edges(all.edges(), how.eval_edges->of(all.edges().size()), how.seed);
+    if (edges.empty()) return {};
+    const gneiss::link_scorer scorer = make_scorer(how, relations);
+    gneiss::link_metrics metrics;
+    if (how.eval_negatives->all) {
+        metrics = gneiss::rank_edges(scorer, rows, std::span(edges), known_edges(data, buckets), on, memory);
+    } else {
+        const gneiss::candidate_sampling sampling{.count = static_cast<std::uint32_t>(how.eval_negatives->count),
+            .by_degree = how.eval_negatives_by_degree,
+            .seed = how.seed};
+        const gneiss::training_edges training{buckets.edges(),
+            [this](const gneiss::edge_visitor& visit) {
+                buckets.for_each_edge([&](std::span<const gneiss::edge> some) { visit(some); });
+            }};
+        metrics = gneiss::rank_edges_sampled(scorer, rows, std::span(edges), sampling, training, on, memory);
+    }
+    const gneiss::rank_metrics both = metrics.both();
+    return {{"mrr", both.mrr()}, {"hits@1", both.hits_at_1()}, {"hits@3", both.hits_at_3()}, {"hits@10", both.hits_at_10()},
+        {"mean_rank", both.mean_rank()}, {"edges", static_cast<double>(edges.size())}};
+}
+
+std::vector<std::byte> to_bytes(const gneiss::parameter& table) {
+    std::vector<std::byte> bytes(table.size_bytes());
+    if (!bytes.empty()) std::memcpy(bytes.data(), table.table().data(), bytes.size());
+    return bytes;
+}
+void from_bytes(const std::vector<std::byte>& bytes, gneiss::parameter& table) {
+    if (bytes.size() != table.size_bytes())
+        throw gneiss::error(gneiss::errc::corrupt, "the checkpoint's relations have another size");
+    if (!bytes.empty()) std::memcpy(table.table().data(), bytes.data(), bytes.size());
+}
+
+trained_model::trained_model(const std::filesystem::path& run) {
+    const std::filesystem::path where = run / "checkpoint" / checkpoint_name;
+    if (!std::filesystem::exists(where))
+        throw gneiss::error(gneiss::errc::not_found, "has no checkpoint: train it first", {.path = run});
+    programs::command_line reader("gneiss-marius", "");
+    programs::command& command = reader.add("train", "", {});
+    how.add_to(command);
+    std::string ignored;
+    reader.parse({"train", "--config", (run / "config.toml").string()}, ignored);
+    data = std::make_unique<gneiss::dataset>(how.dataset);
+    how.resolve(data->manifest());
+    buckets = std::make_unique<gneiss::bucket_store>(data->buckets());
+    saved = gneiss::load_checkpoint(where);
+    if (saved.partitioning.nodes != data->manifest().nodes)
+        throw gneiss::error(gneiss::errc::config_mismatch, "was trained on another dataset", {.path = run});
+    const auto optimizer = gneiss::make_row_optimizer(how.optimizer, static_cast<float>(how.lr));
+    const auto model = gneiss::make_link_model(*how.decoder, how.loss, *how.dim, how.model_options());
+    relations = gneiss::parameter(model.relation_rows(std::max<std::uint64_t>(data->manifest().relations, 1)),
+        {static_cast<std::uint32_t>(model.relation_floats()),
+            static_cast<std::uint32_t>(optimizer.state_floats(model.relation_floats()))});
+    from_bytes(saved.sections.at("relations"), relations);
+    row_file = std::make_unique<gneiss::row_file>(choose_engine(how.io_engine).make, where.parent_path() / rows_name,
+        saved.partitioning, saved.layout, saved.slots, saved.disk_slots, saved.row_checksums);
+    rows = std::make_unique<gneiss::partition_buffer>(
+        *row_file, gneiss::partition_buffer_options{.slots = 1, .prefetch = 1}, budget);
+}
+
+} // namespace marius

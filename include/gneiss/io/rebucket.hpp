@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <utility>
+
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/io/dataset_writer.hpp>
+#include <gneiss/storage/bucket_builder.hpp>
+
+namespace gneiss {
+
+/// Makes a dataset at `to` that holds the training edges of `from` in `partitions`² buckets, and nothing else.
+///
+/// Rows keep their ids: a partition is a range of rows, so only edges move. The result does not depend on `memory`.
+/// Cost: one external sort of the edges. Errors: errc::already_exists; io_error; those of `bucket_builder`.
+template <executor E>
+void rebucket(const dataset& from, std::uint32_t partitions, const std::filesystem::path& to, std::uint64_t memory, E on) {
+    dataset_writer writer(to);
+    const bucket_layout layout{{from.manifest().nodes, partitions}, from.manifest().relations};
+    bucket_builder<E> builder(layout, memory, writer.partial(), std::move(on));
+    from.buckets().for_each_edge([&](std::span<const edge> edges) { builder.push(edges); });
+    writer.edges(builder);
+    dataset_manifest manifest = from.manifest();
+    manifest.partitions = partitions;
+    manifest.valid_edges = manifest.test_edges = 0;
+    manifest.ids = dataset_ids::integer;
+    manifest.arrays.clear();
+    writer.commit(std::move(manifest));
+}
+
+} // namespace gneiss
