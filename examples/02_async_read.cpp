@@ -35,7 +35,7 @@ int main() {
             wanted.push_back(queue.read_unaligned(source, i * part, length, buffers.back().bytes(), i));
         }
         while (const auto tag = queue.next_done()) // in the order in which they finish
-            equal += std::equal(wanted[*tag].begin(), wanted[*tag].end(), sent.begin() + static_cast<long>(*tag * part));
+            equal += std::ranges::equal(wanted[*tag], std::span(sent).subspan(*tag * part, wanted[*tag].size()));
         std::printf("%llu bytes in %llu requests, %.2f ms waiting\n",
             static_cast<unsigned long long>(queue.stats().read_bytes),
             static_cast<unsigned long long>(queue.stats().requests()), queue.stats().wait_seconds() * 1e3);

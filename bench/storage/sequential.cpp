@@ -51,8 +51,9 @@ void raw_pass(benchmark::State& state, bool writing) {
     auto buffer = aligned_buffer<std::byte>::zeroed(static_cast<std::size_t>(state.range(0)) << 20);
     for (auto _ : state)
         for (std::size_t at = 0; at < target.bytes(); at += buffer.size()) {
-            const ssize_t moved = writing ? ::pwrite(target.descriptor(), buffer.data(), buffer.size(), static_cast<off_t>(at))
-                                          : ::pread(target.descriptor(), buffer.data(), buffer.size(), static_cast<off_t>(at));
+            const auto offset = static_cast<off_t>(at);
+            const ssize_t moved = writing ? ::pwrite(target.descriptor(), buffer.data(), buffer.size(), offset)
+                                          : ::pread(target.descriptor(), buffer.data(), buffer.size(), offset);
             if (moved != static_cast<ssize_t>(buffer.size())) return state.SkipWithError("short transfer");
         }
     report(state, target.bytes());

@@ -121,8 +121,8 @@ TEST_CASE("a read of any range returns its bytes, to the last of a file of odd l
             random_stream draw(random_key(2, random_domain::user));
             for (int i = 0; i < 200; ++i) {
                 const auto offset = static_cast<std::size_t>(draw.below(oracle.size() + 1));
-                const std::size_t length =
-                    i % 4 == 0 ? oracle.size() - offset : static_cast<std::size_t>(draw.below(oracle.size() - offset + 1));
+                const std::size_t rest = oracle.size() - offset;
+                const std::size_t length = i % 4 == 0 ? rest : static_cast<std::size_t>(draw.below(rest + 1));
                 aligned_buffer<std::byte> buffer(align_range(offset, length, source.alignment()).length);
                 const std::span<std::byte> wanted = queue.read_unaligned(source, offset, length, buffer.bytes());
                 queue.drain();

@@ -40,7 +40,8 @@ private:
 inline std::vector<std::pair<std::string, gneiss::engine_factory>> all_engines(std::size_t depth = 8) {
     using namespace gneiss;
     std::vector<std::pair<std::string, engine_factory>> engines;
-    engines.emplace_back("memory", [disk = memory_file_system{}, depth] { return any_engine(memory_engine(disk, depth)); });
+    engines.emplace_back(
+        "memory", [disk = memory_file_system{}, depth] { return any_engine(memory_engine(disk, depth)); });
     engines.emplace_back("threads", [depth] { return any_engine(threads_engine(depth)); });
 #if __has_include(<liburing.h>)
     try {

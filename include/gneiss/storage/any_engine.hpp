@@ -21,7 +21,9 @@ public:
         : self_(std::make_unique<model<std::remove_cvref_t<E>>>(std::forward<E>(engine))) {}
 
     [[nodiscard]] engine_traits traits() const { return self_->traits(); }
-    [[nodiscard]] int open(const std::filesystem::path& path, const open_options& how) { return self_->open(path, how); }
+    [[nodiscard]] int open(const std::filesystem::path& path, const open_options& how) {
+        return self_->open(path, how);
+    }
     void close(int file) { self_->close(file); }
     [[nodiscard]] std::uint64_t size(int file) { return self_->size(file); }
     void resize(int file, std::uint64_t bytes) { self_->resize(file, bytes); }

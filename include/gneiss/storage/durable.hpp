@@ -59,7 +59,7 @@ inline void require_disk_space(const std::filesystem::path& path, std::uint64_t 
 }
 
 /// Gives `path` room for `bytes` from its start, making it when absent: later writes into that range do not run out
-/// of space. New bytes are zero; the file never shrinks. Errors: `io_error`, with `out_of_space()` when the disk is full.
+/// of space. New bytes are zero; the file never shrinks. Errors: `io_error`, with `out_of_space()` on a full disk.
 inline void preallocate(const std::filesystem::path& path, std::uint64_t bytes) {
     const error_place place{.path = path, .length = bytes};
     if (bytes > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max()))

@@ -12,7 +12,7 @@ namespace gneiss {
 ///
 /// Meaning: bytes move through an `io_queue` on the same engine; this object knows name, size and alignment. After a
 /// failed sync the file is *poisoned*: the kernel may have dropped the dirty pages and marked them clean, so a second
-/// sync would lie. Every later write, sync or resize through this object throws; what is in memory is then the only copy.
+/// sync would lie. Every later write, sync or resize through this object throws; memory then holds the only copy.
 /// Precondition: the engine outlives the file and stays at its address; the file stays at its address while
 /// operations on it are outstanding. Errors: `io_error`. Thread-safety: that of its engine.
 class file {

@@ -45,8 +45,8 @@ struct aligned_range {
 /// Cost: no allocation in the steady state; one engine call per few pieces.
 /// Precondition: the engine serves no other queue at the same time; files and buffers outlive their operations.
 /// Errors: an operation that fails ends the lot: what has not begun is dropped, what is in flight is waited for, and
-/// only then `io_error` (path, offset, length, errno) or `error` (corrupt: the file ends too early) is thrown. After that
-/// all buffers are free and the queue is empty and usable. A failed sync poisons its file and is not repeated.
+/// only then `io_error` (path, offset, length, errno) or `error` (corrupt: the file ends too early) is thrown. After
+/// that all buffers are free and the queue is empty and usable. A failed sync poisons its file and is not repeated.
 /// Thread-safety: one thread at a time. Source: window and waiting as measured in `docs/architecture.md`.
 class io_queue {
 public:
@@ -79,7 +79,7 @@ public:
 
     /// Reads any range of any file, aligned or not: reads the aligned superset into `buffer` and returns the part of
     /// it that will hold the wanted bytes.
-    /// Precondition: `buffer` is aligned as `from.alignment()`, and holds align_range(offset, length, alignment).length.
+    /// Precondition: `buffer` is aligned as `from.alignment()` and holds align_range(…).length bytes.
     [[nodiscard]] std::span<std::byte> read_unaligned(
         file& from, std::uint64_t offset, std::size_t length, std::span<std::byte> buffer, std::uint64_t tag = 0) {
         const aligned_range range = align_range(offset, length, from.alignment());
@@ -160,9 +160,10 @@ private:
         error_place place;
     };
 
-    static void check(const file& target, std::uint64_t offset, const std::byte* data, std::size_t length) {
+    void check(const file& target, std::uint64_t offset, const std::byte* data, std::size_t length) const {
         const std::size_t unit = target.alignment();
-        if (unit > 1 && (offset % unit != 0 || length % unit != 0 || reinterpret_cast<std::uintptr_t>(data) % unit != 0))
+        // An alignment is a power of two: one test of the bits of all four.
+        if ((offset | length | reinterpret_cast<std::uintptr_t>(data) | options_.piece_bytes) % unit != 0 && unit > 1)
             throw error(errc::invalid_argument, "direct I/O needs a multiple of " + std::to_string(unit) + " bytes",
                 {.path = target.path(), .offset = offset, .length = length});
     }
@@ -186,7 +187,8 @@ private:
         self.sequence = ++sequence_;
         if (what.kind == io_operation::sync) {
             for (const operation& other : operations_)
-                if (other.live && other.kind == io_operation::write && other.target == what.target) ++self.writes_before;
+                self.writes_before +=
+                    other.live && other.kind == io_operation::write && other.target == what.target;
             if (self.writes_before > 0) {
                 held_.push_back(index);
                 return;

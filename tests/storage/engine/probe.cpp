@@ -67,7 +67,8 @@ bool round_trip(any_engine engine, const std::filesystem::path& path) {
 
 engine_candidate broken(std::string name, fault_kind kind) {
     return {std::move(name), [kind] {
-                return any_engine(faulty(threads_engine(1), std::make_shared<fault_injector>(fault{kind, 1, true, {}})));
+                const auto injector = std::make_shared<fault_injector>(fault{kind, 1, true, {}});
+                return any_engine(faulty(threads_engine(1), injector));
             }};
 }
 
@@ -123,7 +124,7 @@ TEST_CASE("a ring that is granted but may not be used counts as forbidden") {
     }));
 }
 
-TEST_CASE("a kernel that knows no setup flags still gives a ring") {
+TEST_CASE("an engine is found where rings may be made and not registered with") {
     const temporary_directory folder;
     CHECK(in_child([&] {
         // SINGLE_ISSUER rings need IORING_REGISTER_ENABLE_RINGS; refused, the probe falls back.

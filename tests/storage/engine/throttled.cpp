@@ -35,14 +35,16 @@ TEST_CASE("n bytes take n / bandwidth, rounded to blocks, plus the latency once,
             const virtual_timer timer;
             const throttle_options options{.bytes_per_second = 1e6, .latency = 10ms, .block_bytes = block};
             const auto device = std::make_shared<throttled_device<virtual_timer>>(options, timer);
-            any_engine engine = throttled<memory_engine, virtual_timer>(memory_engine(memory_file_system(), depth), device);
+            any_engine engine =
+                throttled<memory_engine, virtual_timer>(memory_engine(memory_file_system(), depth), device);
             file target(engine, "f", {.write = true, .create = true});
             std::vector<std::byte> bytes(100'000, std::byte{1}), read(bytes.size());
             io_queue queue(engine, {.piece_bytes = 512 * 20});
             queue.write(target, 0, bytes);
             queue.drain();
             const std::size_t pieces = 10;
-            const double charged = static_cast<double>(device->charged(10240) * 9 + device->charged(100'000 - 9 * 10240));
+            const auto charged =
+                static_cast<double>(device->charged(10240) * 9 + device->charged(100'000 - 9 * 10240));
             const auto elapsed = std::chrono::duration<double>(*timer.time - virtual_timer::time_point{}).count();
             CHECK(elapsed >= charged / 1e6 + 0.010 - 1e-9);
             CHECK(elapsed <= charged / 1e6 + 0.010 * static_cast<double>(pieces) + 1e-6);
@@ -76,8 +78,8 @@ TEST_CASE("real time is never shorter than the device allows, on every engine") 
     const temporary_directory folder;
     for (const auto& [name, make] : all_engines()) {
         CAPTURE(name);
-        any_engine engine =
-            throttled<any_engine>(make(), throttle_options{.bytes_per_second = 20e6, .latency = 1ms, .block_bytes = 4096});
+        const throttle_options options{.bytes_per_second = 20e6, .latency = 1ms, .block_bytes = 4096};
+        any_engine engine = throttled<any_engine>(make(), options);
         file target(engine, folder / "f", {.write = true, .create = true});
         const std::vector<std::byte> bytes(400'000, std::byte{1});
         io_queue queue(engine, {.piece_bytes = 65536});

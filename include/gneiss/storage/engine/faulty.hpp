@@ -101,7 +101,8 @@ public:
     [[nodiscard]] engine_traits traits() const { return engine_.traits(); }
 
     [[nodiscard]] int open(const std::filesystem::path& path, const open_options& how) {
-        if (injector_->strikes(fault_injector::call::open)) throw io_error(error_number(), "cannot open", {.path = path});
+        if (injector_->strikes(fault_injector::call::open))
+            throw io_error(error_number(), "cannot open", {.path = path});
         return engine_.open(path, how);
     }
     void close(int file) { engine_.close(file); }

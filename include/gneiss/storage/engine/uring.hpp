@@ -51,7 +51,9 @@ public:
     /// The setup flags that the kernel accepted.
     [[nodiscard]] unsigned setup_flags() const noexcept { return ring_->flags; }
 
-    [[nodiscard]] int open(const std::filesystem::path& path, const open_options& how) { return files_.open(path, how); }
+    [[nodiscard]] int open(const std::filesystem::path& path, const open_options& how) {
+        return files_.open(path, how);
+    }
     void close(int file) noexcept { files_.close(file); }
     [[nodiscard]] std::uint64_t size(int file) const { return files_.size(file); }
     void resize(int file, std::uint64_t bytes) { files_.resize(file, bytes); }
@@ -110,7 +112,7 @@ private:
         ring& operator=(const ring&) = delete;
         ~ring() { io_uring_queue_exit(&value); }
 
-        /// Makes this thread the owner. By a raw call: liburing 2.3 declares io_uring_enable_rings without exporting it.
+        /// Makes this thread the owner. By a raw call: liburing 2.3 declares io_uring_enable_rings but exports none.
         void enable() {
             if ((flags & IORING_SETUP_R_DISABLED) != 0 &&
                 ::syscall(SYS_io_uring_register, value.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0) != 0)
