@@ -54,6 +54,13 @@ std::string to_word(const json& value) {
     return joined(words, ",");
 }
 
+/// The values as a configuration file would have them.
+std::vector<std::string> to_words(const json& value) {
+    std::vector<std::string> words;
+    for (const json& element : value.is_array() ? value : json::array({value})) words.push_back(to_word(element));
+    return words;
+}
+
 /// `left` in its column and `text` beside it, wrapped.
 std::string help_line(const std::string& left, std::string_view text) {
     std::string result = "  " + left;
@@ -107,7 +114,8 @@ flag& flag::required() {
 }
 flag& flag::words(int least, int most) {
     split_ = false;
-    option_->expected(least, most)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    fewest_ = static_cast<std::size_t>(least);
+    option_->expected(1, most)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     return *this;
 }
 flag& flag::transient() {
@@ -128,6 +136,7 @@ void flag::assign(const std::vector<std::string>& words, const std::string& plac
         else
             parts.push_back(word);
     }
+    if (parts.size() < fewest_) throw usage_error(fmt::format("needs at least {} values", fewest_));
     if (!choices_.empty())
         for (const std::string& part : parts)
             if (std::ranges::find(choices_, part) == choices_.end())
@@ -208,7 +217,7 @@ const flag& command::at(std::string_view name) const {
 }
 
 bool command::parse(std::vector<std::string> arguments) {
-    const std::string hint = fmt::format("; see {} {} --help", program_, name_);
+    const std::string hint = fmt::format(" (see {} {} --help)", program_, name_);
     std::ranges::reverse(arguments);
     app_.allow_extras();
     app_.set_help_flag("-h,--help");
@@ -216,6 +225,9 @@ bool command::parse(std::vector<std::string> arguments) {
         app_.parse(arguments);
     } catch (const CLI::CallForHelp&) {
         return true;
+    } catch (const CLI::ArgumentMismatch& e) { // "--name: 1 required …"
+        const std::string text = one_line(e.what());
+        throw usage_error(text.substr(0, text.find(':')) + " needs a value" + hint);
     } catch (const CLI::ParseError& e) {
         throw usage_error(one_line(e.what()) + hint);
     }
@@ -251,6 +263,11 @@ void command::read_file(const std::string& path) {
                 did_you_mean(nearest_name(item.key, names), "")));
         }
         if (f->given_) continue;
+        // A default that a user could not give, such as no file or 0 for "choose", reads back as what it was.
+        if (to_words(f->value()) == item.values) {
+            f->given_ = true;
+            continue;
+        }
         const bool split = std::exchange(f->split_, f->split_ && !item.list); // elements of an array may hold commas
         f->assign(item.values, fmt::format("{}: {}", place, item.key));
         f->split_ = split;
@@ -260,7 +277,7 @@ void command::read_file(const std::string& path) {
 void command::check_required() const {
     for (const auto& f : flags_)
         if (f->required_ && !f->given_)
-            throw usage_error(fmt::format("{} is missing: {}; see {} {} --help",
+            throw usage_error(fmt::format("{} is missing: {} (see {} {} --help)",
                 f->positional_ ? f->value_name_ : "--" + f->name_, f->help_, program_, name_));
 }
 
@@ -352,7 +369,8 @@ command* command_line::parse(std::vector<std::string> arguments, std::string& te
     std::vector<std::string> names;
     for (const auto& c : commands_) names.push_back(c->name_);
     if (arguments.empty())
-        throw usage_error(fmt::format("a command is missing: one of {}; see {} --help", joined(names, ", "), program_));
+        throw usage_error(
+            fmt::format("a command is missing: one of {} (see {} --help)", joined(names, ", "), program_));
     const std::string first = arguments.front();
     if (first == "--version") {
         text = fmt::format("{} {}\n", program_, version());
@@ -368,7 +386,7 @@ command* command_line::parse(std::vector<std::string> arguments, std::string& te
     command* const chosen = find(first);
     if (chosen == nullptr)
         throw usage_error(fmt::format(
-            "unknown command '{}'{}; see {} --help", first, did_you_mean(nearest_name(first, names), ""), program_));
+            "unknown command '{}'{} (see {} --help)", first, did_you_mean(nearest_name(first, names), ""), program_));
     arguments.erase(arguments.begin());
     if (chosen->parse(std::move(arguments))) {
         text = chosen->help();

@@ -57,6 +57,7 @@ private:
     double least_ = -std::numeric_limits<double>::infinity(), most_ = std::numeric_limits<double>::infinity();
     bool positional_ = false, required_ = false, list_ = false, boolean_ = false, transient_ = false, hidden_ = false;
     bool given_ = false, split_ = true;
+    std::size_t fewest_ = 0; ///< values of a list
     CLI::Option* option_ = nullptr;
     std::function<void(const std::vector<std::string>&)> read_;
     std::function<nlohmann::ordered_json()> write_;

@@ -129,7 +129,10 @@ TEST_CASE("each wrong command line is one sentence that names the flag") {
     CHECK(contains(program().refused({"train"}), "DATASET is missing"));
     CHECK(contains(program().refused({"--epochs", "3", "train"}), "the command comes first"));
     CHECK(contains(program().refused({"train", "a", "b"}), "unexpected argument 'b'"));
-    CHECK(contains(program().refused({"train", "a", "--epochs"}), "--epochs"));
+    CHECK(contains(
+        program().refused({"train", "a", "--epochs"}), "--epochs needs a value (see gneiss-test train --help)"));
+    CHECK(contains(program().refused({"train", "a", "--epochs="}), "--epochs needs a value"));
+    CHECK(contains(program().refused({"train", "a", "--features", "x"}), "--features: needs at least 2 values"));
     CHECK(contains(program().refused({"train", "a", "--epochs", "0"}), "--epochs: 0 is not between 1 and 1000"));
     CHECK(contains(program().refused({"train", "a", "--epochs", "-3"}), "--epochs: '-3' is not a whole number"));
     CHECK(contains(program().refused({"train", "a", "--lr", "--epochs"}), "--lr: '--epochs' is not a number"));
@@ -171,6 +174,16 @@ TEST_CASE("a configuration written by a run gives the same configuration back") 
     CHECK(second.o.features == std::vector<fs::path>{"a,b", "c"});
     CHECK_FALSE(second.o.resume);
     CHECK_FALSE(second.o.out);
+}
+
+TEST_CASE("defaults that nobody could give survive the round trip") {
+    const temporary_directory temporary;
+    program first, second;
+    first.o.epochs = second.o.epochs = 0;
+    first.o.store = second.o.store = "";
+    first.parse({"train", "data"});
+    CHECK_NOTHROW(second.parse({"train", "--config", temporary.write("c.toml", first.train->to_toml()).string()}));
+    CHECK(second.train->to_toml() == first.train->to_toml());
 }
 
 TEST_CASE("the command line wins over the configuration file") {
