@@ -30,7 +30,7 @@ enum class reduction : std::uint8_t {
 
 /// Sizes that shape the work. Results depend on them (in the last bits), never on threads.
 struct link_model_tuning {
-    std::size_t tile_rows = 256;                            ///< questions whose scores are alive at once
+    std::size_t tile_rows = 128;                            ///< questions whose scores are alive at once
     std::size_t task_rows = 1024;                           ///< questions of a task at least
     std::size_t partial_bytes = std::size_t{128} << 20;     ///< limit of the tasks' gradients of negatives
     std::size_t nodes_per_task = 128;                       ///< when gradients are summed per node

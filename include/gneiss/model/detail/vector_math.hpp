@@ -8,10 +8,10 @@
 #include <limits>
 
 // Row loops that a compiler vectorises without -ffast-math: elementary functions free of branches, calls and errno,
-// and reductions over a fixed number of lanes (so a sum is the same at any instruction set width up to fma rounding).
+// and reductions over a fixed number of lanes (so a sum is the same whatever the vector width, up to fma contraction).
 namespace gneiss::detail {
 
-inline constexpr std::size_t lanes = 16;
+inline constexpr std::size_t lanes = 32;
 
 /// eˣ. Relative error below 2⁻²² over [−86.5, 88.7]; 0 below, infinity above; NaN stays NaN.
 /// Cody–Waite reduction by ln 2 and a polynomial of degree 6.
