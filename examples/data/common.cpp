@@ -85,7 +85,11 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
     };
     options.out = output.out;
     options.partitions = output.partitions;
-    options.memory = common.memory_bytes();
+    // What the program takes beside the buffers of the import: code, stacks, allocator, buffers of open files.
+    constexpr std::uint64_t base = std::uint64_t{16} << 20, least = std::uint64_t{16} << 20;
+    if (common.memory_bytes() < base + least)
+        throw gneiss::over_budget(common.memory_bytes(), {{"program", base}, {"least buffers of an import", least}});
+    options.memory = common.memory_bytes() - base;
     options.seed = common.seed;
     options.force = common.force;
     const programs::interrupt_guard interrupts;
@@ -116,7 +120,7 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
             {"nodes", made.nodes}, {"edges", made.edges}, {"relations", made.relations}, {"train_edges", made.train_edges},
             {"valid_edges", made.valid_edges}, {"test_edges", made.test_edges}, {"partitions", made.partitions},
             {"unseen_edges", made.unseen}, {"moved_edges", made.moved}, {"resumed", made.resumed},
-            {"memory_bytes", options.memory}, {"threads", common.thread_count()}, {"dataset", output.out.string()}};
+            {"memory_bytes", common.memory_bytes()}, {"threads", common.thread_count()}, {"dataset", output.out.string()}};
         fmt::print("{}\n", result.dump());
     } else {
         fmt::print("{}: {} nodes, {} edges ({} train, {} valid, {} test), {} relation{}, {} partitions\n",

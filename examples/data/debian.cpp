@@ -199,19 +199,19 @@ private:
 
 } // namespace
 
-derived_graph debian_graph(const std::filesystem::path& state) {
+gneiss::import_options debian_graph(const std::filesystem::path& state) {
     const auto indices = apt_indices(apt_index_kind::packages, state);
     const auto packages = std::make_shared<const package_list>(list_packages(indices));
-    derived_graph graph;
-    graph.options.sources.push_back({.path = "Packages",
+    gneiss::import_options graph;
+    graph.sources.push_back({.path = "Packages",
         .open = [indices, packages] {
             return std::make_unique<gneiss::importing::generated_source>(package_text(indices, packages));
         },
         .fingerprint = fingerprint_of(indices)});
-    graph.options.format = gneiss::edge_format::tsv;
-    graph.options.fractions = {0.9, 0.05, 0.05};
-    graph.options.unseen_to_train = true;
-    graph.options.name = "debian";
+    graph.format = gneiss::edge_format::tsv;
+    graph.fractions = {0.9, 0.05, 0.05};
+    graph.unseen_to_train = true;
+    graph.name = "debian";
     return graph;
 }
 

@@ -46,6 +46,9 @@ public:
             hash_map map = base::open_hashes(report_.nodes);
             sort_edges<named_edge>(map);
         }
+        expect("nodes", report_.nodes, base::options_.expected_nodes);
+        expect("edges", report_.edges, base::options_.expected_edges);
+        expect("relations", report_.relations, base::options_.expected_relations);
         finish();
         return report_;
     }
@@ -53,6 +56,12 @@ public:
 private:
     [[nodiscard]] const importing::journal& journal() const { return *base::journal_; }
     [[nodiscard]] std::uint64_t count(std::size_t split) const { return journal()["edges" + std::to_string(split)]; }
+
+    void expect(const char* what, std::uint64_t found, std::uint64_t expected) const {
+        if (expected != 0 && found != expected)
+            throw error(errc::corrupt, "has " + std::to_string(found) + " " + what + " where " + std::to_string(expected) +
+                    " are known to be: it is damaged, or another version", {.path = base::sources_[0].source.path});
+    }
 
     /// Relation ids are ranks by name; integers stay as they are.
     void order_relations() {

@@ -76,9 +76,11 @@ struct import_options {
     std::optional<std::array<double, 3>> fractions{}; ///< train, valid, test; drawn by the edge, not by its line
     bool unseen_to_train = false;          ///< a valid or test edge that names what train does not goes to train
     std::uint32_t partitions = 0;          ///< 0: `choose_partitions`
-    std::uint64_t memory = std::uint64_t{512} << 20; ///< [bytes]
+    std::uint64_t memory = std::uint64_t{512} << 20; ///< for buffers and maps, beside what the program takes [bytes]
     std::uint64_t seed = 0;
     bool force = false;                    ///< replaces what is at `out`
+    /// Counts that are known beforehand, 0: not; others mean that a source is not what it should be.
+    std::uint64_t expected_nodes = 0, expected_edges = 0, expected_relations = 0;
     std::string name{};                    ///< of the dataset; empty: that of `out`
     std::string provenance{};              ///< told in the manifest
     std::function<void(const import_progress&)> progress{}; ///< called from the calling thread or a worker, never at once

@@ -255,6 +255,7 @@ private:
 
     void parse(worker& mine, const text_chunk& chunk) {
         const planned_source& from = (*how_.sources)[chunk.source];
+        const std::uint64_t limit = from.nodes == 0 ? how_.node_limit : std::min(from.nodes, how_.node_limit);
         std::uint64_t entries = 0;
         if (from.source.compute)
             entries = compute(mine, from, chunk);
@@ -267,8 +268,8 @@ private:
                 [&](std::string_view source, std::string_view relation, std::string_view destination, const line_place& place) {
                     ++entries;
                     if (how_.integer_ids)
-                        add_integer(mine, from, parse_id(source, from.text.first_id, how_.node_limit, place),
-                            relation, parse_id(destination, from.text.first_id, how_.node_limit, place), place);
+                        add_integer(mine, from, parse_id(source, from.text.first_id, limit, place),
+                            relation, parse_id(destination, from.text.first_id, limit, place), place);
                     else
                         add_named(mine, from, source, relation, destination);
                 });

@@ -25,10 +25,8 @@
 
 namespace gneiss::importing {
 
-/// Least memory that an import works in [bytes]: the program itself, and buffers of useful sizes.
-inline constexpr std::uint64_t least_memory = std::uint64_t{32} << 20;
-/// What the program takes beside the buffers planned here: code, stacks, allocator, writers.
-inline constexpr std::uint64_t base_memory = std::uint64_t{16} << 20;
+/// Least memory that an import works in [bytes].
+inline constexpr std::uint64_t least_memory = std::uint64_t{1} << 20;
 
 /// The first phases of an import: read, names. Each leaves its result in OUT.partial and a line in the journal
 /// there, so that a run that was killed goes on after the last finished phase.
@@ -72,12 +70,12 @@ public:
 protected:
     [[nodiscard]] std::filesystem::path work(const std::string& name) const { return partial_ / ("work-" + name); }
     [[nodiscard]] std::filesystem::path raw_path(std::size_t split) const { return work("edges-" + std::to_string(split)); }
-    [[nodiscard]] std::uint64_t memory() const noexcept { return options_.memory - base_memory; }
+    [[nodiscard]] std::uint64_t memory() const noexcept { return options_.memory; }
 
     void check() const {
         if (options_.out.empty()) throw error(errc::invalid_argument, "no name for the dataset to make");
         if (options_.memory < least_memory)
-            throw over_budget(options_.memory, {{"program", base_memory}, {"least buffers of an import", least_memory - base_memory}});
+            throw over_budget(options_.memory, {{"least buffers of an import", least_memory}});
         std::error_code failed;
         if (std::filesystem::exists(options_.out, failed) && !options_.force)
             throw error(errc::already_exists, "exists already: choose another name or allow replacing it (force)", {.path = options_.out});

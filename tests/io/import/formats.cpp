@@ -1,0 +1,241 @@
+#include <doctest/doctest.h>
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <support/temporary_directory.hpp>
+
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/io/import/importer.hpp>
+
+// How sources are read: every format, and what each kind of wrong input is told.
+namespace {
+
+namespace fs = std::filesystem;
+using namespace gneiss;
+using triple = std::tuple<std::string, std::string, std::string>;
+
+struct workshop {
+    test::temporary_directory at;
+    import_options options;
+
+    workshop() {
+        options.out = at / "out";
+        options.partitions = 2;
+        options.memory = 4 << 20;
+        options.force = true;
+    }
+    /// A source with this text.
+    workshop& file(const std::string& name, const std::string& text, edge_split split = edge_split::train) {
+        std::ofstream(at / name, std::ios::binary) << text;
+        options.sources.push_back({.path = at / name, .split = split});
+        return *this;
+    }
+    std::vector<triple> edges(const std::string& split = "train") {
+        import_dataset(options, serial_executor{});
+        const dataset data(options.out);
+        data.verify();
+        std::vector<triple> found;
+        const auto add = [&](std::span<const edge> some) {
+            for (const edge& e : some)
+                found.emplace_back(data.node_label(e.source), data.relation_label(e.relation), data.node_label(e.destination));
+        };
+        if (split == "train") data.buckets().for_each_edge(add);
+        else add(data.split(split).edges());
+        std::ranges::sort(found);
+        return found;
+    }
+    std::string complaint() {
+        std::string said = "nothing";
+        try {
+            import_dataset(options, tbb_executor(2));
+        } catch (const std::exception& failure) {
+            said = failure.what();
+        }
+        CHECK(!fs::exists(options.out));
+        const std::string root = at.path().string() + "/";
+        for (std::size_t i = said.find(root); i != std::string::npos; i = said.find(root)) said.erase(i, root.size());
+        return said;
+    }
+};
+
+using list = std::vector<triple>;
+
+} // namespace
+
+TEST_CASE("delimiters, comments, headers and columns are found or follow what is said") {
+    CHECK(workshop().file("a.tsv", "a b\tr\tc\nc\tr\ta b\n").edges() == list{{"a b", "r", "c"}, {"c", "r", "a b"}});
+    CHECK(workshop().file("a.txt", "a r b\n\nb  s\tc\n").edges() == list{{"a", "r", "b"}, {"b", "s", "c"}});
+    CHECK(workshop().file("a.csv", "a,\"r, \"\"x\"\"\",b\r\n\"\",r,c").complaint() == "a.csv: line 2: the source (head) is empty");
+    CHECK(workshop().file("a.csv", "a,\"r, \"\"x\"\"\",b\r\n\"q,\",r,c").edges() == list{{"a", "r, \"x\"", "b"}, {"q,", "r", "c"}});
+    CHECK(workshop().file("a.txt", "# SNAP\n# more\n5\t6\n#7\t8\n6\t5\n").edges() == list{{"5", "0", "6"}, {"6", "0", "5"}});
+    CHECK(workshop().file("a.tsv", "#a\tr\tb\n").edges() == list{{"#a", "r", "b"}}); // a name, not a comment
+    CHECK(workshop().file("a.tsv", "\xef\xbb\xbfu\tr\tv\n").edges() == list{{"u", "r", "v"}});
+    CHECK(workshop().file("a.el", "1 2 0.5\n2 3 0.25\n").edges() == list{{"1", "0", "2"}, {"2", "0", "3"}});
+    {
+        workshop shop;
+        shop.options.columns = {"from", "kind", "to"};
+        CHECK(shop.file("a.csv", "id,to,from,kind\n1,b,a,r\n2,d,c,s\n").edges() == list{{"a", "r", "b"}, {"c", "s", "d"}});
+        shop.options.columns = {"from", "sort", "to"};
+        fs::remove_all(shop.options.out);
+        CHECK(shop.complaint() == "a.csv: line 1, column 1: no column is named 'sort'; the header names: id, to, from, kind");
+    }
+    {
+        workshop shop;
+        shop.options.columns = {"2", "0"};
+        shop.options.delimiter = ';';
+        shop.options.header = true;
+        CHECK(shop.file("a.dat", "x;y;z\na;b;c\nd;e;f\n").edges() == list{{"c", "0", "a"}, {"f", "0", "d"}});
+    }
+}
+
+TEST_CASE("pairs, gzip with several members, splits and several sources") {
+    workshop shop;
+    shop.file("a.tsv", "a\tb\n").file("b.tsv", "b\tc\n").file("v.tsv", "c\ta\n", edge_split::valid).file("t.tsv", "b\ta\n", edge_split::test);
+    for (const char* part : {"x\ty\n", "y\tx"}) {
+        gzFile out = gzopen((shop.at / "b.gz").c_str(), "ab");
+        gzwrite(out, part, static_cast<unsigned>(std::string(part).size()));
+        gzclose(out);
+    }
+    shop.options.sources.push_back({.path = shop.at / "b.gz"});
+    CHECK(shop.edges() == list{{"a", "0", "b"}, {"b", "0", "c"}, {"x", "0", "y"}, {"y", "0", "x"}});
+    CHECK(shop.edges("valid") == list{{"c", "0", "a"}});
+    CHECK(shop.edges("test") == list{{"b", "0", "a"}});
+}
+
+TEST_CASE("METIS files give both directions, with and without weights") {
+    const list square{{"0", "0", "1"}, {"0", "0", "2"}, {"1", "0", "0"}, {"2", "0", "0"}};
+    CHECK(workshop().file("a.graph", "% comment\n4 2\n2 3\n% another\n1\n1\n\n").edges() == square);
+    CHECK(workshop().file("a.graph", "4 2 011 2\n7 7 2 10 3 20\n7 7 1 10\n7 7 1 20\n7 7\n").edges() == square);
+    workshop isolated;
+    isolated.file("a.graph", "4 2\n2 3\n1\n1\n\n").edges();
+    CHECK(dataset(isolated.options.out).manifest().nodes == 4);
+    CHECK(workshop().file("a.graph", "4 2\n2 3\n1\n1\n\n\n\n").edges() == square);
+    CHECK(workshop().file("a.graph", "3 2\n2 3\n1\n1\n2\n").complaint() == "a.graph: line 5, column 1: a line for node 4 of 3");
+    CHECK(workshop().file("a.graph", "3 2\n2 4\n1\n1\n").complaint() == "a.graph: line 2, column 3: the id '4' is too large: ids go up to 3");
+    CHECK(workshop().file("a.graph", "3 2\n0 3\n1\n1\n").complaint() == "a.graph: line 2, column 1: the id '0' is below 1");
+    CHECK(workshop().file("a.graph", "3 5\n2 3\n1\n1\n").complaint() ==
+          "a.graph: declares 10 neighbours (twice the edges), has 4: is the file complete?");
+    CHECK(workshop().file("a.graph", "3\n").complaint() == "a.graph: line 1, column 1: a METIS file begins with: nodes edges [format [weights]]");
+    CHECK(workshop().file("a.graph", "5000000000 2\n").complaint() == "a.graph: line 1, column 1: more nodes than 32-bit ids can name");
+}
+
+TEST_CASE("Matrix Market files, general and symmetric") {
+    CHECK(workshop().file("a.mtx", "%%MatrixMarket matrix coordinate pattern general\n% c\n3 3 2\n1 2\n3 1\n").edges() ==
+          list{{"0", "0", "1"}, {"2", "0", "0"}});
+    CHECK(workshop().file("a.mtx", "%%MatrixMarket matrix coordinate real symmetric\n3 3 2\n2 1 0.5\n3 3 1e3\n").edges() ==
+          list{{"0", "0", "1"}, {"1", "0", "0"}, {"2", "0", "2"}});
+    CHECK(workshop().file("a.mtx", "1 2\n").complaint() ==
+          "a.mtx: line 1, column 1: a Matrix Market file of edges begins with: %%MatrixMarket matrix coordinate");
+    CHECK(workshop().file("a.mtx", "%%MatrixMarket matrix coordinate pattern general\n3 3 2\n1 2\n").complaint() ==
+          "a.mtx: declares 2 entries, has 1: is the file complete?");
+    CHECK(workshop().file("a.mtx", "%%MatrixMarket matrix coordinate pattern general\n3 3 1\n1 4\n").complaint().find("column 3") != std::string::npos);
+}
+
+TEST_CASE("arrays of integers of any width; negative and large ids are told by row and column") {
+    const auto array = [](workshop& shop, auto value, std::vector<decltype(value)> values, std::uint64_t columns) {
+        npy_writer out(shop.at / "a.npy", npy_dtype_of<decltype(value)>(), {columns});
+        out.append(std::span<const decltype(value)>(values));
+        out.close();
+        shop.options.sources = {{.path = shop.at / "a.npy"}};
+    };
+    workshop shop;
+    array(shop, std::int64_t{}, {0, 1, 2, 2, 0, 1}, 3);
+    CHECK(shop.edges() == list{{"0", "1", "2"}, {"2", "0", "1"}});
+    array(shop, std::uint16_t{}, {0, 1, 1, 2}, 2);
+    CHECK(shop.edges() == list{{"0", "0", "1"}, {"1", "0", "2"}});
+    fs::remove_all(shop.options.out);
+    array(shop, std::int32_t{}, {0, 1, 1, -2}, 2);
+    CHECK(shop.complaint() == "a.npy: row 1, column 1: the id -2 is negative");
+    array(shop, std::int64_t{}, {0, 1, std::int64_t{1} << 32, 2}, 2);
+    CHECK(shop.complaint() == "a.npy: row 1, column 0: the id 4294967296 is too large: ids go up to 4294967294");
+    array(shop, std::int64_t{}, {0, 1, 2, 3}, 4);
+    CHECK(shop.complaint() == "a.npy: edges are an array (m, 2) of source, destination or (m, 3) of source, relation, destination, not (1, 4)");
+    array(shop, 1.0F, {0, 1}, 2);
+    CHECK(shop.complaint() == "a.npy: edges are integers, not f32");
+    shop.options.sources.clear();
+    CHECK(shop.file("a.npy", "not an array").complaint().find("not an .npy file") != std::string::npos);
+}
+
+TEST_CASE("a malformed line is told with file, line and column, and the first one whatever the threads") {
+    CHECK(workshop().file("a.tsv", "a\tr\tb\na\tr\n").complaint() == "a.tsv: line 2, column 4: found 2 fields where 3 are expected");
+    CHECK(workshop().file("a.tsv", "a\tr\tb\na\tr\tb\tc\n").complaint() == "a.tsv: line 2, column 7: found 4 fields where 3 are expected");
+    CHECK(workshop().file("a.tsv", "a\tr\tb\n\n\ta\tr\n").complaint() == "a.tsv: line 3, column 1: the source (head) is empty");
+    CHECK(workshop().file("a.tsv", "a\t\tb\n").complaint() == "a.tsv: line 1, column 3: the relation is empty");
+    CHECK(workshop().file("a.tsv", "abc\n").complaint().find("line 1, column 1: found 1 field where 2") != std::string::npos);
+    CHECK(workshop().file("a.tsv", "a\tb\tc\td\n").complaint() ==
+          "a.tsv: line 1, column 1: found 4 fields: say which are source, relation and destination (columns)");
+    CHECK(workshop().file("a.tsv", std::string("a\tr\tb\nc\tr\0\td\n", 14)).complaint() ==
+          "a.tsv: line 2, column 4: a NUL byte: this is not a text file in UTF-8 or ASCII");
+    CHECK(workshop().file("a.csv", "a,r,\"b\n").complaint().find("line 1, column 5: a quote is opened") != std::string::npos);
+    CHECK(workshop().file("a.tsv", "").complaint() == "a.tsv: there is no edge in this file");
+    CHECK(workshop().file("a.tsv", "a\tr\tb\n").file("b.tsv", "a\tb\n").complaint() == "b.tsv: has no relations, the first source has");
+    workshop many;
+    std::string text;
+    for (int i = 0; i < 200000; ++i) text += i % 1000 == 777 && i > 90000 ? "broken\n" : "a\tr\tb\n";
+    CHECK(many.file("a.tsv", text).complaint().starts_with("a.tsv: line 90778, column 7: found 1 field"));
+}
+
+TEST_CASE("integer ids that are negative, too large or no integers are told with line and column") {
+    const auto complaint = [](const std::string& text) {
+        workshop shop;
+        shop.options.ids = id_kind::integer;
+        return shop.file("a.tsv", text).complaint();
+    };
+    CHECK(complaint("0\t1\n0\t-5\n") == "a.tsv: line 2, column 3: the id '-5' is negative");
+    CHECK(complaint("0\t1\n4294967295\t0\n").starts_with("a.tsv: line 2, column 1: the id '4294967295' is too large"));
+    CHECK(complaint("0\t1\n99999999999999999999999\t0\n").starts_with("a.tsv: line 2, column 1: the id '99999999999999999999999' is too large"));
+    CHECK(complaint("0\t1\n0\t1x\n") == "a.tsv: line 2, column 3: '1x' is not an integer id: use string ids if the ids are names");
+    CHECK(complaint("from\tto\n0\t1\n").starts_with("a.tsv: line 1, column 1: 'from' is not an integer id: is this line a header"));
+    CHECK(complaint("0\t+1\n").find("is not an integer id") != std::string::npos);
+}
+
+TEST_CASE("tables of names: gaps, repetitions and ids beyond them are told") {
+    const auto complaint = [](const std::string& table, const std::string& edges) {
+        workshop shop;
+        shop.file("e.tsv", table).options.sources.clear();
+        shop.options.entities = shop.at / "e.tsv";
+        return shop.file("a.tsv", edges).complaint();
+    };
+    CHECK(complaint("0\ta\n2\tb\n", "0\t2\n") == "e.tsv: no name for id 1: ids of a table are 0 … n − 1");
+    CHECK(complaint("0\ta\n0\tb\n", "0\t1\n") == "e.tsv: line 2, column 1: the id 0 stands twice in this table");
+    CHECK(complaint("0\ta\n1\ta\n", "0\t1\n") == "e.tsv: the name 'a' is given to two ids");
+    CHECK(complaint("0\ta\nx\tb\n", "0\t1\n").starts_with("e.tsv: line 2, column 1: 'x' is not an integer id"));
+    CHECK(complaint("0\ta\n1\tb\n", "0\t2\n") == "a.tsv: line 1, column 3: the id '2' is too large: ids go up to 1");
+}
+
+TEST_CASE("damaged and missing files, bad options and small budgets are refused with one line") {
+    workshop shop;
+    CHECK(shop.file("a.tsv", "a\tr\tb\n").options.sources.size() == 1);
+    shop.options.memory = 1000;
+    CHECK_THROWS_AS(import_dataset(shop.options, serial_executor{}), over_budget);
+    shop.options.memory = 4 << 20;
+    shop.options.sources = {{.path = shop.at / "none.tsv"}};
+    CHECK_THROWS_AS(import_dataset(shop.options, serial_executor{}), io_error);
+    fs::create_directory(shop.at / "empty");
+    shop.options.sources = {{.path = shop.at / "empty"}};
+    CHECK(shop.complaint().starts_with("empty: no edges found in this directory: looked for train.tsv"));
+    gzFile out = gzopen((shop.at / "cut.gz").c_str(), "wb");
+    for (int i = 0; i < 1000; ++i) gzprintf(out, "%d\t%d\n", i * 7919, i * 104729);
+    gzclose(out);
+    fs::resize_file(shop.at / "cut.gz", fs::file_size(shop.at / "cut.gz") / 2);
+    shop.options.sources = {{.path = shop.at / "cut.gz"}};
+    CHECK(shop.complaint() == "cut.gz: the compressed data ends early: copy the file again");
+    workshop wide;
+    CHECK(wide.file("a.tsv", "a\tr\tb\n" + std::string(1 << 20, 'x') + "\n").complaint().find("line 2: this line is longer than") != std::string::npos);
+    workshop relations;
+    std::string text;
+    for (int i = 0; i < 20000; ++i) text += "a\trelation " + std::to_string(i) + "\tb\n";
+    relations.options.memory = 4 << 20;
+    relations.file("a.tsv", text);
+    CHECK_THROWS_AS(import_dataset(relations.options, serial_executor{}), over_budget);
+    workshop expected;
+    expected.options.expected_edges = 2;
+    CHECK(expected.file("a.tsv", "a\tr\tb\n").complaint().find("has 1 edges where 2 are known to be") != std::string::npos);
+}

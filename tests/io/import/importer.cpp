@@ -1,0 +1,370 @@
+#include <gneiss/io/import/importer.hpp>
+
+#include <doctest/doctest.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <support/temporary_directory.hpp>
+
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/io/export.hpp>
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace gneiss;
+using triple = std::tuple<std::string, std::string, std::string>;
+
+void spit(const fs::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+std::string slurp(const fs::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+void spit_gz(const fs::path& path, const std::string& bytes, const char* mode = "wb") {
+    gzFile file = gzopen(path.c_str(), mode);
+    gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size()));
+    gzclose(file);
+}
+
+/// The files of a dataset by name. Manifests differ in nothing but the name of the directory, which is given.
+std::map<std::string, std::string> files_of(const fs::path& directory) {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : fs::directory_iterator(directory)) files[entry.path().filename().string()] = slurp(entry.path());
+    return files;
+}
+
+/// Edges of a split as the source called them, ascending.
+std::vector<triple> triples_of(const fs::path& directory, const std::string& split) {
+    const dataset data(directory);
+    std::vector<triple> found;
+    const auto add = [&](std::span<const edge> edges) {
+        for (const edge& e : edges)
+            found.emplace_back(data.node_label(e.source), data.relation_label(e.relation), data.node_label(e.destination));
+    };
+    if (split == "train") data.buckets().for_each_edge(add);
+    else add(data.split(split).edges());
+    std::ranges::sort(found);
+    return found;
+}
+
+struct random_graph {
+    std::vector<triple> triples;
+
+    random_graph(std::uint64_t seed, std::size_t edges, std::uint64_t nodes, std::uint64_t relations) {
+        random_stream draw(random_key{seed, random_domain::user});
+        const auto name = [&](std::uint64_t i) {
+            // Short and long names, and such that share beginnings.
+            return (i % 3 == 0 ? "" : "node/") + std::to_string(i * i) + std::string(i % 7 == 0 ? 40 : 0, 'x');
+        };
+        for (std::size_t i = 0; i < edges; ++i)
+            triples.emplace_back(name(draw.below(nodes)), "r" + std::to_string(draw.below(relations)), name(draw.below(nodes)));
+    }
+    [[nodiscard]] std::string text(const std::string& end_of_line = "\n") const {
+        std::string all;
+        for (const auto& [h, r, t] : triples) all += h + "\t" + r + "\t" + t + end_of_line;
+        return all;
+    }
+    [[nodiscard]] std::vector<triple> sorted() const {
+        std::vector<triple> all = triples;
+        std::ranges::sort(all);
+        return all;
+    }
+};
+
+import_options options_for(const test::temporary_directory& at, const std::string& out = "out") {
+    import_options options;
+    options.out = at.path() / out;
+    options.name = "test";
+    options.partitions = 4;
+    options.memory = 4 << 20;
+    return options;
+}
+
+/// The message of the error that `body` throws.
+template <class Body>
+std::string message_of(Body&& body) {
+    try {
+        body();
+    } catch (const std::exception& failure) {
+        return failure.what();
+    }
+    return "nothing was thrown";
+}
+bool contains(const std::string& text, const std::string& part) {
+    INFO(text);
+    return text.find(part) != std::string::npos;
+}
+
+} // namespace
+
+TEST_CASE("an import of random triples holds what a naive importer with std::map holds") {
+    for (const std::uint64_t seed : {1U, 2U, 3U}) {
+        const test::temporary_directory at;
+        const random_graph graph(seed, 2000 * seed, 100 + 300 * seed, 1 + seed);
+        spit(at.path() / "edges.tsv", graph.text(seed == 2 ? "\r\n" : "\n"));
+        import_options options = options_for(at);
+        options.sources = {{.path = at.path() / "edges.tsv"}};
+        options.seed = seed;
+        const import_report report = import_dataset(options, serial_executor{});
+        CHECK(triples_of(options.out, "train") == graph.sorted());
+
+        std::map<std::pair<std::uint64_t, std::string>, std::uint64_t> ranks;
+        std::set<std::string> relations;
+        for (const auto& [h, r, t] : graph.triples) {
+            ranks[{name_hash(h, seed), h}] = 0;
+            ranks[{name_hash(t, seed), t}] = 0;
+            relations.insert(r);
+        }
+        std::uint64_t next = 0;
+        for (auto& [name, rank] : ranks) rank = next++;
+        CHECK(report.nodes == ranks.size());
+        CHECK(report.edges == graph.triples.size());
+        CHECK(report.relations == relations.size());
+        const dataset data(options.out);
+        for (const auto& [name, rank] : ranks) REQUIRE(data.find_row(name.second) == rank);
+        std::uint64_t id = 0;
+        for (const std::string& relation : relations) CHECK(data.find_relation(relation) == id++);
+        CHECK_NOTHROW(data.verify());
+    }
+}
+
+TEST_CASE("the dataset does not depend on memory, threads or the order of lines") {
+    const test::temporary_directory at;
+    random_graph graph(7, 60000, 70000, 5); // more names than a third of the least memory can index
+    spit(at.path() / "edges.tsv", graph.text());
+    shuffle(graph.triples, random_key{1, random_domain::user});
+    fs::create_directory(at.path() / "shuffled");
+    spit(at.path() / "shuffled/edges.tsv", graph.text());
+    const auto import = [&](const std::string& out, std::uint64_t memory, const auto& executor, const std::string& from) {
+        import_options options = options_for(at, out);
+        options.memory = memory;
+        options.sources = {{.path = at.path() / from}};
+        options.fractions = {0.8, 0.1, 0.1};
+        import_dataset(options, executor);
+        return files_of(options.out);
+    };
+    const auto large = import("large", 256 << 20, serial_executor{}, "edges.tsv");
+    CHECK(large.size() > 10);
+    CHECK((large == import("small", importing::least_memory, serial_executor{}, "edges.tsv")));
+    CHECK((large == import("threads", 8 << 20, tbb_executor(3), "edges.tsv")));
+    CHECK((large == import("small-threads", importing::least_memory, tbb_executor(2), "edges.tsv")));
+    CHECK((large == import("shuffled-out", 16 << 20, tbb_executor(2), "shuffled/edges.tsv")));
+}
+
+TEST_CASE("integer ids keep isolated nodes, are permuted, and do not depend on memory or threads") {
+    const test::temporary_directory at;
+    random_stream draw(random_key{3, random_domain::user});
+    constexpr std::uint64_t nodes = 200000;
+    std::string text;
+    std::vector<triple> expected;
+    for (int i = 0; i < 30000; ++i) {
+        const std::string h = std::to_string(draw.below(nodes)), r = std::to_string(draw.below(9)), t = std::to_string(draw.below(nodes));
+        text += h + " " + r + "  " + t + "\n";
+        expected.emplace_back(h, r, t);
+    }
+    text += "0 8 " + std::to_string(nodes - 1); // no newline at the end
+    expected.emplace_back("0", "8", std::to_string(nodes - 1));
+    std::ranges::sort(expected);
+    spit(at.path() / "edges.txt", text);
+    const auto import = [&](const std::string& out, std::uint64_t memory, const auto& executor) {
+        import_options options = options_for(at, out);
+        options.memory = memory;
+        options.ids = id_kind::integer;
+        options.sources = {{.path = at.path() / "edges.txt"}};
+        const import_report report = import_dataset(options, executor);
+        CHECK(report.nodes == nodes);
+        CHECK(report.relations == 9);
+        CHECK(triples_of(options.out, "train") == expected);
+        dataset(options.out).verify();
+        return files_of(options.out);
+    };
+    const auto large = import("large", 64 << 20, serial_executor{});
+    CHECK((large == import("small", importing::least_memory, tbb_executor(2)))); // ids are computed, not looked up
+    const dataset data(at.path() / "large");
+    const keyed_permutation permutation(nodes, random_key(0, random_domain::node_permutation));
+    for (const std::uint64_t node : {0U, 1U, 17U, 199999U}) CHECK(data.find_row(std::to_string(node)) == permutation(node));
+}
+
+TEST_CASE("tables of names make integer ids names, with any memory") {
+    const test::temporary_directory at;
+    constexpr std::uint64_t nodes = 70000;
+    const auto name = [](std::uint64_t i) { return "entity number " + std::to_string(i * 7); };
+    random_stream draw(random_key{4, random_domain::user});
+    std::string entities, relations = "likes\t1\nhates\t0\n", train, valid;
+    std::vector<std::uint64_t> order(nodes);
+    for (std::uint64_t i = 0; i < nodes; ++i) order[i] = i;
+    shuffle(order, random_key{5, random_domain::user});
+    for (const std::uint64_t i : order) entities += std::to_string(i) + "\t" + name(i) + "\n";
+    std::vector<triple> expected[2];
+    for (int i = 0; i < 20000; ++i) {
+        const std::uint64_t h = draw.below(nodes), r = draw.below(2), t = draw.below(nodes);
+        (i % 10 == 0 ? valid : train) += std::to_string(h) + "\t" + std::to_string(r) + "\t" + std::to_string(t) + "\n";
+        expected[i % 10 == 0].emplace_back(name(h), r == 1 ? "likes" : "hates", name(t));
+    }
+    for (auto& each : expected) std::ranges::sort(each);
+    fs::create_directory(at.path() / "kg");
+    spit_gz(at.path() / "kg/entities.tsv.gz", entities);
+    spit(at.path() / "kg/relations.tsv", relations);
+    spit(at.path() / "kg/train.tsv", train);
+    spit_gz(at.path() / "kg/valid.txt.gz", valid);
+    std::map<std::string, std::string> first;
+    for (const std::uint64_t memory : {std::uint64_t{64} << 20, importing::least_memory}) {
+        import_options options = options_for(at, "out" + std::to_string(memory));
+        options.memory = memory;
+        options.sources = {{.path = at.path() / "kg"}};
+        const import_report report = import_dataset(options, tbb_executor(2));
+        CHECK(report.nodes == nodes);
+        CHECK(report.unseen > 0);
+        CHECK(triples_of(options.out, "train") == expected[0]);
+        CHECK(triples_of(options.out, "valid") == expected[1]);
+        dataset(options.out).verify();
+        if (first.empty()) first = files_of(options.out);
+        else CHECK((first == files_of(options.out)));
+    }
+    spit(at.path() / "kg/relations.tsv", "likes\t0\nlikes\t1\n");
+    import_options options = options_for(at);
+    options.sources = {{.path = at.path() / "kg"}};
+    CHECK(contains(message_of([&] { import_dataset(options, serial_executor{}); }), "'likes' is given to two ids"));
+}
+
+TEST_CASE("two names with one hash make the import start over with another seed") {
+    const test::temporary_directory at;
+    const random_graph graph(11, 500, 400, 2);
+    spit(at.path() / "edges.tsv", graph.text());
+    import_options options = options_for(at);
+    options.sources = {{.path = at.path() / "edges.tsv"}};
+    options.hash = [](std::string_view name, std::uint64_t seed) { return seed == 0 ? name_hash(name, 0) % 64 : name_hash(name, seed); };
+    import_dataset(options, tbb_executor(2));
+    CHECK(triples_of(options.out, "train") == graph.sorted());
+    CHECK(dataset(options.out).manifest().seed != 0);
+    CHECK_NOTHROW(dataset(options.out).verify());
+}
+
+TEST_CASE("an import killed in any phase goes on when repeated, with the same result") {
+    const test::temporary_directory at;
+    const random_graph graph(21, 20000, 3000, 4);
+    spit(at.path() / "edges.tsv", graph.text());
+    import_options options = options_for(at, "whole");
+    options.sources = {{.path = at.path() / "edges.tsv"}};
+    options.fractions = {0.9, 0.05, 0.05};
+    import_dataset(options, serial_executor{});
+    const auto whole = files_of(options.out);
+    for (const std::string phase : {"read", "names", "edges", "buckets"}) {
+        CAPTURE(phase);
+        options.out = at.path() / ("killed-" + phase);
+        const pid_t child = ::fork();
+        if (child == 0) {
+            options.progress = [&](const import_progress& p) {
+                if (p.phase == phase) ::kill(::getpid(), SIGKILL);
+            };
+            import_dataset(options, serial_executor{});
+            ::_exit(0);
+        }
+        int status = 0;
+        ::waitpid(child, &status, 0);
+        REQUIRE(WIFSIGNALED(status));
+        CHECK(!fs::exists(options.out));
+        const import_report report = import_dataset(options, serial_executor{});
+        CHECK(report.resumed == (phase != "read"));
+        CHECK((files_of(options.out) == whole));
+        CHECK(!fs::exists(options.out.string() + ".partial"));
+    }
+    // What another task left is not gone on with.
+    options.out = at.path() / "other";
+    options.stop = [&] {
+        static std::stop_source source;
+        options.progress = [](const import_progress& p) {
+            if (p.phase == "edges") source.request_stop();
+        };
+        return source.get_token();
+    }();
+    CHECK_THROWS_AS(import_dataset(options, serial_executor{}), error);
+    options.stop = {};
+    options.progress = {};
+    options.seed = 9;
+    CHECK(!import_dataset(options, serial_executor{}).resumed);
+}
+
+TEST_CASE("a dataset is not replaced unless asked, and then as a whole") {
+    const test::temporary_directory at;
+    spit(at.path() / "a.tsv", "a\tr\tb\n");
+    spit(at.path() / "b.tsv", "b\tr\tc\n");
+    import_options options = options_for(at);
+    options.sources = {{.path = at.path() / "a.tsv"}};
+    import_dataset(options, serial_executor{});
+    options.sources = {{.path = at.path() / "b.tsv"}};
+    CHECK_THROWS_AS(import_dataset(options, serial_executor{}), error);
+    CHECK(triples_of(options.out, "train") == std::vector<triple>{{"a", "r", "b"}});
+    options.force = true;
+    import_dataset(options, serial_executor{});
+    CHECK(triples_of(options.out, "train") == std::vector<triple>{{"b", "r", "c"}});
+    CHECK(!fs::exists(options.out.string() + ".old"));
+}
+
+TEST_CASE("fractions split by the edge itself; both ways of a pair are together; unseen edges can go to train") {
+    const test::temporary_directory at;
+    const random_graph graph(31, 5000, 4000, 3);
+    spit(at.path() / "edges.tsv", graph.text());
+    import_options options = options_for(at, "kept");
+    options.sources = {{.path = at.path() / "edges.tsv"}};
+    options.fractions = {0.8, 0.1, 0.1};
+    const import_report kept = import_dataset(options, serial_executor{});
+    CHECK(kept.valid_edges == doctest::Approx(500).epsilon(0.2));
+    CHECK(kept.test_edges == doctest::Approx(500).epsilon(0.2));
+    CHECK(kept.unseen > 0);
+    CHECK(kept.moved == 0);
+    options.out = at.path() / "moved";
+    options.unseen_to_train = true;
+    const import_report moved = import_dataset(options, serial_executor{});
+    CHECK(moved.moved == kept.unseen);
+    CHECK(moved.train_edges == kept.train_edges + kept.unseen);
+    std::vector<triple> all = triples_of(options.out, "train");
+    for (const char* split : {"valid", "test"})
+        for (const triple& each : triples_of(options.out, split)) all.push_back(each);
+    std::ranges::sort(all);
+    CHECK(all == graph.sorted());
+
+    options.out = at.path() / "both";
+    options.undirected = true;
+    options.unseen_to_train = false;
+    const import_report both = import_dataset(options, serial_executor{});
+    std::set<triple> train;
+    for (const triple& each : triples_of(options.out, "train")) train.insert(each);
+    for (const auto& [h, r, t] : train) REQUIRE(train.contains({t, r, h}));
+    CHECK(both.valid_edges + both.test_edges > 0);
+    for (const auto& [h, r, t] : triples_of(options.out, "valid")) CHECK(!train.contains({h, r, t}));
+}
+
+TEST_CASE("an exported dataset, imported again, is the same dataset") {
+    const test::temporary_directory at;
+    const random_graph graph(41, 3000, 500, 3);
+    spit(at.path() / "edges.tsv", graph.text());
+    import_options options = options_for(at, "first");
+    options.sources = {{.path = at.path() / "edges.tsv"}};
+    options.fractions = {0.9, 0.05, 0.05};
+    import_dataset(options, serial_executor{});
+    for (const export_format format : {export_format::tsv, export_format::npy}) {
+        const std::string name = format == export_format::tsv ? "tsv" : "npy";
+        export_dataset(dataset(at.path() / "first"), at.path() / name, format);
+        import_options again = options_for(at, "again-" + name);
+        again.sources = {{.path = at.path() / name}};
+        import_dataset(again, serial_executor{});
+        for (const char* split : {"train", "valid", "test"})
+            CHECK(triples_of(again.out, split) == triples_of(options.out, split));
+        CHECK(slurp(again.out / "edges.out.npy") == slurp(options.out / "edges.out.npy"));
+        CHECK_THROWS_AS(export_dataset(dataset(at.path() / "first"), at.path() / name, format), error);
+    }
+}
