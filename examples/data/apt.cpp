@@ -34,6 +34,28 @@ arguments joined(arguments first, const arguments& more) {
     return first;
 }
 
+/// Makes apt know the Contents indices, which only apt-file does by itself: one per component in Debian, one for all in
+/// Ubuntu; and nothing else.
+arguments contents_targets() {
+    arguments options{"-o", "Acquire::IndexTargets::deb::Packages::DefaultEnabled=false"};
+    const auto target = [&](const std::string& name, const std::string& key, const std::string& value) {
+        options.insert(options.end(), {"-o", "Acquire::IndexTargets::deb::" + name + "::" + key + "=" + value});
+    };
+    for (const std::string name : {"Contents-deb", "Contents-deb-legacy"}) {
+        const bool legacy = name != "Contents-deb";
+        target(name, "MetaKey", legacy ? "Contents-$(ARCHITECTURE)" : "$(COMPONENT)/Contents-$(ARCHITECTURE)");
+        target(name, "ShortDescription", "Contents-$(ARCHITECTURE)");
+        target(name, "Description", "$(RELEASE)/$(COMPONENT) $(ARCHITECTURE) Contents (deb)");
+        target(name, "KeepCompressed", "true");
+        target(name, "DefaultEnabled", "true");
+        if (legacy) {
+            target(name, "Fallback-Of", "Contents-deb");
+            target(name, "Identifier", "Contents-deb");
+        }
+    }
+    return options;
+}
+
 std::vector<apt_index> list(apt_index_kind kind, const arguments& options) {
     const std::string text = output_of(joined(joined({"apt-get", "indextargets"}, options),
         {"--format", "$(FILENAME)|$(RELEASE)|$(ORIGIN)|$(COMPONENT)|$(ARCHITECTURE)",
@@ -65,11 +87,7 @@ std::vector<apt_index> apt_indices(apt_index_kind kind, const std::filesystem::p
     need_apt();
     if (kind == apt_index_kind::packages)
         if (auto own = list(kind, {}); !own.empty()) return own;
-    const arguments options = joined(private_state(state),
-        kind == apt_index_kind::packages
-            ? arguments{}
-            : arguments{"-o", "Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled=true", "-o",
-                  "Acquire::IndexTargets::deb::Packages::DefaultEnabled=false"});
+    const arguments options = joined(private_state(state), kind == apt_index_kind::packages ? arguments{} : contents_targets());
     auto found = list(kind, options); // left by an earlier try
     if (found.empty()) {
         try {

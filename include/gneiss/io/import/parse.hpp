@@ -267,11 +267,13 @@ private:
             for_each_edge_line(chunk.text(), chunk.first_line, from.source.path, from.text,
                 [&](std::string_view source, std::string_view relation, std::string_view destination, const line_place& place) {
                     ++entries;
-                    if (how_.integer_ids)
-                        add_integer(mine, from, parse_id(source, from.text.first_id, limit, place),
-                            relation, parse_id(destination, from.text.first_id, limit, place), place);
-                    else
+                    if (how_.integer_ids) {
+                        const std::uint64_t u = parse_id(source, from.text.first_id, limit, place);
+                        const std::uint64_t v = parse_id(destination, from.text.first_id, limit, place);
+                        add_integer(mine, from, u, relation, v, place);
+                    } else {
                         add_named(mine, from, source, relation, destination);
+                    }
                 });
         const std::scoped_lock lock(mutex_);
         found_.source_entries[chunk.source] += entries;
