@@ -1,0 +1,45 @@
+// Embeddings that stay on disk: 2 of 8 partitions are in memory at a time, and every edge is trained once an epoch.
+#include <gneiss/gneiss.hpp>
+#include <gneiss/pipeline/link_training.hpp>
+
+#include <cstdio>
+#include <map>
+using namespace gneiss;
+
+int main() {
+    const row_partitioning nodes{.nodes = 2000, .partitions = 8};
+    const row_layout row{.dim = 32, .state = 32}; // the values, and beside them Adagrad's sums of squares
+    std::map<edge_bucket, std::vector<edge>> graph; // two relations that each lead from a node to one other
+    for (node_id v = 0; v < nodes.nodes; ++v)
+        for (const edge e : {edge{v, 0, (v * 7 + 1) % 2000}, edge{v, 1, (v * 11 + 5) % 2000}})
+            graph[{nodes.of(e.source), nodes.of(e.destination)}].push_back(e);
+    const bucket_source source{.size = [&](edge_bucket b) { return graph[b].size(); },
+        .load = [&](edge_bucket b, std::span<edge> to) { std::ranges::copy(graph[b], to.begin()); }};
+    const engine_factory engines = [] { return any_engine(threads_engine{}); }; // or uring_engine
+    any_engine engine = engines();
+    row_file::create(engine, "hello.rows", nodes, row, /*spare slots*/ 8);
+    row_file rows(engines, "hello.rows", nodes, row, 8);
+    auto slot = aligned_buffer<float>::zeroed(rows.slot_bytes() / sizeof(float));
+    const tbb_executor on;
+    for (partition_id p = 0; p < nodes.partitions; ++p) { // first values depend on seed and node only
+        initialize_rows(initializer::normal(0, .1F), 0, /*seed*/ 1, parameter_table::nodes, nodes.begin(p), row.dim,
+            matrix_view<float>(slot.data(), nodes.size(p), row.floats()), on);
+        rows.write(p, *rows.begin_write(p, 0), slot.bytes());
+    }
+    parameter relations(2, row);
+    initialize_rows(initializer::uniform(-1, 1), 0, 1, parameter_table::relations, 0, row.dim, relations.table(), on);
+
+    memory_budget budget(8 << 20); // each part is charged before it is allocated
+    partition_buffer buffer(rows, {.slots = 2, .prefetch = 1}, budget);
+    edge_buffer edges(source, nodes.partitions, /*keep*/ false, 1 << 20, budget);
+    any_link_model model = make_link_model("complex", "softmax", row.dim);
+    link_training training({.batch_edges = 100, .negatives = {.per_chunk = 100, .chunks = 1}}, model,
+        adagrad{.rate = .2F}, buffer, edges, relations, on, budget);
+    const beta_order order(nodes.partitions, /*resident*/ 2, /*seed*/ 1);
+    double loss[20];
+    for (std::uint64_t epoch = 0; epoch < 20; ++epoch) {
+        loss[epoch] = training.run(order(epoch), epoch).model.loss / 4000;
+        std::printf("loss %.3f an edge, %zu KiB read\n", loss[epoch], std::size_t{rows.statistics().read_bytes} / 1024);
+    }
+    return loss[19] < loss[0] / 2 ? 0 : 1;
+}

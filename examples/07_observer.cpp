@@ -1,0 +1,104 @@
+// Around the training loop: watch the batches, make checkpoints when you like, lose the process, and go on from the
+// last checkpoint to the same bits.
+#include <gneiss/gneiss.hpp>
+#include <gneiss/pipeline/link_training.hpp>
+
+#include <cstdio>
+#include <stop_token>
+#include <string>
+
+using namespace gneiss;
+
+const row_partitioning nodes{.nodes = 600, .partitions = 6};
+const row_layout row{.dim = 16, .state = 16};
+const engine_factory engines = [] { return any_engine(threads_engine{}); };
+
+/// Buckets are computed here; a program reads them. Node v has edges to v + 1, v + 2 and v + 5.
+std::vector<edge> edges_of(edge_bucket b) {
+    std::vector<edge> found;
+    for (auto v = static_cast<node_id>(nodes.begin(b.first)); v < nodes.begin(b.first + 1); ++v)
+        for (const node_id step : {1U, 2U, 5U})
+            if (const node_id to = (v + step) % 600; nodes.of(to) == b.second) found.push_back({v, 0, to});
+    return found;
+}
+
+/// A checkpoint is small: it names the slots in which the rows lie.
+void save(const std::string& name, const row_file& rows, const resume_position& at) {
+    save_checkpoint(name + ".checkpoint", {.layout = row, .partitioning = nodes, .disk_slots = rows.disk_slots(),
+        .slots = rows.slots(), .row_checksums = rows.checksums(), .position = at, .sections = {}});
+}
+
+void begin(const std::string& name) {
+    any_engine engine = engines();
+    row_file::create(engine, name + ".rows", nodes, row, /*spare slots*/ 6);
+    row_file rows(engines, name + ".rows", nodes, row, 6);
+    auto slot = aligned_buffer<float>::zeroed(rows.slot_bytes() / sizeof(float));
+    for (partition_id p = 0; p < nodes.partitions; ++p) {
+        initialize_rows(initializer::normal(0, .1F), 0, 1, parameter_table::nodes, nodes.begin(p), row.dim,
+            matrix_view<float>(slot.data(), nodes.size(p), row.floats()), serial_executor{});
+        rows.write(p, *rows.begin_write(p, 0), slot.bytes());
+    }
+    rows.sync();
+    save(name, rows, {});
+}
+
+/// Goes on from the last checkpoint to the end of epoch 4, or until `most` batches are applied and all is dropped.
+void train(const std::string& name, std::uint64_t most) {
+    const checkpoint saved = load_checkpoint(name + ".checkpoint");
+    row_file rows(engines, name + ".rows", nodes, row, saved.slots, saved.disk_slots, saved.row_checksums);
+    memory_budget budget(4 << 20);
+    const tbb_executor on;
+    any_link_model model = make_link_model("dot", "softmax", row.dim);
+    parameter relations; // a dot product has none
+    partition_buffer buffer(rows, {.slots = 2, .prefetch = 1}, budget);
+    const bucket_source source{.size = [](edge_bucket b) { return edges_of(b).size(); },
+        .load = [](edge_bucket b, std::span<edge> to) { std::ranges::copy(edges_of(b), to.begin()); }};
+    edge_buffer edges(source, nodes.partitions, /*keep*/ false, 1 << 16, budget);
+    link_training_options how{.batch_edges = 50, .negatives = {.per_chunk = 50, .chunks = 1}};
+    how.pipeline.staleness = 0; // synchronous: the bits depend on nothing but the plan and the seed
+    link_training training(how, model, adagrad{.rate = .1F}, buffer, edges, relations, on, budget);
+
+    std::stop_source stop;
+    std::uint64_t applied = 0, asked = 0;
+    training_observer observer;
+    observer.on_batch = [&](const batch_key&, const link_statistics&) { // by the update thread, in order
+        if (++applied == most) stop.request_stop();
+    };
+    observer.checkpoint_due = [&] { return ++asked % 16 == 0; }; // by this thread, between batches
+    observer.checkpoint = [&](const resume_position& at) {
+        buffer.flush();       // what changed is on the device, in slots that no checkpoint names yet
+        save(name, rows, at); // one rename later it is what a crash leaves
+        buffer.committed();   // and the slots of the checkpoint before may be written again
+        std::printf("%s: checkpoint in epoch %d, state %u\n", name.c_str(), static_cast<int>(at.epoch), at.next.state);
+    };
+    const beta_order order(nodes.partitions, 2, /*seed*/ 1);
+    for (resume_position at = saved.position; at.epoch < 4;) {
+        const link_epoch epoch = training.run(order(at.epoch), at.epoch, at.next, observer, stop.get_token());
+        if (epoch.stopped) return; // as if the power had gone: what was trained since the checkpoint is lost
+        observer.checkpoint(at = epoch.position);
+    }
+}
+
+std::vector<std::byte> all_rows(const std::string& name) {
+    const checkpoint saved = load_checkpoint(name + ".checkpoint");
+    row_file rows(engines, name + ".rows", nodes, row, saved.slots, saved.disk_slots, saved.row_checksums);
+    aligned_buffer<std::byte> slot(rows.slot_bytes());
+    std::vector<std::byte> all;
+    for (partition_id p = 0; p < nodes.partitions; ++p) {
+        rows.read(p, slot.bytes());
+        all.insert(all.end(), slot.begin(), slot.end());
+    }
+    return all;
+}
+
+int main() {
+    constexpr std::uint64_t never = 0;
+    begin("whole");
+    train("whole", never);
+    begin("broken");
+    train("broken", 75);
+    train("broken", never);
+    const bool same = all_rows("whole") == all_rows("broken");
+    std::printf("%s\n", same ? "the same bits" : "they differ");
+    return same ? 0 : 1;
+}
