@@ -198,7 +198,7 @@ flag& command::add(flag& added, const std::string& name, std::string help, kind 
         added.option_ = app_.add_option(added.positional_ ? name : "--" + name,
             [&added, place](const CLI::results_t& words) { return added.assign(words, place), true; });
         if (added.positional_ && added.list_)
-            added.option_->expected(-1);
+            added.option_->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args();
         else if (!added.positional_)
             added.option_->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     }

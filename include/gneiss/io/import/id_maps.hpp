@@ -31,6 +31,8 @@ public:
 
     [[nodiscard]] std::size_t slices() const noexcept { return slices_; }
     [[nodiscard]] std::size_t slice_of(std::uint64_t hash) const noexcept { return heap_of(hash, slices_); }
+    /// Of a loaded slice, about [bytes].
+    [[nodiscard]] std::uint64_t memory() const noexcept { return hash_index::memory(count_ / slices_ + count_ / slices_ / 8); }
     /// Brings a slice into memory in place of the one there.
     void load(std::size_t slice) {
         if (loaded_ == slice) return;
@@ -79,6 +81,7 @@ public:
         return static_cast<std::size_t>(std::max<std::uint64_t>(ceil_div(count_, per_slice_), 1));
     }
     [[nodiscard]] std::size_t slice_of(std::uint64_t node) const noexcept { return static_cast<std::size_t>(node / per_slice_); }
+    [[nodiscard]] std::uint64_t memory() const noexcept { return 4 * per_slice_; }
     void load(std::size_t slice) {
         if (loaded_ == slice) return;
         first_ = slice * per_slice_;
@@ -101,6 +104,7 @@ struct permutation_map {
 
     [[nodiscard]] static std::size_t slices() noexcept { return 1; }
     [[nodiscard]] static std::size_t slice_of(std::uint64_t) noexcept { return 0; }
+    [[nodiscard]] static std::uint64_t memory() noexcept { return 0; }
     static void load(std::size_t) noexcept {}
     [[nodiscard]] node_id operator()(std::uint64_t node) const noexcept { return static_cast<node_id>(permutation(node)); }
 };

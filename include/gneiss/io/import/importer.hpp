@@ -106,12 +106,14 @@ private:
         const bucket_layout layout{rows, report_.relations};
         const bool held_out = count(1) + count(2) != 0;
         // Nodes and relations that training edges name, to tell what valid and test edges add.
-        memory_budget budget(memory / 4);
+        memory_budget budget(memory / 8);
         memory_charge seen_charge;
         if (held_out) seen_charge = budget.charge("one bit for every node", report_.nodes / 8 + 8);
         bitmap seen_nodes(held_out ? static_cast<std::size_t>(report_.nodes) : 0);
         bitmap seen_relations(held_out ? static_cast<std::size_t>(report_.relations) : 0);
-        bucket_builder<E> builder(layout, memory / 3, partial, base::on_);
+        // The map of nodes takes at most a third, bits, blocks and the sort of a split an eighth each; the rest sorts.
+        const std::uint64_t sort_memory = memory - std::min(map.memory(), memory / 3) - memory / 8 * 3;
+        bucket_builder<E> builder(layout, sort_memory, partial, base::on_);
         std::uint64_t done = 0, total = count(0) + count(1) + count(2);
         const auto translate = [&](std::size_t split, auto&& sink) {
             translate_edges<Record>(base::raw_path(split), map, relations_, base::work("join"), memory / 8, base::on_,

@@ -1,0 +1,153 @@
+// Runs bin/gneiss-data as users do: exit codes, the one line of an error, JSON, and what is left on disk.
+#include <doctest/doctest.h>
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include <support/temporary_directory.hpp>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct outcome {
+    int code = -1;
+    std::string out, err;
+};
+
+struct workshop {
+    gneiss::test::temporary_directory at;
+
+    void file(const std::string& name, const std::string& text) const { std::ofstream(at / name, std::ios::binary) << text; }
+    std::string read(const std::string& name) const {
+        std::ifstream in(at / name, std::ios::binary);
+        return {std::istreambuf_iterator<char>(in), {}};
+    }
+    /// Runs the tool in the workshop's directory.
+    outcome run(const std::string& arguments) const {
+        const std::string command = "cd '" + at.path().string() + "' && '" GNEISS_PROGRAMS_DIR "/gneiss-data' " + arguments + " >stdout.txt 2>stderr.txt";
+        const int status = std::system(command.c_str());
+        return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("stdout.txt"), read("stderr.txt")};
+    }
+    /// Whether it ends with this code and one line "error: …" that says all of `parts`, and makes nothing.
+    void refuses(int code, const std::string& arguments, const std::initializer_list<std::string>& parts) const {
+        CAPTURE(arguments);
+        const outcome got = run(arguments);
+        CAPTURE(got.err);
+        CHECK(got.code == code);
+        CHECK(got.out.empty());
+        CHECK(got.err.starts_with("error: "));
+        CHECK(std::count(got.err.begin(), got.err.end(), '\n') == 1);
+        for (const std::string& part : parts) CHECK(got.err.find(part) != std::string::npos);
+        CHECK(!fs::exists(at / "new"));
+    }
+};
+
+constexpr const char* triples = "a\tr\tb\nb\ts\tc\nc\tr\ta\n";
+
+} // namespace
+
+TEST_CASE("import, inspect, verify and export agree, and speak JSON") {
+    const workshop shop;
+    shop.file("train.tsv", triples);
+    shop.file("valid.tsv", "a\tr\tc\n");
+    const outcome made = shop.run("import train.tsv --valid valid.tsv --out data --json --memory 64MiB --threads 2");
+    CAPTURE(made.err);
+    REQUIRE(made.code == 0);
+    const auto result = nlohmann::json::parse(made.out);
+    CHECK(result["nodes"] == 3);
+    CHECK(result["edges"] == 4);
+    CHECK(result["relations"] == 2);
+    CHECK(result["partitions"] == 16);
+    CHECK(result["seconds"].get<double>() > 0);
+    CHECK(result["peak_rss_bytes"].get<std::uint64_t>() > 0);
+    const auto facts = nlohmann::json::parse(shop.run("inspect data --json").out);
+    CHECK(facts["train_edges"] == 3);
+    CHECK(facts["valid_edges"] == 1);
+    CHECK(facts["ids"] == "string");
+    CHECK(shop.run("inspect data").out.find("3 train, 1 valid, 0 test") != std::string::npos);
+    CHECK(shop.run("verify data").code == 0);
+    CHECK(nlohmann::json::parse(shop.run("verify data --json").out)["ok"] == true);
+    CHECK(shop.run("export data --out text").code == 0);
+    CHECK(shop.run("import text --out data --force").code == 0);
+    CHECK(shop.run("export data --out text --force").code == 0);
+    CHECK(shop.read("text/valid.tsv") == "a\tr\tc\n");
+    shop.file("more.tsv", "x\tr\ty\n");
+    CHECK(nlohmann::json::parse(shop.run("import train.tsv --out several more.tsv --json").out)["edges"] == 4);
+    CHECK(shop.run("import train.tsv more.tsv --out together").out.find("4 edges") != std::string::npos);
+    shop.refuses(2, "export data --out text", {"text exists already", "--force"});
+}
+
+TEST_CASE("what is wrong with a command line is told, exit 2") {
+    const workshop shop;
+    shop.file("a.tsv", triples);
+    fs::create_directory(shop.at / "old");
+    shop.refuses(2, "import a.tsv --out new --colums 0,1,2", {"--columns"});
+    shop.refuses(2, "import a.tsv", {"--out"});
+    shop.refuses(2, "import a.tsv --out old", {"old exists already"});
+    shop.refuses(2, "import a.tsv --out old --force", {"old is not a dataset"});
+    shop.refuses(2, "import a.tsv --out new --fractions .5,.6,.1", {"--fractions", "add up to 1"});
+    shop.refuses(2, "import a.tsv --out new --fractions 1,0,0 --valid a.tsv", {"exclude each other"});
+    shop.refuses(2, "import a.tsv --out new --columns 0,1,2,3", {"--columns"});
+    shop.refuses(2, "import a.tsv --out new --memory lots", {"lots"});
+    shop.refuses(2, "import a.tsv --out new --partitions 0", {"partitions"});
+    shop.refuses(2, "import a.tsv --out new --format parquet", {"parquet"});
+    shop.refuses(2, "generate rmat --nodes 10 --edges 10 --mixing .1 --out new", {"--mixing"});
+    shop.refuses(2, "generate rmat --nodes -3 --edges 10 --out new", {"nodes"});
+    shop.refuses(2, "get nothing --out new", {"nothing"});
+    CHECK(shop.run("--help").out.find("import") != std::string::npos);
+}
+
+TEST_CASE("what is wrong with the input is told with its place, exit 1, and nothing is left in its place") {
+    const workshop shop;
+    shop.file("short.tsv", "a\tr\tb\na\tr\n");
+    shop.file("negative.tsv", "0\t1\n2\t-1\n");
+    shop.file("large.tsv", "0\t1\n2\t99999999999\n");
+    shop.file("a.tsv", triples);
+    shop.refuses(1, "import none.tsv --out new", {"none.tsv", "No such file"});
+    shop.refuses(1, "import short.tsv --out new", {"short.tsv: line 2, column 4: found 2 fields where 3 are expected"});
+    shop.refuses(1, "import negative.tsv --ids int --out new", {"line 2, column 3", "negative"});
+    shop.refuses(1, "import large.tsv --ids int --out new", {"line 2, column 3", "too large"});
+    shop.refuses(1, "import a.tsv --columns x,r,y --out new", {"line 1, column 1", "no column is named 'x'"});
+    shop.refuses(1, "inspect none", {"none", "No such file"});
+    shop.refuses(1, "verify .", {"is not a dataset"});
+    REQUIRE(shop.run("import a.tsv --out data").code == 0);
+    shop.refuses(1, "import short.tsv --out data --force", {"line 2, column 4"});
+    CHECK(shop.run("verify data").code == 0); // the good one is still there
+    std::string manifest = shop.read("data/manifest.json");
+    shop.file("data/manifest.json", manifest.replace(manifest.find("\"version\": 1"), 12, "\"version\": 9"));
+    shop.refuses(1, "inspect data", {"manifest.json", "version"});
+    REQUIRE(shop.run("import a.tsv --out data --force").code == 0);
+    std::string names = shop.read("data/names.bytes.npy");
+    names.back() ^= 1;
+    shop.file("data/names.bytes.npy", names);
+    shop.refuses(1, "verify data", {"names.bytes.npy", "checksum mismatch"});
+}
+
+TEST_CASE("too little memory is refused with numbers, exit 3") {
+    const workshop shop;
+    shop.file("a.tsv", triples);
+    shop.refuses(3, "import a.tsv --out new --memory 8MiB", {"needs 32.0 MiB", "the budget is 8.00 MiB"});
+    std::string text;
+    for (int i = 0; i < 60000; ++i) text += "a\tan unusually long name of relation number " + std::to_string(i) + "\tb\n";
+    shop.file("relations.tsv", text);
+    shop.refuses(3, "import relations.tsv --out new --memory 32MiB", {"names of relations", "MiB"});
+}
+
+TEST_CASE("generated graphs are the same for one seed, and valid") {
+    const workshop shop;
+    for (const std::string name : {"one", "two"})
+        REQUIRE(shop.run("generate planted --nodes 500 --edges 4000 --relations 3 --train-fraction .8 --seed 4 --memory 64MiB --out " + name +
+                         (name == "one" ? " --threads 1" : " --threads 2")).code == 0);
+    CHECK(shop.run("verify one").code == 0);
+    for (const char* file : {"edges.out.npy", "edges.in.npy", "valid.npy", "test.npy", "node_to_row.npy"})
+        CHECK(shop.read("one/" + std::string(file)) == shop.read("two/" + std::string(file)));
+    CHECK(shop.run("generate rmat --nodes 1000 --edges 3000 --out three").code == 0);
+    CHECK(nlohmann::json::parse(shop.run("inspect three --json").out)["edges"] == 3000);
+}
