@@ -15,9 +15,9 @@ void options::add_to(programs::command& to) {
     to.option("loss", loss, "softmax has the positive in the log-sum, marius outside (eq. 1)").choices({"softmax", "marius", "logistic", "margin"});
     to.option("reduction", reduction, "over the examples of a batch").choices({"sum", "mean"});
     to.option("margin", margin, "of the margin loss").range(0);
-    to.option("regularizer", regularizer, "of the rows of positive edges").choices({"none", "l2", "n3"});
-    to.option("regularizer-weight", regularizer_weight, "").range(0);
-    to.option("reciprocal", reciprocal, "ask for heads by reversed relations");
+    to.option("regularizer", regularizer, "of the rows of positive edges").choices({"none", "l2", "n3"}).default_text("n3; none for dot, transe");
+    to.option("regularizer-weight", regularizer_weight, "its factor").range(0).default_text("0.05");
+    to.option("reciprocal", reciprocal, "ask for heads by reversed relations").value_name("BOOL").default_text("with relations");
     to.option("node-init", node_init, "zeros, uniform:A,B, normal:MEAN,STD or glorot").default_text("normal:0,0.1");
     to.option("relation-init", relation_init, "the same").default_text("uniform:-0.1,0.1");
     to.option("init", init, "first values of the nodes, f32 [nodes, dim], instead").value_name("FILE.npy");
@@ -28,7 +28,7 @@ void options::add_to(programs::command& to) {
     to.option("chunks", chunks, "of a batch, each with negatives of its own").range(1).default_text("batch / 1000, at least 2");
     to.option("negatives-by-degree", negatives_by_degree, "share drawn by degree").range(0, 1);
     to.option("filter-negatives", filter_negatives, "negatives that are true answers of their batch take no part");
-    to.option("optimizer", optimizer, "").choices({"sgd", "adagrad", "adam"});
+    to.option("optimizer", optimizer, "of rows and relations").choices({"sgd", "adagrad", "adam"});
     to.option("lr", lr, "learning rate");
     to.option("step-at", step_at, "rows step when applied, or on the batch's copy as the paper does").choices({"update", "compute"});
     to.option("batch-from", batch_from, "batches mix a state's buckets, or take one after the other").choices({"state", "bucket"});
@@ -41,10 +41,10 @@ void options::add_to(programs::command& to) {
     to.option("prefetch", prefetch, "further slots to load ahead and write behind: auto, off or N");
     to.option("order", order, "of edge buckets: beta, hilbert, hilbert-symmetric, row-major, memory, or a file of \"i j\" lines").default_text("beta");
     to.option("spare-slots", spare_slots, "free partition slots on disk").default_text("as many as partitions if the disk has room");
-    to.option("io-engine", io_engine, "").choices({"auto", "uring", "threads"});
+    to.option("io-engine", io_engine, "auto tries io_uring").choices({"auto", "uring", "threads"});
     to.group("Execution");
-    to.option("device", device, "").choices({"cpu", "cuda"});
-    to.option("threads", threads, "").range(0, 1024).default_text("all CPUs");
+    to.option("device", device, "where batches are computed").choices({"cpu", "cuda"});
+    to.option("threads", threads, "at work in a batch").range(0, 1024).default_text("all CPUs");
     to.option("staleness", staleness, "batches that may be unapplied when one reads; 0: synchronous").range(0, 4096);
     to.option("deterministic", deterministic, "the same bits at any staleness > 0 too");
     to.group("Evaluation");
@@ -71,10 +71,14 @@ void options::resolve(const gneiss::dataset_manifest& graph) {
     if (!dim) dim = 100;
     if (*decoder == "complex" && *dim % 2 != 0)
         throw programs::usage_error("--dim " + std::to_string(*dim) + " is odd: ComplEx rows are pairs of floats");
+    const bool factors = *decoder == "complex" || *decoder == "distmult";
+    if (!reciprocal) reciprocal = graph.relations > 1;
+    if (!regularizer) regularizer = factors ? "n3" : "none";
+    if (!regularizer_weight) regularizer_weight = *regularizer == "none" ? 0 : 0.05;
     if (!batch) batch = edges < 4'000'000 ? 1000 : edges < 100'000'000 ? 10'000 : 50'000;
     if (!chunks) chunks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(*batch / 1000, 2, 64));
     if (!negatives) negatives = programs::count_or_all{.count = 1000};
-    // About twenty million examples: small graphs are passed many times, huge ones a few.
+    // About ten million examples: small graphs are passed many times, huge ones a few.
     if (!epochs) epochs = std::clamp<std::uint64_t>(edges == 0 ? 1 : 10'000'000 / edges, 3, 40);
     if (node_init.empty()) node_init = "normal:0,0.1";
     if (relation_init.empty()) relation_init = "uniform:-0.1,0.1";
@@ -96,11 +100,11 @@ void options::resolve(const gneiss::dataset_manifest& graph) {
 gneiss::link_model_options options::model_options() const {
     gneiss::link_model_options made;
     made.reduce = reduction == "sum" ? gneiss::reduction::sum : gneiss::reduction::mean;
-    made.reciprocal = reciprocal;
-    made.penalty = {regularizer == "l2"   ? gneiss::norm_penalty::l2
-                    : regularizer == "n3" ? gneiss::norm_penalty::n3
+    made.reciprocal = *reciprocal;
+    made.penalty = {*regularizer == "l2"   ? gneiss::norm_penalty::l2
+                    : *regularizer == "n3" ? gneiss::norm_penalty::n3
                                           : gneiss::norm_penalty::none,
-        regularizer_weight};
+        *regularizer_weight};
     return made;
 }
 

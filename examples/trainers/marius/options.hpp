@@ -22,9 +22,9 @@ struct options {
     std::optional<std::uint32_t> dim;
     std::string loss = "softmax", reduction = "sum";
     double margin = 1;
-    std::string regularizer = "none";
-    double regularizer_weight = 0;
-    bool reciprocal = false;
+    std::optional<std::string> regularizer;
+    std::optional<double> regularizer_weight;
+    std::optional<bool> reciprocal;
     std::string node_init, relation_init;
     std::optional<std::filesystem::path> init;
 

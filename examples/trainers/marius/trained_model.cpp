@@ -23,7 +23,7 @@ gneiss::engine_choice choose_engine(const std::string& name) {
 }
 
 gneiss::link_scorer make_scorer(const options& how, const gneiss::parameter& relations) {
-    const auto with = [&](auto decoder) { return gneiss::link_scorer(decoder, relations.values(), how.reciprocal); };
+    const auto with = [&](auto decoder) { return gneiss::link_scorer(decoder, relations.values(), *how.reciprocal); };
     if (*how.decoder == "dot") return with(gneiss::dot_decoder{});
     if (*how.decoder == "distmult") return with(gneiss::distmult_decoder{});
     if (*how.decoder == "transe") return with(gneiss::transe_decoder{});

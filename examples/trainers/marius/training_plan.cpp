@@ -116,18 +116,33 @@ training_plan plan_training(options& o, const gneiss::dataset_manifest& graph, c
         }
         plan.batch_bytes = batches * gneiss::link_training::batch_bytes(training, plan.layout, graph.nodes);
         const std::uint64_t relations = relation_rows * (model.relation_floats() + state_floats) * sizeof(float);
-        plan.parts = {{"program", programs::current_rss() + (std::uint64_t{24} << 20)},
+        plan.parts = {{"program", programs::current_rss() + (std::uint64_t{12} << 20)},
             {"partition buffer", memory_slots * plan.slot_bytes()}, {"edges", plan.edge_bytes},
             {"bucket blocks", gneiss::bucket_reader::bytes_needed(buckets)}, {"batches", plan.batch_bytes},
             {"model", model_bytes(o, model, graph.nodes)}, {"relations", 2 * relations + 4096}};
         const std::uint64_t used = plan.memory_bytes();
-        constexpr std::uint64_t least = std::uint64_t{24} << 20, most = std::uint64_t{1} << 30;
+        constexpr std::uint64_t least = std::uint64_t{8} << 20, most = std::uint64_t{1} << 30;
         plan.evaluation_bytes = std::clamp(used < plan.budget ? (plan.budget - used) / 2 : 0, least, most);
         plan.parts.push_back({"evaluation", plan.evaluation_bytes});
         return plan;
     };
     const auto fits = [](const training_plan& plan) { return plan.memory_bytes() <= plan.budget; };
     const auto refuse = [](const training_plan& plan) -> void { throw gneiss::over_budget(plan.budget, plan.parts); };
+
+    /// The plan with the largest buffer that fits; empty when none does.
+    const auto largest_buffer = [&](std::uint32_t p) {
+        std::optional<training_plan> found;
+        for (std::uint32_t c = o.buffer ? std::min(*o.buffer, p) : std::min(2U, p); c <= p; ++c) {
+            training_plan more = with(p, c, false);
+            if (!fits(more)) break;
+            found = std::move(more);
+            if (o.buffer || c + 1 >= p) break;
+        }
+        return found;
+    };
+    const auto traffic = [](const training_plan& plan) {
+        return gneiss::cost_of(plan.order(0), plan.slot_bytes()).read_bytes;
+    };
 
     const std::uint32_t given = o.partitions.value_or(buckets.rows().partitions);
     const bool order_needs_slots = o.order && *o.order != "memory";
@@ -145,21 +160,21 @@ training_plan plan_training(options& o, const gneiss::dataset_manifest& graph, c
     }
     if (!best) {
         if (!o.order || *o.order == "memory") o.order = "beta";
-        for (std::uint32_t p = given;; p = std::min(2 * p, 4096U)) {
-            if (o.buffer) {
-                best = with(p, std::min(*o.buffer, p), false);
-            } else {
-                best = with(p, std::min(2U, p), false); // the least that lets two partitions meet
-                for (std::uint32_t c = 3; c < p; ++c) {
-                    training_plan more = with(p, c, false);
-                    if (!fits(more)) break;
-                    best = std::move(more);
-                }
+        // Traffic depends on the share of partitions in the buffer: more of them round it up better, but cost swaps.
+        std::optional<training_plan> least;
+        std::uint64_t fewest_bytes = ~std::uint64_t{0};
+        for (std::uint32_t p = given; p <= 4096; p *= 2) {
+            if (best && p > std::max(given, 128U)) break;
+            std::optional<training_plan> found = largest_buffer(p);
+            if (found && traffic(*found) < fewest_bytes) {
+                fewest_bytes = traffic(*found);
+                best = std::move(found);
+            } else if (!found) {
+                least = with(p, o.buffer ? std::min(*o.buffer, p) : std::min(2U, p), false);
             }
-            if (fits(*best)) break;
-            if (o.partitions || o.buffer || p >= 4096 || p >= graph.nodes) refuse(*best);
+            if (o.partitions || p >= graph.nodes) break;
         }
-        best->in_memory = false;
+        if (!best) refuse(*least);
     }
     o.store = best->in_memory ? "memory" : "disk";
     o.partitions = best->partitioning.partitions;
