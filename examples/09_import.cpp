@@ -31,7 +31,8 @@ int main() {
     planets.buckets().for_each_edge([&](std::span<const edge> edges) {
         for (const edge& e : edges) {
             const std::string head = planets.node_label(e.source), tail = planets.node_label(e.destination);
-            std::printf("row %u %-6s  %-6s  %s\n", e.source, head.c_str(), planets.relation_label(e.relation).c_str(), tail.c_str());
+            std::printf("row %u %-6s  %-6s  %s\n", e.source, head.c_str(), planets.relation_label(e.relation).c_str(),
+                tail.c_str());
             moon_found = moon_found || (head == "moon" && tail == "earth");
         }
     });

@@ -30,7 +30,8 @@ struct sources {
         std::string numbers, names;
         random_stream draw(random_key{1, random_domain::user});
         for (std::uint64_t i = 0; i < edges; ++i) {
-            const std::string h = std::to_string(draw.below(nodes)), r = std::to_string(draw.below(20)), t = std::to_string(draw.below(nodes));
+            const std::string h = std::to_string(draw.below(nodes)), r = std::to_string(draw.below(20)),
+                              t = std::to_string(draw.below(nodes));
             numbers += h + "\t" + r + "\t" + t + "\n";
             names += "entity/" + h + "\trelation/" + r + "\tentity/" + t + "\n";
         }

@@ -68,15 +68,19 @@ std::vector<apt_index> list(apt_index_kind kind, const arguments& options) {
         for (std::string part; std::getline(parts, part, '|');) fields.push_back(part);
         fields.resize(5);
         std::error_code failed;
-        if (std::filesystem::exists(fields[0], failed)) all.push_back({fields[0], fields[1], fields[2], fields[3], fields[4]});
+        if (std::filesystem::exists(fields[0], failed))
+            all.push_back({fields[0], fields[1], fields[2], fields[3], fields[4]});
     }
     // The release itself, of the distribution itself, when they can be told from the rest.
     const auto keep = [&](auto&& wanted) {
         if (std::any_of(all.begin(), all.end(), wanted))
-            all.erase(std::remove_if(all.begin(), all.end(), [&](const apt_index& i) { return !wanted(i); }), all.end());
+            all.erase(
+                std::remove_if(all.begin(), all.end(), [&](const apt_index& i) { return !wanted(i); }), all.end());
     };
     keep([](const apt_index& i) { return i.origin == "Debian" || i.origin == "Ubuntu"; });
-    keep([](const apt_index& i) { return i.release.find('-') == std::string::npos && i.release.find('/') == std::string::npos; });
+    keep([](const apt_index& i) {
+        return i.release.find('-') == std::string::npos && i.release.find('/') == std::string::npos;
+    });
     std::sort(all.begin(), all.end(), [](const apt_index& a, const apt_index& b) { return a.file < b.file; });
     return all;
 }
@@ -87,7 +91,8 @@ std::vector<apt_index> apt_indices(apt_index_kind kind, const std::filesystem::p
     need_apt();
     if (kind == apt_index_kind::packages)
         if (auto own = list(kind, {}); !own.empty()) return own;
-    const arguments options = joined(private_state(state), kind == apt_index_kind::packages ? arguments{} : contents_targets());
+    const arguments options =
+        joined(private_state(state), kind == apt_index_kind::packages ? arguments{} : contents_targets());
     auto found = list(kind, options); // left by an earlier try
     if (found.empty()) {
         try {
@@ -99,9 +104,9 @@ std::vector<apt_index> apt_indices(apt_index_kind kind, const std::filesystem::p
         found = list(kind, options);
     }
     if (found.empty())
-        throw error(errc::not_found,
-            kind == apt_index_kind::packages ? "apt has no package index: do the sources in /etc/apt name an archive?"
-                                             : "the archive has no contents index");
+        throw error(errc::not_found, kind == apt_index_kind::packages
+                                         ? "apt has no package index: do the sources in /etc/apt name an archive?"
+                                         : "the archive has no contents index");
     return found;
 }
 
@@ -113,24 +118,28 @@ std::string fingerprint_of(const std::vector<apt_index>& indices) {
     std::string text;
     for (const apt_index& index : indices) {
         std::error_code failed;
-        text += index.file.filename().string() + " " + std::to_string(std::filesystem::file_size(index.file, failed)) + " " +
-                std::to_string(std::filesystem::last_write_time(index.file, failed).time_since_epoch().count()) + "\n";
+        text += index.file.filename().string() + " " + std::to_string(std::filesystem::file_size(index.file, failed)) +
+                " " + std::to_string(std::filesystem::last_write_time(index.file, failed).time_since_epoch().count()) +
+                "\n";
     }
     return text;
 }
 
-void unpack_package(const std::string& package, const std::filesystem::path& state, const std::filesystem::path& directory) {
+void unpack_package(
+    const std::string& package, const std::filesystem::path& state, const std::filesystem::path& directory) {
     need_apt();
     std::filesystem::create_directories(directory);
     const auto download = [&](const arguments& options) {
         // apt-get download writes into the working directory, which a shell would change; so the address is asked for.
-        const std::string answer = output_of(joined(joined({"apt-get", "download", "--print-uris"}, options), {package}));
+        const std::string answer =
+            output_of(joined(joined({"apt-get", "download", "--print-uris"}, options), {package}));
         const std::size_t begin = answer.find('\''), end = answer.find('\'', begin + 1);
-        if (end == std::string::npos) throw error(errc::not_found, "apt does not know where the package " + package + " is");
+        if (end == std::string::npos)
+            throw error(errc::not_found, "apt does not know where the package " + package + " is");
         const std::filesystem::path deb = directory / (package + ".deb");
         const std::string sum = answer.substr(answer.rfind(' ') + 1);
-        run_process({"/usr/lib/apt/apt-helper", "download-file", answer.substr(begin + 1, end - begin - 1), deb.string(),
-            sum.substr(0, sum.find('\n'))});
+        run_process({"/usr/lib/apt/apt-helper", "download-file", answer.substr(begin + 1, end - begin - 1),
+            deb.string(), sum.substr(0, sum.find('\n'))});
         return deb;
     };
     std::filesystem::path deb;
@@ -154,8 +163,9 @@ bool line_reader::next(std::string_view& line) {
     for (;;) {
         const void* newline = begin_ == end_ ? nullptr : std::memchr(buffer_.data() + begin_, '\n', end_ - begin_);
         if (newline != nullptr || (ended_ && begin_ != end_)) {
-            const std::size_t stop =
-                newline == nullptr ? end_ : static_cast<std::size_t>(static_cast<const char*>(newline) - buffer_.data());
+            const std::size_t stop = newline == nullptr
+                                         ? end_
+                                         : static_cast<std::size_t>(static_cast<const char*>(newline) - buffer_.data());
             line = {buffer_.data() + begin_, stop - begin_};
             begin_ = newline == nullptr ? end_ : stop + 1;
             return true;

@@ -33,7 +33,8 @@ enum class apt_index_kind { packages, contents };
 [[nodiscard]] std::string fingerprint_of(const std::vector<apt_index>& indices);
 
 /// Downloads the .deb of a package and unpacks it into `directory`.
-void unpack_package(const std::string& package, const std::filesystem::path& state, const std::filesystem::path& directory);
+void unpack_package(
+    const std::string& package, const std::filesystem::path& state, const std::filesystem::path& directory);
 
 /// Lines of a source, one after the other.
 class line_reader {

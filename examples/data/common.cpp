@@ -37,7 +37,8 @@ unsigned common_flags::thread_count() const {
 void output_flags::add_to(programs::command& to) {
     to.option("out", out, "directory of the dataset to make").value_name("DATASET").required();
     to.option("partitions", partitions, "partitions of the nodes; edges are in N x N buckets")
-        .default_text("from size and memory").range(1, 16384);
+        .default_text("from size and memory")
+        .range(1, 16384);
     to.option("task", task, "what the dataset is for").choices({"link"});
 }
 
@@ -71,8 +72,8 @@ std::string progress_text(const gneiss::import_progress& at, double seconds) {
             programs::human_count(static_cast<double>(at.done)), programs::human_count(static_cast<double>(at.total)),
             at.unit, programs::human_eta(static_cast<double>(at.done), static_cast<double>(at.total), seconds));
     if (at.edges != 0 && at.unit != "edges")
-        text += fmt::format("  {} {}", programs::human_count(static_cast<double>(at.edges)),
-            at.unit == "nodes" ? "nodes" : "edges");
+        text += fmt::format(
+            "  {} {}", programs::human_count(static_cast<double>(at.edges)), at.unit == "nodes" ? "nodes" : "edges");
     return text + "  RSS " + gneiss::format_bytes(programs::current_rss());
 }
 
@@ -109,18 +110,21 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
     live.clear();
     if (made.resumed) live.say("went on after the last phase that an earlier run had finished");
     if (made.moved != 0)
-        live.say(fmt::format("{} valid and test edges name a node or relation that no training edge has: moved to train",
-            made.moved));
+        live.say(fmt::format(
+            "{} valid and test edges name a node or relation that no training edge has: moved to train", made.moved));
     else if (made.unseen != 0)
-        live.say(fmt::format("warning: {} valid and test edges name a node or relation that no training edge has; they are "
-                             "kept, and no model can know them", made.unseen));
+        live.say(
+            fmt::format("warning: {} valid and test edges name a node or relation that no training edge has; they are "
+                        "kept, and no model can know them",
+                made.unseen));
     const double seconds = seconds_since(start);
     if (common.json) {
         nlohmann::ordered_json result{{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()},
-            {"nodes", made.nodes}, {"edges", made.edges}, {"relations", made.relations}, {"train_edges", made.train_edges},
-            {"valid_edges", made.valid_edges}, {"test_edges", made.test_edges}, {"partitions", made.partitions},
-            {"unseen_edges", made.unseen}, {"moved_edges", made.moved}, {"resumed", made.resumed},
-            {"memory_bytes", common.memory_bytes()}, {"threads", common.thread_count()}, {"dataset", output.out.string()}};
+            {"nodes", made.nodes}, {"edges", made.edges}, {"relations", made.relations},
+            {"train_edges", made.train_edges}, {"valid_edges", made.valid_edges}, {"test_edges", made.test_edges},
+            {"partitions", made.partitions}, {"unseen_edges", made.unseen}, {"moved_edges", made.moved},
+            {"resumed", made.resumed}, {"memory_bytes", common.memory_bytes()}, {"threads", common.thread_count()},
+            {"dataset", output.out.string()}};
         fmt::print("{}\n", result.dump());
     } else {
         fmt::print("{}: {} nodes, {} edges ({} train, {} valid, {} test), {} relation{}, {} partitions\n",

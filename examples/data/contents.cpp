@@ -50,7 +50,8 @@ std::vector<std::uint64_t> shared_names(const std::vector<apt_index>& indices, s
             if (hashes.size() == hashes.capacity()) {
                 const std::size_t larger = std::max<std::size_t>(hashes.size() * 3 / 2, 1 << 16);
                 if ((larger + hashes.size()) * 8 > memory)
-                    throw gneiss::over_budget(memory, {{"hashes of the names of files so far", (larger + hashes.size()) * 8}});
+                    throw gneiss::over_budget(
+                        memory, {{"hashes of the names of files so far", (larger + hashes.size()) * 8}});
                 hashes.reserve(larger);
             }
             hashes.push_back(checksum(at.file));
@@ -73,7 +74,9 @@ std::vector<std::uint64_t> shared_names(const std::vector<apt_index>& indices, s
 class contents_text {
 public:
     contents_text(std::vector<apt_index> indices, std::shared_ptr<const std::vector<std::uint64_t>> shared)
-        : indices_(std::move(indices)), shared_(std::move(shared)), folders_(std::make_shared<std::unordered_set<std::uint64_t>>()) {}
+        : indices_(std::move(indices)),
+          shared_(std::move(shared)),
+          folders_(std::make_shared<std::unordered_set<std::uint64_t>>()) {}
 
     void operator()(std::string& text) {
         contents_line at;
@@ -99,13 +102,15 @@ public:
                 owners.remove_prefix(std::min(end + 1, owners.size()));
                 add(text, file_, "owned-by", "p:", owner.substr(owner.rfind('/') + 1));
             }
-            if (std::binary_search(shared_->begin(), shared_->end(), checksum(at.file))) add(text, file_, "named", "b:", at.file);
+            if (std::binary_search(shared_->begin(), shared_->end(), checksum(at.file)))
+                add(text, file_, "named", "b:", at.file);
             parents(text, at.folder);
         }
     }
 
 private:
-    static void add(std::string& text, std::string_view head, std::string_view relation, std::string_view kind, std::string_view tail) {
+    static void add(std::string& text, std::string_view head, std::string_view relation, std::string_view kind,
+        std::string_view tail) {
         text.append(head).append(1, '\t').append(relation).append(1, '\t').append(kind);
         for (const char c : tail) text += c == '\t' ? ' ' : c;
         text += '\n';
@@ -115,7 +120,8 @@ private:
     void parents(std::string& text, std::string_view folder) {
         while (!folder.empty() && folders_->insert(checksum(folder)).second) {
             const std::size_t slash = folder.rfind('/');
-            const std::string_view parent = slash == std::string_view::npos ? std::string_view{} : folder.substr(0, slash);
+            const std::string_view parent =
+                slash == std::string_view::npos ? std::string_view{} : folder.substr(0, slash);
             folder_.assign("d:/").append(folder);
             std::replace(folder_.begin(), folder_.end(), '\t', ' ');
             add(text, folder_, "within", "d:/", parent);
@@ -139,9 +145,10 @@ gneiss::import_options debian_files_graph(const std::filesystem::path& state, st
     const auto shared = std::make_shared<const std::vector<std::uint64_t>>(shared_names(indices, memory / 2));
     gneiss::import_options graph;
     graph.sources.push_back({.path = "Contents",
-        .open = [indices, shared] {
-            return std::make_unique<gneiss::importing::generated_source>(contents_text(indices, shared));
-        },
+        .open =
+            [indices, shared] {
+                return std::make_unique<gneiss::importing::generated_source>(contents_text(indices, shared));
+            },
         .fingerprint = fingerprint_of(indices)});
     graph.format = gneiss::edge_format::tsv;
     graph.fractions = {0.9, 0.05, 0.05};

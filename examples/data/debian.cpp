@@ -20,7 +20,9 @@ using stanza = std::map<std::string, std::string, std::less<>>;
 /// The paragraphs of a control file: fields by name, continuation lines joined by blanks.
 class stanza_reader {
 public:
-    explicit stanza_reader(std::unique_ptr<gneiss::importing::byte_source> from) : from_(std::move(from)), lines_(*from_) {}
+    explicit stanza_reader(std::unique_ptr<gneiss::importing::byte_source> from)
+        : from_(std::move(from)),
+          lines_(*from_) {}
 
     bool next(stanza& fields) {
         fields.clear();
@@ -91,10 +93,12 @@ package_list list_packages(const std::vector<apt_index>& indices) {
 /// Writes the triples of one package, each once.
 class package_triples {
 public:
-    package_triples(const package_list& packages, const stanza& fields) : packages_(packages), name_(field(fields, "Package")) {
+    package_triples(const package_list& packages, const stanza& fields)
+        : packages_(packages),
+          name_(field(fields, "Package")) {
         static constexpr std::pair<std::string_view, std::string_view> dependencies[] = {{"Depends", "depends"},
-            {"Pre-Depends", "pre-depends"}, {"Recommends", "recommends"}, {"Suggests", "suggests"}, {"Enhances", "enhances"},
-            {"Breaks", "breaks"}, {"Conflicts", "conflicts"}, {"Replaces", "replaces"}};
+            {"Pre-Depends", "pre-depends"}, {"Recommends", "recommends"}, {"Suggests", "suggests"},
+            {"Enhances", "enhances"}, {"Breaks", "breaks"}, {"Conflicts", "conflicts"}, {"Replaces", "replaces"}};
         for (const auto& [header, relation] : dependencies)
             for_each_package(field(fields, header), [&, r = relation](std::string_view other) {
                 if (other != name_) add(r, entity(other));
@@ -170,7 +174,8 @@ private:
 class package_text {
 public:
     package_text(std::vector<apt_index> indices, std::shared_ptr<const package_list> packages)
-        : indices_(std::move(indices)), packages_(std::move(packages)) {}
+        : indices_(std::move(indices)),
+          packages_(std::move(packages)) {}
 
     void operator()(std::string& text) {
         stanza fields;
@@ -204,9 +209,10 @@ gneiss::import_options debian_graph(const std::filesystem::path& state) {
     const auto packages = std::make_shared<const package_list>(list_packages(indices));
     gneiss::import_options graph;
     graph.sources.push_back({.path = "Packages",
-        .open = [indices, packages] {
-            return std::make_unique<gneiss::importing::generated_source>(package_text(indices, packages));
-        },
+        .open =
+            [indices, packages] {
+                return std::make_unique<gneiss::importing::generated_source>(package_text(indices, packages));
+            },
         .fingerprint = fingerprint_of(indices)});
     graph.format = gneiss::edge_format::tsv;
     graph.fractions = {0.9, 0.05, 0.05};

@@ -33,23 +33,49 @@ std::vector<std::pair<std::string, edge_split>> splits_in(const std::string& fol
 }
 
 const std::vector<published_graph>& published_graphs() {
-    static const std::vector<published_graph> graphs{
-        {.name = "fb15k-237", .url = "https://data.dgl.ai/dataset/FB15k-237.zip", .members = splits_in("FB15k-237"),
-            .nodes = 14541, .edges = 310116, .relations = 237},
-        {.name = "wn18rr", .url = "https://data.dgl.ai/dataset/wn18rr.zip", .members = splits_in("wn18rr"), .nodes = 40943,
-            .edges = 93003, .relations = 11},
+    static const std::vector<published_graph> graphs{{.name = "fb15k-237",
+                                                         .url = "https://data.dgl.ai/dataset/FB15k-237.zip",
+                                                         .members = splits_in("FB15k-237"),
+                                                         .nodes = 14541,
+                                                         .edges = 310116,
+                                                         .relations = 237},
+        {.name = "wn18rr",
+            .url = "https://data.dgl.ai/dataset/wn18rr.zip",
+            .members = splits_in("wn18rr"),
+            .nodes = 40943,
+            .edges = 93003,
+            .relations = 11},
         // head, tail, relation as numbers
-        {.name = "freebase86m", .url = "https://data.dgl.ai/dataset/Freebase.zip", .members = splits_in("Freebase"),
-            .nodes = 86054151, .edges = 338586276, .relations = 14824, .columns = {"0", "2", "1"},
+        {.name = "freebase86m",
+            .url = "https://data.dgl.ai/dataset/Freebase.zip",
+            .members = splits_in("Freebase"),
+            .nodes = 86054151,
+            .edges = 338586276,
+            .relations = 14824,
+            .columns = {"0", "2", "1"},
             .ids = gneiss::id_kind::integer},
         // the test triples are not published
-        {.name = "wikikg90mv2", .url = "https://dgl-data.s3-accelerate.amazonaws.com/dataset/OGB-LSC/wikikg90m-v2.zip",
-            .members = {{"wikikg90m-v2/processed/train_hrt.npy", edge_split::train}}, .edges = 601062811,
-            .format = gneiss::edge_format::npy, .ids = gneiss::id_kind::integer, .split = true},
-        {.name = "twitter", .url = "https://snap.stanford.edu/data/twitter-2010.txt.gz", .members = {}, .nodes = 41652230,
-            .edges = 1468364884, .format = gneiss::edge_format::edge_list, .split = true},
-        {.name = "livejournal", .url = "https://snap.stanford.edu/data/soc-LiveJournal1.txt.gz", .members = {},
-            .nodes = 4847571, .edges = 68993773, .format = gneiss::edge_format::edge_list, .split = true}};
+        {.name = "wikikg90mv2",
+            .url = "https://dgl-data.s3-accelerate.amazonaws.com/dataset/OGB-LSC/wikikg90m-v2.zip",
+            .members = {{"wikikg90m-v2/processed/train_hrt.npy", edge_split::train}},
+            .edges = 601062811,
+            .format = gneiss::edge_format::npy,
+            .ids = gneiss::id_kind::integer,
+            .split = true},
+        {.name = "twitter",
+            .url = "https://snap.stanford.edu/data/twitter-2010.txt.gz",
+            .members = {},
+            .nodes = 41652230,
+            .edges = 1468364884,
+            .format = gneiss::edge_format::edge_list,
+            .split = true},
+        {.name = "livejournal",
+            .url = "https://snap.stanford.edu/data/soc-LiveJournal1.txt.gz",
+            .members = {},
+            .nodes = 4847571,
+            .edges = 68993773,
+            .format = gneiss::edge_format::edge_list,
+            .split = true}};
     return graphs;
 }
 
@@ -66,8 +92,9 @@ void download(const std::string& url, const std::filesystem::path& file) {
     try {
         run_process(command);
     } catch (const error& failed) {
-        throw error(errc::io, "cannot download " + url + ": " + failed.what() +
-                                  ". Is there a network? Or put the file there by hand: " + std::filesystem::absolute(file).string());
+        throw error(errc::io,
+            "cannot download " + url + ": " + failed.what() +
+                ". Is there a network? Or put the file there by hand: " + std::filesystem::absolute(file).string());
     }
     std::filesystem::rename(part, file);
 }
@@ -103,13 +130,16 @@ gneiss::import_options downloaded_graph(const std::string& name, const std::file
         if (found->format == gneiss::edge_format::npy) {
             // Arrays are not read from a pipe.
             const std::filesystem::path unpacked = state / std::filesystem::path(member).filename();
-            if (!std::filesystem::exists(unpacked)) run_process({"unzip", "-o", "-j", file.string(), member, "-d", state.string()});
+            if (!std::filesystem::exists(unpacked))
+                run_process({"unzip", "-o", "-j", file.string(), member, "-d", state.string()});
             options.sources.push_back({.path = unpacked, .split = split});
         } else {
-            options.sources.push_back({.path = member, .split = split,
-                .open = [file, member = member] {
-                    return std::make_unique<process_source>(arguments{"unzip", "-p", file.string(), member});
-                },
+            options.sources.push_back({.path = member,
+                .split = split,
+                .open =
+                    [file, member = member] {
+                        return std::make_unique<process_source>(arguments{"unzip", "-p", file.string(), member});
+                    },
                 .fingerprint = fingerprint_of(file)});
         }
     }

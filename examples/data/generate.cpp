@@ -21,10 +21,14 @@ struct generate_flags {
 };
 
 template <class Generator>
-gneiss::import_source source_of(std::string name, const Generator& generator, std::uint32_t relations, std::string fingerprint) {
-    return {.path = std::move(name), .fingerprint = std::move(fingerprint),
+gneiss::import_source source_of(
+    std::string name, const Generator& generator, std::uint32_t relations, std::string fingerprint) {
+    return {.path = std::move(name),
+        .fingerprint = std::move(fingerprint),
         .compute = [generator](std::uint64_t first, std::span<gneiss::edge> out) { generator.fill(first, out); },
-        .computed_edges = generator.edges(), .computed_nodes = generator.nodes(), .computed_relations = relations};
+        .computed_edges = generator.edges(),
+        .computed_nodes = generator.nodes(),
+        .computed_relations = relations};
 }
 
 programs::exit_code generate(const generate_flags& flags, const programs::command& self) {
@@ -34,8 +38,12 @@ programs::exit_code generate(const generate_flags& flags, const programs::comman
     if (flags.kind == "rmat") {
         if (flags.mixing || flags.degree_exponent || self.given("classes"))
             throw programs::usage_error("--mixing, --degree-exponent and --classes belong to planted, not to rmat");
-        gneiss::rmat_options how{.nodes = flags.nodes, .edges = flags.edges, .relations = flags.relations,
-            .noise = flags.noise.value_or(0), .relation_skew = flags.relation_skew.value_or(0), .seed = flags.common.seed};
+        gneiss::rmat_options how{.nodes = flags.nodes,
+            .edges = flags.edges,
+            .relations = flags.relations,
+            .noise = flags.noise.value_or(0),
+            .relation_skew = flags.relation_skew.value_or(0),
+            .seed = flags.common.seed};
         how.a = flags.a.value_or(how.a);
         how.b = flags.b.value_or(how.b);
         how.c = flags.c.value_or(how.c);
@@ -43,8 +51,11 @@ programs::exit_code generate(const generate_flags& flags, const programs::comman
     } else {
         if (flags.a || flags.b || flags.c || flags.noise || flags.relation_skew)
             throw programs::usage_error("--a, --b, --c, --noise and --relation-skew belong to rmat, not to planted");
-        gneiss::planted_partition_options how{.nodes = flags.nodes, .edges = flags.edges, .communities = flags.classes,
-            .relations = flags.relations, .seed = flags.common.seed};
+        gneiss::planted_partition_options how{.nodes = flags.nodes,
+            .edges = flags.edges,
+            .communities = flags.classes,
+            .relations = flags.relations,
+            .seed = flags.common.seed};
         how.mixing = flags.mixing.value_or(how.mixing);
         how.degree_exponent = flags.degree_exponent.value_or(how.degree_exponent);
         options.sources.push_back(source_of("planted", gneiss::planted_partition<>(how), flags.relations, fingerprint));
@@ -70,15 +81,20 @@ void add_generate(programs::command_line& to) {
     command.option("nodes", flags->nodes, "nodes").range(1, 4294967294.0).required();
     command.option("edges", flags->edges, "edges, repetitions included").range(1).required();
     command.option("relations", flags->relations, "kinds of edges").range(1);
-    command.option("train-fraction", flags->train_fraction, "share of the edges that train; the rest is valid and test alike")
-        .range(0, 1).default_text("all");
+    command
+        .option(
+            "train-fraction", flags->train_fraction, "share of the edges that train; the rest is valid and test alike")
+        .range(0, 1)
+        .default_text("all");
     command.option("a", flags->a, "rmat: probability of (low, low)").default_text("0.57").range(0, 1);
     command.option("b", flags->b, "rmat: probability of (low, high)").default_text("0.19").range(0, 1);
     command.option("c", flags->c, "rmat: probability of (high, low)").default_text("0.19").range(0, 1);
     command.option("noise", flags->noise, "rmat: change of b and c from level to level").default_text("0");
     command.option("relation-skew", flags->relation_skew, "rmat: 0 draws all relations alike").default_text("0");
     command.option("classes", flags->classes, "planted: communities").range(1);
-    command.option("mixing", flags->mixing, "planted: share of edges between communities").default_text("0.2").range(0, 1);
+    command.option("mixing", flags->mixing, "planted: share of edges between communities")
+        .default_text("0.2")
+        .range(0, 1);
     command.option("degree-exponent", flags->degree_exponent, "planted: of the power law of degrees; 0: all equal")
         .default_text("2.5");
     flags->common.add_to(command);

@@ -20,10 +20,11 @@ programs::exit_code get(const get_flags& flags) {
     check_output(flags.output, flags.common);
     // What is fetched lies beside the dataset until that is whole, so that a second try need not fetch it again.
     const std::filesystem::path state = flags.output.out.string() + ".download";
-    gneiss::import_options options = flags.name == "debian"         ? debian_graph(state)
-                                     : flags.name == "debian-files" ? debian_files_graph(state, flags.common.memory_bytes())
-                                     : flags.name == "wordnet"      ? wordnet_graph(state)
-                                                                    : downloaded_graph(flags.name, state);
+    gneiss::import_options options = flags.name == "debian" ? debian_graph(state)
+                                     : flags.name == "debian-files"
+                                         ? debian_files_graph(state, flags.common.memory_bytes())
+                                     : flags.name == "wordnet" ? wordnet_graph(state)
+                                                               : downloaded_graph(flags.name, state);
     options.provenance = "get " + flags.name;
     const programs::exit_code code = run_import(std::move(options), flags.output, flags.common);
     std::error_code ignored;
@@ -35,11 +36,13 @@ programs::exit_code get(const get_flags& flags) {
 
 void add_get(programs::command_line& to) {
     const auto flags = std::make_shared<get_flags>();
-    programs::command& command = to.add("get", "Makes a well-known graph: from this machine's package archive, or by download.",
-        [flags](programs::command&) { return get(*flags); });
+    programs::command& command =
+        to.add("get", "Makes a well-known graph: from this machine's package archive, or by download.",
+            [flags](programs::command&) { return get(*flags); });
     std::vector<std::string> names{"debian", "debian-files", "wordnet"};
     for (const std::string& name : downloadable_graphs()) names.push_back(name);
-    command.positional("name", flags->name, "debian, debian-files, wordnet: through apt; the others: through curl or wget")
+    command
+        .positional("name", flags->name, "debian, debian-files, wordnet: through apt; the others: through curl or wget")
         .choices(std::move(names));
     flags->output.add_to(command);
     flags->common.add_to(command);

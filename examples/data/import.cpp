@@ -64,7 +64,8 @@ import_options options_of(const import_flags& flags) {
     if (flags.fractions) {
         if (flags.fractions->size() != 3)
             throw programs::usage_error("--fractions are three numbers: train,valid,test, such as .9,.05,.05");
-        if (flags.valid || flags.test) throw programs::usage_error("--fractions and --valid, --test exclude each other");
+        if (flags.valid || flags.test)
+            throw programs::usage_error("--fractions and --valid, --test exclude each other");
         const auto& f = *flags.fractions;
         if (f[0] < 0 || f[1] < 0 || f[2] < 0 || f[0] + f[1] + f[2] < 0.999999 || f[0] + f[1] + f[2] > 1.000001)
             throw programs::usage_error("--fractions are at least 0 and add up to 1");
@@ -77,8 +78,8 @@ import_options options_of(const import_flags& flags) {
 
 void add_import(programs::command_line& to) {
     const auto flags = std::make_shared<import_flags>();
-    programs::command& command = to.add("import", "Makes a dataset from files of edges, or a directory of a known layout.",
-        [flags](programs::command& self) {
+    programs::command& command = to.add("import",
+        "Makes a dataset from files of edges, or a directory of a known layout.", [flags](programs::command& self) {
             import_options options = options_of(*flags);
             check_output(flags->output, flags->common);
             for (const import_source& source : options.sources) {
@@ -95,15 +96,20 @@ void add_import(programs::command_line& to) {
     command.group("Source");
     command.option("format", flags->format, "how the files are written (auto: by name and first lines)")
         .choices({"auto", "tsv", "csv", "edgelist", "metis", "mtx", "npy"});
-    command.option("columns", flags->columns, "head,relation,tail or head,tail: names in the header, or positions from 0")
+    command
+        .option("columns", flags->columns, "head,relation,tail or head,tail: names in the header, or positions from 0")
         .default_text("the 2 or 3 there are");
     command.option("header", flags->header, "the first line names the columns");
     command.option("delimiter", flags->delimiter, "character between fields, or tab, comma, space (any blanks)")
-        .value_name("C").default_text("from the first line");
-    command.option("comment", flags->comment, "lines that begin with it are skipped").value_name("C")
+        .value_name("C")
+        .default_text("from the first line");
+    command.option("comment", flags->comment, "lines that begin with it are skipped")
+        .value_name("C")
         .default_text("# or % if the file begins with such a line");
-    command.option("ids", flags->ids, "string: names; int: row i is node i, isolated nodes kept; auto: int for npy, mtx, "
-                                      "metis and with --entities")
+    command
+        .option("ids", flags->ids,
+            "string: names; int: row i is node i, isolated nodes kept; auto: int for npy, mtx, "
+            "metis and with --entities")
         .choices({"auto", "string", "int"});
     command.option("entities", flags->entities, "table of node names for integer ids: id TAB name, either order")
         .value_name("FILE");

@@ -54,14 +54,16 @@ exit_code inspect(const read_flags& flags) {
     if (flags.common.json) {
         nlohmann::ordered_json arrays = nlohmann::ordered_json::array();
         for (const dataset_array& a : m.arrays)
-            arrays.push_back({{"name", a.name}, {"dtype", std::string(to_string(a.dtype))}, {"shape", a.shape}, {"bytes", a.bytes}});
+            arrays.push_back(
+                {{"name", a.name}, {"dtype", std::string(to_string(a.dtype))}, {"shape", a.shape}, {"bytes", a.bytes}});
         nlohmann::ordered_json sources = nlohmann::ordered_json::array();
         for (const dataset_source& s : m.provenance.sources) sources.push_back({{"name", s.name}, {"bytes", s.bytes}});
         const nlohmann::ordered_json result{{"name", m.name}, {"task", std::string(to_string(m.task))},
             {"ids", std::string(to_string(m.ids))}, {"nodes", m.nodes}, {"edges", edges}, {"relations", m.relations},
             {"train_edges", m.train_edges}, {"valid_edges", m.valid_edges}, {"test_edges", m.test_edges},
-            {"partitions", m.partitions}, {"bucket_edges", {{"least", least}, {"mean", mean}, {"most", most}, {"empty", empty}}},
-            {"seed", m.seed}, {"generation", m.generation}, {"bytes", bytes}, {"arrays", arrays},
+            {"partitions", m.partitions},
+            {"bucket_edges", {{"least", least}, {"mean", mean}, {"most", most}, {"empty", empty}}}, {"seed", m.seed},
+            {"generation", m.generation}, {"bytes", bytes}, {"arrays", arrays},
             {"provenance", {{"tool", m.provenance.tool}, {"options", m.provenance.options}, {"sources", sources}}}};
         fmt::print("{}\n", result.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
         return exit_code::done;
@@ -70,9 +72,11 @@ exit_code inspect(const read_flags& flags) {
     facts.add({"task", std::string(to_string(m.task))});
     facts.add({"nodes", fmt::format("{} ({} ids)", m.nodes, to_string(m.ids))});
     facts.add({"relations", std::to_string(m.relations)});
-    facts.add({"edges", fmt::format("{}: {} train, {} valid, {} test", edges, m.train_edges, m.valid_edges, m.test_edges)});
-    facts.add({"mean degree", fmt::format("{:.2f} (train, in and out)", 2 * static_cast<double>(m.train_edges) /
-                                                                           static_cast<double>(std::max<std::uint64_t>(m.nodes, 1)))});
+    facts.add(
+        {"edges", fmt::format("{}: {} train, {} valid, {} test", edges, m.train_edges, m.valid_edges, m.test_edges)});
+    facts.add({"mean degree",
+        fmt::format("{:.2f} (train, in and out)",
+            2 * static_cast<double>(m.train_edges) / static_cast<double>(std::max<std::uint64_t>(m.nodes, 1)))});
     facts.add({"partitions", fmt::format("{} of up to {} nodes", m.partitions, data.rows().capacity())});
     facts.add({"buckets", fmt::format("{}, edges in each: least {}, mean {:.1f}, most {}",
                               std::uint64_t{m.partitions} * m.partitions, least, mean, most)});
@@ -85,7 +89,8 @@ exit_code inspect(const read_flags& flags) {
     fmt::print("{}", arrays.str());
     const mapped_edges sample = m.valid_edges != 0 ? data.split("valid") : mapped_edges();
     for (std::size_t i = 0; i < std::min<std::size_t>(3, sample.edges().size()); ++i)
-        fmt::print("{}{}\n", i == 0 ? "\nsome edges of valid\n  " : "  ", programs::one_line(triple(data, sample.edges()[i])));
+        fmt::print(
+            "{}{}\n", i == 0 ? "\nsome edges of valid\n  " : "  ", programs::one_line(triple(data, sample.edges()[i])));
     return exit_code::done;
 }
 
@@ -102,11 +107,14 @@ exit_code verify(const read_flags& flags) {
     const double seconds = seconds_since(start);
     const std::uint64_t edges = m.train_edges + m.valid_edges + m.test_edges;
     if (flags.common.json)
-        fmt::print("{}\n", nlohmann::ordered_json{{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"ok", true},
-                               {"nodes", m.nodes}, {"edges", edges}, {"arrays", m.arrays.size()}, {"bytes", bytes}}.dump());
+        fmt::print(
+            "{}\n", nlohmann::ordered_json{{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"ok", true},
+                        {"nodes", m.nodes}, {"edges", edges}, {"arrays", m.arrays.size()}, {"bytes", bytes}}
+                        .dump());
     else
         fmt::print("{}: {} in {} arrays, checksums, ranges and both directions of {} edges: all good ({})\n",
-            flags.dataset.string(), gneiss::format_bytes(bytes), m.arrays.size(), edges, programs::human_seconds(seconds));
+            flags.dataset.string(), gneiss::format_bytes(bytes), m.arrays.size(), edges,
+            programs::human_seconds(seconds));
     return exit_code::done;
 }
 
@@ -115,21 +123,26 @@ exit_code run_export(const read_flags& flags) {
     std::error_code failed;
     if (std::filesystem::exists(flags.out, failed)) {
         if (!flags.common.force)
-            throw programs::usage_error(flags.out.string() + " exists already: choose another --out, or --force to replace it");
-        if (std::filesystem::exists(flags.out / "manifest.json", failed) || !std::filesystem::is_directory(flags.out, failed) ||
-            !(std::filesystem::exists(flags.out / "train.tsv", failed) || std::filesystem::exists(flags.out / "train.npy", failed)))
+            throw programs::usage_error(
+                flags.out.string() + " exists already: choose another --out, or --force to replace it");
+        if (std::filesystem::exists(flags.out / "manifest.json", failed) ||
+            !std::filesystem::is_directory(flags.out, failed) ||
+            !(std::filesystem::exists(flags.out / "train.tsv", failed) ||
+                std::filesystem::exists(flags.out / "train.npy", failed)))
             throw programs::usage_error(flags.out.string() + " is not an export: --force replaces exports only");
     }
     const auto start = std::chrono::steady_clock::now();
     programs::progress live(flags.common.quiet);
     const dataset data(flags.dataset);
     const auto target = flags.common.force && std::filesystem::exists(flags.out, failed)
-                            ? std::filesystem::path(flags.out.string() + ".new") : flags.out;
+                            ? std::filesystem::path(flags.out.string() + ".new")
+                            : flags.out;
     std::filesystem::remove_all(target, failed);
     export_dataset(data, target, flags.format == "npy" ? export_format::npy : export_format::tsv,
         [&](std::uint64_t done, std::uint64_t total) {
             live.update([&] {
-                return "export  " + programs::human_percent(static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(total, 1)));
+                return "export  " + programs::human_percent(static_cast<double>(done) /
+                                                            static_cast<double>(std::max<std::uint64_t>(total, 1)));
             });
         });
     if (target != flags.out) {
@@ -140,8 +153,10 @@ exit_code run_export(const read_flags& flags) {
     const dataset_manifest& m = data.manifest();
     const std::uint64_t edges = m.train_edges + m.valid_edges + m.test_edges;
     if (flags.common.json)
-        fmt::print("{}\n", nlohmann::ordered_json{{"seconds", seconds_since(start)}, {"peak_rss_bytes", programs::peak_rss()},
-                               {"nodes", m.nodes}, {"edges", edges}, {"out", flags.out.string()}}.dump());
+        fmt::print(
+            "{}\n", nlohmann::ordered_json{{"seconds", seconds_since(start)}, {"peak_rss_bytes", programs::peak_rss()},
+                        {"nodes", m.nodes}, {"edges", edges}, {"out", flags.out.string()}}
+                        .dump());
     else
         fmt::print("{}: {} edges\n", flags.out.string(), edges);
     return exit_code::done;
@@ -158,8 +173,8 @@ void check_dataset(const std::filesystem::path& path) {
 
 void add_inspect(programs::command_line& to) {
     const auto flags = std::make_shared<read_flags>();
-    programs::command& command = to.add("inspect", "Tells what a dataset holds.",
-        [flags](programs::command&) { return inspect(*flags); });
+    programs::command& command =
+        to.add("inspect", "Tells what a dataset holds.", [flags](programs::command&) { return inspect(*flags); });
     command.positional("dataset", flags->dataset, "directory of the dataset");
     flags->common.add_to(command);
 }

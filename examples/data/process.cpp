@@ -46,8 +46,8 @@ std::string line_of(const arguments& command) {
 void check_status(const arguments& command, int status) {
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
     throw error(errc::io, "'" + line_of(command) + "' " +
-            (WIFEXITED(status) ? "failed with exit code " + std::to_string(WEXITSTATUS(status))
-                               : "was ended by signal " + std::to_string(WTERMSIG(status))));
+                              (WIFEXITED(status) ? "failed with exit code " + std::to_string(WEXITSTATUS(status))
+                                                 : "was ended by signal " + std::to_string(WTERMSIG(status))));
 }
 
 } // namespace
@@ -71,7 +71,8 @@ process_source::~process_source() {
     if (child_ > 0) {
         ::kill(child_, SIGTERM);
         int status = 0;
-        while (::waitpid(child_, &status, 0) < 0 && errno == EINTR) {}
+        while (::waitpid(child_, &status, 0) < 0 && errno == EINTR) {
+        }
     }
 }
 
@@ -89,7 +90,8 @@ std::size_t process_source::read(char* data, std::size_t size) {
 void process_source::wait() {
     if (child_ <= 0) return;
     int status = 0;
-    while (::waitpid(child_, &status, 0) < 0 && errno == EINTR) {}
+    while (::waitpid(child_, &status, 0) < 0 && errno == EINTR) {
+    }
     child_ = -1;
     check_status(command_, status);
 }
@@ -105,7 +107,8 @@ std::string output_of(const arguments& command) {
 void run_process(const arguments& command) {
     const pid_t child = spawn(command, STDERR_FILENO);
     int status = 0;
-    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
     check_status(command, status);
 }
 

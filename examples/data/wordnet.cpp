@@ -35,9 +35,11 @@ constexpr pointer_type pointer_types[] = {{"!", "antonym", ""}, {"@", "hypernym"
     {">", "cause", ""}, {"^", "also_see", ""}, {"$", "verb_group", ""}, {"&", "similar_to", ""},
     {"<", "participle_of", ""}, {"\\", "pertainym", ""}, {";c", "domain_topic", "member_topic"},
     {"-c", "member_topic", "domain_topic"}, {";r", "domain_region", "member_region"},
-    {"-r", "member_region", "domain_region"}, {";u", "domain_usage", "member_usage"}, {"-u", "member_usage", "domain_usage"}};
+    {"-r", "member_region", "domain_region"}, {";u", "domain_usage", "member_usage"},
+    {"-u", "member_usage", "domain_usage"}};
 
-constexpr std::pair<const char*, char> data_files[] = {{"data.noun", 'n'}, {"data.verb", 'v'}, {"data.adj", 'a'}, {"data.adv", 'r'}};
+constexpr std::pair<const char*, char> data_files[] = {
+    {"data.noun", 'n'}, {"data.verb", 'v'}, {"data.adj", 'a'}, {"data.adv", 'r'}};
 
 /// Calls `visit(fields, part of speech)` for each synset of a directory of WordNet's data files.
 template <class Visit>
@@ -104,11 +106,18 @@ split_texts read_wordnet(const std::filesystem::path& directory) {
             const auto type = std::ranges::find(pointer_types, symbol, &pointer_type::symbol);
             const auto tail = names.find(key_of(offset, to == "s" ? 'a' : to[0]));
             if (type == std::end(pointer_types) || tail == names.end())
-                throw error(errc::invalid_format, "the pointer " + std::string(symbol) + " " + std::string(offset) +
-                        " is unknown: is this WordNet 3.0?", {.path = directory});
+                throw error(errc::invalid_format,
+                    "the pointer " + std::string(symbol) + " " + std::string(offset) +
+                        " is unknown: is this WordNet 3.0?",
+                    {.path = directory});
             if (!seen.emplace(type->name, tail->second).second) continue;
-            texts[split_of(*type, head, tail->second)].append(head).append(1, '\t').append(type->name).append(1, '\t')
-                .append(tail->second).append(1, '\n');
+            texts[split_of(*type, head, tail->second)]
+                .append(head)
+                .append(1, '\t')
+                .append(type->name)
+                .append(1, '\t')
+                .append(tail->second)
+                .append(1, '\n');
         }
     });
     return texts;
@@ -121,20 +130,24 @@ gneiss::import_options wordnet_graph(const std::filesystem::path& state) {
     std::error_code failed;
     if (!std::filesystem::exists(directory / "data.noun", failed)) {
         directory = state / "wordnet/usr/share/wordnet";
-        if (!std::filesystem::exists(directory / "data.noun", failed)) unpack_package("wordnet-base", state, state / "wordnet");
+        if (!std::filesystem::exists(directory / "data.noun", failed))
+            unpack_package("wordnet-base", state, state / "wordnet");
     }
     const auto texts = std::make_shared<const split_texts>(read_wordnet(directory));
     gneiss::import_options graph;
     for (std::size_t split = 0; split < 3; ++split)
-        graph.sources.push_back({.path = std::string("wordnet.") + (split == 0 ? "train" : split == 1 ? "valid" : "test"),
+        graph.sources.push_back({.path = std::string("wordnet.") + (split == 0      ? "train"
+                                                                       : split == 1 ? "valid"
+                                                                                    : "test"),
             .split = static_cast<gneiss::edge_split>(split),
-            .open = [texts, split] {
-                return std::make_unique<gneiss::importing::generated_source>(
-                    [texts, split, at = std::size_t{0}](std::string& text) mutable {
-                        text = (*texts)[split].substr(at, 1U << 18);
-                        at += text.size();
-                    });
-            },
+            .open =
+                [texts, split] {
+                    return std::make_unique<gneiss::importing::generated_source>(
+                        [texts, split, at = std::size_t{0}](std::string& text) mutable {
+                            text = (*texts)[split].substr(at, 1U << 18);
+                            at += text.size();
+                        });
+                },
             .fingerprint = std::to_string(gneiss::checksum((*texts)[split]))});
     graph.format = gneiss::edge_format::tsv;
     graph.unseen_to_train = true;

@@ -24,14 +24,17 @@ struct outcome {
 struct workshop {
     gneiss::test::temporary_directory at;
 
-    void file(const std::string& name, const std::string& text) const { std::ofstream(at / name, std::ios::binary) << text; }
+    void file(const std::string& name, const std::string& text) const {
+        std::ofstream(at / name, std::ios::binary) << text;
+    }
     std::string read(const std::string& name) const {
         std::ifstream in(at / name, std::ios::binary);
         return {std::istreambuf_iterator<char>(in), {}};
     }
     /// Runs the tool in the workshop's directory.
     outcome run(const std::string& arguments) const {
-        const std::string command = "cd '" + at.path().string() + "' && '" GNEISS_PROGRAMS_DIR "/gneiss-data' " + arguments + " >stdout.txt 2>stderr.txt";
+        const std::string command = "cd '" + at.path().string() + "' && '" GNEISS_PROGRAMS_DIR "/gneiss-data' " +
+                                    arguments + " >stdout.txt 2>stderr.txt";
         const int status = std::system(command.c_str());
         return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("stdout.txt"), read("stderr.txt")};
     }
@@ -135,7 +138,8 @@ TEST_CASE("too little memory is refused with numbers, exit 3") {
     shop.file("a.tsv", triples);
     shop.refuses(3, "import a.tsv --out new --memory 8MiB", {"needs 32.0 MiB", "the budget is 8.00 MiB"});
     std::string text;
-    for (int i = 0; i < 60000; ++i) text += "a\tan unusually long name of relation number " + std::to_string(i) + "\tb\n";
+    for (int i = 0; i < 60000; ++i)
+        text += "a\tan unusually long name of relation number " + std::to_string(i) + "\tb\n";
     shop.file("relations.tsv", text);
     shop.refuses(3, "import relations.tsv --out new --memory 32MiB", {"names of relations", "MiB"});
 }
@@ -143,8 +147,10 @@ TEST_CASE("too little memory is refused with numbers, exit 3") {
 TEST_CASE("generated graphs are the same for one seed, and valid") {
     const workshop shop;
     for (const std::string name : {"one", "two"})
-        REQUIRE(shop.run("generate planted --nodes 500 --edges 4000 --relations 3 --train-fraction .8 --seed 4 --memory 64MiB --out " + name +
-                         (name == "one" ? " --threads 1" : " --threads 2")).code == 0);
+        REQUIRE(shop.run("generate planted --nodes 500 --edges 4000 --relations 3 --train-fraction .8 --seed 4 "
+                         "--memory 64MiB --out " +
+                         name + (name == "one" ? " --threads 1" : " --threads 2"))
+                    .code == 0);
     CHECK(shop.run("verify one").code == 0);
     for (const char* file : {"edges.out.npy", "edges.in.npy", "valid.npy", "test.npy", "node_to_row.npy"})
         CHECK(shop.read("one/" + std::string(file)) == shop.read("two/" + std::string(file)));

@@ -19,7 +19,8 @@ namespace gneiss {
 
 enum class export_format {
     tsv, ///< {train,valid,test}.tsv: what the source called head, relation and tail
-    npy  ///< {train,valid,test}.npy: u32 (m, 3) or, without relations, (m, 2), of rows; {entities,relations}.tsv name them
+    npy  ///< {train,valid,test}.npy: u32 (m, 3) or, without relations, (m, 2), of rows; {entities,relations}.tsv name
+         ///< them
 };
 
 /// Called with the edges written so far and all of them.
@@ -63,13 +64,14 @@ private:
 /// Writes the edges of a dataset into `directory` (which must not be there), in the order in which they are stored.
 ///
 /// Cost: one pass; names are read through mappings, so memory is a bucket and buffers. The directory appears as a whole
-/// at the end. An import of it makes the same edges. Errors: errc::already_exists; `io_error`; errc::corrupt for damage;
-/// errc::unsupported for names with tabs.
+/// at the end. An import of it makes the same edges. Errors: errc::already_exists; `io_error`; errc::corrupt for
+/// damage; errc::unsupported for names with tabs.
 inline void export_dataset(
     const dataset& data, std::filesystem::path directory, export_format format, const export_progress& progress = {}) {
     if (directory.filename().empty()) directory = directory.parent_path();
     std::error_code failure;
-    if (std::filesystem::exists(directory, failure)) throw error(errc::already_exists, "exists already", {.path = directory});
+    if (std::filesystem::exists(directory, failure))
+        throw error(errc::already_exists, "exists already", {.path = directory});
     const std::filesystem::path partial = directory.string() + ".partial";
     std::filesystem::remove_all(partial, failure);
     std::filesystem::create_directories(partial, failure);
@@ -115,7 +117,8 @@ inline void export_dataset(
         for_each_split([&](const char* split, auto&& stream) {
             npy_writer out(partial / (std::string(split) + ".npy"), npy_dtype::u32, {triples ? 3U : 2U});
             stream([&](std::span<const edge> edges) {
-                if (triples) out.append_bytes(std::as_bytes(edges));
+                if (triples)
+                    out.append_bytes(std::as_bytes(edges));
                 else
                     for (const edge& e : edges) {
                         out.append(e.source);

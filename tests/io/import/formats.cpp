@@ -44,10 +44,13 @@ struct workshop {
         std::vector<triple> found;
         const auto add = [&](std::span<const edge> some) {
             for (const edge& e : some)
-                found.emplace_back(data.node_label(e.source), data.relation_label(e.relation), data.node_label(e.destination));
+                found.emplace_back(
+                    data.node_label(e.source), data.relation_label(e.relation), data.node_label(e.destination));
         };
-        if (split == "train") data.buckets().for_each_edge(add);
-        else add(data.split(split).edges());
+        if (split == "train")
+            data.buckets().for_each_edge(add);
+        else
+            add(data.split(split).edges());
         std::ranges::sort(found);
         return found;
     }
@@ -72,19 +75,24 @@ using list = std::vector<triple>;
 TEST_CASE("delimiters, comments, headers and columns are found or follow what is said") {
     CHECK(workshop().file("a.tsv", "a b\tr\tc\nc\tr\ta b\n").edges() == list{{"a b", "r", "c"}, {"c", "r", "a b"}});
     CHECK(workshop().file("a.txt", "a r b\n\nb  s\tc\n").edges() == list{{"a", "r", "b"}, {"b", "s", "c"}});
-    CHECK(workshop().file("a.csv", "a,\"r, \"\"x\"\"\",b\r\n\"\",r,c").complaint() == "a.csv: line 2: the source (head) is empty");
-    CHECK(workshop().file("a.csv", "a,\"r, \"\"x\"\"\",b\r\n\"q,\",r,c").edges() == list{{"a", "r, \"x\"", "b"}, {"q,", "r", "c"}});
-    CHECK(workshop().file("a.txt", "# SNAP\n# more\n5\t6\n#7\t8\n6\t5\n").edges() == list{{"5", "0", "6"}, {"6", "0", "5"}});
+    CHECK(workshop().file("a.csv", "a,\"r, \"\"x\"\"\",b\r\n\"\",r,c").complaint() ==
+          "a.csv: line 2: the source (head) is empty");
+    CHECK(workshop().file("a.csv", "a,\"r, \"\"x\"\"\",b\r\n\"q,\",r,c").edges() ==
+          list{{"a", "r, \"x\"", "b"}, {"q,", "r", "c"}});
+    CHECK(workshop().file("a.txt", "# SNAP\n# more\n5\t6\n#7\t8\n6\t5\n").edges() ==
+          list{{"5", "0", "6"}, {"6", "0", "5"}});
     CHECK(workshop().file("a.tsv", "#a\tr\tb\n").edges() == list{{"#a", "r", "b"}}); // a name, not a comment
     CHECK(workshop().file("a.tsv", "\xef\xbb\xbfu\tr\tv\n").edges() == list{{"u", "r", "v"}});
     CHECK(workshop().file("a.el", "1 2 0.5\n2 3 0.25\n").edges() == list{{"1", "0", "2"}, {"2", "0", "3"}});
     {
         workshop shop;
         shop.options.columns = {"from", "kind", "to"};
-        CHECK(shop.file("a.csv", "id,to,from,kind\n1,b,a,r\n2,d,c,s\n").edges() == list{{"a", "r", "b"}, {"c", "s", "d"}});
+        CHECK(shop.file("a.csv", "id,to,from,kind\n1,b,a,r\n2,d,c,s\n").edges() ==
+              list{{"a", "r", "b"}, {"c", "s", "d"}});
         shop.options.columns = {"from", "sort", "to"};
         fs::remove_all(shop.options.out);
-        CHECK(shop.complaint() == "a.csv: line 1, column 1: no column is named 'sort'; the header names: id, to, from, kind");
+        CHECK(shop.complaint() ==
+              "a.csv: line 1, column 1: no column is named 'sort'; the header names: id, to, from, kind");
     }
     {
         workshop shop;
@@ -97,7 +105,10 @@ TEST_CASE("delimiters, comments, headers and columns are found or follow what is
 
 TEST_CASE("pairs, gzip with several members, splits and several sources") {
     workshop shop;
-    shop.file("a.tsv", "a\tb\n").file("b.tsv", "b\tc\n").file("v.tsv", "c\ta\n", edge_split::valid).file("t.tsv", "b\ta\n", edge_split::test);
+    shop.file("a.tsv", "a\tb\n")
+        .file("b.tsv", "b\tc\n")
+        .file("v.tsv", "c\ta\n", edge_split::valid)
+        .file("t.tsv", "b\ta\n", edge_split::test);
     for (const char* part : {"x\ty\n", "y\tx"}) {
         gzFile out = gzopen((shop.at / "b.gz").c_str(), "ab");
         gzwrite(out, part, static_cast<unsigned>(std::string(part).size()));
@@ -117,25 +128,35 @@ TEST_CASE("METIS files give both directions, with and without weights") {
     isolated.file("a.graph", "4 2\n2 3\n1\n1\n\n").edges();
     CHECK(dataset(isolated.options.out).manifest().nodes == 4);
     CHECK(workshop().file("a.graph", "4 2\n2 3\n1\n1\n\n\n\n").edges() == square);
-    CHECK(workshop().file("a.graph", "3 2\n2 3\n1\n1\n2\n").complaint() == "a.graph: line 5, column 1: a line for node 4 of 3");
-    CHECK(workshop().file("a.graph", "3 2\n2 4\n1\n1\n").complaint() == "a.graph: line 2, column 3: the id '4' is too large: ids go up to 3");
-    CHECK(workshop().file("a.graph", "3 2\n0 3\n1\n1\n").complaint() == "a.graph: line 2, column 1: the id '0' is below 1");
+    CHECK(workshop().file("a.graph", "3 2\n2 3\n1\n1\n2\n").complaint() ==
+          "a.graph: line 5, column 1: a line for node 4 of 3");
+    CHECK(workshop().file("a.graph", "3 2\n2 4\n1\n1\n").complaint() ==
+          "a.graph: line 2, column 3: the id '4' is too large: ids go up to 3");
+    CHECK(workshop().file("a.graph", "3 2\n0 3\n1\n1\n").complaint() ==
+          "a.graph: line 2, column 1: the id '0' is below 1");
     CHECK(workshop().file("a.graph", "3 5\n2 3\n1\n1\n").complaint() ==
           "a.graph: declares 10 neighbours (twice the edges), has 4: is the file complete?");
-    CHECK(workshop().file("a.graph", "3\n").complaint() == "a.graph: line 1, column 1: a METIS file begins with: nodes edges [format [weights]]");
-    CHECK(workshop().file("a.graph", "5000000000 2\n").complaint() == "a.graph: line 1, column 1: more nodes than 32-bit ids can name");
+    CHECK(workshop().file("a.graph", "3\n").complaint() ==
+          "a.graph: line 1, column 1: a METIS file begins with: nodes edges [format [weights]]");
+    CHECK(workshop().file("a.graph", "5000000000 2\n").complaint() ==
+          "a.graph: line 1, column 1: more nodes than 32-bit ids can name");
 }
 
 TEST_CASE("Matrix Market files, general and symmetric") {
-    CHECK(workshop().file("a.mtx", "%%MatrixMarket matrix coordinate pattern general\n% c\n3 3 2\n1 2\n3 1\n").edges() ==
-          list{{"0", "0", "1"}, {"2", "0", "0"}});
-    CHECK(workshop().file("a.mtx", "%%MatrixMarket matrix coordinate real symmetric\n3 3 2\n2 1 0.5\n3 3 1e3\n").edges() ==
-          list{{"0", "0", "1"}, {"1", "0", "0"}, {"2", "0", "2"}});
+    CHECK(
+        workshop().file("a.mtx", "%%MatrixMarket matrix coordinate pattern general\n% c\n3 3 2\n1 2\n3 1\n").edges() ==
+        list{{"0", "0", "1"}, {"2", "0", "0"}});
+    CHECK(workshop()
+              .file("a.mtx", "%%MatrixMarket matrix coordinate real symmetric\n3 3 2\n2 1 0.5\n3 3 1e3\n")
+              .edges() == list{{"0", "0", "1"}, {"1", "0", "0"}, {"2", "0", "2"}});
     CHECK(workshop().file("a.mtx", "1 2\n").complaint() ==
           "a.mtx: line 1, column 1: a Matrix Market file of edges begins with: %%MatrixMarket matrix coordinate");
     CHECK(workshop().file("a.mtx", "%%MatrixMarket matrix coordinate pattern general\n3 3 2\n1 2\n").complaint() ==
           "a.mtx: declares 2 entries, has 1: is the file complete?");
-    CHECK(workshop().file("a.mtx", "%%MatrixMarket matrix coordinate pattern general\n3 3 1\n1 4\n").complaint().find("column 3") != std::string::npos);
+    CHECK(workshop()
+              .file("a.mtx", "%%MatrixMarket matrix coordinate pattern general\n3 3 1\n1 4\n")
+              .complaint()
+              .find("column 3") != std::string::npos);
 }
 
 TEST_CASE("arrays of integers of any width; negative and large ids are told by row and column") {
@@ -156,7 +177,8 @@ TEST_CASE("arrays of integers of any width; negative and large ids are told by r
     array(shop, std::int64_t{}, {0, 1, std::int64_t{1} << 32, 2}, 2);
     CHECK(shop.complaint() == "a.npy: row 1, column 0: the id 4294967296 is too large: ids go up to 4294967294");
     array(shop, std::int64_t{}, {0, 1, 2, 3}, 4);
-    CHECK(shop.complaint() == "a.npy: edges are an array (m, 2) of source, destination or (m, 3) of source, relation, destination, not (1, 4)");
+    CHECK(shop.complaint() == "a.npy: edges are an array (m, 2) of source, destination or (m, 3) of source, relation, "
+                              "destination, not (1, 4)");
     array(shop, 1.0F, {0, 1}, 2);
     CHECK(shop.complaint() == "a.npy: edges are integers, not f32");
     shop.options.sources.clear();
@@ -164,18 +186,24 @@ TEST_CASE("arrays of integers of any width; negative and large ids are told by r
 }
 
 TEST_CASE("a malformed line is told with file, line and column, and the first one whatever the threads") {
-    CHECK(workshop().file("a.tsv", "a\tr\tb\na\tr\n").complaint() == "a.tsv: line 2, column 4: found 2 fields where 3 are expected");
-    CHECK(workshop().file("a.tsv", "a\tr\tb\na\tr\tb\tc\n").complaint() == "a.tsv: line 2, column 7: found 4 fields where 3 are expected");
-    CHECK(workshop().file("a.tsv", "a\tr\tb\n\n\ta\tr\n").complaint() == "a.tsv: line 3, column 1: the source (head) is empty");
+    CHECK(workshop().file("a.tsv", "a\tr\tb\na\tr\n").complaint() ==
+          "a.tsv: line 2, column 4: found 2 fields where 3 are expected");
+    CHECK(workshop().file("a.tsv", "a\tr\tb\na\tr\tb\tc\n").complaint() ==
+          "a.tsv: line 2, column 7: found 4 fields where 3 are expected");
+    CHECK(workshop().file("a.tsv", "a\tr\tb\n\n\ta\tr\n").complaint() ==
+          "a.tsv: line 3, column 1: the source (head) is empty");
     CHECK(workshop().file("a.tsv", "a\t\tb\n").complaint() == "a.tsv: line 1, column 3: the relation is empty");
-    CHECK(workshop().file("a.tsv", "abc\n").complaint().find("line 1, column 1: found 1 field where 2") != std::string::npos);
+    CHECK(workshop().file("a.tsv", "abc\n").complaint().find("line 1, column 1: found 1 field where 2") !=
+          std::string::npos);
     CHECK(workshop().file("a.tsv", "a\tb\tc\td\n").complaint() ==
           "a.tsv: line 1, column 1: found 4 fields: say which are source, relation and destination (columns)");
     CHECK(workshop().file("a.tsv", std::string("a\tr\tb\nc\tr\0\td\n", 14)).complaint() ==
           "a.tsv: line 2, column 4: a NUL byte: this is not a text file in UTF-8 or ASCII");
-    CHECK(workshop().file("a.csv", "a,r,\"b\n").complaint().find("line 1, column 5: a quote is opened") != std::string::npos);
+    CHECK(workshop().file("a.csv", "a,r,\"b\n").complaint().find("line 1, column 5: a quote is opened") !=
+          std::string::npos);
     CHECK(workshop().file("a.tsv", "").complaint() == "a.tsv: there is no edge in this file");
-    CHECK(workshop().file("a.tsv", "a\tr\tb\n").file("b.tsv", "a\tb\n").complaint() == "b.tsv: has no relations, the first source has");
+    CHECK(workshop().file("a.tsv", "a\tr\tb\n").file("b.tsv", "a\tb\n").complaint() ==
+          "b.tsv: has no relations, the first source has");
     workshop many;
     std::string text;
     for (int i = 0; i < 200000; ++i) text += i % 1000 == 777 && i > 90000 ? "broken\n" : "a\tr\tb\n";
@@ -190,9 +218,12 @@ TEST_CASE("integer ids that are negative, too large or no integers are told with
     };
     CHECK(complaint("0\t1\n0\t-5\n") == "a.tsv: line 2, column 3: the id '-5' is negative");
     CHECK(complaint("0\t1\n4294967295\t0\n").starts_with("a.tsv: line 2, column 1: the id '4294967295' is too large"));
-    CHECK(complaint("0\t1\n99999999999999999999999\t0\n").starts_with("a.tsv: line 2, column 1: the id '99999999999999999999999' is too large"));
-    CHECK(complaint("0\t1\n0\t1x\n") == "a.tsv: line 2, column 3: '1x' is not an integer id: use string ids if the ids are names");
-    CHECK(complaint("from\tto\n0\t1\n").starts_with("a.tsv: line 1, column 1: 'from' is not an integer id: is this line a header"));
+    CHECK(complaint("0\t1\n99999999999999999999999\t0\n")
+              .starts_with("a.tsv: line 2, column 1: the id '99999999999999999999999' is too large"));
+    CHECK(complaint("0\t1\n0\t1x\n") ==
+          "a.tsv: line 2, column 3: '1x' is not an integer id: use string ids if the ids are names");
+    CHECK(complaint("from\tto\n0\t1\n")
+              .starts_with("a.tsv: line 1, column 1: 'from' is not an integer id: is this line a header"));
     CHECK(complaint("0\t+1\n").find("is not an integer id") != std::string::npos);
 }
 
@@ -228,7 +259,9 @@ TEST_CASE("damaged and missing files, bad options and small budgets are refused 
     shop.options.sources = {{.path = shop.at / "cut.gz"}};
     CHECK(shop.complaint() == "cut.gz: the compressed data ends early: copy the file again");
     workshop wide;
-    CHECK(wide.file("a.tsv", "a\tr\tb\n" + std::string(1 << 20, 'x') + "\n").complaint().find("line 2: this line is longer than") != std::string::npos);
+    CHECK(wide.file("a.tsv", "a\tr\tb\n" + std::string(1 << 20, 'x') + "\n")
+              .complaint()
+              .find("line 2: this line is longer than") != std::string::npos);
     workshop relations;
     std::string text;
     for (int i = 0; i < 20000; ++i) text += "a\trelation " + std::to_string(i) + "\tb\n";
@@ -237,5 +270,6 @@ TEST_CASE("damaged and missing files, bad options and small budgets are refused 
     CHECK_THROWS_AS(import_dataset(relations.options, serial_executor{}), over_budget);
     workshop expected;
     expected.options.expected_edges = 2;
-    CHECK(expected.file("a.tsv", "a\tr\tb\n").complaint().find("has 1 edges where 2 are known to be") != std::string::npos);
+    CHECK(expected.file("a.tsv", "a\tr\tb\n").complaint().find("has 1 edges where 2 are known to be") !=
+          std::string::npos);
 }

@@ -42,7 +42,8 @@ void spit_gz(const fs::path& path, const std::string& bytes, const char* mode = 
 /// The files of a dataset by name. Manifests differ in nothing but the name of the directory, which is given.
 std::map<std::string, std::string> files_of(const fs::path& directory) {
     std::map<std::string, std::string> files;
-    for (const auto& entry : fs::directory_iterator(directory)) files[entry.path().filename().string()] = slurp(entry.path());
+    for (const auto& entry : fs::directory_iterator(directory))
+        files[entry.path().filename().string()] = slurp(entry.path());
     return files;
 }
 
@@ -52,10 +53,13 @@ std::vector<triple> triples_of(const fs::path& directory, const std::string& spl
     std::vector<triple> found;
     const auto add = [&](std::span<const edge> edges) {
         for (const edge& e : edges)
-            found.emplace_back(data.node_label(e.source), data.relation_label(e.relation), data.node_label(e.destination));
+            found.emplace_back(
+                data.node_label(e.source), data.relation_label(e.relation), data.node_label(e.destination));
     };
-    if (split == "train") data.buckets().for_each_edge(add);
-    else add(data.split(split).edges());
+    if (split == "train")
+        data.buckets().for_each_edge(add);
+    else
+        add(data.split(split).edges());
     std::ranges::sort(found);
     return found;
 }
@@ -70,7 +74,8 @@ struct random_graph {
             return (i % 3 == 0 ? "" : "node/") + std::to_string(i * i) + std::string(i % 7 == 0 ? 40 : 0, 'x');
         };
         for (std::size_t i = 0; i < edges; ++i)
-            triples.emplace_back(name(draw.below(nodes)), "r" + std::to_string(draw.below(relations)), name(draw.below(nodes)));
+            triples.emplace_back(
+                name(draw.below(nodes)), "r" + std::to_string(draw.below(relations)), name(draw.below(nodes)));
     }
     [[nodiscard]] std::string text(const std::string& end_of_line = "\n") const {
         std::string all;
@@ -148,7 +153,8 @@ TEST_CASE("the dataset does not depend on memory, threads or the order of lines"
     shuffle(graph.triples, random_key{1, random_domain::user});
     fs::create_directory(at.path() / "shuffled");
     spit(at.path() / "shuffled/edges.tsv", graph.text());
-    const auto import = [&](const std::string& out, std::uint64_t memory, const auto& executor, const std::string& from) {
+    const auto import = [&](const std::string& out, std::uint64_t memory, const auto& executor,
+                            const std::string& from) {
         import_options options = options_for(at, out);
         options.memory = memory;
         options.sources = {{.path = at.path() / from}};
@@ -171,7 +177,8 @@ TEST_CASE("integer ids keep isolated nodes, are permuted, and do not depend on m
     std::string text;
     std::vector<triple> expected;
     for (int i = 0; i < 30000; ++i) {
-        const std::string h = std::to_string(draw.below(nodes)), r = std::to_string(draw.below(9)), t = std::to_string(draw.below(nodes));
+        const std::string h = std::to_string(draw.below(nodes)), r = std::to_string(draw.below(9)),
+                          t = std::to_string(draw.below(nodes));
         text += h + " " + r + "  " + t + "\n";
         expected.emplace_back(h, r, t);
     }
@@ -195,7 +202,8 @@ TEST_CASE("integer ids keep isolated nodes, are permuted, and do not depend on m
     CHECK((large == import("small", importing::least_memory, tbb_executor(2)))); // ids are computed, not looked up
     const dataset data(at.path() / "large");
     const keyed_permutation permutation(nodes, random_key(0, random_domain::node_permutation));
-    for (const std::uint64_t node : {0U, 1U, 17U, 199999U}) CHECK(data.find_row(std::to_string(node)) == permutation(node));
+    for (const std::uint64_t node : {0U, 1U, 17U, 199999U})
+        CHECK(data.find_row(std::to_string(node)) == permutation(node));
 }
 
 TEST_CASE("tables of names make integer ids names, with any memory") {
@@ -231,8 +239,10 @@ TEST_CASE("tables of names make integer ids names, with any memory") {
         CHECK(triples_of(options.out, "train") == expected[0]);
         CHECK(triples_of(options.out, "valid") == expected[1]);
         dataset(options.out).verify();
-        if (first.empty()) first = files_of(options.out);
-        else CHECK((first == files_of(options.out)));
+        if (first.empty())
+            first = files_of(options.out);
+        else
+            CHECK((first == files_of(options.out)));
     }
     spit(at.path() / "kg/relations.tsv", "likes\t0\nlikes\t1\n");
     import_options options = options_for(at);
@@ -246,7 +256,9 @@ TEST_CASE("two names with one hash make the import start over with another seed"
     spit(at.path() / "edges.tsv", graph.text());
     import_options options = options_for(at);
     options.sources = {{.path = at.path() / "edges.tsv"}};
-    options.hash = [](std::string_view name, std::uint64_t seed) { return seed == 0 ? name_hash(name, 0) % 64 : name_hash(name, seed); };
+    options.hash = [](std::string_view name, std::uint64_t seed) {
+        return seed == 0 ? name_hash(name, 0) % 64 : name_hash(name, seed);
+    };
     import_dataset(options, tbb_executor(2));
     CHECK(triples_of(options.out, "train") == graph.sorted());
     CHECK(dataset(options.out).manifest().seed != 0);

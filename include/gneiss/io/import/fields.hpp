@@ -18,11 +18,11 @@ namespace gneiss::importing {
 
 /// How lines are cut into fields.
 struct text_format {
-    char delimiter = '\t';    ///< ' ' stands for runs of blanks and tabs
-    char comment = '\0';      ///< lines that begin with it are skipped; '\0': none
-    bool quotes = false;      ///< fields may stand in double quotes, with "" for a quote inside (CSV)
-    std::size_t fields = 0;   ///< fields of every line; 0: at least those that are used
-    std::size_t source = 0;   ///< which field is the source (head), from 0
+    char delimiter = '\t';  ///< ' ' stands for runs of blanks and tabs
+    char comment = '\0';    ///< lines that begin with it are skipped; '\0': none
+    bool quotes = false;    ///< fields may stand in double quotes, with "" for a quote inside (CSV)
+    std::size_t fields = 0; ///< fields of every line; 0: at least those that are used
+    std::size_t source = 0; ///< which field is the source (head), from 0
     std::size_t destination = 1;
     std::optional<std::size_t> relation{};
     std::uint64_t skip_lines = 0; ///< header lines at the start of the file
@@ -154,7 +154,8 @@ inline void split_line(std::string_view line, const text_format& how, const line
                                      (place.line == 1 ? ": is this line a header, or are the ids names (string ids)?"
                                                       : ": use string ids if the ids are names"));
     if (value < first_id && field.size() < 20)
-        place.fail(field.data(), "the id " + excerpt(field) + " is below " + std::to_string(first_id), errc::out_of_range);
+        place.fail(
+            field.data(), "the id " + excerpt(field) + " is below " + std::to_string(first_id), errc::out_of_range);
     place.fail(field.data(),
         "the id " + excerpt(field) + " is too large: ids go up to " + std::to_string(limit - 1 + first_id) +
             (limit > 0xffffff00U ? "; use string ids for sparse or larger numbers" : ""),

@@ -25,25 +25,32 @@ namespace gneiss::importing {
 class hash_map {
 public:
     hash_map(const std::filesystem::path& hashes, std::uint64_t data_offset, std::uint64_t count, std::uint64_t memory)
-        : file_(plain_file::open(hashes)), offset_(data_offset), count_(count) {
+        : file_(plain_file::open(hashes)),
+          offset_(data_offset),
+          count_(count) {
         while (slices_ < 1024 && hash_index::memory(count_ / slices_ + count_ / slices_ / 8) > memory) slices_ *= 2;
     }
 
     [[nodiscard]] std::size_t slices() const noexcept { return slices_; }
     [[nodiscard]] std::size_t slice_of(std::uint64_t hash) const noexcept { return heap_of(hash, slices_); }
     /// Of a loaded slice, about [bytes].
-    [[nodiscard]] std::uint64_t memory() const noexcept { return hash_index::memory(count_ / slices_ + count_ / slices_ / 8); }
+    [[nodiscard]] std::uint64_t memory() const noexcept {
+        return hash_index::memory(count_ / slices_ + count_ / slices_ / 8);
+    }
     /// Brings a slice into memory in place of the one there.
     void load(std::size_t slice) {
         if (loaded_ == slice) return;
         index_.reset();
-        const std::uint64_t begin = first_at_least(slice), end = slice + 1 == slices_ ? count_ : first_at_least(slice + 1);
+        const std::uint64_t begin = first_at_least(slice),
+                            end = slice + 1 == slices_ ? count_ : first_at_least(slice + 1);
         std::vector<std::uint64_t> hashes(static_cast<std::size_t>(end - begin));
         file_.read_at(offset_ + begin * 8, std::as_writable_bytes(std::span(hashes)));
         index_.emplace(std::move(hashes), static_cast<unsigned>(std::countr_zero(slices_)), begin);
         loaded_ = slice;
     }
-    [[nodiscard]] node_id operator()(std::uint64_t hash) const noexcept { return static_cast<node_id>(index_->rank(hash)); }
+    [[nodiscard]] node_id operator()(std::uint64_t hash) const noexcept {
+        return static_cast<node_id>(index_->rank(hash));
+    }
 
 private:
     /// Position of the first hash of a slice. O(log n) reads.
@@ -74,13 +81,18 @@ private:
 class array_map {
 public:
     array_map(const std::filesystem::path& ids, std::uint64_t data_offset, std::uint64_t count, std::uint64_t memory)
-        : file_(plain_file::open(ids)), offset_(data_offset), count_(count),
-          per_slice_(std::max<std::uint64_t>(std::min(count, std::max<std::uint64_t>(memory / 4, ceil_div(count, std::uint64_t{1024}))), 1)) {}
+        : file_(plain_file::open(ids)),
+          offset_(data_offset),
+          count_(count),
+          per_slice_(std::max<std::uint64_t>(
+              std::min(count, std::max<std::uint64_t>(memory / 4, ceil_div(count, std::uint64_t{1024}))), 1)) {}
 
     [[nodiscard]] std::size_t slices() const noexcept {
         return static_cast<std::size_t>(std::max<std::uint64_t>(ceil_div(count_, per_slice_), 1));
     }
-    [[nodiscard]] std::size_t slice_of(std::uint64_t node) const noexcept { return static_cast<std::size_t>(node / per_slice_); }
+    [[nodiscard]] std::size_t slice_of(std::uint64_t node) const noexcept {
+        return static_cast<std::size_t>(node / per_slice_);
+    }
     [[nodiscard]] std::uint64_t memory() const noexcept { return 4 * per_slice_; }
     void load(std::size_t slice) {
         if (loaded_ == slice) return;
@@ -89,7 +101,9 @@ public:
         file_.read_at(offset_ + first_ * 4, std::as_writable_bytes(std::span(ids_)));
         loaded_ = slice;
     }
-    [[nodiscard]] node_id operator()(std::uint64_t node) const noexcept { return ids_[static_cast<std::size_t>(node - first_)]; }
+    [[nodiscard]] node_id operator()(std::uint64_t node) const noexcept {
+        return ids_[static_cast<std::size_t>(node - first_)];
+    }
 
 private:
     plain_file file_;
@@ -106,7 +120,9 @@ struct permutation_map {
     [[nodiscard]] static std::size_t slice_of(std::uint64_t) noexcept { return 0; }
     [[nodiscard]] static std::uint64_t memory() noexcept { return 0; }
     static void load(std::size_t) noexcept {}
-    [[nodiscard]] node_id operator()(std::uint64_t node) const noexcept { return static_cast<node_id>(permutation(node)); }
+    [[nodiscard]] node_id operator()(std::uint64_t node) const noexcept {
+        return static_cast<node_id>(permutation(node));
+    }
 };
 
 [[nodiscard]] inline std::uint64_t source_key(const named_edge& e) noexcept { return e.source(); }
@@ -125,15 +141,16 @@ struct half_edge {
 
 /// Reads the records of a file in waves of blocks; `convert(record) → Out` runs in parallel, `sink(span)` in order.
 template <class Record, class Out, executor E, class Convert, class Sink>
-void convert_records(const plain_file& file, std::uint64_t records, std::uint64_t memory, const E& on, Convert&& convert, Sink&& sink) {
+void convert_records(
+    const plain_file& file, std::uint64_t records, std::uint64_t memory, const E& on, Convert&& convert, Sink&& sink) {
     const std::size_t wave = 2 * std::max<std::size_t>(on.concurrency(), 1);
     const std::size_t block = static_cast<std::size_t>(
         std::clamp<std::uint64_t>(memory / wave / (sizeof(Record) + sizeof(Out)), 64, 1 << 16));
     std::vector<std::vector<Record>> in(wave);
     std::vector<std::vector<Out>> out(wave);
     for (std::uint64_t first = 0; first < records; first += wave * block) {
-        const auto blocks = static_cast<std::size_t>(
-            std::min<std::uint64_t>(wave, ceil_div(records - first, std::uint64_t{block})));
+        const auto blocks =
+            static_cast<std::size_t>(std::min<std::uint64_t>(wave, ceil_div(records - first, std::uint64_t{block})));
         on.run(blocks, [&](std::size_t i) {
             const std::uint64_t begin = first + i * block;
             const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(block, records - begin));
@@ -171,7 +188,8 @@ void translate_edges(const std::filesystem::path& raw, Map& map, std::span<const
     const auto relation = [&](relation_id id) { return relations.empty() ? id : relations[id]; };
     if (map.slices() == 1) {
         map.load(0);
-        convert_records<Record, edge>(file, records, memory, on,
+        convert_records<Record, edge>(
+            file, records, memory, on,
             [&](const Record& r) {
                 return edge{map(source_key(r)), relation(relation_of(r)), map(destination_key(r))};
             },
@@ -180,10 +198,12 @@ void translate_edges(const std::filesystem::path& raw, Map& map, std::span<const
     }
     const std::size_t slices = map.slices();
     const auto block = static_cast<std::size_t>(std::clamp<std::uint64_t>(memory / 4 / slices, 512, 1 << 18));
-    const std::filesystem::path by_source = scratch.string() + "-source", by_destination = scratch.string() + "-destination";
+    const std::filesystem::path by_source = scratch.string() + "-source",
+                                by_destination = scratch.string() + "-destination";
     {
         partitioned_spill sources(by_source, slices, block / sizeof(Record) * sizeof(Record));
-        convert_records<Record, Record>(file, records, memory / 2, on, [](const Record& r) { return r; },
+        convert_records<Record, Record>(
+            file, records, memory / 2, on, [](const Record& r) { return r; },
             [&](std::span<const Record> some) {
                 for (const Record& r : some) sources.append(map.slice_of(source_key(r)), bytes_of(r));
             });

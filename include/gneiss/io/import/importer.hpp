@@ -59,8 +59,10 @@ private:
 
     void expect(const char* what, std::uint64_t found, std::uint64_t expected) const {
         if (expected != 0 && found != expected)
-            throw error(errc::corrupt, "has " + std::to_string(found) + " " + what + " where " + std::to_string(expected) +
-                    " are known to be: it is damaged, or another version", {.path = base::sources_[0].source.path});
+            throw error(errc::corrupt,
+                "has " + std::to_string(found) + " " + what + " where " + std::to_string(expected) +
+                    " are known to be: it is damaged, or another version",
+                {.path = base::sources_[0].source.path});
     }
 
     /// Relation ids are ranks by name; integers stay as they are.
@@ -157,8 +159,8 @@ private:
         }
         report_.train_edges = builder.edges();
         npy_writer out(partial / "edges.out.npy", npy_dtype::u32), in(partial / "edges.in.npy", npy_dtype::u32);
-        const auto table = builder.finish(out, in,
-            [&](std::uint64_t written) { base::tell("buckets", written, report_.train_edges, "edges"); });
+        const auto table = builder.finish(
+            out, in, [&](std::uint64_t written) { base::tell("buckets", written, report_.train_edges, "edges"); });
         out.close();
         in.close();
         npy_writer rows_out(partial / "edges.table.npy", npy_dtype::u64, {6});

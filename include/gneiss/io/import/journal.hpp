@@ -21,7 +21,9 @@ namespace gneiss::importing {
 /// A journal of another task, or one that was damaged, counts as none.
 class journal {
 public:
-    journal(std::filesystem::path path, std::uint64_t fingerprint) : path_(std::move(path)), fingerprint_(fingerprint) {}
+    journal(std::filesystem::path path, std::uint64_t fingerprint)
+        : path_(std::move(path)),
+          fingerprint_(fingerprint) {}
 
     /// Whether a usable journal was there.
     bool load() {
@@ -32,7 +34,9 @@ public:
         std::string text(static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), 1 << 20)), '\0');
         file.read_at(0, std::as_writable_bytes(std::span(text)));
         const std::size_t last = text.rfind("sum ");
-        if (last == std::string::npos || text.substr(last) != "sum " + std::to_string(checksum(text.substr(0, last))) + "\n") return false;
+        if (last == std::string::npos ||
+            text.substr(last) != "sum " + std::to_string(checksum(text.substr(0, last))) + "\n")
+            return false;
         std::map<std::string, std::uint64_t> values;
         for (std::string_view rest = std::string_view(text).substr(0, last); !rest.empty();) {
             const std::size_t blank = rest.find(' '), end = rest.find('\n');

@@ -13,8 +13,8 @@
 namespace gneiss::importing {
 
 /// The file NAME.{tsv,txt,csv,npy,dict,del}[.gz] of a directory for the first of `names` that is there; else empty.
-[[nodiscard]] inline std::filesystem::path find_in(const std::filesystem::path& directory, std::initializer_list<const char*> names,
-    std::initializer_list<const char*> extensions) {
+[[nodiscard]] inline std::filesystem::path find_in(const std::filesystem::path& directory,
+    std::initializer_list<const char*> names, std::initializer_list<const char*> extensions) {
     for (const char* name : names)
         for (const char* extension : extensions)
             for (const char* packed : {"", ".gz"}) {
@@ -40,7 +40,8 @@ inline void resolve_directory(import_options& options) {
     if (train.empty())
         throw error(errc::not_found,
             "no edges found in this directory: looked for train.tsv, train.txt, train.csv and train.npy, plain or .gz "
-            "(and valid, test beside it); or name the files themselves", {.path = directory});
+            "(and valid, test beside it); or name the files themselves",
+            {.path = directory});
     options.sources = {{.path = train, .split = edge_split::train}};
     if (const auto valid = find_in(directory, {"valid", "validation", "dev", "val"}, edges); !valid.empty())
         options.sources.push_back({.path = valid, .split = edge_split::valid});
@@ -48,8 +49,10 @@ inline void resolve_directory(import_options& options) {
         options.sources.push_back({.path = test, .split = edge_split::test});
     if (options.ids == id_kind::string) return;
     const planned_source planned = plan_source(options.sources[0], options);
-    if (options.entities.empty() && planned.integer_ids) options.entities = find_in(directory, {"entities", "nodes"}, tables);
-    if (options.relations.empty() && planned.integer_relation) options.relations = find_in(directory, {"relations"}, tables);
+    if (options.entities.empty() && planned.integer_ids)
+        options.entities = find_in(directory, {"entities", "nodes"}, tables);
+    if (options.relations.empty() && planned.integer_relation)
+        options.relations = find_in(directory, {"relations"}, tables);
 }
 
 } // namespace gneiss::importing

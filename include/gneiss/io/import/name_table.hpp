@@ -23,11 +23,10 @@ std::uint64_t read_name_table(const std::filesystem::path& path, Visit&& visit) 
     {
         file_source source(path);
         const first_lines first(source, path, "", 100);
-        if (first.lines.empty()) throw error(errc::invalid_format, "an empty table: expected id TAB name", {.path = path});
+        if (first.lines.empty())
+            throw error(errc::invalid_format, "an empty table: expected id TAB name", {.path = path});
         const std::string& line = first.lines[0];
-        format.delimiter = line.find('\t') != std::string::npos ? '\t'
-                           : plain_extension(path) == ".csv"    ? ','
-                                                                : ' ';
+        format.delimiter = line.find('\t') != std::string::npos ? '\t' : plain_extension(path) == ".csv" ? ',' : ' ';
         format.quotes = format.delimiter == ',';
         line_fields fields;
         bool first_is_id = true, second_is_id = true;
@@ -45,27 +44,30 @@ std::uint64_t read_name_table(const std::filesystem::path& path, Visit&& visit) 
     line_cutter cutter(source, path, 1 << 18, 16 << 20);
     text_chunk chunk;
     while (cutter.next(chunk))
-        for_each_line(chunk.text(), chunk.first_line, path, format, [&](const line_fields& fields, const line_place& place) {
-            if (fields.count < 2) place.fail(place.begin + place.length, "expected an id and a name");
-            const std::string_view id_text = fields.at[id_first ? 0 : 1], name = fields.at[id_first ? 1 : 0];
-            const std::uint64_t id = parse_id(id_text, 0, 0xffffffffU, place);
-            if (name.empty()) place.fail(name.data(), "the name is empty");
-            if (id >= seen.size()) {
-                // Holes are found at the end; a wild id would size the list first.
-                if (id > 64 * (count + 16) + (1U << 20))
-                    place.fail(id_text.data(), "the id " + std::string(id_text) + " leaves a gap: ids of a table are 0 … n − 1");
-                seen.resize(static_cast<std::size_t>(id) + 1);
-            }
-            if (seen[static_cast<std::size_t>(id)])
-                place.fail(id_text.data(), "the id " + std::string(id_text) + " stands twice in this table");
-            seen[static_cast<std::size_t>(id)] = true;
-            ++count;
-            visit(id, name, place);
-        });
+        for_each_line(
+            chunk.text(), chunk.first_line, path, format, [&](const line_fields& fields, const line_place& place) {
+                if (fields.count < 2) place.fail(place.begin + place.length, "expected an id and a name");
+                const std::string_view id_text = fields.at[id_first ? 0 : 1], name = fields.at[id_first ? 1 : 0];
+                const std::uint64_t id = parse_id(id_text, 0, 0xffffffffU, place);
+                if (name.empty()) place.fail(name.data(), "the name is empty");
+                if (id >= seen.size()) {
+                    // Holes are found at the end; a wild id would size the list first.
+                    if (id > 64 * (count + 16) + (1U << 20))
+                        place.fail(id_text.data(),
+                            "the id " + std::string(id_text) + " leaves a gap: ids of a table are 0 … n − 1");
+                    seen.resize(static_cast<std::size_t>(id) + 1);
+                }
+                if (seen[static_cast<std::size_t>(id)])
+                    place.fail(id_text.data(), "the id " + std::string(id_text) + " stands twice in this table");
+                seen[static_cast<std::size_t>(id)] = true;
+                ++count;
+                visit(id, name, place);
+            });
     if (count != seen.size()) {
         std::size_t hole = 0;
         while (seen[hole]) ++hole;
-        throw error(errc::invalid_format, "no name for id " + std::to_string(hole) + ": ids of a table are 0 … n − 1", {.path = path});
+        throw error(errc::invalid_format, "no name for id " + std::to_string(hole) + ": ids of a table are 0 … n − 1",
+            {.path = path});
     }
     return count;
 }

@@ -34,7 +34,8 @@ using name_hasher = std::uint64_t (*)(std::string_view name, std::uint64_t seed)
 class hash_collision : public error {
 public:
     hash_collision(std::string_view a, std::string_view b)
-        : error(errc::invalid_format, "the names " + std::string(a) + " and " + std::string(b) + " have the same hash") {}
+        : error(
+              errc::invalid_format, "the names " + std::string(a) + " and " + std::string(b) + " have the same hash") {}
 };
 
 /// A name stands twice where names must be unique.
@@ -106,7 +107,8 @@ inline sorted_names sort_names(const std::vector<std::byte>& heap, bool unique) 
     std::vector<name_entry> entries;
     for (std::size_t at = 0; at < heap.size();) {
         name_entry entry{};
-        if (heap.size() - at < 12) throw error(errc::corrupt, "the spilled names are damaged: delete the partial dataset");
+        if (heap.size() - at < 12)
+            throw error(errc::corrupt, "the spilled names are damaged: delete the partial dataset");
         std::memcpy(&entry.hash, heap.data() + at, 8);
         std::memcpy(&entry.length, heap.data() + at + 8, 4);
         entry.offset = at + 12;
@@ -155,7 +157,8 @@ void for_each_name_block(const partitioned_spill& spill, const E& on, std::uint6
         if (sort_memory(spill.bytes(first)) > memory && shift + 6 < 64 && spill.bytes(first) > 4096) {
             const std::uint64_t used = shift + static_cast<std::uint64_t>(std::countr_zero(spill.partitions()));
             const std::filesystem::path path = scratch.string() + "-" + std::to_string(used);
-            partitioned_spill split(path, 64, static_cast<std::size_t>(std::clamp<std::uint64_t>(memory / 512, 256, 1 << 18)));
+            partitioned_spill split(
+                path, 64, static_cast<std::size_t>(std::clamp<std::uint64_t>(memory / 512, 256, 1 << 18)));
             spill.for_each_block(first, [&](std::span<const std::byte> block) {
                 for (std::size_t at = 0; at < block.size();) {
                     std::uint64_t hash = 0;
@@ -200,7 +203,9 @@ public:
     /// \param prefix  leading bits that all of them share
     /// \param first   rank of the first one
     hash_index(std::vector<std::uint64_t> hashes, unsigned prefix, std::uint64_t first)
-        : hashes_(std::move(hashes)), prefix_(prefix), first_(first) {
+        : hashes_(std::move(hashes)),
+          prefix_(prefix),
+          first_(first) {
         const auto wanted = static_cast<unsigned>(std::bit_width(hashes_.size() / 4));
         bits_ = std::min(std::max(wanted, 1U), 63 - prefix_);
         starts_.resize((std::size_t{1} << bits_) + 1);

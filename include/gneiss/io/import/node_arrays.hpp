@@ -54,10 +54,11 @@ std::uint64_t write_names(const partitioned_spill& spill, const std::filesystem:
 
 /// Writes `count` words `make(i)` as NAME, computed in parallel.
 template <executor E, class Make>
-void write_words(const std::filesystem::path& path, std::uint64_t count, std::uint64_t memory, const E& on, Make&& make) {
+void write_words(
+    const std::filesystem::path& path, std::uint64_t count, std::uint64_t memory, const E& on, Make&& make) {
     npy_writer out(path, npy_dtype::u32);
-    std::vector<node_id> words(static_cast<std::size_t>(
-        std::clamp<std::uint64_t>(memory / 4, 1024, std::max<std::uint64_t>(1024, std::min<std::uint64_t>(count, 1 << 22)))));
+    std::vector<node_id> words(static_cast<std::size_t>(std::clamp<std::uint64_t>(
+        memory / 4, 1024, std::max<std::uint64_t>(1024, std::min<std::uint64_t>(count, 1 << 22)))));
     for (std::uint64_t first = 0; first < count; first += words.size()) {
         const auto some = static_cast<std::size_t>(std::min<std::uint64_t>(words.size(), count - first));
         parallel_for(on, some, 1 << 14, [&](std::size_t begin, std::size_t end) {
@@ -68,13 +69,16 @@ void write_words(const std::filesystem::path& path, std::uint64_t count, std::ui
     out.close();
 }
 
-/// Integer ids: node_to_row.npy and row_to_node.npy of a keyed permutation. A node is what the source calls it, a row the
-/// internal id.
+/// Integer ids: node_to_row.npy and row_to_node.npy of a keyed permutation. A node is what the source calls it, a row
+/// the internal id.
 template <executor E>
-void write_permutation(const std::filesystem::path& directory, std::uint64_t nodes, std::uint64_t seed, std::uint64_t memory, const E& on) {
+void write_permutation(const std::filesystem::path& directory, std::uint64_t nodes, std::uint64_t seed,
+    std::uint64_t memory, const E& on) {
     const keyed_permutation permutation(nodes, random_key(seed, random_domain::node_permutation));
-    write_words(directory / "node_to_row.npy", nodes, memory, on, [&](std::uint64_t node) { return permutation(node); });
-    write_words(directory / "row_to_node.npy", nodes, memory, on, [&](std::uint64_t row) { return permutation.inverse(row); });
+    write_words(
+        directory / "node_to_row.npy", nodes, memory, on, [&](std::uint64_t node) { return permutation(node); });
+    write_words(
+        directory / "row_to_node.npy", nodes, memory, on, [&](std::uint64_t row) { return permutation.inverse(row); });
 }
 
 /// Integer ids with a table of names: the same two arrays, from the hash of every node's name.

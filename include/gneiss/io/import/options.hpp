@@ -45,7 +45,7 @@ struct import_source {
     edge_split split = edge_split::train;
     /// Makes the bytes, for sources that are not files; called once for every pass.
     std::function<std::unique_ptr<importing::byte_source>()> open{};
-    std::string fingerprint{};  ///< what tells one content of a made source from another
+    std::string fingerprint{}; ///< what tells one content of a made source from another
     /// Makes edges first, first + 1, … between integer ids, for graphs that are computed. Thread-safe.
     std::function<void(std::uint64_t first, std::span<edge> out)> compute{};
     std::uint64_t computed_edges = 0, computed_nodes = 0, computed_relations = 1;
@@ -53,37 +53,39 @@ struct import_source {
 
 /// How far an import is.
 struct import_progress {
-    std::string_view phase;    ///< "read", "names", "edges", …
-    std::uint64_t done = 0;    ///< of `total`, in `unit`
-    std::uint64_t total = 0;   ///< 0: unknown
-    std::string_view unit;     ///< "bytes", "edges"
-    std::uint64_t edges = 0;   ///< edges seen so far in this phase
+    std::string_view phase;  ///< "read", "names", "edges", …
+    std::uint64_t done = 0;  ///< of `total`, in `unit`
+    std::uint64_t total = 0; ///< 0: unknown
+    std::string_view unit;   ///< "bytes", "edges"
+    std::uint64_t edges = 0; ///< edges seen so far in this phase
 };
 
 /// What `import_dataset` reads and makes.
 struct import_options {
-    std::vector<import_source> sources;    ///< files; one directory stands for the layout found in it
-    std::filesystem::path out;             ///< the dataset
+    std::vector<import_source> sources; ///< files; one directory stands for the layout found in it
+    std::filesystem::path out;          ///< the dataset
     edge_format format = edge_format::automatic;
     id_kind ids = id_kind::automatic;
-    std::vector<std::string> columns{};    ///< source, relation, destination (or source, destination): positions or header names
-    bool header = false;                   ///< the first line names the columns
-    std::optional<char> delimiter{};       ///< ' ' stands for runs of blanks and tabs
-    std::optional<char> comment{};         ///< lines that begin with it are skipped
-    std::filesystem::path entities{};      ///< table of node names for integer ids
-    std::filesystem::path relations{};     ///< table of relation names for integer ids
-    bool undirected = false;               ///< each training edge is stored both ways
+    std::vector<std::string>
+        columns{};       ///< source, relation, destination (or source, destination): positions or header names
+    bool header = false; ///< the first line names the columns
+    std::optional<char> delimiter{};                  ///< ' ' stands for runs of blanks and tabs
+    std::optional<char> comment{};                    ///< lines that begin with it are skipped
+    std::filesystem::path entities{};                 ///< table of node names for integer ids
+    std::filesystem::path relations{};                ///< table of relation names for integer ids
+    bool undirected = false;                          ///< each training edge is stored both ways
     std::optional<std::array<double, 3>> fractions{}; ///< train, valid, test; drawn by the edge, not by its line
-    bool unseen_to_train = false;          ///< a valid or test edge that names what train does not goes to train
-    std::uint32_t partitions = 0;          ///< 0: `choose_partitions`
+    bool unseen_to_train = false; ///< a valid or test edge that names what train does not goes to train
+    std::uint32_t partitions = 0; ///< 0: `choose_partitions`
     std::uint64_t memory = std::uint64_t{512} << 20; ///< for buffers and maps, beside what the program takes [bytes]
     std::uint64_t seed = 0;
-    bool force = false;                    ///< replaces what is at `out`
+    bool force = false; ///< replaces what is at `out`
     /// Counts that are known beforehand, 0: not; others mean that a source is not what it should be.
     std::uint64_t expected_nodes = 0, expected_edges = 0, expected_relations = 0;
-    std::string name{};                    ///< of the dataset; empty: that of `out`
-    std::string provenance{};              ///< told in the manifest
-    std::function<void(const import_progress&)> progress{}; ///< called from the calling thread or a worker, never at once
+    std::string name{};       ///< of the dataset; empty: that of `out`
+    std::string provenance{}; ///< told in the manifest
+    std::function<void(const import_progress&)>
+        progress{}; ///< called from the calling thread or a worker, never at once
     std::stop_token stop{};
     importing::name_hasher hash = importing::default_name_hash;
 };
@@ -91,13 +93,13 @@ struct import_options {
 /// What an import did.
 struct import_report {
     std::uint64_t nodes = 0;
-    std::uint64_t edges = 0;     ///< all splits
+    std::uint64_t edges = 0; ///< all splits
     std::uint64_t train_edges = 0, valid_edges = 0, test_edges = 0;
     std::uint64_t relations = 0; ///< 1 for pairs
     std::uint32_t partitions = 0;
-    std::uint64_t unseen = 0;    ///< valid and test edges that name a node or relation train does not
-    std::uint64_t moved = 0;     ///< of these, moved to train
-    bool resumed = false;        ///< went on from a part that an earlier run left
+    std::uint64_t unseen = 0; ///< valid and test edges that name a node or relation train does not
+    std::uint64_t moved = 0;  ///< of these, moved to train
+    bool resumed = false;     ///< went on from a part that an earlier run left
 };
 
 /// Partitions for a graph when the user does not say.

@@ -98,8 +98,10 @@ struct parse_memory {
         plan.chunks = 2 * threads + 2;
         plan.chunk = static_cast<std::size_t>(std::clamp<std::uint64_t>(memory / 8 / plan.chunks, 4096, 4 << 20));
         plan.line = std::clamp<std::size_t>(static_cast<std::size_t>(memory / 16), plan.chunk, std::size_t{64} << 20);
-        plan.filter = static_cast<std::size_t>(std::clamp<std::uint64_t>(input, 1 << 16, std::min<std::uint64_t>(memory / 4, std::uint64_t{256} << 20)));
-        plan.heaps = std::clamp<std::size_t>(std::bit_ceil(static_cast<std::size_t>(input / (memory / 32 + 1) + 1)), 16, 1024);
+        plan.filter = static_cast<std::size_t>(
+            std::clamp<std::uint64_t>(input, 1 << 16, std::min<std::uint64_t>(memory / 4, std::uint64_t{256} << 20)));
+        plan.heaps =
+            std::clamp<std::size_t>(std::bit_ceil(static_cast<std::size_t>(input / (memory / 32 + 1) + 1)), 16, 1024);
         plan.heap_block = static_cast<std::size_t>(std::clamp<std::uint64_t>(memory / 8 / plan.heaps, 1024, 1 << 18));
         plan.relations = memory / 8;
         return plan;
@@ -129,16 +131,23 @@ public:
         parse_memory memory{};
     };
 
-    edge_parser(setup how, std::array<append_file, 3>& raw, partitioned_spill* names, relation_dictionary& relations, const E& on)
-        : how_(how), raw_(&raw), names_(names), relations_(&relations), on_(&on),
-          filter_(how.integer_ids ? 16 : how.memory.filter), split_key_(how.options->seed, random_domain::split) {}
+    edge_parser(setup how, std::array<append_file, 3>& raw, partitioned_spill* names, relation_dictionary& relations,
+        const E& on)
+        : how_(how),
+          raw_(&raw),
+          names_(names),
+          relations_(&relations),
+          on_(&on),
+          filter_(how.integer_ids ? 16 : how.memory.filter),
+          split_key_(how.options->seed, random_domain::split) {}
 
     /// Reads everything. Throws the first error in the order of sources and lines, whatever the number of threads.
     parsed_edges run() {
         found_.source_entries.assign(how_.sources->size(), 0);
         for (const planned_source& each : *how_.sources) {
             std::error_code unknown;
-            const auto size = each.source.open || each.source.compute ? 0 : std::filesystem::file_size(each.source.path, unknown);
+            const auto size =
+                each.source.open || each.source.compute ? 0 : std::filesystem::file_size(each.source.path, unknown);
             starts_.push_back(total_);
             if (!unknown) total_ += size;
         }
@@ -170,7 +179,8 @@ private:
             const planned_source& from = (*how_.sources)[current_];
             chunk.source = current_;
             if (from.source.compute) {
-                chunk.first_row = std::exchange(computed_, std::min(computed_ + computed_block, from.source.computed_edges));
+                chunk.first_row =
+                    std::exchange(computed_, std::min(computed_ + computed_block, from.source.computed_edges));
                 chunk.offset = chunk.first_row;
                 chunk.size = static_cast<std::size_t>(computed_ - chunk.first_row);
                 if (chunk.size != 0) return true;
@@ -250,7 +260,8 @@ private:
         edges_so_far_ += edges;
         consumed_ = std::max(consumed_, chunk.consumed);
         if (how_.options->progress)
-            how_.options->progress({.phase = "read", .done = consumed_, .total = total_, .unit = "bytes", .edges = edges_so_far_});
+            how_.options->progress(
+                {.phase = "read", .done = consumed_, .total = total_, .unit = "bytes", .edges = edges_so_far_});
     }
 
     void parse(worker& mine, const text_chunk& chunk) {
@@ -265,7 +276,8 @@ private:
             entries = parse_metis(mine, from, chunk);
         else
             for_each_edge_line(chunk.text(), chunk.first_line, from.source.path, from.text,
-                [&](std::string_view source, std::string_view relation, std::string_view destination, const line_place& place) {
+                [&](std::string_view source, std::string_view relation, std::string_view destination,
+                    const line_place& place) {
                     ++entries;
                     if (how_.integer_ids) {
                         const std::uint64_t u = parse_id(source, from.text.first_id, limit, place);
@@ -301,7 +313,8 @@ private:
                 while (at < line.size() && line[at] != ' ' && line[at] != '\t') ++at;
                 const std::string_view field = line.substr(first, at - first);
                 if (row >= from.nodes)
-                    place.fail(field.data(), "a line for node " + std::to_string(row + 1) + " of " + std::to_string(from.nodes));
+                    place.fail(field.data(),
+                        "a line for node " + std::to_string(row + 1) + " of " + std::to_string(from.nodes));
                 if (number++ < from.vertex_weights) continue;
                 const bool weight = from.edge_weights && (number - from.vertex_weights) % 2 == 0;
                 if (weight) continue;
@@ -325,7 +338,8 @@ private:
                     "the id " + std::to_string(read) +
                         (read < 0 ? " is negative" : " is too large: ids go up to " + std::to_string(limit - 1)),
                     {.path = from.source.path,
-                        .field = "row " + std::to_string(chunk.first_row + row) + ", column " + std::to_string(column)});
+                        .field =
+                            "row " + std::to_string(chunk.first_row + row) + ", column " + std::to_string(column)});
             return static_cast<std::uint64_t>(read);
         };
         for (std::size_t row = 0; row < rows; ++row) {
@@ -396,7 +410,8 @@ private:
     }
 
     /// Given splits stay; else a draw by the edge alone. Both directions of an undirected edge draw the same.
-    [[nodiscard]] edge_split split_of(const planned_source& from, std::uint64_t u, std::uint64_t relation, std::uint64_t v) const {
+    [[nodiscard]] edge_split split_of(
+        const planned_source& from, std::uint64_t u, std::uint64_t relation, std::uint64_t v) const {
         if (!how_.options->fractions) return from.source.split;
         if (how_.options->undirected || from.symmetric) std::tie(u, v) = std::minmax(u, v);
         const double draw = to_unit(split_key_.with(u).with(relation).with(v)[0]);
@@ -431,7 +446,7 @@ private:
     std::unique_ptr<byte_source> bytes_;
     std::unique_ptr<line_cutter> cutter_;
     std::unique_ptr<npy_reader> array_;
-    std::uint64_t computed_ = 0; ///< edges handed out of a computed source
+    std::uint64_t computed_ = 0;        ///< edges handed out of a computed source
     std::vector<std::uint64_t> starts_; ///< bytes of the sources before each
     std::uint64_t total_ = 0;
 

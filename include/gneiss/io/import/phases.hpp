@@ -38,7 +38,8 @@ public:
     /// Phases 1 and 2: what the sources hold is in records by provisional keys, and the nodes are known.
     void run() {
         check();
-        while (options_.out.has_filename() == false && options_.out.has_parent_path()) options_.out = options_.out.parent_path();
+        while (options_.out.has_filename() == false && options_.out.has_parent_path())
+            options_.out = options_.out.parent_path();
         partial_ = options_.out.string() + ".partial";
         resolve_directory(options_);
         if (options_.sources.empty()) throw error(errc::invalid_argument, "no source to import");
@@ -69,7 +70,9 @@ public:
 
 protected:
     [[nodiscard]] std::filesystem::path work(const std::string& name) const { return partial_ / ("work-" + name); }
-    [[nodiscard]] std::filesystem::path raw_path(std::size_t split) const { return work("edges-" + std::to_string(split)); }
+    [[nodiscard]] std::filesystem::path raw_path(std::size_t split) const {
+        return work("edges-" + std::to_string(split));
+    }
     [[nodiscard]] std::uint64_t memory() const noexcept { return options_.memory; }
 
     void check() const {
@@ -78,7 +81,8 @@ protected:
             throw over_budget(options_.memory, {{"least buffers of an import", least_memory}});
         std::error_code failed;
         if (std::filesystem::exists(options_.out, failed) && !options_.force)
-            throw error(errc::already_exists, "exists already: choose another name or allow replacing it (force)", {.path = options_.out});
+            throw error(errc::already_exists, "exists already: choose another name or allow replacing it (force)",
+                {.path = options_.out});
         if (options_.fractions) {
             for (const import_source& source : options_.sources)
                 if (source.split != edge_split::train)
@@ -104,14 +108,17 @@ protected:
         const bool triples = sources_[0].text.relation.has_value();
         for (const planned_source& s : sources_)
             if (s.text.relation.has_value() != triples)
-                throw error(errc::invalid_format, triples ? "has no relations, the first source has" : "has relations, the first source has none",
+                throw error(errc::invalid_format,
+                    triples ? "has no relations, the first source has" : "has relations, the first source has none",
                     {.path = s.source.path});
-        const bool numbered = std::all_of(sources_.begin(), sources_.end(), [](const planned_source& s) { return s.integer_relation; });
-        relations_kind_ = !triples                                                              ? relation_kind::none
+        const bool numbered =
+            std::all_of(sources_.begin(), sources_.end(), [](const planned_source& s) { return s.integer_relation; });
+        relations_kind_ = !triples                                                ? relation_kind::none
                           : numbered && (integer_ || !options_.relations.empty()) ? relation_kind::integers
-                                                                                                : relation_kind::names;
+                                                                                  : relation_kind::names;
         if (!options_.relations.empty() && relations_kind_ != relation_kind::integers)
-            throw error(errc::invalid_argument, "a table of relation names needs integer relations", {.path = options_.relations});
+            throw error(errc::invalid_argument, "a table of relation names needs integer relations",
+                {.path = options_.relations});
     }
 
     /// Changes with anything that changes the result or what the phases leave.
@@ -130,22 +137,25 @@ protected:
             add(std::filesystem::last_write_time(path, failed).time_since_epoch().count());
         };
         for (const planned_source& s : sources_) {
-            if (s.source.open || s.source.compute) add(s.source.path.string());
-            else add_file(s.source.path);
+            if (s.source.open || s.source.compute)
+                add(s.source.path.string());
+            else
+                add_file(s.source.path);
             add(s.source.fingerprint);
-            for (const std::size_t value : {static_cast<std::size_t>(s.source.split), static_cast<std::size_t>(s.format),
-                     static_cast<std::size_t>(static_cast<unsigned char>(s.text.delimiter)),
-                     static_cast<std::size_t>(static_cast<unsigned char>(s.text.comment)), s.text.fields, s.text.source,
-                     s.text.destination, s.text.relation.value_or(99), static_cast<std::size_t>(s.text.skip_lines)})
+            for (const std::size_t value :
+                {static_cast<std::size_t>(s.source.split), static_cast<std::size_t>(s.format),
+                    static_cast<std::size_t>(static_cast<unsigned char>(s.text.delimiter)),
+                    static_cast<std::size_t>(static_cast<unsigned char>(s.text.comment)), s.text.fields, s.text.source,
+                    s.text.destination, s.text.relation.value_or(99), static_cast<std::size_t>(s.text.skip_lines)})
                 add(value);
         }
         for (const auto& table : {options_.entities, options_.relations})
             if (!table.empty()) add_file(table);
         if (options_.fractions)
             for (const double f : *options_.fractions) add(f);
-        for (const std::uint64_t value : {std::uint64_t{integer_}, static_cast<std::uint64_t>(relations_kind_),
-                 std::uint64_t{options_.undirected}, std::uint64_t{options_.unseen_to_train}, options_.seed,
-                 std::uint64_t{options_.partitions}})
+        for (const std::uint64_t value :
+            {std::uint64_t{integer_}, static_cast<std::uint64_t>(relations_kind_), std::uint64_t{options_.undirected},
+                std::uint64_t{options_.unseen_to_train}, options_.seed, std::uint64_t{options_.partitions}})
             add(value);
         return checksum(text);
     }
@@ -159,7 +169,8 @@ protected:
     void tell(std::string_view phase, std::uint64_t done, std::uint64_t total, std::string_view unit) const {
         if (options_.stop.stop_requested())
             throw error(errc::cancelled, "interrupted: the same command goes on after the last finished phase");
-        if (options_.progress) options_.progress({.phase = phase, .done = done, .total = total, .unit = unit, .edges = done});
+        if (options_.progress)
+            options_.progress({.phase = phase, .done = done, .total = total, .unit = unit, .edges = done});
     }
 
     /// Bytes of all sources as text, about; gzip shrinks text to a quarter or less.
@@ -179,20 +190,26 @@ protected:
         std::error_code failed;
         const auto space = std::filesystem::space(partial_, failed);
         if (!failed && space.available < bytes)
-            throw error(errc::no_space, std::string(what) + " need about " + format_bytes(bytes) + " of disk, " +
-                    format_bytes(space.available) + " are free", {.path = partial_});
+            throw error(errc::no_space,
+                std::string(what) + " need about " + format_bytes(bytes) + " of disk, " +
+                    format_bytes(space.available) + " are free",
+                {.path = partial_});
     }
 
     /// Phase 1: sources become records with provisional keys; names go to their heaps.
     void read() {
         if (!std::any_of(sources_.begin(), sources_.end(), [](const planned_source& s) { return bool(s.source.open); }))
             need_disk(input_bytes() / 2, "the edges");
-        typename edge_parser<E>::setup how{.options = &options_, .sources = &sources_, .integer_ids = integer_,
-            .relations = relations_kind_, .hash_seed = hash_seed_,
+        typename edge_parser<E>::setup how{.options = &options_,
+            .sources = &sources_,
+            .integer_ids = integer_,
+            .relations = relations_kind_,
+            .hash_seed = hash_seed_,
             .memory = parse_memory::plan(memory(), on_.concurrency(), input_bytes())};
         relation_dictionary relations(how.memory.relations);
         std::optional<partitioned_spill> names;
-        if (!integer_ || !options_.entities.empty()) names.emplace(work("names"), how.memory.heaps, how.memory.heap_block);
+        if (!integer_ || !options_.entities.empty())
+            names.emplace(work("names"), how.memory.heaps, how.memory.heap_block);
         std::uint64_t table_nodes = 0;
         if (!options_.entities.empty()) table_nodes = how.node_limit = read_entities(*names);
         if (!options_.relations.empty()) how.relation_limit = read_relations(relations);
@@ -222,7 +239,8 @@ protected:
             if (sources_[i].entries && *sources_[i].entries != found.source_entries[i])
                 throw error(errc::invalid_format,
                     "declares " + std::to_string(*sources_[i].entries) +
-                        (sources_[i].format == edge_format::metis ? " neighbours (twice the edges), has " : " entries, has ") +
+                        (sources_[i].format == edge_format::metis ? " neighbours (twice the edges), has "
+                                                                  : " entries, has ") +
                         std::to_string(found.source_entries[i]) + ": is the file complete?",
                     {.path = sources_[i].source.path});
     }
@@ -236,30 +254,34 @@ protected:
             file.write_at(first * 8, std::as_bytes(std::span(run)));
             run.clear();
         };
-        const std::uint64_t count = read_name_table(options_.entities, [&](std::uint64_t id, std::string_view name, const line_place&) {
-            const std::uint64_t hash = options_.hash(name, hash_seed_);
-            spill_name(names, name, hash);
-            if (id != first + run.size() || run.size() == 8192) {
-                flush();
-                first = id;
-            }
-            run.push_back(hash);
-        });
+        const std::uint64_t count =
+            read_name_table(options_.entities, [&](std::uint64_t id, std::string_view name, const line_place&) {
+                const std::uint64_t hash = options_.hash(name, hash_seed_);
+                spill_name(names, name, hash);
+                if (id != first + run.size() || run.size() == 8192) {
+                    flush();
+                    first = id;
+                }
+                run.push_back(hash);
+            });
         flush();
-        if (count > most_nodes) throw error(errc::out_of_range, "more nodes than 32-bit ids can name", {.path = options_.entities});
+        if (count > most_nodes)
+            throw error(errc::out_of_range, "more nodes than 32-bit ids can name", {.path = options_.entities});
         return count;
     }
 
     std::uint64_t read_relations(relation_dictionary& relations) const {
         // Provisional ids are handed out in order, so names go in by id.
         std::vector<std::string> names;
-        const std::uint64_t count = read_name_table(options_.relations, [&](std::uint64_t id, std::string_view name, const line_place&) {
-            if (names.size() <= id) names.resize(static_cast<std::size_t>(id) + 1);
-            names[static_cast<std::size_t>(id)] = name;
-        });
+        const std::uint64_t count =
+            read_name_table(options_.relations, [&](std::uint64_t id, std::string_view name, const line_place&) {
+                if (names.size() <= id) names.resize(static_cast<std::size_t>(id) + 1);
+                names[static_cast<std::size_t>(id)] = name;
+            });
         for (std::size_t id = 0; id < names.size(); ++id)
             if (relations.intern(names[id]) != id)
-                throw error(errc::invalid_format, "the name '" + names[id] + "' is given to two ids", {.path = options_.relations});
+                throw error(errc::invalid_format, "the name '" + names[id] + "' is given to two ids",
+                    {.path = options_.relations});
         return count;
     }
 
@@ -279,7 +301,8 @@ protected:
             std::uint64_t length = 0;
             file.read_at(at, std::as_writable_bytes(std::span(&length, 1)));
             at += sizeof length;
-            if (length > end - at) throw error(errc::corrupt, "damaged: delete the partial dataset", {.path = file.path()});
+            if (length > end - at)
+                throw error(errc::corrupt, "damaged: delete the partial dataset", {.path = file.path()});
             names.emplace_back(static_cast<std::size_t>(length), '\0');
             file.read_at(at, std::as_writable_bytes(std::span(names.back())));
             at += length;

@@ -30,8 +30,8 @@ struct planned_source {
     std::uint32_t vertex_weights = 0;       ///< METIS: numbers before the neighbours of a line
     bool edge_weights = false;              ///< METIS: a number after each neighbour
     std::optional<npy_header> array{};
-    std::uint64_t relations = 0;            ///< integer relations the source declares; 0: nothing
-    bool integer_ids = false;               ///< both ends of the first edge are integers
+    std::uint64_t relations = 0; ///< integer relations the source declares; 0: nothing
+    bool integer_ids = false;    ///< both ends of the first edge are integers
     bool integer_relation = false;
 
     [[nodiscard]] std::unique_ptr<byte_source> open() const {
@@ -99,13 +99,15 @@ inline void plan_metis(planned_source& planned) {
     const auto source = planned.open();
     const first_lines first(*source, planned.source.path, "%", 1);
     if (first.lines.empty())
-        throw error(errc::invalid_format, "empty; a METIS file begins with: nodes edges", {.path = planned.source.path});
+        throw error(
+            errc::invalid_format, "empty; a METIS file begins with: nodes edges", {.path = planned.source.path});
     const line_place place{&planned.source.path, first.numbers[0], first.lines[0].data(), first.lines[0].size()};
     const auto numbers = numbers_of(first.lines[0], place);
     if (numbers.size() < 2 || numbers.size() > 4)
         place.fail(place.begin, "a METIS file begins with: nodes edges [format [weights]]");
     if (numbers[0] >= 0xffffffffU) place.fail(place.begin, "more nodes than 32-bit ids can name", errc::out_of_range);
-    if (numbers[1] > (std::uint64_t{1} << 62)) place.fail(place.begin, "the number of edges overflows", errc::out_of_range);
+    if (numbers[1] > (std::uint64_t{1} << 62))
+        place.fail(place.begin, "the number of edges overflows", errc::out_of_range);
     const std::uint64_t format = numbers.size() > 2 ? numbers[2] : 0;
     if (format > 111 || format % 10 > 1 || format / 10 % 10 > 1)
         place.fail(place.begin, "the format of a METIS file is three digits 0 or 1");
@@ -138,7 +140,8 @@ inline void plan_mtx(planned_source& planned) {
     const auto numbers = numbers_of(sizes.lines[0], place);
     if (numbers.size() != 3) place.fail(place.begin, "expected: rows columns entries");
     planned.nodes = std::max(numbers[0], numbers[1]);
-    if (planned.nodes >= 0xffffffffU) place.fail(place.begin, "more nodes than 32-bit ids can name", errc::out_of_range);
+    if (planned.nodes >= 0xffffffffU)
+        place.fail(place.begin, "more nodes than 32-bit ids can name", errc::out_of_range);
     planned.entries = numbers[2];
     planned.text = {.delimiter = ' ', .comment = '%', .skip_lines = sizes.numbers[0], .first_id = 1};
     planned.integer_ids = true;
@@ -161,7 +164,8 @@ inline void plan_npy(planned_source& planned) {
     planned.integer_ids = planned.integer_relation = true;
 }
 
-inline std::size_t find_column(const std::string& wanted, const std::vector<std::string>& names, const line_place& place) {
+inline std::size_t find_column(
+    const std::string& wanted, const std::vector<std::string>& names, const line_place& place) {
     if (is_integer(wanted)) {
         std::size_t position = line_fields::capacity;
         std::from_chars(wanted.data(), wanted.data() + wanted.size(), position);
@@ -173,7 +177,8 @@ inline std::size_t find_column(const std::string& wanted, const std::vector<std:
     if (found == names.end()) {
         std::string all;
         for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
-        throw error(errc::not_found, "no column is named '" + wanted + "'; the header names: " + all, place.at(place.begin));
+        throw error(
+            errc::not_found, "no column is named '" + wanted + "'; the header names: " + all, place.at(place.begin));
     }
     return static_cast<std::size_t>(found - names.begin());
 }
@@ -181,8 +186,8 @@ inline std::size_t find_column(const std::string& wanted, const std::vector<std:
 inline void plan_text(planned_source& planned, const import_options& options) {
     text_format& text = planned.text;
     const bool list = planned.format == edge_format::edge_list;
-    const bool names = std::any_of(options.columns.begin(), options.columns.end(),
-        [](const std::string& column) { return !is_integer(column); });
+    const bool names = std::any_of(
+        options.columns.begin(), options.columns.end(), [](const std::string& column) { return !is_integer(column); });
     const bool header = options.header || names;
     const auto source = planned.open();
     const std::string comments = options.comment ? std::string(1, *options.comment) : "#%";
@@ -194,7 +199,8 @@ inline void plan_text(planned_source& planned, const import_options& options) {
     std::string line = first.lines[0];
     std::uint64_t number = first.numbers[0];
     std::string data = first.lines.back();
-    if (!options.comment && (line[0] == '#' || line[0] == '%') && (line.size() == 1 || line[1] == ' ' || line[1] == '\t')) {
+    if (!options.comment && (line[0] == '#' || line[0] == '%') &&
+        (line.size() == 1 || line[1] == ' ' || line[1] == '\t')) {
         text.comment = line[0];
         const auto again = planned.open();
         const first_lines more(*again, planned.source.path, std::string(1, line[0]), header ? 2 : 1);
@@ -210,7 +216,8 @@ inline void plan_text(planned_source& planned, const import_options& options) {
     else if (planned.format == edge_format::csv)
         text.delimiter = data.find(',') == std::string::npos && data.find(';') != std::string::npos ? ';' : ',';
     else if (list)
-        text.delimiter = data.find_first_of(" \t") == std::string::npos && data.find(',') != std::string::npos ? ',' : ' ';
+        text.delimiter =
+            data.find_first_of(" \t") == std::string::npos && data.find(',') != std::string::npos ? ',' : ' ';
     else if (options.format == edge_format::tsv || data.find('\t') != std::string::npos)
         text.delimiter = '\t';
     else
@@ -240,14 +247,17 @@ inline void plan_text(planned_source& planned, const import_options& options) {
         text.relation = 1;
         text.destination = 2;
     } else if (count < 2) {
-        data_place.fail(data.data(), "found 1 field where 2 (source, destination) or 3 (source, relation, destination) are "
-                                     "expected: is the delimiter right?");
+        data_place.fail(data.data(),
+            "found 1 field where 2 (source, destination) or 3 (source, relation, destination) are "
+            "expected: is the delimiter right?");
     } else {
-        data_place.fail(data.data(), "found " + std::to_string(count) +
-                                         " fields: say which are source, relation and destination (columns)");
+        data_place.fail(data.data(),
+            "found " + std::to_string(count) + " fields: say which are source, relation and destination (columns)");
     }
     text.fields = text.delimiter == ' ' ? 0 : count;
-    const auto integer = [&](std::size_t i) { return i < count && i < line_fields::capacity && is_integer(fields.at[i]); };
+    const auto integer = [&](std::size_t i) {
+        return i < count && i < line_fields::capacity && is_integer(fields.at[i]);
+    };
     planned.integer_ids = integer(text.source) && integer(text.destination);
     planned.integer_relation = text.relation && integer(*text.relation);
 }

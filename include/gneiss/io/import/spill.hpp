@@ -23,7 +23,8 @@ class append_file {
 public:
     append_file() = default;
     explicit append_file(const std::filesystem::path& path)
-        : file_(plain_file::create(path)), end_(std::make_unique<std::atomic<std::uint64_t>>(0)) {}
+        : file_(plain_file::create(path)),
+          end_(std::make_unique<std::atomic<std::uint64_t>>(0)) {}
 
     /// One that exists already; the end is its size.
     [[nodiscard]] static append_file open(const std::filesystem::path& path) {
@@ -49,7 +50,7 @@ private:
 
 /// The bytes of a record of a trivial type.
 template <class T>
-    requires std::is_trivially_copyable_v<T>
+requires std::is_trivially_copyable_v<T>
 [[nodiscard]] std::span<const std::byte> bytes_of(const T& value) noexcept {
     return {reinterpret_cast<const std::byte*>(&value), sizeof value};
 }
@@ -62,7 +63,10 @@ template <class T>
 class partitioned_spill {
 public:
     partitioned_spill(std::filesystem::path path, std::size_t partitions, std::size_t block_bytes)
-        : path_(std::move(path)), block_bytes_(block_bytes), file_(path_), heaps_(partitions) {
+        : path_(std::move(path)),
+          block_bytes_(block_bytes),
+          file_(path_),
+          heaps_(partitions) {
         for (auto& each : heaps_) each = std::make_unique<heap>();
     }
 
@@ -145,7 +149,9 @@ private:
         std::uint64_t bytes = 0;
     };
     explicit partitioned_spill(const std::filesystem::path& path)
-        : path_(path), block_bytes_(0), file_(append_file::open(path)) {
+        : path_(path),
+          block_bytes_(0),
+          file_(append_file::open(path)) {
         const auto list = plain_file::open(list_path());
         const std::uint64_t size = list.size(), end = file_.size();
         std::uint64_t at = 0;
@@ -155,7 +161,9 @@ private:
             at += sizeof word;
             return word;
         };
-        const auto damaged = [&] { return error(errc::corrupt, "the list of blocks is damaged", {.path = list_path()}); };
+        const auto damaged = [&] {
+            return error(errc::corrupt, "the list of blocks is damaged", {.path = list_path()});
+        };
         const std::uint64_t count = next();
         if (count > size / sizeof(std::uint64_t)) throw damaged();
         for (std::uint64_t i = 0; i < count; ++i) {

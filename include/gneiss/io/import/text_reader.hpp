@@ -68,8 +68,8 @@ public:
     std::size_t read(char* data, std::size_t size) override {
         size = std::min(size, std::size_t{1} << 30);
         for (;;) {
-            const auto got = gz_ != nullptr ? ssize_t{::gzread(gz_, data, static_cast<unsigned>(size))}
-                                            : ::read(fd_, data, size);
+            const auto got =
+                gz_ != nullptr ? ssize_t{::gzread(gz_, data, static_cast<unsigned>(size))} : ::read(fd_, data, size);
             if (gz_ != nullptr && static_cast<std::size_t>(got) != size) check_gzip();
             if (got >= 0) {
                 position_ += static_cast<std::uint64_t>(got);
@@ -125,7 +125,7 @@ private:
 
 /// Whole lines of one source.
 struct text_chunk {
-    std::vector<char> bytes;      ///< the memory; only the first `size` bytes mean something
+    std::vector<char> bytes; ///< the memory; only the first `size` bytes mean something
     std::size_t size = 0;
     std::uint64_t first_line = 1; ///< number of the first line in its file, from 1
     std::uint64_t first_row = 0;  ///< lines before it that are neither skipped nor comments (adjacency formats)
@@ -144,8 +144,11 @@ class line_cutter {
 public:
     line_cutter(byte_source& from, std::filesystem::path name, std::size_t chunk_bytes, std::size_t longest_line,
         char row_comment = '\0')
-        : from_(&from), name_(std::move(name)), chunk_bytes_(std::max<std::size_t>(chunk_bytes, 64)),
-          longest_line_(std::max(longest_line, chunk_bytes_)), row_comment_(row_comment) {}
+        : from_(&from),
+          name_(std::move(name)),
+          chunk_bytes_(std::max<std::size_t>(chunk_bytes, 64)),
+          longest_line_(std::max(longest_line, chunk_bytes_)),
+          row_comment_(row_comment) {}
 
     /// The next lines, or false at the end. The last line may lack its newline.
     bool next(text_chunk& chunk) {
@@ -220,7 +223,8 @@ private:
 class read_ahead {
 public:
     read_ahead(std::size_t chunks, std::function<bool(text_chunk&)> produce)
-        : produce_(std::move(produce)), free_(std::max<std::size_t>(chunks, 2)) {
+        : produce_(std::move(produce)),
+          free_(std::max<std::size_t>(chunks, 2)) {
         thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
     }
     read_ahead(const read_ahead&) = delete;
