@@ -19,13 +19,10 @@ int main() {
     any_engine engine = engines();
     row_file::create(engine, "hello.rows", nodes, row, /*spare slots*/ 8);
     row_file rows(engines, "hello.rows", nodes, row, 8);
-    auto slot = aligned_buffer<float>::zeroed(rows.slot_bytes() / sizeof(float));
     const tbb_executor on;
-    for (partition_id p = 0; p < nodes.partitions; ++p) { // first values depend on seed and node only
-        initialize_rows(initializer::normal(0, .1F), 0, /*seed*/ 1, parameter_table::nodes, nodes.begin(p), row.dim,
-            matrix_view<float>(slot.data(), nodes.size(p), row.floats()), on);
-        rows.write(p, *rows.begin_write(p, 0), slot.bytes());
-    }
+    rows.fill([&](std::uint64_t first, matrix_view<float> to) { // first values depend on seed and node only
+        initialize_rows(initializer::normal(0, .1F), 0, /*seed*/ 1, parameter_table::nodes, first, row.dim, to, on);
+    });
     parameter relations(2, row);
     initialize_rows(initializer::uniform(-1, 1), 0, 1, parameter_table::relations, 0, row.dim, relations.table(), on);
 

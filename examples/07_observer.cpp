@@ -32,12 +32,9 @@ void begin(const std::string& name) {
     any_engine engine = engines();
     row_file::create(engine, name + ".rows", nodes, row, /*spare slots*/ 6);
     row_file rows(engines, name + ".rows", nodes, row, 6);
-    auto slot = aligned_buffer<float>::zeroed(rows.slot_bytes() / sizeof(float));
-    for (partition_id p = 0; p < nodes.partitions; ++p) {
-        initialize_rows(initializer::normal(0, .1F), 0, 1, parameter_table::nodes, nodes.begin(p), row.dim,
-            matrix_view<float>(slot.data(), nodes.size(p), row.floats()), serial_executor{});
-        rows.write(p, *rows.begin_write(p, 0), slot.bytes());
-    }
+    rows.fill([&](std::uint64_t first, matrix_view<float> to) {
+        initialize_rows(initializer::normal(0, .1F), 0, 1, parameter_table::nodes, first, row.dim, to, serial_executor{});
+    });
     rows.sync();
     save(name, rows, {});
 }

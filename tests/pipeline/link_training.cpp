@@ -78,12 +78,9 @@ outcome train(toy_graph& graph, const set_up& with, const std::filesystem::path&
     }
     auto rows = std::make_unique<row_file>(
         with.engines, path, graph.partitioning, layout, graph.partitioning.partitions);
-    auto slot = aligned_buffer<float>::zeroed(rows->slot_bytes() / sizeof(float));
-    for (partition_id p = 0; p < graph.partitioning.partitions; ++p) {
-        initialize_rows(initializer::normal(0, .1F), 0, 1, parameter_table::nodes, graph.partitioning.begin(p), with.dim,
-            matrix_view<float>(slot.data(), graph.partitioning.size(p), layout.floats()), serial_executor{});
-        rows->write(p, *rows->begin_write(p, 0), slot.bytes());
-    }
+    rows->fill([&](std::uint64_t first, matrix_view<float> to) {
+        initialize_rows(initializer::normal(0, .1F), 0, 1, parameter_table::nodes, first, with.dim, to, serial_executor{});
+    });
     rows->commit();
 
     const tbb_executor on(with.threads);
@@ -114,6 +111,7 @@ outcome train(toy_graph& graph, const set_up& with, const std::filesystem::path&
         }
         buffer.flush();
     }
+    auto slot = aligned_buffer<float>::zeroed(rows->slot_bytes() / sizeof(float));
     for (partition_id p = 0; p < graph.partitioning.partitions; ++p) {
         rows->read(p, slot.bytes());
         result.rows.insert(result.rows.end(), slot.begin(), slot.begin() + graph.partitioning.size(p) * layout.floats());

@@ -1,55 +1,20 @@
 // Runs bin/gneiss-data as users do: exit codes, the one line of an error, JSON, and what is left on disk.
 #include <doctest/doctest.h>
 
-#include <sys/wait.h>
-
 #include <algorithm>
-#include <cstdlib>
-#include <fstream>
 #include <string>
 
 #include <nlohmann/json.hpp>
 
-#include <support/temporary_directory.hpp>
+#include "support/program.hpp"
 
 namespace {
 
 namespace fs = std::filesystem;
+using outcome = gneiss::test::program_outcome;
 
-struct outcome {
-    int code = -1;
-    std::string out, err;
-};
-
-struct workshop {
-    gneiss::test::temporary_directory at;
-
-    void file(const std::string& name, const std::string& text) const {
-        std::ofstream(at / name, std::ios::binary) << text;
-    }
-    std::string read(const std::string& name) const {
-        std::ifstream in(at / name, std::ios::binary);
-        return {std::istreambuf_iterator<char>(in), {}};
-    }
-    /// Runs the tool in the workshop's directory.
-    outcome run(const std::string& arguments) const {
-        const std::string command = "cd '" + at.path().string() + "' && '" GNEISS_PROGRAMS_DIR "/gneiss-data' " +
-                                    arguments + " >stdout.txt 2>stderr.txt";
-        const int status = std::system(command.c_str());
-        return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("stdout.txt"), read("stderr.txt")};
-    }
-    /// Whether it ends with this code and one line "error: …" that says all of `parts`, and makes nothing.
-    void refuses(int code, const std::string& arguments, const std::initializer_list<std::string>& parts) const {
-        CAPTURE(arguments);
-        const outcome got = run(arguments);
-        CAPTURE(got.err);
-        CHECK(got.code == code);
-        CHECK(got.out.empty());
-        CHECK(got.err.starts_with("error: "));
-        CHECK(std::count(got.err.begin(), got.err.end(), '\n') == 1);
-        for (const std::string& part : parts) CHECK(got.err.find(part) != std::string::npos);
-        CHECK(!fs::exists(at / "new"));
-    }
+struct workshop : gneiss::test::workshop {
+    workshop() : gneiss::test::workshop("gneiss-data") {}
 };
 
 constexpr const char* triples = "a\tr\tb\nb\ts\tc\nc\tr\ta\n";
@@ -58,8 +23,8 @@ constexpr const char* triples = "a\tr\tb\nb\ts\tc\nc\tr\ta\n";
 
 TEST_CASE("import, inspect, verify and export agree, and speak JSON") {
     const workshop shop;
-    shop.file("train.tsv", triples);
-    shop.file("valid.tsv", "a\tr\tc\n");
+    shop.write("train.tsv", triples);
+    shop.write("valid.tsv", "a\tr\tc\n");
     const outcome made = shop.run("import train.tsv --valid valid.tsv --out data --json --memory 64MiB --threads 2");
     CAPTURE(made.err);
     REQUIRE(made.code == 0);
@@ -81,7 +46,7 @@ TEST_CASE("import, inspect, verify and export agree, and speak JSON") {
     CHECK(shop.run("import text --out data --force").code == 0);
     CHECK(shop.run("export data --out text --force").code == 0);
     CHECK(shop.read("text/valid.tsv") == "a\tr\tc\n");
-    shop.file("more.tsv", "x\tr\ty\n");
+    shop.write("more.tsv", "x\tr\ty\n");
     CHECK(nlohmann::json::parse(shop.run("import train.tsv --out several more.tsv --json").out)["edges"] == 4);
     CHECK(shop.run("import train.tsv more.tsv --out together").out.find("4 edges") != std::string::npos);
     shop.refuses(2, "export data --out text", {"text exists already", "--force"});
@@ -89,8 +54,8 @@ TEST_CASE("import, inspect, verify and export agree, and speak JSON") {
 
 TEST_CASE("what is wrong with a command line is told, exit 2") {
     const workshop shop;
-    shop.file("a.tsv", triples);
-    fs::create_directory(shop.at / "old");
+    shop.write("a.tsv", triples);
+    fs::create_directory(shop / "old");
     shop.refuses(2, "import a.tsv --out new --colums 0,1,2", {"--columns"});
     shop.refuses(2, "import a.tsv", {"--out"});
     shop.refuses(2, "import a.tsv --out old", {"old exists already"});
@@ -109,10 +74,10 @@ TEST_CASE("what is wrong with a command line is told, exit 2") {
 
 TEST_CASE("what is wrong with the input is told with its place, exit 1, and nothing is left in its place") {
     const workshop shop;
-    shop.file("short.tsv", "a\tr\tb\na\tr\n");
-    shop.file("negative.tsv", "0\t1\n2\t-1\n");
-    shop.file("large.tsv", "0\t1\n2\t99999999999\n");
-    shop.file("a.tsv", triples);
+    shop.write("short.tsv", "a\tr\tb\na\tr\n");
+    shop.write("negative.tsv", "0\t1\n2\t-1\n");
+    shop.write("large.tsv", "0\t1\n2\t99999999999\n");
+    shop.write("a.tsv", triples);
     shop.refuses(1, "import none.tsv --out new", {"none.tsv", "No such file"});
     shop.refuses(1, "import short.tsv --out new", {"short.tsv: line 2, column 4: found 2 fields where 3 are expected"});
     shop.refuses(1, "import negative.tsv --ids int --out new", {"line 2, column 3", "negative"});
@@ -124,23 +89,23 @@ TEST_CASE("what is wrong with the input is told with its place, exit 1, and noth
     shop.refuses(1, "import short.tsv --out data --force", {"line 2, column 4"});
     CHECK(shop.run("verify data").code == 0); // the good one is still there
     std::string manifest = shop.read("data/manifest.json");
-    shop.file("data/manifest.json", manifest.replace(manifest.find("\"version\": 1"), 12, "\"version\": 9"));
+    shop.write("data/manifest.json", manifest.replace(manifest.find("\"version\": 1"), 12, "\"version\": 9"));
     shop.refuses(1, "inspect data", {"manifest.json", "version"});
     REQUIRE(shop.run("import a.tsv --out data --force").code == 0);
     std::string names = shop.read("data/names.bytes.npy");
     names.back() ^= 1;
-    shop.file("data/names.bytes.npy", names);
+    shop.write("data/names.bytes.npy", names);
     shop.refuses(1, "verify data", {"names.bytes.npy", "checksum mismatch"});
 }
 
 TEST_CASE("too little memory is refused with numbers, exit 3") {
     const workshop shop;
-    shop.file("a.tsv", triples);
+    shop.write("a.tsv", triples);
     shop.refuses(3, "import a.tsv --out new --memory 8MiB", {"needs 32.0 MiB", "the budget is 8.00 MiB"});
     std::string text;
     for (int i = 0; i < 60000; ++i)
         text += "a\tan unusually long name of relation number " + std::to_string(i) + "\tb\n";
-    shop.file("relations.tsv", text);
+    shop.write("relations.tsv", text);
     shop.refuses(3, "import relations.tsv --out new --memory 32MiB", {"names of relations", "MiB"});
 }
 

@@ -28,13 +28,10 @@ std::unique_ptr<row_file> make_rows(
     any_engine engine = engines()();
     row_file::create(engine, path, partitioning, layout, spare);
     auto rows = std::make_unique<row_file>(engines(), path, partitioning, layout, spare);
-    auto slot = aligned_buffer<float>::zeroed(rows->slot_bytes() / sizeof(float));
-    for (partition_id p = 0; p < partitioning.partitions; ++p) {
-        for (std::uint64_t i = 0; i < partitioning.size(p); ++i)
-            for (std::size_t f = 0; f < layout.floats(); ++f)
-                slot[i * layout.floats() + f] = static_cast<float>(partitioning.begin(p) + i + 1000 * f);
-        rows->write(p, *rows->begin_write(p, 0), slot.bytes());
-    }
+    rows->fill([&](std::uint64_t first, matrix_view<float> to) {
+        for (std::size_t i = 0; i < to.rows(); ++i)
+            for (std::size_t f = 0; f < to.columns(); ++f) to(i, f) = static_cast<float>(first + i + 1000 * f);
+    });
     rows->commit();
     return rows;
 }

@@ -19,7 +19,7 @@ namespace storage_test {
 class temporary_directory {
 public:
     explicit temporary_directory(const std::filesystem::path& under = std::filesystem::temp_directory_path()) {
-        std::string name = (under / "gneiss-test-XXXXXX").string();
+        std::string name = (under / ("gneiss-test-" + std::string(6, 'X'))).string();
         if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp " + name);
         path_ = name;
     }

@@ -14,7 +14,7 @@ namespace gneiss::test {
 class temporary_directory {
 public:
     temporary_directory() {
-        std::string name = (std::filesystem::temp_directory_path() / "gneiss-XXXXXX").string();
+        std::string name = (std::filesystem::temp_directory_path() / ("gneiss-" + std::string(6, 'X'))).string();
         if (::mkdtemp(name.data()) == nullptr) throw io_error(errno, "create a directory", {.path = name});
         path_ = name;
     }

@@ -44,6 +44,20 @@ struct epoch_so_far {
     }
 };
 
+/// Throws when the command line would change the result of a run that it resumes.
+void refuse_changes(const programs::command& command, const nlohmann::ordered_json& before) {
+    const auto changed = command.differences(before, not_in_hash);
+    if (!changed.empty())
+        throw gneiss::error(gneiss::errc::config_mismatch,
+            fmt::format("--resume with another configuration: {}", fmt::join(changed, "; ")));
+}
+
+/// The program's section of a checkpoint.
+nlohmann::ordered_json progress_of(const gneiss::checkpoint& saved) {
+    const auto& text = saved.sections.at("progress");
+    return nlohmann::ordered_json::parse(std::string_view(reinterpret_cast<const char*>(text.data()), text.size()));
+}
+
 /// Assembles Marius: rows in a partition buffer, edges by bucket, negatives, a decoder, Adagrad, the pipeline.
 class trainer {
 public:
@@ -62,12 +76,13 @@ public:
     }
 
     /// Trains to the end or to a stop, evaluates, and returns what run.json holds.
-    programs::run_record operator()(const std::stop_token& stop, clock::time_point began);
+    programs::run_record operator()(
+        const std::optional<gneiss::checkpoint>& saved, const std::stop_token& stop, clock::time_point began);
 
 private:
     [[nodiscard]] std::filesystem::path checkpoint_path() const { return run_.checkpoint() / checkpoint_name; }
 
-    void prepare();
+    void prepare(const std::optional<gneiss::checkpoint>& saved);
     void initialise_rows();
     void load_rows(const gneiss::checkpoint& saved);
     void save(const gneiss::resume_position& at);
@@ -127,18 +142,16 @@ void trainer::initialise_rows() {
                 {.path = *how_.init, .field = "--init"});
     }
     const gneiss::initializer nodes = how_.node_initializer();
-    auto slot = gneiss::aligned_buffer<float>::zeroed(rows_file_->slot_bytes() / sizeof(float));
-    for (gneiss::partition_id p = 0; p < plan_.partitioning.partitions; ++p) {
-        const std::uint64_t first = plan_.partitioning.begin(p), count = plan_.partitioning.size(p);
-        const gneiss::matrix_view<float> rows(slot.data(), count, plan_.layout.floats());
+    std::uint64_t filled = 0;
+    rows_file_->fill([&](std::uint64_t first, gneiss::matrix_view<float> rows) {
         gneiss::initialize_rows(nodes, optimizer_.initial_state(), how_.seed, gneiss::parameter_table::nodes, first,
             plan_.layout.dim, rows, on_);
         if (given)
-            for (std::uint64_t i = 0; i < count; ++i)
+            for (std::uint64_t i = 0; i < rows.rows(); ++i)
                 std::ranges::copy(given->elements<float>().subspan((first + i) * plan_.layout.dim, plan_.layout.dim), rows[i].begin());
-        rows_file_->write(p, *rows_file_->begin_write(p, 0), slot.bytes());
-        live_.update([&] { return fmt::format("first values  {} of {} partitions", p + 1, plan_.partitioning.partitions); });
-    }
+        filled += rows.rows();
+        live_.update([&] { return fmt::format("first values  {}", programs::human_percent(static_cast<double>(filled) / static_cast<double>(plan_.partitioning.nodes))); });
+    });
     gneiss::initialize_rows(how_.relation_initializer(), optimizer_.initial_state(), how_.seed,
         gneiss::parameter_table::relations, 0, model_.relation_floats(), relations_.table(), on_);
 }
@@ -171,7 +184,7 @@ void trainer::save(const gneiss::resume_position& at) {
         nlohmann::ordered_json{{"steps", training_ ? training_->steps() : 0}, {"epoch", now.to_json()}, {"config", command_.configuration()}}.dump();
     gneiss::checkpoint c{.generation = ++generation_,
         .configuration_hash = std::stoull(command_.hash(not_in_hash), nullptr, 16),
-        .dataset_hash = 0,
+        .dataset_hash = dataset_hash(data_),
         .layout = plan_.layout,
         .partitioning = plan_.partitioning,
         .disk_slots = rows_file_->disk_slots(),
@@ -187,17 +200,10 @@ void trainer::save(const gneiss::resume_position& at) {
     saved_at_ = clock::now();
 }
 
-void trainer::prepare() {
-    std::optional<gneiss::checkpoint> saved;
+void trainer::prepare(const std::optional<gneiss::checkpoint>& saved) {
     nlohmann::ordered_json progress;
-    if (std::filesystem::exists(checkpoint_path())) {
-        saved = gneiss::load_checkpoint(checkpoint_path());
-        const auto& text = saved->sections.at("progress");
-        progress = nlohmann::ordered_json::parse(std::string_view(reinterpret_cast<const char*>(text.data()), text.size()));
-        const auto changed = command_.differences(progress.at("config"), not_in_hash);
-        if (!changed.empty())
-            throw gneiss::error(gneiss::errc::config_mismatch,
-                fmt::format("--resume with another configuration: {}", fmt::join(changed, "; ")));
+    if (saved) {
+        progress = progress_of(*saved);
         load_rows(*saved);
         so_far_ = epoch_so_far::from_json(progress.at("epoch"));
     } else {
@@ -261,8 +267,9 @@ programs::epoch_record trainer::epoch_record(std::uint64_t epoch, const gneiss::
     return record;
 }
 
-programs::run_record trainer::operator()(const std::stop_token& stop, clock::time_point began) {
-    prepare();
+programs::run_record trainer::operator()(
+    const std::optional<gneiss::checkpoint>& saved, const std::stop_token& stop, clock::time_point began) {
+    prepare(saved);
     programs::run_record record;
     record.program = "gneiss-marius";
     record.version = programs::version();
@@ -381,14 +388,24 @@ programs::exit_code train(options& how, programs::command& command) {
         how.resume ? programs::existing_run::resume : how.force ? programs::existing_run::replace : programs::existing_run::refuse);
     if (how.resume) {
         if (const auto finished = run.finished_result()) {
+            refuse_changes(command, finished->at("config"));
             if (how.json)
                 programs::print_json(*finished);
             else
-                fmt::print("{}: finished already\n{}\n", run.path().string(), finished->at("metrics").dump(2));
+                fmt::print("{}: finished already\n{}\n", run.path().string(),
+                    finished->value("metrics", nlohmann::ordered_json::object()).dump(2));
             return programs::exit_code::done;
         }
     }
+    std::optional<gneiss::checkpoint> saved;
+    if (const auto where = run.checkpoint() / checkpoint_name; std::filesystem::exists(where)) {
+        saved = gneiss::load_checkpoint(where);
+        refuse_changes(command, progress_of(*saved).at("config"));
+        if (saved->dataset_hash != dataset_hash(data))
+            throw gneiss::error(gneiss::errc::config_mismatch, "was trained on another dataset than " + how.dataset.string(), {.path = run.path()});
+    }
     how.out = run.path();
+    how.dataset = std::filesystem::absolute(how.dataset);
     run.write_config(command.to_toml());
     std::unique_ptr<gneiss::dataset> rebucketed;
     if (plan.partitioning.partitions != buckets.rows().partitions) {
@@ -403,7 +420,7 @@ programs::exit_code train(options& how, programs::command& command) {
 
     const programs::interrupt_guard interrupts;
     trainer training(how, command, data, std::move(plan), run, std::move(rebucketed), live);
-    const programs::run_record record = training(interrupts.token(), began);
+    const programs::run_record record = training(saved, interrupts.token(), began);
     if (how.json)
         programs::print_json(programs::to_json(record));
     else

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include <gneiss/core/checksum.hpp>
 #include <gneiss/model/any_link_model.hpp>
 #include <gneiss/model/decoder/complex.hpp>
 #include <gneiss/model/decoder/distmult.hpp>
@@ -10,6 +11,8 @@
 #if __has_include(<liburing.h>)
 #include <gneiss/storage/engine/uring.hpp>
 #endif
+
+#include "common/run_directory.hpp"
 
 namespace marius {
 
@@ -56,8 +59,11 @@ programs::metric_values evaluation::operator()(const std::string& split, gneiss:
         metrics = gneiss::rank_edges_sampled(scorer, rows, std::span(edges), sampling, training, on, memory);
     }
     const gneiss::rank_metrics both = metrics.both();
-    return {{"mrr", both.mrr()}, {"hits@1", both.hits_at_1()}, {"hits@3", both.hits_at_3()}, {"hits@10", both.hits_at_10()},
-        {"mean_rank", both.mean_rank()}, {"edges", static_cast<double>(edges.size())}};
+    return {{"mrr", both.mrr()}, {"hits@1", both.hits_at_1()}, {"hits@3", both.hits_at_3()}, {"hits@10", both.hits_at_10()}};
+}
+
+std::uint64_t dataset_hash(const gneiss::dataset& data) {
+    return gneiss::checksum(programs::read_file(data.directory() / "manifest.json"));
 }
 
 std::vector<std::byte> to_bytes(const gneiss::parameter& table) {
@@ -84,7 +90,7 @@ trained_model::trained_model(const std::filesystem::path& run) {
     how.resolve(data->manifest());
     buckets = std::make_unique<gneiss::bucket_store>(data->buckets());
     saved = gneiss::load_checkpoint(where);
-    if (saved.partitioning.nodes != data->manifest().nodes)
+    if (saved.dataset_hash != dataset_hash(*data))
         throw gneiss::error(gneiss::errc::config_mismatch, "was trained on another dataset", {.path = run});
     const auto optimizer = gneiss::make_row_optimizer(how.optimizer, static_cast<float>(how.lr));
     const auto model = gneiss::make_link_model(*how.decoder, how.loss, *how.dim, how.model_options());

@@ -59,6 +59,9 @@ public:
     std::unique_ptr<gneiss::partition_buffer> rows; ///< two partitions at a time
 };
 
+/// Tells one dataset from another: the hash of its manifest, which lists checksummed arrays and provenance.
+[[nodiscard]] std::uint64_t dataset_hash(const gneiss::dataset& data);
+
 /// Relation rows, as a checkpoint's section holds them.
 [[nodiscard]] std::vector<std::byte> to_bytes(const gneiss::parameter& table);
 /// Throws errc::corrupt when the section is not of that size.

@@ -126,6 +126,10 @@ public:
     /// Hands the next batch in. `remaining`: how many batches follow it before rows may be swapped (0 for the last of a
     /// state); used by the deterministic schedule only.
     void submit(std::unique_ptr<Batch> batch, std::uint64_t remaining) {
+        if (drained_) {
+            resumed_at_.store(clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+            drained_ = false;
+        }
         const std::uint64_t number = submitted_++;
         ticket t{number, fence_, number + remaining, std::move(batch)};
         if (remaining == 0) fence_ = submitted_;
@@ -144,6 +148,7 @@ public:
     void drain() {
         if (!gate_.wait_applied(submitted_)) rethrow();
         fence_ = submitted_;
+        drained_ = true;
     }
 
     /// Everything so far; may be asked for while batches run.
@@ -174,7 +179,7 @@ private:
             for (;;) {
                 std::chrono::nanoseconds waited{0};
                 std::optional<ticket> next = in.pop(&waited);
-                add(wait_, s, waited);
+                add(wait_, s, since_resumed(waited));
                 if (!next || !step(s, *next)) break;
                 const std::uint64_t number = next->number, bytes = next->batch->bytes();
                 if (out == nullptr)
@@ -210,6 +215,12 @@ private:
         }
         add(busy_, s, clock::now() - since);
         return true;
+    }
+
+    /// The part of a wait that ends now in which there was work: not the time between a drain and the next batch.
+    [[nodiscard]] std::chrono::nanoseconds since_resumed(std::chrono::nanoseconds waited) const {
+        const clock::time_point resumed{clock::duration(resumed_at_.load(std::memory_order_relaxed))};
+        return std::min<std::chrono::nanoseconds>(waited, clock::now() - resumed);
     }
 
     clock::time_point waited_since(stage s, clock::time_point since) {
@@ -256,6 +267,8 @@ private:
     std::vector<std::unique_ptr<queue>> queues_; // queues_[i] feeds the i-th stage of the chain
     std::uint64_t submitted_ = 0;                // driving thread only
     std::uint64_t fence_ = 0;                    // driving thread only
+    bool drained_ = true;                        // driving thread only
+    std::atomic<clock::rep> resumed_at_{0};
     counters busy_{}, wait_{};
 
     mutable std::mutex mutex_;

@@ -41,7 +41,7 @@ public:
         file.fd_ = ::open(directory.c_str(), how | O_TMPFILE, 0600);
         if (file.fd_ >= 0) return file;
         // File systems without O_TMPFILE (overlay, NFS): a unique name that is unlinked at once.
-        std::string name = (directory / "scratch-XXXXXX").string();
+        std::string name = (directory / ("scratch-" + std::string(6, 'X'))).string();
         file.fd_ = ::mkostemp(name.data(), O_CLOEXEC);
         if (file.fd_ < 0) throw io_error(errno, "create a scratch file", {.path = directory});
         ::unlink(name.c_str());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -14,6 +15,7 @@
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>
+#include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/storage/any_engine.hpp>
 #include <gneiss/storage/file.hpp>
@@ -104,6 +106,19 @@ public:
         const std::scoped_lock lock(mutex_);
         std::ranges::copy(sums, checksums_.begin() + static_cast<std::ptrdiff_t>(p * blocks_));
         slots_.finish_write(p, slot);
+    }
+
+    /// Writes a version of every partition: `values(first_row, rows [n, dim + state])` fills a block of zeros or of what
+    /// it filled before. Throws io_error; errc::no_space when spare slots run out. Memory: one slot.
+    template <class Values>
+    void fill(Values&& values) {
+        auto slot = aligned_buffer<float>::zeroed(static_cast<std::size_t>(slot_bytes() / sizeof(float)));
+        for (partition_id p = 0; p < partitioning_.partitions; ++p) {
+            const auto to = begin_write(p, 0);
+            if (!to) throw error(errc::no_space, "no spare slot is left; commit first", {.path = path_});
+            values(partitioning_.begin(p), matrix_view<float>(slot.data(), static_cast<std::size_t>(partitioning_.size(p)), layout_.floats()));
+            write(p, *to, slot.bytes());
+        }
     }
 
     /// Everything written is on the device when this returns. Throws io_error; never tried again after a failure.

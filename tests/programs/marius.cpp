@@ -1,0 +1,199 @@
+// Runs bin/gneiss-marius as users do: results, exit codes, the line of an error, JSON, what survives being killed.
+#include <doctest/doctest.h>
+
+#include <set>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include <gneiss/core/random.hpp>
+
+#include "support/program.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using gneiss::test::program_outcome;
+
+/// A dataset "data" of named nodes in rings, which can be learned.
+struct marius_workshop : gneiss::test::workshop {
+    marius_workshop() : workshop("gneiss-marius") {
+        std::string train, valid, test;
+        for (unsigned v = 0; v < 60; ++v)
+            for (unsigned r = 0; r < 3; ++r) {
+                const std::string line = "node" + std::to_string(v) + "\tring" + std::to_string(r) + "\tnode" + std::to_string((v + 1 + 5 * r) % 60) + "\n";
+                (v % 10 == r ? (v % 20 == r ? valid : test) : train) += line;
+            }
+        write("train.tsv", train);
+        write("valid.tsv", valid);
+        write("test.tsv", test);
+        const auto made = run("import train.tsv --valid valid.tsv --test test.tsv --out data --partitions 6", "gneiss-data");
+        CAPTURE(made.err);
+        REQUIRE(made.code == 0);
+    }
+    /// All parameters of a run, as exported.
+    [[nodiscard]] std::string parameters(const std::string& run_name) const {
+        fs::remove_all(*this / "exported");
+        REQUIRE(run("export " + run_name + " --out exported").code == 0);
+        return read("exported/nodes.npy") + read("exported/relations.npy");
+    }
+};
+
+constexpr const char* small = "--dim 8 --batch 16 --negatives 10 --quiet ";
+
+} // namespace
+
+TEST_CASE("a run tells its results in the contract's keys, and config.toml repeats it") {
+    const marius_workshop shop;
+    const program_outcome made = shop.run(std::string("train data --out a --epochs 3 --eval-every 1 --staleness 0 --json ") + small);
+    CAPTURE(made.err);
+    REQUIRE(made.code == 0);
+    const auto run = nlohmann::json::parse(made.out);
+    CHECK(run == nlohmann::json::parse(shop.read("a/run.json")));
+    CHECK(run["program"] == "gneiss-marius");
+    CHECK(run["status"] == "done");
+    CHECK(run["dataset"]["nodes"] == 60);
+    CHECK(run["epochs"].size() == 3);
+    for (const char* key : {"epoch", "seconds", "loss", "examples", "read_bytes", "write_bytes", "stage_seconds", "staleness_max", "valid"})
+        CHECK(run["epochs"][0].contains(key));
+    CHECK(run["epochs"][2]["loss"] < run["epochs"][0]["loss"]);
+    for (const char* key : {"mrr", "hits@1", "hits@3", "hits@10"}) CHECK(run["metrics"]["test"].contains(key));
+    CHECK(run["peak_rss_bytes"] > 0);
+    CHECK(fs::exists(shop / "a/report.html"));
+    REQUIRE(shop.run("train --config a/config.toml --out b --quiet").code == 0);
+    CHECK(shop.parameters("a") == shop.parameters("b"));
+}
+
+TEST_CASE("on disk or in memory, with one thread or two, by any engine: the same parameters") {
+    const marius_workshop shop;
+    const std::string plan = std::string("train data --epochs 2 --staleness 0 --order beta --buffer 2 --no-eval ") + small;
+    REQUIRE(shop.run(plan + "--store memory --threads 1 --out memory").code == 0);
+    REQUIRE(shop.run(plan + "--store disk --threads 2 --out disk").code == 0);
+    REQUIRE(shop.run(plan + "--store disk --threads 2 --io-engine threads --prefetch off --out threads").code == 0);
+    REQUIRE(shop.run(plan + "--store disk --staleness 4 --deterministic --out fixed1 --threads 1").code == 0);
+    REQUIRE(shop.run(plan + "--store memory --staleness 4 --deterministic --out fixed2 --threads 2").code == 0);
+    const std::string expected = shop.parameters("memory");
+    CHECK(shop.parameters("disk") == expected);
+    CHECK(shop.parameters("threads") == expected);
+    CHECK(shop.parameters("fixed1") == shop.parameters("fixed2"));
+    const auto run = nlohmann::json::parse(shop.read("disk/run.json"));
+    for (const auto& epoch : run["epochs"]) {
+        CHECK(epoch["read_bytes"] == run["plan"]["read_bytes"]);
+        CHECK(epoch["write_bytes"] == run["plan"]["write_bytes"]);
+    }
+}
+
+TEST_CASE("another number of partitions re-buckets into the run and changes no row's first value") {
+    const marius_workshop shop;
+    const std::string base = std::string("train data --epochs 1 --lr 1e-30 --regularizer none --no-eval ") + small;
+    REQUIRE(shop.run(base + "--partitions 6 --out six").code == 0);
+    REQUIRE(shop.run(base + "--partitions 4 --buffer 2 --store disk --out four").code == 0);
+    CHECK(shop.parameters("six") == shop.parameters("four"));
+}
+
+TEST_CASE("interrupted or killed anywhere and resumed, a run ends in the parameters of one that was not") {
+    const marius_workshop shop;
+    const std::string base = std::string("train data --epochs 150 --staleness 0 --store disk --buffer 2 --no-eval --checkpoint-every 1epoch --seed 3 ") + small;
+    REQUIRE(shop.run(base + "--out whole").code == 0);
+    const std::string expected = shop.parameters("whole");
+    for (const char* signal : {"INT", "TERM", "KILL"}) {
+        CAPTURE(signal);
+        const std::string name = std::string("run") + signal;
+        int stops = 0;
+        program_outcome got;
+        for (int attempt = 0; attempt < 60; ++attempt) {
+            const std::string after = "0." + std::to_string(2 + (attempt * 3) % 7);
+            got = shop.run(base + "--resume --out " + name, "", "timeout --preserve-status -s " + std::string(signal) + " " + after);
+            if (got.code == 0) break;
+            CAPTURE(got.err);
+            CHECK((got.code == 130 || got.code == 137 || got.code == -1));
+            ++stops;
+        }
+        CHECK(got.code == 0);
+        CHECK(shop.parameters(name) == expected);
+        std::string lines = shop.read(name + "/metrics.jsonl"); // no epoch is told twice
+        std::multiset<int> epochs;
+        for (std::size_t at = 0, end; (end = lines.find('\n', at)) != std::string::npos; at = end + 1)
+            epochs.insert(nlohmann::json::parse(lines.substr(at, end - at))["epoch"].get<int>());
+        CHECK(epochs.size() == 150);
+        CHECK(std::set<int>(epochs.begin(), epochs.end()).size() == 150);
+    }
+}
+
+TEST_CASE("a run that is there is not overwritten; a finished one is told again by --resume") {
+    const marius_workshop shop;
+    const std::string base = std::string("train data --epochs 1 --no-eval ") + small;
+    REQUIRE(shop.run(base + "--out a").code == 0);
+    const std::string before = shop.parameters("a");
+    shop.refuses(2, base + "--out a", {"a: ", "--resume", "--force"});
+    CHECK(shop.run(base + "--out a --resume").code == 0);
+    shop.refuses(2, base + "--out a --resume --lr 0.5", {"lr"});
+    CHECK(shop.parameters("a") == before);
+    CHECK(shop.run(base + "--out a --force --seed 9").code == 0);
+    CHECK(shop.parameters("a") != before);
+}
+
+TEST_CASE("predictions are by name, ranked, and leave out what is known unless asked") {
+    const marius_workshop shop;
+    REQUIRE(shop.run(std::string("train data --epochs 60 --out a --no-eval --dim 32 --negatives 40 --batch 16 --quiet")).code == 0);
+    const auto got = nlohmann::json::parse(shop.run("predict a --head node5 --relation ring0 --known --k 3 --json").out);
+    REQUIRE(got["predictions"][0]["answers"].size() == 3);
+    CHECK(got["predictions"][0]["answers"][0]["node"] == "node6");
+    CHECK(shop.run("predict a --head node5 --relation ring0").out.find("node6\n") == std::string::npos);
+    shop.write("queries.tsv", "node7\tring0\t?\n?\tring1\tnode20\n");
+    CHECK(shop.run("predict a --queries queries.tsv --k 2").code == 0);
+    shop.refuses(1, "predict a --head nobody --relation ring0", {"nobody"});
+    shop.refuses(1, "predict a --head node1 --relation nothing", {"nothing"});
+    shop.refuses(2, "predict a --relation ring0", {"head"});
+    shop.write("queries.tsv", "node7\tring0\t?\nnode7 ring0\n");
+    shop.refuses(1, "predict a --queries queries.tsv", {"queries.tsv", "line 2"});
+    CHECK(shop.run("eval a --split valid").code == 0);
+    shop.refuses(1, "eval nowhere", {"nowhere"});
+}
+
+TEST_CASE("what cannot be is refused in one line that says why") {
+    const marius_workshop shop;
+    const std::string to = " --out new ";
+    shop.refuses(2, "train data --dimm 8" + to, {"--dimm", "--dim"});
+    shop.refuses(2, "train data --dim 7" + to, {"dim", "ComplEx"});
+    shop.refuses(2, "train data --decoder magic" + to, {"decoder", "complex"});
+    shop.refuses(2, "train data --negatives -3" + to, {"negatives"});
+    shop.refuses(2, "train data --memory 12furlongs" + to, {"memory"});
+    shop.refuses(2, "train data --node-init sideways" + to, {"node-init"});
+    shop.refuses(1, "train nowhere" + to, {"nowhere"});
+    shop.refuses(1, "train data --device cuda" + to, {"cuda"});
+    shop.refuses(3, "train data --memory 5MiB" + to, {"budget", "5.00 MiB", "partition buffer"});
+    shop.refuses(1, "train data --order missing.txt --store disk --buffer 2" + to, {"missing.txt"});
+    shop.write("order.txt", "0 1\n0 x\n");
+    shop.refuses(1, "train data --order order.txt --store disk --buffer 2" + to, {"order.txt", "line 2", "column 3"});
+    shop.write("bad.toml", "epochs = 3\nepochz = 4\n");
+    shop.refuses(2, "train data --config bad.toml" + to, {"bad.toml", "epochz"});
+    std::string manifest = shop.read("data/manifest.json");
+    manifest.replace(manifest.find("60"), 2, "61");
+    shop.write("data/manifest.json", manifest);
+    shop.refuses(1, "train data" + to, {"manifest.json"});
+}
+
+TEST_CASE("a damaged checkpoint or row file is told, not used") {
+    const marius_workshop shop;
+    REQUIRE(shop.run(std::string("train data --epochs 1 --no-eval --out a ") + small).code == 0);
+    for (const char* name : {"a/checkpoint/checkpoint.bin", "a/checkpoint/rows.bin"}) {
+        CAPTURE(name);
+        const std::string whole = shop.read(name);
+        for (const std::size_t at : {std::size_t{9}, whole.size() / 3}) {
+            std::string damaged = whole;
+            damaged[at] = static_cast<char>(damaged[at] ^ 8);
+            shop.write(name, damaged);
+            const auto got = shop.run("export a --out exported");
+            fs::remove_all(shop / "exported");
+            if (got.code != 0) CHECK(got.err.starts_with("error: "));
+            if (std::string(name).find("checkpoint.bin") != std::string::npos) CHECK(got.code == 1);
+        }
+        shop.write(name, whole.substr(0, whole.size() / 2));
+        const auto cut = shop.run("export a --out exported");
+        fs::remove_all(shop / "exported");
+        CHECK(cut.code == 1);
+        shop.write(name, whole);
+    }
+    CHECK(shop.run("export a --out exported").code == 0);
+}

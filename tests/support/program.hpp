@@ -1,0 +1,65 @@
+#pragma once
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <initializer_list>
+#include <iterator>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "support/temporary_directory.hpp"
+
+namespace gneiss::test {
+
+struct program_outcome {
+    int code = -1; ///< exit code; −1: killed by a signal
+    std::string out, err;
+};
+
+/// A directory in which a program is run as users run it.
+class workshop {
+public:
+    explicit workshop(std::string program) : program_(std::move(program)) {}
+
+    [[nodiscard]] const std::filesystem::path& path() const noexcept { return at_.path(); }
+    [[nodiscard]] std::filesystem::path operator/(const std::filesystem::path& name) const { return at_ / name; }
+
+    void write(const std::string& name, const std::string& text) const {
+        std::ofstream(at_ / name, std::ios::binary) << text;
+    }
+    [[nodiscard]] std::string read(const std::string& name) const {
+        std::ifstream in(at_ / name, std::ios::binary);
+        return {std::istreambuf_iterator<char>(in), {}};
+    }
+    /// Runs the workshop's program, or another of the same folder, here. `before` may be "timeout -s INT 1", say.
+    [[nodiscard]] program_outcome run(const std::string& arguments, const std::string& program = "", const std::string& before = "") const {
+        const std::string command = "cd '" + path().string() + "' && " + before + " '" GNEISS_PROGRAMS_DIR "/" +
+                                    (program.empty() ? program_ : program) + "' " + arguments + " >stdout.txt 2>stderr.txt";
+        const int status = std::system(command.c_str());
+        return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("stdout.txt"), read("stderr.txt")};
+    }
+    /// Whether it ends with this code and one line "error: …" that says all of `parts`, prints nothing, and makes no
+    /// file or directory "new".
+    void refuses(int code, const std::string& arguments, const std::initializer_list<std::string>& parts) const {
+        CAPTURE(arguments);
+        const program_outcome got = run(arguments);
+        CAPTURE(got.err);
+        CHECK(got.code == code);
+        CHECK(got.out.empty());
+        const std::size_t line = got.err.rfind("error: ");
+        REQUIRE(line != std::string::npos);
+        CHECK(std::count(got.err.begin() + static_cast<std::ptrdiff_t>(line), got.err.end(), '\n') == 1);
+        for (const std::string& part : parts) CHECK(got.err.find(part, line) != std::string::npos);
+        CHECK(!std::filesystem::exists(at_ / "new"));
+    }
+
+private:
+    std::string program_;
+    temporary_directory at_;
+};
+
+} // namespace gneiss::test
