@@ -2,8 +2,11 @@
 
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/storage/durable.hpp>
-#include <gneiss/storage/engine/uring.hpp>
+#include <gneiss/storage/engine/probe.hpp>
 #include <gneiss/storage/io_queue.hpp>
+#ifdef GNEISS_HAS_URING
+#include <gneiss/storage/engine/uring.hpp>
+#endif
 
 #include <algorithm>
 #include <cstdio>
@@ -18,7 +21,12 @@ int main() {
     for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<std::byte>(i * 31);
     atomic_write_file(path, sent); // after a crash: the old file or this one, whole
 
-    const engine_choice choice = choose_engine("auto");
+    std::vector<engine_candidate> candidates; // the first that works is taken
+#ifdef GNEISS_HAS_URING
+    candidates.push_back(uring_candidate());
+#endif
+    candidates.push_back(threads_candidate());
+    const engine_choice choice = choose_engine("auto", candidates);
     std::printf("engine: %s (%s)\n", choice.name.c_str(), choice.reason.c_str());
 
     any_engine engine = choice.make();

@@ -22,6 +22,7 @@ void report(benchmark::State& state) {
 }
 
 void random_read_direct_io_queue(benchmark::State& state) {
+    if (!storage_bench::works(state.range(0), state)) return;
     any_engine engine = engine_of(state.range(0));
     file source(engine, bench_file::shared().path(), {.direct = true});
     io_queue queue(engine);
@@ -49,6 +50,7 @@ void random_read_direct_raw_pread(benchmark::State& state) {
     report(state);
 }
 
+#ifdef GNEISS_HAS_URING
 /// The device's limit: a bare ring 64 deep that waits for 8 at a time.
 void random_read_direct_device_limit(benchmark::State& state) {
     constexpr std::size_t depth = 64;
@@ -81,9 +83,14 @@ void random_read_direct_device_limit(benchmark::State& state) {
     if (!whole) state.SkipWithError("short read");
     report(state);
 }
-
-BENCHMARK(random_read_direct_io_queue)->ArgName("threads")->DenseRange(0, 1)->UseRealTime()->Unit(benchmark::kMillisecond);
-BENCHMARK(random_read_direct_raw_pread)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(random_read_direct_device_limit)->UseRealTime()->Unit(benchmark::kMillisecond);
+#endif
+
+BENCHMARK(random_read_direct_io_queue)
+    ->ArgName("threads")
+    ->DenseRange(0, 1)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK(random_read_direct_raw_pread)->UseRealTime()->Unit(benchmark::kMillisecond);
 
 } // namespace

@@ -31,6 +31,7 @@ void pass(io_queue& queue, file& target, std::vector<aligned_buffer<std::byte>>&
 }
 
 void queue_pass(benchmark::State& state, bool writing) {
+    if (!storage_bench::works(state.range(0), state)) return;
     any_engine engine = engine_of(state.range(0));
     file target(engine, bench_file::shared().path(), {.write = writing, .direct = true});
     io_queue queue(engine);
@@ -62,6 +63,7 @@ void raw_pass(benchmark::State& state, bool writing) {
 void sequential_read_direct_raw_pread(benchmark::State& state) { raw_pass(state, false); }
 void sequential_write_direct_raw_pwrite(benchmark::State& state) { raw_pass(state, true); }
 
+#ifdef GNEISS_HAS_URING
 /// The device's limit: a bare ring of 1 MiB requests, 16 deep, refilled one by one; nothing is checked but the length.
 void device_limit(benchmark::State& state, bool writing) {
     const bench_file& target = bench_file::shared();
@@ -99,6 +101,9 @@ void device_limit(benchmark::State& state, bool writing) {
 
 void sequential_read_direct_device_limit(benchmark::State& state) { device_limit(state, false); }
 void sequential_write_direct_device_limit(benchmark::State& state) { device_limit(state, true); }
+BENCHMARK(sequential_read_direct_device_limit)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(sequential_write_direct_device_limit)->UseRealTime()->Unit(benchmark::kMillisecond);
+#endif
 
 void engines_and_pieces(benchmark::internal::Benchmark* b) {
     b->ArgNames({"threads", "MiB"})->ArgsProduct({{0, 1}, {1, 2, 8}})->UseRealTime()->Unit(benchmark::kMillisecond);
@@ -109,9 +114,7 @@ void pieces(benchmark::internal::Benchmark* b) {
 
 BENCHMARK(sequential_read_direct_io_queue)->Apply(engines_and_pieces);
 BENCHMARK(sequential_read_direct_raw_pread)->Apply(pieces);
-BENCHMARK(sequential_read_direct_device_limit)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(sequential_write_direct_io_queue)->Apply(engines_and_pieces);
 BENCHMARK(sequential_write_direct_raw_pwrite)->Apply(pieces);
-BENCHMARK(sequential_write_direct_device_limit)->UseRealTime()->Unit(benchmark::kMillisecond);
 
 } // namespace

@@ -2,7 +2,11 @@
 
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/random.hpp>
+#ifdef GNEISS_HAS_URING
 #include <gneiss/storage/engine/uring.hpp>
+#else
+#include <gneiss/storage/engine/probe.hpp>
+#endif
 #include <gneiss/storage/io_queue.hpp>
 
 #include <benchmark/benchmark.h>
@@ -57,9 +61,23 @@ private:
     int fd_ = -1;
 };
 
-/// Engine by benchmark argument: 0 io_uring, 1 threads.
+/// Engine by benchmark argument: 0 io_uring, 1 threads. Throws where the build or the machine has no io_uring.
 inline gneiss::any_engine engine_of(std::int64_t which) {
-    return gneiss::choose_engine(which == 0 ? "uring" : "threads").make();
+#ifdef GNEISS_HAS_URING
+    if (which == 0) return gneiss::choose_engine("uring").make();
+#endif
+    return gneiss::choose_engine(which == 0 ? "uring" : "threads", {gneiss::threads_candidate()}).make();
+}
+
+/// Whether this engine works here; otherwise the benchmark is skipped and says so.
+inline bool works(std::int64_t which, benchmark::State& state) {
+    try {
+        (void)engine_of(which);
+        return true;
+    } catch (const gneiss::error& refusal) {
+        state.SkipWithError(refusal.what());
+        return false;
+    }
 }
 
 } // namespace storage_bench

@@ -3,7 +3,7 @@
 #include <gneiss/storage/any_engine.hpp>
 #include <gneiss/storage/engine/memory.hpp>
 #include <gneiss/storage/engine/threads.hpp>
-#if __has_include(<liburing.h>)
+#ifdef GNEISS_HAS_URING
 #include <gneiss/storage/engine/uring.hpp>
 #endif
 
@@ -43,7 +43,7 @@ inline std::vector<std::pair<std::string, gneiss::engine_factory>> all_engines(s
     engines.emplace_back(
         "memory", [disk = memory_file_system{}, depth] { return any_engine(memory_engine(disk, depth)); });
     engines.emplace_back("threads", [depth] { return any_engine(threads_engine(depth)); });
-#if __has_include(<liburing.h>)
+#ifdef GNEISS_HAS_URING
     try {
         (void)choose_engine("uring");
         engines.emplace_back("uring", [depth] { return any_engine(uring_engine(depth)); });

@@ -8,7 +8,7 @@
 #include <gneiss/model/decoder/distmult.hpp>
 #include <gneiss/model/decoder/dot.hpp>
 #include <gneiss/model/decoder/transe.hpp>
-#if __has_include(<liburing.h>)
+#ifdef GNEISS_HAS_URING
 #include <gneiss/storage/engine/uring.hpp>
 #endif
 
@@ -18,7 +18,7 @@ namespace marius {
 
 gneiss::engine_choice choose_engine(const std::string& name) {
     std::vector<gneiss::engine_candidate> candidates;
-#if __has_include(<liburing.h>)
+#ifdef GNEISS_HAS_URING
     candidates.push_back({"uring", [] { return gneiss::any_engine(gneiss::uring_engine{}); }});
 #endif
     candidates.push_back(gneiss::threads_candidate());

@@ -100,7 +100,7 @@ TEST_CASE("an engine asked for by name is that one or an error that says why not
     CHECK_THROWS_WITH_AS((void)choose_engine("other", candidates), doctest::Contains("bad, threads"), error);
 }
 
-#if __has_include(<liburing.h>)
+#ifdef GNEISS_HAS_URING
 TEST_CASE("where io_uring is forbidden, unknown or out of memory, threads are chosen and the reason is told") {
     const temporary_directory folder;
     for (const int number : {EPERM, ENOSYS, EINVAL, ENOMEM}) {

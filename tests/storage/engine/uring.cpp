@@ -1,4 +1,4 @@
-#if __has_include(<liburing.h>)
+#ifdef GNEISS_HAS_URING
 #include <gneiss/storage/engine/uring.hpp>
 
 #include "storage/support.hpp"
