@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks that the library keeps its shape: includes point down only, each optional dependency stays behind its fence,
-# headers neither print nor read the environment, none is long, gneiss.hpp includes all that needs no option.
+# headers neither print nor read the environment, none is long, gneiss.hpp includes all that needs no option; and that
+# README.md shows the first program as it is.
 #
 #   check.sh [ROOT]               every violation as FILE:LINE: what; exit 1 if there is one
 #   check.sh --update [ROOT]      rewrites the list of gneiss.hpp
@@ -172,6 +173,13 @@ for folder in examples tests bench scripts cmake; do
         violations=$((violations + 1))
     done < <(grep -rnIE 'TO''DO|FIX''ME' $folder || true)
 done
+
+if [ -f README.md ] && [ -f examples/00_hello.cpp ]; then # the first block of C++ there
+    if ! sed -n '/^```cpp$/,/^```$/{//!p;/^```$/q}' README.md | cmp -s - examples/00_hello.cpp; then
+        echo "README.md:1: its first program is not examples/00_hello.cpp"
+        violations=$((violations + 1))
+    fi
+fi
 
 [ $violations -eq 0 ] || { echo "$violations violations of the structure" && exit 1; }
 echo "$(wc -w <<<"$headers") headers keep the structure"

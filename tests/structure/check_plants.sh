@@ -83,5 +83,12 @@ tree_in_order
 mkdir "$scratch/tree/tests" && echo '// FIX''ME' >"$scratch/tree/tests/a.cpp"
 expect_caught 'tests/a.cpp:1: leaves something to be done'
 
+tree_in_order
+mkdir "$scratch/tree/examples" && echo 'int main() {}' >"$scratch/tree/examples/00_hello.cpp"
+printf '%s\n' '```cpp' 'int main() {}' '```' '```cpp' 'int other;' '```' >"$scratch/tree/README.md"
+"$check" "$scratch/tree" || failures=$((failures + 1))
+echo 'int main() { return 0; }' >"$scratch/tree/examples/00_hello.cpp"
+expect_caught 'README.md:1: its first program is not examples/00_hello.cpp'
+
 [ $failures -eq 0 ] || { echo "$failures plants went unseen" && exit 1; }
 echo "every plant was caught"
