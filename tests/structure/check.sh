@@ -175,6 +175,7 @@ for folder in examples tests bench scripts cmake; do
 done
 
 if [ -f README.md ] && [ -f examples/00_hello.cpp ]; then # the first block of C++ there
+    # shellcheck disable=SC2016 # backquotes of Markdown
     if ! sed -n '/^```cpp$/,/^```$/{//!p;/^```$/q}' README.md | cmp -s - examples/00_hello.cpp; then
         echo "README.md:1: its first program is not examples/00_hello.cpp"
         violations=$((violations + 1))
