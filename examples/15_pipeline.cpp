@@ -1,0 +1,45 @@
+// The pipeline alone: stages that overlap, and a bound on how stale the values are that a batch reads.
+#include <gneiss/pipeline/training_pipeline.hpp>
+
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <vector>
+
+using namespace gneiss;
+
+struct step { // of gradient descent on (x − 3)², one number instead of rows
+    std::uint64_t number = 0;
+    double seen = 0, gradient = 0;
+    [[nodiscard]] std::uint64_t bytes() const { return sizeof *this; } // queues are bounded in bytes, too
+};
+
+int main() {
+    for (const std::uint64_t staleness : {0, 2, 8}) {
+        double x = 0;
+        const pipeline_stages<step> stages{.sample = [](step&) {},
+            .gather = [&](step& s) { s.seen = x; },
+            .to_device = {}, // no device: these two take no thread
+            .compute = [](step& s) { s.gradient = 2 * (s.seen - 3); },
+            .to_host = {},
+            .update = [&](step& s) { x -= 0.02 * s.gradient; }};
+
+        // At most so many updates are missing when a step reads x; `deterministic`: always the same ones.
+        std::vector<std::unique_ptr<step>> batches;
+        for (std::uint64_t i = 0; i < staleness + 2; ++i) batches.push_back(std::make_unique<step>());
+        training_pipeline<step> pipeline(stages, {.staleness = staleness, .deterministic = true}, std::move(batches));
+        constexpr std::uint64_t steps = 500;
+        for (std::uint64_t i = 0; i < steps; ++i) {
+            auto s = pipeline.take();
+            s->number = i;
+            pipeline.submit(std::move(s), steps - 1 - i);
+        }
+        pipeline.drain();
+
+        const pipeline_statistics told = pipeline.statistics();
+        std::printf("staleness %llu: x = %.6f after %llu steps, which missed at most %llu updates\n",
+            static_cast<unsigned long long>(staleness), x, static_cast<unsigned long long>(told.batches),
+            static_cast<unsigned long long>(told.staleness.max()));
+        if (told.batches != steps || told.staleness.max() > staleness || std::abs(x - 3) > 1e-3) return 1;
+    }
+}
