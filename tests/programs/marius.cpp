@@ -1,6 +1,7 @@
 // Runs bin/gneiss-marius as users do: results, exit codes, the line of an error, JSON, what survives being killed.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -146,9 +147,31 @@ TEST_CASE("predictions are by name, ranked, and leave out what is known unless a
     shop.refuses(1, "predict a --head node1 --relation nothing", {"nothing"});
     shop.refuses(2, "predict a --relation ring0", {"head"});
     shop.write("queries.tsv", "node7\tring0\t?\nnode7 ring0\n");
-    shop.refuses(1, "predict a --queries queries.tsv", {"queries.tsv", "line 2"});
+    shop.refuses(1, "predict a --queries queries.tsv", {"queries.tsv", "line 2, column 1"});
+    shop.write("queries.tsv", "node7\tring0\t?\n\n?\tring9\tnode1\n");
+    shop.refuses(1, "predict a --queries queries.tsv", {"queries.tsv", "line 3, column 3", "ring9"});
+    shop.write("queries.tsv", "node7\tring0\tnode8\n");
+    shop.refuses(1, "predict a --queries queries.tsv", {"line 1, column 1", "'?'"});
+    shop.refuses(2, "predict a --queries queries.tsv --head node1", {"--queries", "--head"});
+    shop.refuses(3, "predict a --head node5 --relation ring0 --memory 1MiB", {"1.00 MiB"});
     CHECK(shop.run("eval a --split valid").code == 0);
     shop.refuses(1, "eval nowhere", {"nowhere"});
+}
+
+TEST_CASE("an export takes its place whole, and replaces only another export") {
+    const marius_workshop shop;
+    REQUIRE(shop.run(std::string("train data --out a --epochs 1 --no-eval ") + small).code == 0);
+    REQUIRE(shop.run("export a --out e").code == 0);
+    const std::string names = shop.read("e/nodes.tsv");
+    CHECK(std::ranges::count(names, '\n') == 60);
+    CHECK(std::ranges::count(shop.read("e/relations.tsv"), '\n') == 6); // and their reversals
+    CHECK_FALSE(fs::exists(shop / "e.new"));
+    shop.refuses(2, "export a --out e", {"e exists", "--force"});
+    REQUIRE(shop.run("export a --out e/ --format tsv --force").code == 0);
+    CHECK(std::ranges::count(shop.read("e/nodes.tsv"), '\n') == 60);
+    CHECK_FALSE(fs::exists(shop / "e/nodes.npy")); // nothing of the one before
+    shop.refuses(2, "export a --out data --force", {"data", "not an export"});
+    CHECK(fs::exists(shop / "data/manifest.json"));
 }
 
 TEST_CASE("what cannot be is refused in one line that says why") {
