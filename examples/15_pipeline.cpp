@@ -15,7 +15,7 @@ struct step { // of gradient descent on (x − 3)², one number instead of rows
 };
 
 int main() {
-    for (const std::uint64_t staleness : {0, 2, 8}) {
+    for (const std::uint64_t staleness : {0U, 2U, 8U}) {
         double x = 0;
         const pipeline_stages<step> stages{.sample = [](step&) {},
             .gather = [&](step& s) { s.seen = x; },
