@@ -204,14 +204,14 @@ TEST_CASE("a disk run equals the in-memory run of the same plan, bit for bit: ro
 TEST_CASE("training stopped and continued anywhere equals training that was not stopped") {
     const temporary_directory directory;
     toy_graph graph(120, 6, 3, 900, 3);
-    for (const std::uint64_t staleness : {0, 3}) {
+    for (const std::uint64_t staleness : {0U, 3U}) {
         set_up with;
         with.buffer_slots = with.order_slots = 3;
         with.training.batch_edges = 17;
         with.training.negatives = {.per_chunk = 10, .chunks = 2};
         with.training.pipeline = {.staleness = staleness, .deterministic = true};
         const outcome whole = train(graph, with, directory / "whole");
-        for (const std::uint64_t every : {1, 5, 7, 40}) {
+        for (const std::uint64_t every : {1U, 5U, 7U, 40U}) {
             CAPTURE(every);
             const outcome parts = train(graph, with, directory / "parts", every);
             CHECK(same_parameters(parts, whole));
