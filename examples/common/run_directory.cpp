@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <span>
 #include <utility>
 
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/storage/durable.hpp>
 
 namespace programs {
 namespace {
@@ -101,18 +103,11 @@ void make_directories(const fs::path& path) {
 std::string read_file(const fs::path& path) { return descriptor(path, O_RDONLY).read(); }
 
 void write_file_atomically(const fs::path& path, std::string_view text) {
-    fs::path beside = path;
-    beside += ".new";
     try {
-        const descriptor file(beside, O_WRONLY | O_CREAT | O_TRUNC);
-        file.write(text);
-        file.sync();
-        if (::rename(beside.c_str(), path.c_str()) != 0) throw io_error(errno, "cannot replace", {.path = path});
-    } catch (...) {
-        ::unlink(beside.c_str());
-        throw;
+        gneiss::atomic_write_file(path, std::as_bytes(std::span(text)));
+    } catch (const io_error& e) { // names the file that was to be, not the temporary one
+        throw io_error(e.code().value(), "cannot replace", {.path = path});
     }
-    descriptor(path.has_parent_path() ? path.parent_path() : fs::path("."), O_RDONLY | O_DIRECTORY).sync();
 }
 
 run_directory run_directory::open(

@@ -34,6 +34,7 @@
 #include <gneiss/graph/generate/stream.hpp>
 #include <gneiss/io/half.hpp>
 #include <gneiss/io/import/fields.hpp>
+#include <gneiss/io/import/journal.hpp>
 #include <gneiss/io/import/names.hpp>
 #include <gneiss/io/import/spill.hpp>
 #include <gneiss/io/names.hpp>

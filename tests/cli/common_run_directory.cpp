@@ -112,7 +112,7 @@ TEST_CASE("only a run that is done is a finished result") {
     CHECK_FALSE(run.finished_result());
     run.write_result({.program = "p", .status = run_status::done});
     CHECK(run.finished_result()->at("program") == "p");
-    CHECK_FALSE(fs::exists("run/run.json.new"));
+    CHECK_FALSE(fs::exists("run/run.json.tmp"));
     write("run/run.json", "{");
     CHECK_THROWS_AS((void)run.result(), gneiss::error);
 }

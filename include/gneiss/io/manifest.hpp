@@ -18,6 +18,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/io/npy_header.hpp>
+#include <gneiss/storage/durable.hpp>
 #include <gneiss/storage/plain_file.hpp>
 
 namespace gneiss {
@@ -239,23 +240,10 @@ private:
     return m;
 }
 
-/// Replaces the file at `path` as a whole: a reader, or the next start after a crash, finds the old text or the new
-/// one. Writes a temporary beside it, syncs, renames, syncs the directory. Throws `io_error`.
-inline void write_file_atomically(const std::filesystem::path& path, std::string_view text) {
-    std::filesystem::path temporary = path;
-    temporary += ".tmp";
-    plain_file file = plain_file::create(temporary);
-    file.write_at(0, std::as_bytes(std::span(text)));
-    file.sync();
-    file.close();
-    std::error_code failure;
-    std::filesystem::rename(temporary, path, failure);
-    if (failure) throw io_error(failure.value(), "rename into place", {.path = path});
-    sync_directory(path.parent_path());
-}
-
+/// Makes the manifest that of the dataset: after a crash the old one or this one is there, whole. Throws `io_error`.
 inline void write_manifest(const std::filesystem::path& path, const dataset_manifest& manifest) {
-    write_file_atomically(path, format_manifest(manifest));
+    const std::string text = format_manifest(manifest);
+    atomic_write_file(path, std::as_bytes(std::span(text)));
 }
 
 /// Throws `io_error`, `error`.

@@ -5,13 +5,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>
-#include <gneiss/io/manifest.hpp>
+#include <gneiss/storage/durable.hpp>
 #include <gneiss/storage/plain_file.hpp>
 
 namespace gneiss::importing {
@@ -57,7 +58,7 @@ public:
         std::string text;
         for (const auto& [name, value] : values_) text += name + " " + std::to_string(value) + "\n";
         text += "sum " + std::to_string(checksum(text)) + "\n";
-        write_file_atomically(path_, text);
+        atomic_write_file(path_, std::as_bytes(std::span(text)));
     }
 
     [[nodiscard]] std::uint64_t operator[](const std::string& name) const {
