@@ -9,8 +9,8 @@
 
 #include <vector>
 
-// Questions per second of a whole step (scores, losses, gradients, sums per node) beside the three products that it
-// cannot do without, at the same shapes, on one thread.
+// Edges (two questions each) per second of a whole step (scores, losses, gradients, sums per node) beside the three
+// products that it cannot do without, and scores alone beside the one product, at the same shapes, on one thread.
 namespace {
 
 using namespace gneiss;
@@ -20,6 +20,7 @@ constexpr std::size_t chunk = 1000, per_chunk = 1000, chunks = 4;
 void count(benchmark::State& state, std::size_t dim, std::size_t questions) {
     const double asked = static_cast<double>(state.iterations()) * static_cast<double>(questions);
     state.counters["questions/s"] = benchmark::Counter(asked, benchmark::Counter::kIsRate);
+    state.counters["edges/s"] = benchmark::Counter(asked / 2, benchmark::Counter::kIsRate);
     state.counters["FLOP/s"] =
         benchmark::Counter(asked * 6 * static_cast<double>(per_chunk * dim), benchmark::Counter::kIsRate);
 }
@@ -32,7 +33,8 @@ void link_model_step(benchmark::State& state, const char* decoder, const char* l
     std::vector<edge> edges(chunk * chunks);
     const random_key key(1, random_domain::user);
     for (std::size_t i = 0; i < edges.size(); ++i)
-        edges[i] = {static_cast<node_id>(below(key[3 * i], all.end)), static_cast<relation_id>(below(key[3 * i + 1], 100)),
+        edges[i] = {static_cast<node_id>(below(key[3 * i], all.end)),
+            static_cast<relation_id>(below(key[3 * i + 1], 100)),
             static_cast<node_id>(below(key[3 * i + 2], all.end))};
     mini_batch_arena arena;
     link_batch_builder builder({.per_chunk = per_chunk, .chunks = chunks}, 1);
@@ -43,7 +45,8 @@ void link_model_step(benchmark::State& state, const char* decoder, const char* l
     parameter rows(batch.nodes.size(), {static_cast<std::uint32_t>(dim), 0});
     parameter relations(100, {static_cast<std::uint32_t>(relation_size), 0});
     initialize_rows(initializer::normal(0, 0.1F), 0, 1, parameter_table::nodes, 0, dim, rows.table(), on);
-    initialize_rows(initializer::normal(0, 0.1F), 0, 1, parameter_table::relations, 0, relation_size, relations.table(), on);
+    initialize_rows(
+        initializer::normal(0, 0.1F), 0, 1, parameter_table::relations, 0, relation_size, relations.table(), on);
     parameter gradients(batch.nodes.size(), {static_cast<std::uint32_t>(dim), 0});
     row_gradients relation_gradients;
     for (auto _ : state)
@@ -51,9 +54,11 @@ void link_model_step(benchmark::State& state, const char* decoder, const char* l
             model.forward_backward(batch, rows.values(), relations.values(), gradients.table(), relation_gradients, on));
     count(state, dim, 2 * edges.size());
 }
-BENCHMARK_CAPTURE(link_model_step, dot_softmax, "dot", "softmax")->Arg(100);
-BENCHMARK_CAPTURE(link_model_step, distmult_softmax, "distmult", "softmax")->Arg(100)->Arg(400);
-BENCHMARK_CAPTURE(link_model_step, complex_softmax, "complex", "softmax")->Arg(50)->Arg(100)->Arg(400);
+void dims(benchmark::internal::Benchmark* b) { b->ArgName("dim")->Arg(50)->Arg(100)->Arg(400); }
+BENCHMARK_CAPTURE(link_model_step, dot_softmax, "dot", "softmax")->Apply(dims);
+BENCHMARK_CAPTURE(link_model_step, distmult_softmax, "distmult", "softmax")->Apply(dims);
+BENCHMARK_CAPTURE(link_model_step, complex_softmax, "complex", "softmax")->Apply(dims);
+BENCHMARK_CAPTURE(link_model_step, transe_softmax, "transe", "softmax")->Apply(dims);
 BENCHMARK_CAPTURE(link_model_step, complex_marius, "complex", "marius")->Arg(100);
 BENCHMARK_CAPTURE(link_model_step, complex_logistic, "complex", "logistic")->Arg(100);
 BENCHMARK_CAPTURE(link_model_step, transe_margin, "transe", "margin")->Arg(100);
@@ -73,6 +78,44 @@ void eigen_three_products(benchmark::State& state) {
     }
     count(state, static_cast<std::size_t>(dim), chunk);
 }
-BENCHMARK(eigen_three_products)->Arg(50)->Arg(100)->Arg(400);
+BENCHMARK(eigen_three_products)->Apply(dims);
+
+void count_scores(benchmark::State& state) {
+    const double scores = static_cast<double>(state.iterations()) * static_cast<double>(chunk * per_chunk);
+    state.counters["scores/s"] = benchmark::Counter(scores, benchmark::Counter::kIsRate);
+    state.counters["FLOP/s"] =
+        benchmark::Counter(scores * 2 * static_cast<double>(state.range(0)), benchmark::Counter::kIsRate);
+}
+
+void negative_scores(benchmark::State& state, const char* decoder) {
+    const auto dim = static_cast<std::size_t>(state.range(0));
+    const any_link_model model = make_link_model(decoder, "softmax", dim);
+    parameter rows(chunk + per_chunk, {static_cast<std::uint32_t>(dim), 0});
+    initialize_rows(
+        initializer::normal(0, 0.1F), 0, 1, parameter_table::nodes, 0, dim, rows.table(), serial_executor{});
+    std::vector<float> out(chunk * per_chunk);
+    for (auto _ : state) {
+        model.scores(rows.values().middle_rows(0, chunk), rows.values().middle_rows(chunk, per_chunk),
+            {out.data(), chunk, per_chunk});
+        benchmark::ClobberMemory();
+    }
+    count_scores(state);
+}
+BENCHMARK_CAPTURE(negative_scores, inner_product, "dot")->Apply(dims); // of complex and distmult too
+BENCHMARK_CAPTURE(negative_scores, distance, "transe")->Apply(dims);
+
+void eigen_one_product(benchmark::State& state) {
+    using matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+    const auto dim = static_cast<Eigen::Index>(state.range(0));
+    const matrix q = matrix::Random(chunk, dim), n = matrix::Random(per_chunk, dim);
+    matrix s(chunk, per_chunk);
+    for (auto _ : state) {
+        s.noalias() = q * n.transpose();
+        benchmark::DoNotOptimize(s.data());
+        benchmark::ClobberMemory();
+    }
+    count_scores(state);
+}
+BENCHMARK(eigen_one_product)->Apply(dims);
 
 } // namespace
