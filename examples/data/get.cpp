@@ -25,7 +25,7 @@ programs::exit_code get(const get_flags& flags) {
                                          ? debian_files_graph(state, flags.common.memory_bytes())
                                      : flags.name == "wordnet" ? wordnet_graph(state)
                                                                : downloaded_graph(flags.name, state);
-    options.provenance = "get " + flags.name;
+    if (options.provenance.empty()) options.provenance = "get " + flags.name;
     const programs::exit_code code = run_import(std::move(options), flags.output, flags.common);
     std::error_code ignored;
     std::filesystem::remove_all(state, ignored);

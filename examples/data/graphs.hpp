@@ -22,7 +22,8 @@ namespace data_tool {
 /// Names of the graphs that are downloaded.
 [[nodiscard]] std::vector<std::string> downloadable_graphs();
 
-/// A published graph, downloaded with curl or wget into `state` unless it lies there already.
+/// A published graph, downloaded with curl or wget into `state` unless it lies there already. Its provenance names the
+/// file with its size and XXH3-64, which costs one more pass over it.
 [[nodiscard]] gneiss::import_options downloaded_graph(const std::string& name, const std::filesystem::path& state);
 
 /// WordNet 3.0: synsets and the pointers between them, from the package wordnet-base.
