@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -32,6 +34,35 @@ std::string triple(const dataset& data, const edge& e) {
     const bool relations = data.manifest().relations > 1 || data.relation_names().size() != 0;
     return data.node_label(e.source) + "  " + (relations ? data.relation_label(e.relation) : "->") + "  " +
            data.node_label(e.destination);
+}
+
+/// The first edges of the first buckets that have any, at most `most`: blocks are mapped, so that only what is shown is
+/// read. Not verified: throws errc::corrupt when an id is out of range.
+std::vector<edge> first_training_edges(const dataset& data, std::size_t most) {
+    std::vector<edge> found;
+    const bucket_store buckets = data.buckets();
+    const mapped_npy words = data.map("edges.out");
+    const row_partitioning rows = buckets.rows();
+    buckets.for_each_bucket([&](edge_bucket bucket) {
+        if (found.size() >= most || buckets.extent(bucket).edges == 0) return;
+        const byte_range range = buckets.extent(bucket).out;
+        const bucket_row& row = buckets.table()[std::size_t{bucket.first} * rows.partitions + bucket.second];
+        const edge_block block = cut_block(
+            words.elements<std::uint32_t>().subspan(range.offset / sizeof(std::uint32_t)),
+            buckets.layout().shape(bucket, row, edge_direction::out));
+        const std::size_t wanted = std::min(most - found.size(), block.edges());
+        for (std::size_t e = 0, v = 0; e < wanted; ++e) {
+            while (v + 1 < block.nodes.size() && block.starts[v + 1] <= e) ++v;
+            const std::uint64_t source = rows.begin(bucket.first) + block.nodes[v],
+                                destination = rows.begin(bucket.second) + block.neighbours[e];
+            const relation_id relation = block.relations.empty() ? 0 : block.relations[e];
+            if (std::max(source, destination) >= rows.nodes || (relation != 0 && relation >= data.manifest().relations))
+                throw error(
+                    errc::corrupt, "ids out of range", {.path = data.path("edges.out"), .offset = range.offset});
+            found.push_back({static_cast<node_id>(source), relation, static_cast<node_id>(destination)});
+        }
+    });
+    return found;
 }
 
 exit_code inspect(const read_flags& flags) {
@@ -87,10 +118,13 @@ exit_code inspect(const read_flags& flags) {
     for (const dataset_array& a : m.arrays)
         arrays.add({a.name, std::string(to_string(a.dtype)), shape_text(a.shape), std::to_string(a.bytes)});
     fmt::print("{}", arrays.str());
-    const mapped_edges sample = m.valid_edges != 0 ? data.split("valid") : mapped_edges();
-    for (std::size_t i = 0; i < std::min<std::size_t>(3, sample.edges().size()); ++i)
-        fmt::print(
-            "{}{}\n", i == 0 ? "\nsome edges of valid\n  " : "  ", programs::one_line(triple(data, sample.edges()[i])));
+    constexpr std::size_t shown_edges = 3;
+    const mapped_edges valid = m.valid_edges != 0 ? data.split("valid") : mapped_edges();
+    const std::span<const edge> shown = valid.edges().first(std::min(shown_edges, valid.edges().size()));
+    std::vector<edge> some(shown.begin(), shown.end());
+    if (some.empty() && data.has("edges.table")) some = first_training_edges(data, shown_edges);
+    if (!some.empty()) fmt::print("\nsome edges of {}\n", m.valid_edges != 0 ? "valid" : "train");
+    for (const edge& e : some) fmt::print("  {}\n", programs::one_line(triple(data, e)));
     return exit_code::done;
 }
 

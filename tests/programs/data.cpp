@@ -39,7 +39,13 @@ TEST_CASE("import, inspect, verify and export agree, and speak JSON") {
     CHECK(facts["train_edges"] == 3);
     CHECK(facts["valid_edges"] == 1);
     CHECK(facts["ids"] == "string");
-    CHECK(shop.run("inspect data").out.find("3 train, 1 valid, 0 test") != std::string::npos);
+    const std::string shown = shop.run("inspect data").out;
+    CHECK(shown.find("3 train, 1 valid, 0 test") != std::string::npos);
+    CHECK(shown.find("some edges of valid\n  a  r  c\n") != std::string::npos);
+    REQUIRE(shop.run("import train.tsv --partitions 1 --out whole").code == 0); // no valid edges: those of a bucket
+    const std::string trained = shop.run("inspect whole").out;
+    for (const char* edge : {"some edges of train\n", "  a  r  b\n", "  b  s  c\n", "  c  r  a\n"})
+        CHECK(trained.find(edge) != std::string::npos);
     CHECK(shop.run("verify data").code == 0);
     CHECK(nlohmann::json::parse(shop.run("verify data --json").out)["ok"] == true);
     CHECK(shop.run("export data --out text").code == 0);
