@@ -63,6 +63,7 @@
 #include <gneiss/order/plan.hpp>
 #include <gneiss/order/row_major.hpp>
 #include <gneiss/order/sequence.hpp>
+#include <gneiss/order/spread.hpp>
 #include <gneiss/order/to_string.hpp>
 #include <gneiss/order/validate.hpp>
 #include <gneiss/pipeline/concepts.hpp>

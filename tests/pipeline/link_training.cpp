@@ -65,6 +65,7 @@ struct outcome {
     std::vector<float> rows;      // value and state of all nodes
     std::vector<float> relations; // the same
     double loss = 0;
+    std::uint64_t masked = 0;
     friend bool operator==(const outcome&, const outcome&) = default;
 };
 
@@ -111,6 +112,7 @@ outcome train(toy_graph& graph, const set_up& with, const std::filesystem::path&
         while (at.epoch < with.epochs) {
             const link_epoch epoch = training.run(order(at.epoch), at.epoch, at.next, observer, stop.get_token());
             result.loss += epoch.model.loss;
+            result.masked += epoch.model.masked;
             at = epoch.position;
             steps = training.steps();
             if (epoch.stopped) break;
@@ -254,4 +256,30 @@ TEST_CASE("asynchronous training learns: the loss falls, and every edge is train
     with.epochs = 30;
     const double all = train(graph, with, directory / "all").loss;
     CHECK(all < 30 * 0.5 * first);
+}
+
+TEST_CASE("filtered negatives mask every true answer of the batch, on both sides") {
+    const temporary_directory directory;
+    toy_graph graph(40, 4, 2, 150, 11);
+    set_up with;
+    with.order = "memory";
+    with.order_slots = with.buffer_slots = 4;
+    with.epochs = 1;
+    with.training.batch_edges = 1000; // one batch
+    with.training.negatives = {.filtered = true, .all = true};
+    std::vector<edge> edges;
+    for (const auto& [bucket, some] : graph.buckets) edges.insert(edges.end(), some.begin(), some.end());
+    std::uint64_t expected = 0;
+    for (const edge& e : edges) {
+        std::set<node_id> tails, heads;
+        for (const edge& other : edges) {
+            if (other.relation != e.relation) continue;
+            if (other.source == e.source) tails.insert(other.destination);
+            if (other.destination == e.destination) heads.insert(other.source);
+        }
+        expected += tails.size() + heads.size();
+    }
+    CHECK(train(graph, with, directory / "filtered").masked == expected);
+    with.training.negatives.filtered = false;
+    CHECK(train(graph, with, directory / "raw").masked == 0);
 }

@@ -27,7 +27,7 @@ void options::add_to(programs::command& to) {
     to.option("negatives", negatives, "nodes that a chunk's edges share, each side").default_text("from the graph");
     to.option("chunks", chunks, "of a batch, each with negatives of its own").range(1).default_text("batch / 1000, at least 2");
     to.option("negatives-by-degree", negatives_by_degree, "share drawn by degree").range(0, 1);
-    to.option("filter-negatives", filter_negatives, "negatives that are true answers of their batch take no part");
+    to.option("filter-negatives", filter_negatives, "negatives that are true by another edge of the batch take no part");
     to.option("optimizer", optimizer, "of rows and relations").choices({"sgd", "adagrad", "adam"});
     to.option("lr", lr, "learning rate");
     to.option("step-at", step_at, "rows step when applied, or on the batch's copy as the paper does").choices({"update", "compute"});
@@ -39,9 +39,10 @@ void options::add_to(programs::command& to) {
     to.option("partitions", partitions, "of the nodes").range(1, 16384).default_text("the dataset's, or more");
     to.option("buffer", buffer, "partitions that are resident").range(1, 16384).default_text("what fits");
     to.option("prefetch", prefetch, "further slots to load ahead and write behind: auto, off or N");
-    to.option("order", order, "of edge buckets: beta, hilbert, hilbert-symmetric, row-major, memory, or a file of \"i j\" lines").default_text("beta");
+    to.option("order", order, "of edge buckets: beta, beta-spread, hilbert, hilbert-symmetric, row-major, memory, or a file of \"i j\" lines").default_text("beta");
     to.option("spare-slots", spare_slots, "free partition slots on disk").default_text("as many as partitions if the disk has room");
     to.option("io-engine", io_engine, "auto tries io_uring").choices({"auto", "uring", "threads"});
+    to.option("throttle", throttle, "bytes a second at most: stands for a slower disk").default_text("no limit");
     to.group("Execution");
     to.option("device", device, "where batches are computed").choices({"cpu", "cuda"});
     to.option("threads", threads, "at work in a batch").range(0, 1024).default_text("all CPUs");

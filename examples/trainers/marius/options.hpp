@@ -46,6 +46,7 @@ struct options {
     std::optional<std::string> order;
     std::optional<std::uint32_t> spare_slots;
     std::string io_engine = "auto";
+    std::optional<programs::byte_size> throttle;
 
     std::string device = "cpu";
     std::uint64_t threads = 0;
@@ -77,7 +78,7 @@ struct options {
 [[nodiscard]] gneiss::initializer parse_initializer(const std::string& text, const std::string& flag, std::size_t dim);
 
 /// Flags that neither the result nor a resume depends on.
-inline constexpr std::string_view not_in_hash[] = {"dataset", "memory", "threads", "out", "prefetch", "io-engine",
+inline constexpr std::string_view not_in_hash[] = {"dataset", "memory", "threads", "out", "prefetch", "io-engine", "throttle",
     "checkpoint-every", "spare-slots", "no-report", "eval-every", "no-eval", "eval-negatives", "eval-edges",
     "eval-negatives-by-degree"};
 

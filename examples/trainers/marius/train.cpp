@@ -1,3 +1,4 @@
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -33,14 +34,16 @@ struct epoch_so_far {
     double seconds = 0, loss = 0;
     std::uint64_t examples = 0, read_bytes = 0, write_bytes = 0, read_requests = 0;
     double wait_seconds = 0;
+    std::array<double, gneiss::stage_count> stage_seconds{};
 
     [[nodiscard]] nlohmann::ordered_json to_json() const {
         return {{"seconds", seconds}, {"loss", loss}, {"examples", examples}, {"read_bytes", read_bytes},
-            {"write_bytes", write_bytes}, {"read_requests", read_requests}, {"wait_seconds", wait_seconds}};
+            {"write_bytes", write_bytes}, {"read_requests", read_requests}, {"wait_seconds", wait_seconds},
+            {"stage_seconds", stage_seconds}};
     }
     static epoch_so_far from_json(const nlohmann::ordered_json& j) {
         return {j.at("seconds"), j.at("loss"), j.at("examples"), j.at("read_bytes"), j.at("write_bytes"),
-            j.at("read_requests"), j.at("wait_seconds")};
+            j.at("read_requests"), j.at("wait_seconds"), j.at("stage_seconds")};
     }
 };
 
@@ -50,6 +53,29 @@ void refuse_changes(const programs::command& command, const nlohmann::ordered_js
     if (!changed.empty())
         throw gneiss::error(gneiss::errc::config_mismatch,
             fmt::format("--resume with another configuration: {}", fmt::join(changed, "; ")));
+}
+
+/// The array that `--init` names, if any. Throws errc::invalid_format for another type or shape.
+std::optional<gneiss::mapped_npy> first_values(const options& how, const training_plan& plan) {
+    if (!how.init) return std::nullopt;
+    gneiss::mapped_npy given(*how.init);
+    const std::vector<std::uint64_t> shape{plan.partitioning.nodes, plan.layout.dim};
+    if (given.header().dtype != gneiss::npy_dtype::f32 || given.header().shape != shape)
+        throw gneiss::error(gneiss::errc::invalid_format,
+            fmt::format("must be float32 [{}, {}], in the order of the dataset's nodes", shape[0], shape[1]),
+            {.path = *how.init, .field = "--init"});
+    return given;
+}
+
+/// The nearest directory above `path`, or itself, that exists.
+std::filesystem::path existing_parent(std::filesystem::path path) {
+    path = std::filesystem::absolute(path);
+    while (!std::filesystem::exists(path) && path.has_relative_path()) path = path.parent_path();
+    return path;
+}
+
+std::uint64_t configuration_hash(const programs::command& command) {
+    return std::stoull(command.hash(not_in_hash), nullptr, 16);
 }
 
 /// The program's section of a checkpoint.
@@ -64,7 +90,7 @@ public:
     trainer(options& how, programs::command& command, const gneiss::dataset& data, training_plan plan,
         programs::run_directory& run, std::unique_ptr<gneiss::dataset> rebucketed, programs::progress& live)
         : how_(how), command_(command), data_(data), plan_(std::move(plan)), run_(run), rebucketed_(std::move(rebucketed)),
-          live_(live), buckets_((rebucketed_ ? *rebucketed_ : data).buckets()), engine_(choose_engine(how.io_engine)), on_(how.threads),
+          live_(live), buckets_((rebucketed_ ? *rebucketed_ : data).buckets()), engine_(choose_engine(how)), on_(how.threads),
           budget_(plan_.budget), model_(gneiss::make_link_model(*how.decoder, how.loss, *how.dim, how.model_options(), static_cast<float>(how.margin))),
           optimizer_(gneiss::make_row_optimizer(how.optimizer, static_cast<float>(how.lr))),
           relations_(model_.relation_rows(std::max<std::uint64_t>(data.manifest().relations, 1)),
@@ -86,7 +112,9 @@ private:
     void initialise_rows();
     void load_rows(const gneiss::checkpoint& saved);
     void save(const gneiss::resume_position& at);
-    programs::epoch_record epoch_record(std::uint64_t epoch, const gneiss::pipeline_statistics& pipeline) const;
+    /// The current epoch, with what processes before this one did of it.
+    [[nodiscard]] epoch_so_far epoch_totals() const;
+    [[nodiscard]] programs::epoch_record epoch_record(std::uint64_t epoch) const;
     std::string line(std::uint64_t epoch) const;
     [[nodiscard]] gneiss::io_stats io() const { return rows_file_->statistics() + reader_->statistics(); }
 
@@ -115,7 +143,8 @@ private:
     std::uint64_t generation_ = 0;
     gneiss::resume_position at_{};
     epoch_so_far so_far_; // of the current epoch before this process
-    gneiss::io_stats io_at_start_;
+    gneiss::io_stats io_at_start_;                    // of the current epoch, in this process
+    gneiss::pipeline_statistics pipeline_at_start_; // the same
     clock::time_point epoch_began_;
     std::atomic<double> loss_{0};
     std::atomic<std::uint64_t> examples_{0};
@@ -125,22 +154,13 @@ private:
 void trainer::initialise_rows() {
     const std::filesystem::path path = run_.checkpoint() / rows_name;
     std::filesystem::create_directories(run_.checkpoint());
-    gneiss::require_disk_space(run_.checkpoint(), plan_.disk_bytes);
     {
         gneiss::any_engine engine = engine_.make();
         gneiss::row_file::create(engine, path, plan_.partitioning, plan_.layout, plan_.spare);
     }
     gneiss::preallocate(path, plan_.slot_bytes() * (std::uint64_t{plan_.partitioning.partitions} + plan_.spare));
     rows_file_ = std::make_unique<gneiss::row_file>(engine_.make, path, plan_.partitioning, plan_.layout, plan_.spare);
-    std::optional<gneiss::mapped_npy> given;
-    if (how_.init) {
-        given.emplace(*how_.init);
-        const std::vector<std::uint64_t> shape{plan_.partitioning.nodes, plan_.layout.dim};
-        if (given->header().dtype != gneiss::npy_dtype::f32 || given->header().shape != shape)
-            throw gneiss::error(gneiss::errc::invalid_format,
-                fmt::format("must be float32 [{}, {}], in the order of the dataset's nodes", shape[0], shape[1]),
-                {.path = *how_.init, .field = "--init"});
-    }
+    const std::optional<gneiss::mapped_npy> given = first_values(how_, plan_);
     const gneiss::initializer nodes = how_.node_initializer();
     std::uint64_t filled = 0;
     rows_file_->fill([&](std::uint64_t first, gneiss::matrix_view<float> rows) {
@@ -168,22 +188,11 @@ void trainer::load_rows(const gneiss::checkpoint& saved) {
 
 void trainer::save(const gneiss::resume_position& at) {
     rows_->flush();
-    epoch_so_far now = so_far_;
-    const gneiss::io_stats moved = io();
-    if (at.next != gneiss::batch_number{}) {
-        now.seconds += seconds_since(epoch_began_);
-        now.loss += loss_;
-        now.examples += examples_;
-        now.read_bytes += moved.read_bytes - io_at_start_.read_bytes;
-        now.write_bytes += moved.written_bytes - io_at_start_.written_bytes;
-        now.read_requests += moved.reads - io_at_start_.reads;
-    } else {
-        now = {};
-    }
+    const epoch_so_far now = at.next != gneiss::batch_number{} ? epoch_totals() : epoch_so_far{};
     const std::string progress =
         nlohmann::ordered_json{{"steps", training_ ? training_->steps() : 0}, {"epoch", now.to_json()}, {"config", command_.configuration()}}.dump();
     gneiss::checkpoint c{.generation = ++generation_,
-        .configuration_hash = std::stoull(command_.hash(not_in_hash), nullptr, 16),
+        .configuration_hash = configuration_hash(command_),
         .dataset_hash = dataset_hash(data_),
         .layout = plan_.layout,
         .partitioning = plan_.partitioning,
@@ -243,25 +252,39 @@ std::string trainer::line(std::uint64_t epoch) const {
     return text;
 }
 
-programs::epoch_record trainer::epoch_record(std::uint64_t epoch, const gneiss::pipeline_statistics& before) const {
+epoch_so_far trainer::epoch_totals() const {
+    epoch_so_far sum = so_far_;
+    sum.seconds += seconds_since(epoch_began_);
+    sum.loss += loss_;
+    sum.examples += examples_;
+    const gneiss::io_stats moved = io();
+    sum.read_bytes += moved.read_bytes - io_at_start_.read_bytes;
+    sum.write_bytes += moved.written_bytes - io_at_start_.written_bytes;
+    sum.read_requests += moved.reads - io_at_start_.reads;
+    const gneiss::pipeline_statistics now = training_->statistics();
+    const auto compute = static_cast<std::size_t>(gneiss::stage::compute);
+    sum.wait_seconds += now.wait_seconds[compute] - pipeline_at_start_.wait_seconds[compute];
+    for (std::size_t i = 0; i < gneiss::stage_count; ++i)
+        sum.stage_seconds[i] += now.busy_seconds[i] - pipeline_at_start_.busy_seconds[i];
+    return sum;
+}
+
+programs::epoch_record trainer::epoch_record(std::uint64_t epoch) const {
+    const epoch_so_far sum = epoch_totals();
     programs::epoch_record record;
     record.epoch = epoch + 1;
-    record.seconds = so_far_.seconds + seconds_since(epoch_began_);
-    record.examples = so_far_.examples + examples_;
-    record.loss = (so_far_.loss + loss_) / std::max<double>(1, static_cast<double>(record.examples));
-    const gneiss::io_stats moved = io();
-    record.read_bytes = so_far_.read_bytes + moved.read_bytes - io_at_start_.read_bytes;
-    record.write_bytes = so_far_.write_bytes + moved.written_bytes - io_at_start_.written_bytes;
-    record.read_requests = so_far_.read_requests + moved.reads - io_at_start_.reads;
-    const gneiss::pipeline_statistics now = training_->statistics();
-    for (std::size_t i = 0; i < gneiss::stage_count; ++i) {
-        const double busy = now.busy_seconds[i] - before.busy_seconds[i];
-        if (busy > 0) record.stage_seconds.emplace_back(gneiss::stage_names[i], busy);
-    }
-    const auto compute = static_cast<std::size_t>(gneiss::stage::compute);
-    record.wait_seconds = so_far_.wait_seconds + now.wait_seconds[compute] - before.wait_seconds[compute];
-    gneiss::staleness_histogram this_epoch = now.staleness;
-    for (std::size_t i = 0; i < gneiss::staleness_histogram::bins; ++i) this_epoch.count[i] -= before.staleness.count[i];
+    record.seconds = sum.seconds;
+    record.examples = sum.examples;
+    record.loss = sum.loss / std::max<double>(1, static_cast<double>(sum.examples));
+    record.read_bytes = sum.read_bytes;
+    record.write_bytes = sum.write_bytes;
+    record.read_requests = sum.read_requests;
+    record.wait_seconds = sum.wait_seconds;
+    for (std::size_t i = 0; i < gneiss::stage_count; ++i)
+        if (sum.stage_seconds[i] > 0) record.stage_seconds.emplace_back(gneiss::stage_names[i], sum.stage_seconds[i]);
+    gneiss::staleness_histogram this_epoch = training_->statistics().staleness;
+    for (std::size_t i = 0; i < gneiss::staleness_histogram::bins; ++i)
+        this_epoch.count[i] -= pipeline_at_start_.staleness.count[i];
     record.staleness_p50 = static_cast<double>(this_epoch.quantile(0.5));
     record.staleness_max = static_cast<double>(this_epoch.max());
     return record;
@@ -276,13 +299,13 @@ programs::run_record trainer::operator()(
     record.machine = programs::this_machine();
     record.machine.io_engine = engine_.name;
     record.machine.io_engine_reason = engine_.reason;
-    record.dataset = {.name = data_.manifest().name, .nodes = data_.manifest().nodes, .edges = data_.manifest().train_edges,
+    record.dataset = {.name = data_.manifest().name, .nodes = data_.manifest().nodes, .edges = data_.manifest().train_edges + data_.manifest().valid_edges + data_.manifest().test_edges,
         .relations = data_.manifest().relations, .features = {}, .classes = {}};
     record.config = command_.configuration();
     record.plan = plan_.record(buckets_);
     record.epochs = run_.keep_metrics_before(at_.epoch + 1);
 
-    const evaluation evaluate{how_, data_, buckets_, relations_, on_, plan_.evaluation_bytes};
+    const evaluation evaluate{how_, data_, buckets_, relations_, on_, plan_.evaluation_bytes, stop};
     gneiss::training_observer observer;
     observer.on_batch = [&](const gneiss::batch_key& key, const gneiss::link_statistics& s) {
         loss_ = loss_ + s.loss;
@@ -302,12 +325,27 @@ programs::run_record trainer::operator()(
 
     double best = 0;
     std::uint64_t without_better = 0;
+    const auto judge = [&](const programs::epoch_record& epoch) {
+        if (epoch.valid.empty()) return;
+        without_better = epoch.valid.front().second > best ? 0 : without_better + 1;
+        best = std::max(best, epoch.valid.front().second);
+    };
+    for (const programs::epoch_record& epoch : record.epochs) judge(epoch);
+    // Evaluates, unless a stop is requested meanwhile: then the state is saved and a resume evaluates.
+    const auto metrics_of = [&](const char* split) {
+        try {
+            return evaluate(split, *rows_);
+        } catch (const gneiss::error& e) {
+            if (e.code() != gneiss::errc::cancelled) throw;
+            return programs::metric_values{};
+        }
+    };
     while (at_.epoch < *how_.epochs && !stop.stop_requested()) {
         const std::uint64_t epoch = at_.epoch;
         loss_ = 0;
         examples_ = 0;
         io_at_start_ = io();
-        const auto pipeline_before = training_->statistics();
+        pipeline_at_start_ = training_->statistics();
         epoch_began_ = clock::now();
         const gneiss::link_epoch result = training_->run(plan_.order(epoch), epoch, at_.next, observer, stop);
         at_ = result.position;
@@ -315,34 +353,29 @@ programs::run_record trainer::operator()(
             save(at_);
             break;
         }
-        programs::epoch_record done = epoch_record(epoch, pipeline_before);
+        programs::epoch_record done = epoch_record(epoch);
         so_far_ = {};
         const bool validate = !how_.no_eval && data_.manifest().valid_edges != 0 && *how_.eval_every != 0 &&
                               ((epoch + 1) % *how_.eval_every == 0 || epoch + 1 == *how_.epochs);
-        if (validate) done.valid = evaluate("valid", *rows_);
+        if (validate) done.valid = metrics_of("valid");
         run_.append_metrics(done);
         record.epochs.push_back(done);
         std::string told = fmt::format("epoch {}: {:.1f} s, loss {:.4f}, {}", epoch + 1, done.seconds, *done.loss,
             programs::human_rate(static_cast<double>(done.examples) / done.seconds, "edges"));
-        if (validate) told += fmt::format(", valid MRR {:.4f}", done.valid.front().second);
+        if (!done.valid.empty()) told += fmt::format(", valid MRR {:.4f}", done.valid.front().second);
         live_.say(told);
         if (how_.checkpoint_every.epochs != 0 && (epoch + 1) % how_.checkpoint_every.epochs == 0) save(at_);
-        if (validate && how_.early_stop != 0) {
-            without_better = done.valid.front().second > best ? 0 : without_better + 1;
-            best = std::max(best, done.valid.front().second);
-            if (without_better >= how_.early_stop) break;
-        }
+        judge(done);
+        if (how_.early_stop != 0 && without_better >= how_.early_stop) break;
     }
-    const bool interrupted = stop.stop_requested() && at_.epoch < *how_.epochs;
-    if (!interrupted) save(at_);
+    if (at_.next == gneiss::batch_number{}) save(at_); // a stop inside an epoch has saved already
     live_.clear();
-    if (!interrupted && !how_.no_eval) {
-        if (!record.epochs.empty() && !record.epochs.back().valid.empty())
-            record.valid = record.epochs.back().valid;
-        else
-            record.valid = evaluate("valid", *rows_);
-        record.test = evaluate("test", *rows_);
+    if (!stop.stop_requested() && !how_.no_eval) {
+        const bool evaluated = !record.epochs.empty() && !record.epochs.back().valid.empty();
+        record.valid = evaluated ? record.epochs.back().valid : metrics_of("valid");
+        record.test = metrics_of("test");
     }
+    const bool interrupted = stop.stop_requested();
     sampler.stop();
     record.status = interrupted ? programs::run_status::interrupted : programs::run_status::done;
     record.seconds = seconds_since(began);
@@ -370,7 +403,7 @@ programs::exit_code train(options& how, programs::command& command) {
     gneiss::bucket_store buckets = data.buckets();
     training_plan plan = plan_training(how, data.manifest(), buckets, model, optimizer.state_floats(*how.dim));
     programs::progress live(how.quiet);
-    const gneiss::engine_choice engine = choose_engine(how.io_engine);
+    const gneiss::engine_choice engine = choose_engine(how);
     live.say(fmt::format("gneiss-marius {} on {} CPUs ({}), I/O by {} ({})", programs::version(), how.threads,
         programs::cpu_name(), engine.name, engine.reason));
     live.say(fmt::format("{}: {} nodes, {} edges, {} relations; {} d={}", data.manifest().name, data.manifest().nodes,
@@ -383,6 +416,8 @@ programs::exit_code train(options& how, programs::command& command) {
             fmt::print("{}", describe(plan, record));
         return programs::exit_code::done;
     }
+    (void)first_values(how, plan); // what cannot be is told before a run is touched
+    if (!how.resume) gneiss::require_disk_space(existing_parent(how.out.value_or(".")), plan.disk_bytes);
     const std::string name = data.manifest().name.empty() ? how.dataset.filename().string() : data.manifest().name;
     auto run = programs::run_directory::open("gneiss-marius", name, how.out,
         how.resume ? programs::existing_run::resume : how.force ? programs::existing_run::replace : programs::existing_run::refuse);
@@ -401,6 +436,8 @@ programs::exit_code train(options& how, programs::command& command) {
     if (const auto where = run.checkpoint() / checkpoint_name; std::filesystem::exists(where)) {
         saved = gneiss::load_checkpoint(where);
         refuse_changes(command, progress_of(*saved).at("config"));
+        if (saved->configuration_hash != configuration_hash(command))
+            throw gneiss::error(gneiss::errc::config_mismatch, "was trained with another configuration", {.path = run.path()});
         if (saved->dataset_hash != dataset_hash(data))
             throw gneiss::error(gneiss::errc::config_mismatch, "was trained on another dataset than " + how.dataset.string(), {.path = run.path()});
     }
@@ -409,8 +446,10 @@ programs::exit_code train(options& how, programs::command& command) {
     run.write_config(command.to_toml());
     std::unique_ptr<gneiss::dataset> rebucketed;
     if (plan.partitioning.partitions != buckets.rows().partitions) {
-        const std::filesystem::path to = run.path() / "edges";
+        const std::filesystem::path to = run.checkpoint() / "edges";
+        if (!saved) std::filesystem::remove_all(to); // of another graph, for all we know
         if (!std::filesystem::exists(to)) {
+            std::filesystem::create_directories(run.checkpoint());
             live.say(fmt::format("sorting the edges into {0} x {0} buckets", plan.partitioning.partitions));
             gneiss::rebucket(data, plan.partitioning.partitions, to, plan.budget / 2, gneiss::tbb_executor(how.threads));
         }

@@ -8,6 +8,7 @@
 #include <gneiss/model/decoder/distmult.hpp>
 #include <gneiss/model/decoder/dot.hpp>
 #include <gneiss/model/decoder/transe.hpp>
+#include <gneiss/storage/engine/throttled.hpp>
 #ifdef GNEISS_HAS_URING
 #include <gneiss/storage/engine/uring.hpp>
 #endif
@@ -16,13 +17,20 @@
 
 namespace marius {
 
-gneiss::engine_choice choose_engine(const std::string& name) {
+gneiss::engine_choice choose_engine(const options& how) {
     std::vector<gneiss::engine_candidate> candidates;
 #ifdef GNEISS_HAS_URING
     candidates.push_back({"uring", [] { return gneiss::any_engine(gneiss::uring_engine{}); }});
 #endif
     candidates.push_back(gneiss::threads_candidate());
-    return gneiss::choose_engine(name, candidates);
+    gneiss::engine_choice chosen = gneiss::choose_engine(how.io_engine, candidates);
+    if (how.throttle) {
+        const gneiss::throttle_options slow{.bytes_per_second = static_cast<double>(std::max<std::uint64_t>(how.throttle->bytes, 1))};
+        const auto device = std::make_shared<gneiss::throttled_device<>>(slow);
+        chosen.make = [make = chosen.make, device] { return gneiss::any_engine(gneiss::throttled<gneiss::any_engine>(make(), device)); };
+        chosen.reason += "; throttled to " + gneiss::format_bytes(how.throttle->bytes) + "/s";
+    }
+    return chosen;
 }
 
 gneiss::link_scorer make_scorer(const options& how, const gneiss::parameter& relations) {
@@ -40,7 +48,27 @@ gneiss::edge_scan known_edges(const gneiss::dataset& data, const gneiss::bucket_
     };
 }
 
-programs::metric_values evaluation::operator()(const std::string& split, gneiss::partition_buffer& rows) const {
+namespace {
+
+/// Rows that stop being shown when a stop is requested.
+struct stoppable_rows {
+    gneiss::partition_buffer& from;
+    const std::stop_token& stop;
+
+    [[nodiscard]] std::uint64_t rows() const noexcept { return from.rows(); }
+    [[nodiscard]] std::size_t dim() const noexcept { return from.dim(); }
+    void for_each_block(const gneiss::row_block_visitor& visit) {
+        from.for_each_block([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
+            if (stop.stop_requested()) throw gneiss::error(gneiss::errc::cancelled, "stopped while evaluating");
+            visit(first, some);
+        });
+    }
+};
+
+} // namespace
+
+programs::metric_values evaluation::operator()(const std::string& split, gneiss::partition_buffer& buffer) const {
+    stoppable_rows rows{buffer, stop};
     const gneiss::mapped_edges all = data.split(split);
     const auto edges = gneiss::choose_edges(all.edges(), how.eval_edges->of(all.edges().size()), how.seed);
     if (edges.empty()) return {};
@@ -77,7 +105,7 @@ void from_bytes(const std::vector<std::byte>& bytes, gneiss::parameter& table) {
     if (!bytes.empty()) std::memcpy(table.table().data(), bytes.data(), bytes.size());
 }
 
-trained_model::trained_model(const std::filesystem::path& run) {
+trained_model::trained_model(const std::filesystem::path& run, std::uint64_t memory) : budget(memory) {
     const std::filesystem::path where = run / "checkpoint" / checkpoint_name;
     if (!std::filesystem::exists(where))
         throw gneiss::error(gneiss::errc::not_found, "has no checkpoint: train it first", {.path = run});
@@ -98,7 +126,7 @@ trained_model::trained_model(const std::filesystem::path& run) {
         {static_cast<std::uint32_t>(model.relation_floats()),
             static_cast<std::uint32_t>(optimizer.state_floats(model.relation_floats()))});
     from_bytes(saved.sections.at("relations"), relations);
-    row_file = std::make_unique<gneiss::row_file>(choose_engine(how.io_engine).make, where.parent_path() / rows_name,
+    row_file = std::make_unique<gneiss::row_file>(choose_engine(how).make, where.parent_path() / rows_name,
         saved.partitioning, saved.layout, saved.slots, saved.disk_slots, saved.row_checksums);
     rows = std::make_unique<gneiss::partition_buffer>(
         *row_file, gneiss::partition_buffer_options{.slots = 1, .prefetch = 1}, budget);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 
 #include <gneiss/core/executor/tbb.hpp>
@@ -24,8 +25,8 @@ namespace marius {
 /// What scores with the run's decoder. Precondition: the relations outlive it.
 [[nodiscard]] gneiss::link_scorer make_scorer(const options& how, const gneiss::parameter& relations);
 
-/// The engine that `--io-engine` names, or the first that works here.
-[[nodiscard]] gneiss::engine_choice choose_engine(const std::string& name);
+/// The engine that `--io-engine` names, or the first that works here, slowed to `--throttle`.
+[[nodiscard]] gneiss::engine_choice choose_engine(const options& how);
 
 /// All edges of all splits: the true answers that filtered ranking leaves out.
 [[nodiscard]] gneiss::edge_scan known_edges(const gneiss::dataset& data, const gneiss::bucket_store& buckets);
@@ -38,8 +39,10 @@ struct evaluation {
     const gneiss::parameter& relations;
     const gneiss::tbb_executor& on;
     std::uint64_t memory = std::uint64_t{256} << 20;
+    std::stop_token stop{};
 
-    /// Ranks the edges of a split ("valid", "test") as the flags say. Empty when the split is.
+    /// Ranks the edges of a split ("valid", "test") as the flags say. Empty when the split is. Throws errc::cancelled on
+    /// a stop.
     [[nodiscard]] programs::metric_values operator()(const std::string& split, gneiss::partition_buffer& rows) const;
 };
 
@@ -47,7 +50,8 @@ struct evaluation {
 class trained_model {
 public:
     /// Reads the run's configuration and last checkpoint. Throws errc::not_found when there is none.
-    explicit trained_model(const std::filesystem::path& run);
+    /// Rows are charged to `memory` [bytes]; throws gneiss::over_budget.
+    trained_model(const std::filesystem::path& run, std::uint64_t memory);
 
     options how;
     std::unique_ptr<gneiss::dataset> data;

@@ -23,10 +23,13 @@ namespace {
 
 using gneiss::memory_part;
 
+bool is_file(const std::string& order) {
+    return std::ranges::find(gneiss::order_names, order) == gneiss::order_names.end();
+}
+
 std::function<gneiss::plan(std::uint64_t)> make_order(const options& o, std::uint32_t partitions, std::uint32_t slots) {
     const std::string& name = *o.order;
-    if (std::ranges::find(gneiss::order_names, name) != gneiss::order_names.end())
-        return gneiss::make_order(name, partitions, slots, o.seed);
+    if (!is_file(name)) return gneiss::make_order(name, partitions, slots, o.seed);
     const auto buckets = gneiss::parse_buckets(programs::read_file(name), partitions, name);
     return [buckets, slots, plan = gneiss::plan_from_buckets(buckets, partitions, slots)](std::uint64_t) { return plan; };
 }
@@ -160,21 +163,21 @@ training_plan plan_training(options& o, const gneiss::dataset_manifest& graph, c
     }
     if (!best) {
         if (!o.order || *o.order == "memory") o.order = "beta";
-        // Traffic depends on the share of partitions in the buffer: more of them round it up better, but cost swaps.
+        // Traffic depends on the share of partitions in the buffer, which more of them round up better. But a state then
+        // trains fewer nodes' edges in a row, which costs accuracy: the fewest partitions within a third of the best.
         std::optional<training_plan> least;
-        std::uint64_t fewest_bytes = ~std::uint64_t{0};
+        std::vector<training_plan> fitting;
         for (std::uint32_t p = given; p <= 4096; p *= 2) {
-            if (best && p > std::max(given, 128U)) break;
-            std::optional<training_plan> found = largest_buffer(p);
-            if (found && traffic(*found) < fewest_bytes) {
-                fewest_bytes = traffic(*found);
-                best = std::move(found);
-            } else if (!found) {
+            if (!fitting.empty() && p > std::max(given, 128U)) break;
+            if (auto found = largest_buffer(p))
+                fitting.push_back(std::move(*found));
+            else
                 least = with(p, o.buffer ? std::min(*o.buffer, p) : std::min(2U, p), false);
-            }
-            if (o.partitions || p >= graph.nodes) break;
+            if (o.partitions || is_file(*o.order) || p >= graph.nodes) break;
         }
-        if (!best) refuse(*least);
+        if (fitting.empty()) refuse(*least);
+        const std::uint64_t fewest = traffic(*std::ranges::min_element(fitting, {}, traffic));
+        best = *std::ranges::find_if(fitting, [&](const training_plan& plan) { return traffic(plan) <= fewest / 3 * 4; });
     }
     o.store = best->in_memory ? "memory" : "disk";
     o.partitions = best->partitioning.partitions;

@@ -42,8 +42,8 @@ private:
 static_assert(edge_bucket_order<any_order>);
 
 /// The names that `make_order` knows.
-inline constexpr std::array<std::string_view, 5> order_names{
-    "memory", "row-major", "hilbert", "hilbert-symmetric", "beta"};
+inline constexpr std::array<std::string_view, 6> order_names{
+    "memory", "row-major", "hilbert", "hilbert-symmetric", "beta", "beta-spread"};
 
 /// The order called `name`, for a buffer of `slots` out of `partitions` partitions.
 ///
@@ -64,6 +64,7 @@ inline constexpr std::array<std::string_view, 5> order_names{
     if (name == "hilbert") return named(hilbert_order(partitions, slots));
     if (name == "hilbert-symmetric") return named(hilbert_order(partitions, slots, true));
     if (name == "beta") return named(beta_order(partitions, slots, seed));
+    if (name == "beta-spread") return named(beta_order(partitions, slots, seed, {.spread_edge_buckets = true}));
     std::string known;
     for (const std::string_view n : order_names) known += (known.empty() ? "" : ", ") + std::string(n);
     throw error(errc::invalid_argument, "no order is called '" + std::string(name) + "'; known are " + known);

@@ -13,6 +13,7 @@
 #include <gneiss/order/detail/check.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/order/sequence.hpp>
+#include <gneiss/order/spread.hpp>
 
 namespace gneiss {
 
@@ -22,9 +23,10 @@ struct beta_options {
     bool permute_each_round = true;    ///< buffer and disk set, before a round fixes slots − 1 of the buffer
     bool permute_before_refill = true; ///< disk set, before the fixed ones are replaced
     bool shuffle_edge_buckets = true;  ///< order of the buckets inside a state
+    bool spread_edge_buckets = false;  ///< buckets train in a random state that holds them, not in the first; ours
 
     /// The order of the paper's listing, the same in every epoch.
-    [[nodiscard]] static constexpr beta_options fixed() noexcept { return {false, false, false, false}; }
+    [[nodiscard]] static constexpr beta_options fixed() noexcept { return {false, false, false, false, false}; }
 
     friend bool operator==(const beta_options&, const beta_options&) = default;
 };
@@ -91,6 +93,7 @@ public:
     [[nodiscard]] plan operator()(std::uint64_t epoch) const {
         const random_key key = random_key{seed_, random_domain::plan}.with(epoch);
         plan states = train_at_first_meeting(beta_sequence(partitions_, slots_, key, options_), partitions_);
+        if (options_.spread_edge_buckets) gneiss::spread_edge_buckets(states, partitions_, key.with(5));
         if (options_.shuffle_edge_buckets) gneiss::shuffle_edge_buckets(states, key.with(4));
         return states;
     }

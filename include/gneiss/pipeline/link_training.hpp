@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -36,7 +37,7 @@ enum class step_place : std::uint8_t {
 struct link_training_options {
     std::uint64_t batch_edges = 1000;
     batch_source batch_from = batch_source::state;
-    negative_options negatives{};
+    negative_options negatives{}; ///< `filtered` masks what is true by another edge of the batch
     step_place step_at = step_place::update;
     pipeline_options pipeline{};
     std::size_t batches_in_flight = 0; ///< 0: as many as the stages can use, at most staleness + 2
@@ -93,7 +94,7 @@ public:
         const std::uint64_t occurrences = 2 * options.batch_edges + lists;
         const std::uint64_t distinct = std::min(occurrences, nodes);
         const std::uint64_t width = options.step_at == step_place::compute ? layout.floats() : layout.dim;
-        return occurrences * 44 + options.batch_edges * 40 + distinct * (2 * width * sizeof(float) + 8) + 65536;
+        return occurrences * 44 + options.batch_edges * (n.filtered ? 64 : 40) + distinct * (2 * width * sizeof(float) + 8) + 65536;
     }
 
     /// Runs epoch `epoch` over `states`, from batch `from` on.
@@ -115,7 +116,7 @@ public:
                 result.position = resume_here(s == from.state ? from.index : 0);
                 break;
             }
-            const auto state_edges = edges_.acquire(s, stop);
+            const auto state_edges = edges_.acquire(s); // a stop waits for it: less than a state's training
             const auto work = std::make_shared<const state_work>(states[s], rows_, state_edges, options_, epoch, s);
             const std::uint64_t count = work->batches.size();
             for (std::uint64_t i = s == from.state ? from.index : 0; i < count; ++i) {
@@ -184,6 +185,7 @@ private:
         mini_batch_arena arena;
         std::vector<edge_position> positions;
         std::vector<edge> positives;
+        std::vector<edge> by_head, by_tail; ///< sorted by question, for filtered negatives
         std::optional<link_batch> links;
         growing_buffer<float> value_memory, gradient_memory;
         matrix_view<float> values, gradients; ///< [nodes, dim], or [nodes, dim + state] where compute steps
@@ -219,8 +221,35 @@ private:
         for (std::size_t i = 0; i < b.positions.size(); ++i)
             b.positives[i] = work.edges->bucket(b.positions[i].bucket)[b.positions[i].edge];
         const auto edge_at = [&](std::uint64_t position) { return (*work.edges)[position]; };
-        b.links = b.builder.build(b.key, b.positives, work.resident, work.edges->size(), edge_at, b.arena);
+        if (options_.negatives.filtered) {
+            b.by_tail = b.by_head = b.positives;
+            std::ranges::sort(b.by_head, {}, &ordered<side::tail>);
+            std::ranges::sort(b.by_tail, {}, &ordered<side::head>);
+        }
+        const auto known = [&](side missing, node_id given, relation_id relation, auto&& visit) {
+            if (missing == side::tail)
+                visit_answers<side::tail>(b.by_head, given, relation, visit);
+            else
+                visit_answers<side::head>(b.by_tail, given, relation, visit);
+        };
+        b.links = b.builder.build(b.key, b.positives, work.resident, work.edges->size(), edge_at, b.arena, known);
         b.work.reset();
+    }
+
+    /// An edge as the question that asks for its `Missing` end, then the answer.
+    template <side Missing>
+    static std::tuple<node_id, relation_id, node_id> ordered(const edge& e) noexcept {
+        return Missing == side::tail ? std::tuple(e.source, e.relation, e.destination)
+                                     : std::tuple(e.destination, e.relation, e.source);
+    }
+    template <side Missing, class Visit>
+    static void visit_answers(std::span<const edge> sorted, node_id given, relation_id relation, Visit& visit) {
+        const auto question = [](const edge& e) {
+            const auto [node, kind, answer] = ordered<Missing>(e);
+            return std::pair(node, kind);
+        };
+        for (const edge& e : std::ranges::equal_range(sorted, std::pair(given, relation), {}, question))
+            visit(std::get<2>(ordered<Missing>(e)));
     }
 
     void gather(batch& b) {

@@ -10,6 +10,7 @@
 namespace gneiss {
 
 /// How many updates each batch (or row) missed: counts by 0, 1, 2, … up to a last bin for all more. Merges by addition.
+/// `add` is O(1), the rest O(bins). Not thread-safe.
 struct staleness_histogram {
     static constexpr std::size_t bins = 129;
     std::array<std::uint64_t, bins> count{};
@@ -50,6 +51,7 @@ struct staleness_histogram {
 /// window is cut at the borders that `fence` names (a state of a plan), where everything is applied first.
 ///
 /// Batches are numbered 0, 1, 2, … in the order of the plan; both calls come in that order, each from one thread.
+/// `close`, from any thread, ends every wait, now and later. Cost: a lock a call.
 /// Source: Marius, OSDI'21, §3.
 class staleness_gate {
 public:
@@ -69,13 +71,15 @@ public:
         read_ = k + 1;
         changed_.notify_all();
     }
-    /// Blocks until the update of batch `k` may be applied; `last` is the last batch before the next fence.
+    /// Blocks until the update of batch `k` may be applied; `last` is the last batch before the next fence. False when
+    /// closed.
     bool begin_update(std::uint64_t k, std::uint64_t last) {
         std::unique_lock lock(mutex_);
         const std::uint64_t needed = exact_ ? std::min(k + bound_, last) + 1 : k + 1;
         changed_.wait(lock, [&] { return closed_ || read_ >= needed; });
         return !closed_;
     }
+    /// The update of batch `k` is applied: reads that wait for it may go on.
     void end_update(std::uint64_t k) {
         const std::scoped_lock lock(mutex_);
         applied_ = k + 1;

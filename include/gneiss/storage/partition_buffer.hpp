@@ -52,7 +52,7 @@ struct partition_buffer_options {
 class partition_buffer {
 public:
     /// Precondition: `file` outlives the buffer. Throws over_budget.
-    partition_buffer(row_file& file, partition_buffer_options options, memory_budget& budget)
+    partition_buffer(row_file& file, const partition_buffer_options& options, memory_budget& budget)
         : file_(file), partitions_(file.partitioning().partitions), keep_(options.slots >= partitions_),
           memory_slots_(keep_ ? partitions_ : options.slots + options.prefetch),
           charge_(budget.charge("partition buffer", std::uint64_t{memory_slots_} * file.slot_bytes())) {
@@ -95,7 +95,7 @@ public:
         remaining_states_ = plan_.size() - first_state;
         if (!keep_ || stays_.empty()) {
             stays_.clear();
-            next_load_ = 0;
+            next_load_ = first_live_ = 0;
             if (keep_) {
                 for (partition_id p = 0; p < partitions_; ++p) stays_.push_back({{p, 0, 0}, 1});
             } else {
@@ -232,7 +232,7 @@ private:
     bool load_next(std::unique_lock<std::mutex>& lock) {
         if (next_load_ == stays_.size() || free_memory_.empty()) return false;
         stay& next = stays_[next_load_];
-        for (std::size_t i = 0; i < next_load_; ++i)
+        for (std::size_t i = first_live_; i < next_load_; ++i)
             if (stays_[i].span.partition == next.span.partition && stays_[i].status != phase::gone) return false;
         const std::size_t index = next_load_++;
         next.slot = free_memory_.back();
@@ -250,9 +250,11 @@ private:
 
     /// Writes one stay that leaves or must be flushed. False: nothing to do now.
     bool write_next(std::unique_lock<std::mutex>& lock) {
-        const auto found = std::ranges::find_if(
-            stays_, [](const stay& s) { return s.status == phase::retired || s.status == phase::flushing; });
-        if (found == stays_.end()) return false;
+        while (first_live_ < next_load_ && stays_[first_live_].status == phase::gone) ++first_live_;
+        const auto found = std::find_if(stays_.begin() + static_cast<std::ptrdiff_t>(first_live_),
+            stays_.begin() + static_cast<std::ptrdiff_t>(next_load_),
+            [](const stay& s) { return s.status == phase::retired || s.status == phase::flushing; });
+        if (found == stays_.begin() + static_cast<std::ptrdiff_t>(next_load_)) return false;
         const std::size_t index = static_cast<std::size_t>(found - stays_.begin());
         const bool leaves = found->status == phase::retired;
         if (found->dirty) {
@@ -280,8 +282,9 @@ private:
     /// Indices of the stays that cover state `index`.
     [[nodiscard]] std::vector<std::size_t> stays_of(std::uint32_t index) const {
         std::vector<std::size_t> found;
-        for (std::size_t i = 0; i < stays_.size(); ++i) {
+        for (std::size_t i = first_live_; i < stays_.size(); ++i) {
             const residency& span = stays_[i].span;
+            if (!keep_ && span.first > index) break; // stays are in the order of their first states
             const bool covers = keep_ ? std::ranges::binary_search(plan_[index].resident, span.partition)
                                       : span.first <= index && index <= span.last;
             if (covers) found.push_back(i);
@@ -328,6 +331,7 @@ private:
     plan plan_;
     std::vector<stay> stays_; // of the current plan, in load order
     std::size_t next_load_ = 0;
+    std::size_t first_live_ = 0; // all stays before it are gone
     std::size_t remaining_states_ = 0;
     std::uint32_t leases_ = 0;
     bool changes_ = true;
