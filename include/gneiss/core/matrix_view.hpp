@@ -11,6 +11,8 @@ namespace gneiss {
 /// A row-major matrix that somebody else owns: `rows` × `columns`, consecutive rows `stride` elements apart.
 ///
 /// A value of three numbers and a pointer; copies are shallow. A view of T converts to a view of const T.
+/// All calls O(1); nothing throws. Indices out of range and a stride below the columns break a precondition, which
+/// builds with assertions check. As thread-safe as the memory it looks at.
 template <class T>
 class matrix_view {
 public:

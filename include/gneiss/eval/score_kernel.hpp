@@ -17,7 +17,8 @@ namespace gneiss {
 /// tile, so remainders take the same path. General matrix products (Eigen, BLAS) sum remainder rows in another order,
 /// and equal rows then differ in the last bit: ties would depend on node ids. Distances are summed from differences,
 /// without the cancellation of ‖q‖² + ‖x‖² − 2⟨q, x⟩. Speed: about that of Eigen's product (bench/eval/ranking.cpp).
-/// Stateless and thread-safe. Models `score_kernel`.
+/// Cost: 2 · queries · candidates · dim floating point operations, no allocation. Nothing throws: a NaN in a row gives
+/// NaN scores. Stateless and thread-safe. Models `score_kernel`.
 class fixed_order_kernel {
 #if defined(__AVX512F__) && !defined(__clang__) // clang would split these vectors in two and spill
     static constexpr std::size_t lanes = 16, tile_queries = 12;
@@ -38,6 +39,7 @@ public:
     }
 
     /// Lays candidates [n, dim] out for `scores`: panels of a tile's width, element k of all rows of a panel together.
+    /// Precondition: `packed` has packed_floats(n, dim) floats. O(n · dim).
     static void pack(matrix_view<const float> rows, std::span<float> packed) noexcept {
         pack_panels<tile_candidates>(rows, packed);
     }

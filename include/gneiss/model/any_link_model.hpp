@@ -20,7 +20,7 @@
 
 namespace gneiss {
 
-/// A `link_model` whose types are chosen at run time: one virtual call per batch. Members as there.
+/// A `link_model` whose types are chosen at run time: one virtual call per batch. Members, costs and errors as there.
 class any_link_model {
 public:
     /// `model` is built in place from the arguments of `link_model<Decoder, Loss, Backend>`.

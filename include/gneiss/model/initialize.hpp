@@ -42,7 +42,8 @@ struct initializer {
 
     friend bool operator==(const initializer&, const initializer&) = default;
 
-    /// Fills the values of one row.
+    /// Fills the values of one row. O(dim): one random word for two values, and for `normal` a logarithm, a root, a
+    /// sine and a cosine. Nothing throws.
     void fill(std::uint64_t seed, parameter_table table, std::uint64_t row, std::span<float> values) const noexcept {
         const random_key key = random_key(seed, random_domain::initialise).with(static_cast<std::uint64_t>(table)).with(row);
         const std::size_t dim = values.size();
@@ -76,6 +77,7 @@ private:
 };
 
 /// Fills rows [first, first + table.rows()) of a table: `dim` values, then the optimiser's first state.
+/// Precondition: dim ≤ table.columns(). Cost: O(table), in parallel; the values do not depend on the executor.
 template <executor E>
 void initialize_rows(const initializer& values, float state, std::uint64_t seed, parameter_table which,
     std::uint64_t first, std::size_t dim, matrix_view<float> table, const E& on) {

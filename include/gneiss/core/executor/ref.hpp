@@ -9,7 +9,7 @@
 namespace gneiss {
 
 /// Any executor behind one indirect call per task, so that virtual functions can take one. Does not own: the executor
-/// must outlive it. Copies are two pointers.
+/// must outlive it. Copies are three pointers. Tasks, exceptions and thread-safety as the executor's.
 class executor_ref {
 public:
     template <executor E>

@@ -56,6 +56,10 @@ private:
 } // namespace detail
 
 /// Runs tasks in a oneTBB arena of `threads` threads, the caller among them. Copies share the arena.
+///
+/// Several threads may run tasks at once, and tasks may run tasks; all share the arena's threads. An exception of a
+/// task cancels those that have not begun and is rethrown. Cost: the arena is entered once a call, and each task is a
+/// unit of stealing; a single task runs on the caller, outside the arena.
 class tbb_executor {
 public:
     /// `threads` 0 takes what the machine offers; more than it offers are given too.

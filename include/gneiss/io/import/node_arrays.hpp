@@ -25,6 +25,10 @@ inline constexpr std::uint64_t most_nodes = 0xffffffffU - 1;
 using step_progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
 /// Writes names.{hashes,offsets,bytes}.npy from the spilled names and returns how many there are.
+///
+/// \param memory  for sorting, parts of the spill at a time [bytes]
+/// \param unique  a name that occurs twice is an error, repeated_name; else it is one node
+/// Errors: io_error, hash_collision, errc::out_of_range for more than `most_nodes`.
 template <executor E>
 std::uint64_t write_names(const partitioned_spill& spill, const std::filesystem::path& directory, const E& on,
     std::uint64_t memory, bool unique, const std::filesystem::path& scratch, const step_progress& progress) {
@@ -52,7 +56,8 @@ std::uint64_t write_names(const partitioned_spill& spill, const std::filesystem:
     return count;
 }
 
-/// Writes `count` words `make(i)` as NAME, computed in parallel.
+/// Writes `count` words `make(i)` as the array `path`, computed in parallel, with `memory` bytes (at least 4 KiB) at a
+/// time. `make` is called from several threads. O(count). Errors: io_error.
 template <executor E, class Make>
 void write_words(
     const std::filesystem::path& path, std::uint64_t count, std::uint64_t memory, const E& on, Make&& make) {
@@ -70,7 +75,7 @@ void write_words(
 }
 
 /// Integer ids: node_to_row.npy and row_to_node.npy of a keyed permutation. A node is what the source calls it, a row
-/// the internal id.
+/// the internal id. O(nodes). Errors: io_error. Precondition: nodes ≤ most_nodes.
 template <executor E>
 void write_permutation(const std::filesystem::path& directory, std::uint64_t nodes, std::uint64_t seed,
     std::uint64_t memory, const E& on) {
@@ -85,6 +90,7 @@ void write_permutation(const std::filesystem::path& directory, std::uint64_t nod
 ///
 /// \param node_hashes  file of 64-bit hashes by node
 /// Cost: one pass over the nodes for every slice of the hash map, and one for every part of the inverse that fits.
+/// Errors: io_error.
 template <executor E>
 void write_named_rows(const std::filesystem::path& directory, const std::filesystem::path& node_hashes, hash_map& map,
     std::uint64_t nodes, std::uint64_t memory, const E& on) {

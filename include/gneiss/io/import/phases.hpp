@@ -30,6 +30,10 @@ inline constexpr std::uint64_t least_memory = std::uint64_t{1} << 20;
 
 /// The first phases of an import: read, names. Each leaves its result in OUT.partial and a line in the journal
 /// there, so that a run that was killed goes on after the last finished phase.
+///
+/// Cost: one pass over the sources, and the names sorted on disk; memory: `options.memory`, whatever the graph's size.
+/// Errors: io_error; errors of the format with path, line and column; errc::already_exists while another import works
+/// there, errc::no_space, errc::cancelled. One object, one call of `run`.
 template <executor E>
 class import_phases {
 public:
@@ -173,7 +177,7 @@ protected:
             options_.progress({.phase = phase, .done = done, .total = total, .unit = unit, .edges = done});
     }
 
-    /// Bytes of all sources as text, about; gzip shrinks text to a quarter or less.
+    /// Bytes of all sources as text, about; gzip shrinks text to a quarter or less. 1 GiB for one that cannot tell.
     [[nodiscard]] std::uint64_t input_bytes() const {
         std::uint64_t total = 0;
         for (const planned_source& s : sources_) {
@@ -186,6 +190,7 @@ protected:
         return total;
     }
 
+    /// Throws errc::no_space with both figures unless `bytes` fit beside the partial dataset.
     void need_disk(std::uint64_t bytes, const char* what) const {
         std::error_code failed;
         const auto space = std::filesystem::space(partial_, failed);
@@ -196,7 +201,7 @@ protected:
                 {.path = partial_});
     }
 
-    /// Phase 1: sources become records with provisional keys; names go to their heaps.
+    /// Phase 1: sources become records with provisional keys; names go to their heaps. Cost: one pass over the sources.
     void read() {
         if (!std::any_of(sources_.begin(), sources_.end(), [](const planned_source& s) { return bool(s.source.open); }))
             need_disk(input_bytes() / 2, "the edges");
@@ -294,6 +299,7 @@ protected:
             out.append(std::as_bytes(std::span(name)));
         }
     }
+    /// Reads them back. Throws errc::corrupt when a length exceeds the file.
     [[nodiscard]] std::vector<std::string> load_relations() const {
         const plain_file file = plain_file::open(work("relations"));
         std::vector<std::string> names;
@@ -310,7 +316,8 @@ protected:
         return names;
     }
 
-    /// Phase 2: names, sorted by hash, are the nodes.
+    /// Phase 2: names, sorted by hash, are the nodes. Throws hash_collision; errc::invalid_format for a table that
+    /// names two nodes alike. Cost: the names are written once more for each level of splitting that memory asks for.
     void name() {
         std::uint64_t nodes = (*journal_)["nodes"];
         const bool table = !options_.entities.empty();
@@ -336,6 +343,7 @@ protected:
         std::filesystem::remove(work("node-hashes"));
     }
 
+    /// Name's hash to row, in slices of a third of the memory.
     [[nodiscard]] hash_map open_hashes(std::uint64_t nodes) const {
         return {partial_ / "names.hashes.npy", page_alignment, nodes, memory() / 3};
     }

@@ -4,7 +4,8 @@
 
 namespace gneiss {
 
-/// Σᵢ headᵢ relationᵢ tailᵢ. Symmetric in its ends. Source: Yang et al., ICLR 2015.
+/// Σᵢ headᵢ relationᵢ tailᵢ. Symmetric in its ends. Cost: dim multiplications a query, 2·dim backwards; nothing throws.
+/// Thread-safe. Source: Yang et al., ICLR 2015.
 struct distmult_decoder {
     static constexpr similarity compare = similarity::inner_product;
     static constexpr std::size_t relation_floats(std::size_t dim) noexcept { return dim; }

@@ -40,7 +40,7 @@ struct fault {
     fault_targets on{};
 };
 
-/// Counts the operations of all engines that share it and says which one fails. Thread-safe.
+/// Counts the operations of all engines that share it and says which one fails. Thread-safe; an atomic step a call.
 class fault_injector {
 public:
     enum class call : std::uint8_t { open, resize, read, write, sync };
@@ -91,7 +91,9 @@ private:
 /// An engine that fails where its injector says; otherwise `Engine`.
 ///
 /// Meaning: an operation that is struck does not take place, except a short transfer, which truly moves the shorter
-/// length (a multiple of the direct alignment; a transfer of one unit is left alone). Models `io_engine`.
+/// length (a multiple of the direct alignment; a transfer of one unit is left alone). A struck read, write or sync
+/// completes with the error's number, as a device reports it; a struck `open` or `resize` throws io_error.
+/// Cost: that of `Engine`, and a copy of each request. Thread-safety: that of `Engine`. Models `io_engine`.
 template <io_engine Engine>
 class faulty {
 public:
