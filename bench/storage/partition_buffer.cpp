@@ -178,8 +178,7 @@ void rows_update_adagrad(benchmark::State& state) {
     const any_row_optimizer optimizer = adagrad{};
     for (auto _ : state) {
         for_each_row(serial_executor{}, table.rows, table.ids, [&](std::size_t i, std::span<float> row) {
-            optimizer.step_rows(
-                {row.data(), 1, row.size()}, table.batch_rows().middle_rows(i, 1), 1, serial_executor{});
+            optimizer.step_row(row, table.batch_rows()[i], 1);
         });
         benchmark::ClobberMemory();
     }

@@ -245,7 +245,8 @@ std::string trainer::line(std::uint64_t epoch) const {
         loss_ / std::max<double>(1, static_cast<double>(examples_)),
         programs::human_rate(static_cast<double>(examples_) / seconds, "edges"));
     if (!plan_.in_memory)
-        text += fmt::format("  read {}", programs::human_rate(static_cast<double>(moved.read_bytes - io_at_start_.read_bytes) / seconds, "B"));
+        text += fmt::format("  read {}/s", gneiss::format_bytes(static_cast<std::uint64_t>(
+                                               static_cast<double>(moved.read_bytes - io_at_start_.read_bytes) / seconds)));
     text += fmt::format("  wait {}  RSS {} of {}  ETA {}", programs::human_percent(wait / std::max(1e-9, busy + wait)),
         gneiss::format_bytes(programs::current_rss()), gneiss::format_bytes(plan_.budget),
         programs::human_eta(static_cast<double>(examples_), all * static_cast<double>(*how_.epochs - epoch) - static_cast<double>(so_far_.examples), seconds));

@@ -108,6 +108,11 @@ public:
         });
     }
 
+    /// Steps one row [dim + state] by its gradient [dim]. One virtual call. Precondition: they fit together.
+    void step_row(std::span<float> row, std::span<const float> gradient, std::uint64_t t) const {
+        self_->step({row.data(), 1, row.size()}, {}, 0, 1, 0, {gradient.data(), 1, gradient.size()}, t);
+    }
+
     /// Steps row ids[i] − first of `table` [·, dim + state] by row i of `gradients`. Ids are distinct.
     void step_rows_at(matrix_view<float> table, std::span<const std::uint32_t> ids, matrix_view<const float> gradients,
         std::uint64_t t, executor_ref on, std::uint64_t first = 0) const {

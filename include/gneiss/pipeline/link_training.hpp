@@ -13,7 +13,6 @@
 
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/ref.hpp>
-#include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/model/any_link_model.hpp>
 #include <gneiss/model/optimizer.hpp>
@@ -278,7 +277,7 @@ private:
             for (std::size_t i = begin; i < end; ++i) {
                 const std::span<float> row = b.values[i];
                 std::ranges::copy(row, before.begin());
-                optimizer_.step_rows(b.values.middle_rows(i, 1), b.gradients.middle_rows(i, 1), b.step, serial_);
+                optimizer_.step_row(row, b.gradients[i], b.step);
                 for (std::size_t k = 0; k < width; ++k) row[k] -= before[k];
             }
         });
@@ -292,7 +291,7 @@ private:
             });
         else
             for_each_row(on_, *b.rows, b.links->nodes, [&](std::size_t i, std::span<float> row) {
-                optimizer_.step_rows({row.data(), 1, row.size()}, b.gradients.middle_rows(i, 1), b.step, serial_);
+                optimizer_.step_row(row, b.gradients[i], b.step);
             });
         row_staleness_.applied(b.step);
         outcome_ += b.statistics;
@@ -342,7 +341,6 @@ private:
     edge_buffer& edges_;
     parameter& relations_;
     executor_ref on_;
-    serial_executor serial_;
     row_layout layout_;
     memory_charge charge_;
     std::uint64_t steps_ = 0;
