@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/model/initialize.hpp>
 #include <gneiss/order/any_order.hpp>
