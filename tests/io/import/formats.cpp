@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "io/import/support.hpp"
 #include <support/temporary_directory.hpp>
 
 #include <gneiss/core/executor/serial.hpp>
@@ -19,7 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace gneiss;
-using triple = std::tuple<std::string, std::string, std::string>;
+using gneiss::test::triple;
+using gneiss::test::triples_of;
 
 struct workshop {
     test::temporary_directory at;
@@ -39,20 +41,8 @@ struct workshop {
     }
     std::vector<triple> edges(const std::string& split = "train") {
         import_dataset(options, serial_executor{});
-        const dataset data(options.out);
-        data.verify();
-        std::vector<triple> found;
-        const auto add = [&](std::span<const edge> some) {
-            for (const edge& e : some)
-                found.emplace_back(
-                    data.node_label(e.source), data.relation_label(e.relation), data.node_label(e.destination));
-        };
-        if (split == "train")
-            data.buckets().for_each_edge(add);
-        else
-            add(data.split(split).edges());
-        std::ranges::sort(found);
-        return found;
+        dataset(options.out).verify();
+        return triples_of(options.out, split);
     }
     std::string complaint() {
         std::string said = "nothing";

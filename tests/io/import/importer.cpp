@@ -16,6 +16,7 @@
 #include <tuple>
 #include <vector>
 
+#include "io/import/support.hpp"
 #include <support/temporary_directory.hpp>
 
 #include <gneiss/core/executor/serial.hpp>
@@ -26,7 +27,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace gneiss;
-using triple = std::tuple<std::string, std::string, std::string>;
+using gneiss::test::triple;
+using gneiss::test::triples_of;
 
 void spit(const fs::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
 std::string slurp(const fs::path& path) {
@@ -45,23 +47,6 @@ std::map<std::string, std::string> files_of(const fs::path& directory) {
     for (const auto& entry : fs::directory_iterator(directory))
         files[entry.path().filename().string()] = slurp(entry.path());
     return files;
-}
-
-/// Edges of a split as the source called them, ascending.
-std::vector<triple> triples_of(const fs::path& directory, const std::string& split) {
-    const dataset data(directory);
-    std::vector<triple> found;
-    const auto add = [&](std::span<const edge> edges) {
-        for (const edge& e : edges)
-            found.emplace_back(
-                data.node_label(e.source), data.relation_label(e.relation), data.node_label(e.destination));
-    };
-    if (split == "train")
-        data.buckets().for_each_edge(add);
-    else
-        add(data.split(split).edges());
-    std::ranges::sort(found);
-    return found;
 }
 
 struct random_graph {

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <gneiss/io/dataset.hpp>
+
+namespace gneiss::test {
+
+using triple = std::tuple<std::string, std::string, std::string>;
+
+/// Edges of a split as the source called them, ascending.
+inline std::vector<triple> triples_of(const std::filesystem::path& directory, const std::string& split) {
+    const dataset data(directory);
+    std::vector<triple> found;
+    const auto add = [&](std::span<const edge> edges) {
+        for (const edge& e : edges)
+            found.emplace_back(
+                data.node_label(e.source), data.relation_label(e.relation), data.node_label(e.destination));
+    };
+    if (split == "train")
+        data.buckets().for_each_edge(add);
+    else
+        add(data.split(split).edges());
+    std::ranges::sort(found);
+    return found;
+}
+
+} // namespace gneiss::test
