@@ -88,9 +88,10 @@ nlohmann::ordered_json progress_of(const gneiss::checkpoint& saved) {
 class trainer {
 public:
     trainer(options& how, programs::command& command, const gneiss::dataset& data, training_plan plan,
-        programs::run_directory& run, std::unique_ptr<gneiss::dataset> rebucketed, programs::progress& live)
+        programs::run_directory& run, std::unique_ptr<gneiss::dataset> rebucketed, gneiss::engine_choice engine,
+        programs::progress& live)
         : how_(how), command_(command), data_(data), plan_(std::move(plan)), run_(run), rebucketed_(std::move(rebucketed)),
-          live_(live), buckets_((rebucketed_ ? *rebucketed_ : data).buckets()), engine_(choose_engine(how)), on_(how.threads),
+          live_(live), buckets_((rebucketed_ ? *rebucketed_ : data).buckets()), engine_(std::move(engine)), on_(how.threads),
           budget_(plan_.budget), model_(gneiss::make_link_model(*how.decoder, how.loss, *how.dim, how.model_options(), static_cast<float>(how.margin))),
           optimizer_(gneiss::make_row_optimizer(how.optimizer, static_cast<float>(how.lr))),
           relations_(model_.relation_rows(std::max<std::uint64_t>(data.manifest().relations, 1)),
@@ -459,7 +460,7 @@ programs::exit_code train(options& how, programs::command& command) {
     if (!how.quiet) live.say(describe(plan, rebucketed ? plan.record(rebucketed->buckets()) : plan.record(buckets)));
 
     const programs::interrupt_guard interrupts;
-    trainer training(how, command, data, std::move(plan), run, std::move(rebucketed), live);
+    trainer training(how, command, data, std::move(plan), run, std::move(rebucketed), engine, live);
     const programs::run_record record = training(saved, interrupts.token(), began);
     if (how.json)
         programs::print_json(programs::to_json(record));

@@ -20,7 +20,7 @@ namespace marius {
 gneiss::engine_choice choose_engine(const options& how) {
     std::vector<gneiss::engine_candidate> candidates;
 #ifdef GNEISS_HAS_URING
-    candidates.push_back({"uring", [] { return gneiss::any_engine(gneiss::uring_engine{}); }});
+    candidates.push_back(gneiss::uring_candidate());
 #endif
     candidates.push_back(gneiss::threads_candidate());
     gneiss::engine_choice chosen = gneiss::choose_engine(how.io_engine, candidates);
