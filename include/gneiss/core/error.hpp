@@ -44,6 +44,7 @@ struct error_place {
 
 namespace detail {
 
+/// What came from a file may hold anything: control characters would break the line, or command a terminal.
 inline std::string describe(const std::string& what, const error_place& at) {
     std::string text;
     if (!at.path.empty()) text += at.path.string() + ": ";
@@ -56,6 +57,8 @@ inline std::string describe(const std::string& what, const error_place& at) {
     text += what;
     if (at.length != 0)
         text += " (" + std::to_string(at.length) + " bytes at offset " + std::to_string(at.offset) + ")";
+    for (char& c : text)
+        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
     return text;
 }
 
