@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <concepts>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <gneiss/core/checksum.hpp>
@@ -191,13 +193,18 @@ inline void save_checkpoint(const std::filesystem::path& path, const checkpoint&
     c.position.next = get_number();
     for (std::size_t n = in.count(16, "position"); n > 0; --n) c.position.finished.push_back(get_number());
     for (std::size_t n = in.count(16, "sections"); n > 0; --n) {
-        const auto name = in.get_bytes("section name");
+        const auto raw = in.get_bytes("section name");
         const auto bytes = in.get_bytes("section");
-        c.sections[std::string(reinterpret_cast<const char*>(name.data()), name.size())].assign(
-            bytes.begin(), bytes.end());
+        std::string name(reinterpret_cast<const char*>(raw.data()), raw.size());
+        if (!c.sections.empty() && c.sections.rbegin()->first >= name) in.fail("section name", "out of order");
+        c.sections.emplace_hint(c.sections.end(), std::move(name), std::vector(bytes.begin(), bytes.end()));
     }
     in.finish();
     if (c.partitioning.partitions != c.slots.size()) in.fail("slots", "does not match the number of partitions");
+    std::vector<disk_slot> used = c.slots;
+    std::sort(used.begin(), used.end());
+    if (std::adjacent_find(used.begin(), used.end()) != used.end()) in.fail("slots", "one is named twice");
+    if (!used.empty() && used.back().value() >= c.disk_slots) in.fail("slots", "one is not there");
     return c;
 }
 
