@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <gneiss/core/checksum.hpp>
@@ -40,9 +41,12 @@ public:
             return false;
         std::map<std::string, std::uint64_t> values;
         for (std::string_view rest = std::string_view(text).substr(0, last); !rest.empty();) {
-            const std::size_t blank = rest.find(' '), end = rest.find('\n');
+            const std::size_t end = rest.find('\n'), blank = rest.substr(0, end).find(' ');
+            if (end == std::string_view::npos || blank == std::string_view::npos) return false;
+            const std::string_view digits = rest.substr(blank + 1, end - blank - 1);
             std::uint64_t value = 0;
-            std::from_chars(rest.data() + blank + 1, rest.data() + end, value);
+            const auto [stop, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+            if (failure != std::errc{} || stop != digits.data() + digits.size()) return false;
             values.emplace(rest.substr(0, blank), value);
             rest.remove_prefix(end + 1);
         }

@@ -63,6 +63,7 @@ std::uint64_t read_name_table(const std::filesystem::path& path, Visit&& visit) 
                 ++count;
                 visit(id, name, place);
             });
+    if (count == 0) throw error(errc::invalid_format, "an empty table: expected id TAB name", {.path = path});
     if (count != seen.size()) {
         std::size_t hole = 0;
         while (seen[hole]) ++hole;

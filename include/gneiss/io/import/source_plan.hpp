@@ -140,6 +140,7 @@ inline void plan_mtx(planned_source& planned) {
     const auto numbers = numbers_of(sizes.lines[0], place);
     if (numbers.size() != 3) place.fail(place.begin, "expected: rows columns entries");
     planned.nodes = std::max(numbers[0], numbers[1]);
+    if (planned.nodes == 0) place.fail(place.begin, "a matrix without rows or columns has no edges");
     if (planned.nodes >= 0xffffffffU)
         place.fail(place.begin, "more nodes than 32-bit ids can name", errc::out_of_range);
     planned.entries = numbers[2];
