@@ -130,7 +130,7 @@ public:
     /// Reads the whole file, header and size included. Cost: one sequential read through a buffer of one block.
     void verify_file(const plain_file& file) const {
         verify_header(file);
-        aligned_buffer<std::byte> buffer(static_cast<std::size_t>(block_bytes_));
+        aligned_buffer<std::byte> buffer(static_cast<std::size_t>(std::min(block_bytes_, data_bytes())));
         for (std::size_t i = 0; i < blocks_.size(); ++i) {
             const std::uint64_t begin = begin_of(i), length = blocks_[i].end - begin;
             const auto bytes = buffer.span().first(static_cast<std::size_t>(length));
