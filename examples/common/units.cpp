@@ -111,12 +111,15 @@ byte_size parse_size(std::string_view given) {
 }
 
 double parse_duration(std::string_view given) {
-    const decimal number = read_decimal(trim(given));
+    const std::string_view text = trim(given);
+    const decimal number = read_decimal(text);
     const std::string unit = lower(trim(number.rest));
     const double scale = unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
     if (!number.valid || scale == 0)
         throw usage_error(fmt::format("'{}' is not a duration: a number and s, m or h, such as 30s or 5m", given));
-    const double seconds = (static_cast<double>(number.whole) + static_cast<double>(number.fraction)) * scale;
+    double seconds = 0; // stays so below the least double
+    std::from_chars(text.data(), number.rest.data(), seconds, std::chars_format::fixed);
+    seconds *= scale;
     if (number.too_large || seconds > 1e9) throw usage_error(fmt::format("'{}' is longer than thirty years", given));
     if (seconds <= 0) throw usage_error(fmt::format("'{}' must be longer than nothing", given));
     return seconds;
@@ -195,7 +198,9 @@ std::string to_flag(const interval& every) {
     const auto whole = [&](double unit) { return std::fmod(every.seconds, unit) == 0; };
     if (whole(3600)) return fmt::format("{}h", to_flag(every.seconds / 3600));
     if (whole(60)) return fmt::format("{}m", to_flag(every.seconds / 60));
-    return fmt::format("{}s", to_flag(every.seconds));
+    std::array<char, 400> digits{}; // the shortest that reads back, without an exponent
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), every.seconds, std::chars_format::fixed);
+    return fmt::format("{}s", std::string_view(digits.data(), end.ptr));
 }
 std::string to_flag(const count_or_all& count) { return count.all ? "all" : fmt::format("{}", count.count); }
 std::string to_flag(const count_or_percent& count) {

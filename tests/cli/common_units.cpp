@@ -50,7 +50,7 @@ TEST_CASE("intervals are durations, epochs or never") {
     for (const char* text :
         {"", "5", "m", "-5m", "0s", "0epoch", "epoch", "1.5epoch", "5min", "1e9h", "99999999999999h"})
         CHECK_THROWS_AS_MESSAGE((void)parse_interval(text), usage_error, text);
-    for (const char* text : {"30s", "5m", "2h", "90s", "1epoch", "7epochs", "never", "0.5s"})
+    for (const char* text : {"30s", "5m", "2h", "90s", "1epoch", "7epochs", "never", "0.5s", "0.00001s", "0.3333333333333333333s"})
         CHECK(parse_interval(to_flag(parse_interval(text))) == parse_interval(text));
     CHECK(to_flag(parse_interval("60s")) == "1m");
 }
