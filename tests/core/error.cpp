@@ -37,3 +37,9 @@ TEST_CASE("errors are caught as what they derive from") {
     CHECK_THROWS_AS(throw error(errc::closed, "x"), std::runtime_error);
     CHECK_THROWS_AS(throw io_error(EIO, "x", {}), std::system_error);
 }
+
+TEST_CASE("what is told stays one line, whatever text a file put into it") {
+    const error odd(errc::invalid_format, "'a\nb\x1b[31m\x7f' is no é", {.path = "x\ty", .field = "f\r"});
+    CHECK(std::string(odd.what()) == "x?y: f?: 'a?b?[31m?' is no é");
+    CHECK(odd.place().path == "x\ty");
+}
