@@ -1,0 +1,54 @@
+#include "fuzz/first_pass.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include <support/temporary_directory.hpp>
+
+#include <gneiss/io/import/importer.hpp>
+
+using namespace gneiss;
+
+/// Whether a number of more than four digits occurs: as an id it would make as many nodes, and take as long.
+static bool has_long_number(std::string_view text) {
+    std::size_t digits = 0;
+    return std::any_of(text.begin(), text.end(), [&](char c) {
+        digits = std::isdigit(static_cast<unsigned char>(c)) != 0 ? digits + 1 : 0;
+        return digits > 4;
+    });
+}
+
+GNEISS_FUZZ_TARGET("import", bytes) {
+    static const test::temporary_directory at;
+    std::string_view text = fuzz::text_of(bytes);
+    const std::string_view letters = text.substr(0, text.find('\n'));
+    const char* name = letters.starts_with('m')   ? "graph.metis"
+                       : letters.starts_with('x') ? "graph.mtx"
+                       : letters.starts_with('z') ? "graph.gz"
+                                                  : "graph.txt";
+    import_options options = fuzz::take_options(text);
+    if (has_long_number(text)) return;
+    if (name[6] == 'm') options.ids = id_kind::automatic;
+    plain_file::create(at / name).write_at(0, std::as_bytes(std::span(text)));
+    options.sources = {{.path = at / name}};
+    options.out = at / "out";
+    options.partitions = 3;
+    options.memory = importing::least_memory;
+    options.force = true;
+    options.unseen_to_train = letters.ends_with('u');
+    import_report report;
+    if (!fuzz::accepted([&] { report = import_dataset(options, serial_executor{}); })) return;
+    const dataset made(options.out);
+    made.verify();
+    fuzz::property(made.manifest().nodes == report.nodes && made.buckets().edges() == report.train_edges &&
+                       report.train_edges + report.valid_edges + report.test_edges == report.edges,
+        "the dataset holds what is reported");
+    std::uint64_t edges = 0;
+    made.buckets().for_each_edge([&](std::span<const edge> each) {
+        edges += each.size();
+        for (const edge& e : each)
+            fuzz::property(std::max(e.source, e.destination) < report.nodes && e.relation < report.relations,
+                "ids are below what is reported");
+    });
+    fuzz::property(edges == report.train_edges, "all edges are there");
+}

@@ -1,0 +1,9 @@
+#include "fuzz/first_pass.hpp"
+
+GNEISS_FUZZ_TARGET("import_edge_list", bytes) {
+    gneiss::import_options options;
+    for (const auto ids : {gneiss::id_kind::string, gneiss::id_kind::integer}) {
+        options.ids = ids;
+        gneiss::fuzz::check_first_pass(options, "graph.el", gneiss::fuzz::text_of(bytes));
+    }
+}

@@ -1,0 +1,25 @@
+#include "fuzz/target.hpp"
+
+#include <string>
+
+#include <gneiss/io/manifest.hpp>
+
+using namespace gneiss;
+
+static void read(const std::string& text) {
+    dataset_manifest manifest;
+    if (!fuzz::accepted([&] { manifest = parse_manifest(text, "manifest.json"); })) return;
+    fuzz::property(parse_manifest(format_manifest(manifest), "again.json") == manifest, "what is written is read");
+}
+
+GNEISS_FUZZ_TARGET("manifest", bytes) {
+    std::string text(fuzz::text_of(bytes));
+    read(text);
+    // The same with its checksum made right, or nothing would come behind it.
+    const std::size_t key = text.rfind(detail::manifest_checksum_key);
+    if (key == std::string::npos) return;
+    const std::size_t at = key + detail::manifest_checksum_key.size();
+    if (text.size() - at < detail::manifest_checksum_digits) return;
+    text.replace(at, detail::manifest_checksum_digits, detail::manifest_checksum_digits, '0');
+    read(text.replace(at, detail::manifest_checksum_digits, detail::hexadecimal(checksum(text))));
+}
