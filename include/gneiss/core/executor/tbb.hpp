@@ -6,9 +6,14 @@
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <exception>
 #include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
 
 #include <gneiss/core/executor/concepts.hpp>
 
@@ -27,31 +32,32 @@ inline constexpr bool thread_sanitizer = true;
 inline constexpr bool thread_sanitizer = false;
 #endif
 
-/// A body that tells the thread sanitizer, which does not see into the oneTBB library, what that promises: the caller's
-/// past comes before every task, and every task before this ends. Two tasks remain unordered.
+/// Runs tasks on threads begun and joined here. For the thread sanitizer, which does not see into the oneTBB library and
+/// takes what that hands from thread to thread for races. Nothing orders two tasks but what they do themselves.
 template <class Body>
-class forked_body {
-public:
-    explicit forked_body(Body& body) { body_.store(&body, std::memory_order_release); }
-    forked_body(const forked_body&) = delete;
-    forked_body& operator=(const forked_body&) = delete;
-    ~forked_body() { (void)ended_.load(std::memory_order_acquire); }
-
-    void operator()(std::size_t task) const {
-        Body& body = *body_.load(std::memory_order_acquire);
-        const at_end release{ended_};
-        body(task);
-    }
-
-private:
-    struct at_end {
-        std::atomic<int>& ended;
-        ~at_end() { ended.fetch_add(1, std::memory_order_release); }
+void run_on_own_threads(std::size_t tasks, std::size_t threads, Body& body) {
+    std::atomic<std::size_t> next{0};
+    std::exception_ptr failure;
+    std::once_flag first;
+    const auto work = [&] {
+        for (;;) {
+            const std::size_t task = next.fetch_add(1, std::memory_order_relaxed);
+            if (task >= tasks) return;
+            try {
+                body(task);
+            } catch (...) {
+                std::call_once(first, [&] { failure = std::current_exception(); });
+                next.store(tasks, std::memory_order_relaxed);
+            }
+        }
     };
-
-    std::atomic<Body*> body_{nullptr};
-    mutable std::atomic<int> ended_{0};
-};
+    {
+        std::vector<std::jthread> others;
+        for (std::size_t i = 1; i < std::min(tasks, threads); ++i) others.emplace_back(work);
+        work();
+    }
+    if (failure) std::rethrow_exception(failure);
+}
 
 } // namespace detail
 
@@ -78,13 +84,12 @@ public:
             body(std::size_t{0});
             return;
         }
-        const auto execute = [&](const auto& each) {
-            arena_->execute([&] { tbb::parallel_for(std::size_t{0}, tasks, each, tbb::simple_partitioner{}); });
-        };
         if constexpr (detail::thread_sanitizer)
-            execute(detail::forked_body(body));
+            detail::run_on_own_threads(tasks, concurrency(), body);
         else
-            execute([&](std::size_t i) { body(i); });
+            arena_->execute([&] {
+                tbb::parallel_for(std::size_t{0}, tasks, [&](std::size_t i) { body(i); }, tbb::simple_partitioner{});
+            });
     }
     [[nodiscard]] std::size_t concurrency() const noexcept {
         return static_cast<std::size_t>(arena_->max_concurrency());
