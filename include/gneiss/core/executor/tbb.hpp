@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -32,29 +31,24 @@ inline constexpr bool thread_sanitizer = true;
 inline constexpr bool thread_sanitizer = false;
 #endif
 
-/// Runs tasks on threads begun and joined here. For the thread sanitizer, which does not see into the oneTBB library and
-/// takes what that hands from thread to thread for races. Nothing orders two tasks but what they do themselves.
+/// Deals tasks out to threads begun and joined here. For the thread sanitizer, which does not see into the oneTBB library
+/// and takes what that hands from thread to thread for races. Nothing orders tasks of two threads but what they do.
 template <class Body>
 void run_on_own_threads(std::size_t tasks, std::size_t threads, Body& body) {
-    std::atomic<std::size_t> next{0};
+    std::atomic<bool> failed{false};
     std::exception_ptr failure;
-    std::once_flag first;
-    const auto work = [&] {
-        for (;;) {
-            const std::size_t task = next.fetch_add(1, std::memory_order_relaxed);
-            if (task >= tasks) return;
+    const auto work = [&](std::size_t first) {
+        for (std::size_t task = first; task < tasks && !failed.load(std::memory_order_relaxed); task += threads)
             try {
                 body(task);
             } catch (...) {
-                std::call_once(first, [&] { failure = std::current_exception(); });
-                next.store(tasks, std::memory_order_relaxed);
+                if (!failed.exchange(true, std::memory_order_relaxed)) failure = std::current_exception();
             }
-        }
     };
     {
         std::vector<std::jthread> others;
-        for (std::size_t i = 1; i < std::min(tasks, threads); ++i) others.emplace_back(work);
-        work();
+        for (std::size_t i = 1; i < std::min(tasks, threads); ++i) others.emplace_back(work, i);
+        work(0);
     }
     if (failure) std::rethrow_exception(failure);
 }
