@@ -38,9 +38,9 @@ namespace gneiss {
 class npy_writer {
 public:
     /// \param row_shape  the dimensions behind the first, which grows
-    npy_writer(std::filesystem::path path, npy_dtype dtype, std::initializer_list<std::uint64_t> row_shape = {})
-        : npy_writer(std::move(path), dtype, std::span(row_shape.begin(), row_shape.size())) {}
-    npy_writer(std::filesystem::path path, npy_dtype dtype, std::span<const std::uint64_t> row_shape)
+    npy_writer(const std::filesystem::path& path, npy_dtype dtype, std::initializer_list<std::uint64_t> row_shape = {})
+        : npy_writer(path, dtype, std::span(row_shape.begin(), row_shape.size())) {}
+    npy_writer(const std::filesystem::path& path, npy_dtype dtype, std::span<const std::uint64_t> row_shape)
         : header_{dtype, {0}, page_alignment},
           file_(plain_file::create(path)),
           collector_(file_id(path.filename().string())),

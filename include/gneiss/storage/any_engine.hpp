@@ -1,8 +1,8 @@
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <memory>
-#include <type_traits>
 #include <utility>
 
 #include <gneiss/storage/concepts.hpp>
@@ -16,9 +16,9 @@ namespace gneiss {
 class any_engine {
 public:
     template <class E>
-        requires(!std::same_as<std::remove_cvref_t<E>, any_engine> && io_engine<std::remove_cvref_t<E>>)
-    any_engine(E&& engine) // NOLINT(google-explicit-constructor): an engine is an any_engine
-        : self_(std::make_unique<model<std::remove_cvref_t<E>>>(std::forward<E>(engine))) {}
+        requires(!std::same_as<E, any_engine> && io_engine<E>)
+    any_engine(E engine) // NOLINT(google-explicit-constructor): an engine is an any_engine
+        : self_(std::make_unique<model<E>>(std::move(engine))) {}
 
     [[nodiscard]] engine_traits traits() const { return self_->traits(); }
     [[nodiscard]] int open(const std::filesystem::path& path, const open_options& how) {

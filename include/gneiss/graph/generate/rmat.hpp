@@ -59,7 +59,7 @@ public:
             const double shift = (2 * to_unit(noise[level]) - 1) * options.noise;
             const double a = options.a - (diagonal > 0 ? 2 * shift * options.a / diagonal : 0);
             const auto threshold = [](double probability) {
-                return static_cast<std::uint64_t>(probability * 0x1p32 + .5);
+                return static_cast<std::uint64_t>(std::llround(probability * 0x1p32));
             };
             borders_[level] = {
                 threshold(a), threshold(a + options.b + shift), threshold(a + options.b + options.c + 2 * shift)};

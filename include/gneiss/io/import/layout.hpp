@@ -18,7 +18,7 @@ namespace gneiss::importing {
     for (const char* name : names)
         for (const char* extension : extensions)
             for (const char* packed : {"", ".gz"}) {
-                const std::filesystem::path path = directory / (std::string(name) + extension + packed);
+                std::filesystem::path path = directory / (std::string(name) + extension + packed);
                 std::error_code failed;
                 if (std::filesystem::is_regular_file(path, failed)) return path;
             }
