@@ -87,7 +87,7 @@ TEST_CASE("compute sees the batches in order with any number of sample workers")
 }
 
 TEST_CASE("no batch misses more updates than the bound") {
-    for (const std::uint64_t bound : {1, 3, 16}) {
+    for (const std::uint64_t bound : {1U, 3U, 16U}) {
         const toy_run run = train(300, 1000, {.staleness = bound, .sample_workers = 2, .queues = {.items = 8}}, 40, bound);
         CHECK(run.statistics.staleness.total() == 300);
         CHECK(run.statistics.staleness.max() <= bound);
@@ -95,7 +95,7 @@ TEST_CASE("no batch misses more updates than the bound") {
 }
 
 TEST_CASE("the deterministic schedule gives the same result at any timing, workers and queues") {
-    for (const std::uint64_t bound : {1, 4}) {
+    for (const std::uint64_t bound : {1U, 4U}) {
         const toy_run first = train(100, 13, {.staleness = bound, .deterministic = true}, 8, 0);
         for (std::uint64_t jitter = 1; jitter < 6; ++jitter) {
             const toy_run again = train(

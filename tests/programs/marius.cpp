@@ -100,7 +100,6 @@ TEST_CASE("interrupted or killed anywhere and resumed, a run ends in the paramet
     for (const char* signal : {"INT", "TERM", "KILL"}) {
         CAPTURE(signal);
         const std::string name = std::string("run") + signal;
-        int stops = 0;
         program_outcome got;
         for (int attempt = 0; attempt < 60; ++attempt) {
             const std::string after = "0." + std::to_string(2 + (attempt * 3) % 7);
@@ -108,7 +107,6 @@ TEST_CASE("interrupted or killed anywhere and resumed, a run ends in the paramet
             if (got.code == 0) break;
             CAPTURE(got.err);
             CHECK((got.code == 130 || got.code == 137 || got.code == -1));
-            ++stops;
         }
         CHECK(got.code == 0);
         CHECK(shop.parameters(name) == expected);

@@ -31,7 +31,7 @@ std::function<gneiss::plan(std::uint64_t)> make_order(const options& o, std::uin
     const std::string& name = *o.order;
     if (!is_file(name)) return gneiss::make_order(name, partitions, slots, o.seed);
     const auto buckets = gneiss::parse_buckets(programs::read_file(name), partitions, name);
-    return [buckets, slots, plan = gneiss::plan_from_buckets(buckets, partitions, slots)](std::uint64_t) { return plan; };
+    return [plan = gneiss::plan_from_buckets(buckets, partitions, slots)](std::uint64_t) { return plan; };
 }
 
 /// What the model and its threads hold between batches.
