@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cctype>
 
+#include "io/import/support.hpp"
 #include <support/temporary_directory.hpp>
 
-#include <gneiss/io/import/importer.hpp>
+#include <gneiss/core/executor/serial.hpp>
 
 using namespace gneiss;
 
@@ -33,11 +34,11 @@ GNEISS_FUZZ_TARGET("import", bytes) {
     options.sources = {{.path = at / name}};
     options.out = at / "out";
     options.partitions = 3;
-    options.memory = importing::least_memory;
+    options.memory = 1 << 20; // the least
     options.force = true;
     options.unseen_to_train = letters.ends_with('u');
     import_report report;
-    if (!fuzz::accepted([&] { report = import_dataset(options, serial_executor{}); })) return;
+    if (!fuzz::accepted([&] { report = test::import_with(options, serial_executor{}); })) return;
     const dataset made(options.out);
     made.verify();
     fuzz::property(made.manifest().nodes == report.nodes && made.buckets().edges() == report.train_edges &&
