@@ -13,7 +13,8 @@ if(GNEISS_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 if(GNEISS_TIDY)
   find_program(GNEISS_CLANG_TIDY NAMES clang-tidy-20 clang-tidy-19 clang-tidy-18 clang-tidy-17 clang-tidy-16 clang-tidy REQUIRED)
-  set(CMAKE_CXX_CLANG_TIDY ${GNEISS_CLANG_TIDY} --quiet)
+  # GCC may compile beside it: its own warnings are unknown to clang.
+  set(CMAKE_CXX_CLANG_TIDY ${GNEISS_CLANG_TIDY} --quiet --extra-arg=-Wno-unknown-warning-option)
 endif()
 
 add_library(gneiss_warnings INTERFACE)
