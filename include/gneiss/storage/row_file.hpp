@@ -81,12 +81,20 @@ public:
         }
         const auto bytes = to.first(bytes_of(p));
         if (bytes.empty()) return;
-        reader_.use(*this, [&](io_queue& queue, file& at) { queue.read(at, offset_of(slot), bytes, 0); });
-        for_each_block(slot, bytes, [&](std::size_t block, std::span<const std::byte> data, std::uint64_t seed) {
-            if (checksum(data, seed) != expected[block])
-                throw error(errc::corrupt, "the checksum of partition " + std::to_string(p) + " does not match",
-                    {.path = path_, .offset = offset_of(slot) + block * checksum_block_bytes, .length = data.size()});
+        std::size_t bad = blocks_; // the first corrupt block; others are read on, since their requests use `to`
+        reader_.use(*this, [&](io_queue& queue, file& at) {
+            for_each_block(bytes, [&](std::size_t block, std::span<std::byte> data) {
+                queue.read(at, offset_of(slot) + block * checksum_block_bytes, data, block);
+            });
+            while (const auto done = queue.next_done()) { // summed in the order of arrival, while others are in flight
+                const auto block = static_cast<std::size_t>(*done);
+                if (checksum(block_of(bytes, block), seed_of(slot, block)) != expected[block]) bad = std::min(bad, block);
+            }
         });
+        if (bad < blocks_)
+            throw error(errc::corrupt, "the checksum of partition " + std::to_string(p) + " does not match",
+                {.path = path_, .offset = offset_of(slot) + bad * checksum_block_bytes,
+                    .length = block_of(bytes, bad).size()});
     }
 
     /// A disk slot for the next version of `p`; empty when a commit must come first (see slot_map).
@@ -98,11 +106,13 @@ public:
     void write(partition_id p, disk_slot slot, std::span<const std::byte> from) {
         const auto bytes = from.first(bytes_of(p));
         std::vector<std::uint64_t> sums(blocks_, 0);
-        for_each_block(slot, bytes, [&](std::size_t block, std::span<const std::byte> data, std::uint64_t seed) {
-            sums[block] = checksum(data, seed);
+        writer_.use(*this, [&](io_queue& queue, file& at) {
+            for_each_block(bytes, [&](std::size_t block, std::span<const std::byte> data) {
+                sums[block] = checksum(data, seed_of(slot, block));
+                queue.write(at, offset_of(slot) + block * checksum_block_bytes, data, block);
+                queue.submit(); // the device writes while the next block is summed
+            });
         });
-        if (!bytes.empty())
-            writer_.use(*this, [&](io_queue& queue, file& at) { queue.write(at, offset_of(slot), bytes, 0); });
         const std::scoped_lock lock(mutex_);
         std::ranges::copy(sums, checksums_.begin() + static_cast<std::ptrdiff_t>(p * blocks_));
         slots_.finish_write(p, slot);
@@ -181,13 +191,17 @@ private:
 
     [[nodiscard]] std::uint64_t offset_of(disk_slot slot) const noexcept { return slot.value() * slot_bytes(); }
 
-    template <class Body>
-    void for_each_block(disk_slot slot, std::span<const std::byte> bytes, Body&& body) const {
-        for (std::size_t block = 0; block * checksum_block_bytes < bytes.size(); ++block) {
-            const std::size_t begin = block * checksum_block_bytes;
-            body(block, bytes.subspan(begin, std::min(checksum_block_bytes, bytes.size() - begin)),
-                block_seed(file_id, slot.value() * std::uint64_t{blocks_} + block));
-        }
+    [[nodiscard]] std::uint64_t seed_of(disk_slot slot, std::size_t block) const noexcept {
+        return block_seed(file_id, slot.value() * std::uint64_t{blocks_} + block);
+    }
+    template <class Byte>
+    [[nodiscard]] static std::span<Byte> block_of(std::span<Byte> bytes, std::size_t block) noexcept {
+        const std::size_t begin = block * checksum_block_bytes;
+        return bytes.subspan(begin, std::min(checksum_block_bytes, bytes.size() - begin));
+    }
+    template <class Byte, class Body>
+    static void for_each_block(std::span<Byte> bytes, Body&& body) {
+        for (std::size_t block = 0; block * checksum_block_bytes < bytes.size(); ++block) body(block, block_of(bytes, block));
     }
 
     static constexpr std::uint64_t file_id = 0x726f7773; // "rows"
