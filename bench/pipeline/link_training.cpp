@@ -1,6 +1,7 @@
 // Edges per second of whole epochs in memory, beside the compute stage alone on the same batches. In the best case the
 // other stages hide behind it.
 
+#include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/model/initialize.hpp>
 #include <gneiss/pipeline/link_training.hpp>

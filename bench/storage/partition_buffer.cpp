@@ -1,5 +1,6 @@
-// Rows of 64 MiB in 16 partitions, O_DIRECT (the page cache is not involved): partitions with their checksums beside a
-// bare queue, a buffer of 4 that follows a plan, and rows in memory beside loops without locks.
+// O_DIRECT (the page cache is not involved): partitions with their checksums beside a bare queue, of 512 MiB in 8 and of
+// 64 MiB in 16, a buffer of 4 that follows a plan, and rows in memory beside loops without locks. scripts/device takes
+// the large ones in turns with fio.
 
 #include "support.hpp"
 
@@ -20,12 +21,17 @@ namespace {
 
 constexpr row_partitioning partitioning{.nodes = 1 << 17, .partitions = 16};
 constexpr row_layout layout{64, 64};
-constexpr std::size_t slot_bytes = partitioning.nodes / partitioning.partitions * layout.bytes();
+constexpr row_partitioning large{.nodes = 1 << 20, .partitions = 8};
+
+constexpr std::size_t slot_bytes_of(const row_partitioning& rows) {
+    return rows.nodes / rows.partitions * layout.bytes();
+}
 
 /// A row file in the current folder, every partition of it written, gone at the end.
 class bench_rows {
 public:
-    explicit bench_rows(std::int64_t engine) : path_("gneiss-bench-rows-" + std::to_string(::getpid()) + ".bin") {
+    bench_rows(std::int64_t engine, const row_partitioning& partitioning)
+        : path_("gneiss-bench-rows-" + std::to_string(::getpid()) + ".bin") {
         const engine_factory engines = [engine] { return engine_of(engine); };
         any_engine maker = engines();
         row_file::create(maker, path_, partitioning, layout, partitioning.partitions);
@@ -52,55 +58,61 @@ private:
     std::unique_ptr<row_file> rows_;
 };
 
-void count_pass(benchmark::State& state) {
-    state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(partitioning.partitions * slot_bytes));
+void count_pass(benchmark::State& state, const row_partitioning& rows) {
+    state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(rows.partitions * slot_bytes_of(rows)));
 }
 
-void partitions_read_direct_row_file(benchmark::State& state) {
+void read_row_file(benchmark::State& state, const row_partitioning& partitions) {
     if (!storage_bench::works(state.range(0), state)) return;
-    const bench_rows file(state.range(0));
-    auto slot = aligned_buffer<std::byte>::zeroed(slot_bytes);
+    const bench_rows file(state.range(0), partitions);
+    auto slot = aligned_buffer<std::byte>::zeroed(slot_bytes_of(partitions));
     for (auto _ : state)
-        for (partition_id p = 0; p < partitioning.partitions; ++p) file.rows().read(p, slot.span());
-    count_pass(state);
+        for (partition_id p = 0; p < partitions.partitions; ++p) file.rows().read(p, slot.span());
+    count_pass(state, partitions);
 }
 
-void partitions_write_direct_row_file(benchmark::State& state) {
+void write_row_file(benchmark::State& state, const row_partitioning& partitions) {
     if (!storage_bench::works(state.range(0), state)) return;
-    const bench_rows file(state.range(0));
-    const auto slot = aligned_buffer<std::byte>::zeroed(slot_bytes);
+    const bench_rows file(state.range(0), partitions);
+    const auto slot = aligned_buffer<std::byte>::zeroed(slot_bytes_of(partitions));
     for (auto _ : state) {
-        for (partition_id p = 0; p < partitioning.partitions; ++p)
+        for (partition_id p = 0; p < partitions.partitions; ++p)
             file.rows().write(p, file.rows().begin_write(p, 0).value(), slot.span());
         file.rows().commit();
     }
-    count_pass(state);
+    count_pass(state, partitions);
 }
 
 /// The same transfers, one partition after the other, without slots and checksums.
-void bare_pass(benchmark::State& state, bool writing) {
+void bare_pass(benchmark::State& state, const row_partitioning& partitions, bool writing) {
     if (!storage_bench::works(state.range(0), state)) return;
-    const bench_rows made(state.range(0));
+    const bench_rows made(state.range(0), partitions);
     any_engine engine = engine_of(state.range(0));
     file target(engine, made.rows().path(), {.write = true, .direct = true});
     io_queue queue(engine);
-    auto slot = aligned_buffer<std::byte>::zeroed(slot_bytes);
+    auto slot = aligned_buffer<std::byte>::zeroed(slot_bytes_of(partitions));
     for (auto _ : state)
-        for (partition_id p = 0; p < partitioning.partitions; ++p) {
-            if (writing) queue.write(target, p * slot_bytes, slot.span());
-            else queue.read(target, p * slot_bytes, slot.span());
+        for (partition_id p = 0; p < partitions.partitions; ++p) {
+            if (writing) queue.write(target, p * slot.size(), slot.span());
+            else queue.read(target, p * slot.size(), slot.span());
             queue.drain();
         }
-    count_pass(state);
+    count_pass(state, partitions);
 }
 
-void partitions_read_direct_raw_io_queue(benchmark::State& state) { bare_pass(state, false); }
-void partitions_write_direct_raw_io_queue(benchmark::State& state) { bare_pass(state, true); }
+void partitions_read_direct_row_file(benchmark::State& state) { read_row_file(state, partitioning); }
+void partitions_read_direct_raw_io_queue(benchmark::State& state) { bare_pass(state, partitioning, false); }
+void partitions_write_direct_row_file(benchmark::State& state) { write_row_file(state, partitioning); }
+void partitions_write_direct_raw_io_queue(benchmark::State& state) { bare_pass(state, partitioning, true); }
+void large_partitions_read_direct_row_file(benchmark::State& state) { read_row_file(state, large); }
+void large_partitions_read_direct_raw_io_queue(benchmark::State& state) { bare_pass(state, large, false); }
+void large_partitions_write_direct_row_file(benchmark::State& state) { write_row_file(state, large); }
+void large_partitions_write_direct_raw_io_queue(benchmark::State& state) { bare_pass(state, large, true); }
 
 /// An epoch in which training takes no time: what loading and writing back can do together. Bytes are those moved.
 void partition_buffer_beta_16_4_direct(benchmark::State& state) {
     if (!storage_bench::works(state.range(0), state)) return;
-    const bench_rows file(state.range(0));
+    const bench_rows file(state.range(0), partitioning);
     memory_budget budget;
     partition_buffer buffer(file.rows(), {.slots = 4, .prefetch = 2}, budget);
     const auto moved = [&] {
@@ -125,6 +137,10 @@ BENCHMARK(partitions_read_direct_row_file)->Apply(by_engine);
 BENCHMARK(partitions_read_direct_raw_io_queue)->Apply(by_engine);
 BENCHMARK(partitions_write_direct_row_file)->Apply(by_engine);
 BENCHMARK(partitions_write_direct_raw_io_queue)->Apply(by_engine);
+BENCHMARK(large_partitions_read_direct_row_file)->Apply(by_engine);
+BENCHMARK(large_partitions_read_direct_raw_io_queue)->Apply(by_engine);
+BENCHMARK(large_partitions_write_direct_row_file)->Apply(by_engine);
+BENCHMARK(large_partitions_write_direct_raw_io_queue)->Apply(by_engine);
 BENCHMARK(partition_buffer_beta_16_4_direct)->Apply(by_engine);
 
 /// 64 MiB of rows in memory and a batch's ids: ascending, one in eight on average. One thread.
