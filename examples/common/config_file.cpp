@@ -1,13 +1,12 @@
 #include "common/config_file.hpp"
 
-#include <cerrno>
-#include <fstream>
-#include <iterator>
 #include <set>
 
 #include <fmt/format.h>
 
 #include <gneiss/core/error.hpp>
+
+#include "common/run_directory.hpp"
 
 namespace programs {
 namespace {
@@ -141,12 +140,7 @@ std::vector<config_item> parse_toml(std::string_view text, const std::filesystem
 }
 
 std::vector<config_item> read_toml(const std::filesystem::path& path) {
-    errno = 0;
-    std::ifstream in(path, std::ios::binary);
-    if (!in) throw gneiss::io_error(errno == 0 ? EIO : errno, "cannot open the configuration", {.path = path});
-    const std::string text(std::istreambuf_iterator<char>(in), {});
-    if (in.bad()) throw gneiss::io_error(errno == 0 ? EIO : errno, "cannot read the configuration", {.path = path});
-    return parse_toml(text, path);
+    return parse_toml(read_file(path), path);
 }
 
 std::string to_toml(const nlohmann::ordered_json& object) {

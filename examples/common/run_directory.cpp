@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <gneiss/core/error.hpp>
@@ -26,7 +27,7 @@ constexpr std::array run_files{
 
 class descriptor {
 public:
-    descriptor(const fs::path& path, int flags) : path_(path), fd_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
+    descriptor(const fs::path& path, int flags) : path_(path), fd_(gneiss::detail::retry_interrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); })) {
         if (fd_ < 0) throw io_error(errno, "cannot open", {.path = path});
     }
     descriptor(const descriptor&) = delete;
@@ -35,10 +36,10 @@ public:
 
     void write(std::string_view text) const {
         for (std::uint64_t offset = 0; !text.empty();) {
-            const auto written = ::write(fd_, text.data(), text.size());
-            if (written < 0 && errno == EINTR) continue;
-            if (written < 0)
-                throw io_error(errno, "cannot write", {.path = path_, .offset = offset, .length = text.size()});
+            const auto written =
+                gneiss::detail::retry_interrupted([&] { return ::write(fd_, text.data(), text.size()); });
+            if (written <= 0)
+                throw io_error(written == 0 ? ENOSPC : errno, "cannot write", {.path = path_, .offset = offset, .length = text.size()});
             text.remove_prefix(static_cast<std::size_t>(written));
             offset += static_cast<std::uint64_t>(written);
         }
@@ -50,10 +51,14 @@ public:
     [[nodiscard]] std::string read() const {
         std::string text;
         for (std::array<char, 65536> piece;;) {
-            const auto got = ::read(fd_, piece.data(), piece.size());
-            if (got < 0 && errno == EINTR) continue;
+            const auto got = gneiss::detail::retry_interrupted([&] { return ::read(fd_, piece.data(), piece.size()); });
             if (got < 0) throw io_error(errno, "cannot read", {.path = path_, .offset = text.size()});
-            if (got == 0) return text;
+            if (got == 0) {
+                if (struct ::stat now {}; ::fstat(fd_, &now) == 0 && S_ISREG(now.st_mode) &&
+                                          std::cmp_less(text.size(), now.st_size))
+                    throw gneiss::error(errc::corrupt, "the file ends too early", {.path = path_, .offset = text.size()});
+                return text;
+            }
             text.append(piece.data(), static_cast<std::size_t>(got));
         }
     }

@@ -167,6 +167,7 @@ exit_code run_export(const read_flags& flags) {
     }
     const auto start = std::chrono::steady_clock::now();
     programs::progress live(flags.common.quiet);
+    const programs::interrupt_guard interrupts;
     const dataset data(flags.dataset);
     const auto target = flags.common.force && std::filesystem::exists(flags.out, failed)
                             ? std::filesystem::path(flags.out.string() + ".new")
@@ -174,6 +175,7 @@ exit_code run_export(const read_flags& flags) {
     std::filesystem::remove_all(target, failed);
     export_dataset(data, target, flags.format == "npy" ? export_format::npy : export_format::tsv,
         [&](std::uint64_t done, std::uint64_t total) {
+            if (interrupts.token().stop_requested()) throw error(errc::cancelled, "interrupted: nothing was exported");
             live.update([&] {
                 return "export  " + programs::human_percent(static_cast<double>(done) /
                                                             static_cast<double>(std::max<std::uint64_t>(total, 1)));

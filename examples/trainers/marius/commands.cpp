@@ -1,4 +1,4 @@
-#include <fstream>
+#include <sstream>
 #include <span>
 #include <string_view>
 
@@ -6,10 +6,13 @@
 
 #include <gneiss/eval/top_k.hpp>
 #include <gneiss/io/npy.hpp>
+#include <gneiss/storage/durable.hpp>
 #include <gneiss/storage/plain_file.hpp>
 
 #include "commands.hpp"
 #include "common/machine.hpp"
+#include "common/run_directory.hpp"
+#include "common/signals.hpp"
 #include "common/terminal.hpp"
 #include "trained_model.hpp"
 
@@ -55,14 +58,15 @@ struct eval_flags : run_flags {
 };
 
 programs::exit_code eval(const eval_flags& flags) {
+    const programs::interrupt_guard interrupts;
     const std::uint64_t memory = flags.memory_bytes();
     trained_model trained(flags.run, memory);
     if (flags.eval_negatives) trained.how.eval_negatives = flags.eval_negatives;
     if (flags.eval_edges) trained.how.eval_edges = flags.eval_edges;
     if (flags.by_degree) trained.how.eval_negatives_by_degree = *flags.by_degree;
     const auto on = flags.executor();
-    const evaluation evaluate{
-        trained.how, *trained.data, *trained.buckets, trained.relations, on, memory_left(trained, memory)};
+    const evaluation evaluate{trained.how, *trained.data, *trained.buckets, trained.relations, on,
+        memory_left(trained, memory), interrupts.token()};
     const programs::metric_values metrics = evaluate(flags.split, *trained.rows);
     if (metrics.empty())
         throw gneiss::error(
@@ -128,8 +132,7 @@ gneiss::link_query query_of(const gneiss::dataset& data, const predict_flags& fl
 
 /// "HEAD TAB RELATION TAB ?" a line, or "? TAB RELATION TAB TAIL".
 std::vector<gneiss::link_query> read_queries(const gneiss::dataset& data, const std::filesystem::path& path) {
-    std::ifstream in(path);
-    if (!in) throw gneiss::io_error(errno, "cannot open", {.path = path});
+    std::istringstream in(programs::read_file(path));
     std::vector<gneiss::link_query> queries;
     std::string text;
     for (std::uint64_t line = 1; std::getline(in, text); ++line) {
@@ -154,7 +157,6 @@ std::vector<gneiss::link_query> read_queries(const gneiss::dataset& data, const 
             .relation = relation_of(data, words[1]),
             .missing = tails ? gneiss::side::tail : gneiss::side::head});
     }
-    if (in.bad()) throw gneiss::io_error(errno, "cannot read", {.path = path});
     return queries;
 }
 
@@ -162,13 +164,16 @@ programs::exit_code predict(const predict_flags& flags) {
     if (flags.queries && (flags.head || flags.tail || flags.relation))
         throw programs::usage_error("--queries has all there is to ask: leave out --head, --tail and --relation");
     const std::uint64_t memory = flags.memory_bytes();
+    const programs::interrupt_guard interrupts;
     trained_model trained(flags.run, memory);
     const gneiss::dataset& data = *trained.data;
+    data.verify_labels();
     const std::vector<gneiss::link_query> queries =
         flags.queries ? read_queries(data, *flags.queries) : std::vector{query_of(data, flags)};
     const auto on = flags.executor();
-    const gneiss::edge_scan leave_out = flags.known ? gneiss::edge_scan{} : known_edges(data, *trained.buckets);
-    const auto answers = gneiss::top_k(make_scorer(trained.how, trained.relations), *trained.rows, std::span(queries),
+    const gneiss::edge_scan leave_out = flags.known ? gneiss::edge_scan{} : known_edges(data, *trained.buckets, interrupts.token());
+    stoppable_rows rows{*trained.rows, interrupts.token()};
+    const auto answers = gneiss::top_k(make_scorer(trained.how, trained.relations), rows, std::span(queries),
         flags.k, leave_out, on, memory_left(trained, memory));
     auto json = nlohmann::ordered_json::array();
     for (std::size_t i = 0; i < queries.size(); ++i) {
@@ -232,12 +237,12 @@ std::string relation_row_label(const gneiss::dataset& data, std::uint64_t row) {
 }
 
 /// nodes.npy, relations.npy, and the names of their rows. Returns how many nodes there are.
-std::uint64_t export_npy(trained_model& trained, const std::filesystem::path& to) {
+std::uint64_t export_npy(trained_model& trained, stoppable_rows rows_of, const std::filesystem::path& to) {
     const gneiss::matrix_view<const float> relations = trained.relations.values();
     std::uint64_t written = 0;
     gneiss::npy_writer nodes(to / "nodes.npy", gneiss::npy_dtype::f32, {trained.rows->dim()});
     text_file names(to / "nodes.tsv"), kinds(to / "relations.tsv");
-    trained.rows->for_each_block([&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
+    rows_of.for_each_block([&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
         for (std::size_t i = 0; i < rows.rows(); ++i) {
             nodes.append_bytes(std::as_bytes(rows[i]));
             names.write(fmt::format("{}\t{}\n", first + i, trained.data->node_label(first + i)));
@@ -257,7 +262,7 @@ std::uint64_t export_npy(trained_model& trained, const std::filesystem::path& to
 }
 
 /// nodes.tsv and relations.tsv: a name and its floats a line. Returns how many nodes there are.
-std::uint64_t export_tsv(trained_model& trained, const std::filesystem::path& to) {
+std::uint64_t export_tsv(trained_model& trained, stoppable_rows rows_of, const std::filesystem::path& to) {
     const auto put = [](text_file& file, const std::string& name, std::span<const float> row) {
         fmt::memory_buffer text;
         fmt::format_to(std::back_inserter(text), "{}", name);
@@ -267,7 +272,7 @@ std::uint64_t export_tsv(trained_model& trained, const std::filesystem::path& to
     };
     std::uint64_t written = 0;
     text_file nodes(to / "nodes.tsv"), kinds(to / "relations.tsv");
-    trained.rows->for_each_block([&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
+    rows_of.for_each_block([&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
         for (std::size_t i = 0; i < rows.rows(); ++i) put(nodes, trained.data->node_label(first + i), rows[i]);
         written += rows.rows();
     });
@@ -293,10 +298,14 @@ programs::exit_code export_run(const export_flags& flags) {
     for (const auto& path : {out, beside}) // what an interrupted export left beside is replaced too
         if (std::filesystem::exists(path) && !replaceable(path))
             throw programs::usage_error(path.string() + " is not an export: --force replaces exports only");
+    const programs::interrupt_guard interrupts;
     trained_model trained(flags.run, flags.memory_bytes());
+    trained.data->verify_labels();
     std::filesystem::remove_all(beside);
     std::filesystem::create_directories(beside);
-    const std::uint64_t nodes = flags.format == "npy" ? export_npy(trained, beside) : export_tsv(trained, beside);
+    const gneiss::removed_unless_renamed unfinished{beside};
+    stoppable_rows rows{*trained.rows, interrupts.token()};
+    const std::uint64_t nodes = flags.format == "npy" ? export_npy(trained, rows, beside) : export_tsv(trained, rows, beside);
     gneiss::sync_directory(beside);
     std::filesystem::remove_all(out);
     std::filesystem::rename(beside, out);

@@ -52,7 +52,8 @@ void refuse_changes(const programs::command& command, const nlohmann::ordered_js
     const auto changed = command.differences(before, not_in_hash);
     if (!changed.empty())
         throw gneiss::error(gneiss::errc::config_mismatch,
-            fmt::format("--resume with another configuration: {}", fmt::join(changed, "; ")));
+            fmt::format("--resume with another configuration: {}{}", fmt::join(changed, "; "),
+                command.given("out") ? "" : "; --resume --out RUN takes the flags of that run"));
 }
 
 /// The array that `--init` names, if any. Throws errc::invalid_format for another type or shape.
@@ -72,10 +73,6 @@ std::filesystem::path existing_parent(std::filesystem::path path) {
     path = std::filesystem::absolute(path);
     while (!std::filesystem::exists(path) && path.has_relative_path()) path = path.parent_path();
     return path;
-}
-
-std::uint64_t configuration_hash(const programs::command& command) {
-    return std::stoull(command.hash(not_in_hash), nullptr, 16);
 }
 
 /// The program's section of a checkpoint.
@@ -109,8 +106,8 @@ public:
 private:
     [[nodiscard]] std::filesystem::path checkpoint_path() const { return run_.checkpoint() / checkpoint_name; }
 
-    void prepare(const std::optional<gneiss::checkpoint>& saved);
-    void initialise_rows();
+    void prepare(const std::optional<gneiss::checkpoint>& saved, const std::stop_token& stop);
+    void initialise_rows(const std::stop_token& stop);
     void load_rows(const gneiss::checkpoint& saved);
     void save(const gneiss::resume_position& at);
     /// The current epoch, with what processes before this one did of it.
@@ -152,7 +149,7 @@ private:
     clock::time_point saved_at_ = clock::now();
 };
 
-void trainer::initialise_rows() {
+void trainer::initialise_rows(const std::stop_token& stop) {
     const std::filesystem::path path = run_.checkpoint() / rows_name;
     std::filesystem::create_directories(run_.checkpoint());
     {
@@ -165,6 +162,7 @@ void trainer::initialise_rows() {
     const gneiss::initializer nodes = how_.node_initializer();
     std::uint64_t filled = 0;
     rows_file_->fill([&](std::uint64_t first, gneiss::matrix_view<float> rows) {
+        go_on(stop); // there is nothing to save yet
         gneiss::initialize_rows(nodes, optimizer_.initial_state(), how_.seed, gneiss::parameter_table::nodes, first,
             plan_.layout.dim, rows, on_);
         if (given)
@@ -210,14 +208,14 @@ void trainer::save(const gneiss::resume_position& at) {
     saved_at_ = clock::now();
 }
 
-void trainer::prepare(const std::optional<gneiss::checkpoint>& saved) {
+void trainer::prepare(const std::optional<gneiss::checkpoint>& saved, const std::stop_token& stop) {
     nlohmann::ordered_json progress;
     if (saved) {
         progress = progress_of(*saved);
         load_rows(*saved);
         so_far_ = epoch_so_far::from_json(progress.at("epoch"));
     } else {
-        initialise_rows();
+        initialise_rows(stop);
     }
     rows_ = std::make_unique<gneiss::partition_buffer>(*rows_file_,
         gneiss::partition_buffer_options{.slots = plan_.in_memory ? plan_.partitioning.partitions : plan_.slots, .prefetch = plan_.prefetch},
@@ -294,7 +292,7 @@ programs::epoch_record trainer::epoch_record(std::uint64_t epoch) const {
 
 programs::run_record trainer::operator()(
     const std::optional<gneiss::checkpoint>& saved, const std::stop_token& stop, clock::time_point began) {
-    prepare(saved);
+    prepare(saved, stop);
     programs::run_record record;
     record.program = "gneiss-marius";
     record.version = programs::version();
@@ -446,6 +444,7 @@ programs::exit_code train(options& how, programs::command& command) {
     how.out = run.path();
     how.dataset = std::filesystem::absolute(how.dataset);
     run.write_config(command.to_toml());
+    const programs::interrupt_guard interrupts;
     std::unique_ptr<gneiss::dataset> rebucketed;
     if (plan.partitioning.partitions != buckets.rows().partitions) {
         const std::filesystem::path to = run.checkpoint() / "edges";
@@ -453,13 +452,12 @@ programs::exit_code train(options& how, programs::command& command) {
         if (!std::filesystem::exists(to)) {
             std::filesystem::create_directories(run.checkpoint());
             live.say(fmt::format("sorting the edges into {0} x {0} buckets", plan.partitioning.partitions));
-            gneiss::rebucket(data, plan.partitioning.partitions, to, plan.budget / 2, gneiss::tbb_executor(how.threads));
+            gneiss::rebucket(data, plan.partitioning.partitions, to, plan.budget / 2, gneiss::tbb_executor(how.threads), interrupts.token());
         }
         rebucketed = std::make_unique<gneiss::dataset>(to);
     }
     if (!how.quiet) live.say(describe(plan, rebucketed ? plan.record(rebucketed->buckets()) : plan.record(buckets)));
 
-    const programs::interrupt_guard interrupts;
     trainer training(how, command, data, std::move(plan), run, std::move(rebucketed), engine, live);
     const programs::run_record record = training(saved, interrupts.token(), began);
     if (how.json)

@@ -41,31 +41,20 @@ gneiss::link_scorer make_scorer(const options& how, const gneiss::parameter& rel
     return with(gneiss::complex_decoder{});
 }
 
-gneiss::edge_scan known_edges(const gneiss::dataset& data, const gneiss::bucket_store& buckets) {
-    return [&data, &buckets](const gneiss::edge_visitor& visit) {
-        buckets.for_each_edge([&](std::span<const gneiss::edge> edges) { visit(edges); });
+void go_on(const std::stop_token& stop) {
+    if (stop.stop_requested()) throw gneiss::error(gneiss::errc::cancelled, "interrupted");
+}
+
+gneiss::edge_scan known_edges(
+    const gneiss::dataset& data, const gneiss::bucket_store& buckets, std::stop_token stop) {
+    return [&data, &buckets, stop = std::move(stop)](const gneiss::edge_visitor& visit) {
+        buckets.for_each_edge([&](std::span<const gneiss::edge> edges) {
+            go_on(stop);
+            visit(edges);
+        });
         for (const char* split : {"valid", "test"}) visit(data.split(split).edges());
     };
 }
-
-namespace {
-
-/// Rows that stop being shown when a stop is requested.
-struct stoppable_rows {
-    gneiss::partition_buffer& from;
-    const std::stop_token& stop;
-
-    [[nodiscard]] std::uint64_t rows() const noexcept { return from.rows(); }
-    [[nodiscard]] std::size_t dim() const noexcept { return from.dim(); }
-    void for_each_block(const gneiss::row_block_visitor& visit) {
-        from.for_each_block([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
-            if (stop.stop_requested()) throw gneiss::error(gneiss::errc::cancelled, "stopped while evaluating");
-            visit(first, some);
-        });
-    }
-};
-
-} // namespace
 
 programs::metric_values evaluation::operator()(const std::string& split, gneiss::partition_buffer& buffer) const {
     stoppable_rows rows{buffer, stop};
@@ -75,14 +64,17 @@ programs::metric_values evaluation::operator()(const std::string& split, gneiss:
     const gneiss::link_scorer scorer = make_scorer(how, relations);
     gneiss::link_metrics metrics;
     if (how.eval_negatives->all) {
-        metrics = gneiss::rank_edges(scorer, rows, std::span(edges), known_edges(data, buckets), on, memory);
+        metrics = gneiss::rank_edges(scorer, rows, std::span(edges), known_edges(data, buckets, stop), on, memory);
     } else {
         const gneiss::candidate_sampling sampling{.count = static_cast<std::uint32_t>(how.eval_negatives->count),
             .by_degree = how.eval_negatives_by_degree,
             .seed = how.seed};
         const gneiss::training_edges training{buckets.edges(),
             [this](const gneiss::edge_visitor& visit) {
-                buckets.for_each_edge([&](std::span<const gneiss::edge> some) { visit(some); });
+                buckets.for_each_edge([&](std::span<const gneiss::edge> some) {
+                    go_on(stop);
+                    visit(some);
+                });
             }};
         metrics = gneiss::rank_edges_sampled(scorer, rows, std::span(edges), sampling, training, on, memory);
     }
@@ -92,6 +84,10 @@ programs::metric_values evaluation::operator()(const std::string& split, gneiss:
 
 std::uint64_t dataset_hash(const gneiss::dataset& data) {
     return gneiss::checksum(programs::read_file(data.directory() / "manifest.json"));
+}
+
+std::uint64_t configuration_hash(const programs::command& command) {
+    return std::stoull(command.hash(not_in_hash), nullptr, 16);
 }
 
 std::vector<std::byte> to_bytes(const gneiss::parameter& table) {
@@ -120,6 +116,9 @@ trained_model::trained_model(const std::filesystem::path& run, std::uint64_t mem
     saved = gneiss::load_checkpoint(where);
     if (saved.dataset_hash != dataset_hash(*data))
         throw gneiss::error(gneiss::errc::config_mismatch, "was trained on another dataset", {.path = run});
+    if (saved.configuration_hash != configuration_hash(command))
+        throw gneiss::error(gneiss::errc::config_mismatch, "is not the configuration that the checkpoint was trained with",
+            {.path = run / "config.toml"});
     const auto optimizer = gneiss::make_row_optimizer(how.optimizer, static_cast<float>(how.lr));
     const auto model = gneiss::make_link_model(*how.decoder, how.loss, *how.dim, how.model_options());
     relations = gneiss::parameter(model.relation_rows(std::max<std::uint64_t>(data->manifest().relations, 1)),

@@ -28,8 +28,27 @@ namespace marius {
 /// The engine that `--io-engine` names, or the first that works here, slowed to `--throttle`.
 [[nodiscard]] gneiss::engine_choice choose_engine(const options& how);
 
-/// All edges of all splits: the true answers that filtered ranking leaves out.
-[[nodiscard]] gneiss::edge_scan known_edges(const gneiss::dataset& data, const gneiss::bucket_store& buckets);
+/// Throws errc::cancelled when a stop is requested.
+void go_on(const std::stop_token& stop);
+
+/// All edges of all splits: the true answers that filtered ranking leaves out. The scan throws errc::cancelled on a stop.
+[[nodiscard]] gneiss::edge_scan known_edges(
+    const gneiss::dataset& data, const gneiss::bucket_store& buckets, std::stop_token stop);
+
+/// Rows whose blocks throw errc::cancelled once a stop is requested.
+struct stoppable_rows {
+    gneiss::partition_buffer& from;
+    std::stop_token stop;
+
+    [[nodiscard]] std::uint64_t rows() const noexcept { return from.rows(); }
+    [[nodiscard]] std::size_t dim() const noexcept { return from.dim(); }
+    void for_each_block(const gneiss::row_block_visitor& visit) {
+        from.for_each_block([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
+            go_on(stop);
+            visit(first, some);
+        });
+    }
+};
 
 /// What an evaluation is made of.
 struct evaluation {
@@ -65,6 +84,9 @@ public:
 
 /// Tells one dataset from another: the hash of its manifest, which lists checksummed arrays and provenance.
 [[nodiscard]] std::uint64_t dataset_hash(const gneiss::dataset& data);
+
+/// Tells one configuration from another, as far as results depend on it.
+[[nodiscard]] std::uint64_t configuration_hash(const programs::command& command);
 
 /// Relation rows, as a checkpoint's section holds them.
 [[nodiscard]] std::vector<std::byte> to_bytes(const gneiss::parameter& table);

@@ -13,6 +13,7 @@
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/io/npy.hpp>
+#include <gneiss/storage/durable.hpp>
 #include <gneiss/storage/plain_file.hpp>
 
 namespace gneiss {
@@ -23,7 +24,7 @@ enum class export_format {
          ///< them
 };
 
-/// Called with the edges written so far and all of them.
+/// Called with the edges written so far and all of them. What it throws ends the export.
 using export_progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
 namespace detail {
@@ -46,6 +47,7 @@ public:
     }
     void close() {
         flush();
+        file_.sync();
         file_.close();
     }
 
@@ -64,8 +66,8 @@ private:
 /// Writes the edges of a dataset into `directory` (which must not be there), in the order in which they are stored.
 ///
 /// Cost: one pass; names are read through mappings, so memory is a bucket and buffers. The directory appears as a whole
-/// at the end. An import of it makes the same edges. Errors: errc::already_exists; `io_error`; errc::corrupt for
-/// damage; errc::unsupported for names with tabs.
+/// at the end, durably, or not at all. An import of it makes the same edges. Errors: errc::already_exists; `io_error`;
+/// errc::corrupt for damage; errc::unsupported for names with tabs.
 inline void export_dataset(
     const dataset& data, std::filesystem::path directory, export_format format, const export_progress& progress = {}) {
     if (directory.filename().empty()) directory = directory.parent_path();
@@ -76,7 +78,9 @@ inline void export_dataset(
     std::filesystem::remove_all(partial, failure);
     std::filesystem::create_directories(partial, failure);
     if (failure) throw io_error(failure.value(), "create the directory", {.path = partial});
+    const removed_unless_renamed unfinished{partial};
 
+    data.verify_labels();
     const dataset_manifest& m = data.manifest();
     const bool triples = m.relations > 1 || data.relation_names().size() != 0;
     const std::uint64_t total = m.train_edges + m.valid_edges + m.test_edges;
@@ -141,8 +145,10 @@ inline void export_dataset(
         names("entities.tsv", m.nodes, [&](std::uint64_t row) { return data.node_label(row); });
         if (triples) names("relations.tsv", m.relations, [&](std::uint64_t r) { return data.relation_label(r); });
     }
+    sync_directory(partial);
     std::filesystem::rename(partial, directory, failure);
     if (failure) throw io_error(failure.value(), "rename into place", {.path = directory});
+    sync_directory(directory.parent_path());
 }
 
 } // namespace gneiss

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <stop_token>
 #include <utility>
 
 #include <gneiss/io/dataset.hpp>
@@ -14,14 +15,22 @@ namespace gneiss {
 /// Makes a dataset at `to` that holds the training edges of `from` in `partitions`² buckets, and nothing else.
 ///
 /// Rows keep their ids: a partition is a range of rows, so only edges move. The result does not depend on `memory`.
-/// Cost: one external sort of the edges. Errors: errc::already_exists; io_error; those of `bucket_builder`.
+/// Cost: one external sort of the edges. Errors: errc::already_exists; errc::cancelled on a stop,
+/// which leaves nothing; io_error; those of `bucket_builder`.
 template <executor E>
-void rebucket(const dataset& from, std::uint32_t partitions, const std::filesystem::path& to, std::uint64_t memory, E on) {
+void rebucket(const dataset& from, std::uint32_t partitions, const std::filesystem::path& to, std::uint64_t memory, E on,
+    const std::stop_token& stop = {}) {
     dataset_writer writer(to);
     const bucket_layout layout{{from.manifest().nodes, partitions}, from.manifest().relations};
     bucket_builder<E> builder(layout, memory, writer.partial(), std::move(on));
-    from.buckets().for_each_edge([&](std::span<const edge> edges) { builder.push(edges); });
-    writer.edges(builder);
+    const auto go_on = [&] {
+        if (stop.stop_requested()) throw error(errc::cancelled, "interrupted while sorting edges", {.path = to});
+    };
+    from.buckets().for_each_edge([&](std::span<const edge> edges) {
+        go_on();
+        builder.push(edges);
+    });
+    writer.edges(builder, [&](std::uint64_t) { go_on(); });
     dataset_manifest manifest = from.manifest();
     manifest.partitions = partitions;
     manifest.valid_edges = manifest.test_edges = 0;

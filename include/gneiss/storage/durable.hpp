@@ -13,7 +13,7 @@
 #include <sys/statvfs.h>
 
 #include <gneiss/core/error.hpp>
-#include <gneiss/storage/detail/posix_files.hpp>
+#include <gneiss/storage/detail/retry_interrupted.hpp>
 #include <gneiss/storage/plain_file.hpp>
 
 namespace gneiss {
@@ -43,6 +43,16 @@ inline void atomic_write_file(const std::filesystem::path& path, std::span<const
     sync_directory(path.parent_path());
 }
 
+/// Leaves nothing of a directory that did not get its final name.
+struct removed_unless_renamed {
+    std::filesystem::path path;
+
+    ~removed_unless_renamed() {
+        std::error_code ignored;
+        std::filesystem::remove_all(path, ignored);
+    }
+};
+
 /// Bytes that a file under `path` may still grow by, for this user. Throws `io_error`.
 [[nodiscard]] inline std::uint64_t free_disk_bytes(const std::filesystem::path& path) {
     struct ::statvfs status {};
@@ -67,10 +77,13 @@ inline void preallocate(const std::filesystem::path& path, std::uint64_t bytes) 
     const int fd =
         detail::retry_interrupted([&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644); });
     if (fd < 0) throw io_error(errno, "cannot open", place);
-    int number = bytes == 0 ? 0 : EINTR;
-    while (number == EINTR) number = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+    const int result = detail::retry_interrupted([&] {
+        errno = bytes == 0 ? 0 : ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+        return errno == 0 ? 0 : -1;
+    });
+    const int number = errno;
     ::close(fd);
-    if (number != 0) throw io_error(number, "cannot allocate", place);
+    if (result != 0) throw io_error(number, "cannot allocate", place);
 }
 
 } // namespace gneiss

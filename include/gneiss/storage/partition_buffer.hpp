@@ -172,7 +172,14 @@ public:
         if (failure_) std::rethrow_exception(failure_);
         for (stay& s : stays_) s.dirty |= changes_ && s.leases > 0; // their batches go on
         lock.unlock();
-        file_.sync();
+        try {
+            file_.sync();
+        } catch (...) { // the rows in memory may be the only copy: nothing leaves any more
+            lock.lock();
+            failure_ = std::current_exception();
+            changed_.notify_all();
+            throw;
+        }
     }
     /// A checkpoint now names what `flush` wrote: the slots of the one before are free.
     void committed() {

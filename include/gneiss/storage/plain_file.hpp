@@ -15,6 +15,7 @@
 #include <utility>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/storage/detail/retry_interrupted.hpp>
 
 namespace gneiss {
 
@@ -79,9 +80,9 @@ public:
     [[nodiscard]] std::size_t read_some_at(std::uint64_t offset, std::span<std::byte> to) const {
         std::size_t done = 0;
         while (done < to.size()) {
-            const ssize_t n = ::pread(fd_, to.data() + done, to.size() - done, static_cast<off_t>(offset + done));
+            const ssize_t n = detail::retry_interrupted(
+                [&] { return ::pread(fd_, to.data() + done, to.size() - done, static_cast<off_t>(offset + done)); });
             if (n == 0) break;
-            if (n < 0 && errno == EINTR) continue;
             if (n < 0) throw io_error(errno, "read", {.path = path_, .offset = offset, .length = to.size()});
             done += static_cast<std::size_t>(n);
         }
@@ -90,8 +91,9 @@ public:
     void write_at(std::uint64_t offset, std::span<const std::byte> from) {
         std::size_t done = 0;
         while (done < from.size()) {
-            const ssize_t n = ::pwrite(fd_, from.data() + done, from.size() - done, static_cast<off_t>(offset + done));
-            if (n < 0 && errno == EINTR) continue;
+            const ssize_t n = detail::retry_interrupted([&] {
+                return ::pwrite(fd_, from.data() + done, from.size() - done, static_cast<off_t>(offset + done));
+            });
             if (n <= 0)
                 throw io_error(
                     n == 0 ? ENOSPC : errno, "write", {.path = path_, .offset = offset, .length = from.size()});
@@ -99,7 +101,7 @@ public:
         }
     }
     void truncate(std::uint64_t bytes) {
-        if (::ftruncate(fd_, static_cast<off_t>(bytes)) != 0)
+        if (detail::retry_interrupted([&] { return ::ftruncate(fd_, static_cast<off_t>(bytes)); }) != 0)
             throw io_error(errno, "resize", {.path = path_, .length = bytes});
     }
     /// Data and size reach the device. A failure is final: never retried, the file is to be given up.
@@ -136,8 +138,7 @@ public:
 private:
     plain_file(const std::filesystem::path& path, std::filesystem::path name, int how, const char* what)
         : path_(std::move(name)) {
-        do fd_ = ::open(path.c_str(), how, 0644);
-        while (fd_ < 0 && errno == EINTR);
+        fd_ = detail::retry_interrupted([&] { return ::open(path.c_str(), how, 0644); });
         if (fd_ < 0) throw io_error(errno, what, {.path = path_});
     }
 

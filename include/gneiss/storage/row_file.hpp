@@ -97,9 +97,11 @@ public:
                     .length = block_of(bytes, bad).size()});
     }
 
-    /// A disk slot for the next version of `p`; empty when a commit must come first (see slot_map).
+    /// A disk slot for the next version of `p`; empty when a commit must come first (see slot_map). Throws io_error after
+    /// a failed sync: what was written may be lost, so that memory holds the only copy and must not be given up.
     [[nodiscard]] std::optional<disk_slot> begin_write(partition_id p, std::uint32_t reserve) {
         const std::scoped_lock lock(mutex_);
+        if (poison_ != 0) throw io_error(poison_, "refused after a failed sync", {.path = path_});
         return slots_.begin_write(p, slots_.slots() - slots_.partitions() >= slots_.partitions() ? 0 : reserve);
     }
     /// Writes the version of `p` in `from` to the slot that `begin_write` gave. Throws io_error.
@@ -133,7 +135,16 @@ public:
 
     /// Everything written is on the device when this returns. Throws io_error; never tried again after a failure.
     void sync() {
-        syncer_.use(*this, [&](io_queue& queue, file& at) { queue.sync(at, 0); });
+        syncer_.use(*this, [&](io_queue& queue, file& at) {
+            try {
+                queue.sync(at, 0);
+                queue.drain();
+            } catch (const io_error&) {
+                const std::scoped_lock lock(mutex_);
+                poison_ = at.poison();
+                throw;
+            }
+        });
     }
     /// A durable checkpoint names the current slots: those of the one before may be written again.
     void commit() {
@@ -216,6 +227,7 @@ private:
     mutable std::mutex mutex_; // guards what follows
     slot_map slots_;
     std::vector<std::uint64_t> checksums_;
+    int poison_ = 0; // errno of the sync that failed
 };
 
 } // namespace gneiss

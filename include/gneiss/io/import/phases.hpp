@@ -223,6 +223,7 @@ protected:
         const parsed_edges found = parser.run();
         check_entries(found);
         if (names) names->finish();
+        for (append_file& records : raw) records.sync();
         write_relations(relations);
         std::uint64_t nodes = std::max(found.largest_node, table_nodes);
         for (const planned_source& s : sources_) nodes = std::max(nodes, s.nodes);
@@ -251,7 +252,6 @@ protected:
     }
 
     std::uint64_t read_entities(partitioned_spill& names) {
-        append_file hashes(work("node-hashes"));
         std::vector<std::uint64_t> run; // of consecutive rows from `first` on
         std::uint64_t first = 0;
         plain_file file = plain_file::create(work("node-hashes"));
@@ -270,6 +270,7 @@ protected:
                 run.push_back(hash);
             });
         flush();
+        file.sync();
         if (count > most_nodes)
             throw error(errc::out_of_range, "more nodes than 32-bit ids can name", {.path = options_.entities});
         return count;
@@ -298,6 +299,7 @@ protected:
             out.append(bytes_of(std::uint64_t{name.size()}));
             out.append(std::as_bytes(std::span(name)));
         }
+        file.sync();
     }
     /// Reads them back. Throws errc::corrupt when a length exceeds the file.
     [[nodiscard]] std::vector<std::string> load_relations() const {

@@ -40,6 +40,8 @@ public:
         file_.write_at(at, bytes);
         return at;
     }
+    /// What was appended reaches the device: before a journal says that it is there. Throws io_error.
+    void sync() { file_.sync(); }
     [[nodiscard]] std::uint64_t size() const noexcept { return end_ ? end_->load() : 0; }
     [[nodiscard]] const plain_file& file() const noexcept { return file_; }
 
@@ -94,11 +96,13 @@ public:
         to.buffer.insert(to.buffer.end(), tail.begin(), tail.end());
     }
 
+    /// Writes the rest and makes all of it durable.
     void finish() {
         for (auto& each : heaps_) {
             flush(*each);
             each->buffer = {};
         }
+        file_.sync();
         auto list = plain_file::create(list_path());
         sequential_writer writer(list);
         writer.append(bytes_of(std::uint64_t{heaps_.size()}));
@@ -106,6 +110,7 @@ public:
             writer.append(bytes_of(std::uint64_t{each->blocks.size()}));
             writer.append(std::as_bytes(std::span(each->blocks)));
         }
+        list.sync();
         list.close();
     }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -23,6 +24,7 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/storage/detail/retry_interrupted.hpp>
 
 namespace gneiss::importing {
 
@@ -45,9 +47,15 @@ public:
             ::close(fd_);
             throw io_error(EISDIR, "cannot be read", {.path = path_});
         }
+        struct ::stat status {};
+        if (::fstat(fd_, &status) == 0 && S_ISREG(status.st_mode)) size_ = static_cast<std::uint64_t>(status.st_size);
         unsigned char magic[2] = {};
-        const ssize_t got = ::pread(fd_, magic, sizeof magic, 0);
-        if (got == 2 && magic[0] == 0x1f && magic[1] == 0x8b) {
+        if (size_ >= sizeof magic &&
+            ::gneiss::detail::retry_interrupted([&] { return ::pread(fd_, magic, sizeof magic, 0); }) != sizeof magic) {
+            ::close(fd_);
+            throw io_error(EIO, "the first bytes cannot be read", {.path = path_});
+        }
+        if (magic[0] == 0x1f && magic[1] == 0x8b) {
             gz_ = ::gzdopen(fd_, "rb");
             if (gz_ == nullptr) {
                 ::close(fd_);
@@ -67,16 +75,15 @@ public:
 
     std::size_t read(char* data, std::size_t size) override {
         size = std::min(size, std::size_t{1} << 30);
-        for (;;) {
-            const auto got =
-                gz_ != nullptr ? ssize_t{::gzread(gz_, data, static_cast<unsigned>(size))} : ::read(fd_, data, size);
-            if (gz_ != nullptr && static_cast<std::size_t>(got) != size) check_gzip();
-            if (got >= 0) {
-                position_ += static_cast<std::uint64_t>(got);
-                return static_cast<std::size_t>(got);
-            }
-            if (errno != EINTR) throw io_error(errno, "read", {.path = path_});
-        }
+        const auto got =
+            gz_ != nullptr ? ssize_t{::gzread(gz_, data, static_cast<unsigned>(size))}
+                           : ::gneiss::detail::retry_interrupted([&] { return ::read(fd_, data, size); });
+        if (gz_ != nullptr && static_cast<std::size_t>(got) != size) check_gzip();
+        if (got < 0) throw io_error(errno, "read", {.path = path_});
+        position_ += static_cast<std::uint64_t>(got);
+        if (got == 0 && (gz_ != nullptr ? consumed() == 0 : position_ < size_))
+            throw error(errc::corrupt, "the file ends too early", {.path = path_, .offset = position_});
+        return static_cast<std::size_t>(got);
     }
     [[nodiscard]] std::uint64_t consumed() const override {
         return gz_ != nullptr ? static_cast<std::uint64_t>(std::max<z_off_t>(::gzoffset(gz_), 0)) : position_;
@@ -98,6 +105,7 @@ private:
     int fd_ = -1;
     gzFile gz_ = nullptr;
     std::uint64_t position_ = 0;
+    std::uint64_t size_ = 0; ///< at opening; 0 for a pipe
 };
 
 /// Bytes that a function makes. `make` appends some to the string, or leaves it empty at the end.

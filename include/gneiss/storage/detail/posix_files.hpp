@@ -15,16 +15,9 @@
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/error.hpp>
 #include <gneiss/storage/concepts.hpp>
+#include <gneiss/storage/detail/retry_interrupted.hpp>
 
 namespace gneiss::detail {
-
-/// Repeats a system call that returns −1 with EINTR.
-template <class Call>
-auto retry_interrupted(Call call) {
-    auto result = call();
-    while (result == -1 && errno == EINTR) result = call();
-    return result;
-}
 
 /// The kernel's `struct statx`, of which older C libraries lack the last fields we need.
 struct kernel_statx {
