@@ -1,0 +1,395 @@
+// What users run, on a machine that fails: system calls that fail or kill at every place, damaged files, a full disk,
+// io_uring forbidden, signals. Every run ends in a typed error or the right answer, and what was saved loads.
+#include <doctest/doctest.h>
+
+#include <sys/mount.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <string>
+#include <thread>
+
+#include <gneiss/core/random.hpp>
+
+#include "support/program.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using gneiss::test::program_outcome;
+using file_map = std::map<std::string, std::string>;
+
+const std::string import_command =
+    "import train.tsv --valid valid.tsv --test test.tsv --out data --partitions 3 --memory 64MiB --threads 1 --quiet";
+const std::string train_command =
+    "train data --out run --epochs 2 --staleness 0 --store disk --buffer 2 --partitions 4 --threads 1 --seed 3 --dim 4 "
+    "--batch 16 --negatives 5 --no-eval --no-report --checkpoint-every 1epoch --quiet --io-engine threads";
+
+struct fault_workshop : gneiss::test::workshop {
+    fault_workshop() : workshop("gneiss-marius") {
+        std::string train, valid, test;
+        for (unsigned v = 0; v < 60; ++v)
+            for (unsigned r = 0; r < 3; ++r) {
+                const std::string line = "node" + std::to_string(v) + "\tring" + std::to_string(r) + "\tnode" +
+                                         std::to_string((v + 1 + 5 * r) % 60) + "\n";
+                (v % 10 == r ? (v % 20 == r ? valid : test) : train) += line;
+            }
+        write("train.tsv", train);
+        write("valid.tsv", valid);
+        write("test.tsv", test);
+    }
+    [[nodiscard]] program_outcome data(const std::string& arguments, const std::string& before = "") const {
+        return run(arguments, "gneiss-data", before);
+    }
+    void remove(std::initializer_list<const char*> names) const {
+        for (const char* name : names) fs::remove_all(*this / name);
+    }
+    /// Every file below `name`, locks apart.
+    [[nodiscard]] file_map files(const std::string& name) const {
+        file_map found;
+        for (const auto& entry : fs::recursive_directory_iterator(*this / name))
+            if (entry.is_regular_file() && entry.path().filename() != ".lock")
+                found[fs::relative(entry.path(), path()).string()] = read(fs::relative(entry.path(), path()).string());
+        return found;
+    }
+    [[nodiscard]] file_map parameters() const {
+        remove({"exported", "exported.new"});
+        const program_outcome made = run("export run --out exported");
+        CAPTURE(made.err);
+        CHECK(made.code == 0);
+        return made.code == 0 ? files("exported") : file_map{};
+    }
+    /// One line "error: …" with an exit code of the contract.
+    static void check_told(const program_outcome& got) {
+        CAPTURE(got.code);
+        CAPTURE(got.err);
+        CHECK((got.code == 1 || got.code == 2 || got.code == 3));
+        const std::size_t line = got.err.rfind("error: ");
+        REQUIRE(line != std::string::npos);
+        CHECK(std::ranges::count(got.err.substr(line), '\n') == 1);
+    }
+};
+
+/// The environment in which call `at` is struck. A run that takes a minute hangs: it is killed, which no check allows.
+std::string struck(const std::string& kind, std::uint64_t at, bool sticky) {
+    return "env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD='" GNEISS_FAULT_SHIM "' GNEISS_FAULT_LOG=fault.log GNEISS_FAULT=" +
+           kind + ":" + std::to_string(at) + (sticky ? ":sticky" : "") + " timeout -s ABRT 60";
+}
+
+/// Calls `body(struck(…), deadly)` for N = first, first + stride … until a run meets no fault any more. Returns the runs.
+template <class Body>
+std::uint64_t sweep(const fault_workshop& shop, std::uint64_t stride, Body&& body) {
+    std::uint64_t runs = 0;
+    for (const std::string kind : {"eio", "enospc", "short", "zero", "eintr", "eagain", "kill", "torn"})
+        for (const bool sticky : {false, true}) {
+            const bool deadly = kind == "kill" || kind == "torn";
+            if (deadly && sticky) continue;
+            for (std::uint64_t at = 1 + runs % stride;; at += stride) {
+                CAPTURE(kind);
+                CAPTURE(sticky);
+                CAPTURE(at);
+                shop.remove({"fault.log"});
+                const bool ended = body(struck(kind, at, sticky), deadly);
+                ++runs;
+                const std::string log = shop.read("fault.log"); // "calls injected"; none after a kill
+                if (ended && !log.empty() && log.substr(log.find(' ') + 1) == "0\n") break;
+                REQUIRE(at < 20000);
+            }
+        }
+    return runs;
+}
+
+std::uint64_t sweep_import(std::uint64_t stride) {
+    const fault_workshop shop;
+    REQUIRE(shop.data(import_command).code == 0);
+    const file_map whole = shop.files("data");
+    return sweep(shop, stride, [&](const std::string& before, bool deadly) {
+        shop.remove({"data", "data.partial", "data.old"});
+        const program_outcome got = shop.data(import_command, before);
+        if (got.code != 0) {
+            if (deadly) CHECK((got.code == 137 || got.code == -1));
+            else shop.check_told(got);
+            if (!fs::exists(shop / "data")) CHECK(shop.data(import_command).code == 0); // the same command goes on
+        }
+        CHECK(shop.files("data") == whole);
+        return got.code == 0;
+    });
+}
+
+/// `command` makes `out` from what is there, or leaves nothing.
+std::uint64_t sweep_output(std::uint64_t stride, const std::string& program, const std::string& command, const char* out) {
+    const fault_workshop shop;
+    REQUIRE(shop.data(import_command).code == 0);
+    if (program == "gneiss-marius") REQUIRE(shop.run(train_command).code == 0);
+    REQUIRE(shop.run(command, program).code == 0);
+    const file_map whole = *out == '\0' ? file_map{} : shop.files(out);
+    return sweep(shop, stride, [&](const std::string& before, bool deadly) {
+        if (*out != '\0') shop.remove({out});
+        const program_outcome got = shop.run(command, program, before);
+        if (got.code != 0 && !deadly) shop.check_told(got);
+        if (*out != '\0' && fs::exists(shop / out)) CHECK(shop.files(out) == whole);
+        else if (*out != '\0') CHECK(got.code != 0);
+        return got.code == 0;
+    });
+}
+
+std::uint64_t sweep_training(std::uint64_t stride) {
+    const fault_workshop shop;
+    REQUIRE(shop.data(import_command).code == 0);
+    REQUIRE(shop.run(train_command).code == 0);
+    const file_map whole = shop.parameters();
+    return sweep(shop, stride, [&](const std::string& before, bool deadly) {
+        shop.remove({"run"});
+        const program_outcome got = shop.run(train_command, "", before);
+        if (got.code != 0) {
+            if (deadly) CHECK((got.code == 137 || got.code == -1));
+            else shop.check_told(got);
+            if (fs::exists(shop / "run/checkpoint/checkpoint.bin")) (void)shop.parameters(); // the prior checkpoint loads
+            const program_outcome resumed = shop.run(train_command + " --resume");
+            CAPTURE(resumed.err);
+            CHECK(resumed.code == 0);
+        }
+        CHECK(shop.parameters() == whole);
+        CHECK(std::ranges::count(shop.read("run/metrics.jsonl"), '\n') == 2);
+        return got.code == 0;
+    });
+}
+
+/// Damages each file of `folder` in turn and calls `check(name, what)`.
+template <class Check>
+std::uint64_t damage_files(const fault_workshop& shop, const std::string& folder, std::uint64_t flips, std::uint64_t cuts, Check&& check) {
+    std::uint64_t tried = 0;
+    gneiss::random_stream draw(gneiss::random_key(17, gneiss::random_domain::user));
+    for (const auto& [name, whole] : shop.files(folder)) {
+        CAPTURE(name);
+        for (std::uint64_t i = 0; i < flips && !whole.empty(); ++i, ++tried) {
+            std::string damaged = whole; // the first bytes, those that begin the data, then anywhere
+            const std::size_t at = static_cast<std::size_t>(i < flips / 2 ? i % whole.size() : draw.below(whole.size()));
+            CAPTURE(at);
+            damaged[at] = static_cast<char>(damaged[at] ^ (1 << draw.below(8)));
+            shop.write(name, damaged);
+            check(name, at);
+        }
+        for (std::uint64_t i = 0; i < cuts && !whole.empty(); ++i, ++tried) {
+            const auto length = static_cast<std::size_t>(i < 2 ? i * (whole.size() - 1) : draw.below(whole.size()));
+            CAPTURE(length);
+            shop.write(name, whole.substr(0, length));
+            check(name, length);
+        }
+        shop.write(name, whole);
+    }
+    return tried;
+}
+
+std::uint64_t damage_dataset(std::uint64_t flips, std::uint64_t cuts) {
+    const fault_workshop shop;
+    REQUIRE(shop.data(import_command).code == 0);
+    REQUIRE(shop.run(train_command).code == 0);
+    const std::string export_run = "export run --out exported --force", train = train_command + " --force --no-eval";
+    REQUIRE(shop.run(export_run).code == 0);
+    const file_map exported = shop.files("exported");
+    return damage_files(shop, "data", flips, cuts, [&](const std::string& name, std::size_t) {
+        const program_outcome verified = shop.data("verify data");
+        shop.check_told(verified);
+        const program_outcome inspected = shop.data("inspect data"); // shows what little it reads, or tells
+        if (inspected.code != 0) shop.check_told(inspected);
+        const program_outcome used = shop.run(export_run); // names are checked where they are used
+        if (used.code != 0) shop.check_told(used);
+        else CHECK(shop.files("exported") == exported);
+        CHECK((used.code != 0 || name.find("names") == std::string::npos));
+    });
+}
+
+std::uint64_t damage_run(std::uint64_t flips, std::uint64_t cuts) {
+    const fault_workshop shop;
+    REQUIRE(shop.data(import_command).code == 0);
+    REQUIRE(shop.run(train_command).code == 0);
+    const file_map whole = shop.parameters();
+    return damage_files(shop, "run", flips, cuts, [&](const std::string& name, std::size_t) {
+        shop.remove({"exported", "exported.new"});
+        const program_outcome got = shop.run("export run --out exported");
+        if (got.code != 0) shop.check_told(got);
+        else CHECK(shop.files("exported") == whole); // the damage lay where nothing is read: another slot, a text
+        if (name.find("checkpoint.bin") != std::string::npos) CHECK(got.code == 1);
+    });
+}
+
+} // namespace
+
+TEST_CASE("a system call that fails or kills while importing: an error, and the same command goes on to the same dataset") {
+    CHECK(sweep_import(37) > 50);
+}
+TEST_CASE("a system call that fails or kills while training: an error, the checkpoint loads, a resume ends in the same bits") {
+    CHECK(sweep_training(61) > 40);
+}
+TEST_CASE("a system call that fails while exporting or verifying: the whole export or none") {
+    CHECK(sweep_output(29, "gneiss-data", "export data --out text", "text") > 20);
+    CHECK(sweep_output(29, "gneiss-marius", "export run --out exported", "exported") > 20);
+    CHECK(sweep_output(29, "gneiss-data", "verify data", "") > 20);
+    CHECK(sweep_output(97, "gneiss-marius", "eval run --threads 1", "") > 5);
+}
+TEST_CASE("every system call of all stages fails or kills once" * doctest::test_suite("long")) {
+    MESSAGE("import: ", sweep_import(1), " runs");
+    MESSAGE("training, checkpoint and resume: ", sweep_training(1), " runs");
+    MESSAGE("export of edges: ", sweep_output(1, "gneiss-data", "export data --out text", "text"), " runs");
+    MESSAGE("export of embeddings: ", sweep_output(1, "gneiss-marius", "export run --out exported", "exported"), " runs");
+    MESSAGE("verify: ", sweep_output(1, "gneiss-data", "verify data", ""), " runs");
+    MESSAGE("eval: ", sweep_output(1, "gneiss-marius", "eval run --threads 1", ""), " runs");
+}
+
+TEST_CASE("a flipped bit or a cut in any file of a dataset is told by verify, and never believed") {
+    CHECK(damage_dataset(4, 3) > 100);
+}
+TEST_CASE("a flipped bit or a cut in any file of a run is told, or lies where nothing is read") {
+    CHECK(damage_run(4, 3) > 50);
+}
+TEST_CASE("many flipped bits and cuts in all files of a dataset and of a run" * doctest::test_suite("long")) {
+    MESSAGE("dataset: ", damage_dataset(160, 40), " damages");
+    MESSAGE("run: ", damage_run(160, 40), " damages");
+}
+
+TEST_CASE("a hundred kills at random moments of training, a hundred of an import" * doctest::test_suite("long")) {
+    const fault_workshop shop;
+    REQUIRE(shop.data(import_command).code == 0);
+    const file_map dataset = shop.files("data");
+    const std::string train = "train data --out run --epochs 40 --staleness 0 --store disk --buffer 2 --threads 1 --dim 8 --batch 16 "
+                              "--negatives 10 --no-eval --no-report --checkpoint-every 1epoch --quiet --seed 5";
+    const auto began = std::chrono::steady_clock::now();
+    REQUIRE(shop.run(train).code == 0);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    const file_map whole = shop.parameters();
+    gneiss::random_stream draw(gneiss::random_key(23, gneiss::random_domain::user));
+    const auto kill_after = [&](double most) {
+        return "timeout -s KILL " + std::to_string(0.002 + most * static_cast<double>(draw.below(1000)) / 1000);
+    };
+    int killed = 0, finished = 0;
+    shop.remove({"run"});
+    while (killed < 100) {
+        const program_outcome got = shop.run(train + " --resume", "", kill_after(seconds / 3));
+        if (got.code == 0) {
+            CHECK(shop.parameters() == whole);
+            ++finished;
+            shop.remove({"run"});
+            continue;
+        }
+        CAPTURE(got.err);
+        REQUIRE((got.code == 137 || got.code == -1));
+        ++killed;
+    }
+    REQUIRE(shop.run(train + " --resume").code == 0);
+    CHECK(shop.parameters() == whole);
+    MESSAGE("training: ", killed, " kills, ", finished + 1, " finished runs of the right bits");
+    killed = finished = 0;
+    shop.remove({"data"});
+    while (killed < 100) {
+        const program_outcome got = shop.data(import_command, kill_after(0.15));
+        if (got.code == 0) {
+            CHECK(shop.files("data") == dataset);
+            ++finished;
+            shop.remove({"data"});
+            continue;
+        }
+        REQUIRE((got.code == 137 || got.code == -1));
+        CHECK(!fs::exists(shop / "data/journal"));
+        if (fs::exists(shop / "data")) shop.remove({"data"});
+        ++killed;
+    }
+    CHECK((fs::exists(shop / "data") || shop.data(import_command).code == 0));
+    CHECK(shop.files("data") == dataset);
+    MESSAGE("import: ", killed, " kills, ", finished + 1, " finished of the right bytes");
+}
+
+TEST_CASE("where io_uring is forbidden, training says so and ends in the same bits") {
+    const fault_workshop shop;
+    REQUIRE(shop.data(import_command).code == 0);
+    REQUIRE(shop.run(train_command).code == 0);
+    const file_map whole = shop.parameters();
+    shop.remove({"run"});
+    std::string command = train_command;
+    for (const std::string flag : {" --io-engine threads", " --quiet"}) command.erase(command.find(flag), flag.size());
+    const program_outcome got = shop.run(command, "", struck("nouring", 0, false));
+    CAPTURE(got.err);
+    CHECK(got.code == 0);
+    if (got.err.find("no seccomp here") != std::string::npos) {
+        MESSAGE("left out: the kernel has no seccomp");
+        return;
+    }
+    CHECK(got.err.find("I/O by threads") != std::string::npos);
+    if (got.err.find("uring") != std::string::npos) CHECK(got.err.find("Operation not permitted") != std::string::npos);
+    CHECK(shop.parameters() == whole);
+}
+
+TEST_CASE("a full disk is told, leaves no half of anything, and with room the same command goes on") {
+    const fault_workshop shop;
+    fs::create_directory(shop / "small");
+    REQUIRE(shop.data(import_command).code == 0);
+    REQUIRE(shop.run(train_command).code == 0);
+    const file_map dataset = shop.files("data"), parameters = shop.parameters();
+    const std::string small = (shop / "small").string();
+    if (::mount("none", small.c_str(), "tmpfs", 0, "size=64k") != 0) {
+        MESSAGE("left out: only root may mount a small disk");
+        return;
+    }
+    const auto resize = [&](const std::string& size) {
+        REQUIRE(::mount("none", small.c_str(), "tmpfs", MS_REMOUNT, ("size=" + size).c_str()) == 0);
+    };
+    const auto moved_to_small = [](std::string command, const std::string& out) {
+        return command.replace(command.find("--out " + out), 6 + out.size(), "--out small/" + out);
+    };
+    for (const std::string size : {"4k", "16k", "64k", "100k", "140k", "200k"}) {
+        CAPTURE(size);
+        for (const auto& [program, command, out] :
+            {std::tuple{"gneiss-data", import_command, "data"}, std::tuple{"gneiss-marius", train_command, "run"},
+                std::tuple{"gneiss-marius", std::string("export run --out exported"), "exported"},
+                std::tuple{"gneiss-data", std::string("export data --out text"), "text"}}) {
+            CAPTURE(command);
+            resize(size);
+            const std::string there = moved_to_small(command, out);
+            const program_outcome got = shop.run(there, program);
+            if (got.code != 0) {
+                shop.check_told(got);
+                CHECK(got.code == 3);
+                if (std::string(out) != "run") CHECK(!fs::exists(shop / "small" / out));
+                resize("8m");
+                CHECK(shop.run(there + (std::string(out) == "run" ? " --resume" : ""), program).code == 0);
+            }
+            for (const auto& entry : fs::directory_iterator(shop / "small")) fs::remove_all(entry.path());
+        }
+    }
+    // A checkpoint for which there is no room: the one before stays.
+    resize("8m");
+    REQUIRE(shop.run(moved_to_small(train_command, "run")).code == 0);
+    CHECK(::umount2(small.c_str(), MNT_DETACH) == 0);
+}
+
+TEST_CASE("a signal during a long command ends it with 130, and nothing half is left") {
+    const fault_workshop shop;
+    const auto interrupted = [&](const std::string& program, const std::string& command, const std::string& signal,
+                                 std::initializer_list<const char*> absent) {
+        CAPTURE(command);
+        CAPTURE(signal);
+        const program_outcome got = shop.run(command, program, "timeout --preserve-status -s " + signal + " 0.4");
+        CAPTURE(got.err);
+        CHECK(got.code == 130);
+        for (const char* name : absent) CHECK(!fs::exists(shop / name));
+    };
+    for (const char* signal : {"INT", "TERM"}) {
+        shop.remove({"big", "big.partial", "run"});
+        const std::string generate =
+            "generate rmat --nodes 200000 --edges 4000000 --relations 3 --train-fraction .9 --partitions 4 --out big --quiet";
+        interrupted("gneiss-data", generate, signal, {"big"});
+        REQUIRE(shop.data(generate).code == 0);
+        const std::string train = "train big --out run --epochs 1 --dim 16 --batch 10000 --no-eval --no-report --quiet";
+        interrupted("gneiss-marius", train + " --epochs 50", signal, {});
+        shop.remove({"run"});
+        REQUIRE(shop.run(train + " --negatives 1").code == 0);
+        interrupted("gneiss-marius", "eval run", signal, {});
+        std::string queries;
+        for (int i = 0; i < 20000; ++i) queries += std::to_string(i) + "\t0\t?\n";
+        shop.write("queries.tsv", queries);
+        interrupted("gneiss-marius", "predict run --queries queries.tsv", signal, {});
+        interrupted("gneiss-marius", "export run --out exported --format tsv", signal, {"exported", "exported.new"});
+        interrupted("gneiss-data", "export big --out text", signal, {"text", "text.partial"});
+    }
+}
