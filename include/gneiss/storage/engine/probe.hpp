@@ -53,11 +53,9 @@ inline void probe_engine(any_engine& engine, const std::filesystem::path& readab
 [[nodiscard]] inline engine_choice choose_engine(
     std::string_view name, const std::vector<engine_candidate>& candidates) {
     std::string refusals, known;
-    bool named = false;
     for (const engine_candidate& candidate : candidates) {
         known += (known.empty() ? "" : ", ") + candidate.name;
         if (name != "auto" && name != candidate.name) continue;
-        named = true;
         try {
             any_engine engine = candidate.make();
             probe_engine(engine);
@@ -69,7 +67,7 @@ inline void probe_engine(any_engine& engine, const std::filesystem::path& readab
         if (!refusals.empty()) reason = refusals;
         return {candidate.make, candidate.name, std::move(reason)};
     }
-    if (!named)
+    if (refusals.empty())
         throw error(errc::invalid_argument, "no engine '" + std::string(name) + "'; there are auto, " + known);
     throw error(errc::unsupported, "no engine works here: " + refusals);
 }
