@@ -51,6 +51,7 @@
 #include <gneiss/model/optimizer.hpp>
 #include <gneiss/model/parameter.hpp>
 #include <gneiss/model/regularizer.hpp>
+#include <gneiss/model/schedule.hpp>
 #include <gneiss/order/any_order.hpp>
 #include <gneiss/order/batches.hpp>
 #include <gneiss/order/beta.hpp>

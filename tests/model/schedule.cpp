@@ -1,0 +1,33 @@
+#include <gneiss/model/schedule.hpp>
+
+#include <doctest/doctest.h>
+
+using namespace gneiss;
+
+TEST_CASE("every schedule begins at 1, never rises and stays positive") {
+    for (const auto name : schedule_names)
+        for (const std::uint64_t total : {1U, 2U, 3U, 7U, 1000U}) {
+            const schedule s = make_schedule(name);
+            CHECK(s.factor(0, total) == 1);
+            for (std::uint64_t step = 1; step < total; ++step) {
+                CHECK(s.factor(step, total) <= s.factor(step - 1, total));
+                CHECK(s.factor(step, total) > 0);
+            }
+            CHECK(s.factor(total + 5, total) == s.factor(total - 1, total));
+            CHECK(s.factor(3, 0) == 1);
+        }
+}
+
+TEST_CASE("schedules follow their formulas") {
+    CHECK(make_schedule("constant").factor(900, 1000) == 1);
+    CHECK(make_schedule("linear").factor(250, 1000) == doctest::Approx(.75));
+    CHECK(schedule{.form = schedule::shape::linear, .floor = .5}.factor(500, 1000) == doctest::Approx(.75));
+    CHECK(make_schedule("cosine").factor(500, 1000) == doctest::Approx(.5));
+    CHECK(schedule{.form = schedule::shape::cosine, .floor = .2}.factor(500, 1000) == doctest::Approx(.6));
+    const schedule steps{.form = schedule::shape::step, .decay = .5, .pieces = 4};
+    CHECK(steps.factor(249, 1000) == 1);
+    CHECK(steps.factor(250, 1000) == doctest::Approx(.5));
+    CHECK(steps.factor(999, 1000) == doctest::Approx(.125));
+}
+
+TEST_CASE("an unknown schedule is refused by name") { CHECK_THROWS_WITH(make_schedule("cosin"), doctest::Contains("cosin")); }
