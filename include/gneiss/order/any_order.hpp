@@ -10,6 +10,7 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/order/beta.hpp>
+#include <gneiss/order/comet.hpp>
 #include <gneiss/order/concepts.hpp>
 #include <gneiss/order/hilbert.hpp>
 #include <gneiss/order/in_memory.hpp>
@@ -42,12 +43,12 @@ private:
 static_assert(edge_bucket_order<any_order>);
 
 /// The names that `make_order` knows.
-inline constexpr std::array<std::string_view, 6> order_names{
-    "memory", "row-major", "hilbert", "hilbert-symmetric", "beta", "beta-spread"};
+inline constexpr std::array<std::string_view, 8> order_names{
+    "memory", "row-major", "hilbert", "hilbert-symmetric", "beta", "beta-spread", "comet", "comet-balanced"};
 
 /// The order called `name`, for a buffer of `slots` out of `partitions` partitions.
 ///
-/// `seed` matters to `memory` and `beta` only; the others are the same in every epoch.
+/// `row-major` and the Hilbert curves are the same in every epoch and for every seed.
 /// Throws errc::invalid_argument for an unknown name (the known ones are listed), a buffer in which two partitions
 /// cannot meet, or `memory` where not everything fits.
 [[nodiscard]] inline any_order make_order(
@@ -65,6 +66,8 @@ inline constexpr std::array<std::string_view, 6> order_names{
     if (name == "hilbert-symmetric") return named(hilbert_order(partitions, slots, true));
     if (name == "beta") return named(beta_order(partitions, slots, seed));
     if (name == "beta-spread") return named(beta_order(partitions, slots, seed, {.spread_edge_buckets = true}));
+    if (name == "comet") return named(comet_order(partitions, slots, seed));
+    if (name == "comet-balanced") return named(comet_order(partitions, slots, seed, logical_order::balanced));
     std::string known;
     for (const std::string_view n : order_names) known += (known.empty() ? "" : ", ") + std::string(n);
     throw error(errc::invalid_argument, "no order is called '" + std::string(name) + "'; known are " + known);

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/random.hpp>
+#include <gneiss/core/row_layout.hpp>
+#include <gneiss/order/beta.hpp>
+#include <gneiss/order/concepts.hpp>
+#include <gneiss/order/detail/check.hpp>
+#include <gneiss/order/plan.hpp>
+#include <gneiss/order/sequence.hpp>
+#include <gneiss/order/spread.hpp>
+
+namespace gneiss {
+
+/// All pairs of n things, each once, such that neighbours in the list share one: a balanced trail. Ours.
+///
+/// Zigzags 0, 1, −1, 2, −2, … (mod n) and their rotations cut the complete graph into n/2 Hamiltonian paths (Walecki); every
+/// second is walked backwards, so that each begins beside the end of the one before. A thing therefore takes part
+/// once, for two pairs, in every n − 1 pairs, where BETA keeps one of the two for a whole round. For odd n one more
+/// thing closes each path of the others to a cycle.
+/// O(n²) time and space.
+[[nodiscard]] inline std::vector<std::pair<std::uint32_t, std::uint32_t>> balanced_trail(std::uint32_t n) {
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
+    if (n < 2) return pairs;
+    pairs.reserve(std::size_t{n} * (n - 1) / 2);
+    const std::uint32_t even = n - n % 2;
+    std::vector<std::uint32_t> path(even);
+    for (std::uint32_t k = 0; k < even / 2; ++k) {
+        for (std::uint32_t i = 0; i < even; ++i) path[i] = (k + (i % 2 == 1 ? (i + 1) / 2 : even - i / 2)) % even;
+        if (k % 2 == 1) std::ranges::reverse(path);
+        if (n != even) pairs.emplace_back(even, path.front());
+        for (std::uint32_t i = 1; i < even; ++i) pairs.emplace_back(path[i - 1], path[i]);
+        if (n != even) pairs.emplace_back(path.back(), even);
+    }
+    return pairs;
+}
+
+/// How logical partitions follow each other.
+enum class logical_order : std::uint8_t {
+    greedy,  ///< the paper's: one stays until it has met all others
+    balanced ///< `balanced_trail`: each stays for two states and comes again evenly; ours, the same bytes
+};
+
+/// COrrelation Minimizing Edge Traversal: partitions are grouped at random into logical ones each epoch; pairs of logical
+/// partitions are resident, one is swapped at a time until every pair has met; an edge bucket trains in a random one
+/// of the states that hold both its partitions.
+///
+/// With l logical partitions of g = ⌊slots/2⌋ partitions (the last has fewer when g does not divide p) an epoch has
+/// l(l − 1)/2 states and l(l − 1)/2 − 1 swaps of logical partitions. A buffer of all partitions gives one state.
+/// Keyed by (seed, plan, epoch, 6…): 6 grouping, 7 order of pairs, 8 spreading, 9 buckets inside a state.
+/// Throws errc::invalid_argument for a buffer in which two partitions cannot meet. Cost: O(states · slots²).
+/// Source: MariusGNN, EuroSys'23, §5.1; l = 2p/c, c_l = 2 by §6.
+class comet_order {
+public:
+    comet_order(std::uint32_t partitions, std::uint32_t slots, std::uint64_t seed = 0,
+        logical_order pairs = logical_order::greedy)
+        : partitions_(partitions),
+          slots_(slots),
+          seed_(seed),
+          pairs_(pairs) {
+        detail::check_buffer(partitions, slots);
+    }
+
+    [[nodiscard]] std::uint32_t partitions() const noexcept { return partitions_; }
+    [[nodiscard]] std::uint32_t slots() const noexcept { return slots_; }
+    /// l; 1 if everything is resident.
+    [[nodiscard]] std::uint32_t logical_partitions() const noexcept {
+        return slots_ >= partitions_ ? 1 : static_cast<std::uint32_t>(ceil_div(partitions_, group()));
+    }
+
+    [[nodiscard]] plan operator()(std::uint64_t epoch) const {
+        const random_key key = random_key{seed_, random_domain::plan}.with(epoch);
+        std::vector<partition_id> all(partitions_);
+        std::iota(all.begin(), all.end(), partition_id{0});
+        shuffle(all, key.with(6));
+        plan states;
+        if (slots_ >= partitions_) {
+            std::ranges::sort(all);
+            states.push_back({std::move(all), {}});
+        }
+        else
+            for (const auto& [a, b] : logical_pairs(key.with(7))) {
+                state s;
+                for (const std::uint32_t l : {a, b})
+                    for (std::uint32_t i = l * group(); i < std::min((l + 1) * group(), partitions_); ++i)
+                        s.resident.push_back(all[i]);
+                std::ranges::sort(s.resident);
+                states.push_back(std::move(s));
+            }
+        spread_edge_buckets(states, partitions_, key.with(8));
+        shuffle_edge_buckets(states, key.with(9));
+        return states;
+    }
+
+private:
+    [[nodiscard]] std::uint32_t group() const noexcept { return slots_ / 2; }
+
+    [[nodiscard]] std::vector<std::pair<std::uint32_t, std::uint32_t>> logical_pairs(random_key key) const {
+        const std::uint32_t l = logical_partitions();
+        if (pairs_ == logical_order::balanced) return balanced_trail(l); // what is in each is random already
+        std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
+        for (const auto& both : beta_sequence(l, 2, key)) pairs.emplace_back(both.front(), both.back());
+        return pairs;
+    }
+
+    std::uint32_t partitions_, slots_;
+    std::uint64_t seed_;
+    logical_order pairs_;
+};
+
+static_assert(edge_bucket_order<comet_order>);
+
+} // namespace gneiss
