@@ -36,12 +36,13 @@ may_include() {
     sample:graph/* | sample:order/plan.hpp) return 0 ;;
     storage:graph/* | storage:order/plan.hpp | storage:cache/*) return 0 ;;
     io:graph/* | io:order/plan.hpp | io:cache/* | io:partition/* | io:storage/*) return 0 ;;
-    model:graph/* | model:order/plan.hpp | model:sample/mini_batch.hpp) return 0 ;;
+    model:graph/* | model:order/plan.hpp | model:sample/mini_batch.hpp | model:sample/layer_view.hpp) return 0 ;;
     pipeline:*/concepts.hpp | eval:*/concepts.hpp | dist:*/concepts.hpp) return 0 ;;
     pipeline:* | eval:* | dist:*) # values
         case "$to" in
         graph/coo.hpp | order/plan.hpp | order/batches.hpp | cache/trace.hpp | cache/change_set.hpp) return 0 ;;
-        sample/mini_batch.hpp | sample/link_batch.hpp | model/row_gradient.hpp | model/parameter.hpp) return 0 ;;
+        sample/mini_batch.hpp | sample/link_batch.hpp | sample/layer_view.hpp) return 0 ;;
+        model/row_gradient.hpp | model/parameter.hpp) return 0 ;;
         storage/io_stats.hpp) return 0 ;;
         esac
         case "$from:$to" in # the training loop that is put together from concrete parts

@@ -1,0 +1,267 @@
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/prefetch.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/graph/concepts.hpp>
+#include <gneiss/graph/coo.hpp>
+
+namespace gneiss {
+
+/// What a `csr` keeps of each edge beside the neighbour.
+struct csr_options {
+    bool relations = false; ///< 4 bytes an edge
+    bool edge_ids = false;  ///< 8 bytes an edge
+};
+
+/// The neighbours of all nodes in one direction: compressed sparse rows. Order: (neighbour, relation, edge id).
+///
+/// Memory: 8 bytes a node, the width of an id and what `csr_options` adds an edge. Immutable, thread-safe.
+template <node_id_type NodeId = node_id>
+class csr {
+public:
+    using id_type = NodeId;
+
+    csr() = default;
+
+    /// From arrays. Throws `invalid_argument` unless offsets ascend from 0 to the number of neighbours, neighbours are
+    /// below the number of nodes, and the other arrays are empty or one element per neighbour. Lists out of order are
+    /// sorted. O(nodes + edges), and the sorting.
+    csr(std::vector<edge_index> offsets, std::vector<NodeId> neighbours, std::vector<relation_id> relations = {},
+        std::vector<edge_index> edge_ids = {})
+        : offsets_(std::move(offsets)),
+          neighbours_(std::move(neighbours)),
+          relations_(std::move(relations)),
+          edge_ids_(std::move(edge_ids)) {
+        const auto check = [](bool good, const char* what) {
+            if (!good) throw error(errc::invalid_argument, what);
+        };
+        check(!offsets_.empty() && offsets_.front() == 0 && offsets_.back() == neighbours_.size() &&
+                  std::is_sorted(offsets_.begin(), offsets_.end()),
+            "offsets of a CSR do not ascend from 0 to the number of its neighbours");
+        check(std::ranges::all_of(neighbours_, [&](NodeId v) { return v < nodes(); }),
+            "a CSR has neighbours beyond its nodes");
+        check((relations_.empty() || relations_.size() == neighbours_.size()) &&
+                  (edge_ids_.empty() || edge_ids_.size() == neighbours_.size()),
+            "a CSR needs a relation and an edge id for each neighbour, or none");
+        sort();
+    }
+
+    /// From edges between nodes below `nodes`. `for_each(sink)` calls sink(span of edges) over all edges, in the same
+    /// order each time; it is called twice. Edge ids count the edges from 0 in that order. `d`: in or out.
+    /// Throws errc::out_of_range for an edge beyond the nodes. O(nodes + edges), and a sort of the lists that do not come
+    /// in order; edges in the order of a bucket store do.
+    template <class ForEach>
+    [[nodiscard]] static csr from_edges(
+        std::uint64_t nodes, neighbour_direction d, const csr_options& keep, ForEach&& for_each) {
+        GNEISS_ASSERT(d != neighbour_direction::both);
+        const bool in = d == neighbour_direction::in;
+        csr made;
+        made.offsets_.assign(static_cast<std::size_t>(nodes) + 2, 0); // list v begins at v + 1 until all are filled
+        for_each([&](std::span<const basic_edge<NodeId>> edges) {
+            for (const auto& e : edges) {
+                if (e.source >= nodes || e.destination >= nodes)
+                    throw error(errc::out_of_range, "edge " + std::to_string(e.source) + " -> " +
+                                                        std::to_string(e.destination) + " of a graph of " +
+                                                        std::to_string(nodes) + " nodes");
+                ++made.offsets_[static_cast<std::size_t>(in ? e.destination : e.source) + 2];
+            }
+        });
+        for (std::size_t v = 2; v < made.offsets_.size(); ++v) made.offsets_[v] += made.offsets_[v - 1];
+        const auto total = static_cast<std::size_t>(made.offsets_.back());
+        made.neighbours_.resize(total);
+        if (keep.relations) made.relations_.resize(total);
+        if (keep.edge_ids) made.edge_ids_.resize(total);
+        edge_index id = 0;
+        for_each([&](std::span<const basic_edge<NodeId>> edges) {
+            for (const auto& e : edges) {
+                const auto at = static_cast<std::size_t>(
+                    made.offsets_[static_cast<std::size_t>(in ? e.destination : e.source) + 1]++);
+                made.neighbours_[at] = in ? e.source : e.destination;
+                if (keep.relations) made.relations_[at] = e.relation;
+                if (keep.edge_ids) made.edge_ids_[at] = id;
+                ++id;
+            }
+        });
+        made.offsets_.pop_back();
+        made.sort();
+        return made;
+    }
+
+    /// What `from_edges` allocates [bytes].
+    [[nodiscard]] static std::uint64_t bytes_needed(
+        std::uint64_t nodes, edge_index edges, const csr_options& keep) noexcept {
+        return (nodes + 2) * sizeof(edge_index) + edges * (sizeof(NodeId) + (keep.relations ? sizeof(relation_id) : 0U) +
+                                                              (keep.edge_ids ? sizeof(edge_index) : 0U));
+    }
+
+    [[nodiscard]] std::uint64_t nodes() const noexcept { return offsets_.empty() ? 0 : offsets_.size() - 1; }
+    [[nodiscard]] edge_index edges() const noexcept { return neighbours_.size(); }
+    [[nodiscard]] edge_index begin(NodeId v) const noexcept { return offsets_[static_cast<std::size_t>(v)]; }
+    [[nodiscard]] std::uint32_t degree(NodeId v) const noexcept {
+        return static_cast<std::uint32_t>(begin(v + 1) - begin(v));
+    }
+    [[nodiscard]] std::span<const NodeId> neighbours(NodeId v) const noexcept {
+        return std::span(neighbours_).subspan(static_cast<std::size_t>(begin(v)), degree(v));
+    }
+
+    // Whole arrays, the last two empty if they are not kept.
+    [[nodiscard]] std::span<const edge_index> offsets() const noexcept { return offsets_; }
+    [[nodiscard]] std::span<const NodeId> neighbours() const noexcept { return neighbours_; }
+    [[nodiscard]] std::span<const relation_id> relations() const noexcept { return relations_; }
+    [[nodiscard]] std::span<const edge_index> edge_ids() const noexcept { return edge_ids_; }
+
+private:
+    void sort() {
+        std::vector<std::tuple<NodeId, relation_id, edge_index>> list;
+        const auto key = [&](std::size_t e) {
+            return std::tuple(neighbours_[e], relations_.empty() ? relation_id{0} : relations_[e],
+                edge_ids_.empty() ? edge_index{0} : edge_ids_[e]);
+        };
+        for (std::size_t v = 0; v < nodes(); ++v) {
+            const auto first = static_cast<std::size_t>(offsets_[v]), last = static_cast<std::size_t>(offsets_[v + 1]);
+            if (last - first > std::numeric_limits<std::uint32_t>::max() / 2)
+                throw error(errc::out_of_range, "node " + std::to_string(v) + " has " + std::to_string(last - first) +
+                                                    " edges: positions have 31 bits");
+            std::size_t e = first + 1;
+            while (e < last && (neighbours_[e - 1] < neighbours_[e] || key(e - 1) <= key(e))) ++e;
+            if (e >= last) continue;
+            list.clear();
+            for (e = first; e < last; ++e) list.push_back(key(e));
+            std::sort(list.begin(), list.end());
+            for (e = first; e < last; ++e) {
+                neighbours_[e] = std::get<0>(list[e - first]);
+                if (!relations_.empty()) relations_[e] = std::get<1>(list[e - first]);
+                if (!edge_ids_.empty()) edge_ids_[e] = std::get<2>(list[e - first]);
+            }
+        }
+    }
+
+    std::vector<edge_index> offsets_;
+    std::vector<NodeId> neighbours_;
+    std::vector<relation_id> relations_;
+    std::vector<edge_index> edge_ids_;
+};
+
+static_assert(adjacency<csr<>>);
+
+/// A graph in memory for samplers: incoming neighbours, outgoing ones, or both. Ids are dataset ids.
+///
+///     const csr_graph<> graph = make_csr_graph(edges, neighbour_direction::both);
+///
+/// Immutable, thread-safe.
+template <node_id_type NodeId = node_id>
+class csr_graph {
+public:
+    using id_type = NodeId;
+    static constexpr std::size_t neighbour_batch = 256;
+
+    /// A direction that is not kept is an empty csr. Throws `invalid_argument` if both are, or if they disagree.
+    csr_graph(csr<NodeId> in, csr<NodeId> out) : in_(std::move(in)), out_(std::move(out)) {
+        if (in_.offsets().empty() && out_.offsets().empty())
+            throw error(errc::invalid_argument, "a graph needs its incoming or its outgoing neighbours");
+        if (!in_.offsets().empty() && !out_.offsets().empty() &&
+            (in_.nodes() != out_.nodes() || in_.edges() != out_.edges()))
+            throw error(errc::invalid_argument, "incoming and outgoing neighbours are of different graphs");
+    }
+
+    [[nodiscard]] std::uint64_t nodes() const noexcept { return std::max(in_.nodes(), out_.nodes()); }
+    [[nodiscard]] edge_index edges() const noexcept { return std::max(in_.edges(), out_.edges()); }
+    [[nodiscard]] const csr<NodeId>& in() const noexcept { return in_; }
+    [[nodiscard]] const csr<NodeId>& out() const noexcept { return out_; }
+
+    [[nodiscard]] std::uint64_t id_of(NodeId v) const noexcept { return v; }
+
+    void degrees(std::span<const NodeId> ids, neighbour_direction d, std::span<std::uint32_t> to) const {
+        constexpr std::size_t ahead = 24;
+        const auto [first, second] = lists(d);
+        for (std::size_t i = 0; i < ids.size(); ++i) {
+            if (i + ahead < ids.size()) {
+                prefetch(first->offsets().data() + ids[i + ahead]);
+                if (second != nullptr) prefetch(second->offsets().data() + ids[i + ahead]);
+            }
+            to[i] = first->degree(ids[i]) + (second != nullptr ? second->degree(ids[i]) : 0U);
+        }
+    }
+
+    void neighbours_at(const neighbour_request<NodeId>& request, const neighbour_answer<NodeId>& answer) const {
+        const auto [first, second] = lists(request.direction);
+        for (const csr<NodeId>* kept : {first, second})
+            if (kept != nullptr && ((!answer.relations.empty() && kept->relations().size() != kept->edges()) ||
+                                       (!answer.edge_ids.empty() && kept->edge_ids().size() != kept->edges())))
+                throw error(errc::invalid_argument, "relations or edge ids are asked of a graph that does not keep them");
+        // All lines are asked for before the first is waited for.
+        for_each_place(request, first, second,
+            [&](const csr<NodeId>& from, std::size_t place, std::size_t) { prefetch(from.neighbours().data() + place); });
+        for_each_place(request, first, second, [&](const csr<NodeId>& from, std::size_t place, std::size_t k) {
+            answer.neighbours[k] = from.neighbours()[place];
+            if (!answer.relations.empty()) answer.relations[k] = from.relations()[place];
+            if (!answer.edge_ids.empty()) answer.edge_ids[k] = from.edge_ids()[place];
+        });
+    }
+
+private:
+    using pair_of_lists = std::pair<const csr<NodeId>*, const csr<NodeId>*>;
+
+    [[nodiscard]] pair_of_lists lists(neighbour_direction d) const {
+        if ((d != neighbour_direction::out && in_.offsets().empty()) ||
+            (d != neighbour_direction::in && out_.offsets().empty()))
+            throw error(errc::invalid_argument, "a direction is asked of a graph that does not keep it");
+        if (d == neighbour_direction::both) return {&out_, &in_};
+        return {d == neighbour_direction::in ? &in_ : &out_, nullptr};
+    }
+
+    template <class Visit>
+    static void for_each_place(const neighbour_request<NodeId>& request, const csr<NodeId>* first,
+        const csr<NodeId>* second, Visit&& visit) noexcept {
+        std::size_t k = 0;
+        for (std::size_t i = 0; i < request.ids.size(); ++i) {
+            const std::size_t end = request.offsets[i + 1] - request.offsets[0];
+            const auto begin = static_cast<std::size_t>(first->begin(request.ids[i]));
+            if (second == nullptr) {
+                for (; k < end; ++k) visit(*first, begin + request.positions[k], k);
+                continue;
+            }
+            const std::uint32_t outgoing = first->degree(request.ids[i]);
+            const auto other = static_cast<std::size_t>(second->begin(request.ids[i]));
+            for (; k < end; ++k) {
+                const std::uint32_t position = request.positions[k];
+                if (position < outgoing)
+                    visit(*first, begin + position, k);
+                else
+                    visit(*second, other + (position - outgoing), k);
+            }
+        }
+    }
+
+    csr<NodeId> in_, out_;
+};
+
+static_assert(neighbour_source<csr_graph<>>);
+
+/// The graph of a stream of edges, in the directions asked. Reads the stream twice a direction.
+template <edge_stream Stream>
+[[nodiscard]] auto make_csr_graph(Stream& edges, neighbour_direction d, const csr_options& keep = {}) {
+    using id = decltype(Stream::edge_type::source);
+    const auto one = [&](neighbour_direction side) {
+        if (d != side && d != neighbour_direction::both) return csr<id>();
+        return csr<id>::from_edges(edges.nodes(), side, keep, [&](auto&& sink) {
+            edges.rewind();
+            for (auto chunk = edges.next(); !chunk.empty(); chunk = edges.next()) sink(chunk);
+        });
+    };
+    return csr_graph<id>(one(neighbour_direction::in), one(neighbour_direction::out));
+}
+
+} // namespace gneiss

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/executor/concepts.hpp>
+
+namespace gneiss {
+
+/// What one GNN layer reads of a sample: a bipartite graph from source rows to target rows, in CSR form by target.
+///
+/// Row t of the output belongs to target t, whose own row is source `first_target + t`. Its neighbours are source rows
+/// neighbours[offsets[t] …]. The output rows of a layer are the source rows of the next. The transposed lists let a
+/// backward pass sum what each source receives in a fixed order, without atomics; they are empty where none is needed.
+struct layer_view {
+    std::size_t targets = 0;
+    std::size_t sources = 0;
+    std::span<const std::uint32_t> offsets;    ///< [targets + 1] into neighbours, from 0
+    std::span<const std::uint32_t> neighbours; ///< [edges] source rows
+    std::size_t first_target = 0;
+    std::span<const std::uint32_t> relations{};         ///< [edges], or empty
+    std::span<const std::uint32_t> by_source_offsets{}; ///< [sources + 1] into by_source_edges
+    std::span<const std::uint32_t> by_source_edges{};   ///< [edges] edge positions, of each source ascending
+    std::span<const std::uint32_t> edge_target{};       ///< [edges] target of each edge
+
+    [[nodiscard]] std::size_t edges() const noexcept { return neighbours.size(); }
+};
+
+/// The layers of a sample, the first to be computed in front, with the memory that their views need beyond the sample.
+///
+///     layer_stack layers;
+///     layers.assign(sample, executor);         // any sample that has layers() and layer(i)
+///     for (const layer_view& layer : layers) … // rows of layer i + 1 come out of layer i
+///
+/// Memory is kept between batches. Views are valid until the next `assign` and while the sample is.
+class layer_stack {
+public:
+    /// Whether the lists of a backward pass are made too.
+    enum class lists { forward, both };
+
+    /// O(sample). The layers are made side by side on the executor.
+    template <class Sample, executor E>
+    void assign(const Sample& sample, const E& on, lists wanted = lists::both) {
+        const std::size_t count = sample.layers();
+        views_.resize(count);
+        if (memory_.size() < count) memory_.resize(count);
+        on.run(count, [&](std::size_t i) {
+            views_[i] = sample.layer(i, memory_[i].offsets, memory_[i].neighbours);
+            if (wanted == lists::both) transpose(views_[i], memory_[i]);
+        });
+    }
+
+    [[nodiscard]] std::size_t size() const noexcept { return views_.size(); }
+    [[nodiscard]] const layer_view& operator[](std::size_t i) const noexcept { return views_[i]; }
+    [[nodiscard]] auto begin() const noexcept { return views_.begin(); }
+    [[nodiscard]] auto end() const noexcept { return views_.end(); }
+
+private:
+    struct buffers {
+        std::vector<std::uint32_t> offsets, neighbours, by_source_offsets, by_source_edges, edge_target;
+    };
+
+    /// A counting sort of the edges by source.
+    static void transpose(layer_view& view, buffers& in) {
+        in.edge_target.resize(view.edges());
+        in.by_source_edges.resize(view.edges());
+        in.by_source_offsets.assign(view.sources + 1, 0);
+        for (const std::uint32_t source : view.neighbours) {
+            GNEISS_ASSERT(source < view.sources);
+            ++in.by_source_offsets[source];
+        }
+        std::exclusive_scan(in.by_source_offsets.begin(), in.by_source_offsets.end(), in.by_source_offsets.begin(), 0U);
+        for (std::size_t t = 0; t < view.targets; ++t)
+            for (std::uint32_t e = view.offsets[t]; e < view.offsets[t + 1]; ++e) {
+                in.edge_target[e] = static_cast<std::uint32_t>(t);
+                in.by_source_edges[in.by_source_offsets[view.neighbours[e]]++] = e;
+            }
+        // Each offset now stands where the next list begins.
+        for (std::size_t s = view.sources; s > 0; --s) in.by_source_offsets[s] = in.by_source_offsets[s - 1];
+        in.by_source_offsets[0] = 0;
+        view.by_source_offsets = in.by_source_offsets;
+        view.by_source_edges = in.by_source_edges;
+        view.edge_target = in.edge_target;
+    }
+
+    std::vector<layer_view> views_;
+    std::vector<buffers> memory_;
+};
+
+} // namespace gneiss

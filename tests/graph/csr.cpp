@@ -1,0 +1,98 @@
+#include <gneiss/graph/csr.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <tuple>
+#include <vector>
+
+#include <gneiss/core/random.hpp>
+#include <gneiss/graph/edge_list.hpp>
+
+using namespace gneiss;
+
+namespace {
+
+template <class NodeId>
+std::vector<basic_edge<NodeId>> random_edges(std::size_t count, std::uint64_t nodes, std::uint64_t seed) {
+    random_stream draw(random_key(seed, random_domain::user));
+    std::vector<basic_edge<NodeId>> edges(count);
+    for (auto& e : edges)
+        e = {static_cast<NodeId>(draw.below(nodes)), static_cast<relation_id>(draw.below(3)),
+            static_cast<NodeId>(draw.below(nodes))};
+    return edges;
+}
+
+} // namespace
+
+TEST_CASE_TEMPLATE("a node's list is its edges sorted by neighbour, relation and edge id, in each direction", NodeId,
+    std::uint32_t, std::uint64_t) {
+    for (const std::uint64_t nodes : {1U, 2U, 7U, 50U})
+        for (const std::size_t count : {0U, 1U, 20U, 500U}) {
+            const auto edges = random_edges<NodeId>(count, nodes, nodes + count);
+            edge_list<NodeId> stream(nodes, edges, 7);
+            const auto graph =
+                make_csr_graph(stream, neighbour_direction::both, {.relations = true, .edge_ids = true});
+            CHECK(graph.nodes() == nodes);
+            CHECK(graph.edges() == count);
+            for (NodeId v = 0; v < nodes; ++v) {
+                using entry = std::tuple<NodeId, relation_id, edge_index>;
+                std::vector<entry> in, out;
+                for (std::size_t e = 0; e < count; ++e) {
+                    if (edges[e].destination == v) in.emplace_back(edges[e].source, edges[e].relation, e);
+                    if (edges[e].source == v) out.emplace_back(edges[e].destination, edges[e].relation, e);
+                }
+                std::sort(in.begin(), in.end());
+                std::sort(out.begin(), out.end());
+                std::vector<entry> both(out);
+                both.insert(both.end(), in.begin(), in.end());
+                CHECK(graph.in().degree(v) == in.size());
+                CHECK(graph.out().neighbours(v).size() == out.size());
+                for (const auto& [d, expected] : {std::pair(neighbour_direction::in, in),
+                         std::pair(neighbour_direction::out, out), std::pair(neighbour_direction::both, both)}) {
+                    std::uint32_t degree = 0;
+                    graph.degrees({&v, 1}, d, {&degree, 1});
+                    REQUIRE(degree == expected.size());
+                    std::vector<std::uint32_t> positions(degree);
+                    for (std::uint32_t i = 0; i < degree; ++i) positions[i] = degree - 1 - i;
+                    const std::vector<std::uint32_t> offsets{100, 100 + degree}; // any beginning
+                    std::vector<NodeId> neighbours(degree);
+                    std::vector<relation_id> relations(degree);
+                    std::vector<edge_index> ids(degree);
+                    graph.neighbours_at({{&v, 1}, d, offsets, positions}, {neighbours, relations, ids});
+                    for (std::uint32_t i = 0; i < degree; ++i)
+                        CHECK(entry(neighbours[i], relations[i], ids[i]) == expected[degree - 1 - i]);
+                }
+            }
+        }
+}
+
+TEST_CASE("a graph from arrays is the graph from edges, and arrays that disagree are refused") {
+    const csr<> graph({0, 3, 3, 4}, {2, 0, 2, 1});
+    CHECK(std::ranges::equal(graph.neighbours(0), std::vector<node_id>{0, 2, 2}));
+    CHECK(graph.degree(1) == 0);
+    CHECK(graph.nodes() == 3);
+    CHECK_THROWS_AS(csr<>({0, 3}, {0, 0}), error);
+    CHECK_THROWS_AS(csr<>({1, 2}, {0, 0}), error);
+    CHECK_THROWS_AS(csr<>({0, 2, 1, 2}, {0, 0}), error);
+    CHECK_THROWS_AS(csr<>({0, 2}, {0, 1}), error);
+    CHECK_THROWS_AS(csr<>({}, {}), error);
+    CHECK_THROWS_AS(csr<>({0, 2}, {0, 0}, {1}), error);
+}
+
+TEST_CASE("what a graph does not keep is refused") {
+    edge_list<> stream(3, {{0, 0, 1}, {1, 1, 2}});
+    const auto graph = make_csr_graph(stream, neighbour_direction::in);
+    const std::vector<node_id> ids{1};
+    std::vector<std::uint32_t> degree(1);
+    CHECK_THROWS_AS(graph.degrees(ids, neighbour_direction::out, degree), error);
+    CHECK_THROWS_AS(graph.degrees(ids, neighbour_direction::both, degree), error);
+    const std::vector<std::uint32_t> offsets{0, 1}, positions{0};
+    std::vector<node_id> neighbour(1);
+    std::vector<relation_id> relation(1);
+    CHECK_THROWS_AS(
+        graph.neighbours_at({ids, neighbour_direction::in, offsets, positions}, {neighbour, relation, {}}), error);
+    CHECK_THROWS_AS(csr_graph<>({}, {}), error);
+    edge_list<> bad(2, {{0, 0, 2}});
+    CHECK_THROWS_AS((void)make_csr_graph(bad, neighbour_direction::in), error);
+}
