@@ -30,6 +30,7 @@ enum class random_domain : std::uint32_t {
     partition = 10,       ///< partitioners
     evaluate = 11,        ///< sampled evaluation
     retry = 12,           ///< fault injection
+    project = 13,         ///< random projection of features
     user = 1024,          ///< first value free for programs
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/io/manifest.hpp>
 #include <gneiss/io/names.hpp>
+#include <gneiss/io/node_data.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/storage/bucket_store.hpp>
 
@@ -68,6 +70,7 @@ public:
             row_to_node_ = map("row_to_node", npy_dtype::u32, m.nodes);
         }
         if (has("relation_names.offsets")) relation_names_ = names("relation_names", m.relations);
+        if (has("class_names.offsets")) class_names_ = names("class_names", m.node_data.classes);
     }
 
     [[nodiscard]] const std::filesystem::path& directory() const noexcept { return directory_; }
@@ -135,6 +138,60 @@ public:
         return found;
     }
 
+    /// Features of nodes by row; empty if the dataset has none. Opening reads headers and checksums only.
+    [[nodiscard]] node_features features() const {
+        const std::uint64_t columns = manifest_.node_data.features;
+        if (columns == 0) return {};
+        std::optional<checked_array> values;
+        if (has("features.values")) values = checked("features.values");
+        node_features found = has("features")
+                                  ? node_features(checked("features"))
+                                  : node_features(checked("features.indptr"), checked("features.indices"),
+                                        std::move(values), columns);
+        if (found.rows() != manifest_.nodes || found.columns() != columns)
+            throw error(errc::invalid_format,
+                "features are " + shape_text(std::array{found.rows(), found.columns()}) + ", the manifest says " +
+                    shape_text(std::array{manifest_.nodes, columns}),
+                {.path = path(has("features") ? "features" : "features.indptr"), .field = "shape"});
+        return found;
+    }
+    /// Class of each row, or `no_label`: verified, and below the number of classes. Empty if there are none. One pass.
+    [[nodiscard]] mapped_array<std::int32_t> labels() const {
+        mapped_array<std::int32_t> found = node_array<std::int32_t>("labels");
+        const auto values = found.values();
+        for (std::size_t row = 0; row < values.size(); ++row)
+            if (values[row] < no_label || std::cmp_greater_equal(values[row], manifest_.node_data.classes))
+                throw error(errc::out_of_range,
+                    "row " + std::to_string(row) + " has the label " + std::to_string(values[row]) + " of " +
+                        std::to_string(manifest_.node_data.classes) + " classes",
+                    {.path = path("labels")});
+        return found;
+    }
+    /// Part of each row: verified, and as many of each as the manifest says. Empty if there are none. One pass.
+    [[nodiscard]] mapped_array<std::uint8_t> node_splits() const {
+        mapped_array<std::uint8_t> found = node_array<std::uint8_t>("split");
+        std::array<std::uint64_t, 4> counts{};
+        for (const std::uint8_t part : found.values()) {
+            if (part >= counts.size())
+                throw error(errc::out_of_range, "a part is " + std::to_string(part) + ", 0 to 3 are known",
+                    {.path = path("split")});
+            ++counts[part];
+        }
+        const dataset_node_data& said = manifest_.node_data;
+        if (counts[0] != said.train || counts[1] != said.valid || counts[2] != said.test)
+            throw error(errc::corrupt, "has other numbers of train, valid and test nodes than the manifest",
+                {.path = path("split")});
+        return found;
+    }
+    /// Rows of a part, ascending. One pass over the split; 4 bytes per row found.
+    [[nodiscard]] std::vector<node_id> nodes_of(node_split part) const {
+        std::vector<node_id> found;
+        const auto parts = node_splits();
+        for (std::size_t row = 0; row < parts.values().size(); ++row)
+            if (parts.values()[row] == static_cast<std::uint8_t>(part)) found.push_back(static_cast<node_id>(row));
+        return found;
+    }
+
     /// Names of rows; empty for integer ids.
     [[nodiscard]] const name_table& node_names() const noexcept { return node_names_; }
     /// Empty if relations are numbers.
@@ -160,12 +217,20 @@ public:
         return relation_names_.size() != 0 ? relation_names_.find(label) : number(label, manifest_.relations);
     }
 
+    /// What the source called a class. Empty name for none.
+    [[nodiscard]] std::string class_label(std::int32_t label) const {
+        if (label < 0) return {};
+        const auto id = static_cast<std::uint64_t>(label);
+        return id < class_names_.size() ? std::string(class_names_[id]) : std::to_string(label);
+    }
+    [[nodiscard]] const name_table& class_names() const noexcept { return class_names_; }
+
     /// Checks the arrays that labels come from: other calls touch single entries, unverified. Do so before labels are told.
     /// Cost: one pass over names or permutation. Throws errc::corrupt.
     void verify_labels() const {
         for (const dataset_array& a : manifest_.arrays)
-            if (a.name.starts_with("names.") || a.name.starts_with("relation_names.") || a.name == "node_to_row" ||
-                a.name == "row_to_node")
+            if (a.name.starts_with("names.") || a.name.starts_with("relation_names.") ||
+                a.name.starts_with("class_names.") || a.name == "node_to_row" || a.name == "row_to_node")
                 checksums(a.name).verify_file(plain_file::open(path(a.name)));
     }
 
@@ -180,6 +245,7 @@ public:
         (void)split("valid");
         (void)split("test");
         if (has("edges.table")) buckets().verify();
+        verify_node_data();
         if (node_to_row_) {
             const auto rows_of = node_to_row_->elements<std::uint32_t>(),
                        nodes_of = row_to_node_->elements<std::uint32_t>();
@@ -202,6 +268,28 @@ private:
         if (const dataset_array* found = find(array)) return *found;
         throw error(errc::not_found, "has no array '" + std::string(array) + "'",
             {.path = directory_ / "manifest.json", .field = "arrays"});
+    }
+    void verify_node_data() const {
+        features().verify();
+        const auto classes = labels();
+        const auto parts = node_splits();
+        if (classes.values().empty()) return;
+        for (std::size_t row = 0; row < parts.values().size(); ++row)
+            if (parts.values()[row] != static_cast<std::uint8_t>(node_split::unused) &&
+                classes.values()[row] == no_label)
+                throw error(errc::corrupt, "row " + std::to_string(row) + " is in a part and has no label",
+                    {.path = path("labels")});
+    }
+    [[nodiscard]] checked_array checked(std::string_view name) const {
+        auto [array, sums] = open(entry(name));
+        return {plain_file::open(path(name)), array.header(), std::move(sums)};
+    }
+    template <class T>
+    [[nodiscard]] mapped_array<T> node_array(std::string_view name) const {
+        if (!has(name)) return {};
+        mapped_array<T> found(map(name, npy_dtype_of<T>(), manifest_.nodes));
+        checksums(name).verify(path(name), 0, std::as_bytes(found.values()));
+        return found;
     }
     [[nodiscard]] std::pair<mapped_npy, checksum_table> open(const dataset_array& a) const {
         const auto file = path(a.name);
@@ -251,7 +339,7 @@ private:
 
     std::filesystem::path directory_;
     dataset_manifest manifest_;
-    name_table node_names_, relation_names_;
+    name_table node_names_, relation_names_, class_names_;
     std::optional<mapped_npy> node_to_row_, row_to_node_;
 };
 

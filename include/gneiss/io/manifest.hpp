@@ -65,6 +65,15 @@ struct dataset_provenance {
     friend bool operator==(const dataset_provenance&, const dataset_provenance&) = default;
 };
 
+/// What is known of single nodes. All zero: nothing.
+struct dataset_node_data {
+    std::uint64_t features = 0;                ///< columns; 0: none
+    std::uint64_t classes = 0;                 ///< labels are below; 0: no labels
+    std::uint64_t train = 0, valid = 0, test = 0; ///< nodes of each part
+
+    friend bool operator==(const dataset_node_data&, const dataset_node_data&) = default;
+};
+
 /// manifest.json: what the directory holds. Fields not known here are accepted and not kept.
 struct dataset_manifest {
     std::string name{};
@@ -76,6 +85,7 @@ struct dataset_manifest {
     std::uint32_t partitions = 1;
     std::uint64_t seed = 0;       ///< of the permutation from the source's nodes to rows
     std::uint64_t generation = 1; ///< rises when arrays are replaced, as by another partitioning
+    dataset_node_data node_data{};
     std::vector<dataset_array> arrays{};
     dataset_provenance provenance{};
 
@@ -107,6 +117,7 @@ public:
     [[nodiscard]] error wrong(std::string_view key, const std::string& what, errc code = errc::invalid_format) const {
         return {code, what, {.path = path_, .field = name(key)}};
     }
+    [[nodiscard]] bool has(std::string_view key) const { return object_.contains(std::string(key)); }
     [[nodiscard]] const nlohmann::json& at(std::string_view key) const {
         const auto found = object_.find(std::string(key));
         if (found == object_.end()) throw wrong(key, "is missing");
@@ -183,13 +194,18 @@ private:
         arrays.push_back(
             {{"name", a.name}, {"dtype", std::string(to_string(a.dtype))}, {"shape", a.shape}, {"bytes", a.bytes}});
     for (const dataset_source& s : m.provenance.sources) sources.push_back({{"name", s.name}, {"bytes", s.bytes}});
-    const ordered_json root{{"format", "gneiss dataset"}, {"version", dataset_format_version}, {"endianness", "little"},
+    ordered_json root{{"format", "gneiss dataset"}, {"version", dataset_format_version}, {"endianness", "little"},
         {"name", m.name}, {"task", std::string(to_string(m.task))}, {"ids", std::string(to_string(m.ids))},
         {"nodes", m.nodes}, {"relations", m.relations},
         {"edges", {{"train", m.train_edges}, {"valid", m.valid_edges}, {"test", m.test_edges}}},
-        {"partitions", m.partitions}, {"seed", m.seed}, {"generation", m.generation}, {"arrays", arrays},
-        {"provenance", {{"tool", m.provenance.tool}, {"options", m.provenance.options}, {"sources", sources}}},
-        {"checksum", std::string(detail::manifest_checksum_digits, '0')}};
+        {"partitions", m.partitions}, {"seed", m.seed}, {"generation", m.generation}};
+    if (const dataset_node_data& d = m.node_data; d != dataset_node_data{})
+        root["node_data"] = {{"features", d.features}, {"classes", d.classes}, {"train", d.train}, {"valid", d.valid},
+            {"test", d.test}};
+    root["arrays"] = std::move(arrays);
+    root["provenance"] = {
+        {"tool", m.provenance.tool}, {"options", m.provenance.options}, {"sources", std::move(sources)}};
+    root["checksum"] = std::string(detail::manifest_checksum_digits, '0');
     // Bytes that are not UTF-8 (a file name) are replaced rather than refused.
     std::string text = root.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
     const std::size_t at = text.rfind(detail::manifest_checksum_key) + detail::manifest_checksum_key.size();
@@ -230,6 +246,11 @@ private:
     if (m.partitions == 0) throw fields.wrong("partitions", "must be at least 1", errc::out_of_range);
     m.seed = fields.count("seed");
     m.generation = fields.count("generation");
+    if (fields.has("node_data")) {
+        const auto data = fields.object("node_data");
+        m.node_data = {data.count("features"), data.count("classes"), data.count("train"), data.count("valid"),
+            data.count("test")};
+    }
     fields.each("arrays", [&](const detail::json_fields& array) { m.arrays.push_back(detail::parse_array(array)); });
     const auto provenance = fields.object("provenance");
     m.provenance.tool = provenance.text("tool");

@@ -35,6 +35,7 @@ void rebucket(const dataset& from, std::uint32_t partitions, const std::filesyst
     manifest.partitions = partitions;
     manifest.valid_edges = manifest.test_edges = 0;
     manifest.ids = dataset_ids::integer;
+    manifest.node_data = {};
     manifest.arrays.clear();
     writer.commit(std::move(manifest));
 }

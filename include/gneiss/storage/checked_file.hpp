@@ -127,6 +127,33 @@ public:
             throw error(errc::corrupt, "checksum mismatch",
                 {.path = path, .offset = data_offset_ + bad->offset, .length = bad->length});
     }
+    /// Reads any range of the data, verified: blocks at its ends are read whole. `offset` counts from the start of the
+    /// data. Throws errc::corrupt; errc::invalid_argument beyond the data. Memory: a block.
+    void read(const plain_file& file, std::uint64_t offset, std::span<std::byte> out) const {
+        if (offset > data_bytes() || out.size() > data_bytes() - offset)
+            throw error(errc::invalid_argument, "the range lies beyond the data", {.path = file.path()});
+        aligned_buffer<std::byte> whole;
+        auto at = static_cast<std::size_t>(
+            std::upper_bound(blocks_.begin(), blocks_.end(), offset,
+                [](std::uint64_t value, const checked_block& block) { return value < block.end; }) -
+            blocks_.begin());
+        for (; !out.empty(); ++at) {
+            const std::uint64_t begin = begin_of(at), length = blocks_[at].end - begin, skip = offset - begin;
+            const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(length - skip, out.size()));
+            if (wanted == length) {
+                file.read_at(data_offset_ + begin, out.first(wanted));
+                verify(file.path(), begin, out.first(wanted));
+            } else {
+                if (whole.size() < length) whole = aligned_buffer<std::byte>(static_cast<std::size_t>(length));
+                const auto block = whole.span().first(static_cast<std::size_t>(length));
+                file.read_at(data_offset_ + begin, block);
+                verify(file.path(), begin, block);
+                std::copy_n(block.begin() + static_cast<std::ptrdiff_t>(skip), wanted, out.begin());
+            }
+            offset += wanted;
+            out = out.subspan(wanted);
+        }
+    }
     /// Reads the whole file, header and size included. Cost: one sequential read through a buffer of one block.
     void verify_file(const plain_file& file) const {
         verify_header(file);
