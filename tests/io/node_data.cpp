@@ -100,7 +100,7 @@ std::vector<float> read(const node_features& features, std::uint64_t first, std:
         features.read_dense(first, out);
         return out;
     }
-    const sparse_rows some = features.read_sparse(first, count);
+    const sparse_feature_rows some = features.read_sparse(first, count);
     for (std::uint64_t row = 0; row < count; ++row)
         for (std::uint64_t at = some.offsets[row]; at < some.offsets[row + 1]; ++at)
             out[row * features.columns() + some.columns[at]] = some.values.empty() ? 1 : some.values[at];

@@ -58,12 +58,12 @@ private:
 };
 
 /// Features of some consecutive rows in compressed sparse rows.
-struct sparse_rows {
+struct sparse_feature_rows {
     std::vector<std::uint64_t> offsets; ///< [rows + 1], from 0
     std::vector<std::uint32_t> columns; ///< [entries], ascending within a row
     std::vector<float> values;          ///< [entries], or empty: all are 1
 
-    friend bool operator==(const sparse_rows&, const sparse_rows&) = default;
+    friend bool operator==(const sparse_feature_rows&, const sparse_feature_rows&) = default;
 };
 
 /// Features of all nodes by row, as they lie on disk: a dense matrix or compressed sparse rows, of f32 or f16.
@@ -138,9 +138,9 @@ public:
         dense_->checksums.read(dense_->file, first * columns_ * size_of(dtype()), out);
     }
     /// Entries of rows first … first + count − 1. Precondition: sparse, within rows.
-    [[nodiscard]] sparse_rows read_sparse(std::uint64_t first, std::uint64_t count) const {
+    [[nodiscard]] sparse_feature_rows read_sparse(std::uint64_t first, std::uint64_t count) const {
         GNEISS_ASSERT(sparse() && first <= rows_ && count <= rows_ - first);
-        sparse_rows some;
+        sparse_feature_rows some;
         const std::uint64_t begin = read_offsets(first, count, some.offsets);
         some.columns.resize(static_cast<std::size_t>(some.offsets.back()));
         indices_->read(begin, std::span(some.columns));
