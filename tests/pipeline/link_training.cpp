@@ -204,6 +204,49 @@ TEST_CASE("a disk run equals the in-memory run of the same plan, bit for bit: ro
     CHECK(struck > 12); // the faults took place
 }
 
+TEST_CASE("when edges cannot be loaded, no stage is at work any more once the error is thrown") {
+    const temporary_directory directory;
+    toy_graph graph(200, 4, 1, 4000, 3);
+    for (std::uint64_t loads = 1; loads < 12; ++loads) {
+        CAPTURE(loads);
+        const row_layout layout{8, 0};
+        const engine_factory engines = [] { return any_engine(threads_engine{}); };
+        any_engine engine = engines();
+        row_file::create(engine, directory / "rows", graph.partitioning, layout, 4);
+        row_file rows(engines, directory / "rows", graph.partitioning, layout, 4);
+        rows.fill([](std::uint64_t, matrix_view<float>) {});
+        memory_budget budget;
+        partition_buffer buffer(rows, {.slots = 2, .prefetch = 1}, budget);
+        bucket_source broken = graph.source();
+        broken.load = [&, whole = broken.load, left = loads](edge_bucket b, std::span<edge> to) mutable {
+            if (left-- == 0) throw io_error(EIO, "cannot read", {});
+            whole(b, to);
+        };
+        edge_buffer edges(broken, graph.partitioning.partitions, false, 0, budget);
+        auto model = make_link_model("dot", "softmax", 8);
+        parameter none(model.relation_rows(1), {static_cast<std::uint32_t>(model.relation_floats()), 0});
+        link_training_options options{};
+        options.batch_edges = 10;
+        options.negatives = {.per_chunk = 4, .chunks = 1};
+        const serial_executor on;
+        link_training training(options, model, make_row_optimizer("sgd", .1F), buffer, edges, none, on, budget);
+        std::atomic<bool> over{false}, late{false};
+        const training_observer observer{.on_batch =
+                                             [&](const batch_key&, const link_statistics&) {
+                                                 late = late || over;
+                                                 std::this_thread::sleep_for(std::chrono::microseconds(200));
+                                             },
+            .checkpoint_due = {},
+            .checkpoint = {}};
+        const auto order = make_order("beta", graph.partitioning.partitions, 2, 7);
+        CHECK_THROWS_AS((void)training.run(order(0), 0, {}, observer), io_error);
+        over = true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        CHECK_FALSE(late);
+        CHECK_THROWS_AS((void)training.run(order(0), 0, {}, observer), io_error);
+    }
+}
+
 TEST_CASE("training stopped and continued anywhere equals training that was not stopped") {
     const temporary_directory directory;
     toy_graph graph(120, 6, 3, 900, 3);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -93,14 +94,39 @@ public:
         const std::uint64_t occurrences = 2 * options.batch_edges + lists;
         const std::uint64_t distinct = std::min(occurrences, nodes);
         const std::uint64_t width = options.step_at == step_place::compute ? layout.floats() : layout.dim;
-        return occurrences * 44 + options.batch_edges * (n.filtered ? 64 : 40) + distinct * (2 * width * sizeof(float) + 8) + 65536;
+        return occurrences * 44 + options.batch_edges * ((n.filtered ? 64U : 40U) + (n.corrected ? 2 * sizeof(negative_correction) : 0U)) + distinct * (2 * width * sizeof(float) + 8) + 65536;
     }
 
     /// Runs epoch `epoch` over `states`, from batch `from` on.
     ///
     /// Stops early, with everything applied, when `stop` is requested. Partitions are written and leave at the end.
+    /// After an exception no stage is at work any more, and every later call throws it again.
     link_epoch run(const plan& states, std::uint64_t epoch, batch_number from = {}, const training_observer& observer = {},
         const std::stop_token& stop = {}) {
+        if (failure_) std::rethrow_exception(failure_);
+        try {
+            return run_states(states, epoch, from, observer, stop);
+        } catch (...) { // what the stages use goes out of scope
+            failure_ = std::current_exception();
+            pipeline_.stop(failure_);
+            throw;
+        }
+    }
+
+    /// Batches applied before this run: what optimisers call t. Part of the state that a resume restores.
+    [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
+    void set_steps(std::uint64_t steps) noexcept { steps_ = steps; }
+
+    /// Steps rows and relations so from the next epoch on: for schedules. The state floats must be the same.
+    void set_optimizer(any_row_optimizer optimizer) { optimizer_ = std::move(optimizer); }
+
+    [[nodiscard]] pipeline_statistics statistics() const { return pipeline_.statistics(); }
+    /// Staleness of rows (sampled), beside the batches' in `statistics()`.
+    [[nodiscard]] staleness_histogram row_staleness() const { return row_staleness_.histogram(); }
+
+private:
+    link_epoch run_states(const plan& states, std::uint64_t epoch, batch_number from, const training_observer& observer,
+        const std::stop_token& stop) {
         observer_ = &observer;
         outcome_ = {};
         edges_.begin_epoch(states, from.state);
@@ -146,15 +172,6 @@ public:
         return result;
     }
 
-    /// Batches applied before this run: what optimisers call t. Part of the state that a resume restores.
-    [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
-    void set_steps(std::uint64_t steps) noexcept { steps_ = steps; }
-
-    [[nodiscard]] pipeline_statistics statistics() const { return pipeline_.statistics(); }
-    /// Staleness of rows (sampled), beside the batches' in `statistics()`.
-    [[nodiscard]] staleness_histogram row_staleness() const { return row_staleness_.histogram(); }
-
-private:
     /// What the batches of one state share.
     struct state_work {
         state_work(const state& s, const partition_buffer& rows, std::shared_ptr<const state_edges> from,
@@ -164,7 +181,7 @@ private:
             std::vector<id_range> ranges;
             const row_partitioning& partitioning = rows.file().partitioning();
             for (const partition_id p : s.resident) ranges.push_back({partitioning.begin(p), partitioning.begin(p + 1)});
-            resident = resident_nodes(ranges);
+            resident = resident_nodes(ranges, std::min<std::uint64_t>(partitioning.partitions, partitioning.nodes));
         }
         std::shared_ptr<const state_edges> edges;
         state_batches batches;
@@ -349,6 +366,7 @@ private:
 
     link_statistics outcome_;   // written by the update stage, read after a drain
     std::uint64_t applied_ = 0; // the same
+    std::exception_ptr failure_; // of an epoch
 
     training_pipeline<batch> pipeline_; // last: its threads use the rest
 };

@@ -105,10 +105,7 @@ public:
         }
     }
 
-    ~training_pipeline() {
-        fail(std::make_exception_ptr(error(errc::cancelled, "the pipeline was destroyed")));
-        threads_.clear(); // joins
-    }
+    ~training_pipeline() { stop(std::make_exception_ptr(error(errc::cancelled, "the pipeline was destroyed"))); }
 
     training_pipeline(const training_pipeline&) = delete;
     training_pipeline& operator=(const training_pipeline&) = delete;
@@ -149,6 +146,13 @@ public:
         if (!gate_.wait_applied(submitted_)) rethrow();
         fence_ = submitted_;
         drained_ = true;
+    }
+
+    /// Gives up for `why`: when this returns no stage is at work, what was in flight is dropped, and every later call
+    /// throws `why`. For a driving thread that leaves by an exception, with all that the stages refer to.
+    void stop(std::exception_ptr why) {
+        fail(std::move(why));
+        threads_.clear(); // joins
     }
 
     /// Everything so far; may be asked for while batches run.
