@@ -23,7 +23,7 @@ using gneiss::errc;
 using gneiss::io_error;
 
 constexpr std::array run_files{
-    "config.toml", "metrics.jsonl", "run.json", "report.html", "checkpoint", "best", ".lock"};
+    "config.toml", "metrics.jsonl", "timeline.jsonl", "run.json", "report.html", "checkpoint", "best", ".lock"};
 
 class descriptor {
 public:
@@ -219,6 +219,16 @@ void run_directory::append_metrics(const epoch_record& record) const {
     const descriptor file(path_ / "metrics.jsonl", O_WRONLY | O_CREAT | O_APPEND);
     file.write(line);
     file.sync();
+}
+
+void run_directory::write_timeline(const std::vector<time_sample>& samples) const {
+    std::string lines;
+    for (const time_sample& s : samples)
+        lines += nlohmann::ordered_json{{"seconds", s.seconds}, {"busy_share", s.busy_share}, {"wait_share", s.wait_share},
+                     {"read_rate", s.read_rate}, {"write_rate", s.write_rate}, {"rss_bytes", s.rss_bytes}}
+                     .dump() +
+                 '\n';
+    write_file_atomically(path_ / "timeline.jsonl", lines);
 }
 
 } // namespace programs

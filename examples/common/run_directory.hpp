@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/records.hpp"
+#include "common/sampler.hpp"
 
 namespace programs {
 
@@ -23,7 +24,8 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
 /// How an existing run directory is met.
 enum class existing_run { refuse, resume, replace };
 
-/// The directory of one run: config.toml, metrics.jsonl, run.json, report.html, checkpoint/. Held by one process at a
+/// The directory of one run: config.toml, metrics.jsonl, timeline.jsonl, run.json,
+/// report.html, checkpoint/. Held by one process at a
 /// time. Not thread-safe.
 class run_directory {
 public:
@@ -61,6 +63,8 @@ public:
     void write_result(const run_record& record) const {
         write_file_atomically(path_ / "run.json", pretty(to_json(record)));
     }
+    /// timeline.jsonl: one line a sample, its numbers by the names of `time_sample`.
+    void write_timeline(const std::vector<time_sample>& samples) const;
     void write_report(std::string_view html) const { write_file_atomically(path_ / "report.html", html); }
 
 private:

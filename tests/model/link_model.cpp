@@ -223,3 +223,59 @@ TEST_CASE("unknown names and shapes that do not fit are refused") {
     CHECK_THROWS_AS((void)run(model, p.batch, values, oracle::table(relations, dim, 1), serial_executor{}), error);
     CHECK_THROWS_AS((void)run(model, p.batch, oracle::table(nodes, 8, 1), oracle::table(2 * relations, dim, 1), serial_executor{}), error);
 }
+
+TEST_CASE("negatives of resident partitions are weighed: the loss and its gradient are those of a weighted softmax") {
+    // Nodes 0–3, 4–6 and 9–10 are three of five partitions; the edges run within and between them.
+    const std::vector<id_range> ranges{{0, 4}, {4, 7}, {9, 11}};
+    const std::vector<edge> edges{{0, 0, 1}, {2, 1, 5}, {5, 2, 4}, {9, 0, 3}, {10, 1, 10}};
+    const negative_options options{.per_chunk = 7, .chunks = 2, .degree_fraction = 0.3, .corrected = true};
+    mini_batch_arena arena;
+    const link_batch batch = link_batch_builder(options, 3).build({0, {}}, edges, resident_nodes(ranges, 5), edges.size(),
+        [&](std::uint64_t i) { return edges[static_cast<std::size_t>(i)]; }, arena);
+    REQUIRE(batch.corrections.size() == 2 * edges.size());
+
+    random_stream draw(random_key(8, random_domain::user));
+    std::vector<float> rows(batch.nodes.size() * dim), relation_rows(relations * dim);
+    for (auto* values : {&rows, &relation_rows})
+        for (float& x : *values) x = static_cast<float>(to_unit(draw()) - 0.5);
+    const auto partition = [&](node_id v) { return v < 4 ? 0 : v < 7 ? 1 : 2; };
+    const auto loss_of = [&](const std::vector<float>& at) {
+        const auto score = [&](std::uint32_t head, std::uint32_t tail, relation_id r) {
+            double sum = 0;
+            for (std::size_t k = 0; k < dim; ++k)
+                sum += double{at[head * dim + k]} * double{relation_rows[r * dim + k]} * double{at[tail * dim + k]};
+            return sum;
+        };
+        double loss = 0;
+        for (std::size_t s = 0; s < 2; ++s)
+            for (std::size_t c = 0; c < batch.chunks; ++c)
+                for (std::size_t i = batch.chunk_begin(c); i < batch.chunk_begin(c + 1); ++i) {
+                    const bool tail = batch.side_at(s) == side::tail;
+                    const int head_in = partition(edges[i].source), tail_in = partition(edges[i].destination);
+                    const std::size_t own = head_in == tail_in ? 1 : 2;
+                    const double with_others = 3.0 / 5 * static_cast<double>(5 - own) / static_cast<double>(3 - own);
+                    const double positive = score(batch.heads[i], batch.tails[i], edges[i].relation);
+                    double sum = std::exp(positive);
+                    for (const std::uint32_t n : batch.list(c, s)) {
+                        const int in = partition(batch.nodes[n]);
+                        const double weight = in == head_in || in == tail_in ? 3.0 / 5 : with_others;
+                        sum += weight * std::exp(tail ? score(batch.heads[i], n, edges[i].relation)
+                                                      : score(n, batch.tails[i], edges[i].relation));
+                    }
+                    loss += std::log(sum) - positive;
+                }
+        return loss;
+    };
+    link_model<distmult_decoder, softmax_loss, eigen_backend> model(dim);
+    std::vector<float> gradient(rows.size());
+    row_gradients relation_gradients;
+    const link_statistics got = model.forward_backward(batch, {rows.data(), batch.nodes.size(), dim},
+        {relation_rows.data(), relations, dim}, {gradient.data(), batch.nodes.size(), dim}, relation_gradients, serial_executor{});
+    CHECK(got.loss == doctest::Approx(loss_of(rows)).epsilon(1e-5));
+    for (std::size_t k = 0; k < rows.size(); ++k) {
+        constexpr float step = 1.0F / 256;
+        auto more = rows, less = rows;
+        more[k] += step, less[k] -= step;
+        CHECK(double{gradient[k]} == doctest::Approx((loss_of(more) - loss_of(less)) / double{2 * step}).epsilon(1e-3));
+    }
+}

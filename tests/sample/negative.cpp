@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 using namespace gneiss;
@@ -116,4 +118,28 @@ TEST_CASE("options that make no sense are refused") {
     CHECK_THROWS_AS(negative_sampler({.degree_fraction = std::nan("")}, 1), error);
     std::vector<node_id> list(4);
     CHECK_THROWS_AS(negative_sampler({}, 1).draw({}, 0, side::tail, resident_nodes{}, 0, edge_at, list), error);
+}
+
+TEST_CASE("corrected for residence, the nodes of every partition weigh alike over all buffers that hold an edge's two ends") {
+    for (std::size_t p = 2; p <= 9; ++p)
+        for (std::size_t c = 2; c < p; ++c)
+            for (const std::size_t own : {std::size_t{1}, std::size_t{2}}) {
+                if (c <= own) {
+                    CHECK(correct_for_residence(c, p, own).own == 0);
+                    CHECK(correct_for_residence(c, p, own).positive == 0);
+                    continue;
+                }
+                const residence_correction by = correct_for_residence(c, p, own);
+                std::vector<double> weight(p); // of a partition's nodes, relative to the positive
+                std::size_t buffers = 0;
+                for (unsigned set = 0; set < 1U << p; ++set) {
+                    if (std::cmp_not_equal(std::popcount(set), c) || (set & ((1U << own) - 1)) != (1U << own) - 1) continue;
+                    ++buffers;
+                    for (std::size_t q = 0; q < p; ++q)
+                        if (set >> q & 1)
+                            weight[q] += std::exp((q < own ? double{by.own} : 0) - double{by.positive}) / static_cast<double>(c);
+                }
+                for (const double w : weight) CHECK(w / static_cast<double>(buffers) == doctest::Approx(1.0 / static_cast<double>(p)).epsilon(1e-5));
+            }
+    CHECK(correct_for_residence(5, 5, 2).own == 0);
 }

@@ -28,8 +28,10 @@ void options::add_to(programs::command& to) {
     to.option("chunks", chunks, "of a batch, each with negatives of its own").range(1).default_text("batch / 1000, at least 2");
     to.option("negatives-by-degree", negatives_by_degree, "share drawn by degree").range(0, 1);
     to.option("filter-negatives", filter_negatives, "negatives that are true by another edge of the batch take no part");
+    to.option("correct-negatives", correct_negatives, "softmax makes up for partitions that are not resident").value_name("BOOL").default_text("true for softmax, marius");
     to.option("optimizer", optimizer, "of rows and relations").choices({"sgd", "adagrad", "adam"});
     to.option("lr", lr, "learning rate");
+    to.option("lr-schedule", lr_schedule, "how it changes from epoch to epoch, to 0 at the end or not").choices({"constant", "linear", "cosine", "step"});
     to.option("step-at", step_at, "rows step when applied, or on the batch's copy as the paper does").choices({"update", "compute"});
     to.option("batch-from", batch_from, "batches mix a state's buckets, or take one after the other").choices({"state", "bucket"});
     to.option("seed", seed, "of all randomness");
@@ -39,7 +41,7 @@ void options::add_to(programs::command& to) {
     to.option("partitions", partitions, "of the nodes").range(1, 16384).default_text("the dataset's, or more");
     to.option("buffer", buffer, "partitions that are resident").range(1, 16384).default_text("what fits");
     to.option("prefetch", prefetch, "further slots to load ahead and write behind: auto, off or N");
-    to.option("order", order, "of edge buckets: beta, beta-spread, hilbert, hilbert-symmetric, row-major, memory, or a file of \"i j\" lines").default_text("beta");
+    to.option("order", order, "of edge buckets: beta, beta-spread, comet, comet-balanced, hilbert, hilbert-symmetric, row-major, memory, or a file of \"i j\" lines").default_text("beta");
     to.option("spare-slots", spare_slots, "free partition slots on disk").default_text("as many as partitions if the disk has room");
     to.option("io-engine", io_engine, "auto tries io_uring").choices({"auto", "uring", "threads"});
     to.option("throttle", throttle, "bytes a second at most: stands for a slower disk").default_text("no limit");
@@ -78,6 +80,10 @@ void options::resolve(const gneiss::dataset_manifest& graph) {
     if (!regularizer_weight) regularizer_weight = *regularizer == "none" ? 0 : 0.05;
     if (!batch) batch = edges < 4'000'000 ? 1000 : edges < 100'000'000 ? 10'000 : 50'000;
     if (!chunks) chunks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(*batch / 1000, 2, 64));
+    const bool softmax = loss == "softmax" || loss == "marius";
+    if (!correct_negatives) correct_negatives = softmax;
+    if (*correct_negatives && !softmax)
+        throw programs::usage_error("--correct-negatives is for the losses softmax and marius, not for " + loss);
     if (!negatives) negatives = programs::count_or_all{.count = 1000};
     // About ten million examples: small graphs are passed many times, huge ones a few.
     if (!epochs) epochs = std::clamp<std::uint64_t>(edges == 0 ? 1 : 10'000'000 / edges, 3, 40);
@@ -137,6 +143,7 @@ gneiss::link_training_options options::training_options() const {
         .chunks = *chunks,
         .degree_fraction = negatives_by_degree,
         .filtered = filter_negatives,
+        .corrected = *correct_negatives,
         .all = negatives->all,
         .sides = gneiss::corrupted_sides::both};
     made.step_at = step_at == "update" ? gneiss::step_place::update : gneiss::step_place::compute;

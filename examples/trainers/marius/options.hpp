@@ -33,8 +33,10 @@ struct options {
     std::optional<programs::count_or_all> negatives;
     double negatives_by_degree = 0;
     bool filter_negatives = false;
+    std::optional<bool> correct_negatives;
     std::string optimizer = "adagrad";
     double lr = 0.1;
+    std::string lr_schedule = "linear";
     std::string step_at = "update";
     std::string batch_from = "state";
     std::uint64_t seed = 1;

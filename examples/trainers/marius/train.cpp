@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <gneiss/io/rebucket.hpp>
+#include <gneiss/model/schedule.hpp>
 #include <gneiss/storage/bucket_reader.hpp>
 #include <gneiss/storage/durable.hpp>
 
@@ -90,7 +91,7 @@ public:
         : how_(how), command_(command), data_(data), plan_(std::move(plan)), run_(run), rebucketed_(std::move(rebucketed)),
           live_(live), buckets_((rebucketed_ ? *rebucketed_ : data).buckets()), engine_(std::move(engine)), on_(how.threads),
           budget_(plan_.budget), model_(gneiss::make_link_model(*how.decoder, how.loss, *how.dim, how.model_options(), static_cast<float>(how.margin))),
-          optimizer_(gneiss::make_row_optimizer(how.optimizer, static_cast<float>(how.lr))),
+          optimizer_(optimizer_of(0)),
           relations_(model_.relation_rows(std::max<std::uint64_t>(data.manifest().relations, 1)),
               {static_cast<std::uint32_t>(model_.relation_floats()),
                   static_cast<std::uint32_t>(optimizer_.state_floats(model_.relation_floats()))}) {
@@ -106,6 +107,11 @@ public:
 private:
     [[nodiscard]] std::filesystem::path checkpoint_path() const { return run_.checkpoint() / checkpoint_name; }
 
+    /// With the learning rate of an epoch.
+    [[nodiscard]] gneiss::any_row_optimizer optimizer_of(std::uint64_t epoch) const {
+        const double factor = gneiss::make_schedule(how_.lr_schedule).factor(epoch, *how_.epochs);
+        return gneiss::make_row_optimizer(how_.optimizer, static_cast<float>(how_.lr * factor));
+    }
     void prepare(const std::optional<gneiss::checkpoint>& saved, const std::stop_token& stop);
     void initialise_rows(const std::stop_token& stop);
     void load_rows(const gneiss::checkpoint& saved);
@@ -347,6 +353,7 @@ programs::run_record trainer::operator()(
         io_at_start_ = io();
         pipeline_at_start_ = training_->statistics();
         epoch_began_ = clock::now();
+        training_->set_optimizer(optimizer_of(epoch));
         const gneiss::link_epoch result = training_->run(plan_.order(epoch), epoch, at_.next, observer, stop);
         at_ = result.position;
         if (result.stopped) {
@@ -381,6 +388,7 @@ programs::run_record trainer::operator()(
     record.seconds = seconds_since(began);
     record.peak_rss_bytes = programs::peak_rss();
     run_.write_result(record);
+    run_.write_timeline(sampler.samples());
     if (!how_.no_report) {
         programs::report_data report{.run = record, .samples = sampler.samples(), .staleness = {}, .tables = {}};
         const auto rows = training_->row_staleness();

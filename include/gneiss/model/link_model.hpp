@@ -272,7 +272,12 @@ private:
                     masked = minus_infinity;
                 }
         const auto lost = [&](std::size_t i, std::span<const float> of, std::span<float> gradient) {
-            const float positive = score_.one(queries[i], rows[answers[first + i]]);
+            float positive = score_.one(queries[i], rows[answers[first + i]]);
+            if (!batch.corrections.empty()) {
+                std::copy(of.begin(), of.end(), gradient.begin());
+                positive += correct(batch.corrections[s * batch.positives() + first + i], gradient);
+                of = gradient;
+            }
             const loss_and_gradient<float> one = loss_(positive, of, gradient);
             outcome.loss += one.loss;
             return one.grad_positive;
@@ -293,6 +298,14 @@ private:
             decode_.query_backward(asked(missing), rows[given[first + i]], relation_at(first + i),
                 std::span<const float>(query_gradients[i]), known, relation);
         }
+    }
+
+    /// Corrects the scores of negatives; returns what to add to the positive's.
+    static float correct(const negative_correction& by, std::span<float> scores) noexcept {
+        float* const at = scores.data();
+        for (std::size_t j = by.head_begin; j < by.head_end; ++j) at[j] += by.own;
+        for (std::size_t j = by.tail_begin; j < by.tail_end; ++j) at[j] += by.own;
+        return by.positive;
     }
 
     static void add(std::span<float> to, const float* from) noexcept {

@@ -108,6 +108,8 @@ public:
         mask_offsets_.clear();
         mask_columns_.clear();
         if (options().filtered) mask(positives, of, known);
+        corrections_.clear();
+        if (corrects(resident)) correct(positives, of, resident);
         return link_batch::of(pack(batch, of, arena));
     }
 
@@ -148,8 +150,40 @@ private:
         }
         for (std::size_t c = 0; c < of.chunks; ++c)
             for (std::size_t s = 0; s < sides_.size(); ++s)
-                sampler_.draw(batch, c, static_cast<side>(sides_[s]), resident, edges, edge_at,
-                    std::span(ids_).subspan(of.list_begin(c, s), of.list));
+                sampler_.draw(batch, c, static_cast<side>(sides_[s]), resident, edges, edge_at, list(of, c, s));
+        if (corrects(resident)) // by partition
+            for (std::size_t c = 0; c < of.chunks; ++c)
+                for (std::size_t s = 0; s < sides_.size(); ++s) std::ranges::sort(list(of, c, s));
+    }
+
+    [[nodiscard]] bool corrects(const resident_nodes& resident) const noexcept {
+        return options().corrected && resident.ranges().size() < resident.partitions();
+    }
+    std::span<node_id> list(const shape& of, std::size_t chunk, std::size_t s) noexcept {
+        return std::span(ids_).subspan(of.list_begin(chunk, s), of.list);
+    }
+
+    /// Fills corrections_ [|sides| · B]. O(log negatives) a question.
+    void correct(std::span<const edge> positives, const shape& of, const resident_nodes& resident) {
+        const std::size_t present = resident.ranges().size();
+        const residence_correction one = correct_for_residence(present, resident.partitions(), 1);
+        const residence_correction two = correct_for_residence(present, resident.partitions(), 2);
+        corrections_.resize(sides_.size() * of.positives);
+        for (std::size_t s = 0; s < sides_.size(); ++s)
+            for (std::size_t c = 0; c < of.chunks; ++c) {
+                const auto columns = list(of, c, s);
+                const auto column = [&](std::uint64_t id) {
+                    return static_cast<std::uint32_t>(std::ranges::lower_bound(columns, id) - columns.begin());
+                };
+                for (std::size_t i = c * of.positives / of.chunks; i < (c + 1) * of.positives / of.chunks; ++i) {
+                    const id_range &head = resident.range_of(positives[i].source),
+                                   &tail = resident.range_of(positives[i].destination);
+                    negative_correction& made = corrections_[s * of.positives + i];
+                    const residence_correction& by = &head == &tail ? one : two;
+                    made = {column(head.begin), column(head.end), 0, 0, by.own, by.positive};
+                    if (&head != &tail) made.tail_begin = column(tail.begin), made.tail_end = column(tail.end);
+                }
+            }
     }
 
     /// Fills mask_offsets_ [|sides| · B + 1] and mask_columns_.
@@ -190,7 +224,8 @@ private:
         const std::size_t bytes = mini_batch::header_bytes() + words(2) + words(sides_.size()) +
             words(nodes_.distinct()) + words(nodes_.distinct() + 1) + words(ids_.size()) + words(2 * of.positives) +
             2 * words(of.positives) + words(ids_.size()) + words(related_.distinct()) + words(related_.distinct() + 1) +
-            2 * words(of.positives) + words(2 * mask_offsets_.size()) + words(mask_columns_.size());
+            2 * words(of.positives) + words(2 * mask_offsets_.size()) + words(mask_columns_.size()) +
+            mini_batch::array_bytes(corrections_.size(), sizeof(negative_correction));
         mini_batch made = mini_batch::format(arena.reserve(bytes), batch);
         const auto shape_words = made.add<std::uint32_t>("shape", 2);
         shape_words[0] = static_cast<std::uint32_t>(of.chunks);
@@ -214,6 +249,7 @@ private:
 
         copy(mask_offsets_, made.add<std::uint64_t>("mask_offsets", mask_offsets_.size()));
         copy(mask_columns_, made.add<std::uint32_t>("mask_columns", mask_columns_.size()));
+        copy(corrections_, made.add<negative_correction>("corrections", corrections_.size()));
         return made;
     }
 
@@ -225,6 +261,7 @@ private:
     negative_sampler sampler_;
     std::vector<std::uint32_t> sides_, ids_, relations_, rank_of_, mask_columns_;
     std::vector<std::uint64_t> columns_, mask_offsets_;
+    std::vector<negative_correction> corrections_;
     key_grouping nodes_, related_;
 };
 

@@ -190,6 +190,18 @@ private:
     aligned_buffer<std::byte, mini_batch::alignment> buffer_;
 };
 
+/// What makes up for negatives that come from resident partitions only, for one question: `own` is added to the scores
+/// of the listed columns, those in the partitions of the question's two ends, and `positive` to the score of the true
+/// answer. See `correct_for_residence`.
+struct negative_correction {
+    std::uint32_t head_begin = 0, head_end = 0; ///< columns in the head's partition
+    std::uint32_t tail_begin = 0, tail_end = 0; ///< in the tail's; empty if it is the same one
+    float own = 0;
+    float positive = 0;
+
+    friend bool operator==(const negative_correction&, const negative_correction&) = default;
+};
+
 /// A batch of edges with their negatives, as compute reads it: spans into a mini-batch.
 ///
 /// The positives are cut into `chunks` consecutive runs; each chunk and each of the `sides` that are asked about has
@@ -216,6 +228,7 @@ struct link_batch {
     std::span<const std::uint32_t> negatives;          ///< [chunks, |sides|, negatives_per_list] positions in nodes
     std::span<const std::uint64_t> mask_offsets;       ///< [|sides| · B + 1] into mask_columns, or empty: nothing masked
     std::span<const std::uint32_t> mask_columns;       ///< columns of the list that are true answers
+    std::span<const negative_correction> corrections;  ///< [|sides| · B], or empty: scores are taken as they are
     std::span<const std::uint32_t> sides;              ///< [1 or 2] values of `side`: the end that is asked for
     std::uint32_t chunks = 1;
     std::uint32_t negatives_per_list = 0;
@@ -243,7 +256,7 @@ struct link_batch {
             batch.get<std::uint32_t>("relation_of"), batch.get<std::uint32_t>("relation_offsets"),
             batch.get<std::uint32_t>("relation_occurrences"), batch.get<std::uint32_t>("negatives"),
             batch.get<std::uint64_t>("mask_offsets"), batch.get<std::uint32_t>("mask_columns"),
-            batch.get<std::uint32_t>("sides"), shape[0], shape[1]};
+            batch.get<negative_correction>("corrections"), batch.get<std::uint32_t>("sides"), shape[0], shape[1]};
     }
 };
 

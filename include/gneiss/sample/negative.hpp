@@ -24,6 +24,7 @@ struct negative_options {
     std::uint32_t chunks = 10;      ///< a batch has at most one chunk per positive
     double degree_fraction = 0.5;   ///< share of a list drawn in proportion to degree; the rest is uniform
     bool filtered = false;          ///< masks negatives that are known true answers
+    bool corrected = false;         ///< makes up for partitions that are not resident, by `correct_for_residence`
     bool all = false;               ///< every resident node instead of a draw; one chunk. For small graphs
     corrupted_sides sides = corrupted_sides::both;
 
@@ -50,7 +51,9 @@ struct id_range {
 class resident_nodes {
 public:
     resident_nodes() = default;
-    explicit resident_nodes(std::span<const id_range> ranges) {
+    /// \param partitions  how many ranges all nodes make up; 0: these are all
+    explicit resident_nodes(std::span<const id_range> ranges, std::size_t partitions = 0)
+        : partitions_(std::max(partitions, ranges.size())) {
         for (const id_range& range : ranges) {
             if (range.begin >= range.end) continue;
             ranges_.push_back(range);
@@ -61,6 +64,12 @@ public:
 
     [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
     [[nodiscard]] std::span<const id_range> ranges() const noexcept { return ranges_; }
+    /// Partitions of the graph, resident or not.
+    [[nodiscard]] std::size_t partitions() const noexcept { return partitions_; }
+    /// The range that holds `node`. O(log ranges). Preconditions: ranges ascend, one holds it.
+    [[nodiscard]] const id_range& range_of(node_id node) const noexcept {
+        return *std::ranges::upper_bound(ranges_, std::uint64_t{node}, {}, &id_range::end);
+    }
     /// The k-th node. O(log ranges). Precondition: k < size().
     [[nodiscard]] node_id operator[](std::uint64_t k) const noexcept {
         const auto after = std::upper_bound(first_.begin(), first_.end(), k);
@@ -72,7 +81,28 @@ private:
     std::vector<id_range> ranges_;
     std::vector<std::uint64_t> first_;
     std::uint64_t size_ = 0;
+    std::size_t partitions_ = 0;
 };
+
+/// How much a score changes because its question's negatives come from `resident` of `partitions` partitions, among them
+/// the `own` (1 or 2) of its head and tail: {own, positive} of `negative_correction`.
+///
+/// The partitions of the edge itself are there whenever it trains, any other in (resident − own)/(partitions − own) of
+/// the epochs. So a partition's nodes would be its negatives too often or too seldom, and softmax would learn that as a
+/// lower or higher score. Weighing e^score by the inverse makes every partition count alike on average over epochs; the
+/// common factor of all others is taken from the positive instead, which is the same softmax. Zero where nothing or
+/// everything else is resident.
+struct residence_correction {
+    float own = 0;
+    float positive = 0;
+};
+[[nodiscard]] inline residence_correction correct_for_residence(
+    std::size_t resident, std::size_t partitions, std::size_t own) noexcept {
+    if (resident <= own || resident >= partitions) return {};
+    const double share = static_cast<double>(resident - own) / static_cast<double>(partitions - own);
+    const double all = static_cast<double>(resident) / static_cast<double>(partitions);
+    return {static_cast<float>(std::log(share)), static_cast<float>(std::log(share / all))};
+}
 
 /// Draws the shared lists of negatives.
 ///
