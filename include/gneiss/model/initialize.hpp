@@ -16,7 +16,7 @@
 namespace gneiss {
 
 /// Which table is filled: each has random numbers of its own.
-enum class parameter_table : std::uint32_t { nodes = 0, relations = 1, user = 1024 };
+enum class parameter_table : std::uint32_t { nodes = 0, relations = 1, dense = 2, user = 1024 };
 
 /// First values of parameters: a distribution with two numbers.
 ///

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/matrix_view.hpp>
+
+namespace gneiss {
+
+/// How often each class was predicted rightly and wrongly. Counts are integers: any grouping and order of `add` and `+=`
+/// gives the same value. Memory O(classes).
+class classification_metrics {
+public:
+    explicit classification_metrics(std::size_t classes = 0) : of_(classes) {}
+
+    /// Throws `out_of_range` for a class that is none.
+    void add(std::uint32_t label, std::uint32_t predicted) {
+        if (label >= of_.size() || predicted >= of_.size())
+            throw error(errc::out_of_range, "a label or a prediction is no class");
+        ++count_;
+        ++of_[label].labelled;
+        ++of_[predicted].predicted;
+        of_[label].right += label == predicted;
+    }
+    /// Throws `invalid_argument` for metrics of another number of classes.
+    classification_metrics& operator+=(const classification_metrics& other) {
+        if (of_.size() != other.of_.size()) throw error(errc::invalid_argument, "metrics of different numbers of classes");
+        count_ += other.count_;
+        for (std::size_t c = 0; c < of_.size(); ++c) {
+            of_[c].labelled += other.of_[c].labelled;
+            of_[c].predicted += other.of_[c].predicted;
+            of_[c].right += other.of_[c].right;
+        }
+        return *this;
+    }
+    friend bool operator==(const classification_metrics&, const classification_metrics&) = default;
+
+    [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
+    /// Fraction that was right; 0 of nothing. Equal to micro-F1.
+    [[nodiscard]] double accuracy() const noexcept {
+        std::uint64_t right = 0;
+        for (const per_class& c : of_) right += c.right;
+        return count_ == 0 ? 0 : static_cast<double>(right) / static_cast<double>(count_);
+    }
+    /// Mean of the classes' F1 = 2 · right / (labelled + predicted), over classes that occur as a label or a prediction.
+    [[nodiscard]] double macro_f1() const noexcept {
+        double sum = 0;
+        std::size_t classes = 0;
+        for (const per_class& c : of_) {
+            if (c.labelled + c.predicted == 0) continue;
+            ++classes;
+            sum += 2 * static_cast<double>(c.right) / static_cast<double>(c.labelled + c.predicted);
+        }
+        return classes == 0 ? 0 : sum / static_cast<double>(classes);
+    }
+
+private:
+    struct per_class {
+        std::uint64_t labelled = 0, predicted = 0, right = 0;
+        friend bool operator==(const per_class&, const per_class&) = default;
+    };
+    std::uint64_t count_ = 0;
+    std::vector<per_class> of_;
+};
+
+/// Area under the ROC curve: the probability that a random positive scores above a random negative, ties counting half.
+/// `positive(i)` says which of the scores belong to positives. 0.5 if either kind is absent. Precondition: no score is NaN.
+/// O(n log n) time, O(n) memory.
+template <class Positive>
+[[nodiscard]] double roc_auc(std::span<const float> scores, Positive&& positive) {
+    std::vector<std::pair<float, bool>> order(scores.size());
+    for (std::size_t i = 0; i < scores.size(); ++i) order[i] = {scores[i], static_cast<bool>(positive(i))};
+    std::sort(order.begin(), order.end());
+    double wins = 0;
+    std::uint64_t negatives = 0, positives = 0;
+    for (std::size_t i = 0; i < order.size();) { // one run of equal scores after the other
+        std::uint64_t equal_negatives = 0, equal_positives = 0;
+        std::size_t j = i;
+        for (; j < order.size() && order[j].first == order[i].first; ++j) ++(order[j].second ? equal_positives : equal_negatives);
+        wins += static_cast<double>(equal_positives) * (static_cast<double>(negatives) + static_cast<double>(equal_negatives) / 2);
+        negatives += equal_negatives;
+        positives += equal_positives;
+        i = j;
+    }
+    return positives == 0 || negatives == 0 ? 0.5 : wins / (static_cast<double>(positives) * static_cast<double>(negatives));
+}
+
+/// Mean over classes of the area under the ROC curve of that class against the rest, over classes for which both occur;
+/// of two classes, that of class 1. scores [n, classes], labels [n]. 0.5 if there is none.
+[[nodiscard]] inline double macro_roc_auc(matrix_view<const float> scores, std::span<const std::uint32_t> labels) {
+    if (labels.size() != scores.rows()) throw error(errc::invalid_argument, "every row of scores needs a label");
+    std::vector<float> column(scores.rows());
+    double sum = 0;
+    std::size_t classes = 0;
+    for (std::size_t c = scores.columns() == 2 ? 1 : 0; c < scores.columns(); ++c) {
+        const auto own = std::count(labels.begin(), labels.end(), static_cast<std::uint32_t>(c));
+        if (own == 0 || own == std::ssize(labels)) continue;
+        ++classes;
+        for (std::size_t i = 0; i < column.size(); ++i) column[i] = scores(i, c);
+        sum += roc_auc(column, [&](std::size_t i) { return labels[i] == c; });
+    }
+    return classes == 0 ? 0.5 : sum / static_cast<double>(classes);
+}
+
+} // namespace gneiss

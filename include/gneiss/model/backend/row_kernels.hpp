@@ -1,0 +1,242 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <gneiss/core/executor/algorithms.hpp>
+#include <gneiss/core/executor/ref.hpp>
+#include <gneiss/core/matrix_view.hpp>
+#include <gneiss/model/detail/vector_math.hpp>
+#include <gneiss/model/kernels.hpp>
+
+namespace gneiss {
+
+/// The kernels of `gnn_backend` that work row by row, on a CPU: plain loops over blocks of rows, cut by size alone. Sums
+/// over rows are taken per block and added in the order of blocks. Semantics as there.
+template <class T>
+struct row_kernels {
+    static constexpr std::size_t rows_per_task = 256;
+
+    static void gather_rows(matrix_view<const T> in, std::span<const std::uint32_t> ids, matrix_view<T> out, executor_ref on) {
+        parallel_for(on, ids.size(), rows_per_task, [&](std::size_t i, std::size_t end) {
+            for (; i < end; ++i) std::copy_n(in[ids[i]].data(), in.columns(), out[i].data());
+        });
+    }
+
+    static void add_rows(matrix_view<const T> in, matrix_view<T> out, executor_ref on) {
+        parallel_for(on, in.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
+            for (; i < end; ++i) add_scaled(T{1}, in[i].data(), out[i].data(), in.columns());
+        });
+    }
+
+    static void add_column_sums(matrix_view<const T> g, std::span<T> out, executor_ref on) {
+        sum_blocks(g.rows(), out.size(), on, [&](std::size_t i, T* sums) {
+            add_scaled(T{1}, g[i].data(), sums, g.columns());
+        }, [&](const T* sums) { add_scaled(T{1}, sums, out.data(), out.size()); });
+    }
+
+    static void bias_activate(std::span<const T> bias, activation act, matrix_view<T> x, executor_ref on) {
+        if (bias.empty() && act == activation::none) return;
+        parallel_for(on, x.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
+            finish(epilogue<T>{.bias = bias, .then = act}, x.middle_rows(i, end - i));
+        });
+    }
+
+    /// The bias and the function of an epilogue, on rows whose sums are there.
+    static void finish(const epilogue<T>& then, matrix_view<T> x) noexcept {
+        const std::size_t n = x.columns();
+        for (std::size_t i = 0; i < x.rows(); ++i) {
+            T* const row = x.data() + i * x.stride();
+            if (!then.bias.empty()) add_scaled(T{1}, then.bias.data(), row, n);
+            switch (then.then) {
+            case activation::none: break;
+            case activation::relu: each(row, n, [](T v) { return v > T{0} ? v : T{0}; }); break;
+            case activation::leaky_relu: each(row, n, [](T v) { return v > T{0} ? v : v * T(0.01); }); break;
+            case activation::elu: each(row, n, [](T v) {
+                const T below = detail::exponential(v > T{0} ? T{0} : v) - T{1};
+                return v > T{0} ? v : below;
+            }); break;
+            case activation::tanh: each(row, n, [](T v) {
+                const T e = detail::exponential(T{2} * (v > T{20} ? T{20} : v));
+                return (e - T{1}) / (e + T{1});
+            }); break;
+            case activation::sigmoid: each(row, n, [](T v) { return T{1} / (T{1} + detail::exponential(-v)); }); break;
+            }
+        }
+    }
+
+    static void activate_backward(activation act, matrix_view<const T> y, matrix_view<T> g, executor_ref on) {
+        if (act == activation::none) return;
+        parallel_for(on, g.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
+            for (; i < end; ++i) {
+                const T* const from = y[i].data();
+                T* const to = g[i].data();
+                const std::size_t n = g.columns();
+                switch (act) {
+                case activation::none: break;
+                case activation::relu: scale_by(to, from, n, [](T v) { return v > T{0} ? T{1} : T{0}; }); break;
+                case activation::leaky_relu: scale_by(to, from, n, [](T v) { return v > T{0} ? T{1} : T(0.01); }); break;
+                case activation::elu: scale_by(to, from, n, [](T v) { return v > T{0} ? T{1} : v + T{1}; }); break;
+                case activation::tanh: scale_by(to, from, n, [](T v) { return T{1} - v * v; }); break;
+                case activation::sigmoid: scale_by(to, from, n, [](T v) { return v * (T{1} - v); }); break;
+                }
+            }
+        });
+    }
+
+    static void dropout(const dropout_mask& mask, matrix_view<const T> in, matrix_view<T> out, executor_ref on) {
+        parallel_for(on, in.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
+            for (; i < end; ++i) mask.apply(i, in[i].data(), out[i].data(), in.columns());
+        });
+    }
+
+    static void sparse_dropout(const dropout_mask& mask, const sparse_rows<T>& x, std::span<T> out, executor_ref on) {
+        parallel_for(on, x.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
+            for (; i < end; ++i)
+                for (std::size_t k = x.offsets[i]; k < x.offsets[i + 1]; ++k)
+                    out[k] = mask.template scale_of<T>(i, x.indices[k]) * (x.values.empty() ? T{1} : x.values[k]);
+        });
+    }
+
+    static void sparse_multiply(const sparse_rows<T>& x, matrix_view<const T> w, matrix_view<T> out,
+        const epilogue<T>& then, executor_ref on) {
+        parallel_for(on, x.rows(), rows_per_task, [&](std::size_t begin, std::size_t end) {
+            for (std::size_t i = begin; i < end; ++i) {
+                T* const to = out[i].data();
+                if (!then.accumulate) std::fill_n(to, out.columns(), T{0});
+                for (std::size_t k = x.offsets[i]; k < x.offsets[i + 1]; ++k)
+                    add_scaled(x.values.empty() ? T{1} : x.values[k], w[x.indices[k]].data(), to, out.columns());
+            }
+            finish(then, out.middle_rows(begin, end - begin));
+        });
+    }
+
+    /// A task owns a slice of the columns and reads every entry: entries of a row of `out` may come from any row of x.
+    static void sparse_add_tn(const sparse_rows<T>& x, matrix_view<const T> g, matrix_view<T> out, executor_ref on) {
+        parallel_for(on, out.columns(), 32, [&](std::size_t begin, std::size_t end) {
+            for (std::size_t i = 0; i < x.rows(); ++i)
+                for (std::size_t k = x.offsets[i]; k < x.offsets[i + 1]; ++k)
+                    add_scaled(x.values.empty() ? T{1} : x.values[k], g[i].data() + begin,
+                        out[x.indices[k]].data() + begin, end - begin);
+        });
+    }
+
+    static void head_dots(matrix_view<const T> x, std::span<const T> a, std::size_t heads, matrix_view<T> out, executor_ref on) {
+        const std::size_t width = x.columns() / heads;
+        parallel_for(on, x.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
+            for (; i < end; ++i)
+                for (std::size_t h = 0; h < heads; ++h)
+                    out(i, h) = detail::dot(x[i].data() + h * width, a.data() + h * width, width);
+        });
+    }
+
+    static void head_dots_backward(matrix_view<const T> x, std::span<const T> a, std::size_t heads, matrix_view<const T> g,
+        matrix_view<T> grad_x, std::span<T> grad_a, executor_ref on) {
+        const std::size_t width = x.columns() / heads;
+        sum_blocks(x.rows(), a.size(), on, [&](std::size_t i, T* sums) {
+            for (std::size_t h = 0; h < heads; ++h) {
+                add_scaled(g(i, h), a.data() + h * width, grad_x[i].data() + h * width, width);
+                add_scaled(g(i, h), x[i].data() + h * width, sums + h * width, width);
+            }
+        }, [&](const T* sums) { add_scaled(T{1}, sums, grad_a.data(), a.size()); });
+    }
+
+    static void head_mean(matrix_view<const T> x, std::size_t heads, matrix_view<T> out, executor_ref on) {
+        const T share = T{1} / static_cast<T>(heads);
+        parallel_for(on, x.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
+            for (; i < end; ++i) {
+                std::fill_n(out[i].data(), out.columns(), T{0});
+                for (std::size_t h = 0; h < heads; ++h)
+                    add_scaled(share, x[i].data() + h * out.columns(), out[i].data(), out.columns());
+            }
+        });
+    }
+
+    static void head_mean_backward(matrix_view<const T> g, std::size_t heads, matrix_view<T> grad_x, executor_ref on) {
+        const T share = T{1} / static_cast<T>(heads);
+        parallel_for(on, g.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
+            for (; i < end; ++i)
+                for (std::size_t c = 0; c < grad_x.columns(); ++c) grad_x(i, c) = share * g(i, c % g.columns());
+        });
+    }
+
+    static void layer_norm(matrix_view<const T> x, std::span<const T> gain, std::span<const T> bias, T epsilon,
+        matrix_view<T> out, executor_ref on) {
+        parallel_for(on, x.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
+            for (; i < end; ++i) {
+                const auto [mean, inverse] = moments(x[i], epsilon);
+                const T* const from = x[i].data();
+                T* const to = out[i].data();
+                for (std::size_t c = 0; c < x.columns(); ++c) to[c] = (from[c] - mean) * inverse * gain[c] + bias[c];
+            }
+        });
+    }
+
+    static void layer_norm_backward(matrix_view<const T> x, std::span<const T> gain, T epsilon, matrix_view<T> g,
+        std::span<T> grad_gain, std::span<T> grad_bias, executor_ref on) {
+        const std::size_t n = x.columns();
+        sum_blocks(x.rows(), 2 * n, on, [&](std::size_t i, T* sums) {
+            const auto [mean, inverse] = moments(x[i], epsilon);
+            const T* const from = x[i].data();
+            T* const to = g[i].data();
+            for (std::size_t c = 0; c < n; ++c) {
+                sums[c] += to[c] * (from[c] - mean) * inverse;
+                sums[n + c] += to[c];
+                to[c] *= gain[c];
+            }
+            const T average = detail::lane_sum<T>(n, [to](std::size_t c) { return to[c]; }) / static_cast<T>(n);
+            const T along = detail::lane_sum<T>(n, [to, from, m = mean, s = inverse](std::size_t c) {
+                return to[c] * (from[c] - m) * s;
+            }) / static_cast<T>(n);
+            for (std::size_t c = 0; c < n; ++c) to[c] = inverse * (to[c] - average - (from[c] - mean) * inverse * along);
+        }, [&](const T* sums) {
+            add_scaled(T{1}, sums, grad_gain.data(), n);
+            add_scaled(T{1}, sums + n, grad_bias.data(), n);
+        });
+    }
+
+    /// to += by · from.
+    static void add_scaled(T by, const T* from, T* to, std::size_t n) noexcept {
+        for (std::size_t c = 0; c < n; ++c) to[c] += by * from[c];
+    }
+
+private:
+    template <class F>
+    static void each(T* x, std::size_t n, F f) noexcept {
+        for (std::size_t c = 0; c < n; ++c) x[c] = f(x[c]);
+    }
+    template <class F>
+    static void scale_by(T* g, const T* y, std::size_t n, F slope) noexcept {
+        for (std::size_t c = 0; c < n; ++c) g[c] *= slope(y[c]);
+    }
+
+    struct mean_and_inverse {
+        T mean, inverse;
+    };
+    /// Mean of a row and 1 / √(variance + epsilon).
+    [[nodiscard]] static mean_and_inverse moments(std::span<const T> row, T epsilon) noexcept {
+        const T n = static_cast<T>(row.size());
+        const T* const x = row.data();
+        const T mean = detail::lane_sum<T>(row.size(), [x](std::size_t c) { return x[c]; }) / n;
+        const T variance = detail::lane_sum<T>(row.size(), [x, mean](std::size_t c) { return (x[c] - mean) * (x[c] - mean); }) / n;
+        return {mean, T{1} / detail::square_root(variance + epsilon)};
+    }
+
+    /// Calls row(i, sums) for every row with the zeroed `sums` [columns] of its block, then add(sums) in block order.
+    template <class Row, class Add>
+    static void sum_blocks(std::size_t rows, std::size_t columns, executor_ref on, Row&& row, Add&& add) {
+        constexpr std::size_t block = 1024;
+        std::vector<T> sums(ceil_div(rows, block) * columns, T{0});
+        parallel_for(on, rows, block, [&](std::size_t i, std::size_t end) {
+            T* const mine = sums.data() + i / block * columns;
+            for (; i < end; ++i) row(i, mine);
+        });
+        for (std::size_t at = 0; at < sums.size(); at += columns) add(sums.data() + at);
+    }
+};
+
+} // namespace gneiss

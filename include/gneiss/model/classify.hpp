@@ -1,0 +1,91 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/executor/algorithms.hpp>
+#include <gneiss/core/executor/ref.hpp>
+#include <gneiss/core/matrix_view.hpp>
+#include <gneiss/model/detail/vector_math.hpp>
+
+namespace gneiss {
+
+/// Label of a node whose class is unknown: it takes no part in loss or metrics.
+inline constexpr std::uint32_t no_label = std::numeric_limits<std::uint32_t>::max();
+
+/// What a batch of classifications gave. Sums over batches are associative.
+struct classification_statistics {
+    double loss = 0; ///< Σ −log p(label)
+    std::uint64_t labelled = 0;
+    std::uint64_t correct = 0;
+
+    [[nodiscard]] double mean_loss() const noexcept { return labelled == 0 ? 0 : loss / static_cast<double>(labelled); }
+    [[nodiscard]] double accuracy() const noexcept {
+        return labelled == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(labelled);
+    }
+    classification_statistics& operator+=(const classification_statistics& other) noexcept {
+        loss += other.loss;
+        labelled += other.labelled;
+        correct += other.correct;
+        return *this;
+    }
+    friend classification_statistics operator+(classification_statistics a, const classification_statistics& b) noexcept {
+        return a += b;
+    }
+};
+
+/// Column of the largest score, the first of equals. Precondition: there is one.
+template <class T>
+[[nodiscard]] std::uint32_t predicted_class(std::span<const T> scores) noexcept {
+    return static_cast<std::uint32_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
+}
+
+/// Softmax and cross-entropy of rows of scores [n, classes] against labels [n], and the gradient of the *mean* loss over
+/// labelled rows, in place of the scores; rows without a label get 0.
+///
+/// Cost: three passes over the scores. Results do not depend on the executor. Throws `out_of_range`, naming the row, for a
+/// label that is no class, before anything is written; `not_finite` if the loss is not a finite number.
+template <class T>
+classification_statistics softmax_cross_entropy(matrix_view<T> scores, std::span<const std::uint32_t> labels, executor_ref on) {
+    if (labels.size() != scores.rows()) throw error(errc::invalid_argument, "every row of scores needs a label, or no_label");
+    const std::size_t classes = scores.columns();
+    std::uint64_t labelled = 0;
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+        if (labels[i] == no_label) continue;
+        ++labelled;
+        if (labels[i] >= classes)
+            throw error(errc::out_of_range, "label " + std::to_string(labels[i]) + " of row " + std::to_string(i) + ", of " +
+                std::to_string(classes) + " classes");
+    }
+    const T share = labelled == 0 ? T{0} : T{1} / static_cast<T>(labelled);
+    const auto total = parallel_reduce(on, scores.rows(), 256, classification_statistics{}, [&](std::size_t i, std::size_t end) {
+        classification_statistics sum;
+        for (; i < end; ++i) {
+            const std::span<T> row = scores[i];
+            if (labels[i] == no_label) {
+                std::fill(row.begin(), row.end(), T{0});
+                continue;
+            }
+            T* const x = row.data();
+            const T top = detail::lane_max(x, classes), own = x[labels[i]];
+            sum.correct += predicted_class<T>(row) == labels[i];
+            const T all = detail::lane_sum<T>(classes, [x, top](std::size_t c) { return x[c] = detail::exponential(x[c] - top); });
+            sum.loss += std::log(static_cast<double>(all)) - static_cast<double>(own - top);
+            ++sum.labelled;
+            const T by = share / all;
+            for (std::size_t c = 0; c < classes; ++c) x[c] *= by;
+            x[labels[i]] -= share;
+        }
+        return sum;
+    });
+    if (!std::isfinite(total.loss)) throw error(errc::not_finite, "the loss of the classes is not a finite number");
+    return total;
+}
+
+} // namespace gneiss

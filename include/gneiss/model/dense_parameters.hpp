@@ -1,0 +1,109 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/matrix_view.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/model/initialize.hpp>
+
+namespace gneiss {
+
+/// The parameters that every batch uses: weights and biases, in three contiguous arenas of values, gradients and
+/// optimiser state. So a reduction over replicas, a checkpoint and an optimiser's step each see plain spans.
+///
+///     dense_parameters<> weights;
+///     const auto w = weights.add("w", 50, 128, initializer::glorot(50, 128));
+///     weights.allocate(seed);
+///     weights.value(w)                                    // matrix_view [50, 128]
+///
+/// Arrays begin at multiples of 64 bytes; what pads them stays 0. Not thread-safe while arrays are added; afterwards
+/// as the memory it holds.
+template <class T = float>
+class dense_parameters {
+public:
+    struct array {
+        std::string name;
+        std::size_t offset = 0; ///< elements from the arena's start
+        std::size_t rows = 0, columns = 0;
+        initializer first{};
+        T constant = 0;      ///< added to every first value
+        bool decays = false; ///< whether weight decay applies: to weights, not to biases and gains
+
+        [[nodiscard]] std::size_t size() const noexcept { return rows * columns; }
+    };
+
+    /// A matrix of weights. Returns its number. Precondition: nothing was allocated.
+    std::size_t add(std::string name, std::size_t rows, std::size_t columns, initializer first) {
+        return append({std::move(name), 0, rows, columns, first, T{0}, true});
+    }
+    /// A row of `size` equal first values, exempt from decay: a bias or a gain.
+    std::size_t add_constant(std::string name, std::size_t size, T value = 0) {
+        return append({std::move(name), 0, 1, size, initializer::zeros(), value, false});
+    }
+
+    /// Makes the values and gradients; first values are functions of the seed and an array's number. O(size).
+    void allocate(std::uint64_t seed) {
+        values_ = aligned_buffer<T, 64>::zeroed(size_);
+        gradients_ = aligned_buffer<T, 64>::zeroed(size_);
+        for (std::size_t i = 0; i < arrays_.size(); ++i) {
+            const array& a = arrays_[i];
+            std::vector<float> row(a.size());
+            a.first.fill(seed, parameter_table::dense, i, row);
+            std::transform(row.begin(), row.end(), values_.data() + a.offset,
+                [&](float x) { return static_cast<T>(x) + a.constant; });
+        }
+    }
+    /// Makes the optimiser's state: `per_value` elements for each value, all `first`.
+    void allocate_state(std::size_t per_value, T first) {
+        state_ = aligned_buffer<T, 64>(per_value * size_);
+        std::fill(state_.begin(), state_.end(), first);
+    }
+
+    [[nodiscard]] std::size_t size() const noexcept { return size_; } ///< elements of an arena
+    [[nodiscard]] const std::vector<array>& arrays() const noexcept { return arrays_; }
+    [[nodiscard]] std::span<T> values() noexcept { return values_.span(); }
+    [[nodiscard]] std::span<const T> values() const noexcept { return values_.span(); }
+    [[nodiscard]] std::span<T> gradients() noexcept { return gradients_.span(); }
+    [[nodiscard]] std::span<const T> gradients() const noexcept { return gradients_.span(); }
+    [[nodiscard]] std::span<T> state() noexcept { return state_.span(); }
+    [[nodiscard]] std::span<const T> state() const noexcept { return state_.span(); }
+    void zero_gradients() noexcept { std::fill(gradients_.begin(), gradients_.end(), T{0}); }
+    [[nodiscard]] std::size_t size_bytes() const noexcept {
+        return values_.capacity_bytes() + gradients_.capacity_bytes() + state_.capacity_bytes();
+    }
+
+    [[nodiscard]] matrix_view<const T> value(std::size_t i) const noexcept {
+        return {values_.data() + arrays_[i].offset, arrays_[i].rows, arrays_[i].columns};
+    }
+    [[nodiscard]] matrix_view<T> gradient(std::size_t i) noexcept {
+        return {gradients_.data() + arrays_[i].offset, arrays_[i].rows, arrays_[i].columns};
+    }
+    /// The same as lists, for biases and gains.
+    [[nodiscard]] std::span<const T> list(std::size_t i) const noexcept {
+        return {values_.data() + arrays_[i].offset, arrays_[i].size()};
+    }
+    [[nodiscard]] std::span<T> gradient_list(std::size_t i) noexcept {
+        return {gradients_.data() + arrays_[i].offset, arrays_[i].size()};
+    }
+
+private:
+    std::size_t append(array a) {
+        a.offset = size_;
+        size_ = round_up(size_ + a.size(), 64 / sizeof(T));
+        arrays_.push_back(std::move(a));
+        return arrays_.size() - 1;
+    }
+
+    std::vector<array> arrays_;
+    std::size_t size_ = 0;
+    aligned_buffer<T, 64> values_, gradients_, state_;
+};
+
+} // namespace gneiss

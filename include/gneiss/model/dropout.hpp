@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/random.hpp>
+#include <gneiss/core/types.hpp>
+
+namespace gneiss {
+
+/// What the rows of a matrix are called in random keys: the ids of their nodes, or consecutive numbers. Rows behind the
+/// last id have numbers above all ids.
+struct logical_rows {
+    std::span<const node_id> ids{};
+    std::uint64_t first = 0; ///< name of row 0 where there are no ids
+
+    [[nodiscard]] std::uint64_t operator[](std::size_t row) const noexcept {
+        return ids.empty() ? first + row : row < ids.size() ? ids[row] : (std::uint64_t{1} << 32) + row;
+    }
+    /// The names of `count` rows from `begin` on.
+    [[nodiscard]] logical_rows middle(std::size_t begin, std::size_t count) const noexcept {
+        return ids.empty() ? logical_rows{{}, first + begin} : logical_rows{ids.subspan(begin, count), 0};
+    }
+};
+
+/// Which elements of a matrix are dropped: a pure function of (key, logical row, column), never stored, so that
+/// backward asks again. Kept elements are multiplied by 1 / (1 − rate), with the rate rounded to 2⁻¹⁶.
+///
+/// `key` is random_key{seed, random_domain::dropout} with epoch, state, pass, batch, layer and stage. Thread-safe.
+/// Source: Srivastava et al., JMLR 2014.
+class dropout_mask {
+public:
+    /// Throws `invalid_argument` unless 0 ≤ rate < 1.
+    dropout_mask(random_key key, double rate, logical_rows rows) : key_(key), rows_(rows) {
+        if (!(rate >= 0 && rate < 1)) throw error(errc::invalid_argument, "a dropout rate must lie in [0, 1)");
+        threshold_ = static_cast<std::uint32_t>(std::lround(rate * 65536));
+        if (threshold_ > 65535) threshold_ = 65535;
+    }
+
+    /// out = in where kept, scaled; 0 where dropped. They may be the same. One random word for four columns.
+    template <class T>
+    void apply(std::size_t row, const T* in, T* out, std::size_t columns) const noexcept {
+        const random_key key = key_.with(rows_[row]);
+        const T scale = factor<T>();
+        std::size_t c = 0;
+        for (; c + 4 <= columns; c += 4) {
+            const std::uint64_t word = key[c / 4];
+            for (std::size_t lane = 0; lane < 4; ++lane) out[c + lane] = kept(word, lane) ? scale * in[c + lane] : T{0};
+        }
+        for (; c < columns; ++c) out[c] = kept(key[c / 4], c % 4) ? scale * in[c] : T{0};
+    }
+
+    /// The same for an entry of a sparse row: what its value is multiplied by.
+    template <class T>
+    [[nodiscard]] T scale_of(std::size_t row, std::size_t column) const noexcept {
+        return kept(key_.with(rows_[row])[column / 4], column % 4) ? factor<T>() : T{0};
+    }
+
+    template <class T>
+    [[nodiscard]] T factor() const noexcept {
+        return T{65536} / static_cast<T>(65536 - threshold_);
+    }
+
+private:
+    [[nodiscard]] bool kept(std::uint64_t word, std::size_t lane) const noexcept {
+        return ((word >> (16 * lane)) & 0xffffU) >= threshold_;
+    }
+
+    random_key key_;
+    logical_rows rows_;
+    std::uint32_t threshold_;
+};
+
+} // namespace gneiss

@@ -1,0 +1,275 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/executor/algorithms.hpp>
+#include <gneiss/core/executor/ref.hpp>
+#include <gneiss/model/layer/gat.hpp>
+#include <gneiss/model/layer/gcn.hpp>
+#include <gneiss/model/layer/linear.hpp>
+#include <gneiss/model/layer/sage.hpp>
+#include <gneiss/model/layer_options.hpp>
+
+namespace gneiss {
+
+/// What may look at rows between layers, or replace them.
+///
+/// `rows(i, m)` is called with all source rows [sources, columns] of layer i ≥ 1 before it runs: first the rows that layer
+/// i − 1 computed, then those that come from elsewhere (a history, a cache, another machine), zero until the hook fills them.
+/// `gradients(i, g)` sees the gradient of the computed ones on the way back: a row that was replaced wants a 0 there.
+template <class T>
+struct encoder_hook {
+    std::function<void(std::size_t layer, matrix_view<T> rows)> rows{};
+    std::function<void(std::size_t layer, matrix_view<T> gradients)> gradients{};
+};
+
+/// How a batch is run.
+template <class T>
+struct encoder_pass {
+    /// random_key{seed, random_domain::dropout}.with(epoch).with(state).with(pass).with(batch); none: evaluation. Masks add
+    /// the layer, a stage, the row's name and the column.
+    std::optional<random_key> training{};
+    logical_rows sources{}; ///< names of the first layer's source rows: ids of their nodes
+    encoder_hook<T> hook{};
+};
+
+/// A stack of graph layers chosen at run time.
+///
+///     dense_parameters<> weights;
+///     encoder<float, eigen_backend> encode(weights, parse_layers("sage:128,sage:128"), {.dense = 50});
+///     weights.allocate(seed);
+///     const auto rows = encode.forward(weights, layers, {inputs}, {}, executor);   // [targets, outputs]
+///     encode.backward(weights, grad_rows, grad_inputs, executor);                  // adds to weights.gradients()
+///
+/// Layers are objects behind one virtual call per batch. Rows between layers are kept for the way back; memory is kept
+/// between batches. One batch at a time per object; several encoders made alike may share the same weights. Results do
+/// not depend on the executor.
+template <class T, gnn_backend<T> Backend>
+class encoder {
+public:
+    /// Adds its arrays to `weights`. Throws `invalid_argument` for no layers, no columns, or options that do not fit.
+    encoder(dense_parameters<T>& weights, std::vector<layer_options> layers, input_columns in, Backend by = {}) : by_(by), in_(in) {
+        if (layers.empty() || in.total() == 0) throw error(errc::invalid_argument, "an encoder needs layers, and columns of input");
+        for (std::size_t i = 0; i < layers.size(); ++i) {
+            stages_.emplace_back();
+            make(stages_.back(), weights, "layer" + std::to_string(i), layers[i], in);
+            in = {.dense = layers[i].outputs()};
+            hops_ += layers[i].takes_hop();
+        }
+    }
+
+    [[nodiscard]] std::size_t layers() const noexcept { return stages_.size(); }
+    [[nodiscard]] std::size_t hops() const noexcept { return hops_; }
+    [[nodiscard]] const layer_options& options(std::size_t layer) const { return stages_[layer].options; }
+    [[nodiscard]] std::size_t outputs() const noexcept { return stages_.back().options.outputs(); }
+
+    /// Rows of the last layer's targets, until the next call. `views` has `size()` = hops() and `operator[]`, as
+    /// `layer_stack`; what it looks at must stay until `backward`. Throws `invalid_argument` for shapes that do not fit.
+    template <class Views>
+    [[nodiscard]] matrix_view<T> forward(const dense_parameters<T>& weights, const Views& views, const input_rows<T>& input,
+        const encoder_pass<T>& pass, executor_ref on) {
+        if (views.size() != hops_) {
+            throw error(errc::invalid_argument, "a sample of " + std::to_string(views.size()) + " hops for " +
+                std::to_string(hops_) + " layers with neighbours");
+        }
+        pass_ = pass;
+        logical_rows names = pass.sources;
+        input_rows<T> rows = input;
+        matrix_view<T> out;
+        for (std::size_t i = 0, hop = 0; i < stages_.size(); ++i) {
+            stage& s = stages_[i];
+            s.view = s.options.takes_hop() ? views[hop++] : rows_alone(rows.rows());
+            const std::size_t computed = rows.rows();
+            if (i != 0) {
+                const matrix_view<T> all = with_external(s, out);
+                if (pass.hook.rows) pass.hook.rows(i, all);
+                rows.dense = all;
+            }
+            check(s, rows, i == 0 ? in_ : input_columns{.dense = out.columns()}, computed);
+            s.names = names;
+            out = run(s, weights, i, rows, on);
+            names = target_names(s);
+            rows = {.dense = out};
+        }
+        return out;
+    }
+
+    /// The gradients of the batch that `forward` just ran. `grad_out` [targets, outputs] is used up. `grad_in`
+    /// [sources, dense columns] is overwritten; empty where the input needs no gradient, which spares that work.
+    void backward(dense_parameters<T>& weights, matrix_view<T> grad_out, matrix_view<T> grad_in, executor_ref on) {
+        if (grad_out.rows() != stages_.back().view.targets || grad_out.columns() != outputs())
+            throw error(errc::invalid_argument, "gradients of the outputs must be [targets, outputs]");
+        matrix_view<T> g = grad_out;
+        for (std::size_t i = stages_.size(); i-- > 0;) {
+            stage& s = stages_[i];
+            matrix_view<T> to = grad_in;
+            if (i != 0)
+                to = {gradients_[i % 2].at_least(s.view.sources * s.input.columns()), s.view.sources, s.input.columns()};
+            run_backward(s, weights, i, g, to, on);
+            if (i == 0) break;
+            g = to.middle_rows(0, stages_[i - 1].view.targets);
+            if (pass_.hook.gradients) pass_.hook.gradients(i, g);
+        }
+    }
+
+    /// One layer by itself without dropout, for inference layer by layer: `input` [view.sources, its inputs] to rows
+    /// [view.targets, its outputs], valid until the next call.
+    [[nodiscard]] matrix_view<T> forward_layer(const dense_parameters<T>& weights, std::size_t layer, const layer_view& view,
+        const input_rows<T>& input, executor_ref on) {
+        pass_ = {};
+        stage& s = stages_.at(layer);
+        s.view = view;
+        check(s, input, layer == 0 ? in_ : input_columns{.dense = stages_[layer - 1].options.outputs()}, input.rows());
+        return run(s, weights, layer, input, on);
+    }
+
+private:
+    struct stage {
+        layer_options options;
+        std::unique_ptr<graph_layer<T>> layer;
+        std::optional<std::size_t> gain, shift, residual; // arrays
+        layer_view view;
+        logical_rows names; // of its sources
+        input_rows<T> input; // as the layer saw it
+        growing_buffer<T> dropped, dropped_values, plain_memory, activated_memory, output_memory, kept_gradient,
+            with_external;
+        matrix_view<T> plain{}, activated{}; // before the norm, before the residual
+    };
+
+    static constexpr T epsilon = T(1e-5); // of the layer norm, beside the variance
+
+    void make(stage& s, dense_parameters<T>& weights, const std::string& name, const layer_options& o, input_columns in) {
+        s.options = o;
+        switch (o.kind) {
+        case layer_kind::sage: s.layer = std::make_unique<sage_layer<T, Backend>>(weights, name, in, o.width, o.sage, by_); break;
+        case layer_kind::gcn: s.layer = std::make_unique<gcn_layer<T, Backend>>(weights, name, in, o.width, o.gcn, by_); break;
+        case layer_kind::gat: s.layer = std::make_unique<gat_layer<T, Backend>>(weights, name, in, o.width, o.gat, by_); break;
+        case layer_kind::linear: s.layer = std::make_unique<linear_layer<T, Backend>>(weights, name, in, o.width, o.bias, by_); break;
+        }
+        const std::size_t width = o.outputs();
+        if (o.norm) {
+            s.gain = weights.add_constant(name + ".gain", width, T{1});
+            s.shift = weights.add_constant(name + ".shift", width);
+        }
+        if (o.residual && (in.sparse != 0 || in.dense != width))
+            s.residual = weights.add(name + ".residual", in.total(), width, initializer::glorot(in.total(), width));
+    }
+
+    /// A view in which every row is a target of its own.
+    [[nodiscard]] static layer_view rows_alone(std::size_t rows) noexcept {
+        layer_view view;
+        view.targets = view.sources = rows;
+        return view;
+    }
+
+    /// The last layer's rows with room behind them for those of elsewhere.
+    [[nodiscard]] static matrix_view<T> with_external(stage& s, matrix_view<T> computed) {
+        if (s.view.sources <= computed.rows()) return computed;
+        const matrix_view<T> all(s.with_external.at_least(s.view.sources * computed.columns()), s.view.sources, computed.columns());
+        std::copy_n(computed.data(), computed.rows() * computed.columns(), all.data());
+        std::fill_n(all.data() + computed.rows() * computed.columns(), (all.rows() - computed.rows()) * all.columns(), T{0});
+        return all;
+    }
+
+    static void check(const stage& s, const input_rows<T>& rows, input_columns expected, std::size_t computed) {
+        const layer_view& v = s.view;
+        if (rows.rows() != v.sources || rows.dense.columns() != expected.dense || rows.sparse.columns != expected.sparse ||
+            (expected.dense != 0 && rows.dense.rows() != v.sources))
+            throw error(errc::invalid_argument, "rows of " + std::to_string(rows.rows()) + " by " + std::to_string(rows.columns()) +
+                " for a layer of " + std::to_string(v.sources) + " sources and " + std::to_string(expected.total()) + " columns");
+        if (v.first_target + v.targets > computed)
+            throw error(errc::invalid_argument, "a layer's targets must be among the rows computed before");
+    }
+
+    [[nodiscard]] bool drops(const stage& s) const noexcept { return pass_.training && s.options.dropout > 0; }
+    [[nodiscard]] dropout_mask mask(const stage& s, std::size_t i, std::uint64_t part) const {
+        return {pass_.training->with(i).with(part), s.options.dropout, s.names};
+    }
+    [[nodiscard]] layer_input<T> input_of(const stage& s, std::size_t i, executor_ref on) const {
+        layer_input<T> in{s.view, s.input, on};
+        if (!pass_.training) return in;
+        in.training = pass_.training->with(i).with(2);
+        in.targets = target_names(s);
+        return in;
+    }
+    /// Of a stage's targets, which are among its sources. Rows from elsewhere come behind all that have names.
+    [[nodiscard]] static logical_rows target_names(const stage& s) noexcept {
+        return s.names.middle(s.view.first_target, s.view.targets);
+    }
+
+    void drop(stage& s, std::size_t i, executor_ref on) {
+        input_rows<T>& in = s.input;
+        if (in.dense.columns() != 0) {
+            const matrix_view<T> to(s.dropped.at_least(in.dense.rows() * in.dense.columns()), in.dense.rows(), in.dense.columns());
+            by_.dropout(mask(s, i, 0), in.dense, to, on);
+            in.dense = to;
+        }
+        if (in.has_sparse()) {
+            const std::span<T> to(s.dropped_values.at_least(in.sparse.indices.size()), in.sparse.indices.size());
+            by_.sparse_dropout(mask(s, i, 1), in.sparse, to, on);
+            in.sparse.values = to;
+        }
+    }
+
+    matrix_view<T> run(stage& s, const dense_parameters<T>& weights, std::size_t i, const input_rows<T>& rows, executor_ref on) {
+        s.input = rows;
+        if (drops(s)) drop(s, i, on);
+        const std::size_t targets = s.view.targets, width = s.options.outputs(), size = targets * width;
+        const bool residual = s.options.residual;
+        const matrix_view<T> out(s.output_memory.at_least(size), targets, width);
+        s.activated = residual ? matrix_view<T>(s.activated_memory.at_least(size), targets, width) : out;
+        const layer_input<T> in = input_of(s, i, on);
+        if (s.options.norm) {
+            s.plain = {s.plain_memory.at_least(size), targets, width};
+            s.layer->forward(weights, in, activation::none, s.plain);
+            by_.layer_norm(s.plain, weights.list(*s.gain), weights.list(*s.shift), epsilon, s.activated, on);
+            by_.bias_activate({}, s.options.then, s.activated, on);
+        } else {
+            s.layer->forward(weights, in, s.options.then, s.activated);
+        }
+        if (!residual) return out;
+        std::copy_n(s.activated.data(), size, out.data());
+        if (s.residual) in.own_rows().multiply(by_, weights.value(*s.residual), out, {.accumulate = true}, on);
+        else by_.add_rows(in.own_rows().dense, out, on);
+        return out;
+    }
+
+    void run_backward(stage& s, dense_parameters<T>& weights, std::size_t i, matrix_view<T> g, matrix_view<T> grad_in, executor_ref on) {
+        const layer_input<T> in = input_of(s, i, on);
+        matrix_view<T> kept;
+        if (s.options.residual) {
+            if (s.residual) in.own_rows().add_weight_gradient(by_, g, weights.gradient(*s.residual), on);
+            if (!grad_in.empty()) {
+                kept = {s.kept_gradient.at_least(g.rows() * g.columns()), g.rows(), g.columns()};
+                for (std::size_t r = 0; r < g.rows(); ++r) std::copy_n(g[r].data(), g.columns(), kept[r].data());
+            }
+        }
+        by_.activate_backward(s.options.then, s.activated, g, on);
+        if (s.options.norm)
+            by_.layer_norm_backward(s.plain, weights.list(*s.gain), epsilon, g, weights.gradient_list(*s.gain), weights.gradient_list(*s.shift), on);
+        s.layer->backward(weights, in, g, grad_in);
+        if (grad_in.empty()) return;
+        const matrix_view<T> own = grad_in.middle_rows(s.view.first_target, s.view.targets);
+        if (s.residual) by_.multiply_nt(kept, weights.value(*s.residual).middle_rows(0, grad_in.columns()), own, true, on);
+        else if (s.options.residual) by_.add_rows(kept, own, on);
+        if (drops(s)) by_.dropout(mask(s, i, 0), grad_in, grad_in, on);
+    }
+
+    Backend by_;
+    input_columns in_;
+    std::size_t hops_ = 0;
+    std::vector<stage> stages_;
+    encoder_pass<T> pass_;
+    growing_buffer<T> gradients_[2];
+};
+
+} // namespace gneiss

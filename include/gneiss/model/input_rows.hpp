@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/matrix_view.hpp>
+#include <gneiss/model/kernels.hpp>
+
+namespace gneiss {
+
+/// The rows that go into a layer: dense columns, then sparse ones; either part may have no columns.
+///
+/// Multiplying them by W [dense + sparse columns, n] is dense · W_above + sparse · W_below, so rows of words are never
+/// expanded. Only dense columns can get gradients. A value of two views; the functions cost what the kernels do.
+template <class T>
+struct input_rows {
+    matrix_view<const T> dense{};
+    sparse_rows<T> sparse{};
+
+    [[nodiscard]] bool has_sparse() const noexcept { return sparse.columns != 0; }
+    [[nodiscard]] std::size_t rows() const noexcept { return has_sparse() ? sparse.rows() : dense.rows(); }
+    [[nodiscard]] std::size_t columns() const noexcept { return dense.columns() + sparse.columns; }
+    [[nodiscard]] input_rows middle_rows(std::size_t first, std::size_t count) const noexcept {
+        return {dense.columns() == 0 ? dense : dense.middle_rows(first, count),
+            has_sparse() ? sparse.middle_rows(first, count) : sparse};
+    }
+
+    /// out = this · w, then the epilogue.
+    template <class Backend>
+    void multiply(const Backend& by, matrix_view<const T> w, matrix_view<T> out, const epilogue<T>& then, executor_ref on) const {
+        if (!has_sparse()) return by.multiply(dense, w, out, then, on);
+        if (dense.columns() != 0) {
+            by.multiply(dense, w.middle_rows(0, dense.columns()), out, epilogue<T>{.accumulate = then.accumulate}, on);
+            by.sparse_multiply(sparse, w.middle_rows(dense.columns(), sparse.columns), out,
+                epilogue<T>{true, then.bias, then.then}, on);
+        } else {
+            by.sparse_multiply(sparse, w, out, then, on);
+        }
+    }
+    /// grad_w += thisᵀ · g.
+    template <class Backend>
+    void add_weight_gradient(const Backend& by, matrix_view<const T> g, matrix_view<T> grad_w, executor_ref on) const {
+        if (dense.columns() != 0) by.add_tn(dense, g, grad_w.middle_rows(0, dense.columns()), on);
+        if (has_sparse())
+            by.sparse_add_tn(sparse, g, grad_w.middle_rows(dense.columns(), sparse.columns), on);
+    }
+};
+
+} // namespace gneiss

@@ -1,0 +1,131 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <gneiss/core/executor/ref.hpp>
+#include <gneiss/core/matrix_view.hpp>
+#include <gneiss/model/dropout.hpp>
+
+namespace gneiss {
+
+/// A function of one number. Its derivative is a function of the result y, so that backward keeps only results.
+enum class activation : std::uint8_t {
+    none,
+    relu,       ///< max(x, 0)
+    leaky_relu, ///< x or x / 100
+    elu,        ///< x or eˣ − 1
+    tanh,
+    sigmoid
+};
+
+/// What follows a product while its rows are still in the cache: out = then((accumulate ? out : 0) + product + bias).
+template <class T>
+struct epilogue {
+    bool accumulate = false;
+    std::span<const T> bias{}; ///< [columns], or empty: none
+    activation then = activation::none;
+};
+
+/// Rows that are mostly zeros, such as bags of words: row i has value values[k] at column indices[k] for k from
+/// offsets[i] to offsets[i + 1]. Never expanded: products with it cost the entries.
+template <class T>
+struct sparse_rows {
+    std::size_t columns = 0;
+    std::span<const std::uint64_t> offsets{}; ///< [rows + 1]; the first need not be 0
+    std::span<const std::uint32_t> indices{}; ///< below `columns`
+    std::span<const T> values{};              ///< as many as indices, or empty: all 1
+
+    [[nodiscard]] std::size_t rows() const noexcept { return offsets.empty() ? 0 : offsets.size() - 1; }
+    [[nodiscard]] sparse_rows middle_rows(std::size_t first, std::size_t count) const noexcept {
+        return rows() == 0 ? *this : sparse_rows{columns, offsets.subspan(first, count + 1), indices, values};
+    }
+};
+
+/// Lists of edges, and the matrix row that each edge points to. Segment i holds places offsets[i] … offsets[i + 1];
+/// place j is edge e = edges[j], or e = j where `edges` is empty, and leads to row rows[e]. Numbers that belong to edges
+/// are found by e, whichever way the lists are turned.
+struct edge_segments {
+    std::span<const std::uint32_t> offsets; ///< [segments + 1]
+    std::span<const std::uint32_t> rows;    ///< [edges]
+    std::span<const std::uint32_t> edges{}; ///< [edges] or empty
+
+    [[nodiscard]] std::size_t size() const noexcept { return offsets.empty() ? 0 : offsets.size() - 1; }
+    [[nodiscard]] std::size_t edge(std::size_t place) const noexcept { return edges.empty() ? place : edges[place]; }
+};
+
+/// The kernels that graph layers are made of: all a backend has to give, on a CPU or another device.
+///
+/// Meaning: matrices are row-major with strides and hold T; results overlap no operand unless said. `heads` cuts columns
+/// into so many equal slices. Numbers of edges are [edges, heads], dense. Dimensions may be 0. "adds" accumulates,
+/// everything else overwrites. The same operands give the same bits on any executor.
+///
+///     gather_rows(in, ids, out)                        out[i] = in[ids[i]]
+///     multiply(a [m, k], w [k, n], out, epilogue)      out = a w, then the epilogue
+///     multiply_nt(a [m, n], w [k, n], out, accumulate) out (+)= a wᵀ
+///     add_tn(a [m, k], g [m, n], out)                  out [k, n] += aᵀ g
+///     sparse_multiply(x [m, k], w [k, n], out, epi)    as multiply, with sparse rows
+///     sparse_add_tn(x [m, k], g [m, n], out)           as add_tn, with sparse rows
+///     add_column_sums(g, out)                          out[c] += Σ g[r, c]
+///     add_rows(in, out)                                out += in
+///     activate_backward(act, y, g)                     g *= act'(x), where y = act(x)
+///     segment_sum(s, weights, heads, in, out)          out[i, h] = Σ weights[e, h] · in[rows[e], h]; no weights: 1
+///     segment_max(s, in, out, winners)                 out[i, c] = max over the segment, the first of equals; an empty
+///                                                      segment gives 0. winners [segments, columns]: the edge
+///     segment_max_backward(s, g, winners, out)         s transposed: out[i, c] = Σ g[rows[e], c] where e won there
+///     segment_total(s, heads, values, out)             out[i, h] = Σ values[e, h]
+///     segment_softmax(s, heads, scores)                in place, over each segment and head; s.edges is empty
+///     segment_softmax_backward(s, heads, y, g)         g becomes the gradient of the scores
+///     edge_dots(s, heads, a, b, out)                   SDDMM: out[e, h] = ⟨a[i, h], b[rows[e], h]⟩
+///     edge_scores(s, heads, a, b, slope, out)          out[e, h] = leaky(a[i, h] + b[rows[e], h])
+///     edge_scores_backward(heads, slope, y, g)         g *= leaky'(x), where y = leaky(x)
+///     head_dots(x, a [columns], heads, out)            out[r, h] = ⟨x[r, h], a[h]⟩
+///     head_dots_backward(x, a, heads, g, grad_x, grad_a) adds to both
+///     head_mean(x [m, heads · n], heads, out [m, n])   mean over slices; head_mean_backward(g, heads, grad_x)
+///     dropout(mask, in, out)                           out may be in; the same mask gives the backward
+///     sparse_dropout(mask, x, out [indices])           values of x, dropped by row and column
+///     segment_dropout(mask, s, heads, in, out)         row i of the mask is segment i, column j · heads + h
+///     bias_activate(bias, act, x)                      x = act(x + bias)
+///     layer_norm(x, gain, bias, epsilon, out)          rows with mean 0 and variance 1, times gain, plus bias
+///     layer_norm_backward(x, gain, epsilon, g, grad_gain, grad_bias)  g becomes ∂/∂x; adds to the others
+///
+/// Cost: 2mkn operations for a product; for the others, one pass over what they name, one row read per edge.
+/// Thread-safe.
+template <class B, class T = float>
+concept gnn_backend = requires(const B& b, executor_ref on, matrix_view<const T> in, matrix_view<T> out, std::span<T> list,
+    std::span<const T> numbers, std::span<const std::uint32_t> ids, matrix_view<std::uint32_t> winners,
+    matrix_view<const std::uint32_t> won, const edge_segments& s, std::size_t heads, T x, const sparse_rows<T>& sparse,
+    const dropout_mask& mask, activation act, epilogue<T> then, bool yes) {
+    b.gather_rows(in, ids, out, on);
+    b.multiply(in, in, out, then, on);
+    b.multiply_nt(in, in, out, yes, on);
+    b.add_tn(in, in, out, on);
+    b.sparse_multiply(sparse, in, out, then, on);
+    b.sparse_add_tn(sparse, in, out, on);
+    b.add_column_sums(in, list, on);
+    b.add_rows(in, out, on);
+    b.activate_backward(act, in, out, on);
+    b.segment_sum(s, numbers, heads, in, out, on);
+    b.segment_max(s, in, out, winners, on);
+    b.segment_max_backward(s, in, won, out, on);
+    b.segment_total(s, heads, numbers, out, on);
+    b.segment_softmax(s, heads, list, on);
+    b.segment_softmax_backward(s, heads, numbers, list, on);
+    b.edge_dots(s, heads, in, in, list, on);
+    b.edge_scores(s, heads, in, in, x, list, on);
+    b.edge_scores_backward(heads, x, numbers, list, on);
+    b.head_dots(in, numbers, heads, out, on);
+    b.head_dots_backward(in, numbers, heads, in, out, list, on);
+    b.head_mean(in, heads, out, on);
+    b.head_mean_backward(in, heads, out, on);
+    b.dropout(mask, in, out, on);
+    b.sparse_dropout(mask, sparse, list, on);
+    b.segment_dropout(mask, s, heads, numbers, list, on);
+    b.bias_activate(numbers, act, out, on);
+    b.layer_norm(in, numbers, numbers, x, out, on);
+    b.layer_norm_backward(in, numbers, x, out, list, list, on);
+};
+
+} // namespace gneiss

@@ -1,0 +1,138 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/model/layer/graph_layer.hpp>
+#include <gneiss/model/layer/self_loops.hpp>
+#include <gneiss/model/parameter.hpp>
+
+namespace gneiss {
+
+struct gat_options {
+    std::size_t heads = 1;
+    bool concat = true;   ///< heads side by side; else their mean
+    double slope = 0.2;   ///< of LeakyReLU below 0
+    double dropout = 0;   ///< of attentions, while training
+    bool bias = true;
+};
+
+/// Graph attention: for each head, out[t] = Σ α(t, s) z[s] over neighbours s and t itself, where z = x W and
+/// α = softmax over them of LeakyReLU(⟨z[t], a_target⟩ + ⟨z[s], a_source⟩); plus b.
+///
+/// Score: attentions [edges + targets, heads]. Aggregate: the weighted sum of z. Update: heads merged. `width` is that
+/// of a head: `concat` gives heads · width outputs, the mean `width`. Cost: 2 · sources · inputs · heads · width operations
+/// and one row of z read per edge; backwards twice the operations (thrice with an input gradient) and two rows per edge.
+/// Source: Veličković et al., ICLR 2018, equations (1) to (6).
+template <class T, gnn_backend<T> Backend>
+class gat_layer final : public graph_layer<T> {
+public:
+    /// Adds its arrays to `weights`. Throws `invalid_argument` without a head or for a rate outside [0, 1).
+    gat_layer(dense_parameters<T>& weights, const std::string& name, input_columns in, std::size_t width,
+        const gat_options& options, Backend by = {})
+        : by_(by), options_(options), in_(in), width_(width), heads_(options.heads) {
+        if (heads_ == 0 || width == 0) throw error(errc::invalid_argument, "an attention layer needs heads and a width");
+        if (!(options.dropout >= 0 && options.dropout < 1))
+            throw error(errc::invalid_argument, "a dropout rate must lie in [0, 1)");
+        weight_ = weights.add(name + ".weight", in.total(), all(), initializer::glorot(in.total(), all()));
+        of_target_ = weights.add(name + ".attention_target", heads_, width, initializer::glorot(1, width));
+        of_source_ = weights.add(name + ".attention_source", heads_, width, initializer::glorot(1, width));
+        if (options.bias) bias_ = weights.add_constant(name + ".bias", outputs());
+    }
+
+    [[nodiscard]] std::size_t outputs() const override { return options_.concat ? all() : width_; }
+
+    void forward(const dense_parameters<T>& weights, const layer_input<T>& in, activation then, matrix_view<T> out) override {
+        loops_.assign(in.view, in.on);
+        z_ = {z_memory_.at_least(in.view.sources * all()), in.view.sources, all()};
+        in.rows.multiply(by_, weights.value(weight_), z_, {}, in.on);
+        score(weights, in);
+        aggregate_and_update(weights, in, then, out);
+    }
+
+    void backward(dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> g, matrix_view<T> grad_in) override {
+        if (bias_) by_.add_column_sums(g, weights.gradient_list(*bias_), in.on);
+        matrix_view<const T> by_head = g;
+        if (!options_.concat) {
+            const matrix_view<T> spread(merge_memory_.at_least(g.rows() * all()), g.rows(), all());
+            by_.head_mean_backward(g, heads_, spread, in.on);
+            by_head = spread;
+        }
+        const matrix_view<T> grad_z(grad_z_memory_.at_least(z_.rows() * all()), z_.rows(), all());
+        by_.segment_sum(outgoing(loops_.view()), dropped_, heads_, by_head, grad_z, in.on);
+        score_backward(weights, in, by_head, grad_z);
+        in.rows.add_weight_gradient(by_, grad_z, weights.gradient(weight_), in.on);
+        if (!grad_in.empty())
+            by_.multiply_nt(grad_z, weights.value(weight_).middle_rows(0, in_.dense), grad_in, false, in.on);
+    }
+
+private:
+    [[nodiscard]] std::size_t all() const noexcept { return heads_ * width_; }
+    [[nodiscard]] edge_segments incoming() const noexcept { return {loops_.view().offsets, loops_.view().neighbours}; }
+    [[nodiscard]] matrix_view<T> own(matrix_view<T> rows, const layer_input<T>& in) const noexcept {
+        return rows.middle_rows(in.view.first_target, in.view.targets);
+    }
+    [[nodiscard]] bool drops(const layer_input<T>& in) const noexcept { return in.training && options_.dropout > 0; }
+    [[nodiscard]] dropout_mask mask(const layer_input<T>& in) const {
+        return {*in.training, options_.dropout, in.targets};
+    }
+
+    void score(const dense_parameters<T>& weights, const layer_input<T>& in) {
+        target_terms_ = {target_memory_.at_least(in.view.targets * heads_), in.view.targets, heads_};
+        source_terms_ = {source_memory_.at_least(in.view.sources * heads_), in.view.sources, heads_};
+        by_.head_dots(own(z_, in), weights.list(of_target_), heads_, target_terms_, in.on);
+        by_.head_dots(z_, weights.list(of_source_), heads_, source_terms_, in.on);
+        const std::size_t size = loops_.view().edges() * heads_;
+        attention_ = {attention_memory_.at_least(size), size};
+        by_.edge_scores(incoming(), heads_, target_terms_, source_terms_, slope(), attention_, in.on);
+        by_.segment_softmax(incoming(), heads_, attention_, in.on);
+        dropped_ = attention_;
+        if (!drops(in)) return;
+        dropped_ = {dropped_memory_.at_least(size), size};
+        by_.segment_dropout(mask(in), incoming(), heads_, attention_, dropped_, in.on);
+    }
+
+    void aggregate_and_update(const dense_parameters<T>& weights, const layer_input<T>& in, activation then, matrix_view<T> out) {
+        const matrix_view<T> sums = options_.concat ? out
+            : matrix_view<T>(merge_memory_.at_least(out.rows() * all()), out.rows(), all());
+        by_.segment_sum(incoming(), dropped_, heads_, z_, sums, in.on);
+        if (!options_.concat) by_.head_mean(sums, heads_, out, in.on);
+        by_.bias_activate(bias_ ? weights.list(*bias_) : std::span<const T>{}, then, out, in.on);
+    }
+
+    /// From the gradient of the sums to those of both attention vectors, and of z through them.
+    void score_backward(dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> by_head, matrix_view<T> grad_z) {
+        const std::size_t size = attention_.size();
+        const std::span<T> g(grad_score_memory_.at_least(size), size), scores(score_memory_.at_least(size), size);
+        by_.edge_dots(incoming(), heads_, by_head, z_, g, in.on);
+        if (drops(in)) by_.segment_dropout(mask(in), incoming(), heads_, g, g, in.on);
+        by_.segment_softmax_backward(incoming(), heads_, attention_, g, in.on);
+        by_.edge_scores(incoming(), heads_, target_terms_, source_terms_, slope(), scores, in.on);
+        by_.edge_scores_backward(heads_, slope(), scores, g, in.on);
+        by_.segment_total(incoming(), heads_, g, target_terms_, in.on); // whose values are no longer needed
+        by_.segment_total(outgoing(loops_.view()), heads_, g, source_terms_, in.on);
+        by_.head_dots_backward(own(z_, in), weights.list(of_target_), heads_, target_terms_, own(grad_z, in),
+            weights.gradient_list(of_target_), in.on);
+        by_.head_dots_backward(z_, weights.list(of_source_), heads_, source_terms_, grad_z,
+            weights.gradient_list(of_source_), in.on);
+    }
+
+    [[nodiscard]] T slope() const noexcept { return static_cast<T>(options_.slope); }
+
+    Backend by_;
+    gat_options options_;
+    input_columns in_;
+    std::size_t width_, heads_, weight_ = 0, of_target_ = 0, of_source_ = 0;
+    std::optional<std::size_t> bias_;
+    self_loops loops_;
+    growing_buffer<T> z_memory_, grad_z_memory_, merge_memory_, target_memory_, source_memory_, attention_memory_,
+        dropped_memory_, score_memory_, grad_score_memory_;
+    matrix_view<T> z_{}, target_terms_{}, source_terms_{};
+    std::span<T> attention_, dropped_;
+};
+
+} // namespace gneiss

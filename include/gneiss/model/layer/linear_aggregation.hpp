@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include <gneiss/model/layer/graph_layer.hpp>
+#include <gneiss/model/parameter.hpp>
+
+namespace gneiss {
+
+/// A x W, where A [targets, sources] holds a weight for each edge: what layers with linear aggregation share.
+///
+/// Of (A x) W and A (x W) the cheaper is taken: sparse rows are always multiplied first, dense ones where W makes them
+/// so much shorter that fewer bytes of neighbours are worth products of all sources. A function of the sizes alone.
+template <class T, gnn_backend<T> Backend>
+class linear_aggregation {
+public:
+    /// out = A x W, then the epilogue, which must not accumulate. `weights` [edges], or empty: all 1.
+    void forward(const Backend& by, const layer_input<T>& in, const layer_view& view, std::span<const T> edge_weights,
+        matrix_view<const T> w, matrix_view<T> out, const epilogue<T>& then) {
+        project_first_ = projecting_is_cheaper(in.rows, view, w.columns());
+        const edge_segments incoming{view.offsets, view.neighbours};
+        if (project_first_) {
+            const matrix_view<T> projected(buffer_.at_least(view.sources * w.columns()), view.sources, w.columns());
+            in.rows.multiply(by, w, projected, {}, in.on);
+            by.segment_sum(incoming, edge_weights, 1, projected, out, in.on);
+            by.bias_activate(then.bias, then.then, out, in.on);
+        } else {
+            aggregated_ = {buffer_.at_least(view.targets * w.rows()), view.targets, w.rows()};
+            by.segment_sum(incoming, edge_weights, 1, in.rows.dense, aggregated_, in.on);
+            by.multiply(aggregated_, w, out, then, in.on);
+        }
+    }
+
+    /// grad_w += (A x)ᵀ g; grad_in = Aᵀ g W_denseᵀ unless it is empty.
+    void backward(const Backend& by, const layer_input<T>& in, const layer_view& view, std::span<const T> edge_weights,
+        matrix_view<const T> w, matrix_view<const T> g, matrix_view<T> grad_w, matrix_view<T> grad_in) {
+        if (project_first_) {
+            const matrix_view<T> projected(buffer_.at_least(view.sources * w.columns()), view.sources, w.columns());
+            by.segment_sum(outgoing(view), edge_weights, 1, g, projected, in.on);
+            in.rows.add_weight_gradient(by, projected, grad_w, in.on);
+            if (!grad_in.empty())
+                by.multiply_nt(projected, w.middle_rows(0, grad_in.columns()), grad_in, false, in.on);
+        } else {
+            by.add_tn(aggregated_, g, grad_w, in.on);
+            if (grad_in.empty()) return;
+            by.multiply_nt(g, w, aggregated_, false, in.on); // its values are no longer needed
+            by.segment_sum(outgoing(view), edge_weights, 1, aggregated_, grad_in, in.on);
+        }
+    }
+
+private:
+    [[nodiscard]] static bool projecting_is_cheaper(const input_rows<T>& rows, const layer_view& view, std::size_t width) noexcept {
+        if (rows.has_sparse()) return true;
+        constexpr double operations_per_gathered_value = 16; // of a core whose neighbours' rows lie in memory
+        const double in = static_cast<double>(rows.columns()), out = static_cast<double>(width);
+        const double edges = static_cast<double>(view.edges()) * operations_per_gathered_value;
+        return edges * out + 2 * in * out * static_cast<double>(view.sources) <
+               edges * in + 2 * in * out * static_cast<double>(view.targets);
+    }
+
+    bool project_first_ = false;
+    growing_buffer<T> buffer_;
+    matrix_view<T> aggregated_{};
+};
+
+} // namespace gneiss

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/model/layer/graph_layer.hpp>
+#include <gneiss/model/layer/linear_aggregation.hpp>
+#include <gneiss/model/parameter.hpp>
+
+namespace gneiss {
+
+enum class sage_reduction : std::uint8_t { mean, sum, max };
+
+struct sage_options {
+    sage_reduction reduce = sage_reduction::mean;
+    bool concat = true; ///< own and neighbours' rows have weights of their own, as if concatenated; else one W for their sum
+    bool bias = true;
+};
+
+/// GraphSAGE: out[t] = own[t] · W_own + reduce over neighbours · W + b. A target without neighbours gets a reduction of 0.
+///
+/// Score: 1, or 1 / neighbours for the mean. Aggregate: the sum or the maximum of neighbours' rows. Update: the two
+/// products. Cost: one row read per edge and 4 · targets · inputs · outputs operations, twice that backwards (thrice with
+/// an input gradient). Source: Hamilton, Ying and Leskovec, NeurIPS 2017, Algorithm 1.
+template <class T, gnn_backend<T> Backend>
+class sage_layer final : public graph_layer<T> {
+public:
+    /// Adds its arrays to `weights`. Throws `invalid_argument` for the maximum of sparse rows.
+    sage_layer(dense_parameters<T>& weights, const std::string& name, input_columns in, std::size_t width,
+        const sage_options& options, Backend by = {})
+        : by_(by), options_(options), in_(in), width_(width) {
+        if (options.reduce == sage_reduction::max && in.sparse != 0)
+            throw error(errc::invalid_argument, "the maximum of sparse rows is not offered: put a linear layer in front");
+        const initializer first = initializer::glorot(in.total(), width);
+        own_ = weights.add(name + ".own", in.total(), width, first);
+        neighbours_ = options.concat ? weights.add(name + ".neighbours", in.total(), width, first) : own_;
+        if (options.bias) bias_ = weights.add_constant(name + ".bias", width);
+    }
+
+    [[nodiscard]] std::size_t outputs() const override { return width_; }
+
+    void forward(const dense_parameters<T>& weights, const layer_input<T>& in, activation then, matrix_view<T> out) override {
+        score(in);
+        aggregate(weights, in, out);
+        update(weights, in, then, out);
+    }
+
+    void backward(dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> g, matrix_view<T> grad_in) override {
+        aggregate_backward(weights, in, g, grad_in);
+        update_backward(weights, in, g, grad_in);
+    }
+
+private:
+    void score(const layer_input<T>& in) {
+        edge_weights_ = {};
+        if (options_.reduce != sage_reduction::mean) return;
+        const layer_view& view = in.view;
+        T* const shares = shares_.at_least(view.edges());
+        edge_weights_ = {shares, view.edges()};
+        parallel_for(in.on, view.targets, 4096, [&](std::size_t t, std::size_t end) {
+            for (; t < end; ++t) {
+                const std::size_t degree = view.offsets[t + 1] - view.offsets[t];
+                std::fill_n(shares + view.offsets[t], degree, T{1} / static_cast<T>(degree));
+            }
+        });
+    }
+
+    /// out = reduction · W
+    void aggregate(const dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<T> out) {
+        if (options_.reduce != sage_reduction::max)
+            return linear_.forward(by_, in, in.view, edge_weights_, weights.value(neighbours_), out, {});
+        const std::size_t rows = in.view.targets, columns = in_.dense;
+        best_ = {best_memory_.at_least(rows * columns), rows, columns};
+        winners_ = {winner_memory_.at_least(rows * columns), rows, columns};
+        by_.segment_max(in.incoming(), in.rows.dense, best_, winners_, in.on);
+        by_.multiply(best_, weights.value(neighbours_), out, {}, in.on);
+    }
+
+    void aggregate_backward(dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> g, matrix_view<T> grad_in) {
+        if (options_.reduce != sage_reduction::max)
+            return linear_.backward(by_, in, in.view, edge_weights_, weights.value(neighbours_), g, weights.gradient(neighbours_), grad_in);
+        by_.add_tn(best_, g, weights.gradient(neighbours_), in.on);
+        if (grad_in.empty()) return;
+        by_.multiply_nt(g, weights.value(neighbours_), best_, false, in.on); // its values are no longer needed
+        by_.segment_max_backward(outgoing(in.view), best_, winners_, grad_in, in.on);
+    }
+
+    void update(const dense_parameters<T>& weights, const layer_input<T>& in, activation then, matrix_view<T> out) {
+        in.own_rows().multiply(by_, weights.value(own_), out, {true, bias_ ? weights.list(*bias_) : std::span<const T>{}, then}, in.on);
+    }
+
+    void update_backward(dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> g, matrix_view<T> grad_in) {
+        if (bias_) by_.add_column_sums(g, weights.gradient_list(*bias_), in.on);
+        in.own_rows().add_weight_gradient(by_, g, weights.gradient(own_), in.on);
+        if (!grad_in.empty())
+            by_.multiply_nt(g, weights.value(own_).middle_rows(0, in_.dense),
+                grad_in.middle_rows(in.view.first_target, in.view.targets), true, in.on);
+    }
+
+    Backend by_;
+    sage_options options_;
+    input_columns in_;
+    std::size_t width_, own_ = 0, neighbours_ = 0;
+    std::optional<std::size_t> bias_;
+    linear_aggregation<T, Backend> linear_;
+    std::span<const T> edge_weights_;
+    growing_buffer<T> shares_, best_memory_;
+    growing_buffer<std::uint32_t> winner_memory_;
+    matrix_view<T> best_{};
+    matrix_view<std::uint32_t> winners_{};
+};
+
+} // namespace gneiss

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <gneiss/core/executor/algorithms.hpp>
+#include <gneiss/core/executor/ref.hpp>
+#include <gneiss/sample/layer_view.hpp>
+
+namespace gneiss {
+
+/// A view with one more edge per target, the last of its list, from the target's own row: with it a layer that treats
+/// a node as its own neighbour needs no second case, and isolated nodes have a neighbour. Relations are left out; the
+/// transposed lists are made where the view has them. O(edges); memory is kept between batches.
+class self_loops {
+public:
+    void assign(const layer_view& view, executor_ref on) {
+        const std::size_t edges = view.edges() + view.targets;
+        offsets_.resize(view.targets + 1);
+        neighbours_.resize(edges);
+        offsets_[0] = 0;
+        const bool both = !view.by_source_offsets.empty();
+        if (both) {
+            edge_target_.resize(edges);
+            by_source_offsets_.resize(view.sources + 1);
+            by_source_edges_.resize(edges);
+        }
+        parallel_for(on, view.targets, 4096, [&](std::size_t t, std::size_t end) {
+            for (; t < end; ++t) {
+                const std::size_t from = view.offsets[t], to = view.offsets[t + 1];
+                std::copy(view.neighbours.begin() + static_cast<std::ptrdiff_t>(from),
+                    view.neighbours.begin() + static_cast<std::ptrdiff_t>(to), neighbours_.begin() + static_cast<std::ptrdiff_t>(from + t));
+                neighbours_[to + t] = static_cast<std::uint32_t>(view.first_target + t);
+                offsets_[t + 1] = static_cast<std::uint32_t>(to + t + 1);
+                if (both) std::fill_n(edge_target_.begin() + static_cast<std::ptrdiff_t>(from + t), to - from + 1, static_cast<std::uint32_t>(t));
+            }
+        });
+        if (both) transpose(view, on);
+        view_ = {.targets = view.targets, .sources = view.sources, .offsets = offsets_, .neighbours = neighbours_,
+            .first_target = view.first_target};
+        if (both) {
+            view_.by_source_offsets = by_source_offsets_;
+            view_.by_source_edges = by_source_edges_;
+            view_.edge_target = edge_target_;
+        }
+    }
+
+    /// Valid until the next `assign`.
+    [[nodiscard]] const layer_view& view() const noexcept { return view_; }
+
+private:
+    /// Edge e of target t becomes e + t, and every list gains its own edge where that belongs.
+    void transpose(const layer_view& view, executor_ref on) {
+        by_source_offsets_[0] = 0;
+        parallel_for(on, view.sources, 4096, [&](std::size_t s, std::size_t end) {
+            for (; s < end; ++s) {
+                const std::size_t loops_before = std::clamp(s, view.first_target, view.first_target + view.targets) - view.first_target;
+                std::size_t at = view.by_source_offsets[s] + loops_before;
+                std::size_t own = s - view.first_target; // wraps for sources in front of the targets
+                bool loop = own < view.targets;
+                for (std::size_t j = view.by_source_offsets[s]; j < view.by_source_offsets[s + 1]; ++j) {
+                    const std::uint32_t e = view.by_source_edges[j], t = view.edge_target[e];
+                    if (loop && own < t) {
+                        by_source_edges_[at++] = offsets_[own + 1] - 1;
+                        loop = false;
+                    }
+                    by_source_edges_[at++] = e + t;
+                }
+                if (loop) by_source_edges_[at++] = offsets_[own + 1] - 1;
+                by_source_offsets_[s + 1] = static_cast<std::uint32_t>(at);
+            }
+        });
+    }
+
+    layer_view view_;
+    std::vector<std::uint32_t> offsets_, neighbours_, edge_target_, by_source_offsets_, by_source_edges_;
+};
+
+} // namespace gneiss

@@ -1,0 +1,300 @@
+#include "gnn.hpp"
+
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/model/backend/eigen.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+
+using namespace gneiss;
+
+namespace {
+
+/// f = Σ R · out for a fixed random R, whose gradient is checked in every weight and every dense input.
+struct check_gradients {
+    check_gradients(const std::string& text, bool last, std::size_t dense, std::size_t sparse, std::uint64_t seed) {
+        CAPTURE(text);
+        CAPTURE(last);
+        const auto layers = parse_layers(text);
+        std::vector<std::size_t> sizes{13, 9, 5, 3};
+        sizes.resize(hops_of(layers) + 1);
+        const gnn::sample views(sizes, last, seed);
+        dense_parameters<double> weights;
+        gnn::double_encoder encode(weights, layers, {dense, sparse});
+        gnn::randomize(weights, seed);
+        gnn::matrix<> rows(sizes[0], dense, seed + 1), grad_in(sizes[0], dense);
+        const gnn::words<> words(sizes[0], sparse, seed + 2);
+        const input_rows<double> input{rows.view, sparse == 0 ? sparse_rows<double>{} : words.view()};
+        const encoder_pass<double> pass{.training = random_key{seed, random_domain::dropout}};
+        const serial_executor on;
+        const gnn::matrix<> r(sizes.back(), encode.outputs(), seed + 3);
+        const auto f = [&] {
+            const auto out = encode.forward(weights, views, input, pass, on);
+            double sum = 0;
+            for (std::size_t i = 0; i < out.rows(); ++i)
+                for (std::size_t c = 0; c < out.columns(); ++c) sum += r.view(i, c) * out(i, c);
+            return sum;
+        };
+        f();
+        gnn::matrix<> g(sizes.back(), encode.outputs(), seed + 3);
+        encode.backward(weights, g.view, grad_in.view, on);
+        const std::vector<double> gradients(weights.gradients().begin(), weights.gradients().end());
+
+        const auto check = [&](double& x, double gradient, const std::string& what) {
+            const double at = x, step = 1e-6;
+            x = at + step;
+            const double above = f();
+            x = at - step;
+            const double slope = (above - f()) / (2 * step);
+            x = at;
+            if (std::abs(slope - gradient) > 1e-6 * (1 + std::abs(slope))) FAIL_CHECK(what << ": " << gradient << " for " << slope);
+        };
+        double size = 0;
+        for (const auto& a : weights.arrays())
+            for (std::size_t i = 0; i < a.size(); ++i) {
+                check(weights.values()[a.offset + i], gradients[a.offset + i], a.name);
+                size += std::abs(gradients[a.offset + i]);
+            }
+        CHECK(size > 0);
+        for (std::size_t i = 0; i < rows.memory.size(); ++i) check(rows.memory[i], grad_in.memory[i], "input");
+
+        // without the input's gradient, the weights' are the same
+        weights.zero_gradients();
+        gnn::matrix<> again(sizes.back(), encode.outputs(), seed + 3);
+        f();
+        encode.backward(weights, again.view, {}, on);
+        CHECK(std::equal(gradients.begin(), gradients.end(), weights.gradients().begin()));
+    }
+};
+
+} // namespace
+
+TEST_CASE("gradients of GraphSAGE equal finite differences, for each option") {
+    for (const std::string reduce : {"mean", "sum", "max"})
+        for (const std::string combine : {"concat", "add"})
+            for (const bool last : {false, true}) check_gradients("sage:4:" + reduce + ":" + combine, last, 3, 0, 11);
+    check_gradients("sage:2:sum", true, 9, 0, 12); // rows become shorter: multiplied first
+    check_gradients("sage:9,sage:3:no-bias", false, 2, 0, 13);
+}
+
+TEST_CASE("gradients of graph convolutions equal finite differences, for each option") {
+    for (const std::string normalize : {"symmetric", "row"})
+        for (const bool last : {false, true}) {
+            check_gradients("gcn:4:" + normalize, last, 3, 0, 21);
+            check_gradients("gcn:2:no-bias:" + normalize, last, 7, 0, 22);
+            check_gradients("gcn:5,gcn:3:" + normalize, last, 4, 0, 23);
+        }
+}
+
+TEST_CASE("gradients of graph attention equal finite differences, for each option") {
+    for (const std::string heads : {"1", "4", "8"})
+        for (const std::string merge : {"concat", "mean"})
+            for (const bool last : {false, true}) check_gradients("gat:3x" + heads + ":" + merge, last, 4, 0, 31);
+    check_gradients("gat:3x2:attention-dropout=.4:slope=.05", true, 4, 0, 32);
+    check_gradients("gat:2x4,gat:3x2:mean:attention-dropout=.5:no-bias", false, 3, 0, 33);
+}
+
+TEST_CASE("gradients of what surrounds a layer equal finite differences: activation, dropout, norm, residual") {
+    for (const std::string then : {"none", "relu", "leaky", "elu", "tanh", "sigmoid"}) check_gradients("sage:4:" + then, true, 3, 0, 41);
+    check_gradients("sage:4:dropout=.4,sage:3:dropout=.5", false, 6, 0, 42);
+    check_gradients("sage:4:norm:relu,gcn:3:norm:no-bias", true, 3, 0, 43);
+    check_gradients("sage:4:residual:elu,sage:4:residual:norm", false, 3, 0, 44); // by a matrix, then as it is
+    check_gradients("gat:2x2:residual:norm:dropout=.2,linear:5:tanh,gcn:4:residual:dropout=.3,linear:2", true, 4, 0, 45);
+}
+
+TEST_CASE("gradients with sparse rows equal finite differences, alone and beside dense ones") {
+    for (const std::string layer : {"sage:3", "sage:3:sum:add", "gcn:3", "gat:2x2", "linear:4,sage:3:max"})
+        for (const std::size_t dense : {0U, 2U}) {
+            check_gradients(layer + ":dropout=.3", true, dense, 8, 51);
+            check_gradients(layer + ":residual", false, dense, 8, 52);
+        }
+}
+
+TEST_CASE("sparse rows give what the same rows give written out") {
+    const gnn::sample views({40, 12}, true, 5);
+    const gnn::words<> words(40, 30, 6);
+    gnn::matrix<> dense(40, 30);
+    words.densify(dense.view);
+    for (const std::string text : {"sage:7", "gcn:40", "gat:3x4"}) {
+        dense_parameters<double> a, b;
+        gnn::double_encoder first(a, parse_layers(text), {.sparse = 30}), second(b, parse_layers(text), {.dense = 30});
+        a.allocate(3);
+        b.allocate(3);
+        const auto x = first.forward(a, views, {.sparse = words.view()}, {}, serial_executor{});
+        const auto y = second.forward(b, views, {.dense = dense.view}, {}, serial_executor{});
+        for (std::size_t i = 0; i < x.rows(); ++i)
+            for (std::size_t c = 0; c < x.columns(); ++c) CHECK(x(i, c) == doctest::Approx(y(i, c)).epsilon(1e-12));
+    }
+}
+
+namespace {
+
+struct outcome {
+    std::vector<float> rows, gradients, inputs;
+    friend bool operator==(const outcome& a, const outcome& b) {
+        const auto same = [](const std::vector<float>& x, const std::vector<float>& y) {
+            return x.size() == y.size() && (x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0);
+        };
+        return same(a.rows, b.rows) && same(a.gradients, b.gradients) && same(a.inputs, b.inputs);
+    }
+};
+
+outcome run_floats(const std::string& text, std::size_t sparse, executor_ref on) {
+    const gnn::sample views({3000, 1500, 700}, true, 9);
+    dense_parameters<> weights;
+    encoder<float, eigen_backend> encode(weights, parse_layers(text), {.dense = 33, .sparse = sparse});
+    weights.allocate(7);
+    const gnn::matrix<float> rows(3000, 33, 8);
+    gnn::matrix<float> grad_in(3000, 33), g(700, encode.outputs(), 4);
+    const gnn::words<float> words(3000, sparse, 6);
+    const input_rows<float> input{rows.view, sparse == 0 ? sparse_rows<float>{} : words.view()};
+    const auto out = encode.forward(weights, views, input, {.training = random_key{1, random_domain::dropout}}, on);
+    outcome all;
+    all.rows.assign(out.data(), out.data() + out.rows() * out.columns());
+    encode.backward(weights, g.view, grad_in.view, on);
+    all.gradients.assign(weights.gradients().begin(), weights.gradients().end());
+    all.inputs = grad_in.memory;
+    return all;
+}
+
+} // namespace
+
+TEST_CASE("rows and gradients are the same bits on one thread, three threads and again") {
+    const tbb_executor three(3);
+    for (const std::string text : {"sage:40:norm:dropout=.3,sage:70:max:residual", "gcn:40:dropout=.5,gcn:70:row", "gat:12x4:attention-dropout=.3,gat:40x2:mean"})
+        for (const std::size_t sparse : {0U, 50U}) {
+            CAPTURE(text);
+            const outcome one = run_floats(text, sparse, serial_executor{});
+            CHECK(one == run_floats(text, sparse, three));
+            CHECK(one == run_floats(text, sparse, three));
+        }
+}
+
+TEST_CASE("Eigen's products give the rows and gradients of naive ones") {
+    const gnn::sample views({60, 30, 8}, false, 2);
+    for (const std::string text : {"sage:20,sage:9", "gcn:5:norm,gcn:30", "gat:6x4,gat:7x2:mean"}) {
+        dense_parameters<float> a;
+        dense_parameters<double> b;
+        encoder<float, eigen_backend> fast(a, parse_layers(text), {.dense = 17});
+        gnn::double_encoder slow(b, parse_layers(text), {.dense = 17});
+        a.allocate(3);
+        b.allocate(3);
+        const gnn::matrix<float> rows(60, 17, 8);
+        const gnn::matrix<double> same_rows(60, 17, 8);
+        gnn::matrix<float> grad_in(60, 17), g(8, fast.outputs(), 4);
+        gnn::matrix<double> grad_in2(60, 17), g2(8, fast.outputs(), 4);
+        const auto x = fast.forward(a, views, {rows.view}, {}, serial_executor{});
+        const auto y = slow.forward(b, views, {same_rows.view}, {}, serial_executor{});
+        for (std::size_t i = 0; i < x.rows(); ++i)
+            for (std::size_t c = 0; c < x.columns(); ++c) CHECK(std::abs(static_cast<double>(x(i, c)) - y(i, c)) < 1e-4);
+        fast.backward(a, g.view, grad_in.view, serial_executor{});
+        slow.backward(b, g2.view, grad_in2.view, serial_executor{});
+        for (std::size_t i = 0; i < a.arrays().size(); ++i)
+            for (std::size_t r = 0; r < a.arrays()[i].rows; ++r)
+                for (std::size_t c = 0; c < a.arrays()[i].columns; ++c)
+                    CHECK(std::abs(static_cast<double>(a.gradient(i)(r, c)) - b.gradient(i)(r, c)) < 1e-3);
+        for (std::size_t i = 0; i < grad_in.memory.size(); ++i)
+            CHECK(std::abs(static_cast<double>(grad_in.memory[i]) - grad_in2.memory[i]) < 1e-4);
+    }
+}
+
+TEST_CASE("layers run one by one give what they give together without dropout") {
+    const gnn::sample views({20, 11, 6}, true, 2);
+    dense_parameters<double> weights;
+    gnn::double_encoder encode(weights, parse_layers("gat:3x2:dropout=.5,sage:4:residual:norm"), {.dense = 5});
+    gnn::randomize(weights, 1);
+    const gnn::matrix<> rows(20, 5, 3);
+    const auto together = encode.forward(weights, views, {rows.view}, {}, serial_executor{});
+    const std::vector<double> expected(together.data(), together.data() + 6 * 4);
+    const auto first = encode.forward_layer(weights, 0, views[0], {rows.view}, serial_executor{});
+    const auto second = encode.forward_layer(weights, 1, views[1], {first}, serial_executor{});
+    CHECK(std::equal(expected.begin(), expected.end(), second.data()));
+}
+
+TEST_CASE("a mask follows a node's name, not its place in the batch") {
+    const gnn::sample views({4, 4}, false, 1); // both samples alike but for the order of their rows
+    dense_parameters<double> weights;
+    gnn::double_encoder encode(weights, parse_layers("linear:6:dropout=.5"), {.dense = 6});
+    gnn::randomize(weights, 1);
+    gnn::matrix<> rows(4, 6, 3), turned(4, 6);
+    for (std::size_t i = 0; i < 4; ++i) std::copy_n(rows.view[3 - i].data(), 6, turned.view[i].data());
+    const std::vector<node_id> names{7, 90, 4, 11}, backwards{11, 4, 90, 7};
+    const auto run = [&](const gnn::matrix<>& x, const std::vector<node_id>& ids, std::uint64_t batch) {
+        const auto out = encode.forward(weights, std::vector<layer_view>{}, {x.view},
+            {.training = random_key{1, random_domain::dropout}.with(batch), .sources = {ids}}, serial_executor{});
+        return std::vector<double>(out.data(), out.data() + 24);
+    };
+    const auto a = run(rows, names, 0), b = run(turned, backwards, 0);
+    for (std::size_t i = 0; i < 4; ++i)
+        for (std::size_t c = 0; c < 6; ++c) CHECK(a[i * 6 + c] == b[(3 - i) * 6 + c]);
+    CHECK(a != run(rows, names, 1));
+    CHECK(a != run(rows, backwards, 0));
+}
+
+TEST_CASE("a hook sees the rows between layers and may replace them, and rows from elsewhere get no gradient") {
+    // three rows are computed by the first layer, and two more come from the hook
+    const gnn::sample lower({6, 3}, false, 1), upper({5, 2}, false, 4);
+    const std::vector<layer_view> views{lower[0], upper[0]};
+    dense_parameters<double> weights;
+    gnn::double_encoder encode(weights, parse_layers("sage:4:none,sage:3"), {.dense = 2});
+    gnn::randomize(weights, 1);
+    gnn::matrix<> rows(6, 2, 3), history(5, 4, 9), grad_in(6, 2), g(2, 3, 5);
+    std::size_t seen = 0;
+    encoder_pass<double> pass;
+    pass.hook.rows = [&](std::size_t layer, matrix_view<double> all) {
+        CHECK(layer == 1);
+        CHECK(all.rows() == 5);
+        for (std::size_t c = 0; c < 4; ++c) CHECK(all(4, c) == 0);
+        for (std::size_t i = 3; i < 5; ++i) std::copy_n(history.view[i].data(), 4, all[i].data());
+    };
+    pass.hook.gradients = [&](std::size_t layer, matrix_view<double> computed) {
+        CHECK(layer == 1);
+        CHECK(computed.rows() == 3);
+        ++seen;
+        for (std::size_t i = 0; i < 3; ++i) std::fill_n(computed[i].data(), 4, 0.0);
+    };
+    const auto out = encode.forward(weights, views, {rows.view}, pass, serial_executor{});
+    const std::vector<double> before(out.data(), out.data() + 6);
+    encode.backward(weights, g.view, grad_in.view, serial_executor{});
+    CHECK(seen == 1);
+    for (const double x : grad_in.memory) CHECK(x == 0);
+    for (double& x : history.memory) x += 1;
+    const auto changed = encode.forward(weights, views, {rows.view}, pass, serial_executor{});
+    CHECK(!std::equal(before.begin(), before.end(), changed.data()));
+}
+
+TEST_CASE("a sample without targets, edges or sources is nothing, and no error") {
+    for (const std::string text : {"sage:3", "sage:3:max", "gcn:3:norm", "gat:3x2:mean"}) {
+        const gnn::sample views({5, 0}, false, 1), nothing({0, 0}, false, 1);
+        dense_parameters<double> weights;
+        gnn::double_encoder encode(weights, parse_layers(text), {.dense = 2});
+        weights.allocate(1);
+        gnn::matrix<> rows(5, 2, 3), grad_in(5, 2, 4), none(0, 2), g(0, encode.outputs());
+        CHECK(encode.forward(weights, views, {rows.view}, {}, serial_executor{}).rows() == 0);
+        encode.backward(weights, g.view, grad_in.view, serial_executor{});
+        for (const double x : grad_in.memory) CHECK(x == 0);
+        CHECK(encode.forward(weights, nothing, {none.view}, {}, serial_executor{}).rows() == 0);
+        encode.backward(weights, g.view, {}, serial_executor{});
+    }
+}
+
+TEST_CASE("shapes that do not fit are refused") {
+    dense_parameters<double> weights;
+    CHECK_THROWS_AS(gnn::double_encoder(weights, {}, {.dense = 3}), error);
+    CHECK_THROWS_AS(gnn::double_encoder(weights, parse_layers("sage:3"), {}), error);
+    CHECK_THROWS_AS(gnn::double_encoder(weights, parse_layers("sage:3:max"), {.sparse = 9}), error);
+    dense_parameters<double> fresh;
+    gnn::double_encoder encode(fresh, parse_layers("sage:3,sage:3"), {.dense = 2});
+    fresh.allocate(1);
+    const gnn::matrix<> rows(9, 2, 1), wide(9, 3, 1), few(8, 2, 1);
+    const gnn::sample views({9, 5, 2}, true, 1), one_hop({9, 5}, true, 1);
+    const serial_executor on;
+    CHECK_THROWS_WITH_AS((void)encode.forward(fresh, one_hop, {rows.view}, {}, on), doctest::Contains("1 hops for 2"), error);
+    CHECK_THROWS_AS((void)encode.forward(fresh, views, {wide.view}, {}, on), error);
+    CHECK_THROWS_AS((void)encode.forward(fresh, views, {few.view}, {}, on), error);
+    CHECK_NOTHROW((void)encode.forward(fresh, views, {rows.view}, {}, on));
+    gnn::matrix<> g(3, 3);
+    CHECK_THROWS_AS(encode.backward(fresh, g.view, {}, on), error);
+}
