@@ -35,8 +35,7 @@ public:
         report_.resumed = base::resumed_;
         report_.nodes = journal()["nodes"];
         order_relations();
-        report_.partitions = base::options_.partitions != 0 ? base::options_.partitions
-                                                            : choose_partitions(report_.nodes, base::options_.memory);
+        report_.partitions = choose_or_keep_partitions();
         std::uint64_t records = 0;
         for (std::size_t split = 0; split < 3; ++split) records += count(split);
         base::need_disk(records * 64, "the buckets");
@@ -44,6 +43,7 @@ public:
             with_numbers();
         else {
             hash_map map = base::open_hashes(report_.nodes);
+            write_nodes(map);
             sort_edges<named_edge>(map);
         }
         expect("nodes", report_.nodes, base::options_.expected_nodes);
@@ -94,10 +94,44 @@ private:
     /// Integer ids: the array of rows by node if it fits; else, without a table of names, ids are computed.
     void with_numbers() {
         array_map map(base::partial_ / "node_to_row.npy", page_alignment, report_.nodes, base::memory() / 3);
-        if (map.slices() == 1 || !base::options_.entities.empty()) return sort_edges<edge>(map);
+        if (map.slices() == 1 || !base::options_.entities.empty()) {
+            write_nodes(map);
+            return sort_edges<edge>(map);
+        }
         permutation_map computed{
             keyed_permutation(report_.nodes, random_key(base::options_.seed, random_domain::node_permutation))};
+        write_nodes(computed);
         sort_edges<edge>(computed);
+    }
+
+    /// Partitions cut the data of nodes too: an import that goes on keeps to what it chose, whatever the memory now is.
+    [[nodiscard]] std::uint32_t choose_or_keep_partitions() {
+        if (base::options_.partitions != 0) return base::options_.partitions;
+        if (const std::uint64_t chosen = journal()["partitions"]; chosen != 0)
+            return static_cast<std::uint32_t>(chosen);
+        const std::uint32_t chosen = choose_partitions(report_.nodes, base::options_.memory);
+        base::journal_->set("partitions", chosen);
+        base::journal_->save();
+        return chosen;
+    }
+
+    template <class Map>
+    void write_nodes(Map& map) {
+        const import_node_data& data = base::options_.node_data;
+        if (data.empty()) return;
+        const node_job how{.data = &data,
+            .partial = base::partial_,
+            .rows = {report_.nodes, report_.partitions},
+            .keys = base::node_keys_below(report_.nodes),
+            .memory = base::memory() - base::memory() / 3,
+            .seed = base::options_.seed,
+            .tell = [this](std::string_view phase, std::uint64_t done, std::uint64_t total) {
+                base::tell(phase, done, total, "nodes");
+            }};
+        write_node_data(how, map, *base::journal_);
+        report_.node_data = {journal()["features"], journal()["classes"], journal()["train_nodes"],
+            journal()["valid_nodes"], journal()["test_nodes"]};
+        report_.unlabelled_tests = journal()["unlabelled_tests"];
     }
 
     template <class Record, class Map>
@@ -175,7 +209,9 @@ private:
         dataset_manifest manifest;
         manifest.name = options.name.empty() ? options.out.filename().string() : options.name;
         manifest.ids = base::integer_ && options.entities.empty() ? dataset_ids::integer : dataset_ids::string;
+        manifest.task = options.task.value_or(report_.node_data.classes != 0 ? dataset_task::node : dataset_task::link);
         manifest.nodes = report_.nodes;
+        manifest.node_data = report_.node_data;
         manifest.relations = report_.relations;
         manifest.train_edges = report_.train_edges;
         manifest.valid_edges = report_.valid_edges;
@@ -189,6 +225,8 @@ private:
             const auto size = std::filesystem::file_size(s.source.path, failed);
             manifest.provenance.sources.push_back({s.source.path.filename().string(), failed ? 0 : size});
         }
+        for (const auto& file : files_of(options.node_data))
+            manifest.provenance.sources.push_back({file.filename().string(), std::filesystem::file_size(file)});
         for (const auto& entry : std::filesystem::directory_iterator(base::partial_))
             if (entry.path().extension() == ".npy") {
                 const npy_header header = read_npy_header(plain_file::open(entry.path()));
@@ -200,7 +238,8 @@ private:
         (void)dataset(base::partial_).buckets(); // opens it as a reader would
         for (const auto& entry : std::filesystem::directory_iterator(base::partial_)) {
             const std::string name = entry.path().filename().string();
-            if (name.starts_with("work-") || name == "journal" || name == "lock") std::filesystem::remove(entry.path());
+            if (name.starts_with("work-") || name == "journal" || name == "lock")
+                std::filesystem::remove_all(entry.path());
         }
         sync_directory(base::partial_);
         // What stood there is moved away first, so that at any time one whole dataset is to be found.
@@ -231,6 +270,9 @@ private:
 /// The dataset depends on the set of edges, the options and the seed; not on the order of lines, the memory or the
 /// threads. Work is done in OUT.partial, which a later call with the same options and sources goes on with after the
 /// last finished phase; OUT appears as a whole at the end and nothing there is replaced without `force`.
+///
+/// With `options.node_data` the features, labels and split of nodes are brought into the order of rows, each within the
+/// same memory; an import that was stopped goes on after the last of them.
 ///
 /// Cost: text is parsed once; every edge is written and read once between the passes, twice more when the map of nodes
 /// does not fit, and sorted once. Disk: about 64 bytes per edge for the time being, 25 stay.

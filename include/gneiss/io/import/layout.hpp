@@ -1,14 +1,21 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <filesystem>
+#include <initializer_list>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>
+#include <gneiss/io/import/npz.hpp>
 #include <gneiss/io/import/options.hpp>
 #include <gneiss/io/import/source_plan.hpp>
+#include <gneiss/io/npy.hpp>
 
 namespace gneiss::importing {
 
@@ -25,8 +32,127 @@ namespace gneiss::importing {
     return {};
 }
 
-/// Replaces a source that is a directory by the files of the layout found in it: train, valid (or dev) and test, and
-/// tables of entities and relations when the ids of the edges are integers.
+/// Reads the one number of a text file, such as num-node-list.csv.gz.
+[[nodiscard]] inline std::uint64_t read_count(const std::filesystem::path& path) {
+    file_source source(path);
+    const first_lines first(source, path, "", 2);
+    if (first.lines.size() != 1)
+        throw error(errc::invalid_format, "expected one line with the number of nodes: many graphs are not read",
+            {.path = path});
+    const std::string& line = first.lines[0];
+    return parse_id(line, 0, 0xffffffffU, {&path, first.numbers[0], line.data(), line.size()});
+}
+
+/// A directory as the Open Graph Benchmark ships a graph: raw/ with edge, node-feat, node-label and num-node-list
+/// (.csv.gz), or with data.npz and node-label.npz; split/NAME/ with train, valid and test, lists of nodes. Given
+/// features, labels and splits are kept. Returns whether it is one.
+inline bool resolve_ogb(import_options& options, const std::filesystem::path& directory) {
+    std::error_code failed;
+    const auto raw = std::filesystem::is_directory(directory / "raw", failed) ? directory / "raw" : directory;
+    const auto in = [&](const char* name, std::initializer_list<const char*> extensions) {
+        return find_in(raw, {name}, extensions);
+    };
+    const auto edges = in("edge", {".csv"}), archive = in("data", {".npz"});
+    if (edges.empty() && archive.empty()) return false;
+    import_node_data& data = options.node_data;
+    if (edges.empty())
+        options.sources = {{.path = archive, .transposed = true}};
+    else
+        options.sources = {{.path = edges}};
+    if (options.format == edge_format::automatic && !edges.empty()) options.format = edge_format::csv;
+    options.ids = id_kind::integer;
+    if (const auto count = in("num-node-list", {".csv"}); !count.empty() && data.nodes == 0)
+        data.nodes = read_count(count);
+    const bool given = !data.empty();
+    if (!data.has_features()) data.features = edges.empty() ? archive : in("node-feat", {".csv", ".npz"});
+    if (!data.has_labels()) data.labels = in("node-label", {".csv", ".npz"});
+    data.by_line = !given;
+    if (data.split.empty() && data.lists.empty() && !data.fractions &&
+        std::filesystem::is_directory(directory / "split", failed)) {
+        std::vector<std::filesystem::path> kinds;
+        for (const auto& entry : std::filesystem::directory_iterator(directory / "split"))
+            if (entry.is_directory(failed)) kinds.push_back(entry.path());
+        std::sort(kinds.begin(), kinds.end());
+        for (const auto& kind : kinds) {
+            if (find_in(kind, {"train"}, {".csv", ".npy"}).empty()) continue;
+            for (const node_split part : {node_split::train, node_split::valid, node_split::test})
+                if (const auto list = find_in(kind, {to_string(part).data()}, {".csv", ".npy"}); !list.empty())
+                    data.lists.push_back({.part = part, .nodes = list});
+            break;
+        }
+    }
+    return true;
+}
+
+/// Unpacks the arrays of .npz files into `scratch`, where an earlier run of the same import may have left them, and
+/// names them instead. A matrix that scipy saved becomes its three arrays. Throws errc::not_found, with the arrays
+/// that are there, where none of the expected is.
+inline void unpack_archives(import_options& options, const std::filesystem::path& scratch) {
+    const auto unpack = [&](const npz_file& from, const std::string& name) {
+        std::error_code failed;
+        const std::string key =
+            std::filesystem::absolute(from.path()).string() + "|" +
+            std::to_string(std::filesystem::file_size(from.path(), failed)) + "|" +
+            std::to_string(std::filesystem::last_write_time(from.path(), failed).time_since_epoch().count());
+        std::string file =
+            from.path().filename().string() + "." + name + "." + gneiss::detail::hexadecimal(checksum(key));
+        std::ranges::replace(file, '/', '_');
+        const auto to = scratch / (file + ".npy");
+        if (std::filesystem::exists(to, failed)) return to;
+        std::filesystem::create_directories(scratch);
+        auto partial = to;
+        partial += ".partial";
+        from.unpack(name, partial);
+        std::filesystem::rename(partial, to);
+        return to;
+    };
+    const auto is_archive = [](const std::filesystem::path& path) { return path.extension() == ".npz"; };
+    /// The array called by one of `names`, or the only one.
+    const auto array = [&](std::filesystem::path& path, std::initializer_list<const char*> names) {
+        if (!is_archive(path)) return;
+        const npz_file from(path);
+        const auto there = from.names();
+        for (const char* name : names)
+            if (from.has(name)) {
+                path = unpack(from, name);
+                return;
+            }
+        if (there.size() != 1) {
+            std::string all, wanted;
+            for (const std::string& name : there) all += (all.empty() ? "" : ", ") + name;
+            for (const char* name : names) wanted += std::string(wanted.empty() ? "" : ", ") + name;
+            throw error(errc::not_found, "has the arrays " + all + "; looked for " + wanted, {.path = path});
+        }
+        path = unpack(from, there[0]);
+    };
+    for (import_source& source : options.sources) {
+        if (!is_archive(source.path) || source.open || source.compute) continue;
+        const bool columns = source.transposed || npz_file(source.path).has("edge_index");
+        array(source.path, {"edge_index", "edges"});
+        source.transposed = columns;
+    }
+    import_node_data& data = options.node_data;
+    if (is_archive(data.features))
+        if (const npz_file from(data.features); from.has("indptr") && from.has("indices")) {
+            data.indptr = unpack(from, "indptr");
+            data.indices = unpack(from, "indices");
+            if (from.has("data")) data.values = unpack(from, "data");
+            if (from.has("shape") && data.num_features == 0) {
+                npy_reader shape(unpack(from, "shape"));
+                std::array<std::uint64_t, 2> extents{};
+                if (shape.header().size() == 2 && shape.read_as(std::span<std::uint64_t>(extents)) == 2)
+                    data.num_features = extents[1];
+            }
+            data.features.clear();
+        }
+    array(data.features, {"node_feat", "node_features", "features", "feat", "x"});
+    array(data.labels, {"node_label", "node_labels", "labels", "label", "y"});
+    array(data.split, {"split"});
+    for (auto* path : {&data.indptr, &data.indices, &data.values}) array(*path, {});
+}
+
+/// Replaces a source that is a directory by the files of the layout found in it: that of `resolve_ogb`, or train, valid
+/// (or dev) and test, and tables of entities and relations when the ids of the edges are integers.
 ///
 /// Throws errc::not_found, naming what was looked for, for a directory without a train file.
 inline void resolve_directory(import_options& options) {
@@ -34,13 +160,14 @@ inline void resolve_directory(import_options& options) {
     const std::filesystem::path directory = options.sources[0].path;
     std::error_code failed;
     if (!std::filesystem::is_directory(directory, failed)) return;
+    if (resolve_ogb(options, directory)) return;
     const auto edges = {".tsv", ".txt", ".csv", ".npy", ""};
     const auto tables = {".tsv", ".txt", ".csv", ".dict", ".del"};
     const auto train = find_in(directory, {"train"}, edges);
     if (train.empty())
         throw error(errc::not_found,
             "no edges found in this directory: looked for train.tsv, train.txt, train.csv and train.npy, plain or .gz "
-            "(and valid, test beside it); or name the files themselves",
+            "(and valid, test beside it), and for raw/edge.csv.gz; or name the files themselves",
             {.path = directory});
     options.sources = {{.path = train, .split = edge_split::train}};
     if (const auto valid = find_in(directory, {"valid", "validation", "dev", "val"}, edges); !valid.empty())

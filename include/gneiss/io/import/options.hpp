@@ -14,7 +14,9 @@
 
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/io/import/names.hpp>
+#include <gneiss/io/import/node_options.hpp>
 #include <gneiss/io/import/text_reader.hpp>
+#include <gneiss/io/manifest.hpp>
 
 namespace gneiss {
 
@@ -49,6 +51,7 @@ struct import_source {
     /// Makes edges first, first + 1, … between integer ids, for graphs that are computed. Thread-safe.
     std::function<void(std::uint64_t first, std::span<edge> out)> compute{};
     std::uint64_t computed_edges = 0, computed_nodes = 0, computed_relations = 1;
+    bool transposed = false; ///< an array [2, m]: all sources, then all destinations
 };
 
 /// How far an import is.
@@ -75,8 +78,10 @@ struct import_options {
     std::filesystem::path relations{};                ///< table of relation names for integer ids
     bool undirected = false;                          ///< each training edge is stored both ways
     std::optional<std::array<double, 3>> fractions{}; ///< train, valid, test; drawn by the edge, not by its line
-    bool unseen_to_train = false; ///< a valid or test edge that names what train does not goes to train
-    std::uint32_t partitions = 0; ///< 0: `choose_partitions`
+    import_node_data node_data{};
+    std::optional<dataset_task> task{}; ///< default: node when there are labels, else link
+    bool unseen_to_train = false;       ///< a valid or test edge that names what train does not goes to train
+    std::uint32_t partitions = 0;       ///< 0: `choose_partitions`
     std::uint64_t memory = std::uint64_t{512} << 20; ///< for buffers and maps, beside what the program takes [bytes]
     std::uint64_t seed = 0;
     bool force = false; ///< replaces what is at `out`
@@ -99,7 +104,9 @@ struct import_report {
     std::uint32_t partitions = 0;
     std::uint64_t unseen = 0; ///< valid and test edges that name a node or relation train does not
     std::uint64_t moved = 0;  ///< of these, moved to train
-    bool resumed = false;     ///< went on from a part that an earlier run left
+    dataset_node_data node_data{};
+    std::uint64_t unlabelled_tests = 0; ///< test nodes without a label: in no part
+    bool resumed = false;               ///< went on from a part that an earlier run left
 };
 
 /// Partitions for a graph when the user does not say.

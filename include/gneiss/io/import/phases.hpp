@@ -20,6 +20,7 @@
 #include <gneiss/io/import/layout.hpp>
 #include <gneiss/io/import/name_table.hpp>
 #include <gneiss/io/import/node_arrays.hpp>
+#include <gneiss/io/import/node_phase.hpp>
 #include <gneiss/io/import/options.hpp>
 #include <gneiss/io/import/parse.hpp>
 
@@ -47,12 +48,15 @@ public:
         partial_ = options_.out.string() + ".partial";
         resolve_directory(options_);
         if (options_.sources.empty()) throw error(errc::invalid_argument, "no source to import");
-        for (const import_source& source : options_.sources) sources_.push_back(plan_source(source, options_));
-        choose_ids();
         std::filesystem::create_directories(partial_);
         lock_ = plain_file::create(partial_ / "lock");
         if (::flock(lock_->descriptor(), LOCK_EX | LOCK_NB) != 0)
             throw error(errc::already_exists, "another import is writing here", {.path = partial_});
+        check_node_data(options_.node_data);
+        unpack_archives(options_, unpacked());
+        options_.node_data.nodes = declared_nodes(options_.node_data);
+        for (const import_source& source : options_.sources) sources_.push_back(plan_source(source, options_));
+        choose_ids();
         journal_.emplace(partial_ / "journal", fingerprint());
         resumed_ = journal_->load() && (*journal_)["phase"] != 0;
         if (!resumed_) clear();
@@ -74,6 +78,7 @@ public:
 
 protected:
     [[nodiscard]] std::filesystem::path work(const std::string& name) const { return partial_ / ("work-" + name); }
+    [[nodiscard]] std::filesystem::path unpacked() const { return work("npz"); }
     [[nodiscard]] std::filesystem::path raw_path(std::size_t split) const {
         return work("edges-" + std::to_string(split));
     }
@@ -102,8 +107,12 @@ protected:
         const bool declared = std::all_of(sources_.begin(), sources_.end(), [](const planned_source& s) {
             return s.format == edge_format::npy || s.format == edge_format::mtx || s.format == edge_format::metis;
         });
+        const bool numbered_nodes = numbers_nodes(options_.node_data);
         integer_ = options_.ids == id_kind::integer ||
-                   (options_.ids == id_kind::automatic && (declared || !options_.entities.empty()));
+                   (options_.ids == id_kind::automatic && (declared || numbered_nodes || !options_.entities.empty()));
+        if (!integer_ && numbered_nodes)
+            throw error(errc::invalid_argument,
+                "arrays of features, labels or splits go by integer ids (or a table of entities), not by names");
         for (const planned_source& s : sources_)
             if (!integer_ && (s.array || s.source.compute || s.format == edge_format::metis))
                 throw error(errc::invalid_argument, "the ids of this format are integers", {.path = s.source.path});
@@ -141,7 +150,7 @@ protected:
             add(std::filesystem::last_write_time(path, failed).time_since_epoch().count());
         };
         for (const planned_source& s : sources_) {
-            if (s.source.open || s.source.compute)
+            if (s.source.open || (s.source.compute && !s.source.transposed))
                 add(s.source.path.string());
             else
                 add_file(s.source.path);
@@ -155,6 +164,8 @@ protected:
         }
         for (const auto& table : {options_.entities, options_.relations})
             if (!table.empty()) add_file(table);
+        for (const auto& file : files_of(options_.node_data)) add_file(file);
+        add(fingerprint_of(options_.node_data));
         if (options_.fractions)
             for (const double f : *options_.fractions) add(f);
         for (const std::uint64_t value :
@@ -164,10 +175,11 @@ protected:
         return checksum(text);
     }
 
-    /// Empties the partial dataset, the lock apart.
+    /// Empties the partial dataset, but for the lock and what was unpacked.
     void clear() const {
         for (const auto& entry : std::filesystem::directory_iterator(partial_))
-            if (entry.path().filename() != "lock") std::filesystem::remove_all(entry.path());
+            if (entry.path().filename() != "lock" && entry.path() != unpacked())
+                std::filesystem::remove_all(entry.path());
     }
 
     void tell(std::string_view phase, std::uint64_t done, std::uint64_t total, std::string_view unit) const {
@@ -217,11 +229,23 @@ protected:
             names.emplace(work("names"), how.memory.heaps, how.memory.heap_block);
         std::uint64_t table_nodes = 0;
         if (!options_.entities.empty()) table_nodes = how.node_limit = read_entities(*names);
+        if (const std::uint64_t declared = options_.node_data.nodes; declared != 0) {
+            if (table_nodes != 0 && table_nodes != declared)
+                throw error(errc::invalid_format,
+                    "names " + std::to_string(table_nodes) + " nodes, the data of nodes is for " +
+                        std::to_string(declared),
+                    {.path = options_.entities});
+            table_nodes = how.node_limit = declared;
+        }
         if (!options_.relations.empty()) how.relation_limit = read_relations(relations);
         std::array<append_file, 3> raw{append_file(raw_path(0)), append_file(raw_path(1)), append_file(raw_path(2))};
         edge_parser<E> parser(how, raw, names ? &*names : nullptr, relations, on_);
         const parsed_edges found = parser.run();
         check_entries(found);
+        table_nodes = std::max(table_nodes, meet_nodes(options_.node_data, node_keys_below(how.node_limit),
+                                                memory() / 8, [&](std::string_view name, std::uint64_t hash) {
+                                                    if (names) spill_name(*names, name, hash);
+                                                }));
         if (names) names->finish();
         for (append_file& records : raw) records.sync();
         write_relations(relations);
@@ -343,6 +367,15 @@ protected:
         journal_->save();
         partitioned_spill::remove(work("names"));
         std::filesystem::remove(work("node-hashes"));
+    }
+
+    /// How files of node data call nodes, integers below `limit`.
+    [[nodiscard]] node_keys node_keys_below(std::uint64_t limit) const {
+        return {.integer = integer_,
+            .by_line = options_.node_data.by_line,
+            .nodes = limit,
+            .hash = options_.hash,
+            .seed = hash_seed_};
     }
 
     /// Name's hash to row, in slices of a third of the memory.

@@ -15,6 +15,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/io/import/fields.hpp>
 #include <gneiss/io/import/options.hpp>
+#include <gneiss/io/import/transposed_edges.hpp>
 #include <gneiss/io/npy.hpp>
 
 namespace gneiss::importing {
@@ -268,6 +269,18 @@ inline void plan_text(planned_source& planned, const import_options& options) {
 /// Finds out how a source is written. Reads its first lines only. Errors name file, line and column.
 [[nodiscard]] inline planned_source plan_source(const import_source& source, const import_options& options) {
     planned_source planned{.source = source, .format = detail::guess_format(source, options)};
+    if (source.transposed) {
+        const transposed_edges edges(
+            source.path, options.node_data.nodes != 0 ? options.node_data.nodes : std::uint64_t{0xfffffffeU});
+        planned.format = edge_format::npy;
+        planned.source.compute = edges;
+        planned.source.computed_edges = edges.edges();
+        planned.source.computed_nodes = options.node_data.nodes;
+        planned.entries = edges.edges();
+        planned.nodes = options.node_data.nodes;
+        planned.integer_ids = true;
+        return planned;
+    }
     if (source.compute) {
         planned.format = edge_format::npy;
         planned.nodes = source.computed_nodes;

@@ -1,0 +1,298 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/random.hpp>
+#include <gneiss/io/half.hpp>
+#include <gneiss/io/import/node_job.hpp>
+#include <gneiss/io/npy.hpp>
+
+namespace gneiss::importing {
+
+/// Random projection of rows to `columns` numbers: each is a sum with random signs, over √columns, so that lengths and
+/// angles stay as they are in expectation. Johnson–Lindenstrauss with signs (Achlioptas, J. Comput. Syst. Sci. 66,
+/// 2003); the signs are a function of (seed, feature, column) and are not stored.
+class sign_projection {
+public:
+    sign_projection(std::uint64_t seed, std::uint64_t columns)
+        : key_(seed, random_domain::project),
+          out_(static_cast<std::size_t>(columns)) {}
+
+    /// Entry i is of feature columns[i], or of feature i if there are none; no values: all are 1. O(entries · columns).
+    [[nodiscard]] std::span<const float> operator()(
+        std::span<const std::uint32_t> columns, std::span<const float> values) {
+        std::ranges::fill(out_, 0.0F);
+        const std::size_t entries = std::max(columns.size(), values.size());
+        for (std::size_t i = 0; i < entries; ++i) {
+            const float value = values.empty() ? 1.0F : values[i];
+            if (value == 0) continue;
+            const random_key signs = key_.with(columns.empty() ? i : columns[i]);
+            for (std::size_t k = 0; k < out_.size(); k += 64) {
+                std::uint64_t word = signs[k / 64];
+                for (std::size_t b = k; b < std::min(k + 64, out_.size()); ++b, word >>= 1)
+                    out_[b] += (word & 1) != 0 ? value : -value;
+            }
+        }
+        const float scale = 1 / std::sqrt(static_cast<float>(out_.size()));
+        for (float& x : out_) x *= scale;
+        return out_;
+    }
+
+private:
+    random_key key_;
+    std::vector<float> out_;
+};
+
+/// Writes features by row: features.npy, or features.{indptr,indices,values}.npy for sparse ones that are not
+/// projected.
+///
+/// \tparam Map  key of a node → row. Memory and cost as `arrange_rows`; sparse features are read twice, since rows can
+/// be laid out only when their lengths are known. Errors: those of the files, naming row or line; errc::not_finite;
+/// errc::invalid_format for nodes without features or told of twice; over_budget for a row that a quarter of the memory
+/// cannot hold.
+template <class Map>
+class feature_writer {
+public:
+    feature_writer(const node_job& how, Map& map) : how_(how), map_(map) {}
+
+    /// Returns the number of columns.
+    std::uint64_t write() { return sparse() && how_.data->project == 0 ? write_sparse() : write_dense(); }
+
+private:
+    static constexpr std::uint64_t tell_rows = 1 << 16;
+
+    [[nodiscard]] bool sparse() const {
+        const import_node_data& data = *how_.data;
+        if (!data.indptr.empty()) return true;
+        if (data.features.empty() || !is_text_table(data.features)) return false;
+        const std::string line = how_.text(data.features).first_line();
+        return line.find(':', how_.keys.integer ? 0 : line.find_first_of("\t, ") + 1) != std::string::npos;
+    }
+    [[nodiscard]] const std::filesystem::path& features_path() const noexcept {
+        return how_.data->features.empty() ? how_.data->indptr : how_.data->features;
+    }
+    [[nodiscard]] bool features_ascend() const {
+        return how_.data->compute_features || !is_text_table(features_path());
+    }
+    void scan_sparse(const visit_sparse& visit) const {
+        const import_node_data& data = *how_.data;
+        if (!data.indptr.empty())
+            scan_sparse_arrays(data.indptr, data.indices, data.values, data.num_features, how_.quarter(), visit);
+        else
+            scan_sparse_text(how_.text(data.features), data.num_features, visit);
+    }
+    [[nodiscard]] std::uint64_t dense_columns() const {
+        const import_node_data& data = *how_.data;
+        if (data.project != 0) return data.project;
+        if (data.compute_features) return data.computed_columns;
+        return is_text_table(data.features) ? how_.text(data.features).values()
+                                            : read_npy_header(plain_file::open(data.features)).row_size();
+    }
+    [[nodiscard]] npy_dtype type() const {
+        const import_node_data& data = *how_.data;
+        if (data.feature_type) return *data.feature_type;
+        for (const auto& path : {data.features, data.values})
+            if (!path.empty() && !is_text_table(path) && data.project == 0 &&
+                read_npy_header(plain_file::open(path)).dtype == npy_dtype::f16)
+                return npy_dtype::f16;
+        return npy_dtype::f32;
+    }
+    /// The numbers as stored, appended to `out`.
+    void encode(std::span<const float> values, npy_dtype as, std::uint64_t at, std::vector<std::byte>& out) const {
+        const std::size_t start = out.size();
+        out.resize(start + values.size() * size_of(as));
+        if (as == npy_dtype::f32) {
+            if (!values.empty()) std::memcpy(out.data() + start, values.data(), values.size_bytes());
+            return;
+        }
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            const half small = to_half(values[i]);
+            if (!std::isfinite(to_float(small)))
+                throw error(errc::out_of_range,
+                    std::to_string(values[i]) + " is too large for f16: use the feature type f32",
+                    node_place(features_path(), at));
+            std::memcpy(out.data() + start + i * sizeof small, &small, sizeof small);
+        }
+    }
+    /// Cuts rows of a window at the ends of partitions.
+    template <class Append>
+    void by_partition(const row_window& window, Append&& append) const {
+        const std::uint64_t capacity = how_.rows.capacity(), end = window.first + window.seen.size();
+        for (std::uint64_t first = window.first; first < end;) {
+            const std::uint64_t next = std::min(end, (first / capacity + 1) * capacity);
+            append(static_cast<std::size_t>(first - window.first), static_cast<std::size_t>(next - first),
+                next % capacity == 0);
+            first = next;
+        }
+    }
+    void need_all(const row_window& window, const std::filesystem::path& path) const {
+        const auto hole = std::ranges::find(window.seen, false);
+        if (hole != window.seen.end())
+            throw error(errc::invalid_format,
+                "node " + how_.name_of(window.first + static_cast<std::uint64_t>(hole - window.seen.begin())) +
+                    " has no features",
+                {.path = path});
+    }
+    void tell(std::uint64_t done) const {
+        if (done % tell_rows == 0 && how_.tell) how_.tell("features", done, how_.rows.nodes);
+    }
+
+    std::uint64_t write_dense() {
+        const import_node_data& data = *how_.data;
+        const std::uint64_t columns = dense_columns();
+        if (columns == 0) throw error(errc::invalid_format, "there are no features in it", {.path = features_path()});
+        const npy_dtype as = type();
+        const std::uint64_t row_bytes = columns * size_of(as);
+        sign_projection project(how_.seed, std::max<std::uint64_t>(data.project, 1));
+        std::vector<std::byte> record;
+        npy_writer out(how_.array("features"), as, {columns});
+        arrange_rows(
+            row_windows(how_.rows.nodes, row_bytes, how_.quarter()), map_, features_ascend(), how_.quarter(),
+            how_.partial / "work-features",
+            [&](const auto& put) {
+                std::uint64_t done = 0;
+                const auto row = [&](std::uint64_t key, std::uint64_t at, std::span<const float> values) {
+                    record.clear();
+                    encode(values, as, at, record);
+                    put(key, at, std::span<const std::byte>(record));
+                    tell(++done);
+                };
+                const visit_dense dense = [&](std::uint64_t key, std::uint64_t at, std::span<const float> values) {
+                    row(key, at, data.project == 0 ? values : project({}, values));
+                };
+                if (sparse())
+                    scan_sparse([&](std::uint64_t key, std::uint64_t at, auto indices, auto values) {
+                        row(key, at, project(indices, values));
+                    });
+                else if (data.compute_features) {
+                    std::vector<float> values(static_cast<std::size_t>(data.computed_columns));
+                    for (std::uint64_t node = 0; node < how_.rows.nodes; ++node) {
+                        data.compute_features(node, values);
+                        dense(node, node, values);
+                    }
+                } else if (is_text_table(data.features)) {
+                    const node_text from = how_.text(data.features);
+                    scan_dense_text(from, from.values(), dense);
+                } else {
+                    scan_dense_array(data.features, dense);
+                }
+            },
+            [&](row_window& window) { window.bytes.resize(window.seen.size() * static_cast<std::size_t>(row_bytes)); },
+            [&](const row_window& window) {
+                need_all(window, features_path());
+                by_partition(window, [&](std::size_t first, std::size_t count, bool ends) {
+                    out.append_bytes(std::span(window.bytes).subspan(first * row_bytes, count * row_bytes));
+                    if (ends) out.end_segment();
+                });
+            },
+            how_.repeated(features_path()));
+        out.close();
+        return columns;
+    }
+
+    std::uint64_t write_sparse() {
+        const npy_dtype as = type();
+        // How long each row is; whether any value is not 1; how many columns there are.
+        std::uint64_t columns = how_.data->num_features;
+        bool valued = false;
+        {
+            npy_writer out(how_.array("features.indptr"), npy_dtype::i64);
+            std::int64_t end = 0;
+            out.append(end);
+            arrange_rows(
+                row_windows(how_.rows.nodes, sizeof(std::uint64_t), how_.quarter()), map_, features_ascend(),
+                how_.quarter(), how_.partial / "work-features",
+                [&](const auto& put) {
+                    std::uint64_t done = 0;
+                    scan_sparse([&](std::uint64_t key, std::uint64_t at, auto indices, auto values) {
+                        if (!indices.empty()) columns = std::max<std::uint64_t>(columns, indices.back() + 1ULL);
+                        valued = valued || std::ranges::any_of(values, [](float x) { return x != 1; });
+                        put(key, at, bytes_of(std::uint64_t{indices.size()}));
+                        tell(++done);
+                    });
+                },
+                [](row_window& window) { window.bytes.resize(window.seen.size() * sizeof(std::uint64_t)); },
+                [&](const row_window& window) {
+                    need_all(window, features_path());
+                    for (std::size_t i = 0; i < window.seen.size(); ++i) {
+                        std::int64_t length = 0;
+                        std::memcpy(&length, window.bytes.data() + i * sizeof length, sizeof length);
+                        out.append(end += length);
+                    }
+                },
+                how_.repeated(features_path()));
+            out.close();
+        }
+        if (columns == 0) throw error(errc::invalid_format, "there are no features in it", {.path = features_path()});
+        const std::uint64_t value_bytes = valued ? size_of(as) : 0, entry_bytes = sizeof(std::uint32_t) + value_bytes;
+        npy_writer indices_out(how_.array("features.indices"), npy_dtype::u32);
+        std::optional<npy_writer> values_out;
+        if (valued) values_out.emplace(how_.array("features.values"), as);
+        npy_reader begins(how_.array("features.indptr"));
+        std::vector<std::uint64_t> some(8192);
+        std::size_t got = 0, next = 0;
+        const auto begin_of = [&](std::uint64_t row) { // called for 1, 2, …
+            if (row == 1) (void)begins.read_as(std::span(some).first(1));
+            if (next == got) {
+                got = begins.read_as(std::span(some));
+                next = 0;
+            }
+            return some[next++] * entry_bytes;
+        };
+        const plain_file offsets = plain_file::open(how_.array("features.indptr"));
+        std::vector<std::byte> record;
+        arrange_rows(
+            row_windows(how_.rows.nodes, how_.quarter(), begin_of), map_, features_ascend(), how_.quarter(),
+            how_.partial / "work-features",
+            [&](const auto& put) {
+                scan_sparse([&](std::uint64_t key, std::uint64_t at, std::span<const std::uint32_t> indices,
+                                std::span<const float> values) {
+                    const auto bytes = std::as_bytes(indices);
+                    record.assign(bytes.begin(), bytes.end());
+                    if (valued) encode(values, as, at, record);
+                    put(key, at, std::span<const std::byte>(record));
+                });
+            },
+            [&](row_window& window) {
+                window.offsets.resize(window.seen.size() + 1);
+                offsets.read_at(page_alignment + window.first * 8, std::as_writable_bytes(std::span(window.offsets)));
+                const std::uint64_t begin = window.offsets[0];
+                for (std::uint64_t& offset : window.offsets) offset = (offset - begin) * entry_bytes;
+                window.bytes.resize(static_cast<std::size_t>(window.offsets.back()));
+            },
+            [&](const row_window& window) {
+                by_partition(window, [&](std::size_t first, std::size_t count, bool ends) {
+                    for (std::size_t row = first; row < first + count; ++row) {
+                        const std::uint64_t length = window.offsets[row + 1] - window.offsets[row];
+                        const std::uint64_t entries = length / entry_bytes;
+                        const auto bytes = std::span(window.bytes).subspan(window.offsets[row], length);
+                        indices_out.append_bytes(bytes.first(entries * sizeof(std::uint32_t)));
+                        if (values_out) values_out->append_bytes(bytes.subspan(entries * sizeof(std::uint32_t)));
+                    }
+                    if (!ends) return;
+                    indices_out.end_segment();
+                    if (values_out) values_out->end_segment();
+                });
+            },
+            how_.repeated(features_path()));
+        indices_out.close();
+        if (values_out) values_out->close();
+        return columns;
+    }
+
+    const node_job& how_;
+    Map& map_;
+};
+
+} // namespace gneiss::importing

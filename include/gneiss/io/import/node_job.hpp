@@ -1,0 +1,63 @@
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/row_layout.hpp>
+#include <gneiss/io/import/node_options.hpp>
+#include <gneiss/io/import/node_tables.hpp>
+#include <gneiss/io/import/row_windows.hpp>
+#include <gneiss/io/names.hpp>
+#include <gneiss/io/npy.hpp>
+
+namespace gneiss::importing {
+
+/// What the writers of node data share: where they read and write, and how they name what is wrong.
+struct node_job {
+    const import_node_data* data = nullptr;
+    std::filesystem::path partial{}; ///< the dataset that grows
+    row_partitioning rows{};
+    node_keys keys{};
+    std::uint64_t memory = 0, seed = 0;
+    std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)> tell{};
+
+    [[nodiscard]] std::filesystem::path array(const std::string& name) const { return partial / (name + ".npy"); }
+    /// Of the memory: a window of rows takes one, records on their way another.
+    [[nodiscard]] std::uint64_t quarter() const noexcept { return memory / 4; }
+    [[nodiscard]] node_text text(const std::filesystem::path& path) const { return {path, keys, memory / 8}; }
+
+    /// What the source called a row.
+    [[nodiscard]] std::string name_of(std::uint64_t row) const {
+        if (std::filesystem::exists(array("names.offsets"))) {
+            const name_table names(mapped_npy(array("names.offsets")), mapped_npy(array("names.bytes")));
+            return "'" + std::string(names[row]) + "'";
+        }
+        const mapped_npy nodes(array("row_to_node"));
+        return std::to_string(nodes.elements<std::uint32_t>()[static_cast<std::size_t>(row)]);
+    }
+    /// For `arrange_rows`: refuses a node that a source tells of twice.
+    [[nodiscard]] auto repeated(const std::filesystem::path& path) const {
+        return [this, path](std::uint64_t row, std::uint64_t at) {
+            throw error(errc::invalid_format, "node " + name_of(row) + " is told of twice", node_place(path, at));
+        };
+    }
+};
+
+/// The number that a field is, if it is one.
+[[nodiscard]] inline std::optional<double> number_of(std::string_view field) {
+    double value = 0;
+    const auto [end, failure] = std::from_chars(field.data(), field.data() + field.size(), value);
+    if (failure != std::errc{} || end != field.data() + field.size()) return std::nullopt;
+    return value;
+}
+
+} // namespace gneiss::importing

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <gneiss/io/node_data.hpp>
+#include <gneiss/io/npy_header.hpp>
+
+namespace gneiss {
+
+/// Nodes of one part, and perhaps their labels: two arrays or text files of one column, entry i with entry i.
+struct import_node_list {
+    node_split part = node_split::train;
+    std::filesystem::path nodes{};
+    std::filesystem::path labels{}; ///< empty: not here
+};
+
+/// What is told of single nodes, beside the edges. Everything is optional.
+///
+/// An array (.npy, or .npz) has an entry for every node, in the order of integer ids. A text file (TSV, or with commas
+/// or blanks; plain or gzip) has a line for each node: its id or name, then the values. Nodes that a text file names
+/// and no edge does exist too.
+struct import_node_data {
+    /// [nodes, columns] of any real type; text with values, or with COLUMN:VALUE for sparse ones; .npz with one array
+    /// or a matrix that scipy saved.
+    std::filesystem::path features{};
+    std::filesystem::path indptr{}, indices{}, values{}; ///< compressed sparse rows; no values: all are 1
+    std::uint64_t num_features = 0;                      ///< columns of sparse rows; 0: the largest that occurs + 1
+    std::optional<npy_dtype> feature_type{};             ///< f32 or f16; default: f16 for an array of f16, else f32
+    std::uint64_t project = 0;                           ///< columns to project to, at random and seeded; 0: not
+    std::filesystem::path labels{};        ///< integers, or names in a text file; below 0, NaN or empty: none
+    std::size_t label_column = 1;          ///< of a text file, from 0
+    std::uint64_t classes = 0;             ///< labels are below; 0: the largest + 1
+    std::filesystem::path split{};         ///< 0 or train, 1 or valid, 2 or test; any other: unused
+    std::size_t split_column = 1;          ///< of a text file, from 0
+    std::vector<import_node_list> lists{}; ///< the split by lists of nodes
+    std::optional<std::array<double, 3>> fractions{}; ///< the split drawn among labelled nodes: train, valid, test
+    bool by_line = false;                             ///< text files name no nodes: line i, from 0, is of node i
+    std::uint64_t nodes = 0;                          ///< how many there are, if it is known
+
+    // For graphs that are computed. Thread-safe functions of the node's id.
+    std::function<void(std::uint64_t node, std::span<float> out)> compute_features{};
+    std::uint64_t computed_columns = 0;
+    std::function<std::int32_t(std::uint64_t node)> compute_label{};
+
+    [[nodiscard]] bool has_features() const noexcept {
+        return !features.empty() || !indptr.empty() || compute_features;
+    }
+    [[nodiscard]] bool has_labels() const noexcept {
+        if (!labels.empty() || compute_label) return true;
+        for (const import_node_list& list : lists)
+            if (!list.labels.empty()) return true;
+        return false;
+    }
+    [[nodiscard]] bool empty() const noexcept {
+        return !has_features() && !has_labels() && split.empty() && lists.empty() && !fractions;
+    }
+};
+
+} // namespace gneiss

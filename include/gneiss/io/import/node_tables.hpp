@@ -1,0 +1,328 @@
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/io/import/fields.hpp>
+#include <gneiss/io/import/names.hpp>
+#include <gneiss/io/import/source_plan.hpp>
+#include <gneiss/io/npy.hpp>
+
+// Files with values of nodes, read from front to end: arrays and text.
+namespace gneiss::importing {
+
+/// How nodes are called in text files, and how many there are.
+struct node_keys {
+    bool integer = true;
+    bool by_line = false;    ///< line i is of node i
+    std::uint64_t nodes = 0; ///< integers are below
+    name_hasher hash = nullptr;
+    std::uint64_t seed = 0;
+
+    /// A number, or the hash of a name.
+    [[nodiscard]] std::uint64_t of(std::string_view field, const line_place& place) const {
+        if (integer) return parse_id(field, 0, nodes, place);
+        if (field.empty()) place.fail(field.data(), "the node is empty");
+        return hash(field, seed);
+    }
+};
+
+// What a file says of a node: its key, the row or line that says so, and values.
+using visit_dense = std::function<void(std::uint64_t key, std::uint64_t at, std::span<const float> values)>;
+using visit_sparse = std::function<void(
+    std::uint64_t key, std::uint64_t at, std::span<const std::uint32_t> columns, std::span<const float> values)>;
+using visit_text = std::function<void(std::uint64_t key, std::uint64_t at, std::string_view value)>;
+using visit_number = std::function<void(std::uint64_t key, std::uint64_t at, double value)>;
+
+[[nodiscard]] inline bool is_text_table(const std::filesystem::path& path) {
+    return plain_extension(path) != ".npy" && plain_extension(path) != ".npz";
+}
+
+/// "row 3" or "line 3" of a file.
+[[nodiscard]] inline error_place node_place(const std::filesystem::path& path, std::uint64_t at) {
+    if (is_text_table(path)) return {.path = path, .line = at};
+    return {.path = path, .field = "row " + std::to_string(at)};
+}
+
+/// The lines of a text file of nodes, cut at the first delimiter that its first line has of tab, comma, blank.
+class node_text {
+public:
+    node_text(const std::filesystem::path& path, const node_keys& keys, std::uint64_t memory)
+        : path_(path),
+          keys_(keys),
+          memory_(memory) {
+        file_source source(path);
+        const first_lines first(source, path, "#", 1);
+        if (first.lines.empty()) throw error(errc::invalid_format, "there is no line in this file", {.path = path});
+        first_ = first.lines[0];
+        format_.delimiter = first_.find('\t') != std::string::npos  ? '\t'
+                            : first_.find(',') != std::string::npos ? ','
+                                                                    : ' ';
+    }
+
+    [[nodiscard]] const std::string& first_line() const noexcept { return first_; }
+    [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+    /// Takes a field off the front. Precondition: the line is not at its end.
+    [[nodiscard]] std::string_view take(std::string_view& rest) const noexcept {
+        const std::size_t end = std::min(rest.find(format_.delimiter), rest.size());
+        const std::string_view field = rest.substr(0, end);
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+        if (format_.delimiter == ' ')
+            while (!rest.empty() && rest.front() == ' ') rest.remove_prefix(1);
+        return field;
+    }
+    /// Fields behind the node of the first line.
+    [[nodiscard]] std::uint64_t values() const {
+        std::uint64_t count = 0;
+        for (std::string_view rest = first_; !rest.empty(); ++count) (void)take(rest);
+        return count - (keys_.by_line ? 0 : 1);
+    }
+
+    /// Calls `visit(key, rest of the line, place)` for every line that is not empty and no comment ("#").
+    template <class Visit>
+    void for_each(Visit&& visit) const {
+        file_source source(path_);
+        const std::size_t chunk_bytes = static_cast<std::size_t>(std::clamp<std::uint64_t>(memory_ / 4, 4096, 1 << 20));
+        line_cutter cutter(source, path_, chunk_bytes, std::max<std::size_t>(memory_ / 2, chunk_bytes));
+        text_chunk chunk;
+        std::uint64_t index = 0;
+        line_place place{&path_, 0};
+        while (cutter.next(chunk)) {
+            place.line = chunk.first_line;
+            for (std::string_view text = chunk.text(); !text.empty(); ++place.line) {
+                const std::size_t end = std::min(text.find('\n'), text.size());
+                std::string_view line = text.substr(0, end);
+                text.remove_prefix(std::min(end + 1, text.size()));
+                if (place.line == 1 && line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
+                while (!line.empty() && (line.back() == '\r' || (format_.delimiter == ' ' && line.back() == ' ')))
+                    line.remove_suffix(1);
+                if (line.empty() || line[0] == '#') continue;
+                place.begin = line.data();
+                place.length = line.size();
+                if (const auto nul = line.find('\0'); nul != std::string_view::npos)
+                    place.fail(line.data() + nul, "a NUL byte: this is not a text file in UTF-8 or ASCII");
+                std::uint64_t key = index++;
+                if (!keys_.by_line)
+                    key = keys_.of(take(line), place);
+                else if (key >= keys_.nodes)
+                    place.fail(place.begin,
+                        "a line for node " + std::to_string(key) + " of " + std::to_string(keys_.nodes),
+                        errc::out_of_range);
+                visit(key, line, place);
+            }
+        }
+    }
+
+private:
+    std::filesystem::path path_;
+    node_keys keys_;
+    std::uint64_t memory_;
+    text_format format_;
+    std::string first_;
+};
+
+/// A number of a text field. Throws with its column.
+[[nodiscard]] inline float parse_real(std::string_view field, const line_place& place) {
+    while (!field.empty() && field.front() == ' ') field.remove_prefix(1);
+    float value = 0;
+    const auto [end, failure] = std::from_chars(field.data(), field.data() + field.size(), value);
+    if (failure == std::errc::result_out_of_range) return std::strtof(std::string(field).c_str(), nullptr); // 0 or ∞
+    if (failure != std::errc{} || end != field.data() + field.size())
+        place.fail(field.data(), field.empty() ? "a number is missing" : excerpt(field) + " is not a number");
+    return value;
+}
+
+/// Throws unless all numbers are finite.
+inline void need_finite(std::span<const float> values, const std::filesystem::path& path, std::uint64_t at) {
+    for (std::size_t column = 0; column < values.size(); ++column)
+        if (!std::isfinite(values[column])) [[unlikely]] {
+            error_place place = node_place(path, at);
+            place.field += std::string(place.field.empty() ? "" : ", ") + "feature " + std::to_string(column);
+            throw error(errc::not_finite,
+                std::isnan(values[column]) ? "is not a number (NaN)" : "is infinite, or too large for 32 bits", place);
+        }
+}
+
+/// Dense features: an array [nodes, columns] or [nodes], row by row.
+inline void scan_dense_array(const std::filesystem::path& path, const visit_dense& visit) {
+    npy_reader in(path);
+    const auto columns = static_cast<std::size_t>(in.header().row_size());
+    if (columns == 0) throw error(errc::invalid_format, "there is no feature in it", {.path = path});
+    const std::size_t rows = std::max<std::size_t>(65536 / std::max<std::size_t>(columns, 1), 1);
+    std::vector<float> some(rows * columns);
+    for (std::uint64_t row = 0; row < in.header().rows();) {
+        const std::size_t got = in.read_as(std::span(some)) / columns;
+        for (std::size_t i = 0; i < got; ++i, ++row) {
+            const auto values = std::span<const float>(some).subspan(i * columns, columns);
+            need_finite(values, path, row);
+            visit(row, row, values);
+        }
+    }
+}
+
+/// Dense features of a text file: `columns` numbers behind each node.
+inline void scan_dense_text(const node_text& text, std::uint64_t columns, const visit_dense& visit) {
+    std::vector<float> values(static_cast<std::size_t>(columns));
+    text.for_each([&](std::uint64_t key, std::string_view rest, const line_place& place) {
+        std::size_t count = 0;
+        while (!rest.empty()) {
+            const std::string_view field = text.take(rest);
+            if (count == values.size())
+                place.fail(field.data(), "more than the " + std::to_string(columns) + " features of the first line");
+            values[count++] = parse_real(field, place);
+        }
+        if (count != values.size())
+            place.fail(place.begin + place.length,
+                "found " + std::to_string(count) + " features where " + std::to_string(columns) + " are expected");
+        need_finite(values, text.path(), place.line);
+        visit(key, place.line, values);
+    });
+}
+
+/// Entries of one row, put in order.
+class sparse_row_checker {
+public:
+    /// \param columns  columns are below; 0: no limit
+    explicit sparse_row_checker(std::uint64_t columns) : columns_(columns) {}
+
+    std::vector<std::uint32_t> indices;
+    std::vector<float> values; ///< as many as indices, or none
+
+    /// Sorts by column; throws for columns out of range or repeated, and values that are not finite.
+    void finish(const std::filesystem::path& path, const std::filesystem::path& values_path, std::uint64_t at) {
+        if (!std::ranges::is_sorted(indices)) sort();
+        const auto wrong = [&](std::uint32_t column, const std::string& what, errc code) {
+            return error(code, "column " + std::to_string(column) + " " + what, node_place(path, at));
+        };
+        if (columns_ != 0 && !indices.empty() && indices.back() >= columns_)
+            throw wrong(indices.back(), "is beyond the " + std::to_string(columns_) + " features", errc::out_of_range);
+        if (const auto twice = std::ranges::adjacent_find(indices); twice != indices.end())
+            throw wrong(*twice, "stands twice", errc::invalid_format);
+        for (std::size_t i = 0; i < values.size(); ++i)
+            if (!std::isfinite(values[i])) {
+                error_place place = node_place(values_path, at);
+                place.field += std::string(place.field.empty() ? "" : ", ") + "feature " + std::to_string(indices[i]);
+                throw error(errc::not_finite, "is not a finite number", place);
+            }
+    }
+
+private:
+    void sort() {
+        if (values.empty()) {
+            std::ranges::sort(indices);
+            return;
+        }
+        std::vector<std::pair<std::uint32_t, float>> pairs(indices.size());
+        for (std::size_t i = 0; i < pairs.size(); ++i) pairs[i] = {indices[i], values[i]};
+        std::ranges::sort(pairs, {}, &std::pair<std::uint32_t, float>::first);
+        for (std::size_t i = 0; i < pairs.size(); ++i) std::tie(indices[i], values[i]) = pairs[i];
+    }
+
+    std::uint64_t columns_;
+};
+
+/// Sparse features of three arrays (no values: an empty path), row by row. A row may take `memory` bytes.
+inline void scan_sparse_arrays(const std::filesystem::path& indptr, const std::filesystem::path& indices,
+    const std::filesystem::path& values, std::uint64_t columns, std::uint64_t memory, const visit_sparse& visit) {
+    npy_reader offsets(indptr), columns_in(indices);
+    std::optional<npy_reader> values_in;
+    if (!values.empty()) values_in.emplace(values);
+    for (const npy_reader* in : {&offsets, &columns_in, values_in ? &*values_in : nullptr})
+        if (in != nullptr && in->header().shape.size() != 1)
+            throw error(errc::invalid_format, "must have one dimension, not " + shape_text(in->header().shape),
+                {.path = in->path()});
+    const std::uint64_t entries = columns_in.header().size();
+    if (values_in && values_in->header().size() != entries)
+        throw error(errc::invalid_format,
+            "has " + std::to_string(values_in->header().size()) + " values for " + std::to_string(entries) + " indices",
+            {.path = values});
+    sparse_row_checker row(columns);
+    std::vector<std::uint64_t> some(8192);
+    std::uint64_t begin = 0;
+    for (std::uint64_t number = 0; number < offsets.header().size();) {
+        const std::size_t got = offsets.read_as(std::span(some));
+        for (std::size_t i = 0; i < got; ++i, ++number) {
+            const std::uint64_t end = some[i];
+            if (end < begin || end > entries || (number == 0 && end != 0))
+                throw error(errc::invalid_format,
+                    std::to_string(end) + " is out of order: offsets ascend from 0 to the " + std::to_string(entries) +
+                        " indices",
+                    {.path = indptr, .field = "element " + std::to_string(number)});
+            if (number == 0) continue;
+            if ((end - begin) * 8 > memory) throw over_budget(memory, {{"one row of features", (end - begin) * 8}});
+            row.indices.resize(static_cast<std::size_t>(end - begin));
+            row.values.resize(values_in ? row.indices.size() : 0);
+            (void)columns_in.read_as(std::span(row.indices));
+            if (values_in) (void)values_in->read_as(std::span(row.values));
+            row.finish(indices, values, number - 1);
+            visit(number - 1, number - 1, row.indices, row.values);
+            begin = end;
+        }
+    }
+    if (begin != entries)
+        throw error(errc::invalid_format,
+            "ends at " + std::to_string(begin) + ", there are " + std::to_string(entries) + " indices",
+            {.path = indptr});
+}
+
+/// Sparse features of a text file: COLUMN:VALUE behind each node, COLUMN alone for 1.
+inline void scan_sparse_text(const node_text& text, std::uint64_t columns, const visit_sparse& visit) {
+    sparse_row_checker row(columns);
+    text.for_each([&](std::uint64_t key, std::string_view rest, const line_place& place) {
+        row.indices.clear();
+        row.values.clear();
+        while (!rest.empty()) {
+            const std::string_view field = text.take(rest);
+            const std::size_t colon = field.find(':');
+            row.indices.push_back(static_cast<std::uint32_t>(parse_id(field.substr(0, colon), 0, 0xffffffffU, place)));
+            row.values.push_back(colon == std::string_view::npos ? 1 : parse_real(field.substr(colon + 1), place));
+        }
+        row.finish(text.path(), text.path(), place.line);
+        visit(key, place.line, row.indices, row.values);
+    });
+}
+
+/// One number for each entry of an array [n] or [n, 1]: integers and floats; exact below 2⁵³.
+inline void scan_numbers(const std::filesystem::path& path, const visit_number& visit) {
+    npy_reader in(path);
+    if (in.header().shape.empty() || in.header().row_size() != 1)
+        throw error(errc::invalid_format, "must have one number for each node, not " + shape_text(in.header().shape),
+            {.path = path});
+    std::vector<double> some(8192);
+    for (std::uint64_t row = 0; row < in.header().size();) {
+        const std::size_t got = in.read_as(std::span(some));
+        for (std::size_t i = 0; i < got; ++i, ++row) visit(row, row, some[i]);
+    }
+}
+
+/// Field `column` (0 is the node) of each line; without a column of nodes the first is 0.
+inline void scan_field(const node_text& text, std::size_t column, bool by_line, const visit_text& visit) {
+    text.for_each([&](std::uint64_t key, std::string_view rest, const line_place& place) {
+        std::string_view field;
+        bool there = false;
+        for (std::size_t at = by_line ? 0 : 1; at <= column; ++at) {
+            there = !rest.empty();
+            field = there ? text.take(rest) : std::string_view{};
+        }
+        if (!there && column > (by_line ? 0U : 1U))
+            place.fail(place.begin + place.length, "there is no field " + std::to_string(column));
+        visit(key, place.line, field);
+    });
+}
+
+} // namespace gneiss::importing
