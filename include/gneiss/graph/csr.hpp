@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/core/huge_pages.hpp>
 #include <gneiss/core/prefetch.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/concepts.hpp>
@@ -68,7 +69,7 @@ public:
         GNEISS_ASSERT(d != neighbour_direction::both);
         const bool in = d == neighbour_direction::in;
         csr made;
-        made.offsets_.assign(static_cast<std::size_t>(nodes) + 2, 0); // list v begins at v + 1 until all are filled
+        made.offsets_ = huge_vector<edge_index>(static_cast<std::size_t>(nodes) + 2); // of list v at v + 1 until all are filled
         for_each([&](std::span<const basic_edge<NodeId>> edges) {
             for (const auto& e : edges) {
                 if (e.source >= nodes || e.destination >= nodes)
@@ -80,9 +81,9 @@ public:
         });
         for (std::size_t v = 2; v < made.offsets_.size(); ++v) made.offsets_[v] += made.offsets_[v - 1];
         const auto total = static_cast<std::size_t>(made.offsets_.back());
-        made.neighbours_.resize(total);
-        if (keep.relations) made.relations_.resize(total);
-        if (keep.edge_ids) made.edge_ids_.resize(total);
+        made.neighbours_ = huge_vector<NodeId>(total);
+        if (keep.relations) made.relations_ = huge_vector<relation_id>(total);
+        if (keep.edge_ids) made.edge_ids_ = huge_vector<edge_index>(total);
         edge_index id = 0;
         for_each([&](std::span<const basic_edge<NodeId>> edges) {
             for (const auto& e : edges) {

@@ -1,0 +1,38 @@
+#pragma once
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <gneiss/core/types.hpp>
+
+namespace gneiss {
+
+/// Size of a huge page on common machines [bytes].
+inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
+
+/// Asks that memory not yet touched be backed by huge pages where it spans whole ones: random reads of large arrays then
+/// rarely miss the table of address translations. Advice only: does nothing where the system does not know it.
+inline void advise_huge_pages([[maybe_unused]] void* data, [[maybe_unused]] std::size_t bytes) noexcept {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    const auto begin = reinterpret_cast<std::uintptr_t>(data), first = round_up(begin, std::uintptr_t{huge_page_bytes}),
+               last = (begin + bytes) / huge_page_bytes * huge_page_bytes;
+    if (first < last) (void)::madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+#endif
+}
+
+/// A vector of `size` zeros in huge pages, for arrays that are read at random.
+template <class T>
+[[nodiscard]] std::vector<T> huge_vector(std::size_t size) {
+    std::vector<T> made;
+    made.reserve(size);
+    advise_huge_pages(made.data(), size * sizeof(T));
+    made.resize(size);
+    return made;
+}
+
+} // namespace gneiss
