@@ -12,6 +12,7 @@
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/core/huge_pages.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/prefetch.hpp>
@@ -39,7 +40,10 @@
 #include <gneiss/io/import/fields.hpp>
 #include <gneiss/io/import/journal.hpp>
 #include <gneiss/io/import/names.hpp>
+#include <gneiss/io/import/node_options.hpp>
+#include <gneiss/io/import/row_windows.hpp>
 #include <gneiss/io/import/spill.hpp>
+#include <gneiss/io/import/transposed_edges.hpp>
 #include <gneiss/io/names.hpp>
 #include <gneiss/io/node_data.hpp>
 #include <gneiss/io/npy.hpp>
@@ -94,10 +98,13 @@
 #include <gneiss/pipeline/row_staleness.hpp>
 #include <gneiss/pipeline/staleness.hpp>
 #include <gneiss/pipeline/training_pipeline.hpp>
+#include <gneiss/sample/dense.hpp>
+#include <gneiss/sample/fanout.hpp>
 #include <gneiss/sample/layer_view.hpp>
 #include <gneiss/sample/link_batch.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 #include <gneiss/sample/negative.hpp>
+#include <gneiss/sample/neighbour.hpp>
 #include <gneiss/storage/any_engine.hpp>
 #include <gneiss/storage/bucket_builder.hpp>
 #include <gneiss/storage/bucket_reader.hpp>

@@ -1,0 +1,74 @@
+#include <gneiss/eval/accuracy.hpp>
+
+#include <gneiss/core/random.hpp>
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+using namespace gneiss;
+
+TEST_CASE("accuracy and macro-F1 equal their definitions, however counts are grouped") {
+    constexpr std::uint32_t classes = 6; // class 5 never occurs and is never predicted
+    const random_key key(3, random_domain::user);
+    std::vector<std::uint32_t> labels, predicted;
+    classification_metrics all(classes), first(classes), second(classes);
+    for (std::uint64_t i = 0; i < 200; ++i) {
+        labels.push_back(static_cast<std::uint32_t>(below(key[2 * i], 5)));
+        predicted.push_back(i % 3 == 0 ? labels.back() : static_cast<std::uint32_t>(below(key[2 * i + 1], 4)));
+        all.add(labels.back(), predicted.back());
+        (i % 2 == 0 ? first : second).add(labels.back(), predicted.back());
+    }
+    CHECK((second += first) == all);
+    double right = 0, f1 = 0;
+    for (std::size_t i = 0; i < labels.size(); ++i) right += labels[i] == predicted[i];
+    for (std::uint32_t c = 0; c < 5; ++c) {
+        double hit = 0, said = 0, is = 0;
+        for (std::size_t i = 0; i < labels.size(); ++i) {
+            hit += labels[i] == c && predicted[i] == c;
+            said += predicted[i] == c;
+            is += labels[i] == c;
+        }
+        const double precision = said == 0 ? 0 : hit / said, recall = hit / is;
+        f1 += precision + recall == 0 ? 0 : 2 * precision * recall / (precision + recall);
+    }
+    CHECK(all.count() == 200);
+    CHECK(all.accuracy() == doctest::Approx(right / 200));
+    CHECK(all.macro_f1() == doctest::Approx(f1 / 5));
+    CHECK(classification_metrics(3).accuracy() == 0);
+    CHECK(classification_metrics(3).macro_f1() == 0);
+    CHECK_THROWS_AS(all.add(6, 0), error);
+    CHECK_THROWS_AS(all += classification_metrics(2), error);
+}
+
+TEST_CASE("the area under the ROC curve is the fraction of pairs in order, ties counting half") {
+    const random_key key(4, random_domain::user);
+    for (std::uint64_t round = 0; round < 30; ++round) {
+        std::vector<float> scores;
+        std::vector<bool> positive;
+        for (std::uint64_t i = 0; i < 40; ++i) {
+            scores.push_back(static_cast<float>(below(key.with(round)[2 * i], 12))); // many ties
+            positive.push_back(key.with(round)[2 * i + 1] % 3 == 0);
+        }
+        double pairs = 0, wins = 0;
+        for (std::size_t i = 0; i < 40; ++i)
+            for (std::size_t j = 0; j < 40; ++j)
+                if (positive[i] && !positive[j]) {
+                    ++pairs;
+                    wins += scores[i] > scores[j] ? 1 : scores[i] == scores[j] ? 0.5 : 0;
+                }
+        CHECK(roc_auc(scores, [&](std::size_t i) { return positive[i]; }) == doctest::Approx(pairs == 0 ? 0.5 : wins / pairs));
+    }
+    CHECK(roc_auc({}, [](std::size_t) { return true; }) == 0.5);
+}
+
+TEST_CASE("of several classes the mean over those that occur is taken, of two that of the second") {
+    std::vector<float> scores{9, 1, 0, 2, 3, 0, 4, 8, 0}; // 3 nodes, 3 classes; class 2 does not occur
+    const std::vector<std::uint32_t> labels{0, 1, 1};
+    CHECK(macro_roc_auc({scores.data(), 3, 3}, labels) == doctest::Approx((1.0 + 1.0) / 2));
+    std::vector<float> two{0, 5, 0, 7, 0, 6};
+    CHECK(macro_roc_auc({two.data(), 3, 2}, labels) == doctest::Approx(1));
+    const std::vector<std::uint32_t> same{1, 1, 1};
+    CHECK(macro_roc_auc({two.data(), 3, 2}, same) == 0.5);
+    CHECK_THROWS_AS((void)macro_roc_auc({two.data(), 2, 2}, labels), error);
+}

@@ -1,0 +1,88 @@
+#include <gneiss/model/classify.hpp>
+
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/core/random.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <vector>
+
+using namespace gneiss;
+
+namespace {
+
+template <class T>
+std::vector<T> random_scores(std::size_t n, std::uint64_t seed) {
+    std::vector<T> scores(n);
+    const random_key key(seed, random_domain::user);
+    for (std::size_t i = 0; i < n; ++i) scores[i] = static_cast<T>(8 * to_unit_float(key[i]) - 4);
+    return scores;
+}
+
+} // namespace
+
+TEST_CASE("the gradient of the cross-entropy equals finite differences of the mean loss; unlabelled rows get none") {
+    constexpr std::size_t n = 7, classes = 5;
+    const std::vector<std::uint32_t> labels{0, 4, no_label, 2, 2, no_label, 1};
+    const auto scores = random_scores<double>(n * classes, 1);
+    const auto loss = [&](std::vector<double> x) {
+        return softmax_cross_entropy<double>({x.data(), n, classes}, labels, serial_executor{}).mean_loss();
+    };
+    auto gradient = scores;
+    const auto got = softmax_cross_entropy<double>({gradient.data(), n, classes}, labels, serial_executor{});
+    CHECK(got.labelled == 5);
+    double by_hand = 0;
+    std::uint64_t right = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+        if (labels[i] == no_label) continue;
+        double all = 0;
+        std::size_t best = 0;
+        for (std::size_t c = 0; c < classes; ++c) {
+            all += std::exp(scores[i * classes + c]);
+            if (scores[i * classes + c] > scores[i * classes + best]) best = c;
+        }
+        by_hand -= std::log(std::exp(scores[i * classes + labels[i]]) / all);
+        right += best == labels[i];
+    }
+    CHECK(got.loss == doctest::Approx(by_hand));
+    CHECK(got.correct == right);
+    for (std::size_t k = 0; k < scores.size(); ++k) {
+        auto above = scores, below = scores;
+        above[k] += 1e-6;
+        below[k] -= 1e-6;
+        CHECK(gradient[k] == doctest::Approx((loss(above) - loss(below)) / 2e-6).epsilon(1e-6));
+        if (labels[k / classes] == no_label) CHECK(gradient[k] == 0);
+    }
+}
+
+TEST_CASE("loss and gradient are the same bits at any number of threads, and large scores do not overflow") {
+    constexpr std::size_t n = 3000, classes = 11;
+    auto a = random_scores<float>(n * classes, 2), b = a;
+    std::vector<std::uint32_t> labels(n);
+    for (std::size_t i = 0; i < n; ++i) labels[i] = static_cast<std::uint32_t>(i % (classes + 1) == classes ? no_label : i % classes);
+    const auto one = softmax_cross_entropy<float>({a.data(), n, classes}, labels, serial_executor{});
+    const auto two = softmax_cross_entropy<float>({b.data(), n, classes}, labels, tbb_executor(3));
+    CHECK(one.loss == two.loss);
+    CHECK(a == b);
+    std::vector<float> large{1e30F, -1e30F, 0};
+    const std::vector<std::uint32_t> first{0};
+    CHECK(softmax_cross_entropy<float>({large.data(), 1, 3}, first, serial_executor{}).loss == 0);
+}
+
+TEST_CASE("labels that are no class are named, none labelled is no loss, NaN is an error") {
+    std::vector<float> scores{1, 2, 3, 4};
+    const auto before = scores;
+    const std::vector<std::uint32_t> outside{0, 2}, none{no_label, no_label}, short_of{0}, fine{0, 1};
+    const matrix_view<float> view(scores.data(), 2, 2);
+    CHECK_THROWS_WITH_AS((void)softmax_cross_entropy<float>(view, outside, serial_executor{}), doctest::Contains("label 2 of row 1"), error);
+    CHECK_THROWS_AS((void)softmax_cross_entropy<float>(view, short_of, serial_executor{}), error);
+    CHECK(scores == before);
+    const auto nothing = softmax_cross_entropy<float>(view, none, serial_executor{});
+    CHECK(nothing.mean_loss() == 0);
+    CHECK(nothing.accuracy() == 0);
+    CHECK(scores == std::vector<float>(4, 0));
+    scores[2] = std::nanf("");
+    CHECK_THROWS_AS((void)softmax_cross_entropy<float>(view, fine, serial_executor{}), error);
+}
