@@ -1,9 +1,13 @@
 #include <gneiss/model/backend/eigen.hpp>
 
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/random.hpp>
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 using namespace gneiss;
@@ -69,4 +73,52 @@ TEST_CASE("the three products equal naive loops, with strides and empty sides, a
                 close(nn, nn2);
                 close(tn, tn2);
             }
+}
+
+TEST_CASE("products on an executor equal naive loops with their epilogue, across blocks, and are the same bits on threads") {
+    for (const std::size_t m : {0U, 3U, 1100U})
+        for (const std::size_t k : {0U, 1U, 70U})
+            for (const std::size_t n : {1U, 33U})
+                for (const bool accumulate : {false, true}) {
+                    const matrix a(m, k, k + 2, 1), w(k, n, n + 1, 2), g(m, n, n, 3), bias(1, n, n, 4);
+                    matrix out(m, n, n + 1, 5), back(m, k, k + 1, 6), grad(k, n, n, 7);
+                    matrix out2 = out, back2 = back, grad2 = grad;
+                    out2.view = {out2.memory.data(), m, n, n + 1};
+                    back2.view = {back2.memory.data(), m, k, k + 1};
+                    grad2.view = {grad2.memory.data(), k, n, n};
+                    const matrix out_before = out, back_before = back, grad_before = grad;
+                    const epilogue<float> then{accumulate, {bias.memory.data(), n}, activation::relu};
+                    const auto run = [&](const auto& on, matrix& x, matrix& y, matrix& z) {
+                        eigen_backend{}.multiply(a.view, w.view, x.view, then, on);
+                        eigen_backend{}.multiply_nt(g.view, w.view, y.view, accumulate, on);
+                        eigen_backend{}.add_tn(a.view, g.view, z.view, on);
+                    };
+                    run(serial_executor{}, out, back, grad);
+                    run(tbb_executor(3), out2, back2, grad2);
+                    CHECK(out.memory == out2.memory);
+                    CHECK(back.memory == back2.memory);
+                    CHECK(grad.memory == grad2.memory);
+                    double worst = 0;
+                    const auto compare = [&](float got, double want) { worst = std::max(worst, std::abs(static_cast<double>(got) - want)); };
+                    for (std::size_t i = 0; i < m; ++i) {
+                        for (std::size_t j = 0; j < n; ++j) {
+                            double sum = static_cast<double>(bias.memory[j]);
+                            if (accumulate) sum += static_cast<double>(out_before.memory[i * (n + 1) + j]);
+                            for (std::size_t l = 0; l < k; ++l) sum += static_cast<double>(a.view(i, l)) * static_cast<double>(w.view(l, j));
+                            compare(out.view(i, j), std::max(sum, 0.0));
+                        }
+                        for (std::size_t l = 0; l < k; ++l) {
+                            double sum = accumulate ? static_cast<double>(back_before.memory[i * (k + 1) + l]) : 0;
+                            for (std::size_t j = 0; j < n; ++j) sum += static_cast<double>(g.view(i, j)) * static_cast<double>(w.view(l, j));
+                            compare(back.view(i, l), sum);
+                        }
+                    }
+                    for (std::size_t l = 0; l < k; ++l)
+                        for (std::size_t j = 0; j < n; ++j) {
+                            double sum = static_cast<double>(grad_before.memory[l * n + j]);
+                            for (std::size_t i = 0; i < m; ++i) sum += static_cast<double>(a.view(i, l)) * static_cast<double>(g.view(i, j));
+                            compare(grad.view(l, j), sum);
+                        }
+                    CHECK(worst < 1e-4);
+                }
 }
