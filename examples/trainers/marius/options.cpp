@@ -41,7 +41,7 @@ void options::add_to(programs::command& to) {
     to.option("partitions", partitions, "of the nodes").range(1, 16384).default_text("the dataset's, or more");
     to.option("buffer", buffer, "partitions that are resident").range(1, 16384).default_text("what fits");
     to.option("prefetch", prefetch, "further slots to load ahead and write behind: auto, off or N");
-    to.option("order", order, "of edge buckets: beta, beta-spread, comet, comet-balanced, hilbert, hilbert-symmetric, row-major, memory, or a file of \"i j\" lines").default_text("beta");
+    to.option("order", order, "of edge buckets: beta, beta-spread, comet, comet-balanced, hilbert, hilbert-symmetric, row-major, memory, or a file of \"i j\" lines").default_text("beta-spread");
     to.option("spare-slots", spare_slots, "free partition slots on disk").default_text("as many as partitions if the disk has room");
     to.option("io-engine", io_engine, "auto tries io_uring").choices({"auto", "uring", "threads"});
     to.option("throttle", throttle, "bytes a second at most: stands for a slower disk").default_text("no limit");

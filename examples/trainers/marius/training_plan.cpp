@@ -151,7 +151,7 @@ training_plan plan_training(options& o, const gneiss::dataset_manifest& graph, c
     const bool order_needs_slots = o.order && *o.order != "memory";
     std::optional<training_plan> best;
     if (o.store.value_or("memory") == "memory" && (o.store || !o.buffer)) {
-        if (!o.order) o.order = o.buffer && *o.buffer < given ? "beta" : "memory";
+        if (!o.order) o.order = o.buffer && *o.buffer < given ? "beta-spread" : "memory";
         const std::uint32_t slots = o.buffer.value_or(order_needs_slots ? std::max(2U, given / 4) : given);
         training_plan plan = with(given, std::min(slots, given), true);
         if (fits(plan))
@@ -162,7 +162,7 @@ training_plan plan_training(options& o, const gneiss::dataset_manifest& graph, c
             o.order.reset();
     }
     if (!best) {
-        if (!o.order || *o.order == "memory") o.order = "beta";
+        if (!o.order || *o.order == "memory") o.order = "beta-spread";
         // Traffic depends on the share of partitions in the buffer, which more of them round up better. But a state then
         // trains fewer nodes' edges in a row, which costs accuracy: the fewest partitions within a third of the best.
         std::optional<training_plan> least;
