@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <storage/buckets.hpp>
 #include <support/temporary_directory.hpp>
 
 #include <gneiss/core/executor/tbb.hpp>
@@ -21,38 +22,8 @@ namespace {
 using gneiss::edge;
 using gneiss::edge_bucket;
 using gneiss::edge_direction;
-
-/// A block file without a header: words, and their checksums.
-class word_file {
-public:
-    explicit word_file(std::filesystem::path path)
-        : path_(std::move(path)),
-          file_(gneiss::plain_file::create(path_)),
-          sums_(gneiss::file_id(path_.filename().string())) {}
-    void append(std::span<const std::uint32_t> words) {
-        file_.write_at(sums_.bytes(), std::as_bytes(words));
-        sums_.update(std::as_bytes(words));
-    }
-    void end_segment() { sums_.end_segment(); }
-    [[nodiscard]] std::uint64_t bytes() const { return sums_.bytes(); }
-    gneiss::bucket_store::block_file close() { return {path_, sums_.finish({})}; }
-
-private:
-    std::filesystem::path path_;
-    gneiss::plain_file file_;
-    gneiss::checksum_collector sums_;
-};
-static_assert(gneiss::word_array<word_file>);
-
-template <class E = gneiss::serial_executor>
-gneiss::bucket_store build(const std::filesystem::path& directory, const gneiss::bucket_layout& layout,
-    std::span<const edge> edges, std::uint64_t memory = 1 << 20, E on = {}) {
-    gneiss::bucket_builder<E> builder(layout, memory, directory, on);
-    builder.push(edges);
-    word_file out(directory / "out"), in(directory / "in");
-    auto table = builder.finish(out, in);
-    return {layout, std::move(table), out.close(), in.close(), "table"};
-}
+using gneiss::test::build;
+using gneiss::test::word_file;
 
 std::vector<edge> random_edges(const gneiss::bucket_layout& layout, std::size_t count, std::uint64_t seed) {
     gneiss::random_stream draw(gneiss::random_key{seed, gneiss::random_domain::user});
