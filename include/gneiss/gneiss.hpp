@@ -122,11 +122,13 @@
 #include <gneiss/storage/engine/throttled.hpp>
 #include <gneiss/storage/external_sort.hpp>
 #include <gneiss/storage/file.hpp>
+#include <gneiss/storage/graph_buffer.hpp>
 #include <gneiss/storage/io_queue.hpp>
 #include <gneiss/storage/io_stats.hpp>
 #include <gneiss/storage/partition_buffer.hpp>
 #include <gneiss/storage/plain_file.hpp>
 #include <gneiss/storage/residency.hpp>
+#include <gneiss/storage/resident_graph.hpp>
 #include <gneiss/storage/row_access.hpp>
 #include <gneiss/storage/row_file.hpp>
 #include <gneiss/storage/slot_map.hpp>

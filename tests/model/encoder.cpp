@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -211,6 +212,34 @@ TEST_CASE("layers run one by one give what they give together without dropout") 
     const auto first = encode.forward_layer(weights, 0, views[0], {rows.view}, serial_executor{});
     const auto second = encode.forward_layer(weights, 1, views[1], {first}, serial_executor{});
     CHECK(std::equal(expected.begin(), expected.end(), second.data()));
+}
+
+TEST_CASE("targets a few at a time, with all their neighbours, give what the whole graph at once gives") {
+    const gnn::sample graph({40, 40}, false, 3);
+    const layer_view& whole = graph[0];
+    std::vector<std::uint32_t> degrees(40);
+    for (std::size_t s = 0; s < 40; ++s) degrees[s] = whole.by_source_offsets[s + 1] - whole.by_source_offsets[s];
+    for (const std::string text : {"sage:4", "sage:4:max", "gcn:9", "gcn:4:row", "gat:2x3:residual:norm"}) {
+        dense_parameters<double> weights;
+        gnn::double_encoder encode(weights, parse_layers(text), {.dense = 5});
+        gnn::randomize(weights, 1);
+        const gnn::matrix<> rows(40, 5, 3);
+        const auto at_once = encode.forward(weights, graph, {rows.view}, {}, serial_executor{});
+        const std::vector<double> expected(at_once.data(), at_once.data() + 40 * encode.outputs());
+        std::size_t checked = 0;
+        for (std::size_t first = 0; first < 40; first += 7) {
+            const std::size_t count = std::min<std::size_t>(7, 40 - first), begin = whole.offsets[first];
+            std::vector<std::uint32_t> offsets;
+            for (std::size_t t = 0; t <= count; ++t) offsets.push_back(static_cast<std::uint32_t>(whole.offsets[first + t] - begin));
+            const layer_view some{.targets = count, .sources = 40, .offsets = offsets,
+                .neighbours = whole.neighbours.subspan(begin, offsets.back()), .first_target = first};
+            const auto out = encode.forward_layer(weights, 0, some, {rows.view}, serial_executor{}, degrees);
+            for (std::size_t t = 0; t < count; ++t)
+                for (std::size_t c = 0; c < encode.outputs(); ++c, ++checked)
+                    CHECK(out(t, c) == doctest::Approx(expected[(first + t) * encode.outputs() + c]).epsilon(1e-12));
+        }
+        CHECK(checked == expected.size());
+    }
 }
 
 TEST_CASE("a mask follows a node's name, not its place in the batch") {

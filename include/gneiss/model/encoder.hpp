@@ -122,14 +122,16 @@ public:
     }
 
     /// One layer by itself without dropout, for inference layer by layer: `input` [view.sources, its inputs] to rows
-    /// [view.targets, its outputs], valid until the next call.
+    /// [view.targets, its outputs], valid until the next call. With all neighbours of some targets at a time, and the
+    /// `source_degrees` of `layer_input` for gcn, it gives exactly what the whole graph at once does. The view needs no transposed
+    /// lists.
     [[nodiscard]] matrix_view<T> forward_layer(const dense_parameters<T>& weights, std::size_t layer, const layer_view& view,
-        const input_rows<T>& input, executor_ref on) {
+        const input_rows<T>& input, executor_ref on, std::span<const std::uint32_t> source_degrees = {}) {
         pass_ = {};
         stage& s = stages_.at(layer);
         s.view = view;
         check(s, input, layer == 0 ? in_ : input_columns{.dense = stages_[layer - 1].options.outputs()}, input.rows());
-        return run(s, weights, layer, input, on);
+        return run(s, weights, layer, input, on, source_degrees);
     }
 
 private:
@@ -220,14 +222,16 @@ private:
         }
     }
 
-    matrix_view<T> run(stage& s, const dense_parameters<T>& weights, std::size_t i, const input_rows<T>& rows, executor_ref on) {
+    matrix_view<T> run(stage& s, const dense_parameters<T>& weights, std::size_t i, const input_rows<T>& rows, executor_ref on,
+        std::span<const std::uint32_t> source_degrees = {}) {
         s.input = rows;
         if (drops(s)) drop(s, i, on);
         const std::size_t targets = s.view.targets, width = s.options.outputs(), size = targets * width;
         const bool residual = s.options.residual;
         const matrix_view<T> out(s.output_memory.at_least(size), targets, width);
         s.activated = residual ? matrix_view<T>(s.activated_memory.at_least(size), targets, width) : out;
-        const layer_input<T> in = input_of(s, i, on);
+        layer_input<T> in = input_of(s, i, on);
+        in.source_degrees = source_degrees;
         if (s.options.norm) {
             s.plain = {s.plain_memory.at_least(size), targets, width};
             s.layer->forward(weights, in, activation::none, s.plain);

@@ -71,6 +71,8 @@ struct edge_segments {
 ///     add_column_sums(g, out)                          out[c] += Σ g[r, c]
 ///     add_rows(in, out)                                out += in
 ///     activate_backward(act, y, g)                     g *= act'(x), where y = act(x)
+///     segment_shares(s, out)                           out[e] = 1 / edges of its segment
+///     segment_symmetric(s, degrees, out)               out[e] = 1 / √(edges of its segment · degrees[rows[e]])
 ///     segment_sum(s, weights, heads, in, out)          out[i, h] = Σ weights[e, h] · in[rows[e], h]; no weights: 1
 ///     segment_max(s, in, out, winners)                 out[i, c] = max over the segment, the first of equals; an empty
 ///                                                      segment gives 0. winners [segments, columns]: the edge
@@ -107,6 +109,8 @@ concept gnn_backend = requires(const B& b, executor_ref on, matrix_view<const T>
     b.add_column_sums(in, list, on);
     b.add_rows(in, out, on);
     b.activate_backward(act, in, out, on);
+    b.segment_shares(s, list, on);
+    b.segment_symmetric(s, ids, list, on);
     b.segment_sum(s, numbers, heads, in, out, on);
     b.segment_max(s, in, out, winners, on);
     b.segment_max_backward(s, in, won, out, on);

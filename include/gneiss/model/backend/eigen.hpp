@@ -64,7 +64,7 @@ public:
     }
     /// A task owns some rows of the result, and reads those columns of a and the whole of g.
     void add_tn(matrix_view<const float> a, matrix_view<const float> g, matrix_view<float> out, executor_ref on) const {
-        parallel_for(on, out.rows(), 32, [&](std::size_t i, std::size_t end) {
+        parallel_for(on, out.rows(), 64, [&](std::size_t i, std::size_t end) {
             add_tn(a.middle_columns(i, end - i), g, out.middle_rows(i, end - i));
         });
     }

@@ -19,10 +19,33 @@ namespace gneiss {
 /// are taken in order, so nothing is atomic and results do not depend on threads. Semantics as there.
 template <class T>
 struct segment_kernels : row_kernels<T> {
+    using row_kernels<T>::add_four;
     using row_kernels<T>::add_scaled;
+    using row_kernels<T>::dot;
 
     static constexpr std::size_t segments_per_task = 64;
     static constexpr std::uint32_t no_winner = std::numeric_limits<std::uint32_t>::max();
+
+    static void segment_shares(const edge_segments& s, std::span<T> out, executor_ref on) {
+        parallel_for(on, s.size(), 16 * segments_per_task, [&](std::size_t i, std::size_t end) {
+            for (; i < end; ++i) {
+                const T share = T{1} / static_cast<T>(s.offsets[i + 1] - s.offsets[i]);
+                for (std::size_t place = s.offsets[i]; place < s.offsets[i + 1]; ++place) out[s.edge(place)] = share;
+            }
+        });
+    }
+
+    static void segment_symmetric(const edge_segments& s, std::span<const std::uint32_t> degrees, std::span<T> out, executor_ref on) {
+        parallel_for(on, s.size(), 16 * segments_per_task, [&](std::size_t i, std::size_t end) {
+            for (; i < end; ++i) {
+                const T length = static_cast<T>(s.offsets[i + 1] - s.offsets[i]);
+                for (std::size_t place = s.offsets[i]; place < s.offsets[i + 1]; ++place) {
+                    const std::size_t e = s.edge(place);
+                    out[e] = T{1} / detail::square_root(length * static_cast<T>(degrees[s.rows[e]]));
+                }
+            }
+        });
+    }
 
     static void segment_sum(const edge_segments& s, std::span<const T> weights, std::size_t heads, matrix_view<const T> in,
         matrix_view<T> out, executor_ref on) {
@@ -33,7 +56,6 @@ struct segment_kernels : row_kernels<T> {
                 std::fill_n(to, out.columns(), T{0});
                 std::size_t place = s.offsets[i];
                 const std::size_t last = s.offsets[i + 1];
-                // four rows at a time: four misses in flight, and a quarter of the passes over the sum
                 for (; place + 4 <= last; place += 4) {
                     std::size_t e[4];
                     const T* row[4];
@@ -44,7 +66,7 @@ struct segment_kernels : row_kernels<T> {
                     for (std::size_t h = 0; h < heads; ++h) {
                         T w[4];
                         for (std::size_t k = 0; k < 4; ++k) w[k] = weights.empty() ? T{1} : weights[e[k] * heads + h];
-                        add_four(w, row, to, h * width, width);
+                        add_four(w, row, h * width, to + h * width, width);
                     }
                 }
                 for (; place < last; ++place) {
@@ -61,18 +83,20 @@ struct segment_kernels : row_kernels<T> {
         matrix_view<std::uint32_t> winners, executor_ref on) {
         parallel_for(on, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
-                T* const best = out[i].data();
-                std::uint32_t* const who = winners[i].data();
-                std::fill_n(best, out.columns(), T{0});
-                std::fill_n(who, out.columns(), no_winner);
-                for (std::size_t place = s.offsets[i]; place < s.offsets[i + 1]; ++place) {
+                T* __restrict const best = out[i].data();
+                std::uint32_t* __restrict const who = winners[i].data();
+                const std::size_t n = out.columns(), first = s.offsets[i], last = s.offsets[i + 1];
+                std::fill_n(who, n, first == last ? no_winner : static_cast<std::uint32_t>(s.edge(first)));
+                if (first == last) std::fill_n(best, n, T{0});
+                else std::copy_n(in[s.rows[s.edge(first)]].data(), n, best);
+                for (std::size_t place = first + 1; place < last; ++place) {
                     const std::size_t e = s.edge(place);
                     const T* const row = in[s.rows[e]].data();
-                    const bool first = place == s.offsets[i];
-                    for (std::size_t c = 0; c < out.columns(); ++c) {
-                        const bool wins = first || row[c] > best[c];
+                    const auto name = static_cast<std::uint32_t>(e);
+                    for (std::size_t c = 0; c < n; ++c) {
+                        const bool wins = row[c] > best[c];
                         best[c] = wins ? row[c] : best[c];
-                        who[c] = wins ? static_cast<std::uint32_t>(e) : who[c];
+                        who[c] = wins ? name : who[c];
                     }
                 }
             }
@@ -83,10 +107,10 @@ struct segment_kernels : row_kernels<T> {
         matrix_view<T> out, executor_ref on) {
         parallel_for(on, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
-                T* const to = out[i].data();
+                T* __restrict const to = out[i].data();
                 std::fill_n(to, out.columns(), T{0});
                 for (std::size_t place = s.offsets[i]; place < s.offsets[i + 1]; ++place) {
-                    const std::size_t e = s.edge(place);
+                    const auto e = static_cast<std::uint32_t>(s.edge(place));
                     const T* const from = g[s.rows[e]].data();
                     const std::uint32_t* const who = winners[s.rows[e]].data();
                     for (std::size_t c = 0; c < out.columns(); ++c) to[c] += who[c] == e ? from[c] : T{0};
@@ -142,7 +166,7 @@ struct segment_kernels : row_kernels<T> {
                     const std::size_t e = s.edge(place);
                     const T* const row = b[s.rows[e]].data();
                     for (std::size_t h = 0; h < heads; ++h)
-                        out[e * heads + h] = detail::dot(a[i].data() + h * width, row + h * width, width);
+                        out[e * heads + h] = dot(a[i].data() + h * width, row + h * width, width);
                 }
         });
     }
@@ -176,14 +200,6 @@ struct segment_kernels : row_kernels<T> {
                 mask.apply(i, in.data() + first, out.data() + first, size);
             }
         });
-    }
-
-private:
-    static void add_four(const T (&w)[4], const T* const (&row)[4], T* to, std::size_t first, std::size_t n) noexcept {
-        const T *a = row[0] + first, *b = row[1] + first, *c = row[2] + first, *d = row[3] + first;
-        const T w0 = w[0], w1 = w[1], w2 = w[2], w3 = w[3];
-        to += first;
-        for (std::size_t k = 0; k < n; ++k) to[k] += (w0 * a[k] + w1 * b[k]) + (w2 * c[k] + w3 * d[k]);
     }
 };
 

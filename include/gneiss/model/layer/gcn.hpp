@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -28,7 +27,7 @@ struct gcn_options {
 /// Graph convolution: out[t] = Σ over neighbours and t itself of weight · row, times W, plus b.
 ///
 /// Score: the normalisation. Degrees are those of the sample, own edge included: a target's sampled neighbours + 1, a
-/// source's sampled edges (+ 1 if it is a target). Aggregate and update: `linear_aggregation`. Cost: one row read
+/// source's sampled edges (+ 1 if it is a target), unless the caller knows the graph's. Aggregate and update: `linear_aggregation`. Cost: one row read
 /// per edge and 2 · targets · inputs · outputs operations, twice that backwards (thrice with an input gradient).
 /// Source: Kipf and Welling, ICLR 2017, equation (2).
 template <class T, gnn_backend<T> Backend>
@@ -46,7 +45,7 @@ public:
 
     void forward(const dense_parameters<T>& weights, const layer_input<T>& in, activation then, matrix_view<T> out) override {
         loops_.assign(in.view, in.on);
-        score(in.on);
+        score(in);
         linear_.forward(by_, in, loops_.view(), edge_weights_, weights.value(weight_), out,
             {false, bias_ ? weights.list(*bias_) : std::span<const T>{}, then});
     }
@@ -57,23 +56,18 @@ public:
     }
 
 private:
-    void score(executor_ref on) {
+    void score(const layer_input<T>& in) {
         const layer_view& view = loops_.view();
-        T* const weights = memory_.at_least(view.edges());
-        edge_weights_ = {weights, view.edges()};
-        const bool symmetric = options_.normalize == gcn_normalization::symmetric;
-        if (symmetric) {
-            source_degree_.assign(view.sources, 0);
-            for (const std::uint32_t source : view.neighbours) ++source_degree_[source];
-        }
-        parallel_for(on, view.targets, 1024, [&](std::size_t t, std::size_t end) {
-            for (; t < end; ++t) {
-                const T degree = static_cast<T>(view.offsets[t + 1] - view.offsets[t]);
-                for (std::size_t e = view.offsets[t]; e < view.offsets[t + 1]; ++e)
-                    weights[e] = symmetric ? T{1} / std::sqrt(degree * static_cast<T>(source_degree_[view.neighbours[e]]))
-                                           : T{1} / degree;
-            }
-        });
+        const edge_segments incoming{view.offsets, view.neighbours};
+        const std::span<T> weights(memory_.at_least(view.edges()), view.edges());
+        edge_weights_ = weights;
+        if (options_.normalize == gcn_normalization::row) return by_.segment_shares(incoming, weights, in.on);
+        source_degrees_.assign(view.sources, 0);
+        if (in.source_degrees.empty())
+            for (const std::uint32_t source : view.neighbours) ++source_degrees_[source];
+        else
+            for (std::size_t s = 0; s < view.sources; ++s) source_degrees_[s] = in.source_degrees[s] + 1;
+        by_.segment_symmetric(incoming, source_degrees_, weights, in.on);
     }
 
     Backend by_;
@@ -82,7 +76,7 @@ private:
     std::optional<std::size_t> bias_;
     self_loops loops_;
     linear_aggregation<T, Backend> linear_;
-    std::vector<std::uint32_t> source_degree_;
+    std::vector<std::uint32_t> source_degrees_;
     growing_buffer<T> memory_;
     std::span<const T> edge_weights_;
 };

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
 
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/matrix_view.hpp>
@@ -21,6 +23,9 @@ struct layer_input {
     executor_ref on;
     std::optional<random_key> training{};   ///< key of the layer's dropout; none: evaluation, nothing is dropped
     logical_rows targets{};                 ///< names of the target rows in random keys
+    /// [view.sources] how many edges leave each source in the whole graph; empty: what the sample has. Only symmetric
+    /// normalisation asks.
+    std::span<const std::uint32_t> source_degrees{};
 
     [[nodiscard]] input_rows<T> own_rows() const noexcept { return rows.middle_rows(view.first_target, view.targets); }
     /// Edges by target, leading to source rows.

@@ -58,15 +58,9 @@ private:
     void score(const layer_input<T>& in) {
         edge_weights_ = {};
         if (options_.reduce != sage_reduction::mean) return;
-        const layer_view& view = in.view;
-        T* const shares = shares_.at_least(view.edges());
-        edge_weights_ = {shares, view.edges()};
-        parallel_for(in.on, view.targets, 4096, [&](std::size_t t, std::size_t end) {
-            for (; t < end; ++t) {
-                const std::size_t degree = view.offsets[t + 1] - view.offsets[t];
-                std::fill_n(shares + view.offsets[t], degree, T{1} / static_cast<T>(degree));
-            }
-        });
+        const std::span<T> shares(shares_.at_least(in.view.edges()), in.view.edges());
+        by_.segment_shares(in.incoming(), shares, in.on);
+        edge_weights_ = shares;
     }
 
     /// out = reduction · W

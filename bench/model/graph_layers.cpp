@@ -1,0 +1,198 @@
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/random.hpp>
+#include <gneiss/model/backend/eigen.hpp>
+#include <gneiss/model/encoder.hpp>
+#include <gneiss/sample/layer_view.hpp>
+
+#include <benchmark/benchmark.h>
+
+#include <Eigen/Core>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+// Graph layers and their kernels on one thread: products in FLOP/s beside Eigen's product of the same shape, gathers in
+// bytes/s of rows read and written beside a raw loop and a memcpy of as many bytes. 10,000 targets, 10 edges each, 60,000
+// sources: beyond the caches.
+namespace {
+
+using namespace gneiss;
+
+constexpr std::size_t targets = 10000, sources = 60000, fanout = 10, edges = targets * fanout;
+
+struct random_layer {
+    std::vector<std::uint32_t> offset, neighbour;
+
+    random_layer() : neighbour(edges) {
+        const random_key key(1, random_domain::user);
+        for (std::size_t t = 0; t <= targets; ++t) offset.push_back(static_cast<std::uint32_t>(t * fanout));
+        for (std::size_t e = 0; e < edges; ++e) neighbour[e] = static_cast<std::uint32_t>(below(key[e], sources));
+    }
+    [[nodiscard]] static std::size_t layers() { return 1; }
+    template <class... Memory>
+    [[nodiscard]] layer_view layer(std::size_t, Memory&...) const {
+        return {.targets = targets, .sources = sources, .offsets = offset, .neighbours = neighbour, .first_target = sources - targets};
+    }
+};
+
+std::vector<float> some(std::size_t size) {
+    std::vector<float> x(size);
+    for (std::size_t i = 0; i < size; ++i) x[i] = 1e-2F * static_cast<float>(i % 29) - 0.1F;
+    return x;
+}
+
+void set_rate(benchmark::State& state, const char* name, double each) {
+    state.counters[name] = benchmark::Counter(static_cast<double>(state.iterations()) * each, benchmark::Counter::kIsRate);
+}
+
+void run_layer(benchmark::State& state, const char* text, bool backward, bool input_needs_gradient) {
+    const auto dim = static_cast<std::size_t>(state.range(0));
+    const serial_executor on;
+    const random_layer sample;
+    layer_stack views;
+    views.assign(sample, on);
+    dense_parameters<> weights;
+    encoder<float, eigen_backend> encode(weights, parse_layers(text), {.dense = dim});
+    weights.allocate(1);
+    const auto rows = some(sources * dim);
+    std::vector<float> grad_in(sources * dim);
+    const input_rows<float> input{matrix_view<const float>(rows.data(), sources, dim)};
+    (void)encode.forward(weights, views, input, {}, on);
+    for (auto _ : state) {
+        if (!backward) {
+            benchmark::DoNotOptimize(encode.forward(weights, views, input, {}, on).data());
+            continue;
+        }
+        state.PauseTiming();
+        const auto out = encode.forward(weights, views, input, {}, on);
+        state.ResumeTiming();
+        encode.backward(weights, out, input_needs_gradient ? matrix_view<float>(grad_in.data(), sources, dim) : matrix_view<float>(), on);
+    }
+    state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(edges));
+}
+#define GNEISS_BENCH_LAYER(name, text)                                                                              \
+    BENCHMARK_CAPTURE(run_layer, name##_forward, text, false, true)->Arg(128)->Unit(benchmark::kMillisecond);       \
+    BENCHMARK_CAPTURE(run_layer, name##_backward, text, true, true)->Arg(128)->Unit(benchmark::kMillisecond);       \
+    BENCHMARK_CAPTURE(run_layer, name##_backward_weights_only, text, true, false)->Arg(128)->Unit(benchmark::kMillisecond)
+GNEISS_BENCH_LAYER(sage_mean, "sage:128:relu");
+GNEISS_BENCH_LAYER(sage_max, "sage:128:max:relu");
+GNEISS_BENCH_LAYER(gcn, "gcn:128:relu");
+GNEISS_BENCH_LAYER(gat_8_heads, "gat:16x8:elu");
+
+void segment_sum(benchmark::State& state, bool weighted) {
+    const auto dim = static_cast<std::size_t>(state.range(0));
+    const random_layer sample;
+    const auto in = some(sources * dim), weights = some(edges);
+    std::vector<float> out(targets * dim);
+    for (auto _ : state)
+        eigen_backend{}.segment_sum({sample.offset, sample.neighbour}, weighted ? std::span<const float>(weights) : std::span<const float>{}, 1,
+            {in.data(), sources, dim}, {out.data(), targets, dim}, serial_executor{});
+    set_rate(state, "bytes/s", static_cast<double>((edges + targets) * dim * sizeof(float)));
+}
+BENCHMARK_CAPTURE(segment_sum, plain, false)->Arg(32)->Arg(128)->Arg(256);
+BENCHMARK_CAPTURE(segment_sum, weighted, true)->Arg(32)->Arg(128)->Arg(256);
+
+void segment_sum_by_raw_loop(benchmark::State& state) {
+    const auto dim = static_cast<std::size_t>(state.range(0));
+    const random_layer sample;
+    const auto in = some(sources * dim);
+    std::vector<float> out(targets * dim);
+    for (auto _ : state) {
+        for (std::size_t t = 0; t < targets; ++t) {
+            float* const to = out.data() + t * dim;
+            std::memset(to, 0, dim * sizeof(float));
+            for (std::size_t e = sample.offset[t]; e < sample.offset[t + 1]; ++e) {
+                const float* const from = in.data() + sample.neighbour[e] * dim;
+                for (std::size_t c = 0; c < dim; ++c) to[c] += from[c];
+            }
+        }
+        benchmark::DoNotOptimize(out.data());
+    }
+    set_rate(state, "bytes/s", static_cast<double>((edges + targets) * dim * sizeof(float)));
+}
+BENCHMARK(segment_sum_by_raw_loop)->Arg(32)->Arg(128)->Arg(256);
+
+void segment_bytes_by_memcpy(benchmark::State& state) {
+    const std::vector<float> from((edges + targets) / 2 * 128, 1);
+    std::vector<float> to(from.size());
+    for (auto _ : state) {
+        std::memcpy(to.data(), from.data(), from.size() * sizeof(float));
+        benchmark::DoNotOptimize(to.data());
+    }
+    set_rate(state, "bytes/s", static_cast<double>(2 * from.size() * sizeof(float)));
+}
+BENCHMARK(segment_bytes_by_memcpy);
+
+void product(benchmark::State& state, int which) {
+    const auto dim = static_cast<std::size_t>(state.range(0));
+    const auto a = some(targets * dim), w = some(dim * dim), bias = some(dim);
+    std::vector<float> out(targets * dim), grad(dim * dim);
+    const serial_executor on;
+    const matrix_view<const float> rows(a.data(), targets, dim), weights(w.data(), dim, dim);
+    for (auto _ : state) {
+        if (which == 0) eigen_backend{}.multiply(rows, weights, {out.data(), targets, dim}, {false, bias, activation::relu}, on);
+        if (which == 1) eigen_backend{}.multiply_nt(rows, weights, {out.data(), targets, dim}, false, on);
+        if (which == 2) eigen_backend{}.add_tn(rows, rows, {grad.data(), dim, dim}, on);
+        benchmark::DoNotOptimize(out.data());
+    }
+    set_rate(state, "FLOP/s", 2 * static_cast<double>(targets * dim * dim));
+}
+BENCHMARK_CAPTURE(product, with_bias_and_relu, 0)->Arg(50)->Arg(128)->Arg(256);
+BENCHMARK_CAPTURE(product, of_the_transpose, 1)->Arg(50)->Arg(128)->Arg(256);
+BENCHMARK_CAPTURE(product, of_the_weight_gradient, 2)->Arg(50)->Arg(128)->Arg(256);
+
+void product_by_eigen(benchmark::State& state) {
+    using matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+    const auto dim = static_cast<Eigen::Index>(state.range(0));
+    const matrix a = matrix::Random(targets, dim), w = matrix::Random(dim, dim);
+    matrix out(targets, dim);
+    for (auto _ : state) {
+        out.noalias() = a * w;
+        benchmark::DoNotOptimize(out.data());
+    }
+    set_rate(state, "FLOP/s", 2 * static_cast<double>(targets) * static_cast<double>(dim * dim));
+}
+BENCHMARK(product_by_eigen)->Arg(50)->Arg(128)->Arg(256);
+
+void product_of_words(benchmark::State& state, bool gradient) { // 33 words a row out of 8,415
+    constexpr std::size_t rows = 10000, words = 8415, each = 33, dim = 128;
+    std::vector<std::uint64_t> offsets{0};
+    std::vector<std::uint32_t> indices;
+    const random_key key(2, random_domain::user);
+    for (std::size_t i = 0; i < rows; ++i) {
+        for (std::size_t k = 0; k < each; ++k) indices.push_back(static_cast<std::uint32_t>(below(key[i * each + k], words)));
+        offsets.push_back(indices.size());
+    }
+    const auto w = some(words * dim), g = some(rows * dim);
+    std::vector<float> out(rows * dim), grad(words * dim);
+    const sparse_rows<float> x{words, offsets, indices, {}};
+    for (auto _ : state) {
+        if (gradient) eigen_backend{}.sparse_add_tn(x, {g.data(), rows, dim}, {grad.data(), words, dim}, serial_executor{});
+        else eigen_backend{}.sparse_multiply(x, {w.data(), words, dim}, {out.data(), rows, dim}, {}, serial_executor{});
+    }
+    set_rate(state, "FLOP/s", 2.0 * rows * each * dim);
+    set_rate(state, "bytes/s", 4.0 * (rows * each + rows) * dim);
+}
+BENCHMARK_CAPTURE(product_of_words, forward, false);
+BENCHMARK_CAPTURE(product_of_words, weight_gradient, true);
+
+void attention_step(benchmark::State& state, bool backward) { // scores, softmax: numbers of edges, 8 heads
+    constexpr std::size_t heads = 8;
+    const random_layer sample;
+    const auto a = some(targets * heads), b = some(sources * heads);
+    std::vector<float> scores(edges * heads), g(edges * heads, 1);
+    const edge_segments s{sample.offset, sample.neighbour};
+    const eigen_backend by;
+    const serial_executor on;
+    for (auto _ : state) {
+        by.edge_scores(s, heads, {a.data(), targets, heads}, {b.data(), sources, heads}, 0.2F, scores, on);
+        if (!backward) by.segment_softmax(s, heads, scores, on);
+        else by.segment_softmax_backward(s, heads, scores, g, on);
+    }
+    state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(edges * heads));
+}
+BENCHMARK_CAPTURE(attention_step, forward, false);
+BENCHMARK_CAPTURE(attention_step, backward, true);
+
+} // namespace
