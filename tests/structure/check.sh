@@ -5,7 +5,7 @@
 #
 #   check.sh [ROOT]               every violation as FILE:LINE: what; exit 1 if there is one
 #   check.sh --update [ROOT]      rewrites the list of gneiss.hpp
-#   check.sh --needing DEP [ROOT] headers that need DEP (eigen, uring, io), directly or not
+#   check.sh --needing DEP [ROOT] headers that need DEP (eigen, uring, io, yaml), directly or not
 set -euo pipefail
 export LC_ALL=C
 
@@ -76,7 +76,8 @@ option() {
     liburing.h | liburing/*) echo uring ;;
     Eigen/* | unsupported/Eigen/*) echo eigen ;;
     nlohmann/* | zlib.h) echo io ;;
-    zip.h | yaml-cpp/* | metis.h) echo other ;;
+    yaml-cpp/*) echo yaml ;;
+    zip.h | metis.h) echo other ;;
     esac
 }
 

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -8,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/graph/coo.hpp>
@@ -63,7 +67,93 @@ private:
 
 } // namespace detail
 
-/// Writes the edges of a dataset into `directory` (which must not be there), in the order in which they are stored.
+namespace detail {
+
+/// features, labels and split as text: "node TAB …", sparse features as COLUMN:VALUE. Nodes without edges are in them.
+inline void export_node_text(const dataset& data, const std::filesystem::path& directory) {
+    const dataset_node_data& there = data.manifest().node_data;
+    const std::uint64_t nodes = data.manifest().nodes;
+    const auto number = [](float value) {
+        std::array<char, 32> digits;
+        return std::string(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr);
+    };
+    if (const node_features features = data.features(); !features.empty()) {
+        text_writer out(directory / "features.tsv");
+        const std::uint64_t at_once =
+            std::max<std::uint64_t>((1U << 20) / std::max<std::uint64_t>(features.columns(), 1), 1);
+        std::vector<float> dense;
+        for (std::uint64_t first = 0; first < nodes; first += at_once) {
+            const std::uint64_t count = std::min(at_once, nodes - first);
+            const auto some = features.sparse() ? features.read_sparse(first, count) : sparse_feature_rows{};
+            if (!features.sparse()) {
+                dense.resize(static_cast<std::size_t>(count * features.columns()));
+                features.read_dense(first, dense);
+            }
+            for (std::uint64_t row = 0; row < count; ++row) {
+                out.field(data.node_label(first + row));
+                const std::uint64_t begin = features.sparse() ? some.offsets[row] : row * features.columns();
+                const std::uint64_t end = features.sparse() ? some.offsets[row + 1] : begin + features.columns();
+                for (std::uint64_t at = begin; at < end; ++at) {
+                    out.tab();
+                    if (features.sparse())
+                        out.field(std::to_string(some.columns[at]) + ":" +
+                                  (some.values.empty() ? "1" : number(some.values[at])));
+                    else
+                        out.field(number(dense[at]));
+                }
+                out.end_line();
+            }
+        }
+        out.close();
+    }
+    const auto labels = data.labels();
+    const auto parts = data.node_splits();
+    if (there.classes == 0 && there.train == 0) return;
+    text_writer out(directory / "labels.tsv"); // and the part, as a third field
+    for (std::uint64_t row = 0; row < nodes; ++row) {
+        out.field(data.node_label(row));
+        out.tab();
+        if (!labels.values().empty()) out.field(data.class_label(labels.values()[row]));
+        out.tab();
+        if (!parts.values().empty()) out.field(to_string(static_cast<node_split>(parts.values()[row])));
+        out.end_line();
+    }
+    out.close();
+}
+
+/// The arrays of node data as they are stored, by row; names of classes as a table.
+inline void export_node_arrays(const dataset& data, const std::filesystem::path& directory) {
+    for (const char* name : {"features", "features.indptr", "features.indices", "features.values", "labels", "split"}) {
+        if (!data.has(name)) continue;
+        const plain_file from = plain_file::open(data.path(name));
+        const checksum_table sums = data.checksums(name);
+        const mapped_npy array = data.map(name);
+        npy_writer out(
+            directory / (std::string(name) + ".npy"), array.header().dtype, std::span(array.header().shape).subspan(1));
+        std::vector<std::byte> piece;
+        for (std::uint64_t at = 0; at < sums.data_bytes(); at += piece.size()) {
+            piece.resize(
+                static_cast<std::size_t>(std::min<std::uint64_t>(checksum_block_bytes, sums.data_bytes() - at)));
+            sums.read(from, at, piece);
+            out.append_bytes(piece);
+        }
+        out.close();
+    }
+    if (data.class_names().size() == 0) return;
+    text_writer out(directory / "classes.tsv");
+    for (std::uint64_t id = 0; id < data.class_names().size(); ++id) {
+        out.field(std::to_string(id));
+        out.tab();
+        out.field(data.class_names()[id]);
+        out.end_line();
+    }
+    out.close();
+}
+
+} // namespace detail
+
+/// Writes the edges of a dataset into `directory` (which must not be there), in the order in which they are stored; and
+/// the data of its nodes: features.tsv and labels.tsv (node, label, part), or the arrays by row.
 ///
 /// Cost: one pass; names are read through mappings, so memory is a bucket and buffers. The directory appears as a whole
 /// at the end, durably, or not at all. An import of it makes the same edges. Errors: errc::already_exists; `io_error`;
@@ -100,6 +190,7 @@ inline void export_dataset(
         if (progress) progress(done, total);
     };
     if (format == export_format::tsv) {
+        detail::export_node_text(data, partial);
         for_each_split([&](const char* split, auto&& stream) {
             detail::text_writer out(partial / (std::string(split) + ".tsv"));
             stream([&](std::span<const edge> edges) {
@@ -118,6 +209,7 @@ inline void export_dataset(
             out.close();
         });
     } else {
+        detail::export_node_arrays(data, partial);
         for_each_split([&](const char* split, auto&& stream) {
             npy_writer out(partial / (std::string(split) + ".npy"), npy_dtype::u32, {triples ? 3U : 2U});
             stream([&](std::span<const edge> edges) {

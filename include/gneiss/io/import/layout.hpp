@@ -174,6 +174,18 @@ inline void resolve_directory(import_options& options) {
         options.sources.push_back({.path = valid, .split = edge_split::valid});
     if (const auto test = find_in(directory, {"test"}, edges); !test.empty())
         options.sources.push_back({.path = test, .split = edge_split::test});
+    if (import_node_data& data = options.node_data; data.empty()) {
+        data.features = find_in(directory, {"features"}, {".tsv"});
+        data.labels = find_in(directory, {"labels"}, {".tsv"});
+        if (!data.labels.empty()) {
+            file_source source(data.labels);
+            const first_lines first(source, data.labels, "", 1);
+            if (!first.lines.empty() && std::ranges::count(first.lines[0], '\t') == 2) {
+                data.split = data.labels;
+                data.split_column = 2;
+            }
+        }
+    }
     if (options.ids == id_kind::string) return;
     const planned_source planned = plan_source(options.sources[0], options);
     if (options.entities.empty() && planned.integer_ids)

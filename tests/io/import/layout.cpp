@@ -1,0 +1,315 @@
+#include <gneiss/io/import/layout.hpp>
+
+#include <doctest/doctest.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <support/temporary_directory.hpp>
+
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/io/export.hpp>
+#ifdef GNEISS_HAS_YAML
+#include <gneiss/io/import/graphbolt.hpp>
+#endif
+
+#include "support.hpp"
+
+namespace {
+
+using namespace gneiss;
+
+void spit(const std::filesystem::path& path, const std::string& text) {
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
+}
+void zip_text(const std::filesystem::path& path, const std::string& text) {
+    std::filesystem::create_directories(path.parent_path());
+    const gzFile file = ::gzopen(path.c_str(), "wb");
+    ::gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
+    ::gzclose(file);
+}
+template <class T>
+void save(const std::filesystem::path& path, npy_dtype type, const std::vector<T>& values, std::uint64_t columns = 0) {
+    std::filesystem::create_directories(path.parent_path());
+    npy_writer out = columns == 0 ? npy_writer(path, type) : npy_writer(path, type, {columns});
+    out.append(std::span<const T>(values));
+    out.close();
+}
+std::string slurp(const std::filesystem::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// A zip archive as numpy writes it: stored or deflated.
+std::string archive(const std::map<std::string, std::string>& members, bool deflated) {
+    std::string out, directory;
+    const auto number = [](std::string& to, std::uint64_t value, int bytes) {
+        for (int i = 0; i < bytes; ++i) to += static_cast<char>(value >> (8 * i) & 255);
+    };
+    for (const auto& [name, bytes] : members) {
+        std::string packed = bytes;
+        if (deflated) {
+            packed.resize(bytes.size() + 1000);
+            z_stream stream{};
+            REQUIRE(::deflateInit2(&stream, 6, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+            std::string in = bytes;
+            stream.next_in = reinterpret_cast<Bytef*>(in.data());
+            stream.avail_in = static_cast<uInt>(in.size());
+            stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+            stream.avail_out = static_cast<uInt>(packed.size());
+            REQUIRE(::deflate(&stream, Z_FINISH) == Z_STREAM_END);
+            packed.resize(stream.total_out);
+            ::deflateEnd(&stream);
+        }
+        const auto crc = ::crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size()));
+        const std::uint64_t at = out.size();
+        for (std::string* to : {&out, &directory}) {
+            number(*to, to == &out ? 0x04034b50U : 0x02014b50U, 4);
+            if (to == &directory) number(*to, 20, 2);
+            number(*to, 20, 2);
+            number(*to, 0, 2);
+            number(*to, deflated ? 8 : 0, 2);
+            number(*to, 0, 4);
+            number(*to, crc, 4);
+            number(*to, packed.size(), 4);
+            number(*to, bytes.size(), 4);
+            number(*to, name.size(), 2);
+            number(*to, 0, 2);
+            if (to == &directory) {
+                number(*to, 0, 10);
+                number(*to, at, 4);
+            }
+            *to += name;
+        }
+        out += packed;
+    }
+    const std::uint64_t start = out.size();
+    out += directory;
+    number(out, 0x06054b50U, 4);
+    number(out, 0, 4);
+    number(out, members.size(), 2);
+    number(out, members.size(), 2);
+    number(out, directory.size(), 4);
+    number(out, start, 4);
+    number(out, 0, 2);
+    return out;
+}
+
+import_options options_for(const std::filesystem::path& source, const std::filesystem::path& out) {
+    import_options options;
+    options.sources = {{.path = source}};
+    options.out = out;
+    options.memory = 1 << 20;
+    options.force = true;
+    return options;
+}
+
+/// Five nodes: features (i, i / 2), labels 0 1 0 1 none, parts train train valid test none; edges 0→1, 1→2, 3→0.
+void check(const std::filesystem::path& path) {
+    const dataset data(path);
+    CHECK_NOTHROW(data.verify());
+    CHECK(data.manifest().task == dataset_task::node);
+    REQUIRE(data.manifest().nodes == 5);
+    CHECK(test::triples_of(path, "train") ==
+          std::vector<test::triple>{{"0", "0", "1"}, {"1", "0", "2"}, {"3", "0", "0"}});
+    const auto labels = data.labels();
+    const auto parts = data.node_splits();
+    const std::int32_t classes[] = {0, 1, 0, 1, no_label};
+    const std::uint8_t split[] = {0, 0, 1, 2, 3};
+    for (std::size_t node = 0; node < 5; ++node) {
+        const std::uint64_t row = *data.find_row(std::to_string(node));
+        std::vector<float> found(2);
+        data.features().read_dense(row, found);
+        CHECK(found == std::vector<float>{static_cast<float>(node), static_cast<float>(node) / 2});
+        CHECK(labels.values()[row] == classes[node]);
+        CHECK(parts.values()[row] == split[node]);
+    }
+}
+const std::string feature_lines = "0,0\n1,.5\n2,1\n3,1.5\n4,2\n";
+const std::vector<float> feature_values{0, 0, 1, .5F, 2, 1, 3, 1.5F, 4, 2};
+const std::vector<std::int64_t> edge_columns{0, 1, 3, 1, 2, 0};
+
+void write_split(const std::filesystem::path& directory) {
+    zip_text(directory / "split/time/train.csv.gz", "0\n1\n");
+    zip_text(directory / "split/time/valid.csv.gz", "2\n");
+    zip_text(directory / "split/time/test.csv.gz", "3\n");
+}
+
+import_report run(const import_options& options) { return test::import_with(options, tbb_executor(2)); }
+
+} // namespace
+
+TEST_CASE("a folder of the Open Graph Benchmark is read, as csv.gz and as npz") {
+    const test::temporary_directory directory;
+    const auto csv = directory / "arxiv", packed = directory / "papers";
+    zip_text(csv / "raw/edge.csv.gz", "0,1\n1,2\n3,0\n");
+    zip_text(csv / "raw/num-node-list.csv.gz", "5\n");
+    zip_text(csv / "raw/node-feat.csv.gz", feature_lines);
+    zip_text(csv / "raw/node-label.csv.gz", "0\n1\n0.0\n1\nnan\n");
+    write_split(csv);
+    run(options_for(csv, directory / "out"));
+    check(directory / "out");
+
+    save(directory / "e.npy", npy_dtype::i64, edge_columns, 3);
+    save(directory / "f.npy", npy_dtype::f32, feature_values, 2);
+    save(directory / "l.npy", npy_dtype::f32, std::vector<float>{0, 1, 0, 1, std::nanf("")}, 1);
+    for (const bool deflated : {false, true}) {
+        spit(packed / "raw/data.npz",
+            archive({{"edge_index.npy", slurp(directory / "e.npy")}, {"node_feat.npy", slurp(directory / "f.npy")}},
+                deflated));
+        spit(packed / "raw/node-label.npz", archive({{"node_label.npy", slurp(directory / "l.npy")}}, deflated));
+        write_split(packed);
+        run(options_for(packed, directory / "out"));
+        check(directory / "out");
+        CHECK_FALSE(std::filesystem::exists(directory / "out/work-npz"));
+    }
+    zip_text(csv / "raw/node-feat.csv.gz", feature_lines + "5,5\n");
+    try {
+        run(options_for(csv, directory / "out"));
+        FAIL("one line too many");
+    } catch (const error& e) {
+        CHECK(std::string(e.what()).find("node-feat.csv.gz: line 6") != std::string::npos);
+    }
+    zip_text(csv / "raw/node-feat.csv.gz", feature_lines);
+    zip_text(csv / "split/time/train.csv.gz", "0\n5\n");
+    CHECK_THROWS_WITH_AS(run(options_for(csv, directory / "out")), doctest::Contains("train.csv.gz"), error);
+    zip_text(csv / "split/time/train.csv.gz", "0\n2\n");
+    CHECK_THROWS_WITH_AS(run(options_for(csv, directory / "out")), doctest::Contains("twice"), error);
+}
+
+TEST_CASE("an archive is unpacked as it was; cut or changed it is refused") {
+    const test::temporary_directory directory;
+    std::string text(300000, 'x');
+    for (std::size_t i = 0; i < text.size(); i += 7) text[i] = static_cast<char>(i * 31 % 251);
+    for (const bool deflated : {false, true}) {
+        const std::string whole = archive({{"a.npy", text}, {"b.npy", "short"}, {"c.npy", ""}}, deflated);
+        const auto path = directory / "x.npz";
+        spit(path, whole);
+        const importing::npz_file file(path);
+        CHECK(file.names() == std::vector<std::string>{"a", "b", "c"});
+        for (const auto& [name, bytes] : std::map<std::string, std::string>{{"a", text}, {"b", "short"}, {"c", ""}}) {
+            file.unpack(name, directory / "y");
+            CHECK(slurp(directory / "y") == bytes);
+        }
+        CHECK_THROWS_AS(file.unpack("d", directory / "y"), error);
+        const auto read_all = [&] {
+            const importing::npz_file again(path);
+            for (const std::string& name : again.names()) again.unpack(name, directory / "y");
+        };
+        for (std::size_t i = 1; i < 40; ++i) {
+            spit(path, whole.substr(0, whole.size() * i / 40));
+            CHECK_THROWS_AS(read_all(), error);
+        }
+        std::string changed = whole;
+        changed[whole.size() / 2] = static_cast<char>(changed[whole.size() / 2] ^ 1);
+        spit(path, changed);
+        CHECK_THROWS_AS(read_all(), error);
+    }
+}
+
+TEST_CASE("a matrix that scipy saved is sparse features") {
+    const test::temporary_directory directory;
+    save(directory / "p.npy", npy_dtype::i32, std::vector<std::int32_t>{0, 1, 1, 3});
+    save(directory / "i.npy", npy_dtype::i32, std::vector<std::int32_t>{2, 3, 0});
+    save(directory / "d.npy", npy_dtype::f64, std::vector<double>{1, 2, 3});
+    save(directory / "s.npy", npy_dtype::i64, std::vector<std::int64_t>{3, 6});
+    spit(directory / "f.npz",
+        archive({{"indptr.npy", slurp(directory / "p.npy")}, {"indices.npy", slurp(directory / "i.npy")},
+                    {"data.npy", slurp(directory / "d.npy")}, {"shape.npy", slurp(directory / "s.npy")}},
+            true));
+    spit(directory / "e.tsv", "0\t1\n1\t2\n");
+    import_options options = options_for(directory / "e.tsv", directory / "out");
+    options.node_data.features = directory / "f.npz";
+    run(options);
+    const dataset data(directory / "out");
+    CHECK(data.features().columns() == 6);
+    CHECK(data.features().read_sparse(*data.find_row("2"), 1) == sparse_feature_rows{{0, 2}, {0, 3}, {3, 2}});
+    CHECK(data.features().read_sparse(*data.find_row("1"), 1).columns.empty());
+}
+
+TEST_CASE("what export writes is imported to the same data of nodes") {
+    const test::temporary_directory directory;
+    spit(directory / "e.tsv", "a\tb\nb\tc\n");
+    for (const bool sparse : {false, true}) {
+        spit(directory / "f.tsv",
+            sparse ? "a\t0:.5\nb\nd\t3:1\t1:7\nc\t1\n" : "a\t1\t2\nb\t.1\t-3e-7\nd\t0\t0\nc\t1\t1\n");
+        spit(directory / "l.tsv", "a\tred\ttrain\nb\tblue\ttest\nc\t\tno\nd\tred\tvalid\n");
+        import_options options = options_for(directory / "e.tsv", directory / "one");
+        options.node_data = {.features = directory / "f.tsv",
+            .num_features = 4,
+            .labels = directory / "l.tsv",
+            .split = directory / "l.tsv",
+            .split_column = 2};
+        run(options);
+        std::filesystem::remove_all(directory / "text");
+        export_dataset(dataset(directory / "one"), directory / "text", export_format::tsv);
+        run(options_for(directory / "text", directory / "two"));
+        const dataset one(directory / "one");
+        CHECK(one.manifest().nodes == 4);
+        CHECK(one.features().sparse() == sparse);
+        for (const dataset_array& array : one.manifest().arrays) {
+            CAPTURE(array.name);
+            // Columns of text count to the largest that occurs, which is here the last.
+            CHECK(slurp(one.path(array.name)) == slurp(directory / "two" / (array.name + ".npy")));
+        }
+        std::filesystem::remove_all(directory / "arrays");
+        export_dataset(one, directory / "arrays", export_format::npy);
+        const npy_reader labels(directory / "arrays/labels.npy");
+        CHECK(labels.header().size() == 4);
+    }
+}
+
+#ifdef GNEISS_HAS_YAML
+TEST_CASE("a GraphBolt dataset is read; what it lacks is told by file and field") {
+    const test::temporary_directory directory;
+    const auto root = directory / "gb";
+    save(root / "edges.npy", npy_dtype::i64, edge_columns, 3);
+    spit(root / "edges.csv", "0,1\n1,2\n3,0\n");
+    save(root / "feat.npy", npy_dtype::f32, feature_values, 2);
+    save(root / "train.npy", npy_dtype::i64, std::vector<std::int64_t>{0, 1});
+    save(root / "train_y.npy", npy_dtype::i64, std::vector<std::int64_t>{0, 1});
+    save(root / "valid.npy", npy_dtype::i64, std::vector<std::int64_t>{2});
+    save(root / "valid_y.npy", npy_dtype::i64, std::vector<std::int64_t>{0});
+    save(root / "test.npy", npy_dtype::i64, std::vector<std::int64_t>{3});
+    save(root / "test_y.npy", npy_dtype::i64, std::vector<std::int64_t>{1});
+    const auto text = [](const std::string& format, const std::string& path) {
+        const auto set = [](const std::string& key, const std::string& name) {
+            return "    " + key +
+                   ":\n      - data:\n          - name: seeds\n            format: numpy\n            path: " + name +
+                   ".npy\n          - name: labels\n            format: numpy\n            path: " + name + "_y.npy\n";
+        };
+        return "dataset_name: tiny\ngraph:\n  nodes:\n    - num: 5\n  edges:\n    - format: " + format +
+               "\n      path: " + path +
+               "\nfeature_data:\n  - domain: node\n    name: feat\n    format: numpy\n    path: feat.npy\n"
+               "tasks:\n  - name: node_classification\n    num_classes: 2\n" +
+               set("train_set", "train") + set("validation_set", "valid") + set("test_set", "test");
+    };
+    const auto import = [&](const std::string& metadata) {
+        spit(root / "metadata.yaml", metadata);
+        import_options options = graphbolt_options(root);
+        options.out = directory / "out";
+        options.memory = 1 << 20;
+        options.force = true;
+        run(options);
+    };
+    import(text("numpy", "edges.npy"));
+    check(directory / "out");
+    import(text("csv", "edges.csv"));
+    check(directory / "out");
+    CHECK_THROWS_WITH_AS(import(text("torch", "edges.npy")), doctest::Contains("graph.edges.format"), error);
+    CHECK_THROWS_WITH_AS(import(text("csv", "none.csv")), doctest::Contains("none.csv"), error);
+    CHECK_THROWS_WITH_AS(import("graph: [1"), doctest::Contains("metadata.yaml: line"), error);
+    CHECK_THROWS_WITH_AS(import("graph:\n  nodes: []\n"), doctest::Contains("graph.nodes"), error);
+    CHECK_THROWS_WITH_AS(
+        import("graph:\n  nodes:\n    - num: 5\n    - num: 6\n"), doctest::Contains("more than one"), error);
+    CHECK_THROWS_WITH_AS(import("graph:\n  nodes:\n    - num: -5\n"), doctest::Contains("graph.nodes.num"), error);
+}
+#endif
