@@ -1,0 +1,89 @@
+#include "gnn.hpp"
+
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/model/backend/eigen.hpp>
+#include <gneiss/model/classify.hpp>
+#include <gneiss/model/dense_optimizer.hpp>
+#include <gneiss/model/schedule.hpp>
+#include <gneiss/sample/layer_view.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <vector>
+
+using namespace gneiss;
+
+namespace {
+
+constexpr std::size_t nodes = 600, features = 12;
+constexpr std::uint32_t classes = 4;
+
+/// Four communities: nine edges of ten stay inside; features say little of the class. The first hundred nodes train.
+struct communities {
+    std::vector<std::uint32_t> label, offsets{0}, neighbours;
+    gnn::matrix<float> rows{nodes, features, 5};
+
+    communities() {
+        random_stream draw(random_key(1, random_domain::user));
+        std::vector<std::vector<std::uint32_t>> around(nodes);
+        for (std::uint32_t i = 0; i < nodes; ++i) label.push_back(static_cast<std::uint32_t>(draw.below(classes)));
+        for (std::size_t e = 0; e < 3000;) {
+            const auto a = static_cast<std::uint32_t>(draw.below(nodes)), b = static_cast<std::uint32_t>(draw.below(nodes));
+            if (a == b || (label[a] != label[b] && draw.below(27) != 0)) continue;
+            around[a].push_back(b);
+            around[b].push_back(a);
+            ++e;
+        }
+        for (std::uint32_t i = 0; i < nodes; ++i) {
+            neighbours.insert(neighbours.end(), around[i].begin(), around[i].end());
+            offsets.push_back(static_cast<std::uint32_t>(neighbours.size()));
+            rows.view(i, label[i]) += 0.35F;
+        }
+    }
+    [[nodiscard]] static std::size_t layers() { return 2; } // all nodes are targets of both
+    template <class... Memory>
+    [[nodiscard]] layer_view layer(std::size_t, Memory&...) const {
+        return {.targets = nodes, .sources = nodes, .offsets = offsets, .neighbours = neighbours};
+    }
+};
+
+/// Accuracy on nodes that did not train.
+double trained_accuracy(const communities& graph, const std::string& text, std::string_view optimizer, executor_ref on) {
+    const auto layers = parse_layers(text, {.dropout = 0.2, .last_width = classes});
+    layer_stack both;
+    both.assign(graph, on);
+    const std::vector<layer_view> views(both.begin(), both.begin() + static_cast<std::ptrdiff_t>(hops_of(layers)));
+    dense_parameters<> weights;
+    encoder<float, eigen_backend> encode(weights, layers, {.dense = features});
+    weights.allocate(3);
+    const dense_optimizer step = make_dense_optimizer(optimizer, 0.02F, {.weight_decay = 5e-4, .clip_norm = 5});
+    step.allocate_state(weights);
+    std::vector<std::uint32_t> labels(graph.label), held_out(graph.label);
+    std::fill(labels.begin() + 100, labels.end(), no_label);
+    std::fill(held_out.begin(), held_out.begin() + 100, no_label);
+    constexpr std::uint64_t steps = 80;
+    for (std::uint64_t t = 0; t < steps; ++t) {
+        const auto scores = encode.forward(weights, views, {graph.rows.view},
+            {.training = random_key{1, random_domain::dropout}.with(t)}, on);
+        softmax_cross_entropy<float>(scores, labels, on);
+        encode.backward(weights, scores, {}, on);
+        step.step(weights, t + 1, make_schedule("cosine").factor(t, steps), on);
+    }
+    return softmax_cross_entropy<float>(encode.forward(weights, views, {graph.rows.view}, {}, on), held_out, on).accuracy();
+}
+
+} // namespace
+
+TEST_CASE("each kind of layer learns communities that the features alone do not show") {
+    const communities graph;
+    const tbb_executor on(2);
+    const double alone = trained_accuracy(graph, "linear:32,linear", "adam", on);
+    CHECK(alone > 0.3); // of four classes: features do tell something
+    CHECK(alone < 0.7);
+    for (const std::string text : {"sage:32,sage", "gcn:32,gcn", "gat:8x4,gat", "sage:32:norm:residual,linear:16:tanh,gcn:4:row"}) {
+        CAPTURE(text);
+        CHECK(trained_accuracy(graph, text, "adam", on) > alone + 0.15);
+    }
+    CHECK(trained_accuracy(graph, "gcn:32,gcn", "adamw", on) > alone + 0.15);
+}
