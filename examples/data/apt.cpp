@@ -26,13 +26,16 @@ arguments private_state(const std::filesystem::path& state) {
     std::filesystem::create_directories(state / "cache/archives/partial");
     const std::string root = std::filesystem::absolute(state).string();
     return {"-o", "Dir::State::Lists=" + root + "/lists", "-o", "Dir::Cache=" + root + "/cache", "-o",
-        "Acquire::Languages=none", "-o", "APT::Sandbox::User=root", "-o", "Debug::NoLocking=true"};
+        "APT::Sandbox::User=root", "-o", "Debug::NoLocking=true"};
 }
 
 arguments joined(arguments first, const arguments& more) {
     first.insert(first.end(), more.begin(), more.end());
     return first;
 }
+
+/// Which languages of descriptions apt fetches and lists: English, or none.
+arguments languages(bool english) { return {"-o", english ? "Acquire::Languages=en" : "Acquire::Languages=none"}; }
 
 /// Makes apt know the Contents indices, which only apt-file does by itself: one per component in Debian, one for all in
 /// Ubuntu; and nothing else.
@@ -59,7 +62,9 @@ arguments contents_targets() {
 std::vector<apt_index> list(apt_index_kind kind, const arguments& options) {
     const std::string text = output_of(joined(joined({"apt-get", "indextargets"}, options),
         {"--format", "$(FILENAME)|$(RELEASE)|$(ORIGIN)|$(COMPONENT)|$(ARCHITECTURE)",
-            kind == apt_index_kind::packages ? "Created-By: Packages" : "Created-By: Contents-deb"}));
+            kind == apt_index_kind::packages   ? "Created-By: Packages"
+            : kind == apt_index_kind::contents ? "Created-By: Contents-deb"
+                                               : "Created-By: Translations"}));
     std::vector<apt_index> all;
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
@@ -89,10 +94,10 @@ std::vector<apt_index> list(apt_index_kind kind, const arguments& options) {
 
 std::vector<apt_index> apt_indices(apt_index_kind kind, const std::filesystem::path& state) {
     need_apt();
-    if (kind == apt_index_kind::packages)
-        if (auto own = list(kind, {}); !own.empty()) return own;
-    const arguments options =
-        joined(private_state(state), kind == apt_index_kind::packages ? arguments{} : contents_targets());
+    if (kind != apt_index_kind::contents)
+        if (auto own = list(kind, languages(true)); !own.empty()) return own;
+    arguments options = joined(private_state(state), languages(kind == apt_index_kind::translations));
+    if (kind == apt_index_kind::contents) options = joined(options, contents_targets());
     auto found = list(kind, options); // left by an earlier try
     if (found.empty()) {
         try {
@@ -106,7 +111,8 @@ std::vector<apt_index> apt_indices(apt_index_kind kind, const std::filesystem::p
     if (found.empty())
         throw error(errc::not_found, kind == apt_index_kind::packages
                                          ? "apt has no package index: do the sources in /etc/apt name an archive?"
-                                         : "the archive has no contents index");
+                                     : kind == apt_index_kind::contents ? "the archive has no contents index"
+                                                                        : "the archive has no descriptions in English");
     return found;
 }
 
@@ -148,7 +154,7 @@ void unpack_package(
             deb = download({});
         } catch (const error&) {
             // No index on this machine: fetch one of our own.
-            const arguments options = private_state(state);
+            const arguments options = joined(private_state(state), languages(false));
             run_process(joined({"apt-get", "update", "-q"}, options));
             deb = download(options);
         }

@@ -18,7 +18,8 @@ struct apt_index {
     std::string component, architecture;
 };
 
-enum class apt_index_kind { packages, contents };
+/// translations: the long descriptions in English.
+enum class apt_index_kind { packages, contents, translations };
 
 /// The indices of the machine's own release: not those of updates, security or other archives, if there are such.
 ///

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/io/import/options.hpp>
@@ -36,10 +38,23 @@ struct common_flags {
 struct output_flags {
     std::filesystem::path out{};
     std::uint32_t partitions = 0;
-    std::string task = "link";
+    std::optional<std::string> task{};
 
     void add_to(programs::command& to);
+    [[nodiscard]] std::optional<gneiss::dataset_task> chosen_task() const;
 };
+
+/// Flags that tell how features of nodes are stored.
+struct feature_flags {
+    std::optional<std::string> feature_type{};
+    std::uint64_t project = 0;
+
+    void add_to(programs::command& to);
+    void apply(gneiss::import_node_data& data) const;
+};
+
+/// "train,valid,test" as given to --fractions. Throws usage_error.
+[[nodiscard]] std::array<double, 3> parse_fractions(const std::vector<double>& values);
 
 /// Checks what can be checked before work begins; throws usage_error, gneiss::error.
 void check_output(const output_flags& output, const common_flags& common);

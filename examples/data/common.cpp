@@ -39,7 +39,37 @@ void output_flags::add_to(programs::command& to) {
     to.option("partitions", partitions, "partitions of the nodes; edges are in N x N buckets")
         .default_text("from size and memory")
         .range(1, 16384);
-    to.option("task", task, "what the dataset is for").choices({"link"});
+    to.option("task", task, "what the dataset is for: edges or nodes")
+        .choices({"link", "node"})
+        .default_text("node when there are labels, else link");
+}
+
+std::optional<gneiss::dataset_task> output_flags::chosen_task() const {
+    if (!task) return std::nullopt;
+    return *task == "node" ? gneiss::dataset_task::node : gneiss::dataset_task::link;
+}
+
+void feature_flags::add_to(programs::command& to) {
+    to.option("feature-type", feature_type, "how features are stored")
+        .choices({"f32", "f16"})
+        .default_text("f16 for arrays of f16, else f32");
+    to.option("project", project, "columns to project features to: seeded random signs; dense then")
+        .default_text("as they are")
+        .range(1, 1 << 20);
+}
+
+void feature_flags::apply(gneiss::import_node_data& data) const {
+    if (feature_type) data.feature_type = gneiss::parse_dtype(*feature_type);
+    data.project = project;
+}
+
+std::array<double, 3> parse_fractions(const std::vector<double>& values) {
+    if (values.size() != 3)
+        throw programs::usage_error("--fractions are three numbers: train,valid,test, such as .9,.05,.05");
+    const std::array f{values[0], values[1], values[2]};
+    if (!(f[0] >= 0 && f[1] >= 0 && f[2] >= 0) || f[0] + f[1] + f[2] < 0.999999 || f[0] + f[1] + f[2] > 1.000001)
+        throw programs::usage_error("--fractions are at least 0 and add up to 1");
+    return f;
 }
 
 void check_output(const output_flags& output, const common_flags& common) {
@@ -86,6 +116,7 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
     };
     options.out = output.out;
     options.partitions = output.partitions;
+    options.task = output.chosen_task();
     // What the program takes beside the buffers of the import: code, stacks, allocator, buffers of open files.
     constexpr std::uint64_t base = std::uint64_t{16} << 20, least = std::uint64_t{16} << 20;
     if (common.memory_bytes() < base + least)
@@ -117,7 +148,10 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
             fmt::format("warning: {} valid and test edges name a node or relation that no training edge has; they are "
                         "kept, and no model can know them",
                 made.unseen));
+    if (made.unlabelled_tests != 0)
+        live.say(fmt::format("warning: {} test nodes have no label and are in no part", made.unlabelled_tests));
     const double seconds = seconds_since(start);
+    const gneiss::dataset_node_data& data = made.node_data;
     if (common.json) {
         nlohmann::ordered_json result{{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()},
             {"nodes", made.nodes}, {"edges", made.edges}, {"relations", made.relations},
@@ -125,11 +159,18 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
             {"partitions", made.partitions}, {"unseen_edges", made.unseen}, {"moved_edges", made.moved},
             {"resumed", made.resumed}, {"memory_bytes", common.memory_bytes()}, {"threads", common.thread_count()},
             {"dataset", output.out.string()}};
+        if (data.features != 0) result["features"] = data.features;
+        if (data.classes != 0) result["classes"] = data.classes;
+        if (data.train != 0)
+            result.update({{"train_nodes", data.train}, {"valid_nodes", data.valid}, {"test_nodes", data.test}});
         fmt::print("{}\n", result.dump());
     } else {
         fmt::print("{}: {} nodes, {} edges ({} train, {} valid, {} test), {} relation{}, {} partitions\n",
             output.out.string(), made.nodes, made.edges, made.train_edges, made.valid_edges, made.test_edges,
             made.relations, made.relations == 1 ? "" : "s", made.partitions);
+        if (data.features != 0 || data.classes != 0)
+            fmt::print("{} features, {} classes; nodes: {} train, {} valid, {} test\n", data.features, data.classes,
+                data.train, data.valid, data.test);
         fmt::print("{} ({}), peak RSS {}\n", programs::human_seconds(seconds),
             programs::human_rate(static_cast<double>(made.edges) / seconds, "edges"),
             gneiss::format_bytes(programs::peak_rss()));

@@ -13,6 +13,7 @@ namespace {
 struct get_flags {
     std::string name{};
     output_flags output{};
+    feature_flags features{};
     common_flags common{};
 };
 
@@ -20,12 +21,21 @@ programs::exit_code get(const get_flags& flags) {
     check_output(flags.output, flags.common);
     // What is fetched lies beside the dataset until that is whole, so that a second try need not fetch it again.
     const std::filesystem::path state = flags.output.out.string() + ".download";
-    gneiss::import_options options = flags.name == "debian" ? debian_graph(state)
+    const bool nodes = flags.output.task == "node";
+    if (nodes && flags.name != "debian")
+        throw programs::usage_error("--task node: of these graphs only debian has data of nodes");
+    if (!nodes && (flags.features.project != 0 || flags.features.feature_type))
+        throw programs::usage_error("--project and --feature-type belong to --task node");
+    std::string note;
+    gneiss::import_options options = nodes                    ? debian_nodes(state, note)
+                                     : flags.name == "debian" ? debian_graph(state)
                                      : flags.name == "debian-files"
                                          ? debian_files_graph(state, flags.common.memory_bytes())
                                      : flags.name == "wordnet" ? wordnet_graph(state)
                                                                : downloaded_graph(flags.name, state);
     if (options.provenance.empty()) options.provenance = "get " + flags.name;
+    flags.features.apply(options.node_data);
+    if (!note.empty() && !flags.common.quiet) programs::progress().say(note);
     const programs::exit_code code = run_import(std::move(options), flags.output, flags.common);
     std::error_code ignored;
     std::filesystem::remove_all(state, ignored);
@@ -45,6 +55,7 @@ void add_get(programs::command_line& to) {
         .positional("name", flags->name, "debian, debian-files, wordnet: through apt; the others: through curl or wget")
         .choices(std::move(names));
     flags->output.add_to(command);
+    flags->features.add_to(command);
     flags->common.add_to(command);
 }
 

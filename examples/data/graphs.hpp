@@ -14,6 +14,12 @@ namespace data_tool {
 /// sources s:, maintainers m:, sections c:, priorities y:, architectures a:, multi-arch u:, debtags t:, home pages h:.
 [[nodiscard]] gneiss::import_options debian_graph(const std::filesystem::path& state);
 
+/// The archive's packages for classification: dependencies of eight kinds as edges (virtual packages stand for those
+/// that provide them, up to eight), words of the descriptions that 60 packages or more use as sparse features, the
+/// section as label; 60/20/20 by the source package, so that no source is in two parts.
+/// \param note  gets a line for the user, if there is one
+[[nodiscard]] gneiss::import_options debian_nodes(const std::filesystem::path& state, std::string& note);
+
 /// Every file of the archive, from the Contents indices. Entities: packages p:, directories d:, files f:, names of
 /// files that occur twice or more b:. Relations: in-directory, within, owned-by, named.
 /// \param memory  for counting names of files [bytes]

@@ -4,6 +4,10 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/io/import/node_phase.hpp>
+#ifdef GNEISS_HAS_YAML
+#include <gneiss/io/import/graphbolt.hpp>
+#endif
 
 #include "commands.hpp"
 
@@ -16,6 +20,10 @@ struct import_flags {
     std::vector<std::filesystem::path> sources{};
     std::optional<std::filesystem::path> valid{}, test{}, entities{}, relations{};
     std::optional<std::vector<double>> fractions{};
+    std::optional<std::filesystem::path> features_file{}, labels{}, split{};
+    std::optional<std::vector<std::filesystem::path>> features_csr{};
+    std::uint64_t num_features = 0, num_classes = 0, label_column = 1, split_column = 1;
+    feature_flags features{};
     std::string format = "auto", ids = "auto";
     std::optional<std::vector<std::string>> columns{};
     std::optional<std::string> delimiter{}, comment{};
@@ -27,7 +35,8 @@ struct import_flags {
 edge_format parse_format(const std::string& word) {
     static const std::vector<std::pair<std::string, edge_format>> formats{{"auto", edge_format::automatic},
         {"tsv", edge_format::tsv}, {"csv", edge_format::csv}, {"edgelist", edge_format::edge_list},
-        {"metis", edge_format::metis}, {"mtx", edge_format::mtx}, {"npy", edge_format::npy}};
+        {"metis", edge_format::metis}, {"mtx", edge_format::mtx}, {"npy", edge_format::npy}, {"npz", edge_format::npy},
+        {"ogb", edge_format::automatic}};
     for (const auto& [name, format] : formats)
         if (name == word) return format;
     throw programs::usage_error("unknown format " + word);
@@ -42,13 +51,50 @@ char parse_character(const std::string& flag, const std::string& word) {
     throw programs::usage_error("--" + flag + " is one character (or tab, comma, space), not '" + word + "'");
 }
 
-import_options options_of(const import_flags& flags) {
+void add_node_data(import_node_data& data, const import_flags& flags) {
+    if (flags.features_file) data.features = *flags.features_file;
+    if (flags.features_csr) {
+        data.indptr = (*flags.features_csr)[0];
+        data.indices = (*flags.features_csr)[1];
+        if (flags.features_csr->size() > 2) data.values = (*flags.features_csr)[2];
+    }
+    if (flags.num_features != 0) data.num_features = flags.num_features;
+    if (flags.num_classes != 0) data.classes = flags.num_classes;
+    if (flags.labels) data.labels = *flags.labels;
+    if (flags.split) data.split = *flags.split;
+    data.label_column = static_cast<std::size_t>(flags.label_column);
+    data.split_column = static_cast<std::size_t>(flags.split_column);
+    flags.features.apply(data);
+    for (const auto& file : importing::files_of(data)) {
+        std::error_code failed;
+        if (!std::filesystem::exists(file, failed)) throw io_error(ENOENT, "cannot be opened", {.path = file});
+    }
+}
+
+/// A directory with a metadata.yaml, or other sources.
+import_options start_of(const import_flags& flags) {
+    std::error_code failed;
+    if (flags.sources.size() == 1 && std::filesystem::exists(flags.sources[0] / "metadata.yaml", failed) &&
+        (flags.format == "auto" || flags.format == "graphbolt")) {
+#ifdef GNEISS_HAS_YAML
+        return graphbolt_options(flags.sources[0]);
+#else
+        throw error(errc::unsupported, "GraphBolt datasets need a build with yaml-cpp (libyaml-cpp-dev)",
+            {.path = flags.sources[0]});
+#endif
+    }
+    if (flags.format == "graphbolt") throw programs::usage_error("--format graphbolt: there is no metadata.yaml");
     import_options options;
     for (const auto& source : flags.sources) options.sources.push_back({.path = source});
+    options.format = parse_format(flags.format);
+    return options;
+}
+
+import_options options_of(const import_flags& flags) {
+    import_options options = start_of(flags);
     if (flags.valid) options.sources.push_back({.path = *flags.valid, .split = edge_split::valid});
     if (flags.test) options.sources.push_back({.path = *flags.test, .split = edge_split::test});
-    options.format = parse_format(flags.format);
-    options.ids = flags.ids == "int" ? id_kind::integer : flags.ids == "string" ? id_kind::string : id_kind::automatic;
+    if (flags.ids != "auto") options.ids = flags.ids == "int" ? id_kind::integer : id_kind::string;
     if (flags.columns) {
         options.columns = *flags.columns;
         if (options.columns.size() != 2 && options.columns.size() != 3)
@@ -61,15 +107,17 @@ import_options options_of(const import_flags& flags) {
     options.relations = flags.relations.value_or("");
     options.undirected = flags.undirected;
     options.unseen_to_train = flags.unseen_to_train;
+    add_node_data(options.node_data, flags);
     if (flags.fractions) {
-        if (flags.fractions->size() != 3)
-            throw programs::usage_error("--fractions are three numbers: train,valid,test, such as .9,.05,.05");
         if (flags.valid || flags.test)
             throw programs::usage_error("--fractions and --valid, --test exclude each other");
-        const auto& f = *flags.fractions;
-        if (f[0] < 0 || f[1] < 0 || f[2] < 0 || f[0] + f[1] + f[2] < 0.999999 || f[0] + f[1] + f[2] > 1.000001)
-            throw programs::usage_error("--fractions are at least 0 and add up to 1");
-        options.fractions = std::array{f[0], f[1], f[2]};
+        const auto shares = parse_fractions(*flags.fractions);
+        const auto task = flags.output.chosen_task();
+        if (task.value_or(options.node_data.has_labels() ? dataset_task::node : dataset_task::link) ==
+            dataset_task::node)
+            options.node_data.fractions = shares;
+        else
+            options.fractions = shares;
     }
     return options;
 }
@@ -91,11 +139,12 @@ void add_import(programs::command_line& to) {
             return run_import(std::move(options), flags->output, flags->common);
         });
     command.positional("source", flags->sources,
-        "files of edges, plain or gzip; or a directory with train, valid and test (.tsv, .txt, .csv, .npy)");
+        "files of edges, plain or gzip; or a directory: train, valid and test (.tsv, .txt, .csv, .npy), OGB's raw/ and "
+        "split/, or GraphBolt's metadata.yaml");
     flags->output.add_to(command);
     command.group("Source");
     command.option("format", flags->format, "how the files are written (auto: by name and first lines)")
-        .choices({"auto", "tsv", "csv", "edgelist", "metis", "mtx", "npy"});
+        .choices({"auto", "tsv", "csv", "edgelist", "metis", "mtx", "npy", "npz", "ogb", "graphbolt"});
     command
         .option("columns", flags->columns, "head,relation,tail or head,tail: names in the header, or positions from 0")
         .default_text("the 2 or 3 there are");
@@ -109,16 +158,38 @@ void add_import(programs::command_line& to) {
     command
         .option("ids", flags->ids,
             "string: names; int: row i is node i, isolated nodes kept; auto: int for npy, mtx, "
-            "metis and with --entities")
+            "metis, with --entities and with arrays of node data")
         .choices({"auto", "string", "int"});
     command.option("entities", flags->entities, "table of node names for integer ids: id TAB name, either order")
         .value_name("FILE");
     command.option("relations", flags->relations, "table of relation names for integer ids").value_name("FILE");
     command.option("undirected", flags->undirected, "each pair is stored both ways");
-    command.group("Split (none given: all edges train)");
+    command.group("Nodes (arrays: by integer id; text: a line \"node TAB values\" each)");
+    command
+        .option("features", flags->features_file, "numbers [nodes, columns]: .npy, .npz; .tsv, sparse by COLUMN:VALUE")
+        .value_name("FILE");
+    command
+        .option("features-csr", flags->features_csr,
+            "compressed sparse rows: INDPTR.npy INDICES.npy [VALUES.npy]; stay sparse")
+        .words(2, 3)
+        .value_name("FILES");
+    command.option("num-features", flags->num_features, "columns of sparse features").default_text("the largest + 1");
+    flags->features.add_to(command);
+    command
+        .option("labels", flags->labels, "classes: integers (.npy, .npz, .tsv) or names (.tsv); none: below 0 or NaN")
+        .value_name("FILE");
+    command.option("label-column", flags->label_column, "field of the label in text; the node is field 0").range(1, 62);
+    command.option("num-classes", flags->num_classes, "labels are below it").default_text("the largest + 1");
+    command.option("split", flags->split, "part of each node (.npy, .tsv): 0 train, 1 valid, 2 test, other unused")
+        .value_name("FILE");
+    command.option("split-column", flags->split_column, "field of the part in text").range(1, 62);
+    command.group("Split (none given: all edges train; all labelled nodes train)");
     command.option("valid", flags->valid, "edges to validate with").value_name("FILE");
     command.option("test", flags->test, "edges to test with").value_name("FILE");
-    command.option("fractions", flags->fractions, "train,valid,test, drawn by the edge itself").value_name("F,F,F");
+    command
+        .option(
+            "fractions", flags->fractions, "train,valid,test, drawn by the edge itself; of labelled nodes with labels")
+        .value_name("F,F,F");
     command.option("unseen-to-train", flags->unseen_to_train,
         "valid and test edges that name a node or relation train does not go to train");
     flags->common.add_to(command);

@@ -47,9 +47,9 @@ std::vector<edge> first_training_edges(const dataset& data, std::size_t most) {
         if (found.size() >= most || buckets.extent(bucket).edges == 0) return;
         const byte_range range = buckets.extent(bucket).out;
         const bucket_row& row = buckets.table()[std::size_t{bucket.first} * rows.partitions + bucket.second];
-        const edge_block block = cut_block(
-            words.elements<std::uint32_t>().subspan(range.offset / sizeof(std::uint32_t)),
-            buckets.layout().shape(bucket, row, edge_direction::out));
+        const edge_block block =
+            cut_block(words.elements<std::uint32_t>().subspan(range.offset / sizeof(std::uint32_t)),
+                buckets.layout().shape(bucket, row, edge_direction::out));
         const std::size_t wanted = std::min(most - found.size(), block.edges());
         for (std::size_t e = 0, v = 0; e < wanted; ++e) {
             while (v + 1 < block.nodes.size() && block.starts[v + 1] <= e) ++v;
@@ -80,6 +80,8 @@ exit_code inspect(const read_flags& flags) {
             empty += row.edges == 0;
         }
     }
+    const dataset_node_data& nodes = m.node_data;
+    const node_features features = data.features();
     const std::uint64_t edges = m.train_edges + m.valid_edges + m.test_edges;
     const double mean = static_cast<double>(m.train_edges) / static_cast<double>(m.partitions) / m.partitions;
     if (flags.common.json) {
@@ -89,13 +91,22 @@ exit_code inspect(const read_flags& flags) {
                 {{"name", a.name}, {"dtype", std::string(to_string(a.dtype))}, {"shape", a.shape}, {"bytes", a.bytes}});
         nlohmann::ordered_json sources = nlohmann::ordered_json::array();
         for (const dataset_source& s : m.provenance.sources) sources.push_back({{"name", s.name}, {"bytes", s.bytes}});
-        const nlohmann::ordered_json result{{"name", m.name}, {"task", std::string(to_string(m.task))},
+        nlohmann::ordered_json result{{"name", m.name}, {"task", std::string(to_string(m.task))},
             {"ids", std::string(to_string(m.ids))}, {"nodes", m.nodes}, {"edges", edges}, {"relations", m.relations},
             {"train_edges", m.train_edges}, {"valid_edges", m.valid_edges}, {"test_edges", m.test_edges},
             {"partitions", m.partitions},
             {"bucket_edges", {{"least", least}, {"mean", mean}, {"most", most}, {"empty", empty}}}, {"seed", m.seed},
             {"generation", m.generation}, {"bytes", bytes}, {"arrays", arrays},
             {"provenance", {{"tool", m.provenance.tool}, {"options", m.provenance.options}, {"sources", sources}}}};
+        if (nodes.features != 0) {
+            result["features"] = nodes.features;
+            result["feature_type"] = std::string(to_string(features.dtype()));
+            result["feature_entries"] = features.entries();
+            result["sparse"] = features.sparse();
+        }
+        if (nodes.classes != 0) result["classes"] = nodes.classes;
+        if (nodes.train != 0)
+            result.update({{"train_nodes", nodes.train}, {"valid_nodes", nodes.valid}, {"test_nodes", nodes.test}});
         fmt::print("{}\n", result.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
         return exit_code::done;
     }
@@ -105,6 +116,16 @@ exit_code inspect(const read_flags& flags) {
     facts.add({"relations", std::to_string(m.relations)});
     facts.add(
         {"edges", fmt::format("{}: {} train, {} valid, {} test", edges, m.train_edges, m.valid_edges, m.test_edges)});
+    if (nodes.features != 0)
+        facts.add(
+            {"features", features.sparse() ? fmt::format("{}, sparse: {:.1f} a node, {}", nodes.features,
+                                                 static_cast<double>(features.entries()) /
+                                                     static_cast<double>(std::max<std::uint64_t>(m.nodes, 1)),
+                                                 features.values() ? to_string(features.dtype()) : "all 1")
+                                           : fmt::format("{}, dense {}", nodes.features, to_string(features.dtype()))});
+    if (nodes.classes != 0) facts.add({"classes", std::to_string(nodes.classes)});
+    if (nodes.train != 0)
+        facts.add({"nodes by part", fmt::format("{} train, {} valid, {} test", nodes.train, nodes.valid, nodes.test)});
     facts.add({"mean degree",
         fmt::format("{:.2f} (train, in and out)",
             2 * static_cast<double>(m.train_edges) / static_cast<double>(std::max<std::uint64_t>(m.nodes, 1)))});

@@ -128,3 +128,52 @@ TEST_CASE("generated graphs are the same for one seed, and valid") {
     CHECK(shop.run("generate rmat --nodes 1000 --edges 3000 --out three").code == 0);
     CHECK(nlohmann::json::parse(shop.run("inspect three --json").out)["edges"] == 3000);
 }
+
+TEST_CASE("data of nodes: import, inspect, verify, export and import again") {
+    const workshop shop;
+    shop.write("e.tsv", "a\tb\nb\tc\nc\ta\nc\td\n");
+    shop.write("f.tsv", "a\t1\t0\nb\t0\t1\nc\t.5\t.5\nd\t2\t2\n");
+    shop.write("l.tsv", "a\tx\ttrain\nb\ty\tvalid\nc\tx\ttest\n");
+    const outcome made = shop.run(
+        "import e.tsv --features f.tsv --labels l.tsv --split l.tsv --split-column 2 --undirected --feature-type f16 "
+        "--out data --json --memory 64MiB");
+    CAPTURE(made.err);
+    REQUIRE(made.code == 0);
+    const auto result = nlohmann::json::parse(made.out);
+    CHECK(result["features"] == 2);
+    CHECK(result["classes"] == 2);
+    CHECK(result["train_nodes"] == 1);
+    CHECK(result["edges"] == 8);
+    const auto facts = nlohmann::json::parse(shop.run("inspect data --json").out);
+    CHECK(facts["task"] == "node");
+    CHECK(facts["feature_type"] == "f16");
+    CHECK(facts["test_nodes"] == 1);
+    CHECK(shop.run("inspect data").out.find("dense f16") != std::string::npos);
+    CHECK(shop.run("verify data").code == 0);
+    CHECK(shop.run("export data --out text").code == 0);
+    REQUIRE(shop.run("import text --feature-type f16 --out again").code == 0);
+    for (const char* array : {"features", "labels", "split", "class_names.bytes"})
+        CHECK(shop.read("data/" + std::string(array) + ".npy") == shop.read("again/" + std::string(array) + ".npy"));
+    shop.refuses(1, "import e.tsv --features none.npy --out new", {"none.npy"});
+    shop.write("f.tsv", "a\t1\t0\nb\t0\tnan\nc\t.5\t.5\nd\t2\t2\n");
+    shop.refuses(1, "import e.tsv --features f.tsv --out new", {"f.tsv: line 2", "feature 1"});
+    shop.refuses(2, "import e.tsv --features-csr a --out new", {"features-csr"});
+    shop.refuses(2, "get wordnet --task node --out new", {"--task node"});
+}
+
+TEST_CASE("a planted graph has features and labels, and a smaller memory changes nothing") {
+    const workshop shop;
+    const std::string command = "generate planted --nodes 20000 --edges 60000 --classes 5 --num-features 40 "
+                                "--train-fraction .1 --undirected --partitions 4 --json ";
+    REQUIRE(shop.run(command + "--memory 256MiB --out a").code == 0);
+    const outcome small = shop.run(command + "--memory 33MiB --threads 1 --out b");
+    CAPTURE(small.err);
+    REQUIRE(small.code == 0);
+    const auto result = nlohmann::json::parse(small.out);
+    CHECK(result["classes"] == 5);
+    CHECK(result["features"] == 40);
+    CHECK(result["train_nodes"].get<double>() == doctest::Approx(2000).epsilon(.1));
+    for (const char* array : {"features", "labels", "split", "edges.out"})
+        CHECK(shop.read("a/" + std::string(array) + ".npy") == shop.read("b/" + std::string(array) + ".npy"));
+    CHECK(shop.run("verify a").code == 0);
+}
