@@ -178,7 +178,7 @@ TEST_CASE("a disk run equals the in-memory run of the same plan, bit for bit: ro
         with.order_slots = static_cast<std::uint32_t>(2 + draw.below(partitions - 1));
         with.training.batch_edges = 1 + draw.below(100);
         with.training.batch_from = draw.below(2) == 0 ? batch_source::state : batch_source::bucket;
-        with.training.negatives = {.per_chunk = static_cast<std::uint32_t>(1 + draw.below(30)), .chunks = static_cast<std::uint32_t>(1 + draw.below(4)), .degree_fraction = .5};
+        with.training.negatives = {.per_chunk = static_cast<std::uint32_t>(1 + draw.below(30)), .chunks = static_cast<std::uint32_t>(1 + draw.below(4)), .degree_fraction = .5, .corrected = draw.below(2) == 0};
         with.training.step_at = draw.below(2) == 0 ? step_place::update : step_place::compute;
         with.training.pipeline.staleness = 0;
         with.training.pipeline.sample_workers = 1 + draw.below(3);
