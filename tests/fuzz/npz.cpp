@@ -1,0 +1,23 @@
+#include "fuzz/target.hpp"
+
+#include <string>
+
+#include <support/temporary_directory.hpp>
+
+#include <gneiss/io/import/npz.hpp>
+
+using namespace gneiss;
+
+GNEISS_FUZZ_TARGET("npz", bytes) {
+    const fuzz::memory_file file(bytes);
+    static const test::temporary_directory directory;
+    (void)fuzz::accepted([&] {
+        const importing::npz_file archive(file.path());
+        std::size_t left = 8; // of damaged directories each entry may be large
+        for (const std::string& name : archive.names()) {
+            if (left-- == 0) break;
+            fuzz::property(archive.has(name), "what is listed is there");
+            archive.unpack(name, directory / "array");
+        }
+    });
+}
