@@ -84,7 +84,8 @@ std::string archive(const std::map<std::string, std::string>& members, bool defl
             number(*to, name.size(), 2);
             number(*to, 0, 2);
             if (to == &directory) {
-                number(*to, 0, 10);
+                number(*to, 0, 8);
+                number(*to, 0, 2);
                 number(*to, at, 4);
             }
             *to += name;

@@ -347,6 +347,7 @@ TEST_CASE("bad data of nodes is told with file and row") {
     refuses(options, {"labels.npy", "is for 60 nodes", "features.npy for 59"});
     options.node_data.labels.clear();
     options.node_data.split.clear();
+    options.task.reset();
     features.resize(50 * 5);
     save(w.path("features.npy"), npy_dtype::f32, features, 5);
     refuses(options, {"edges.tsv", "line ", "too large: ids go up to 49"});
@@ -401,6 +402,7 @@ TEST_CASE("bad data of nodes is told with file and row") {
     refuses(options, {"indptr.npy"});
 
     options = w.base();
+    options.task.reset();
     options.ids = id_kind::integer;
     options.node_data.features = w.path("f.tsv");
     spit(w.path("f.tsv"), "0\t1\t2\n1\t1\tx\n");
@@ -427,6 +429,10 @@ TEST_CASE("options that exclude each other are refused") {
     change([](import_options& o) { o.node_data.values = o.node_data.features; });
     change([](import_options& o) { o.node_data.feature_type = npy_dtype::f64; });
     change([](import_options& o) { o.ids = id_kind::string; });
+    change([](import_options& o) {
+        o.node_data.labels.clear();
+        o.node_data.split.clear();
+    });
     change([](import_options& o) {
         o.node_data.features.clear();
         o.node_data.project = 3;

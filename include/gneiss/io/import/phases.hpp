@@ -53,6 +53,8 @@ public:
         if (::flock(lock_->descriptor(), LOCK_EX | LOCK_NB) != 0)
             throw error(errc::already_exists, "another import is writing here", {.path = partial_});
         check_node_data(options_.node_data);
+        if (options_.task == dataset_task::node && !options_.node_data.has_labels())
+            throw error(errc::invalid_argument, "a node task needs labels");
         unpack_archives(options_, unpacked());
         options_.node_data.nodes = declared_nodes(options_.node_data);
         for (const import_source& source : options_.sources) sources_.push_back(plan_source(source, options_));
