@@ -35,7 +35,7 @@ struct options {
     bool filter_negatives = false;
     std::optional<bool> correct_negatives;
     std::string optimizer = "adagrad";
-    double lr = 0.1;
+    double lr = 0.2;
     std::string lr_schedule = "linear";
     std::string step_at = "update";
     std::string batch_from = "state";
