@@ -246,8 +246,9 @@ void add_verify(programs::command_line& to) {
 
 void add_export(programs::command_line& to) {
     const auto flags = std::make_shared<read_flags>();
-    programs::command& command = to.add("export", "Writes the edges of a dataset, and the data of its nodes, for other programs.",
-        [flags](programs::command&) { return run_export(*flags); });
+    programs::command& command =
+        to.add("export", "Writes the edges of a dataset, and the data of its nodes, for other programs.",
+            [flags](programs::command&) { return run_export(*flags); });
     command.positional("dataset", flags->dataset, "directory of the dataset");
     command.option("out", flags->out, "directory to make").value_name("DIR").required();
     command.option("format", flags->format, "tsv: names; npy: rows, and tables of their names").choices({"tsv", "npy"});
