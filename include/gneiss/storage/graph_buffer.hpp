@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/huge_pages.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/graph/edge_buckets.hpp>
@@ -168,6 +169,7 @@ private:
             if (!from) from = std::make_unique<file>(*engine_, store_.path(m.direction), open_options{.direct = true});
             const byte_range range = store_.extent(m.bucket).range(m.direction);
             m.buffer = aligned_buffer<std::byte>(static_cast<std::size_t>(buffer_bytes(store_, m.bucket, m.direction)));
+            advise_huge_pages(m.buffer.data(), m.buffer.size());
             m.bytes = queue_->read_unaligned(*from, store_.data_offset(m.direction) + range.offset,
                 static_cast<std::size_t>(range.length), m.buffer.bytes());
         }
