@@ -73,8 +73,9 @@ struct fault_workshop : gneiss::test::workshop {
 
 /// The environment in which call `at` is struck. A run that takes a minute hangs: it is killed, which no check allows.
 std::string struck(const std::string& kind, std::uint64_t at, bool sticky) {
-    return "env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD='" GNEISS_FAULT_SHIM "' GNEISS_FAULT_LOG=fault.log GNEISS_FAULT=" +
-           kind + ":" + std::to_string(at) + (sticky ? ":sticky" : "") + " timeout -s ABRT 60";
+    return "timeout -s ABRT 60 env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD='" GNEISS_FAULT_SHIM
+           "' GNEISS_FAULT_LOG=fault.log GNEISS_FAULT=" +
+           kind + ":" + std::to_string(at) + (sticky ? ":sticky" : "");
 }
 
 /// Calls `body(struck(…), deadly)` for N = first, first + stride … until a run meets no fault any more. Returns the runs.
@@ -229,9 +230,13 @@ TEST_CASE("a system call that fails while exporting or verifying: the whole expo
     CHECK(sweep_output(29, "gneiss-data", "verify data", "") > 20);
     CHECK(sweep_output(97, "gneiss-marius", "eval run --threads 1", "") > 5);
 }
-TEST_CASE("every system call of all stages fails or kills once" * doctest::test_suite("long")) {
+TEST_CASE("every system call of an import fails or kills once" * doctest::test_suite("long")) {
     MESSAGE("import: ", sweep_import(1), " runs");
+}
+TEST_CASE("every system call of training fails or kills once" * doctest::test_suite("long")) {
     MESSAGE("training, checkpoint and resume: ", sweep_training(1), " runs");
+}
+TEST_CASE("every system call of exports, verify and eval fails or kills once" * doctest::test_suite("long")) {
     MESSAGE("export of edges: ", sweep_output(1, "gneiss-data", "export data --out text", "text"), " runs");
     MESSAGE("export of embeddings: ", sweep_output(1, "gneiss-marius", "export run --out exported", "exported"), " runs");
     MESSAGE("verify: ", sweep_output(1, "gneiss-data", "verify data", ""), " runs");

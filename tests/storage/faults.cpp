@@ -83,11 +83,12 @@ struct tiny_run {
 TEST_CASE("whatever operation of an epoch, a flush or a load fails, the last checkpoint is whole and the error has a type") {
     const temporary_directory folder;
     const tiny_run run{folder / "rows", folder / "checkpoint"};
+    std::uint64_t runs = 0;
     for (const auto& [name, engines] : all_engines(4))
         for (const fault_kind kind : {fault_kind::device_error, fault_kind::no_space, fault_kind::short_transfer,
                  fault_kind::zero_read, fault_kind::interrupted, fault_kind::try_again})
             for (const bool sticky : {false, true})
-                for (std::uint64_t at = 1;; ++at) {
+                for (std::uint64_t at = 1;; ++at, ++runs) {
                     CAPTURE(name);
                     CAPTURE(static_cast<int>(kind));
                     CAPTURE(sticky);
@@ -109,6 +110,7 @@ TEST_CASE("whatever operation of an epoch, a flush or a load fails, the last che
                     }
                     REQUIRE(at < 1000);
                 }
+    MESSAGE(runs, " runs on ", all_engines().size(), " engines");
 }
 
 TEST_CASE("after a failed sync nothing is written or synced again, and every later call tells") {
