@@ -1,6 +1,7 @@
 // A library for LD_PRELOAD that makes the N-th system call of a real program fail, or kills the program there.
 //
 //     GNEISS_FAULT=KIND:N[:sticky]   KIND: eio, enospc, short, zero, eintr, eagain, kill, torn, or none, which only counts
+//     GNEISS_FAULT=int:N, term:N     the N-th call takes place after the program got SIGINT or SIGTERM, as from Ctrl-C
 //     GNEISS_FAULT=nouring:0         the kernel refuses io_uring with EPERM (a seccomp filter), as in many containers
 //     GNEISS_FAULT_LOG=FILE          "calls injected" are written there when the program ends by itself
 //
@@ -68,7 +69,8 @@ bool ours(const char* path) {
 bool ours(int fd) { return fd >= 0 && fd < most_files && watched[fd]; }
 
 bool applies(call which) {
-    if (how().is("eio") || how().is("kill") || how().is("none")) return true;
+    for (const char* any : {"eio", "kill", "int", "term", "none"})
+        if (how().is(any)) return true;
     if (how().is("enospc")) return which != call::open && which != call::move_in && which != call::remove;
     if (how().is("short")) return which == call::move_in || which == call::move_out;
     if (how().is("zero")) return which == call::move_in;
@@ -84,6 +86,10 @@ bool strikes(call which) {
     if (how().at == 0 || (how().sticky ? number < how().at : number != how().at)) return false;
     ++injected;
     if (how().is("kill")) ::kill(::getpid(), SIGKILL);
+    if (how().is("int") || how().is("term")) {
+        ::kill(::getpid(), how().is("int") ? SIGINT : SIGTERM);
+        return false;
+    }
     errno = how().is("enospc") ? ENOSPC : how().is("eintr") ? EINTR : how().is("eagain") ? EAGAIN : EIO;
     return true;
 }
