@@ -60,8 +60,8 @@ double trained_accuracy(const communities& graph, const std::string& text, std::
     const dense_optimizer step = make_dense_optimizer(optimizer, 0.02F, {.weight_decay = 5e-4, .clip_norm = 5});
     step.allocate_state(weights);
     std::vector<std::uint32_t> labels(graph.label), held_out(graph.label);
-    std::fill(labels.begin() + 100, labels.end(), no_label);
-    std::fill(held_out.begin(), held_out.begin() + 100, no_label);
+    std::fill(labels.begin() + 100, labels.end(), unlabelled);
+    std::fill(held_out.begin(), held_out.begin() + 100, unlabelled);
     constexpr std::uint64_t steps = 80;
     for (std::uint64_t t = 0; t < steps; ++t) {
         const auto scores = encode.forward(weights, views, {graph.rows.view},

@@ -17,7 +17,7 @@
 namespace gneiss {
 
 /// Label of a node whose class is unknown: it takes no part in loss or metrics.
-inline constexpr std::uint32_t no_label = std::numeric_limits<std::uint32_t>::max();
+inline constexpr std::uint32_t unlabelled = std::numeric_limits<std::uint32_t>::max();
 
 /// What a batch of classifications gave. Sums over batches are associative.
 struct classification_statistics {
@@ -53,11 +53,11 @@ template <class T>
 /// label that is no class, before anything is written; `not_finite` if the loss is not a finite number.
 template <class T>
 classification_statistics softmax_cross_entropy(matrix_view<T> scores, std::span<const std::uint32_t> labels, executor_ref on) {
-    if (labels.size() != scores.rows()) throw error(errc::invalid_argument, "every row of scores needs a label, or no_label");
+    if (labels.size() != scores.rows()) throw error(errc::invalid_argument, "every row of scores needs a label, or unlabelled");
     const std::size_t classes = scores.columns();
     std::uint64_t labelled = 0;
     for (std::size_t i = 0; i < labels.size(); ++i) {
-        if (labels[i] == no_label) continue;
+        if (labels[i] == unlabelled) continue;
         ++labelled;
         if (labels[i] >= classes)
             throw error(errc::out_of_range, "label " + std::to_string(labels[i]) + " of row " + std::to_string(i) + ", of " +
@@ -68,7 +68,7 @@ classification_statistics softmax_cross_entropy(matrix_view<T> scores, std::span
         classification_statistics sum;
         for (; i < end; ++i) {
             const std::span<T> row = scores[i];
-            if (labels[i] == no_label) {
+            if (labels[i] == unlabelled) {
                 std::fill(row.begin(), row.end(), T{0});
                 continue;
             }
