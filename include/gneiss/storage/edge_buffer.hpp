@@ -1,15 +1,11 @@
 #pragma once
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <stop_token>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -17,6 +13,7 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/order/plan.hpp>
+#include <gneiss/storage/detail/state_loader.hpp>
 
 namespace gneiss {
 
@@ -67,17 +64,12 @@ class edge_buffer {
 public:
     /// `bytes` is what `bytes_needed` said for the plans to come. Throws over_budget.
     edge_buffer(bucket_source source, std::uint32_t partitions, bool keep, std::uint64_t bytes, memory_budget& budget)
-        : source_(std::move(source)), partitions_(partitions), keep_(keep), charge_(budget.charge("edges", bytes)) {
-        if (keep_) kept_.resize(std::size_t{partitions} * partitions);
-        loader_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
-    }
-    ~edge_buffer() {
-        loader_.request_stop();
-        const std::scoped_lock lock(mutex_);
-        changed_.notify_all();
-    }
-    edge_buffer(const edge_buffer&) = delete;
-    edge_buffer& operator=(const edge_buffer&) = delete;
+        : source_(std::move(source)),
+          partitions_(partitions),
+          keep_(keep),
+          charge_(budget.charge("edges", bytes)),
+          kept_(keep ? std::size_t{partitions} * partitions : 0),
+          loader_([this](const state& s) { return load(s.edge_buckets); }) {}
 
     /// What a plan needs: the largest sum of two consecutive states [bytes].
     [[nodiscard]] static std::uint64_t bytes_needed(const plan& states, const bucket_source& source) {
@@ -92,62 +84,15 @@ public:
     }
 
     /// Starts an epoch at `first_state`; loading begins at once. Precondition: no edges of an earlier epoch are held.
-    void begin_epoch(const plan& states, std::uint32_t first_state = 0) {
-        std::vector<std::shared_ptr<const state_edges>> unused(states.size()); // swapped out: dropping one locks
-        const std::scoped_lock lock(mutex_);
-        buckets_.clear();
-        for (const state& s : states) buckets_.push_back(s.edge_buckets);
-        ready_.swap(unused);
-        next_load_ = first_state;
-        ++epoch_;
-        changed_.notify_all();
-    }
+    void begin_epoch(const plan& states, std::uint32_t first_state = 0) { loader_.begin(states, first_state); }
 
     /// The edges of state `index`. States are asked for in order. Throws what loading threw, or errc::cancelled.
     [[nodiscard]] std::shared_ptr<const state_edges> acquire(std::uint32_t index, const std::stop_token& stop = {}) {
-        const std::stop_callback wake(stop, [this] {
-            const std::scoped_lock lock(mutex_);
-            changed_.notify_all();
-        });
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] { return failure_ || ready_[index] || stop.stop_requested(); });
-        if (failure_) std::rethrow_exception(failure_);
-        if (!ready_[index]) throw error(errc::cancelled, "stopped while loading edges");
-        return std::move(ready_[index]);
+        return loader_.acquire(index, stop);
     }
 
 private:
-    void run(const std::stop_token& stop) {
-        std::unique_lock lock(mutex_);
-        try {
-            while (!stop.stop_requested()) {
-                if (next_load_ < buckets_.size() && alive_ < 2) {
-                    const std::uint32_t index = next_load_++;
-                    const std::uint64_t epoch = epoch_;
-                    const std::vector<edge_bucket> wanted = buckets_[index];
-                    ++alive_;
-                    lock.unlock();
-                    auto made = load(wanted);
-                    lock.lock();
-                    if (epoch == epoch_) ready_[index] = std::move(made);
-                    changed_.notify_all();
-                    if (made) { // of an epoch that was abandoned
-                        lock.unlock();
-                        made.reset();
-                        lock.lock();
-                    }
-                } else {
-                    changed_.wait(lock);
-                }
-            }
-        } catch (...) {
-            if (!lock.owns_lock()) lock.lock();
-            failure_ = std::current_exception();
-            changed_.notify_all();
-        }
-    }
-
-    [[nodiscard]] std::shared_ptr<const state_edges> load(const std::vector<edge_bucket>& wanted) {
+    [[nodiscard]] std::unique_ptr<state_edges> load(const std::vector<edge_bucket>& wanted) {
         auto made = std::make_unique<state_edges>();
         for (const edge_bucket& b : wanted) {
             std::shared_ptr<const state_edges::edges> bucket;
@@ -160,12 +105,7 @@ private:
             }
             made->add(std::move(bucket));
         }
-        return std::shared_ptr<const state_edges>(made.release(), [this](const state_edges* gone) {
-            delete gone;
-            const std::scoped_lock lock(mutex_);
-            --alive_;
-            changed_.notify_all();
-        });
+        return made;
     }
 
     bucket_source source_;
@@ -174,16 +114,7 @@ private:
     memory_charge charge_;
     std::vector<std::shared_ptr<const state_edges::edges>> kept_; // loader thread only
 
-    std::mutex mutex_; // guards what follows
-    std::condition_variable changed_;
-    std::vector<std::vector<edge_bucket>> buckets_; // of each state
-    std::vector<std::shared_ptr<const state_edges>> ready_;
-    std::uint32_t next_load_ = 0;
-    std::uint32_t alive_ = 0; // states in memory
-    std::uint64_t epoch_ = 0;
-    std::exception_ptr failure_;
-
-    std::jthread loader_; // last: it uses the rest
+    detail::state_loader<state_edges> loader_; // last: its thread uses the rest
 };
 
 } // namespace gneiss
