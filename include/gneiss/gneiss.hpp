@@ -12,6 +12,7 @@
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/core/half.hpp>
 #include <gneiss/core/huge_pages.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/memory_budget.hpp>
@@ -36,7 +37,6 @@
 #include <gneiss/graph/generate/planted_partition.hpp>
 #include <gneiss/graph/generate/rmat.hpp>
 #include <gneiss/graph/generate/stream.hpp>
-#include <gneiss/io/half.hpp>
 #include <gneiss/io/import/fields.hpp>
 #include <gneiss/io/import/journal.hpp>
 #include <gneiss/io/import/names.hpp>
@@ -121,6 +121,8 @@
 #include <gneiss/storage/engine/threads.hpp>
 #include <gneiss/storage/engine/throttled.hpp>
 #include <gneiss/storage/external_sort.hpp>
+#include <gneiss/storage/feature_buffer.hpp>
+#include <gneiss/storage/feature_store.hpp>
 #include <gneiss/storage/file.hpp>
 #include <gneiss/storage/graph_buffer.hpp>
 #include <gneiss/storage/io_queue.hpp>

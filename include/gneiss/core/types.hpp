@@ -19,6 +19,10 @@ using node_id = std::uint32_t;      ///< default id of a node; algorithms take i
 using relation_id = std::uint32_t;  ///< edge type
 using partition_id = std::uint32_t; ///< one of the p parts that node rows are cut into
 using edge_index = std::uint64_t;   ///< position or count of edges; never 32-bit
+using class_id = std::uint32_t;     ///< what a node task predicts of a node
+
+/// Label of a node whose class is unknown: it takes no part in loss or metrics.
+inline constexpr class_id unlabelled = ~class_id{0};
 
 /// What may serve as a node id.
 template <class T>

@@ -10,6 +10,7 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/matrix_view.hpp>
+#include <gneiss/core/types.hpp>
 
 namespace gneiss {
 
@@ -20,7 +21,7 @@ public:
     explicit classification_metrics(std::size_t classes = 0) : of_(classes) {}
 
     /// Throws `out_of_range` for a class that is none.
-    void add(std::uint32_t label, std::uint32_t predicted) {
+    void add(class_id label, class_id predicted) {
         if (label >= of_.size() || predicted >= of_.size())
             throw error(errc::out_of_range, "a label or a prediction is no class");
         ++count_;
@@ -93,7 +94,7 @@ template <class Positive>
 
 /// Mean over classes of the area under the ROC curve of that class against the rest, over classes for which both occur;
 /// of two classes, that of class 1. scores [n, classes], labels [n]. 0.5 if there is none.
-[[nodiscard]] inline double macro_roc_auc(matrix_view<const float> scores, std::span<const std::uint32_t> labels) {
+[[nodiscard]] inline double macro_roc_auc(matrix_view<const float> scores, std::span<const class_id> labels) {
     if (labels.size() != scores.rows()) throw error(errc::invalid_argument, "every row of scores needs a label");
     std::vector<float> column(scores.rows());
     double sum = 0;

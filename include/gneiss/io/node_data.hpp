@@ -14,9 +14,11 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
-#include <gneiss/io/half.hpp>
+#include <gneiss/core/half.hpp>
+#include <gneiss/core/types.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/storage/checked_file.hpp>
+#include <gneiss/storage/feature_store.hpp>
 #include <gneiss/storage/plain_file.hpp>
 
 namespace gneiss {
@@ -28,8 +30,14 @@ inline constexpr std::array<std::string_view, 4> node_split_names{"train", "vali
     return node_split_names[static_cast<std::size_t>(part)];
 }
 
-/// The label of a node that has none.
+/// The label of a node that has none, in files.
 inline constexpr std::int32_t no_label = -1;
+
+/// Labels as they are stored, as classes: the same bytes. O(1). Precondition: none is below `no_label`.
+[[nodiscard]] inline std::span<const class_id> classes_of(std::span<const std::int32_t> labels) noexcept {
+    static_assert(static_cast<class_id>(no_label) == unlabelled);
+    return {reinterpret_cast<const class_id*>(labels.data()), labels.size()}; // the unsigned type may look at the signed one
+}
 
 /// An array of a dataset with its checksums: to be mapped, read in verified ranges, or read by an engine.
 struct checked_array {
@@ -55,15 +63,6 @@ public:
 private:
     mapped_npy array_;
     std::span<const T> values_;
-};
-
-/// Features of some consecutive rows in compressed sparse rows.
-struct sparse_feature_rows {
-    std::vector<std::uint64_t> offsets; ///< [rows + 1], from 0
-    std::vector<std::uint32_t> columns; ///< [entries], ascending within a row
-    std::vector<float> values;          ///< [entries], or empty: all are 1
-
-    friend bool operator==(const sparse_feature_rows&, const sparse_feature_rows&) = default;
 };
 
 /// Features of all nodes by row, as they lie on disk: a dense matrix or compressed sparse rows, of f32 or f16.
@@ -120,6 +119,13 @@ public:
         for (const auto* array : {&dense_, &indptr_, &indices_, &values_})
             if (*array) total += (*array)->header.bytes();
         return total;
+    }
+    /// Where they lie, for a `feature_store`.
+    [[nodiscard]] feature_files files() const {
+        const auto of = [](const std::optional<checked_array>& array) {
+            return array ? feature_files::array{array->file.path(), array->checksums} : feature_files::array{};
+        };
+        return {rows_, columns_, dtype() == npy_dtype::f16, of(sparse() ? values_ : dense_), of(indptr_), of(indices_)};
     }
     // What an engine reads by itself. Preconditions: !sparse(), sparse().
     [[nodiscard]] const checked_array& dense() const noexcept { return *dense_; }

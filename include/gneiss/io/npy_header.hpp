@@ -18,7 +18,7 @@
 
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/error.hpp>
-#include <gneiss/io/half.hpp>
+#include <gneiss/core/half.hpp>
 #include <gneiss/storage/plain_file.hpp>
 
 namespace gneiss {

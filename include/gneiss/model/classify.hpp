@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <string>
 
@@ -12,12 +11,10 @@
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/matrix_view.hpp>
+#include <gneiss/core/types.hpp>
 #include <gneiss/model/detail/vector_math.hpp>
 
 namespace gneiss {
-
-/// Label of a node whose class is unknown: it takes no part in loss or metrics.
-inline constexpr std::uint32_t unlabelled = std::numeric_limits<std::uint32_t>::max();
 
 /// What a batch of classifications gave. Sums over batches are associative.
 struct classification_statistics {
@@ -42,8 +39,8 @@ struct classification_statistics {
 
 /// Column of the largest score, the first of equals. Precondition: there is one.
 template <class T>
-[[nodiscard]] std::uint32_t predicted_class(std::span<const T> scores) noexcept {
-    return static_cast<std::uint32_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
+[[nodiscard]] class_id predicted_class(std::span<const T> scores) noexcept {
+    return static_cast<class_id>(std::max_element(scores.begin(), scores.end()) - scores.begin());
 }
 
 /// Softmax and cross-entropy of rows of scores [n, classes] against labels [n], and the gradient of the *mean* loss over
@@ -52,7 +49,7 @@ template <class T>
 /// Cost: three passes over the scores. Results do not depend on the executor. Throws `out_of_range`, naming the row, for a
 /// label that is no class, before anything is written; `not_finite` if the loss is not a finite number.
 template <class T>
-classification_statistics softmax_cross_entropy(matrix_view<T> scores, std::span<const std::uint32_t> labels, executor_ref on) {
+classification_statistics softmax_cross_entropy(matrix_view<T> scores, std::span<const class_id> labels, executor_ref on) {
     if (labels.size() != scores.rows()) throw error(errc::invalid_argument, "every row of scores needs a label, or unlabelled");
     const std::size_t classes = scores.columns();
     std::uint64_t labelled = 0;

@@ -97,6 +97,21 @@ public:
     [[nodiscard]] std::uint64_t data_bytes() const noexcept { return blocks_.empty() ? 0 : blocks_.back().end; }
     [[nodiscard]] std::span<const checked_block> blocks() const noexcept { return blocks_; }
 
+    /// The blocks that cover a range of the data: what has to be read to verify it, as {offset, length}. O(log blocks).
+    /// Throws errc::invalid_argument for a range beyond the data.
+    struct block_run {
+        std::uint64_t offset = 0, length = 0;
+    };
+    [[nodiscard]] block_run covering(std::uint64_t offset, std::uint64_t length) const {
+        if (offset > data_bytes() || length > data_bytes() - offset)
+            throw error(errc::invalid_argument, "the range lies beyond the data");
+        if (length == 0) return {offset, 0};
+        const auto first = std::ranges::upper_bound(blocks_, offset, {}, &checked_block::end);
+        const auto last = std::ranges::lower_bound(blocks_, offset + length, {}, &checked_block::end);
+        const std::uint64_t begin = begin_of(static_cast<std::size_t>(first - blocks_.begin()));
+        return {begin, last->end - begin};
+    }
+
     /// First corrupt stretch of `bytes`, which lie at `offset` of the data; offsets count from the start of the data.
     ///
     /// Cost: one pass over the bytes, O(log blocks) to find them. Precondition, checked: the range begins and ends with

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/core/half.hpp>
 #include <gneiss/core/random.hpp>
-#include <gneiss/io/half.hpp>
 #include <gneiss/io/import/node_job.hpp>
 #include <gneiss/io/npy.hpp>
 
