@@ -72,7 +72,7 @@ classification_statistics softmax_cross_entropy(matrix_view<T> scores, std::span
             T* const x = row.data();
             const T top = detail::lane_max(x, classes), own = x[labels[i]];
             sum.correct += predicted_class<T>(row) == labels[i];
-            const T all = detail::lane_sum<T>(classes, [x, top](std::size_t c) { return x[c] = detail::exponential(x[c] - top); });
+            const T all = detail::shifted_exponentials(x, classes, top);
             sum.loss += std::log(static_cast<double>(all)) - static_cast<double>(own - top);
             ++sum.labelled;
             const T by = share / all;

@@ -28,12 +28,6 @@ T* in_place(std::span<const T> scores, std::span<T> gradient) noexcept {
     return gradient.data();
 }
 
-/// Replaces every x by e^(x − top) and returns their sum. `top` is finite; masked scores give 0.
-template <class T>
-T shifted_exponentials(T* x, std::size_t n, T top) noexcept {
-    return lane_sum<T>(n, [x, top](std::size_t i) { return x[i] = exponential(x[i] - top); });
-}
-
 template <class T>
 void scale(std::span<T> x, T by) noexcept {
     T* at = x.data();
@@ -90,28 +84,28 @@ struct logistic_loss {
         // log(1 + eˣ) = max(x, 0) + log(1 + e^−|x|); products of up to 64 factors in [1, 2] save the logarithms
         double soft = 0;
         T linear = 0;
+        T small[block];
         for (std::size_t first = 0; first < n; first += block) {
             const std::size_t size = n - first < block ? n - first : block;
             T product[detail::lanes];
             for (T& p : product) p = 1;
-            const auto one = [at, weight](std::size_t i) {
-                const T x = at[i], small = detail::exponential(x > T{0} ? -x : x), inverse = T{1} / (T{1} + small);
-                at[i] = weight * (x > T{0} ? inverse : small * inverse);
-                return T{1} + small;
-            };
-            linear += detail::lane_sum<T>(size, [at, first](std::size_t i) {
-                const T x = at[first + i];
-                return x > T{0} ? x : T{0};
-            });
+            T* const x = at + first;
+            for (std::size_t i = 0; i < size; ++i) small[i] = x[i] > T{0} ? -x[i] : x[i];
+            detail::shifted_exponentials(small, size, T{0});
+            linear += detail::lane_sum<T>(size, [x](std::size_t i) { return x[i] > T{0} ? x[i] : T{0}; });
+            for (std::size_t i = 0; i < size; ++i) {
+                const T inverse = T{1} / (T{1} + small[i]);
+                x[i] = weight * (x[i] > T{0} ? inverse : small[i] * inverse);
+            }
             const std::size_t whole = size / detail::lanes * detail::lanes;
             for (std::size_t i = 0; i < whole; i += detail::lanes)
-                for (std::size_t j = 0; j < detail::lanes; ++j) product[j] *= one(first + i + j);
-            for (std::size_t i = whole; i < size; ++i) product[i - whole] *= one(first + i);
+                for (std::size_t j = 0; j < detail::lanes; ++j) product[j] *= T{1} + small[i + j];
+            for (std::size_t i = whole; i < size; ++i) product[i - whole] *= T{1} + small[i];
             for (const T p : product) soft += std::log(static_cast<double>(p));
         }
-        const T small = detail::exponential(-std::abs(positive));
-        const double mine = std::log1p(static_cast<double>(small)) + static_cast<double>(positive < T{0} ? -positive : T{0});
-        const T wrong = positive > T{0} ? small / (T{1} + small) : T{1} / (T{1} + small); // 1 − σ(s⁺)
+        const T own = detail::exponential(-std::abs(positive));
+        const double mine = std::log1p(static_cast<double>(own)) + static_cast<double>(positive < T{0} ? -positive : T{0});
+        const T wrong = positive > T{0} ? own / (T{1} + own) : T{1} / (T{1} + own); // 1 − σ(s⁺)
         return {mine + static_cast<double>(weight) * (soft + static_cast<double>(linear)), -wrong};
     }
 

@@ -56,15 +56,17 @@ struct row_kernels {
             case activation::none: break;
             case activation::relu: each(row, n, [](T v) { return v > T{0} ? v : T{0}; }); break;
             case activation::leaky_relu: each(row, n, [](T v) { return v > T{0} ? v : v * T(0.01); }); break;
-            case activation::elu: each(row, n, [](T v) {
-                const T below = detail::exponential(v > T{0} ? T{0} : v) - T{1};
-                return v > T{0} ? v : below;
+            case activation::elu: detail::replace_and_sum(row, n, [](auto v) {
+                const decltype(v) zero{}, below = detail::exponential(v > zero ? zero : v) - T{1};
+                return v > zero ? v : below;
             }); break;
-            case activation::tanh: each(row, n, [](T v) {
-                const T e = detail::exponential(T{2} * (v > T{20} ? T{20} : v));
+            case activation::tanh: detail::replace_and_sum(row, n, [](auto v) {
+                const decltype(v) most = decltype(v){} + T{20}, e = detail::exponential(T{2} * (v > most ? most : v));
                 return (e - T{1}) / (e + T{1});
             }); break;
-            case activation::sigmoid: each(row, n, [](T v) { return T{1} / (T{1} + detail::exponential(-v)); }); break;
+            case activation::sigmoid: detail::replace_and_sum(row, n, [](auto v) {
+                return T{1} / (T{1} + detail::exponential(-v));
+            }); break;
             }
         }
     }
