@@ -94,6 +94,8 @@
 #include <gneiss/order/to_string.hpp>
 #include <gneiss/order/validate.hpp>
 #include <gneiss/pipeline/concepts.hpp>
+#include <gneiss/pipeline/epoch_driver.hpp>
+#include <gneiss/pipeline/link_batches.hpp>
 #include <gneiss/pipeline/queue.hpp>
 #include <gneiss/pipeline/row_staleness.hpp>
 #include <gneiss/pipeline/staleness.hpp>

@@ -45,8 +45,9 @@ may_include() {
         model/row_gradient.hpp | model/parameter.hpp) return 0 ;;
         storage/io_stats.hpp) return 0 ;;
         esac
-        case "$from:$to" in # the training loop that is put together from concrete parts
-        pipeline/link_training.hpp:model/* | pipeline/link_training.hpp:storage/*) return 0 ;;
+        case "$from:$to" in # the training loops that are put together from concrete parts
+        pipeline/epoch_driver.hpp:storage/* | pipeline/link_*.hpp:model/* | pipeline/link_*.hpp:storage/*) return 0 ;;
+        pipeline/graph_*.hpp:sample/* | pipeline/graph_*.hpp:model/* | pipeline/graph_*.hpp:storage/*) return 0 ;;
         esac
         ;;
     esac

@@ -82,6 +82,8 @@ public:
     [[nodiscard]] bool sparse() const noexcept { return files_.sparse(); }
     [[nodiscard]] bool halves() const noexcept { return files_.halves; }
     [[nodiscard]] std::size_t number_bytes() const noexcept { return files_.halves ? sizeof(half) : sizeof(float); }
+    /// Stored numbers: rows · columns, or the entries of the sparse rows.
+    [[nodiscard]] std::uint64_t entries() const noexcept { return sparse() ? entries_ : files_.rows * files_.columns; }
     /// Sparse: number of the first entry of a partition's rows; of the last and one more: of all.
     [[nodiscard]] std::uint64_t first_entry(partition_id p) const noexcept { return first_entry_[p]; }
 

@@ -4,24 +4,20 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <stop_token>
 #include <utility>
 #include <vector>
 
-#include <gneiss/core/aligned_buffer.hpp>
-#include <gneiss/core/huge_pages.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/graph/edge_buckets.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/storage/any_engine.hpp>
+#include <gneiss/storage/block_reader.hpp>
 #include <gneiss/storage/bucket_store.hpp>
 #include <gneiss/storage/detail/state_loader.hpp>
-#include <gneiss/storage/file.hpp>
-#include <gneiss/storage/io_queue.hpp>
 #include <gneiss/storage/resident_graph.hpp>
 
 namespace gneiss {
@@ -42,11 +38,11 @@ public:
     graph_buffer(const bucket_store& store, engine_factory engines, neighbour_direction keeps, std::uint64_t bytes,
         memory_budget& budget)
         : store_(store),
-          engines_(std::move(engines)),
           keeps_(keeps),
           bytes_(bytes),
           charge_(budget.charge("graph", bytes)),
-          first_edge_(static_cast<std::size_t>(store.layout().buckets()) + 1, 0) {
+          first_edge_(static_cast<std::size_t>(store.layout().buckets()) + 1, 0),
+          reader_(store, std::move(engines)) {
         for (std::size_t i = 0; i < store.table().size(); ++i) first_edge_[i + 1] = first_edge_[i] + store.table()[i].edges;
         loader_.emplace([this](const state& s) { return make(s); });
     }
@@ -60,6 +56,12 @@ public:
         return most;
     }
 
+    [[nodiscard]] const bucket_store& store() const noexcept { return store_; }
+    /// Number of a bucket's edge 0 among all edges; the others follow in their stored order.
+    [[nodiscard]] edge_index first_edge(edge_bucket b) const noexcept {
+        return first_edge_[static_cast<std::size_t>(store_.layout().index(b))];
+    }
+
     /// Starts an epoch at `first_state`; loading begins at once. Precondition: no graph of an earlier epoch is held.
     void begin_epoch(const plan& states, std::uint32_t first_state = 0) { loader_->begin(states, first_state); }
 
@@ -69,14 +71,10 @@ public:
         return loader_->acquire(index, stop);
     }
 
-    [[nodiscard]] io_stats statistics() const {
-        const std::scoped_lock lock(statistics_mutex_);
-        return statistics_;
-    }
+    [[nodiscard]] io_stats statistics() const { return reader_.statistics(); }
 
 private:
-    using place = std::pair<std::uint64_t, edge_direction>; // bucket and side
-    using blocks = std::map<place, resident_graph::block>;
+    using blocks = std::map<block_place, resident_graph::block>;
 
     template <class Visit>
     static void for_each_side(neighbour_direction keeps, Visit&& visit) {
@@ -85,9 +83,6 @@ private:
     }
     [[nodiscard]] static std::uint64_t own_size(const bucket_store& store, edge_bucket b, edge_direction d) noexcept {
         return store.rows().size(d == edge_direction::out ? b.first : b.second);
-    }
-    [[nodiscard]] static std::uint64_t buffer_bytes(const bucket_store& store, edge_bucket b, edge_direction d) {
-        return store.extent(b).range(d).length + 2 * page_alignment; // what direct reads round to
     }
 
     /// Bytes of the blocks among the partitions of one list or among those of the other.
@@ -100,7 +95,7 @@ private:
                 for (const partition_id j : of)
                     if (store.extent({i, j}).edges != 0 && !(excepted(i) && excepted(j)))
                         for_each_side(keeps, [&](edge_direction d) {
-                            sum += buffer_bytes(store, {i, j}, d) +
+                            sum += block_reader::memory_of(store, {{i, j}, d}) +
                                    resident_block::memory_of_ranks(own_size(store, {i, j}, d));
                         });
         };
@@ -115,24 +110,23 @@ private:
         // The last state of an epoch is kept for the first of the next, unless both do not fit.
         if (bytes_of_both(store_, keeps_, s.resident, resident_) > bytes_) last_.clear();
         blocks now;
-        std::vector<pending> missing;
+        std::vector<block_place> missing;
         for_each_side(keeps_, [&](edge_direction d) {
             for (const partition_id i : s.resident)
                 for (const partition_id j : s.resident) {
                     if (store_.extent({i, j}).edges == 0) continue;
-                    const place at{store_.layout().index({i, j}), d};
+                    const block_place at{{i, j}, d};
                     if (const auto known = last_.find(at); known != last_.end())
                         now.insert(*known);
                     else
-                        missing.push_back({{i, j}, d, {}, {}});
+                        missing.push_back(at);
                 }
         });
-        read(missing);
-        for (pending& m : missing) {
-            const edge_block block = store_.parse_and_verify(m.bytes, m.bucket, m.direction);
-            const std::uint64_t index = store_.layout().index(m.bucket);
-            now[{index, m.direction}] = std::make_shared<const resident_block>(std::move(m.buffer), block,
-                own_size(store_, m.bucket, m.direction), first_edge_[static_cast<std::size_t>(index)]);
+        std::vector<loaded_block> loaded = reader_.read(missing);
+        for (std::size_t i = 0; i < missing.size(); ++i) {
+            const auto& [bucket, direction] = missing[i];
+            now[missing[i]] = std::make_shared<const resident_block>(std::move(loaded[i].bytes), loaded[i].block,
+                own_size(store_, bucket, direction), first_edge_[static_cast<std::size_t>(store_.layout().index(bucket))]);
         }
         std::vector<resident_graph::block> sides[2];
         for_each_side(keeps_, [&](edge_direction d) {
@@ -140,7 +134,7 @@ private:
             for (const partition_id own : s.resident)
                 for (const partition_id other : s.resident) {
                     const edge_bucket bucket = d == edge_direction::out ? edge_bucket{own, other} : edge_bucket{other, own};
-                    const auto found = now.find({store_.layout().index(bucket), d});
+                    const auto found = now.find({bucket, d});
                     side.push_back(found == now.end() ? nullptr : found->second);
                 }
         });
@@ -150,46 +144,13 @@ private:
             store_.rows(), s.resident, keeps_, std::move(sides[0]), std::move(sides[1]));
     }
 
-    struct pending {
-        edge_bucket bucket;
-        edge_direction direction;
-        aligned_buffer<std::byte> buffer;
-        std::span<const std::byte> bytes; // of the block, in the buffer
-    };
-
-    /// Reads many blocks at once.
-    void read(std::span<pending> missing) {
-        if (missing.empty()) return;
-        if (!queue_) {
-            engine_ = std::make_unique<any_engine>(engines_());
-            queue_ = std::make_unique<io_queue>(*engine_);
-        }
-        for (pending& m : missing) {
-            auto& from = files_[m.direction == edge_direction::in ? 1 : 0];
-            if (!from) from = std::make_unique<file>(*engine_, store_.path(m.direction), open_options{.direct = true});
-            const byte_range range = store_.extent(m.bucket).range(m.direction);
-            m.buffer = aligned_buffer<std::byte>(static_cast<std::size_t>(buffer_bytes(store_, m.bucket, m.direction)));
-            advise_huge_pages(m.buffer.data(), m.buffer.size());
-            m.bytes = queue_->read_unaligned(*from, store_.data_offset(m.direction) + range.offset,
-                static_cast<std::size_t>(range.length), m.buffer.bytes());
-        }
-        queue_->drain();
-        const std::scoped_lock lock(statistics_mutex_);
-        statistics_ = queue_->stats();
-    }
-
     const bucket_store& store_;
-    engine_factory engines_;
     neighbour_direction keeps_;
     std::uint64_t bytes_;
     memory_charge charge_;
     std::vector<edge_index> first_edge_; // of each bucket, among all edges
-    mutable std::mutex statistics_mutex_;
-    io_stats statistics_;
 
-    std::unique_ptr<any_engine> engine_; // the loading thread's from here on
-    std::unique_ptr<file> files_[2];     // out, in
-    std::unique_ptr<io_queue> queue_;
+    block_reader reader_; // the loading thread's from here on
     blocks last_;                        // of the state made last
     std::vector<partition_id> resident_; // its partitions
 

@@ -1,0 +1,211 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/executor/ref.hpp>
+#include <gneiss/model/any_link_model.hpp>
+#include <gneiss/model/input_rows.hpp>
+#include <gneiss/model/layer/graph_layer.hpp>
+#include <gneiss/model/parameter.hpp>
+#include <gneiss/pipeline/epoch_driver.hpp>
+#include <gneiss/pipeline/link_batches.hpp>
+#include <gneiss/sample/dense.hpp>
+#include <gneiss/sample/neighbour.hpp>
+#include <gneiss/storage/edge_buffer.hpp>
+#include <gneiss/storage/feature_buffer.hpp>
+#include <gneiss/storage/graph_buffer.hpp>
+#include <gneiss/storage/partition_buffer.hpp>
+
+namespace gneiss {
+
+enum class neighbour_sampling : std::uint8_t {
+    dense,  ///< a node's neighbours once per batch (MariusGNN)
+    layered ///< anew at every hop
+};
+
+struct graph_training_options {
+    std::uint64_t batch = 1000; ///< edges, or nodes, of a batch
+    batch_source batch_from = batch_source::state;
+    negative_options negatives{};
+    neighbour_options neighbours{}; ///< a hop for each layer that takes one
+    neighbour_sampling sampler = neighbour_sampling::dense;
+    bool hide_batch_edges = false; ///< link task: neighbours are not reached over the edges that the batch predicts
+    pipeline_options pipeline{};
+    std::size_t batches_in_flight = 0; ///< 0: as many as the stages can use, at most staleness + 2
+    std::uint64_t batch_memory = 0;    ///< what a batch may take, more is an error [bytes]; 0: `graph_training::batch_bytes`
+    std::uint64_t seed = 0;
+};
+
+/// Where the rows that go into the first layer and the graph come from. At least one of rows and features is there; dense
+/// columns are the learned ones, then the features.
+struct graph_inputs {
+    partition_buffer* rows = nullptr;   ///< learned, stepped by the training
+    feature_buffer* features = nullptr; ///< fixed
+    graph_buffer& graph;
+
+    [[nodiscard]] std::size_t learned() const noexcept { return rows == nullptr ? 0 : rows->dim(); }
+    /// What an encoder is made for.
+    [[nodiscard]] input_columns columns() const noexcept {
+        input_columns sum{.dense = learned(), .sparse = 0};
+        if (features != nullptr)
+            (features->store().sparse() ? sum.sparse : sum.dense) += static_cast<std::size_t>(features->store().columns());
+        return sum;
+    }
+};
+
+/// Predict edges: a decoder compares the encoder's rows.
+struct link_task {
+    any_link_model& model;
+    parameter& relations;
+    edge_buffer& edges;
+};
+
+/// Predict classes: the encoder's outputs are their scores.
+struct node_task {
+    std::span<const class_id> labels; ///< of all nodes
+    /// Appends the nodes that train in state `state` of the epoch's plan: resident ones, each once an epoch. Called on the
+    /// driving thread.
+    std::function<void(std::uint32_t state, std::vector<node_id>& out)> nodes;
+};
+
+using graph_task = std::variant<link_task, node_task>;
+
+/// What a batch gave. Sums over batches are associative.
+struct graph_statistics {
+    double loss = 0;    ///< links: as in `link_statistics`; nodes: Σ −log p(label)
+    double penalty = 0; ///< links: the decoder's regulariser
+    std::uint64_t examples = 0;  ///< edges, or nodes with a label
+    std::uint64_t questions = 0; ///< what the loss is a sum over: sides of edges, or nodes with a label
+    std::uint64_t correct = 0;   ///< nodes
+    std::uint64_t sampled_edges = 0, input_nodes = 0;
+
+    [[nodiscard]] double mean_loss() const noexcept { return questions == 0 ? 0 : loss / static_cast<double>(questions); }
+    [[nodiscard]] double accuracy() const noexcept {
+        return examples == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(examples);
+    }
+    graph_statistics& operator+=(const graph_statistics& other) noexcept {
+        loss += other.loss;
+        penalty += other.penalty;
+        examples += other.examples;
+        questions += other.questions;
+        correct += other.correct;
+        sampled_edges += other.sampled_edges;
+        input_nodes += other.input_nodes;
+        return *this;
+    }
+};
+
+/// What the batches of one state share.
+struct graph_state {
+    std::shared_ptr<const resident_graph> graph;
+    std::shared_ptr<const resident_features> features; ///< or null
+    std::optional<link_state> links;                   ///< link task
+    std::vector<edge_index> first_edge;                ///< hidden edges: number of each bucket's edge 0
+    std::vector<node_id> nodes;                        ///< node task: those that train
+    std::optional<state_batches> cut;                  ///< the same: their shuffle
+
+    [[nodiscard]] std::uint64_t size() const noexcept { return links ? links->size() : cut->size(); }
+};
+
+/// A batch on its way through the stages.
+struct graph_batch : driven_batch<graph_statistics, graph_state> {
+    mini_batch_arena link_arena, sample_arena;
+    std::optional<link_batch> links; ///< link task
+    std::vector<class_id> labels;    ///< node task, by seed
+    layer_stack layers;
+    std::span<const node_id> nodes; ///< rows of the first layer's input, distinct
+
+    growing_buffer<float> dense_memory, gradient_memory;
+    matrix_view<float> dense;     ///< [nodes, dense columns]
+    sparse_feature_rows sparse;   ///< [nodes], or empty
+    matrix_view<float> gradients; ///< [nodes, dense columns], or empty: nothing is learned
+    row_gradients relation_gradients;
+};
+
+/// Makes the sample of a batch: seeds, their neighbourhood, and the layers' views. Scratch is kept: one per thread.
+/// A pure function of (seed, key, state); the executor changes nothing.
+class graph_sampler {
+public:
+    explicit graph_sampler(const graph_training_options& options)
+        : hide_(options.hide_batch_edges), links_(options.negatives, options.seed), neighbours_(make(options)) {}
+
+    /// \param labels  of all nodes, and how many classes there are: of the node task
+    /// Throws errc::out_of_range for a label that is no class, naming the node; what samplers throw.
+    void sample(graph_batch& b, std::span<const class_id> labels, std::size_t classes, executor_ref on) {
+        const graph_state& work = *b.work;
+        if (work.links) {
+            b.links = links_.sample(b.key, *work.links, b.link_arena);
+            hide(work);
+            draw(b, b.links->nodes, on);
+        } else {
+            choose(b, labels, classes);
+            draw(b, seeds_, on);
+        }
+    }
+
+private:
+    using any_sampler = std::variant<dense_sampler<>, neighbour_sampler<>>;
+    [[nodiscard]] static any_sampler make(const graph_training_options& options) {
+        if (options.sampler == neighbour_sampling::dense) return dense_sampler<>(options.neighbours, options.seed);
+        return neighbour_sampler<>(options.neighbours, options.seed);
+    }
+
+    void hide(const graph_state& work) {
+        hidden_.clear();
+        if (!hide_) return;
+        const auto at = links_.positions();
+        for (std::size_t i = 0; i < at.size(); ++i) {
+            const edge& e = links_.positives()[i];
+            hidden_.push_back({e.source, e.destination, work.first_edge[at[i].bucket] + at[i].edge});
+        }
+    }
+
+    /// The batch's share of the state's nodes, and their labels.
+    void choose(graph_batch& b, std::span<const class_id> labels, std::size_t classes) {
+        const graph_state& work = *b.work;
+        const std::uint64_t index = b.key.number.index;
+        positions_.resize(static_cast<std::size_t>(work.cut->batch_edges(index)));
+        work.cut->fill(index, positions_);
+        seeds_.resize(positions_.size());
+        b.labels.resize(positions_.size());
+        for (std::size_t i = 0; i < positions_.size(); ++i) {
+            const node_id node = seeds_[i] = work.nodes[positions_[i].edge];
+            b.labels[i] = labels[node];
+            if (b.labels[i] != unlabelled && b.labels[i] >= classes)
+                throw error(errc::out_of_range, "node " + std::to_string(node) + " has the label " +
+                                                    std::to_string(b.labels[i]) + " of " + std::to_string(classes) + " classes");
+        }
+    }
+
+    void draw(graph_batch& b, std::span<const node_id> seeds, executor_ref on) {
+        std::visit(
+            [&](auto& sampler) {
+                const auto made = sampler.sample(b.key, *b.work->graph, seeds, on, b.sample_arena, std::span<const hidden_edge<>>(hidden_));
+                b.layers.assign(made, on);
+                b.statistics.sampled_edges = made.edges();
+                if constexpr (requires { made.node_ids; }) b.nodes = made.node_ids;
+                else b.nodes = made.nodes;
+            },
+            neighbours_);
+    }
+
+    bool hide_;
+    link_sampler links_;
+    any_sampler neighbours_;
+    std::vector<edge_position> positions_;
+    std::vector<node_id> seeds_;
+    std::vector<hidden_edge<>> hidden_;
+};
+
+} // namespace gneiss
