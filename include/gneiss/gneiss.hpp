@@ -80,6 +80,7 @@
 #include <gneiss/order/any_order.hpp>
 #include <gneiss/order/batches.hpp>
 #include <gneiss/order/beta.hpp>
+#include <gneiss/order/bias.hpp>
 #include <gneiss/order/comet.hpp>
 #include <gneiss/order/concepts.hpp>
 #include <gneiss/order/cost.hpp>
