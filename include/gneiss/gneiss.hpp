@@ -90,6 +90,7 @@
 #include <gneiss/order/parse.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/order/row_major.hpp>
+#include <gneiss/order/search.hpp>
 #include <gneiss/order/sequence.hpp>
 #include <gneiss/order/spread.hpp>
 #include <gneiss/order/to_string.hpp>

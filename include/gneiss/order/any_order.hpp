@@ -15,6 +15,7 @@
 #include <gneiss/order/hilbert.hpp>
 #include <gneiss/order/in_memory.hpp>
 #include <gneiss/order/row_major.hpp>
+#include <gneiss/order/search.hpp>
 
 namespace gneiss {
 
@@ -43,8 +44,8 @@ private:
 static_assert(edge_bucket_order<any_order>);
 
 /// The names that `make_order` knows.
-inline constexpr std::array<std::string_view, 8> order_names{
-    "memory", "row-major", "hilbert", "hilbert-symmetric", "beta", "beta-spread", "comet", "comet-balanced"};
+inline constexpr std::array<std::string_view, 9> order_names{"memory", "row-major", "hilbert", "hilbert-symmetric",
+    "beta", "beta-spread", "comet", "comet-balanced", "searched"};
 
 /// The order called `name`, for a buffer of `slots` out of `partitions` partitions.
 ///
@@ -68,6 +69,7 @@ inline constexpr std::array<std::string_view, 8> order_names{
     if (name == "beta-spread") return named(beta_order(partitions, slots, seed, {.spread_edge_buckets = true}));
     if (name == "comet") return named(comet_order(partitions, slots, seed));
     if (name == "comet-balanced") return named(comet_order(partitions, slots, seed, logical_order::balanced));
+    if (name == "searched") return named(searched_order(partitions, slots, seed));
     std::string known;
     for (const std::string_view n : order_names) known += (known.empty() ? "" : ", ") + std::string(n);
     throw error(errc::invalid_argument, "no order is called '" + std::string(name) + "'; known are " + known);

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace gneiss::detail {
+
+/// Letter of a partition in a sequence.
+inline constexpr std::string_view sequence_letters =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// A sequence with fewer swaps than BETA, and how `search_sequence` finds it again.
+struct found_sequence_row {
+    std::uint32_t partitions, slots, swaps;
+    std::uint64_t seed, moves;
+    std::string_view swaps_text; ///< see `format_sequence`
+};
+
+/// tests/order/search.cpp verifies these, and its suite "long" searches them again:
+///     test_order --source-file='*search.cpp' --test-suite=long
+inline constexpr found_sequence_row found_sequences[] = {
+    {8, 4, 8, 1, 262144,
+        "AEEFBGGHCADEFGAB"},
+    {16, 4, 39, 3, 524288,
+        "AECFFGDHGIEJBKIFFAALLCJMCNHBBEKJEDJIDFIAAGMCNOFIOLGPCAIEAOEBBFFNNMMDLHHKDGKJJA"},
+    {32, 8, 73, 12, 8388608,
+        "CIDJFKKLJMENLOMPPQQROSRTSUNVTWUXAYHPBCGTINCJJFYOFEEDPKDLXMNQORTSWUVPPCCFFYKEEDLZZJYaDbbXXcadUeSf"
+        "ROQCMZJaObCFFGGNNPPKKEEWWBBTTIIHHXXLLVVAZYaOYSSUOD"},
+    {64, 16, 147, 7, 2097152,
+        "EQFRQSJTNUMVUWTXKYWZZaIbGccddeSfbgVhhiXjfkklimlnnoRppqmrosqtauuvtwOxDyAGCbBuHoPaGzzKbFxIKULWIdUN"
+        "NEFTdQTJW0YceSctgpaVJXXRjnV1yfSlRmr2vis3ozubwcbxQUUIEdIJJGGKK4dNN5cWWFnVVTiXXRT6pSSyl7tOf8x9FqmD"
+        "q-y_OARCCPDLPBBkLHHZAM8hz80eessaajjggY1oYrov3q2ttirmvyyKmGKUGSSEiQEdduQbuwwllIIJ4N5XUVVcNTJFFnnf"
+        "XpfW8x"},
+};
+
+} // namespace gneiss::detail
