@@ -95,6 +95,7 @@
 #include <gneiss/order/spread.hpp>
 #include <gneiss/order/to_string.hpp>
 #include <gneiss/order/training_nodes_first.hpp>
+#include <gneiss/order/tune.hpp>
 #include <gneiss/order/validate.hpp>
 #include <gneiss/pipeline/concepts.hpp>
 #include <gneiss/pipeline/epoch_driver.hpp>
