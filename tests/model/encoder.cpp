@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <string>
+#include <vector>
 
 using namespace gneiss;
 
@@ -201,45 +203,87 @@ TEST_CASE("Eigen's products give the rows and gradients of naive ones") {
     }
 }
 
-TEST_CASE("layers run one by one give what they give together without dropout") {
-    const gnn::sample views({20, 11, 6}, true, 2);
-    dense_parameters<double> weights;
-    gnn::double_encoder encode(weights, parse_layers("gat:3x2:dropout=.5,sage:4:residual:norm"), {.dense = 5});
-    gnn::randomize(weights, 1);
-    const gnn::matrix<> rows(20, 5, 3);
-    const auto together = encode.forward(weights, views, {rows.view}, {}, serial_executor{});
-    const std::vector<double> expected(together.data(), together.data() + 6 * 4);
-    const auto first = encode.forward_layer(weights, 0, views[0], {rows.view}, serial_executor{});
-    const auto second = encode.forward_layer(weights, 1, views[1], {first}, serial_executor{});
-    CHECK(std::equal(expected.begin(), expected.end(), second.data()));
+namespace {
+
+/// Edges of a square sample from the sources [source, source_end) to the targets [target, target_end), by local ids.
+struct some_edges {
+    std::vector<std::uint32_t> targets, starts, rows;
+
+    some_edges(const layer_view& all, std::size_t source, std::size_t source_end, std::size_t target, std::size_t target_end) {
+        for (std::size_t t = target; t < target_end; ++t) {
+            const std::size_t before = rows.size();
+            for (std::size_t e = all.offsets[t]; e < all.offsets[t + 1]; ++e)
+                if (all.neighbours[e] >= source && all.neighbours[e] < source_end)
+                    rows.push_back(static_cast<std::uint32_t>(all.neighbours[e] - source));
+            if (rows.size() == before) continue;
+            targets.push_back(static_cast<std::uint32_t>(t - target));
+            starts.push_back(static_cast<std::uint32_t>(before));
+        }
+        if (!targets.empty()) starts.push_back(static_cast<std::uint32_t>(rows.size()));
+    }
+    [[nodiscard]] edge_part part() const { return {{starts, rows}, targets}; }
+};
+
+/// A layer's rows of all nodes, a few targets and a few sources at a time.
+template <class Encoder>
+std::vector<double> in_parts(Encoder& encode, const dense_parameters<double>& weights, const layer_view& graph, const input_rows<double>& input,
+    std::size_t step, executor_ref on) {
+    const std::size_t n = graph.targets;
+    const part_columns columns = encode.parts(0);
+    gnn::matrix<> messages(n, columns.messages), own(n, columns.own);
+    std::vector<float> degrees;
+    if (columns.source_degrees)
+        for (std::size_t v = 0; v < n; ++v) degrees.push_back(static_cast<float>(graph.by_source_offsets[v + 1] - graph.by_source_offsets[v]));
+    encode.prepare(weights, 0, input, degrees, messages.view, own.view, on);
+    std::vector<double> rows;
+    for (std::size_t t = 0; t < n; t += step) {
+        const std::size_t targets = std::min(step, n - t);
+        gnn::matrix<> sums(targets, columns.sums);
+        std::vector<std::uint32_t> seen(targets);
+        if (columns.begins) encode.begin(0, own.view.middle_rows(t, targets), sums.view, on);
+        for (std::size_t s = 0; s < n; s += step) {
+            const some_edges edges(graph, s, std::min(s + step, n), t, t + targets);
+            encode.add(0, edges.part(), seen, messages.view.middle_rows(s, std::min(step, n - s)), sums.view, on);
+            for (std::size_t i = 0; i < edges.targets.size(); ++i) seen[edges.targets[i]] += edges.starts[i + 1] - edges.starts[i];
+            if (s == t) encode.add_loops(0, messages.view.middle_rows(s, targets), sums.view, on);
+        }
+        const auto out = encode.finish(weights, 0, own.view.middle_rows(t, targets), seen, sums.view, on);
+        rows.insert(rows.end(), out.data(), out.data() + out.rows() * out.columns());
+    }
+    return rows;
 }
 
-TEST_CASE("targets a few at a time, with all their neighbours, give what the whole graph at once gives") {
+} // namespace
+
+TEST_CASE("a layer in parts, whatever parts, gives what it gives at once without dropout") {
     const gnn::sample graph({40, 40}, false, 3);
-    const layer_view& whole = graph[0];
-    std::vector<std::uint32_t> degrees(40);
-    for (std::size_t s = 0; s < 40; ++s) degrees[s] = whole.by_source_offsets[s + 1] - whole.by_source_offsets[s];
-    for (const std::string text : {"sage:4", "sage:4:max", "gcn:9", "gcn:4:row", "gat:2x3:residual:norm"}) {
-        dense_parameters<double> weights;
-        gnn::double_encoder encode(weights, parse_layers(text), {.dense = 5});
-        gnn::randomize(weights, 1);
-        const gnn::matrix<> rows(40, 5, 3);
-        const auto at_once = encode.forward(weights, graph, {rows.view}, {}, serial_executor{});
-        const std::vector<double> expected(at_once.data(), at_once.data() + 40 * encode.outputs());
-        std::size_t checked = 0;
-        for (std::size_t first = 0; first < 40; first += 7) {
-            const std::size_t count = std::min<std::size_t>(7, 40 - first), begin = whole.offsets[first];
-            std::vector<std::uint32_t> offsets;
-            for (std::size_t t = 0; t <= count; ++t) offsets.push_back(static_cast<std::uint32_t>(whole.offsets[first + t] - begin));
-            const layer_view some{.targets = count, .sources = 40, .offsets = offsets,
-                .neighbours = whole.neighbours.subspan(begin, offsets.back()), .first_target = first};
-            const auto out = encode.forward_layer(weights, 0, some, {rows.view}, serial_executor{}, degrees);
-            for (std::size_t t = 0; t < count; ++t)
-                for (std::size_t c = 0; c < encode.outputs(); ++c, ++checked)
-                    CHECK(out(t, c) == doctest::Approx(expected[(first + t) * encode.outputs() + c]).epsilon(1e-12));
+    for (const std::string text : {"sage:4", "sage:9:sum:add", "sage:4:max:residual", "sage:4:mean:no-bias:norm", "gcn:9", "gcn:4:row",
+             "gcn:5:residual:dropout=.5", "gat:2x3:residual:norm", "gat:4x2:mean:slope=.05:attention-dropout=.5", "gat:7:no-bias", "linear:3:tanh:norm"})
+        for (const std::size_t sparse : {0U, 8U}) {
+            if (sparse != 0 && text.find("max") != text.npos) continue;
+            CAPTURE(text);
+            CAPTURE(sparse);
+            dense_parameters<double> weights;
+            gnn::double_encoder encode(weights, parse_layers(text), {.dense = 5, .sparse = sparse});
+            gnn::randomize(weights, 1);
+            const gnn::matrix<> rows(40, 5, 3);
+            const gnn::words<> words(40, sparse, 6);
+            const input_rows<double> input{rows.view, sparse == 0 ? sparse_rows<double>{} : words.view()};
+            std::vector<double> expected;
+            if (encode.hops() == 0) {
+                const auto out = encode.forward(weights, std::vector<layer_view>{}, input, {}, serial_executor{});
+                expected.assign(out.data(), out.data() + 40 * encode.outputs());
+            } else {
+                const auto out = encode.forward(weights, graph, input, {}, serial_executor{});
+                expected.assign(out.data(), out.data() + 40 * encode.outputs());
+            }
+            for (const std::size_t step : {1U, 7U, 40U}) {
+                const auto found = in_parts(encode, weights, graph[0], input, step, serial_executor{});
+                REQUIRE(found.size() == expected.size());
+                for (std::size_t i = 0; i < found.size(); ++i) CHECK(found[i] == doctest::Approx(expected[i]).epsilon(1e-6));
+                CHECK(found == in_parts(encode, weights, graph[0], input, step, tbb_executor(3)));
+            }
         }
-        CHECK(checked == expected.size());
-    }
 }
 
 TEST_CASE("a mask follows a node's name, not its place in the batch") {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -121,17 +122,50 @@ public:
         }
     }
 
-    /// One layer by itself without dropout, for inference layer by layer: `input` [view.sources, its inputs] to rows
-    /// [view.targets, its outputs], valid until the next call. With all neighbours of some targets at a time, and the
-    /// `source_degrees` of `layer_input` for gcn, it gives exactly what the whole graph at once does. The view needs no transposed
-    /// lists.
-    [[nodiscard]] matrix_view<T> forward_layer(const dense_parameters<T>& weights, std::size_t layer, const layer_view& view,
-        const input_rows<T>& input, executor_ref on, std::span<const std::uint32_t> source_degrees = {}) {
-        pass_ = {};
-        stage& s = stages_.at(layer);
-        s.view = view;
-        check(s, input, layer == 0 ? in_ : input_columns{.dense = stages_[layer - 1].options.outputs()}, input.rows());
-        return run(s, weights, layer, input, on, source_degrees);
+    // One layer in parts without dropout, as `graph_layer` has it, with the norm and the residual: for inference over whole
+    // graphs. Precondition: no batch waits for its `backward`.
+
+    [[nodiscard]] input_columns inputs() const noexcept { return in_; }
+    [[nodiscard]] part_columns parts(std::size_t layer) const {
+        const stage& s = stages_[layer];
+        part_columns columns = s.layer->parts();
+        if (s.options.residual) columns.own += s.options.outputs();
+        return columns;
+    }
+    void prepare(const dense_parameters<T>& weights, std::size_t layer, const input_rows<T>& rows,
+        std::span<const float> source_degrees, matrix_view<T> messages, matrix_view<T> own, executor_ref on) {
+        const stage& s = stages_[layer];
+        const std::size_t columns = s.layer->parts().own;
+        s.layer->prepare(weights, rows, source_degrees, messages, own.middle_columns(0, columns), on);
+        if (!s.options.residual) return;
+        const matrix_view<T> rest = own.middle_columns(columns, s.options.outputs());
+        if (s.residual) rows.multiply(by_, weights.value(*s.residual), rest, {}, on);
+        else detail::copy_rows<T>(rows.dense, rest, on);
+    }
+    void begin(std::size_t layer, matrix_view<const T> own, matrix_view<T> sums, executor_ref on) {
+        stages_[layer].layer->begin(own.middle_columns(0, stages_[layer].layer->parts().own), sums, on);
+    }
+    void add(std::size_t layer, const edge_part& edges, std::span<const std::uint32_t> seen, matrix_view<const T> messages,
+        matrix_view<T> sums, executor_ref on) {
+        stages_[layer].layer->add(edges, seen, messages, sums, on);
+    }
+    /// The edge of each target to itself, where the layer wants it: row i of the messages is that of row i of the sums.
+    void add_loops(std::size_t layer, matrix_view<const T> messages, matrix_view<T> sums, executor_ref on) {
+        if (!stages_[layer].layer->parts().loops) return;
+        for (std::size_t i = counting_.size(); i <= messages.rows(); ++i) counting_.push_back(static_cast<std::uint32_t>(i));
+        const std::span<const std::uint32_t> numbers = std::span(counting_).first(messages.rows() + 1), rows = numbers.first(messages.rows());
+        add(layer, {{numbers, rows}, rows}, {}, messages, sums, on);
+    }
+    /// The new rows [n, outputs], valid until the next call.
+    [[nodiscard]] matrix_view<T> finish(const dense_parameters<T>& weights, std::size_t layer, matrix_view<const T> own,
+        std::span<const std::uint32_t> seen, matrix_view<T> sums, executor_ref on) {
+        stage& s = stages_[layer];
+        const std::size_t columns = s.layer->parts().own;
+        const matrix_view<T> out = surround(s, weights, seen.size(), on, [&](activation then, matrix_view<T> to) {
+            s.layer->finish(weights, own.middle_columns(0, columns), seen, sums, then, to, on);
+        });
+        if (s.options.residual) by_.add_rows(own.middle_columns(columns, s.options.outputs()), out, on);
+        return out;
     }
 
 private:
@@ -222,28 +256,33 @@ private:
         }
     }
 
-    matrix_view<T> run(stage& s, const dense_parameters<T>& weights, std::size_t i, const input_rows<T>& rows, executor_ref on,
-        std::span<const std::uint32_t> source_degrees = {}) {
+    matrix_view<T> run(stage& s, const dense_parameters<T>& weights, std::size_t i, const input_rows<T>& rows, executor_ref on) {
         s.input = rows;
         if (drops(s)) drop(s, i, on);
-        const std::size_t targets = s.view.targets, width = s.options.outputs(), size = targets * width;
+        const layer_input<T> in = input_of(s, i, on);
+        const matrix_view<T> out = surround(s, weights, s.view.targets, on,
+            [&](activation then, matrix_view<T> to) { s.layer->forward(weights, in, then, to); });
+        if (s.residual) in.own_rows().multiply(by_, weights.value(*s.residual), out, {.accumulate = true}, on);
+        else if (s.options.residual) by_.add_rows(in.own_rows().dense, out, on);
+        return out;
+    }
+
+    /// The rows of `core(activation, out)` with the norm and the activation; a residual is to be added.
+    template <class Core>
+    matrix_view<T> surround(stage& s, const dense_parameters<T>& weights, std::size_t targets, executor_ref on, Core&& core) {
+        const std::size_t width = s.options.outputs(), size = targets * width;
         const bool residual = s.options.residual;
         const matrix_view<T> out(s.output_memory.at_least(size), targets, width);
         s.activated = residual ? matrix_view<T>(s.activated_memory.at_least(size), targets, width) : out;
-        layer_input<T> in = input_of(s, i, on);
-        in.source_degrees = source_degrees;
         if (s.options.norm) {
             s.plain = {s.plain_memory.at_least(size), targets, width};
-            s.layer->forward(weights, in, activation::none, s.plain);
+            core(activation::none, s.plain);
             by_.layer_norm(s.plain, weights.list(*s.gain), weights.list(*s.shift), epsilon, s.activated, on);
             by_.bias_activate({}, s.options.then, s.activated, on);
         } else {
-            s.layer->forward(weights, in, s.options.then, s.activated);
+            core(s.options.then, s.activated);
         }
-        if (!residual) return out;
-        std::copy_n(s.activated.data(), size, out.data());
-        if (s.residual) in.own_rows().multiply(by_, weights.value(*s.residual), out, {.accumulate = true}, on);
-        else by_.add_rows(in.own_rows().dense, out, on);
+        if (residual) std::copy_n(s.activated.data(), size, out.data());
         return out;
     }
 
@@ -274,6 +313,7 @@ private:
     std::vector<stage> stages_;
     encoder_pass<T> pass_;
     growing_buffer<T> gradients_[2];
+    std::vector<std::uint32_t> counting_; // 0, 1, 2, …
 };
 
 } // namespace gneiss

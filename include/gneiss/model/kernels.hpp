@@ -56,6 +56,13 @@ struct edge_segments {
     [[nodiscard]] std::size_t edge(std::size_t place) const noexcept { return edges.empty() ? place : edges[place]; }
 };
 
+/// Edges that lead from some source rows to some target rows, where others may lead to the same targets: what an edge
+/// block holds. Segment i belongs to row targets[i] of the result; the others are left alone.
+struct edge_part {
+    edge_segments edges;                    ///< `edges.edges` is empty
+    std::span<const std::uint32_t> targets; ///< [segments], distinct
+};
+
 /// The kernels that graph layers are made of: all a backend has to give, on a CPU or another device.
 ///
 /// Meaning: matrices are row-major with strides and hold T; results overlap no operand unless said. `heads` cuts columns
@@ -89,6 +96,14 @@ struct edge_segments {
 ///     dropout(mask, in, out)                           out may be in; the same mask gives the backward
 ///     sparse_dropout(mask, x, out [indices])           values of x, dropped by row and column
 ///     segment_dropout(mask, s, heads, in, out)         row i of the mask is segment i, column j · heads + h
+///     add_segments(part, in, out)                      out[t] += Σ in[rows[e]]
+///     raise_segments(part, seen, in, out)              out[t, c] = max over the segment, and out[t, c] if seen[t] ≠ 0
+///     attend_segments(part, heads, slope, in, out)     adds edges to weighted sums whose weights are a softmax over all
+///                                                      edges of a target, those that come later too. Rows of in are
+///                                                      [x, scores of sources [heads]], rows of out are [sums as x, largest
+///                                                      score, Σ exp(score − largest), scores of targets [heads each]];
+///                                                      score = leaky(target's + source's); a total of 0: no edge yet
+///     divide_rows(by [m, heads], x)                    x[r, h] /= by[r, h]
 ///     bias_activate(bias, act, x)                      x = act(x + bias)
 ///     layer_norm(x, gain, bias, epsilon, out)          rows with mean 0 and variance 1, times gain, plus bias
 ///     layer_norm_backward(x, gain, epsilon, g, grad_gain, grad_bias)  g becomes ∂/∂x; adds to the others
@@ -98,7 +113,7 @@ struct edge_segments {
 template <class B, class T = float>
 concept gnn_backend = requires(const B& b, executor_ref on, matrix_view<const T> in, matrix_view<T> out, std::span<T> list,
     std::span<const T> numbers, std::span<const std::uint32_t> ids, matrix_view<std::uint32_t> winners,
-    matrix_view<const std::uint32_t> won, const edge_segments& s, std::size_t heads, T x, const sparse_rows<T>& sparse,
+    matrix_view<const std::uint32_t> won, const edge_segments& s, const edge_part& part, std::size_t heads, T x, const sparse_rows<T>& sparse,
     const dropout_mask& mask, activation act, epilogue<T> then, bool yes) {
     b.gather_rows(in, ids, out, on);
     b.multiply(in, in, out, then, on);
@@ -127,6 +142,10 @@ concept gnn_backend = requires(const B& b, executor_ref on, matrix_view<const T>
     b.dropout(mask, in, out, on);
     b.sparse_dropout(mask, sparse, list, on);
     b.segment_dropout(mask, s, heads, numbers, list, on);
+    b.add_segments(part, in, out, on);
+    b.raise_segments(part, ids, in, out, on);
+    b.attend_segments(part, heads, x, in, out, on);
+    b.divide_rows(in, out, on);
     b.bias_activate(numbers, act, out, on);
     b.layer_norm(in, numbers, numbers, x, out, on);
     b.layer_norm_backward(in, numbers, x, out, list, list, on);

@@ -201,6 +201,96 @@ struct segment_kernels : row_kernels<T> {
             }
         });
     }
+
+    static void add_segments(const edge_part& part, matrix_view<const T> in, matrix_view<T> out, executor_ref on) {
+        constexpr T ones[4] = {T{1}, T{1}, T{1}, T{1}};
+        const edge_segments& s = part.edges;
+        parallel_for(on, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
+            for (; i < end; ++i) {
+                T* const to = out[part.targets[i]].data();
+                std::size_t e = s.offsets[i];
+                const std::size_t last = s.offsets[i + 1];
+                for (; e + 4 <= last; e += 4) {
+                    const T* const row[4] = {in[s.rows[e]].data(), in[s.rows[e + 1]].data(), in[s.rows[e + 2]].data(), in[s.rows[e + 3]].data()};
+                    add_four(ones, row, 0, to, in.columns());
+                }
+                for (; e < last; ++e) add_scaled(T{1}, in[s.rows[e]].data(), to, in.columns());
+            }
+        });
+    }
+
+    static void raise_segments(const edge_part& part, std::span<const std::uint32_t> seen, matrix_view<const T> in,
+        matrix_view<T> out, executor_ref on) {
+        const edge_segments& s = part.edges;
+        parallel_for(on, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
+            for (; i < end; ++i) {
+                T* __restrict const best = out[part.targets[i]].data();
+                std::size_t e = s.offsets[i];
+                if (seen[part.targets[i]] == 0) std::copy_n(in[s.rows[e++]].data(), in.columns(), best);
+                for (; e < s.offsets[i + 1]; ++e) {
+                    const T* const row = in[s.rows[e]].data();
+                    for (std::size_t c = 0; c < in.columns(); ++c) best[c] = row[c] > best[c] ? row[c] : best[c];
+                }
+            }
+        });
+    }
+
+    static void attend_segments(const edge_part& part, std::size_t heads, T slope, matrix_view<const T> in, matrix_view<T> out,
+        executor_ref on) {
+        const edge_segments& s = part.edges;
+        const std::size_t all = in.columns() - heads, width = all / heads;
+        const auto leaky = [slope](T x) { return x > T{0} ? x : slope * x; };
+        parallel_for(on, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
+            for (; i < end; ++i) {
+                T* const to = out[part.targets[i]].data();
+                T *const top = to + all, *const total = top + heads;
+                const T* const term = total + heads;
+                const std::size_t first = s.offsets[i], last = s.offsets[i + 1];
+                for (std::size_t h = 0; h < heads; ++h) {
+                    const T before = total[h] == T{0} ? -std::numeric_limits<T>::infinity() : top[h];
+                    top[h] = before;
+                    for (std::size_t e = first; e < last; ++e) top[h] = std::max(top[h], leaky(term[h] + in(s.rows[e], all + h)));
+                    if (total[h] == T{0} || top[h] == before) continue;
+                    const T less = detail::exponential(before - top[h]); // what was added counts less
+                    total[h] *= less;
+                    for (std::size_t c = h * width; c < (h + 1) * width; ++c) to[c] *= less;
+                }
+                const auto weight = [&](const T* row, std::size_t h) {
+                    return detail::exponential(leaky(term[h] + row[all + h]) - top[h]);
+                };
+                std::size_t e = first;
+                for (; e + 4 <= last; e += 4) {
+                    const T* const row[4] = {in[s.rows[e]].data(), in[s.rows[e + 1]].data(), in[s.rows[e + 2]].data(), in[s.rows[e + 3]].data()};
+                    for (std::size_t h = 0; h < heads; ++h) {
+                        const T w[4] = {weight(row[0], h), weight(row[1], h), weight(row[2], h), weight(row[3], h)};
+                        total[h] += (w[0] + w[1]) + (w[2] + w[3]);
+                        add_four(w, row, h * width, to + h * width, width);
+                    }
+                }
+                for (; e < last; ++e) {
+                    const T* const row = in[s.rows[e]].data();
+                    for (std::size_t h = 0; h < heads; ++h) {
+                        const T w = weight(row, h);
+                        total[h] += w;
+                        add_scaled(w, row + h * width, to + h * width, width);
+                    }
+                }
+            }
+        });
+    }
+
+    static void divide_rows(matrix_view<const T> by, matrix_view<T> x, executor_ref on) {
+        const std::size_t heads = by.columns(), width = heads == 0 ? 0 : x.columns() / heads;
+        parallel_for(on, x.rows(), 4 * segments_per_task, [&](std::size_t i, std::size_t end) {
+            for (; i < end; ++i)
+                for (std::size_t h = 0; h < heads; ++h) {
+                    T* const row = x[i].data() + h * width;
+                    const T share = T{1} / by(i, h);
+                    for (std::size_t c = 0; c < width; ++c) row[c] *= share;
+                }
+        });
+    }
+
 };
 
 } // namespace gneiss

@@ -70,6 +70,33 @@ public:
             by_.multiply_nt(grad_z, weights.value(weight_).middle_rows(0, in_.dense), grad_in, false, in.on);
     }
 
+    /// Messages [z, scores of sources], own [scores of targets], sums as `attend_segments` has them.
+    [[nodiscard]] part_columns parts() const override {
+        return {.messages = all() + heads_, .own = heads_, .sums = all() + 3 * heads_, .loops = true, .begins = true};
+    }
+    void prepare(const dense_parameters<T>& weights, const input_rows<T>& rows, std::span<const float>, matrix_view<T> messages,
+        matrix_view<T> own, executor_ref on) override {
+        const matrix_view<T> z = messages.middle_columns(0, all());
+        rows.multiply(by_, weights.value(weight_), z, {}, on);
+        by_.head_dots(z, weights.list(of_source_), heads_, messages.middle_columns(all(), heads_), on);
+        by_.head_dots(z, weights.list(of_target_), heads_, own, on);
+    }
+    void begin(matrix_view<const T> own, matrix_view<T> sums, executor_ref on) override {
+        detail::copy_rows<T>(own, sums.middle_columns(all() + 2 * heads_, heads_), on);
+    }
+    void add(const edge_part& edges, std::span<const std::uint32_t>, matrix_view<const T> messages, matrix_view<T> sums,
+        executor_ref on) override {
+        by_.attend_segments(edges, heads_, slope(), messages, sums, on);
+    }
+    void finish(const dense_parameters<T>& weights, matrix_view<const T>, std::span<const std::uint32_t>, matrix_view<T> sums,
+        activation then, matrix_view<T> out, executor_ref on) override {
+        const matrix_view<T> by_head = sums.middle_columns(0, all());
+        by_.divide_rows(sums.middle_columns(all() + heads_, heads_), by_head, on);
+        if (options_.concat) detail::copy_rows<T>(by_head, out, on);
+        else by_.head_mean(by_head, heads_, out, on);
+        by_.bias_activate(bias_ ? weights.list(*bias_) : std::span<const T>{}, then, out, on);
+    }
+
 private:
     [[nodiscard]] std::size_t all() const noexcept { return heads_ * width_; }
     [[nodiscard]] edge_segments incoming() const noexcept { return {loops_.view().offsets, loops_.view().neighbours}; }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <gneiss/model/detail/vector_math.hpp>
 #include <gneiss/model/layer/graph_layer.hpp>
 #include <gneiss/model/layer/linear_aggregation.hpp>
 #include <gneiss/model/layer/self_loops.hpp>
@@ -27,7 +28,7 @@ struct gcn_options {
 /// Graph convolution: out[t] = Σ over neighbours and t itself of weight · row, times W, plus b.
 ///
 /// Score: the normalisation. Degrees are those of the sample, own edge included: a target's sampled neighbours + 1, a
-/// source's sampled edges (+ 1 if it is a target), unless the caller knows the graph's. Aggregate and update: `linear_aggregation`. Cost: one row read
+/// source's sampled edges (+ 1 if it is a target). Aggregate and update: `linear_aggregation`. Cost: one row read
 /// per edge and 2 · targets · inputs · outputs operations, twice that backwards (thrice with an input gradient).
 /// Source: Kipf and Welling, ICLR 2017, equation (2).
 template <class T, gnn_backend<T> Backend>
@@ -36,7 +37,7 @@ public:
     /// Adds its arrays to `weights`.
     gcn_layer(dense_parameters<T>& weights, const std::string& name, input_columns in, std::size_t width,
         const gcn_options& options, Backend by = {})
-        : by_(by), options_(options), width_(width),
+        : by_(by), options_(options), in_(in), width_(width),
           weight_(weights.add(name + ".weight", in.total(), width, initializer::glorot(in.total(), width))) {
         if (options.bias) bias_ = weights.add_constant(name + ".bias", width);
     }
@@ -55,7 +56,40 @@ public:
         linear_.backward(by_, in, loops_.view(), edge_weights_, weights.value(weight_), g, weights.gradient(weight_), grad_in);
     }
 
+    [[nodiscard]] part_columns parts() const override {
+        const std::size_t columns = linear::message_columns(in_, width_);
+        return {.messages = columns, .sums = columns, .loops = true, .source_degrees = options_.normalize == gcn_normalization::symmetric};
+    }
+    void prepare(const dense_parameters<T>& weights, const input_rows<T>& rows, std::span<const float> source_degrees,
+        matrix_view<T> messages, matrix_view<T>, executor_ref on) override {
+        linear::prepare(by_, rows, weights.value(weight_), messages, on);
+        if (options_.normalize == gcn_normalization::symmetric) divide(messages, source_degrees, on);
+    }
+    void add(const edge_part& edges, std::span<const std::uint32_t>, matrix_view<const T> messages, matrix_view<T> sums,
+        executor_ref on) override {
+        by_.add_segments(edges, messages, sums, on);
+    }
+    void finish(const dense_parameters<T>& weights, matrix_view<const T>, std::span<const std::uint32_t> seen, matrix_view<T> sums,
+        activation then, matrix_view<T> out, executor_ref on) override {
+        divide(sums, seen, on);
+        linear::finish(by_, in_, sums, weights.value(weight_), out,
+            {false, bias_ ? weights.list(*bias_) : std::span<const T>{}, then}, on);
+    }
+
 private:
+    using linear = linear_aggregation<T, Backend>;
+
+    /// Each row by its degree, own edge included, or the root of it: each end of an edge brings its factor.
+    template <class Degree>
+    void divide(matrix_view<T> rows, std::span<const Degree> degrees, executor_ref on) {
+        T* const by = memory_.at_least(degrees.size());
+        for (std::size_t i = 0; i < degrees.size(); ++i) {
+            by[i] = static_cast<T>(degrees[i]) + T{1};
+            if (options_.normalize == gcn_normalization::symmetric) by[i] = detail::square_root(by[i]);
+        }
+        by_.divide_rows({by, degrees.size(), 1}, rows, on);
+    }
+
     void score(const layer_input<T>& in) {
         const layer_view& view = loops_.view();
         const edge_segments incoming{view.offsets, view.neighbours};
@@ -63,19 +97,17 @@ private:
         edge_weights_ = weights;
         if (options_.normalize == gcn_normalization::row) return by_.segment_shares(incoming, weights, in.on);
         source_degrees_.assign(view.sources, 0);
-        if (in.source_degrees.empty())
-            for (const std::uint32_t source : view.neighbours) ++source_degrees_[source];
-        else
-            for (std::size_t s = 0; s < view.sources; ++s) source_degrees_[s] = in.source_degrees[s] + 1;
+        for (const std::uint32_t source : view.neighbours) ++source_degrees_[source];
         by_.segment_symmetric(incoming, source_degrees_, weights, in.on);
     }
 
     Backend by_;
     gcn_options options_;
+    input_columns in_;
     std::size_t width_, weight_;
     std::optional<std::size_t> bias_;
     self_loops loops_;
-    linear_aggregation<T, Backend> linear_;
+    linear linear_;
     std::vector<std::uint32_t> source_degrees_;
     growing_buffer<T> memory_;
     std::span<const T> edge_weights_;

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 
+#include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/random.hpp>
@@ -23,9 +25,6 @@ struct layer_input {
     executor_ref on;
     std::optional<random_key> training{};   ///< key of the layer's dropout; none: evaluation, nothing is dropped
     logical_rows targets{};                 ///< names of the target rows in random keys
-    /// [view.sources] how many edges leave each source in the whole graph; empty: what the sample has. Only symmetric
-    /// normalisation asks.
-    std::span<const std::uint32_t> source_degrees{};
 
     [[nodiscard]] input_rows<T> own_rows() const noexcept { return rows.middle_rows(view.first_target, view.targets); }
     /// Edges by target, leading to source rows.
@@ -36,6 +35,27 @@ struct layer_input {
 [[nodiscard]] inline edge_segments outgoing(const layer_view& view) noexcept {
     return {view.by_source_offsets, view.edge_target, view.by_source_edges};
 }
+
+namespace detail {
+
+template <class T>
+void copy_rows(matrix_view<const T> in, matrix_view<T> out, executor_ref on) {
+    parallel_for(on, in.rows(), 1024, [&](std::size_t i, std::size_t end) {
+        for (; i < end; ++i) std::copy_n(in[i].data(), in.columns(), out[i].data());
+    });
+}
+
+} // namespace detail
+
+/// Columns of the rows that a layer's pass in parts keeps of a node, and what it asks.
+struct part_columns {
+    std::size_t messages = 0; ///< what neighbours read; 0: none do
+    std::size_t own = 0;      ///< what its own result needs
+    std::size_t sums = 0;     ///< what is summed over neighbours
+    bool loops = false;          ///< an edge from each node to itself is to be added
+    bool begins = false;         ///< `begin` is to be called
+    bool source_degrees = false; ///< `prepare` asks for them
+};
 
 /// A layer of a graph network: rows [sources, inputs] → rows [targets, outputs], in three steps.
 ///
@@ -61,6 +81,27 @@ public:
         const dense_parameters<T>& weights, const layer_input<T>& in, activation then, matrix_view<T> out) = 0;
     virtual void backward(
         dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> g, matrix_view<T> grad_in) = 0;
+
+    // The forward pass in parts, without dropout: sources come some at a time, as do edges, so that no memory has to hold
+    // all of them. For nodes whose edges were all added it gives what `forward` gives, but for rounding. Rows are those of
+    // nodes throughout:
+    //
+    //     prepare   of every node once: what its neighbours read of it, and what its own result needs
+    //     begin     targets whose sums are 0
+    //     add       edges from some sources to some targets, any number of times; the sums depend on the order by rounding
+    //     finish    the targets' new rows
+
+    [[nodiscard]] virtual part_columns parts() const = 0;
+    /// `source_degrees` [n]: edges that lead from each node to targets; only where parts().source_degrees says so.
+    virtual void prepare(const dense_parameters<T>& weights, const input_rows<T>& rows, std::span<const float> source_degrees,
+        matrix_view<T> messages, matrix_view<T> own, executor_ref on) = 0;
+    virtual void begin(matrix_view<const T> /*own*/, matrix_view<T> /*sums*/, executor_ref) {}
+    /// `seen` [targets]: edges that were added before.
+    virtual void add(const edge_part& /*edges*/, std::span<const std::uint32_t> /*seen*/, matrix_view<const T> /*messages*/,
+        matrix_view<T> /*sums*/, executor_ref) {}
+    /// Uses up the sums. `seen`: all edges, own ones of `loops` not counted.
+    virtual void finish(const dense_parameters<T>& weights, matrix_view<const T> own, std::span<const std::uint32_t> seen,
+        matrix_view<T> sums, activation then, matrix_view<T> out, executor_ref on) = 0;
 };
 
 /// Columns that go into a layer.

@@ -30,6 +30,17 @@ public:
             by_.multiply_nt(g, weights.value(weight_).middle_rows(0, in_.dense), grad_in, false, in.on);
     }
 
+    [[nodiscard]] part_columns parts() const override { return {.own = width_}; }
+    void prepare(const dense_parameters<T>& weights, const input_rows<T>& rows, std::span<const float>, matrix_view<T>,
+        matrix_view<T> own, executor_ref on) override {
+        rows.multiply(by_, weights.value(weight_), own, {false, bias_ ? weights.list(*bias_) : std::span<const T>{}}, on);
+    }
+    void finish(const dense_parameters<T>&, matrix_view<const T> own, std::span<const std::uint32_t>, matrix_view<T>,
+        activation then, matrix_view<T> out, executor_ref on) override {
+        detail::copy_rows<T>(own, out, on);
+        by_.bias_activate({}, then, out, on);
+    }
+
 private:
     Backend by_;
     input_columns in_;

@@ -49,6 +49,29 @@ public:
         }
     }
 
+    /// Of the pass in parts: whether neighbours read rows times W, which is when those are shorter, or the rows are sparse.
+    [[nodiscard]] static bool sends_products(input_columns in, std::size_t width) noexcept {
+        return in.sparse != 0 || width < in.total();
+    }
+    /// Columns of messages and sums.
+    [[nodiscard]] static std::size_t message_columns(input_columns in, std::size_t width) noexcept {
+        return sends_products(in, width) ? width : in.total();
+    }
+    static void prepare(const Backend& by, const input_rows<T>& rows, matrix_view<const T> w, matrix_view<T> messages,
+        executor_ref on) {
+        if (sends_products({rows.dense.columns(), rows.sparse.columns}, w.columns()))
+            return rows.multiply(by, w, messages, {}, on);
+        detail::copy_rows<T>(rows.dense, messages, on);
+    }
+    /// out = sums, times W where the messages were not, and the epilogue.
+    static void finish(const Backend& by, input_columns in, matrix_view<const T> sums, matrix_view<const T> w, matrix_view<T> out,
+        const epilogue<T>& then, executor_ref on) {
+        if (!sends_products(in, w.columns())) return by.multiply(sums, w, out, then, on);
+        if (then.accumulate) by.add_rows(sums, out, on);
+        else detail::copy_rows<T>(sums, out, on);
+        by.bias_activate(then.bias, then.then, out, on);
+    }
+
 private:
     [[nodiscard]] static bool projecting_is_cheaper(const input_rows<T>& rows, const layer_view& view, std::size_t width) noexcept {
         if (rows.has_sparse()) return true;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -54,7 +55,39 @@ public:
         update_backward(weights, in, g, grad_in);
     }
 
+    [[nodiscard]] part_columns parts() const override {
+        const std::size_t columns = is_max() ? in_.dense : linear::message_columns(in_, width_);
+        return {.messages = columns, .own = width_, .sums = columns};
+    }
+    void prepare(const dense_parameters<T>& weights, const input_rows<T>& rows, std::span<const float>, matrix_view<T> messages,
+        matrix_view<T> own, executor_ref on) override {
+        if (is_max()) detail::copy_rows<T>(rows.dense, messages, on);
+        else linear::prepare(by_, rows, weights.value(neighbours_), messages, on);
+        rows.multiply(by_, weights.value(own_), own, {}, on);
+    }
+    void add(const edge_part& edges, std::span<const std::uint32_t> seen, matrix_view<const T> messages, matrix_view<T> sums,
+        executor_ref on) override {
+        if (is_max()) by_.raise_segments(edges, seen, messages, sums, on);
+        else by_.add_segments(edges, messages, sums, on);
+    }
+    void finish(const dense_parameters<T>& weights, matrix_view<const T> own, std::span<const std::uint32_t> seen,
+        matrix_view<T> sums, activation then, matrix_view<T> out, executor_ref on) override {
+        if (options_.reduce == sage_reduction::mean) {
+            T* const degrees = shares_.at_least(seen.size());
+            for (std::size_t t = 0; t < seen.size(); ++t) degrees[t] = static_cast<T>(std::max(seen[t], 1U));
+            by_.divide_rows({degrees, seen.size(), 1}, sums, on);
+        }
+        detail::copy_rows<T>(own, out, on);
+        const epilogue<T> rest{true, bias_ ? weights.list(*bias_) : std::span<const T>{}, then};
+        if (is_max()) by_.multiply(sums, weights.value(neighbours_), out, rest, on);
+        else linear::finish(by_, in_, sums, weights.value(neighbours_), out, rest, on);
+    }
+
 private:
+    using linear = linear_aggregation<T, Backend>;
+
+    [[nodiscard]] bool is_max() const noexcept { return options_.reduce == sage_reduction::max; }
+
     void score(const layer_input<T>& in) {
         edge_weights_ = {};
         if (options_.reduce != sage_reduction::mean) return;
@@ -65,7 +98,7 @@ private:
 
     /// out = reduction · W
     void aggregate(const dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<T> out) {
-        if (options_.reduce != sage_reduction::max)
+        if (!is_max())
             return linear_.forward(by_, in, in.view, edge_weights_, weights.value(neighbours_), out, {});
         const std::size_t rows = in.view.targets, columns = in_.dense;
         best_ = {best_memory_.at_least(rows * columns), rows, columns};
@@ -75,7 +108,7 @@ private:
     }
 
     void aggregate_backward(dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> g, matrix_view<T> grad_in) {
-        if (options_.reduce != sage_reduction::max)
+        if (!is_max())
             return linear_.backward(by_, in, in.view, edge_weights_, weights.value(neighbours_), g, weights.gradient(neighbours_), grad_in);
         by_.add_tn(best_, g, weights.gradient(neighbours_), in.on);
         if (grad_in.empty()) return;
@@ -100,7 +133,7 @@ private:
     input_columns in_;
     std::size_t width_, own_ = 0, neighbours_ = 0;
     std::optional<std::size_t> bias_;
-    linear_aggregation<T, Backend> linear_;
+    linear linear_;
     std::span<const T> edge_weights_;
     growing_buffer<T> shares_, best_memory_;
     growing_buffer<std::uint32_t> winner_memory_;
