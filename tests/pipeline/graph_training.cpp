@@ -1,0 +1,617 @@
+#include <gneiss/pipeline/graph_training.hpp>
+
+#include <doctest/doctest.h>
+
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/graph/generate/planted_partition.hpp>
+#include <gneiss/model/initialize.hpp>
+#include <gneiss/order/any_order.hpp>
+#include <gneiss/order/in_memory.hpp>
+#include <gneiss/storage/bucket_reader.hpp>
+#include <gneiss/storage/engine/faulty.hpp>
+
+#include <sample/graphs.hpp>
+#include <storage/buckets.hpp>
+#include <storage/features.hpp>
+#include <storage/support.hpp>
+#include <support/temporary_directory.hpp>
+
+#include <atomic>
+#include <cmath>
+#include <fstream>
+#include <thread>
+
+using namespace gneiss;
+using gneiss::test::temporary_directory;
+
+namespace {
+
+constexpr std::uint32_t classes = 4;
+
+engine_factory threads() {
+    return [] { return any_engine(threads_engine(4)); };
+}
+
+/// A graph with classes and features on disk.
+struct graph_data {
+    temporary_directory directory{};
+    row_partitioning rows;
+    std::uint64_t relations;
+    std::vector<float> features;
+    std::vector<class_id> labels;
+    bucket_store store;
+
+    static constexpr std::uint64_t columns = 6;
+
+    graph_data(row_partitioning of, std::uint64_t kinds, const std::vector<edge>& edges, std::vector<float> numbers,
+        std::vector<class_id> known)
+        : rows(of), relations(kinds), features(std::move(numbers)), labels(std::move(known)),
+          store(test::build(directory.path(), {of, kinds}, edges)) {}
+
+    /// Communities that single nodes' features say little of.
+    static graph_data planted(std::uint64_t nodes, std::uint32_t partitions, double signal = 1) {
+        const planted_partition<> g({.nodes = nodes, .edges = 8 * nodes, .communities = classes, .mixing = .1,
+            .degree_exponent = 0, .feature_signal = signal, .seed = 5});
+        std::vector<edge> edges(static_cast<std::size_t>(g.edges()));
+        g.fill(0, edges);
+        std::vector<float> numbers(static_cast<std::size_t>(nodes * columns));
+        std::vector<class_id> known;
+        for (node_id v = 0; v < nodes; ++v) {
+            known.push_back(g.label(v));
+            g.features(v, std::span(numbers).subspan(v * columns, columns));
+        }
+        return {{nodes, partitions}, 1, edges, std::move(numbers), std::move(known)};
+    }
+    /// Hubs, repeated edges, self loops, a third of the nodes isolated; classes and features mean nothing.
+    static graph_data random(std::uint64_t nodes, std::uint32_t partitions, std::uint64_t kinds, std::size_t count, std::uint64_t seed) {
+        auto edges = test::hub_edges(nodes, count, seed);
+        for (edge& e : edges) e.relation = kinds > 1 ? e.relation % static_cast<relation_id>(kinds) : 0;
+        random_stream draw(random_key(seed, random_domain::user));
+        std::vector<float> numbers(static_cast<std::size_t>(nodes * columns));
+        for (float& x : numbers) x = draw.below(2) == 0 ? 0 : static_cast<float>(draw.below(2000)) / 1024 - 1; // halves hold it
+        std::vector<class_id> known;
+        for (node_id v = 0; v < nodes; ++v)
+            known.push_back(draw.below(10) == 0 ? unlabelled : static_cast<class_id>(draw.below(classes)));
+        return {{nodes, partitions}, kinds, edges, std::move(numbers), std::move(known)};
+    }
+};
+
+/// Every third node trains (or none, for 0), in the first state that holds it.
+auto training_nodes(const graph_data& data, const plan& states, std::uint64_t every = 3) {
+    return [&data, &states, every](std::uint32_t s, std::vector<node_id>& out) {
+        for (node_id v = 0; every != 0 && v < data.rows.nodes; v += static_cast<node_id>(every)) {
+            const partition_id p = data.rows.of(v);
+            const auto holds = [p](const state& of) { return std::ranges::binary_search(of.resident, p); };
+            if (std::ranges::find_if(states, holds) - states.begin() == static_cast<std::ptrdiff_t>(s)) out.push_back(v);
+        }
+    };
+}
+
+struct set_up {
+    bool links = false;
+    bool rows = true;
+    std::optional<test::feature_form> features{};
+    std::string layers = "sage:8,sage:8";
+    std::string decoder = "distmult";
+    std::string optimizer = "adagrad";
+    std::uint32_t dim = 8;
+    std::string order = "beta";
+    std::uint32_t order_slots = 2;  ///< what the plan is made for
+    std::uint32_t buffer_slots = 2; ///< what the buffers hold
+    std::uint32_t prefetch = 1;
+    std::size_t threads = 1;
+    std::uint64_t epochs = 2;
+    float rate = .1F, dense_rate = .02F;
+    engine_factory engines = ::threads();
+    graph_training_options training{.batch = 50, .negatives = {.per_chunk = 10, .chunks = 2},
+        .neighbours = {.fanout = {{.in = 3}, {.in = 3}}}, .pipeline = {.staleness = 0}};
+
+    [[nodiscard]] std::vector<layer_options> encoder_layers() const { return parse_layers(layers, {.dropout = .1}); }
+};
+
+struct outcome {
+    std::vector<float> rows;              // value and state of all nodes
+    std::vector<float> relations;         // the same
+    std::vector<float> weights, state;    // dense
+    std::vector<graph_statistics> epochs;
+    double held_out = 0; // accuracy on nodes that do not train
+
+    friend bool operator==(const outcome& a, const outcome& b) {
+        return a.rows == b.rows && a.relations == b.relations && a.weights == b.weights && a.state == b.state &&
+               std::ranges::equal(a.epochs, b.epochs, [](const graph_statistics& x, const graph_statistics& y) {
+                   return x.loss == y.loss && x.correct == y.correct && x.sampled_edges == y.sampled_edges;
+               });
+    }
+};
+
+/// Everything that training is put together from.
+struct trainer {
+    const graph_data& data;
+    set_up with;
+    temporary_directory files{};
+    std::optional<feature_store> features{};
+    std::unique_ptr<row_file> rows{};
+    any_row_optimizer optimizer;
+    dense_optimizer dense;
+    parameter relations{};
+    dense_parameters<> weights{};
+    std::optional<graph_training::encoder_type> encode{};
+    std::optional<any_link_model> model{};
+
+    trainer(const graph_data& of, set_up how)
+        : data(of), with(std::move(how)), optimizer(make_row_optimizer(with.optimizer, with.rate)),
+          dense(make_dense_optimizer(with.optimizer, with.dense_rate)) {
+        input_columns columns{};
+        if (with.features) {
+            features.emplace(test::feature_writer(files.path(), data.rows, *with.features).write(data.features, graph_data::columns), data.rows);
+            (with.features->sparse ? columns.sparse : columns.dense) = graph_data::columns;
+        }
+        if (with.rows) {
+            const row_layout layout{with.dim, static_cast<std::uint32_t>(optimizer.state_floats(with.dim))};
+            const std::uint32_t p = data.rows.partitions;
+            any_engine engine = with.engines();
+            row_file::create(engine, files / "rows", data.rows, layout, p);
+            rows = std::make_unique<row_file>(with.engines, files / "rows", data.rows, layout, p);
+            rows->fill([&](std::uint64_t first, matrix_view<float> to) {
+                initialize_rows(initializer::normal(0, .1F), 0, 1, parameter_table::nodes, first, with.dim, to, serial_executor{});
+            });
+            rows->commit();
+            columns.dense += with.dim;
+        }
+        encode.emplace(weights, with.encoder_layers(), columns);
+        weights.allocate(3);
+        dense.allocate_state(weights);
+        if (with.links) {
+            model.emplace(make_link_model(with.decoder, "softmax", encode->outputs()));
+            const std::size_t floats = model->relation_floats();
+            relations = parameter(model->relation_rows(static_cast<std::size_t>(data.relations)),
+                {static_cast<std::uint32_t>(floats), static_cast<std::uint32_t>(optimizer.state_floats(floats))});
+            initialize_rows(initializer::uniform(-.1F, .1F), 0, 1, parameter_table::relations, 0, floats, relations.table(), serial_executor{});
+        }
+    }
+
+    [[nodiscard]] any_order order() const { return make_order(with.order, data.rows.partitions, with.order_slots, 7); }
+    /// What the buffers need to hold.
+    [[nodiscard]] neighbour_direction direction() const {
+        neighbour_direction d = with.training.neighbours.fanout[0].direction();
+        for (const hop_fanout& hop : with.training.neighbours.fanout)
+            if (hop.direction() != d) d = neighbour_direction::both;
+        return d;
+    }
+
+    /// Calls use(training, states(epoch) → plan) with buffers of their own.
+    template <class Use>
+    void run(Use&& use, std::uint64_t every = 3, const plan* fixed = nullptr) {
+        memory_budget budget;
+        const tbb_executor on(with.threads);
+        const any_order orders = order();
+        plan states = fixed != nullptr ? *fixed : orders(0);
+        std::uint64_t graph_bytes = 0, feature_bytes = 0;
+        for (std::uint64_t e = 0; e < with.epochs; ++e) {
+            const plan one = fixed != nullptr ? *fixed : orders(e);
+            graph_bytes = std::max(graph_bytes, graph_buffer::bytes_needed(one, data.store, direction()));
+            if (features) feature_bytes = std::max(feature_bytes, feature_buffer::bytes_needed(one, *features));
+        }
+        std::optional<partition_buffer> row_buffer;
+        if (rows) row_buffer.emplace(*rows, partition_buffer_options{.slots = with.buffer_slots, .prefetch = with.prefetch}, budget);
+        std::optional<feature_buffer> feature_rows;
+        if (features) feature_rows.emplace(*features, with.engines, feature_bytes, budget);
+        bucket_reader reader(data.store, with.engines);
+        edge_buffer edges(reader.source(), data.rows.partitions, false, 0, budget);
+        graph_buffer graph(data.store, with.engines, direction(), graph_bytes, budget);
+        std::optional<graph_task> task;
+        if (with.links) task.emplace(link_task{*model, relations, edges});
+        else
+            task.emplace(node_task{data.labels, [&, every](std::uint32_t s, std::vector<node_id>& out) {
+                training_nodes(data, states, every)(s, out);
+            }});
+        graph_training training(with.training, *task, *encode, weights, dense, optimizer,
+            {.rows = row_buffer ? &*row_buffer : nullptr, .features = feature_rows ? &*feature_rows : nullptr, .graph = graph}, on, budget);
+        use(training, [&](std::uint64_t epoch) -> const plan& {
+            if (fixed == nullptr) states = orders(epoch);
+            return states;
+        });
+        if (row_buffer) row_buffer->flush();
+    }
+
+    [[nodiscard]] outcome end(std::vector<graph_statistics> epochs) {
+        outcome result{.rows = all_rows(), .relations = {}, .weights = {weights.values().begin(), weights.values().end()},
+            .state = {weights.state().begin(), weights.state().end()}, .epochs = std::move(epochs)};
+        for (std::size_t i = 0; i < relations.rows(); ++i)
+            result.relations.insert(result.relations.end(), relations.table()[i].begin(), relations.table()[i].end());
+        return result;
+    }
+    /// Rows of all nodes, value and state.
+    [[nodiscard]] std::vector<float> all_rows() const {
+        std::vector<float> found;
+        if (!rows) return found;
+        auto slot = aligned_buffer<float>::zeroed(rows->slot_bytes() / sizeof(float));
+        for (partition_id p = 0; p < data.rows.partitions; ++p) {
+            rows->read(p, slot.bytes());
+            found.insert(found.end(), slot.begin(), slot.begin() + static_cast<std::ptrdiff_t>(data.rows.size(p) * rows->layout().floats()));
+        }
+        return found;
+    }
+};
+
+/// Trains, stopping and going on from a checkpoint after every `stop_every` batches if that is not 0.
+outcome train(const graph_data& data, const set_up& with, std::uint64_t stop_every = 0) {
+    trainer all(data, with);
+    std::vector<graph_statistics> epochs;
+    resume_position at{};
+    std::uint64_t steps = 0;
+    while (at.epoch < with.epochs)
+        all.run([&](graph_training& training, const auto& states) {
+            training.set_steps(steps);
+            std::stop_source stop;
+            std::atomic<std::uint64_t> applied{0};
+            const graph_observer observer{.on_batch =
+                                              [&](const batch_key&, const graph_statistics&) {
+                                                  if (stop_every != 0 && ++applied == stop_every) stop.request_stop();
+                                              },
+                .checkpoint_due = {},
+                .checkpoint = {}};
+            while (at.epoch < with.epochs) {
+                const graph_epoch epoch = training.run(states(at.epoch), at.epoch, at.next, observer, stop.get_token());
+                epochs.push_back(epoch.model);
+                at = epoch.position;
+                steps = training.steps();
+                if (epoch.stopped) break;
+            }
+        });
+    return all.end(std::move(epochs));
+}
+
+/// Accuracy on the nodes that do not train, with all their neighbours.
+double held_out_accuracy(trainer& of) {
+    std::vector<node_id> nodes;
+    std::vector<class_id> labels;
+    for (node_id v = 0; v < of.data.rows.nodes; ++v)
+        if (v % 3 != 0) nodes.push_back(v), labels.push_back(of.data.labels[v]);
+    std::vector<edge> edges;
+    of.data.store.for_each_edge([&](std::span<const edge> some) { edges.insert(edges.end(), some.begin(), some.end()); });
+    const auto graph = test::whole_graph(of.data.rows.nodes, edges);
+    dense_sampler<> sampler({.fanout = parse_fanout("all,all", of.direction())}, 1);
+    mini_batch_arena arena;
+    const auto sample = sampler.sample({}, graph, std::span<const node_id>(nodes), serial_executor{}, arena);
+    layer_stack layers;
+    layers.assign(sample, serial_executor{}, layer_stack::lists::forward);
+    const std::vector<float> table = of.all_rows();
+    const std::size_t learned = of.rows ? of.with.dim : 0, fixed = of.with.features ? graph_data::columns : 0, width = learned + fixed;
+    std::vector<float> in;
+    for (const node_id v : sample.node_ids) {
+        if (of.rows) in.insert(in.end(), &table[v * of.rows->layout().floats()], &table[v * of.rows->layout().floats()] + learned);
+        in.insert(in.end(), &of.data.features[v * fixed], &of.data.features[v * fixed] + fixed);
+    }
+    const serial_executor on;
+    const auto scores = of.encode->forward(of.weights, layers, {.dense = {in.data(), sample.node_ids.size(), width}}, {}, on);
+    return softmax_cross_entropy(scores, std::span<const class_id>(labels), on).accuracy();
+}
+
+} // namespace
+
+TEST_CASE("a node task learns communities: the loss falls, and nodes that did not train are recognised") {
+    const graph_data data = graph_data::planted(600, 3);
+    for (const neighbour_sampling sampler : {neighbour_sampling::dense, neighbour_sampling::layered})
+        for (const bool rows : {false, true}) {
+            CAPTURE(rows);
+            set_up with;
+            with.rows = rows;
+            with.features = test::feature_form{};
+            with.layers = "sage:16,sage:4";
+            with.order = "memory";
+            with.order_slots = with.buffer_slots = 3;
+            with.training.neighbours.fanout = parse_fanout("8,8", neighbour_direction::both);
+            with.training.sampler = sampler;
+            with.training.pipeline = {.staleness = 2};
+            with.epochs = 12;
+            trainer all(data, with);
+            std::vector<graph_statistics> epochs;
+            all.run([&](graph_training& training, const auto& states) {
+                for (std::uint64_t e = 0; e < with.epochs; ++e) epochs.push_back(training.run(states(e), e).model);
+            });
+            CHECK(epochs.front().examples == 200);
+            CHECK(epochs.back().mean_loss() < .5 * epochs.front().mean_loss());
+            CHECK(epochs.back().accuracy() > .85);
+            CHECK(held_out_accuracy(all) > .75); // chance is a quarter
+        }
+}
+
+TEST_CASE("a link task learns: the loss falls, with rows, features or both, on disk") {
+    const graph_data data = graph_data::planted(300, 4, 2);
+    for (const bool rows : {false, true})
+        for (const bool features : {false, true}) {
+            if (!rows && !features) continue;
+            CAPTURE(rows);
+            CAPTURE(features);
+            set_up with;
+            with.links = true;
+            with.rows = rows;
+            if (features) with.features = test::feature_form{};
+            with.layers = "sage:16,sage:16";
+            with.order = "comet";
+            with.training.batch = 100;
+            with.training.negatives = {.per_chunk = 50, .chunks = 1};
+            with.training.neighbours.fanout = parse_fanout("5,5", neighbour_direction::both);
+            with.training.hide_batch_edges = true;
+            with.training.pipeline = {.staleness = 4};
+            with.epochs = 8;
+            const outcome made = train(data, with);
+            CHECK(made.epochs.front().examples == 2400);
+            CHECK(made.epochs.back().mean_loss() < made.epochs.front().mean_loss());
+            CHECK(made.epochs.back().mean_loss() < .85 * std::log(51.)); // who guesses; knowing communities gains log 4 at most
+        }
+}
+
+TEST_CASE("a disk run equals the in-memory run of the same plan, bit for bit: rows, weights, relations, state and loss") {
+    for (std::uint64_t seed = 0; seed < 10; ++seed) {
+        random_stream draw(random_key{seed, random_domain::user});
+        const auto partitions = static_cast<std::uint32_t>(2 + draw.below(6));
+        const graph_data data = graph_data::random(30 + draw.below(200), partitions, 1 + draw.below(3), 300 + draw.below(500), seed);
+        set_up with;
+        with.links = draw.below(2) == 0;
+        const auto inputs = draw.below(3);
+        with.rows = inputs != 0;
+        if (inputs != 1)
+            with.features = test::feature_form{.sparse = draw.below(2) == 0, .halves = draw.below(2) == 0, .aligned = draw.below(2) == 0};
+        with.layers = std::vector<std::string>{"sage:8,sage:8", "gcn:8,gcn:8", "sage:8:norm,linear:6,gat:4x2"}[draw.below(3)];
+        with.optimizer = std::vector<std::string>{"sgd", "adagrad", "adam"}[draw.below(3)];
+        if (with.optimizer == "sgd") with.rate = with.dense_rate = .002F;
+        with.order = std::vector<std::string>{"beta", "comet"}[draw.below(2)];
+        with.order_slots = partitions >= 4 ? 4 : 2;
+        if (with.order == "comet" && partitions % 2 != 0) with.order = "beta";
+        with.training.batch = 5 + draw.below(60);
+        with.training.batch_from = draw.below(2) == 0 ? batch_source::state : batch_source::bucket;
+        with.training.sampler = draw.below(2) == 0 ? neighbour_sampling::dense : neighbour_sampling::layered;
+        with.training.neighbours.fanout = parse_fanout(std::vector<std::string>{"3,3", "2,all", "2+1,1+2"}[draw.below(3)],
+            draw.below(2) == 0 ? neighbour_direction::both : neighbour_direction::in);
+        with.training.hide_batch_edges = draw.below(2) == 0;
+        with.training.seed = seed;
+        with.training.pipeline.sample_workers = 1 + draw.below(2);
+        CAPTURE(seed);
+        CAPTURE(with.links);
+        CAPTURE(with.layers);
+        CAPTURE(with.order);
+        with.buffer_slots = partitions; // all in memory
+        const outcome in_memory = train(data, with);
+        CHECK(in_memory.epochs.front().examples > 0);
+        with.buffer_slots = with.order_slots;
+        for (auto [name, engine] : storage_test::all_engines()) {
+            CAPTURE(name);
+            if (name == "memory") // its files would have to be copied there: reads that come short instead
+                engine = [] {
+                    const auto injector = std::make_shared<fault_injector>(fault{.kind = fault_kind::short_transfer, .at = 2, .on = {.sync = false}});
+                    return any_engine(faulty(threads_engine{}, injector));
+                };
+            with.engines = engine;
+            with.prefetch = static_cast<std::uint32_t>(draw.below(3));
+            with.threads = 1 + draw.below(2);
+            CHECK((train(data, with) == in_memory));
+        }
+    }
+}
+
+TEST_CASE("training stopped and continued anywhere equals training that was not stopped; fixed staleness is repeatable") {
+    const graph_data data = graph_data::random(120, 6, 2, 900, 3);
+    for (const bool links : {false, true})
+        for (const std::uint64_t staleness : {0U, 3U}) {
+            set_up with;
+            with.links = links;
+            with.features = test::feature_form{};
+            with.order_slots = with.buffer_slots = 3;
+            with.training.batch = links ? 60 : 5;
+            with.training.pipeline = {.staleness = staleness, .deterministic = true};
+            const auto same = [](const outcome& a, const outcome& b) {
+                return a.rows == b.rows && a.relations == b.relations && a.weights == b.weights && a.state == b.state;
+            };
+            const outcome whole = train(data, with);
+            for (const std::uint64_t every : {1U, 4U, 11U}) {
+                CAPTURE(every);
+                CHECK(same(train(data, with, every), whole));
+            }
+            with.threads = 2;
+            with.training.pipeline.sample_workers = 2;
+            with.buffer_slots = 6;
+            CHECK((train(data, with) == whole));
+        }
+}
+
+TEST_CASE("one batch steps rows and weights by the gradients of encoder and task put together by hand") {
+    const graph_data data = graph_data::random(90, 1, 2, 500, 8);
+    std::vector<edge> edges;
+    data.store.for_each_edge([&](std::span<const edge> some) { edges.insert(edges.end(), some.begin(), some.end()); });
+    const auto graph = test::whole_graph(data.rows.nodes, edges);
+    for (const bool links : {false, true})
+        for (const neighbour_sampling kind : {neighbour_sampling::dense, neighbour_sampling::layered}) {
+            set_up with;
+            with.links = links;
+            with.layers = "sage:8:dropout=0,sage:4:dropout=0";
+            with.optimizer = "sgd";
+            with.rate = with.dense_rate = 1;
+            with.order = "memory";
+            with.order_slots = with.buffer_slots = 1;
+            with.training.batch = 1000; // all in one
+            with.training.sampler = kind;
+            with.epochs = 1;
+            trainer by_hand(data, with);
+            const std::vector<float> before = by_hand.all_rows();
+
+            // seeds
+            const serial_executor on;
+            mini_batch_arena link_arena, arena;
+            const plan states = in_memory_order(1)(0);
+            std::optional<link_batch> batch;
+            std::vector<node_id> seeds;
+            std::vector<class_id> labels;
+            if (links) {
+                memory_budget budget;
+                edge_buffer buffer({.size = [&](edge_bucket) { return edges.size(); }, .load = [&](edge_bucket, std::span<edge> to) { std::ranges::copy(edges, to.begin()); }}, 1, false, 0, budget);
+                buffer.begin_epoch(states);
+                const link_state of(states[0], data.rows, buffer.acquire(0), 1000, batch_source::state, 0, 0, 0);
+                batch = link_sampler(with.training.negatives, 0).sample({}, of, link_arena);
+                seeds.assign(batch->nodes.begin(), batch->nodes.end());
+            } else {
+                std::vector<node_id> nodes;
+                training_nodes(data, states)(0, nodes);
+                const edge_index count = nodes.size();
+                const state_batches cut(std::span(&count, 1), 1000, edge_shuffle_key(0, 0, 0), batch_source::state);
+                std::vector<edge_position> at(nodes.size());
+                cut.fill(0, at);
+                for (const edge_position& p : at) seeds.push_back(nodes[p.edge]), labels.push_back(data.labels[seeds.back()]);
+            }
+            // sample, forward, task, backward
+            layer_stack layers;
+            std::vector<node_id> inputs;
+            if (kind == neighbour_sampling::dense) {
+                dense_sampler<> sampler(with.training.neighbours, 0);
+                const auto sample = sampler.sample({}, graph, std::span<const node_id>(seeds), on, arena);
+                layers.assign(sample, on);
+                inputs.assign(sample.node_ids.begin(), sample.node_ids.end());
+            } else {
+                neighbour_sampler<> sampler(with.training.neighbours, 0);
+                const auto sample = sampler.sample({}, graph, std::span<const node_id>(seeds), on, arena);
+                layers.assign(sample, on);
+                inputs.assign(sample.nodes.begin(), sample.nodes.end());
+            }
+            std::vector<float> in, gradients(inputs.size() * with.dim);
+            for (const node_id v : inputs) in.insert(in.end(), &before[v * with.dim], &before[v * with.dim] + with.dim);
+            const matrix_view<float> rows(in.data(), inputs.size(), with.dim), to(gradients.data(), inputs.size(), with.dim);
+            const auto out = by_hand.encode->forward(by_hand.weights, layers, {.dense = rows}, {}, on);
+            if (links) {
+                std::vector<float> g(out.rows() * out.columns());
+                const matrix_view<float> seed_gradients(g.data(), out.rows(), out.columns());
+                row_gradients relation_gradients;
+                by_hand.model->forward_backward(*batch, out, by_hand.relations.values(), seed_gradients, relation_gradients, on);
+                by_hand.encode->backward(by_hand.weights, seed_gradients, to, on);
+                for (std::size_t i = 0; i < relation_gradients.ids().size(); ++i)
+                    for (std::size_t c = 0; c < 4; ++c) by_hand.relations.table()(relation_gradients.ids()[i], c) -= relation_gradients.rows()(i, c);
+            } else {
+                softmax_cross_entropy(out, std::span<const class_id>(labels), on);
+                by_hand.encode->backward(by_hand.weights, out, to, on);
+            }
+            outcome expected = by_hand.end({});
+            for (std::size_t i = 0; i < inputs.size(); ++i)
+                for (std::size_t c = 0; c < with.dim; ++c) expected.rows[inputs[i] * with.dim + c] -= to(i, c);
+            for (std::size_t i = 0; i < expected.weights.size(); ++i) expected.weights[i] -= by_hand.weights.gradients()[i];
+
+            const outcome trained = train(data, with);
+            CHECK((trained.rows == expected.rows));
+            CHECK(trained.rows != before);
+            CHECK((trained.weights == expected.weights));
+            CHECK((trained.relations == expected.relations));
+        }
+}
+
+TEST_CASE("hidden edges of a batch are not walked, features are the same in every form, and isolated nodes train") {
+    const graph_data data = graph_data::random(60, 2, 1, 200, 4);
+    set_up with;
+    with.links = true;
+    with.layers = "sage:8";
+    with.order = "memory";
+    with.order_slots = with.buffer_slots = 2;
+    with.epochs = 1;
+    with.training.batch = 1000; // all edges in one
+    with.training.neighbours.fanout = parse_fanout("all", neighbour_direction::both);
+    CHECK(train(data, with).epochs[0].sampled_edges >= 400);
+    with.training.hide_batch_edges = true;
+    CHECK(train(data, with).epochs[0].sampled_edges == 0);
+
+    with.links = false;
+    with.layers = "sage:8:dropout=0,sage:4";
+    with.training.neighbours.fanout = parse_fanout("3,3");
+    with.features = test::feature_form{};
+    const outcome dense = train(data, with);
+    with.features = test::feature_form{.halves = true}; // they hold these numbers exactly
+    CHECK((train(data, with) == dense));
+    with.features = test::feature_form{.sparse = true}; // summed in another order
+    const outcome sparse = train(data, with);
+    CHECK(sparse.epochs[0].loss == doctest::Approx(dense.epochs[0].loss).epsilon(1e-4));
+    with.features = test::feature_form{.sparse = true, .halves = true};
+    CHECK((train(data, with) == sparse));
+
+    with.features.reset();
+    trainer isolated(data, with);
+    const std::vector<float> before = isolated.all_rows();
+    const std::vector<float> after = train(data, with).rows;
+    std::size_t changed = 0, trained = 0;
+    for (node_id v = 40; v < 60; ++v) { // nobody's neighbours
+        const std::size_t at = v * isolated.rows->layout().floats();
+        changed += !std::equal(&before[at], &before[at] + with.dim, &after[at]);
+        trained += v % 3 == 0 && data.labels[v] != unlabelled;
+    }
+    CHECK(changed == trained);
+    CHECK(trained > 3);
+}
+
+TEST_CASE("what cannot be trained is refused with its reason, and errors of stages are rethrown") {
+    graph_data data = graph_data::random(60, 3, 1, 300, 4);
+    set_up with;
+    with.layers = "sage:8,sage:4";
+    with.features = test::feature_form{};
+    const auto fails = [](trainer& all, std::uint64_t every, errc code, const std::string& what, const plan* fixed = nullptr) {
+        std::string told;
+        try {
+            all.run([&](graph_training& training, const auto& states) {
+                try {
+                    for (std::uint64_t e = 0; e < 2; ++e) (void)training.run(states(e), e);
+                } catch (const error&) {
+                    CHECK_THROWS_AS((void)training.run(states(0), 0), error); // and again
+                    throw;
+                }
+            }, every, fixed);
+        } catch (const error& e) {
+            CHECK(e.code() == code);
+            told = e.what();
+        }
+        CAPTURE(told);
+        CHECK(told.find(what) != std::string::npos);
+    };
+    SUBCASE("no training nodes") {
+        trainer all(data, with);
+        const plan states{{{0, 1}, {}}, {{1, 2}, {}}};
+        fails(all, 0, errc::invalid_argument, "nothing to train", &states);
+    }
+    SUBCASE("a label that is no class names its node") {
+        data.labels[33] = 4;
+        trainer all(data, with);
+        fails(all, 3, errc::out_of_range, "node 33 has the label 4 of 4 classes");
+    }
+    SUBCASE("a node that trains where it is not resident") {
+        trainer all(data, with);
+        const plan states{{{0, 1}, {}}};
+        all.run([&](graph_training& training, const auto&) {
+            const plan other{{{1, 2}, {}}};
+            CHECK_THROWS_WITH_AS((void)training.run(other, 0), doctest::Contains("not resident"), error);
+        }, 3, &states);
+    }
+    SUBCASE("features that are damaged") {
+        trainer all(data, with);
+        std::fstream file(all.features->file(feature_part::numbers).path, std::ios::in | std::ios::out | std::ios::binary);
+        file.seekp(4096 + static_cast<std::streamoff>(all.features->range(2, feature_part::numbers).offset));
+        file.put('\x7f');
+        file.close();
+        fails(all, 3, errc::corrupt, "numbers");
+    }
+    SUBCASE("features that are not numbers") {
+        data.features[50 * graph_data::columns] = std::numeric_limits<float>::quiet_NaN();
+        trainer all(data, with);
+        fails(all, 1, errc::not_finite, "not a finite number");
+    }
+    SUBCASE("a batch beyond what it may take") {
+        with.training.batch_memory = 1000;
+        trainer all(data, with);
+        fails(all, 3, errc::over_budget, "batch");
+    }
+    SUBCASE("parts that do not fit together") {
+        with.training.neighbours.fanout = parse_fanout("3");
+        trainer all(data, with);
+        CHECK_THROWS_AS(all.run([](graph_training&, const auto&) {}), error);
+        with.training.neighbours.fanout = parse_fanout("3,3");
+        with.links = true;
+        with.layers = "sage:8,sage:6";
+        trainer other(data, with);
+        other.model.emplace(make_link_model("dot", "softmax", 8));
+        CHECK_THROWS_AS(other.run([](graph_training&, const auto&) {}), error);
+    }
+}

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gneiss/core/half.hpp>
+#include <gneiss/core/row_layout.hpp>
+#include <gneiss/storage/any_engine.hpp>
+#include <gneiss/storage/engine/memory.hpp>
+#include <gneiss/storage/feature_store.hpp>
+#include <gneiss/storage/file.hpp>
+#include <gneiss/storage/io_queue.hpp>
+#include <gneiss/storage/plain_file.hpp>
+
+namespace gneiss::test {
+
+/// How features are stored.
+struct feature_form {
+    bool sparse = false;
+    bool halves = false;
+    bool ones = false;   ///< sparse without values
+    bool aligned = true; ///< checksum blocks end with partitions
+    std::uint64_t header = 4096;
+    std::uint64_t block_bytes = checksum_block_bytes;
+};
+
+/// Writes features [nodes, columns] into files of a directory.
+class feature_writer {
+public:
+    feature_writer(const std::filesystem::path& directory, row_partitioning rows, const feature_form& how)
+        : directory_(directory), rows_(rows), how_(how) {}
+
+    [[nodiscard]] feature_files write(std::span<const float> values, std::uint64_t columns) const {
+        feature_files made{.rows = rows_.nodes, .columns = columns, .halves = how_.halves};
+        array numbers(*this, "numbers"), offsets(*this, "offsets"), indices(*this, "indices");
+        const auto number = [&](float x) {
+            if (how_.halves) numbers.append(to_half(x));
+            else numbers.append(x);
+        };
+        std::uint64_t end = 0;
+        offsets.append(end);
+        for (std::uint64_t row = 0; row < rows_.nodes; ++row) {
+            for (std::uint64_t c = 0; c < columns; ++c) {
+                const float x = values[row * columns + c];
+                if (how_.sparse && x == 0) continue;
+                if (!how_.ones) number(x);
+                indices.append(static_cast<std::uint32_t>(c));
+                ++end;
+            }
+            offsets.append(end);
+            if (how_.aligned && (row + 1) % rows_.capacity() == 0)
+                for (array* a : {&numbers, &indices}) a->sums.end_segment(); // offsets never end with partitions
+        }
+        if (!how_.ones) made.numbers = numbers.close();
+        if (how_.sparse) {
+            made.offsets = offsets.close();
+            made.indices = indices.close();
+        }
+        return made;
+    }
+
+private:
+    struct array {
+        array(const feature_writer& of, const char* name)
+            : path(of.directory_ / name), file(plain_file::create(path)), sums(file_id(name), of.how_.block_bytes),
+              header(static_cast<std::size_t>(of.how_.header), std::byte{7}) {
+            file.write_at(0, header);
+        }
+        template <class T>
+        void append(T value) {
+            const auto bytes = std::as_bytes(std::span(&value, 1));
+            data.insert(data.end(), bytes.begin(), bytes.end());
+            sums.update(bytes);
+        }
+        feature_files::array close() {
+            file.write_at(header.size(), data);
+            return {path, sums.finish(header)};
+        }
+        std::filesystem::path path;
+        plain_file file;
+        checksum_collector sums;
+        std::vector<std::byte> header, data;
+    };
+
+    std::filesystem::path directory_;
+    row_partitioning rows_;
+    feature_form how_;
+};
+
+/// Copies a file to the same path of a file system in memory.
+inline void copy_file(const memory_file_system& to, const std::filesystem::path& path) {
+    const plain_file from = plain_file::open(path);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(from.size()));
+    from.read_at(0, bytes);
+    any_engine engine(memory_engine{to});
+    file copy(engine, path, {.write = true, .create = true});
+    io_queue queue(engine);
+    queue.write(copy, 0, bytes);
+    queue.drain();
+}
+
+} // namespace gneiss::test
