@@ -1,33 +1,5 @@
-#include <algorithm>
-#include <filesystem>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "commands.hpp"
-
-namespace {
-
-/// With `--resume --out RUN`, flags that are not given are those of the run: its config.toml is read like `--config`.
-std::vector<std::string> with_run_config(int argc, char** argv) {
-    std::vector<std::string> words(argv, argv + argc);
-    const auto given = [&](std::string_view flag) {
-        return std::ranges::find_if(words, [&](const std::string& w) { return w == flag || w.starts_with(std::string(flag) + "="); });
-    };
-    const auto out = given("--out");
-    if (given("--resume") == words.end() || given("--config") != words.end() || out == words.end()) return words;
-    std::string run;
-    if (const std::size_t equals = out->find('='); equals != std::string::npos)
-        run = out->substr(equals + 1);
-    else if (out + 1 != words.end())
-        run = *(out + 1);
-    const auto config = std::filesystem::path(run) / "config.toml";
-    std::error_code ignored;
-    if (!run.empty() && std::filesystem::exists(config, ignored)) words.insert(words.end(), {"--config", config.string()});
-    return words;
-}
-
-} // namespace
+#include "trainers/common/program.hpp"
 
 /// gneiss-marius: embeddings of a graph's nodes and relations for link prediction, trained out of core as Marius does
 /// (OSDI'21): a partition buffer, a buffer-aware order of edge buckets, a pipeline with bounded staleness.
@@ -38,8 +10,5 @@ int main(int argc, char** argv) {
     marius::add_eval(program);
     marius::add_predict(program);
     marius::add_export(program);
-    const std::vector<std::string> words = with_run_config(argc, argv);
-    std::vector<const char*> arguments;
-    for (const std::string& word : words) arguments.push_back(word.c_str());
-    return program.run(static_cast<int>(arguments.size()), arguments.data());
+    return trainers::run_trainer(program, argc, argv);
 }

@@ -1,153 +1,59 @@
 #include "options.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "common/machine.hpp"
 
 namespace marius {
 
 void options::add_to(programs::command& to) {
-    to.positional("dataset", dataset, "a directory that gneiss-data made");
+    add_dataset(to);
     to.group("Model");
-    to.option("decoder", decoder, "scores an edge").choices({"dot", "distmult", "complex", "transe"}).default_text("complex; dot without relations");
-    to.option("dim", dim, "floats of a row (ComplEx: rank N/2)").range(1, 65536).default_text("100");
-    to.option("loss", loss, "softmax has the positive in the log-sum, marius outside (eq. 1)").choices({"softmax", "marius", "logistic", "margin"});
-    to.option("reduction", reduction, "over the examples of a batch").choices({"sum", "mean"});
-    to.option("margin", margin, "of the margin loss").range(0);
-    to.option("regularizer", regularizer, "of the rows of positive edges").choices({"none", "l2", "n3"}).default_text("n3; none for dot, transe");
-    to.option("regularizer-weight", regularizer_weight, "its factor").range(0).default_text("0.05");
-    to.option("reciprocal", reciprocal, "ask for heads by reversed relations").value_name("BOOL").default_text("with relations");
-    to.option("node-init", node_init, "zeros, uniform:A,B, normal:MEAN,STD or glorot").default_text("normal:0,0.1");
-    to.option("relation-init", relation_init, "the same").default_text("uniform:-0.1,0.1");
-    to.option("init", init, "first values of the nodes, f32 [nodes, dim], instead").value_name("FILE.npy");
+    add_model(to);
     to.group("Training");
     to.option("epochs", epochs, "passes over the edges").range(1).default_text("from the graph");
     to.option("batch", batch, "edges of a batch").range(1).default_text("from the graph");
-    to.option("negatives", negatives, "nodes that a chunk's edges share, each side").default_text("from the graph");
-    to.option("chunks", chunks, "of a batch, each with negatives of its own").range(1).default_text("batch / 1000, at least 2");
-    to.option("negatives-by-degree", negatives_by_degree, "share drawn by degree").range(0, 1);
-    to.option("filter-negatives", filter_negatives, "negatives that are true by another edge of the batch take no part");
-    to.option("correct-negatives", correct_negatives, "softmax makes up for partitions that are not resident").value_name("BOOL").default_text("true for softmax, marius");
+    add_negatives(to);
     to.option("optimizer", optimizer, "of rows and relations").choices({"sgd", "adagrad", "adam"});
     to.option("lr", lr, "learning rate");
     to.option("lr-schedule", lr_schedule, "how it changes from epoch to epoch, to 0 at the end or not").choices({"constant", "linear", "cosine", "step"});
     to.option("step-at", step_at, "rows step when applied, or on the batch's copy as the paper does").choices({"update", "compute"});
     to.option("batch-from", batch_from, "batches mix a state's buckets, or take one after the other").choices({"state", "bucket"});
     to.option("seed", seed, "of all randomness");
-    to.group("Memory and disk");
-    to.option("memory", memory, "budget; kept, or refused with exit code 3").default_text("what is free");
-    to.option("store", store, "where rows live").choices({"memory", "disk"}).default_text("memory if it fits");
-    to.option("partitions", partitions, "of the nodes").range(1, 16384).default_text("the dataset's, or more");
-    to.option("buffer", buffer, "partitions that are resident").range(1, 16384).default_text("what fits");
-    to.option("prefetch", prefetch, "further slots to load ahead and write behind: auto, off or N");
-    to.option("order", order, "of edge buckets: beta, beta-spread, comet, comet-balanced, hilbert, hilbert-symmetric, row-major, memory, or a file of \"i j\" lines").default_text("beta-spread");
-    to.option("spare-slots", spare_slots, "free partition slots on disk").default_text("as many as partitions if the disk has room");
-    to.option("io-engine", io_engine, "auto tries io_uring").choices({"auto", "uring", "threads"});
-    to.option("throttle", throttle, "bytes a second at most: stands for a slower disk").default_text("no limit");
-    to.group("Execution");
-    to.option("device", device, "where batches are computed").choices({"cpu", "cuda"});
-    to.option("threads", threads, "at work in a batch").range(0, 1024).default_text("all CPUs");
-    to.option("staleness", staleness, "batches that may be unapplied when one reads; 0: synchronous").range(0, 4096);
-    to.option("deterministic", deterministic, "the same bits at any staleness > 0 too");
+    add_memory(to, "of edge buckets: beta, beta-spread, comet, comet-balanced, hilbert, hilbert-symmetric, row-major, memory, or a file of \"i j\" lines", "beta-spread");
+    add_execution(to);
     to.group("Evaluation");
     to.option("eval-every", eval_every, "epochs between validations; 0: at the end only").default_text("a fifth of the epochs");
     to.option("no-eval", no_eval, "no validation, no test");
-    to.option("eval-negatives", eval_negatives, "candidates: all (filtered) or N sampled").default_text("all");
-    to.option("eval-edges", eval_edges, "edges ranked, a random subset").default_text("as many as a minute allows");
-    to.option("eval-negatives-by-degree", eval_negatives_by_degree, "share of sampled candidates").range(0, 1);
+    add_ranking(to);
     to.option("early-stop", early_stop, "stop after N validations without a better MRR; 0: never");
-    to.group("Output");
-    to.option("out", out, "directory of the run").value_name("RUN").default_text("runs/gneiss-marius-DATASET-N");
-    to.option("resume", resume, "go on from the run's last checkpoint").transient();
-    to.option("force", force, "replace the run").transient();
-    to.option("checkpoint-every", checkpoint_every, "30s, 5m, 1epoch or never; one is made at the end");
-    to.option("dry-run", dry_run, "show the plan and stop").transient();
-    to.option("json", json, "the result as one JSON object").transient();
-    to.option("quiet", quiet, "no talk").transient();
-    to.option("no-report", no_report, "no report.html").transient();
+    add_output(to, "gneiss-marius");
 }
 
 void options::resolve(const gneiss::dataset_manifest& graph) {
     const std::uint64_t edges = graph.train_edges;
-    if (!decoder) decoder = graph.relations > 1 ? "complex" : "dot";
+    resolve_model(graph, 0.05);
     if (!dim) dim = 100;
     if (*decoder == "complex" && *dim % 2 != 0)
         throw programs::usage_error("--dim " + std::to_string(*dim) + " is odd: ComplEx rows are pairs of floats");
-    const bool factors = *decoder == "complex" || *decoder == "distmult";
-    if (!reciprocal) reciprocal = graph.relations > 1;
-    if (!regularizer) regularizer = factors ? "n3" : "none";
-    if (!regularizer_weight) regularizer_weight = *regularizer == "none" ? 0 : 0.05;
     if (!batch) batch = edges < 4'000'000 ? 1000 : edges < 100'000'000 ? 10'000 : 50'000;
-    if (!chunks) chunks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(*batch / 1000, 2, 64));
-    const bool softmax = loss == "softmax" || loss == "marius";
-    if (!correct_negatives) correct_negatives = softmax;
-    if (*correct_negatives && !softmax)
-        throw programs::usage_error("--correct-negatives is for the losses softmax and marius, not for " + loss);
-    if (!negatives) negatives = programs::count_or_all{.count = 1000};
     // About ten million examples: small graphs are passed many times, huge ones a few.
     if (!epochs) epochs = std::clamp<std::uint64_t>(edges == 0 ? 1 : 10'000'000 / edges, 3, 40);
+    resolve_negatives(graph, *batch, *dim);
     if (node_init.empty()) node_init = "normal:0,0.1";
-    if (relation_init.empty()) relation_init = "uniform:-0.1,0.1";
     if (!eval_every) eval_every = std::max<std::uint64_t>(1, *epochs / 5);
-    if (!eval_negatives) eval_negatives = programs::count_or_all{.all = true};
-    if (!eval_edges) { // 2 · edges · nodes · dim multiply-adds, 10¹² in under a minute
-        const double each = 2.0 * static_cast<double>(graph.nodes) * static_cast<double>(*dim);
-        const double affordable = std::max(1e12 / each, 1000.0);
-        const auto most = std::max(graph.valid_edges, graph.test_edges);
-        eval_edges = affordable >= static_cast<double>(most)
-                         ? programs::count_or_all{.all = true}
-                         : programs::count_or_all{.count = static_cast<std::uint64_t>(affordable)};
-    }
     if (threads == 0) threads = programs::usable_cpus();
     (void)node_initializer();
     (void)relation_initializer();
-}
-
-gneiss::link_model_options options::model_options() const {
-    gneiss::link_model_options made;
-    made.reduce = reduction == "sum" ? gneiss::reduction::sum : gneiss::reduction::mean;
-    made.reciprocal = *reciprocal;
-    made.penalty = {*regularizer == "l2"   ? gneiss::norm_penalty::l2
-                    : *regularizer == "n3" ? gneiss::norm_penalty::n3
-                                          : gneiss::norm_penalty::none,
-        *regularizer_weight};
-    return made;
-}
-
-gneiss::initializer parse_initializer(const std::string& text, const std::string& flag, std::size_t dim) {
-    using gneiss::initializer;
-    if (text == "zeros") return initializer::zeros();
-    if (text == "glorot") return initializer::glorot(dim, dim);
-    const std::size_t colon = text.find(':');
-    const auto numbers = programs::split_list(colon == text.npos ? "" : text.substr(colon + 1));
-    const std::string kind = text.substr(0, colon);
-    if (numbers.size() == 2 && (kind == "uniform" || kind == "normal")) {
-        const auto a = static_cast<float>(programs::parse_number(numbers[0]));
-        const auto b = static_cast<float>(programs::parse_number(numbers[1]));
-        if (kind == "uniform" && a <= b) return initializer::uniform(a, b);
-        if (kind == "normal" && b >= 0) return initializer::normal(a, b);
-    }
-    throw programs::usage_error("--" + flag + " '" + text + "' is none of zeros, uniform:LOW,HIGH, normal:MEAN,STD, glorot");
-}
-gneiss::initializer options::node_initializer() const { return parse_initializer(node_init, "node-init", *dim); }
-gneiss::initializer options::relation_initializer() const {
-    return parse_initializer(relation_init, "relation-init", *dim);
 }
 
 gneiss::link_training_options options::training_options() const {
     gneiss::link_training_options made;
     made.batch_edges = *batch;
     made.batch_from = batch_from == "state" ? gneiss::batch_source::state : gneiss::batch_source::bucket;
-    made.negatives = {.per_chunk = static_cast<std::uint32_t>(negatives->count),
-        .chunks = *chunks,
-        .degree_fraction = negatives_by_degree,
-        .filtered = filter_negatives,
-        .corrected = *correct_negatives,
-        .all = negatives->all,
-        .sides = gneiss::corrupted_sides::both};
+    made.negatives = negative_options();
     made.step_at = step_at == "update" ? gneiss::step_place::update : gneiss::step_place::compute;
-    made.pipeline = {.staleness = staleness, .deterministic = deterministic, .sample_workers = threads > 4 ? threads / 4 : 1};
+    made.pipeline = pipeline_options();
     made.seed = seed;
     return made;
 }

@@ -23,6 +23,9 @@ public:
     [[nodiscard]] const row_layout& layout() const noexcept { return layout_; }
     [[nodiscard]] std::size_t size_bytes() const noexcept { return data_.size_bytes(); }
 
+    /// All of the table, row after row: what a checkpoint keeps.
+    [[nodiscard]] std::span<float> numbers() noexcept { return data_.span(); }
+    [[nodiscard]] std::span<const float> numbers() const noexcept { return data_.span(); }
     /// [rows, dim + state]
     [[nodiscard]] matrix_view<float> table() noexcept { return {data_.data(), rows_, layout_.floats()}; }
     [[nodiscard]] matrix_view<const float> table() const noexcept { return {data_.data(), rows_, layout_.floats()}; }

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/storage/checkpoint.hpp>
+#include <gneiss/storage/plain_file.hpp>
+
+#include "common/command_line.hpp"
+#include "common/records.hpp"
+#include "common/units.hpp"
+
+namespace trainers {
+
+/// Flags of the commands that read a run: `eval`, `predict`, `export`.
+struct run_flags {
+    std::filesystem::path run;
+    std::optional<programs::byte_size> memory;
+    std::uint64_t threads = 0;
+    bool json = false;
+
+    void add_to(programs::command& to);
+    [[nodiscard]] gneiss::tbb_executor executor() const;
+    /// Bytes for all of the program: what was said, else nine tenths of what is free, as in training.
+    [[nodiscard]] std::uint64_t memory_bytes() const;
+};
+
+/// What is left of `memory` for the work, after the program and what is charged to `budget`. Throws over_budget.
+[[nodiscard]] std::uint64_t memory_left(const gneiss::memory_budget& budget, std::uint64_t memory);
+
+/// The checkpoint in `directory` of a run. Throws errc::not_found when there is none, config_mismatch when it was trained
+/// on another dataset, or with another configuration than `command` holds.
+[[nodiscard]] gneiss::checkpoint load_trained(const std::filesystem::path& run, const std::filesystem::path& directory);
+void refuse_another(const std::filesystem::path& run, const gneiss::checkpoint& saved, const gneiss::dataset& data, const programs::command& command);
+
+/// The metrics of a split, as a table or as JSON. Throws errc::not_found when there are none.
+void tell_metrics(const std::string& program, const run_flags& flags, const std::string& split,
+    const programs::metric_values& metrics, const std::string& what, const std::filesystem::path& dataset);
+
+/// A text file that is written from its start and durable once closed. Every call throws gneiss::io_error.
+class text_file {
+public:
+    explicit text_file(const std::filesystem::path& path) : file_(gneiss::plain_file::create(path)) {}
+
+    void write(std::string_view text);
+    void close();
+
+private:
+    void flush();
+
+    gneiss::plain_file file_;
+    std::uint64_t written_ = 0;
+    std::string waiting_;
+};
+
+/// A directory that takes its place whole, and replaces only another export.
+class export_directory {
+public:
+    /// Throws usage_error where something stands that may not be replaced. `marks` are files that an export has.
+    export_directory(const std::filesystem::path& out, bool force, std::initializer_list<const char*> marks);
+    ~export_directory();
+    export_directory(const export_directory&) = delete;
+    export_directory& operator=(const export_directory&) = delete;
+
+    /// Makes the directory beside its place, to be written into; what an interrupted export left there goes.
+    const std::filesystem::path& begin();
+    /// Puts it into its place.
+    void finish();
+    [[nodiscard]] const std::filesystem::path& path() const noexcept { return out_; }
+
+private:
+    std::filesystem::path out_, beside_;
+    bool begun_ = false;
+};
+
+/// "NAME TAB value TAB value …" to a file.
+void write_row(text_file& file, std::string_view name, std::span<const float> row);
+
+} // namespace trainers
