@@ -125,8 +125,10 @@ public:
         const auto of = [](const std::optional<checked_array>& array) {
             return array ? feature_files::array{array->file.path(), array->checksums} : feature_files::array{};
         };
-        return {rows_, columns_, dtype() == npy_dtype::f16, of(sparse() ? values_ : dense_), of(indptr_), of(indices_)};
+        return {rows_, columns_, dtype() == npy_dtype::f16, normalized_, of(sparse() ? values_ : dense_), of(indptr_), of(indices_)};
     }
+    /// From now on rows are read as `normalize_row` scales them, here and through `files()`.
+    void normalize_rows() noexcept { normalized_ = true; }
     // What an engine reads by itself. Preconditions: !sparse(), sparse().
     [[nodiscard]] const checked_array& dense() const noexcept { return *dense_; }
     [[nodiscard]] const checked_array& indptr() const noexcept { return *indptr_; }
@@ -137,6 +139,8 @@ public:
     void read_dense(std::uint64_t first, std::span<float> out) const {
         GNEISS_ASSERT(!sparse() && out.size() % columns_ == 0);
         read_floats(*dense_, first * columns_, out);
+        for (std::size_t at = 0; normalized_ && at < out.size(); at += static_cast<std::size_t>(columns_))
+            normalize_row(out.subspan(at, static_cast<std::size_t>(columns_)));
     }
     /// The bytes of rows as stored: out [count · columns] of `dtype`. Precondition: dense, within rows.
     void read_bytes(std::uint64_t first, std::span<std::byte> out) const {
@@ -162,6 +166,11 @@ public:
             some.values.resize(some.columns.size());
             read_floats(*values_, begin, some.values);
         }
+        if (!normalized_) return some;
+        some.values.resize(some.columns.size(), 1.0F);
+        for (std::size_t row = 0; row < count; ++row)
+            normalize_row(std::span(some.values).subspan(static_cast<std::size_t>(some.offsets[row]),
+                static_cast<std::size_t>(some.offsets[row + 1] - some.offsets[row])));
         return some;
     }
     /// Offsets of the entries of rows first … first + count into all entries: [count + 1], made to begin at 0. Returns
@@ -227,6 +236,7 @@ private:
 
     std::optional<checked_array> dense_, indptr_, indices_, values_;
     std::uint64_t rows_ = 0, columns_ = 0;
+    bool normalized_ = false;
 };
 
 } // namespace gneiss

@@ -79,6 +79,7 @@ public:
             for (; i < end; ++i) {
                 const auto [from, row] = place(ids[i]);
                 widen(from.numbers() + row * row_bytes, store_.halves(), out[i]);
+                if (store_.normalized()) normalize_row(out[i]);
             }
         });
     }
@@ -99,15 +100,20 @@ public:
         if (entries >> 32 != 0) throw error(errc::out_of_range, "the rows of a batch have 2^32 features or more");
         const bool ones = store_.file(feature_part::numbers).path.empty();
         to.columns.resize(static_cast<std::size_t>(entries));
-        to.values.resize(ones ? 0 : static_cast<std::size_t>(entries));
+        to.values.resize(ones && !store_.normalized() ? 0 : static_cast<std::size_t>(entries));
         parallel_for(on, ids.size(), 1024, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
                 const auto [from, row] = place(ids[i]);
                 const auto first = static_cast<std::size_t>(from.offsets()[row] - from.offsets().front());
                 const auto at = static_cast<std::size_t>(to.offsets[i]), count = static_cast<std::size_t>(to.offsets[i + 1]) - at;
                 std::copy_n(from.indices().data() + first, count, to.columns.data() + at);
-                if (!ones)
-                    widen(from.numbers() + first * store_.number_bytes(), store_.halves(), std::span(to.values).subspan(at, count));
+                if (to.values.empty()) continue;
+                const std::span<float> values = std::span(to.values).subspan(at, count);
+                if (ones)
+                    std::ranges::fill(values, 1.0F);
+                else
+                    widen(from.numbers() + first * store_.number_bytes(), store_.halves(), values);
+                if (store_.normalized()) normalize_row(values);
             }
         });
     }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -27,6 +28,15 @@ struct sparse_feature_rows {
     friend bool operator==(const sparse_feature_rows&, const sparse_feature_rows&) = default;
 };
 
+/// Scales the numbers of a row so that their absolute values sum to 1. A row of zeros stays.
+inline void normalize_row(std::span<float> row) noexcept {
+    double sum = 0;
+    for (const float x : row) sum += std::abs(static_cast<double>(x));
+    if (sum == 0) return;
+    const auto factor = static_cast<float>(1 / sum);
+    for (float& x : row) x *= factor;
+}
+
 /// The arrays that hold the features of nodes by row, and how to read them: one dense matrix, or compressed sparse rows.
 struct feature_files {
     struct array {
@@ -35,6 +45,7 @@ struct feature_files {
     };
     std::uint64_t rows = 0, columns = 0;
     bool halves = false; ///< numbers are f16, else f32
+    bool normalized = false; ///< rows are to be scaled by `normalize_row` when they are read
     array numbers{};     ///< dense: [rows, columns]; sparse: [entries], or none: all are 1
     array offsets{};     ///< sparse: u64 [rows + 1]
     array indices{};     ///< sparse: u32 [entries], ascending within a row
@@ -81,6 +92,7 @@ public:
     [[nodiscard]] std::uint64_t columns() const noexcept { return files_.columns; }
     [[nodiscard]] bool sparse() const noexcept { return files_.sparse(); }
     [[nodiscard]] bool halves() const noexcept { return files_.halves; }
+    [[nodiscard]] bool normalized() const noexcept { return files_.normalized; }
     [[nodiscard]] std::size_t number_bytes() const noexcept { return files_.halves ? sizeof(half) : sizeof(float); }
     /// Stored numbers: rows · columns, or the entries of the sparse rows.
     [[nodiscard]] std::uint64_t entries() const noexcept { return sparse() ? entries_ : files_.rows * files_.columns; }
