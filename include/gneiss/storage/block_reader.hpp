@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/huge_pages.hpp>
+#include <gneiss/graph/edge_buckets.hpp>
+#include <gneiss/storage/any_engine.hpp>
+#include <gneiss/storage/bucket_store.hpp>
+#include <gneiss/storage/file.hpp>
+#include <gneiss/storage/io_queue.hpp>
+
+namespace gneiss {
+
+/// A bucket's edges by source or by destination.
+struct block_place {
+    edge_bucket bucket;
+    edge_direction direction = edge_direction::out;
+
+    friend auto operator<=>(const block_place&, const block_place&) = default;
+};
+
+/// Reads edge blocks as they lie, many at once, through an engine and past the page cache where the engine can.
+///
+/// Cost: one wave of reads a call, one allocation a block. Thread-safety: one thread reads; `statistics` from any.
+/// Errors: io_error; errc::corrupt with path and offset.
+class block_reader {
+public:
+    /// Precondition: `store` outlives this.
+    block_reader(const bucket_store& store, engine_factory engines) : store_(store), engines_(std::move(engines)) {}
+
+    /// Memory that a block takes: its bytes, and what direct reads round to.
+    [[nodiscard]] static std::uint64_t memory_of(const bucket_store& store, const block_place& at) noexcept {
+        return store.extent(at.bucket).range(at.direction).length + 2 * page_alignment;
+    }
+
+    /// The blocks, verified, in the order asked.
+    [[nodiscard]] std::vector<loaded_block> read(std::span<const block_place> wanted) {
+        std::vector<loaded_block> loaded(wanted.size());
+        if (wanted.empty()) return loaded;
+        if (!queue_) {
+            engine_ = std::make_unique<any_engine>(engines_());
+            queue_ = std::make_unique<io_queue>(*engine_);
+        }
+        std::vector<std::span<const std::byte>> bytes;
+        for (std::size_t i = 0; i < wanted.size(); ++i) {
+            auto& from = files_[wanted[i].direction == edge_direction::in ? 1 : 0];
+            if (!from) from = std::make_unique<file>(*engine_, store_.path(wanted[i].direction), open_options{.direct = true});
+            const byte_range range = store_.extent(wanted[i].bucket).range(wanted[i].direction);
+            aligned_buffer<std::byte>& to = loaded[i].bytes;
+            to = aligned_buffer<std::byte>(static_cast<std::size_t>(memory_of(store_, wanted[i])));
+            advise_huge_pages(to.data(), to.size());
+            bytes.push_back(queue_->read_unaligned(*from, store_.data_offset(wanted[i].direction) + range.offset,
+                static_cast<std::size_t>(range.length), to.bytes()));
+        }
+        queue_->drain();
+        for (std::size_t i = 0; i < wanted.size(); ++i)
+            loaded[i].block = store_.parse_and_verify(bytes[i], wanted[i].bucket, wanted[i].direction);
+        const std::scoped_lock lock(mutex_);
+        statistics_ = queue_->stats();
+        return loaded;
+    }
+
+    [[nodiscard]] io_stats statistics() const {
+        const std::scoped_lock lock(mutex_);
+        return statistics_;
+    }
+
+private:
+    const bucket_store& store_;
+    engine_factory engines_;
+    std::unique_ptr<any_engine> engine_;
+    std::unique_ptr<file> files_[2]; // out, in
+    std::unique_ptr<io_queue> queue_;
+    mutable std::mutex mutex_;
+    io_stats statistics_;
+};
+
+} // namespace gneiss
