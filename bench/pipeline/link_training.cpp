@@ -19,8 +19,8 @@ using namespace gneiss;
 
 constexpr row_partitioning partitioning{.nodes = 50'000, .partitions = 1};
 constexpr std::uint32_t relation_count = 100;
-constexpr std::size_t edge_count = 20'000;
-const link_training_options options{.batch_edges = 2000, .negatives = {.per_chunk = 500, .chunks = 2}, .seed = 1};
+constexpr std::size_t edge_count = 100'000;
+const link_training_options options{.batch_edges = 1000, .negatives = {.per_chunk = 1000, .chunks = 2}, .seed = 1}; // gneiss-marius' defaults
 
 std::vector<edge> random_edges() {
     std::vector<edge> edges(edge_count);

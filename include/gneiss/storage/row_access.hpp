@@ -9,6 +9,7 @@
 
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/matrix_view.hpp>
+#include <gneiss/core/prefetch.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/core/types.hpp>
 
@@ -60,6 +61,13 @@ public:
         return {base_[p] + (node - p * capacity_) * layout_.floats(), layout_.floats()};
     }
 
+    /// Asks for a resident node's row to be read later.
+    void prefetch(node_id node) const noexcept {
+        const std::uint64_t p = node / capacity_;
+        const auto* const row = reinterpret_cast<const std::byte*>(base_[p] + (node - p * capacity_) * layout_.floats());
+        for (std::size_t line = 0; line < layout_.bytes(); line += 64) gneiss::prefetch(row + line);
+    }
+
 private:
     row_partitioning partitioning_{};
     row_layout layout_{};
@@ -73,11 +81,15 @@ private:
 /// Precondition: ids ascending and resident. Cost: one lock per run of ids that share a lock; O(ids) calls in parallel.
 template <executor E, class Body>
 void for_each_row(const E& on, const resident_rows& rows, std::span<const node_id> ids, Body&& body) {
+    constexpr std::size_t ahead = 2;
     parallel_for(on, ids.size(), 1024, [&](std::size_t begin, std::size_t end) {
         for (std::size_t i = begin; i < end;) {
             const std::size_t index = row_locks::index(ids[i]);
             const std::scoped_lock lock(rows.locks().of(ids[i]));
-            for (; i < end && row_locks::index(ids[i]) == index; ++i) body(i, rows[ids[i]]);
+            for (; i < end && row_locks::index(ids[i]) == index; ++i) {
+                if (i + ahead < end) rows.prefetch(ids[i + ahead]);
+                body(i, rows[ids[i]]);
+            }
         }
     });
 }
