@@ -112,6 +112,7 @@
 #include <gneiss/sample/negative.hpp>
 #include <gneiss/sample/neighbour.hpp>
 #include <gneiss/storage/any_engine.hpp>
+#include <gneiss/storage/block_reader.hpp>
 #include <gneiss/storage/bucket_builder.hpp>
 #include <gneiss/storage/bucket_reader.hpp>
 #include <gneiss/storage/bucket_store.hpp>
@@ -139,4 +140,5 @@
 #include <gneiss/storage/resident_graph.hpp>
 #include <gneiss/storage/row_access.hpp>
 #include <gneiss/storage/row_file.hpp>
+#include <gneiss/storage/scratch_rows.hpp>
 #include <gneiss/storage/slot_map.hpp>

@@ -78,7 +78,7 @@ struct stored {
 };
 
 const test::feature_form forms[] = {{}, {.halves = true}, {.sparse = true}, {.sparse = true, .halves = true},
-    {.sparse = true, .ones = true}, {.aligned = false, .block_bytes = 700}, {.sparse = true, .aligned = false, .block_bytes = 700}};
+    {.sparse = true, .ones = true}, {.aligned = false, .block_bytes = 704}, {.sparse = true, .aligned = false, .block_bytes = 704}};
 
 void damage(const std::filesystem::path& path, std::uint64_t at) {
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -189,6 +189,7 @@ TEST_CASE("a store refuses files that do not fit its nodes, and offsets that lie
     feature_files wide = write({});
     wide.columns = 5;
     CHECK_THROWS_AS(feature_store(wide, rows), error);
+    CHECK_THROWS_AS(feature_store(write({.block_bytes = 50}), rows), error); // a block ends within a float
     feature_files narrow = write({.sparse = true});
     narrow.columns = 2; // columns 2 and 3 occur: seen when they are loaded
     const feature_store store(narrow, rows);

@@ -125,6 +125,7 @@ struct graph_batch : driven_batch<graph_statistics, graph_state> {
     std::vector<class_id> labels;    ///< node task, by seed
     layer_stack layers;
     std::span<const node_id> nodes; ///< rows of the first layer's input, distinct
+    std::shared_ptr<const resident_features> features; ///< until they are gathered, or null
 
     growing_buffer<float> dense_memory, gradient_memory;
     matrix_view<float> dense;     ///< [nodes, dense columns]

@@ -192,6 +192,8 @@ private:
         b.statistics = {};
         const auto* nodes = std::get_if<node_task>(&task_);
         sampler->sample(b, nodes == nullptr ? std::span<const class_id>{} : nodes->labels, encode_.outputs(), on_);
+        b.features = b.work->features;
+        b.work.reset(); // the graph is not needed any more
         const std::scoped_lock lock(samplers_mutex_);
         samplers_.push_back(std::move(sampler));
     }
@@ -208,11 +210,10 @@ private:
             row_staleness_.read(b.step, b.nodes);
             gather_rows(on_, *b.rows, b.nodes, b.dense.middle_columns(0, learned));
         }
-        if (b.work->features) {
-            if (b.work->features->sparse()) b.work->features->gather(on_, b.nodes, b.sparse);
-            else b.work->features->gather(on_, b.nodes, b.dense.middle_columns(learned, columns - learned));
-        }
-        b.work.reset();
+        if (!b.features) return;
+        if (b.features->sparse()) b.features->gather(on_, b.nodes, b.sparse);
+        else b.features->gather(on_, b.nodes, b.dense.middle_columns(learned, columns - learned));
+        b.features.reset();
     }
 
     void compute(graph_batch& b) {

@@ -69,13 +69,13 @@ public:
             throw error(errc::invalid_argument, "features of " + std::to_string(files_.rows) + " rows for " +
                                                     std::to_string(rows_.nodes) + " nodes");
         if (!files_.sparse()) {
-            need_bytes(files_.numbers, files_.rows * files_.columns * number_bytes());
+            need(files_.numbers, files_.rows * files_.columns, number_bytes());
             return;
         }
-        need_bytes(files_.offsets, (files_.rows + 1) * sizeof(std::uint64_t));
+        need(files_.offsets, files_.rows + 1, sizeof(std::uint64_t));
         entries_ = files_.indices.checksums.data_bytes() / sizeof(std::uint32_t);
-        need_bytes(files_.indices, entries_ * sizeof(std::uint32_t));
-        if (!files_.numbers.path.empty()) need_bytes(files_.numbers, entries_ * number_bytes());
+        need(files_.indices, entries_, sizeof(std::uint32_t));
+        if (!files_.numbers.path.empty()) need(files_.numbers, entries_, number_bytes());
         const plain_file offsets = plain_file::open(files_.offsets.path);
         for (partition_id p = 0; p <= rows_.partitions; ++p) {
             std::uint64_t first = 0;
@@ -142,11 +142,17 @@ private:
     [[nodiscard]] error out_of_order(std::uint64_t row) const {
         return {errc::corrupt, "offset " + std::to_string(row) + " is out of order", {.path = files_.offsets.path}};
     }
-    static void need_bytes(const feature_files::array& of, std::uint64_t bytes) {
-        if (of.checksums.data_bytes() != bytes)
+    /// An array has so many elements, and no checksum block ends within one.
+    static void need(const feature_files::array& of, std::uint64_t elements, std::uint64_t element_bytes) {
+        const checksum_table& sums = of.checksums;
+        if (sums.data_bytes() != elements * element_bytes)
             throw error(errc::corrupt,
-                "has " + std::to_string(of.checksums.data_bytes()) + " bytes of data, its shape needs " + std::to_string(bytes),
+                "has " + std::to_string(sums.data_bytes()) + " bytes of data, its shape needs " +
+                    std::to_string(elements * element_bytes),
                 {.path = of.path});
+        for (const checked_block& block : sums.blocks())
+            if (block.end % element_bytes != 0)
+                throw error(errc::corrupt, "a checksum block ends within an element", {.path = sidecar_path(of.path)});
     }
 
     feature_files files_;

@@ -1,0 +1,71 @@
+// A graph neural network out of core: edges and features lie on disk, 4 of 8 partitions are in memory at a time. Every
+// node is recognised before it trains, so the accuracy is that on nodes never seen.
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/graph/generate/planted_partition.hpp>
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/io/dataset_writer.hpp>
+#include <gneiss/pipeline/graph_training.hpp>
+#include <gneiss/storage/engine/threads.hpp>
+
+#include <cstdio>
+#include <filesystem>
+
+int main() {
+    using namespace gneiss;
+    constexpr std::uint32_t classes = 8, columns = 16;
+    const row_partitioning nodes{.nodes = 20000, .partitions = 8};
+    const planted_partition<> graph({.nodes = nodes.nodes, .edges = 200000, .communities = classes, .mixing = .1});
+    std::filesystem::remove_all("network");
+    {
+        dataset_writer writer("network");
+        npy_writer& features = writer.array("features", npy_dtype::f32, {columns});
+        std::vector<float> row(columns);
+        for (node_id v = 0; v < nodes.nodes; ++v) {
+            graph.features(v, row); // noise, and a little of the class
+            features.append(std::span<const float>(row));
+        }
+        bucket_builder<> builder({nodes, 1}, 1 << 20, writer.partial());
+        for (edge_index e = 0; e < graph.edges(); ++e) builder.push(graph(e));
+        writer.edges(builder);
+        writer.commit({.nodes = nodes.nodes, .relations = 1, .train_edges = graph.edges(), .partitions = nodes.partitions,
+            .node_data = {.features = columns}});
+    }
+    const dataset data("network");
+    const bucket_store edges = data.buckets();
+    const feature_store features(data.features().files(), data.rows());
+    std::vector<class_id> labels;
+    for (node_id v = 0; v < nodes.nodes; ++v) labels.push_back(graph.label(v));
+
+    // Two states that share nothing hold every partition once.
+    const plan states{{.resident = {0, 2, 4, 6}, .edge_buckets = {}}, {.resident = {1, 3, 5, 7}, .edge_buckets = {}}};
+    const node_task task{labels, [&](std::uint32_t s, std::vector<node_id>& out) {
+        for (const partition_id p : states[s].resident)
+            for (auto v = nodes.begin(p); v < nodes.begin(p + 1); ++v) out.push_back(static_cast<node_id>(v));
+    }};
+    const engine_factory engines = [] { return any_engine(threads_engine{}); };
+    constexpr auto both = neighbour_direction::both;
+    memory_budget budget(256 << 20);
+    graph_buffer graphs(edges, engines, both, graph_buffer::bytes_needed(states, edges, both), budget);
+    feature_buffer rows(features, engines, feature_buffer::bytes_needed(states, features), budget);
+    const graph_inputs inputs{.features = &rows, .graph = graphs};
+
+    dense_parameters<> weights;
+    graph_training::encoder_type encode(weights, parse_layers("sage:32,sage:8"), inputs.columns());
+    weights.allocate(/*seed*/ 1);
+    const dense_optimizer optimizer = make_dense_optimizer("adam", .01F);
+    optimizer.allocate_state(weights);
+    const tbb_executor on;
+    graph_training training({.batch = 200, .neighbours = {.fanout = parse_fanout("10,10", both)}}, task, encode, weights,
+        optimizer, adagrad{}, inputs, on, budget);
+
+    graph_statistics tenth;
+    const graph_observer watch{.on_batch = [&](const batch_key& key, const graph_statistics& batch) {
+        tenth += batch;
+        if (key.number.index % 10 != 9) return;
+        std::printf("state %u: accuracy %.3f on %llu unseen nodes\n", key.number.state, tenth.accuracy(),
+            static_cast<unsigned long long>(tenth.examples));
+        if (key.number != batch_number{1, 0, 49}) tenth = {};
+    }, .checkpoint_due = {}, .checkpoint = {}};
+    (void)training.run(states, 0, {}, watch);
+    return tenth.accuracy() > .8 ? 0 : 1;
+}
