@@ -41,6 +41,7 @@
 #include <gneiss/io/import/journal.hpp>
 #include <gneiss/io/import/names.hpp>
 #include <gneiss/io/import/node_options.hpp>
+#include <gneiss/io/import/permutation.hpp>
 #include <gneiss/io/import/row_windows.hpp>
 #include <gneiss/io/import/spill.hpp>
 #include <gneiss/io/import/transposed_edges.hpp>
@@ -48,6 +49,7 @@
 #include <gneiss/io/node_data.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/io/npy_header.hpp>
+#include <gneiss/io/reorder_rows.hpp>
 #include <gneiss/model/backend/row_kernels.hpp>
 #include <gneiss/model/backend/segment_kernels.hpp>
 #include <gneiss/model/classify.hpp>

@@ -99,7 +99,7 @@ TEST_CASE("each missing or mistyped field is one error that names file and field
 TEST_CASE("wrong versions, choices, shapes and overflows are told apart") {
     const auto code = [](auto change) { return reading(changed(change)).code(); };
     using gneiss::errc;
-    CHECK(code([](auto& m) { m["version"] = 2; }) == errc::version_mismatch);
+    CHECK(code([](auto& m) { m["version"] = 3; }) == errc::version_mismatch);
     CHECK(code([](auto& m) { m["endianness"] = "big"; }) == errc::unsupported);
     CHECK(code([](auto& m) { m["partitions"] = 0; }) == errc::out_of_range);
     CHECK(code([](auto& m) { m["partitions"] = 4294967296; }) == errc::out_of_range);

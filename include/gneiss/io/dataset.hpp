@@ -65,9 +65,11 @@ public:
         expect_edges("test", m.test_edges);
         if (m.ids == dataset_ids::string) {
             node_names_ = names("names", m.nodes);
-        } else if (has("node_to_row")) {
-            node_to_row_ = map("node_to_row", npy_dtype::u32, m.nodes);
-            row_to_node_ = map("row_to_node", npy_dtype::u32, m.nodes);
+        }
+        const auto [forward, back] = row_arrays();
+        if (has(forward)) {
+            node_to_row_ = map(forward, npy_dtype::u32, m.nodes);
+            row_to_node_ = map(back, npy_dtype::u32, m.nodes);
         }
         if (has("relation_names.offsets")) relation_names_ = names("relation_names", m.relations);
         if (has("class_names.offsets")) class_names_ = names("class_names", m.node_data.classes);
@@ -192,21 +194,29 @@ public:
         return found;
     }
 
-    /// Names of rows; empty for integer ids.
+    /// Names of nodes in the order of their hashes; empty for integer ids. `node_label` and `find_row` are by row.
     [[nodiscard]] const name_table& node_names() const noexcept { return node_names_; }
+    /// Arrays that lead from the number of a node, or the rank of its name, to its row, and back. Absent: they are equal.
+    [[nodiscard]] std::pair<std::string_view, std::string_view> row_arrays() const noexcept {
+        if (manifest_.ids == dataset_ids::string) return {"rank_to_row", "row_to_rank"};
+        return {"node_to_row", "row_to_node"};
+    }
     /// Empty if relations are numbers.
     [[nodiscard]] const name_table& relation_names() const noexcept { return relation_names_; }
 
     /// What the source called a row. Precondition: row < nodes.
     [[nodiscard]] std::string node_label(std::uint64_t row) const {
-        if (manifest_.ids == dataset_ids::string) return std::string(node_names_[row]);
-        return std::to_string(
-            row_to_node_ ? row_to_node_->elements<std::uint32_t>()[static_cast<std::size_t>(row)] : row);
+        const std::uint64_t node =
+            row_to_node_ ? row_to_node_->elements<std::uint32_t>()[static_cast<std::size_t>(row)] : row;
+        if (manifest_.ids == dataset_ids::integer) return std::to_string(node);
+        if (node >= node_names_.size())
+            throw error(errc::corrupt, "holds a rank out of range", {.path = path(row_arrays().second)});
+        return std::string(node_names_[node]);
     }
     /// Row of what the source called `label`, if there is such a node.
     [[nodiscard]] std::optional<std::uint64_t> find_row(std::string_view label) const {
-        if (manifest_.ids == dataset_ids::string) return node_names_.find(label);
-        const auto node = number(label, manifest_.nodes);
+        const auto node =
+            manifest_.ids == dataset_ids::string ? node_names_.find(label) : number(label, manifest_.nodes);
         if (!node || !node_to_row_) return node;
         return in_range(node_to_row_->elements<std::uint32_t>()[static_cast<std::size_t>(*node)]);
     }
@@ -230,7 +240,7 @@ public:
     void verify_labels() const {
         for (const dataset_array& a : manifest_.arrays)
             if (a.name.starts_with("names.") || a.name.starts_with("relation_names.") ||
-                a.name.starts_with("class_names.") || a.name == "node_to_row" || a.name == "row_to_node")
+                a.name.starts_with("class_names.") || a.name == row_arrays().first || a.name == row_arrays().second)
                 checksums(a.name).verify_file(plain_file::open(path(a.name)));
     }
 
@@ -251,12 +261,13 @@ public:
                        nodes_of = row_to_node_->elements<std::uint32_t>();
             for (std::size_t node = 0; node < rows_of.size(); ++node)
                 if (rows_of[node] >= nodes_of.size() || nodes_of[rows_of[node]] != node)
-                    throw error(errc::corrupt, "is not the inverse of row_to_node at node " + std::to_string(node),
-                        {.path = path("node_to_row")});
+                    throw error(errc::corrupt,
+                        "is not the inverse of " + std::string(row_arrays().second) + " at " + std::to_string(node),
+                        {.path = path(row_arrays().first)});
         }
-        for (std::uint64_t row = 0; row < node_names_.size(); ++row)
-            if (node_names_.find(node_names_[row]) != row)
-                throw error(errc::corrupt, "name of row " + std::to_string(row) + " is not found",
+        for (std::uint64_t rank = 0; rank < node_names_.size(); ++rank)
+            if (node_names_.find(node_names_[rank]) != rank)
+                throw error(errc::corrupt, "name " + std::to_string(rank) + " is not found",
                     {.path = path("names.hashes")});
     }
     void verify() const {
@@ -333,7 +344,7 @@ private:
     }
     [[nodiscard]] std::uint64_t in_range(std::uint64_t row) const {
         if (row >= manifest_.nodes)
-            throw error(errc::corrupt, "holds a row out of range", {.path = path("node_to_row")});
+            throw error(errc::corrupt, "holds a row out of range", {.path = path(row_arrays().first)});
         return row;
     }
 

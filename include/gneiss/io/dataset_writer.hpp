@@ -62,6 +62,12 @@ public:
         arrays_.push_back(std::make_unique<npy_writer>(partial_ / (name + ".npy"), dtype, row_shape));
         return *arrays_.back();
     }
+    /// Takes in NAME.npy, and its checksums, that others have completed in `partial()`.
+    void adopt(const std::string& name) {
+        const npy_header header = read_npy_header(plain_file::open(partial_ / (name + ".npy")));
+        manifest_arrays_.push_back({name, header.dtype, header.shape, header.bytes()});
+        arrays_.push_back(nullptr);
+    }
     /// Completes an array and frees its buffer. Arrays that are open at `commit` are completed there.
     void close(std::string_view name) {
         for (std::size_t i = 0; i < arrays_.size(); ++i)

@@ -121,23 +121,26 @@ inline void export_node_text(const dataset& data, const std::filesystem::path& d
     out.close();
 }
 
+/// Copies an array, verified, with checksums of its own. Memory: a checksum block. Throws errc::corrupt, io_error.
+inline void copy_array(const dataset& data, std::string_view name, const std::filesystem::path& directory) {
+    const plain_file from = plain_file::open(data.path(name));
+    const checksum_table sums = data.checksums(name);
+    const dataset_array& array = *data.find(name);
+    npy_writer out(directory / (std::string(name) + ".npy"), array.dtype, std::span(array.shape).subspan(1));
+    std::vector<std::byte> piece;
+    for (std::uint64_t at = 0; at < sums.data_bytes(); at += piece.size()) {
+        piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(checksum_block_bytes, sums.data_bytes() - at)));
+        sums.read(from, at, piece);
+        out.append_bytes(piece);
+    }
+    out.close();
+}
+
 /// The arrays of node data as they are stored, by row; names of classes as a table.
 inline void export_node_arrays(const dataset& data, const std::filesystem::path& directory) {
     for (const char* name : {"features", "features.indptr", "features.indices", "features.values", "labels", "split"}) {
         if (!data.has(name)) continue;
-        const plain_file from = plain_file::open(data.path(name));
-        const checksum_table sums = data.checksums(name);
-        const mapped_npy array = data.map(name);
-        npy_writer out(
-            directory / (std::string(name) + ".npy"), array.header().dtype, std::span(array.header().shape).subspan(1));
-        std::vector<std::byte> piece;
-        for (std::uint64_t at = 0; at < sums.data_bytes(); at += piece.size()) {
-            piece.resize(
-                static_cast<std::size_t>(std::min<std::uint64_t>(checksum_block_bytes, sums.data_bytes() - at)));
-            sums.read(from, at, piece);
-            out.append_bytes(piece);
-        }
-        out.close();
+        copy_array(data, name, directory);
     }
     if (data.class_names().size() == 0) return;
     text_writer out(directory / "classes.tsv");

@@ -3,6 +3,7 @@
 // The only header that sees JSON.
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -23,8 +24,9 @@
 
 namespace gneiss {
 
-/// Version of the directory format. A reader takes this one only; docs/format.md says when it rises.
-inline constexpr std::uint32_t dataset_format_version = 1;
+/// Version of the directory format; docs/format.md says when it rises. 2 is written only where it is needed: for names
+/// whose rows are not in the order of their hashes.
+inline constexpr std::uint32_t dataset_format_version = 2;
 
 /// What a dataset is for.
 enum class dataset_task : std::uint8_t { link, node };
@@ -194,7 +196,8 @@ private:
         arrays.push_back(
             {{"name", a.name}, {"dtype", std::string(to_string(a.dtype))}, {"shape", a.shape}, {"bytes", a.bytes}});
     for (const dataset_source& s : m.provenance.sources) sources.push_back({{"name", s.name}, {"bytes", s.bytes}});
-    ordered_json root{{"format", "gneiss dataset"}, {"version", dataset_format_version}, {"endianness", "little"},
+    const bool ranked = std::ranges::find(m.arrays, "rank_to_row", &dataset_array::name) != m.arrays.end();
+    ordered_json root{{"format", "gneiss dataset"}, {"version", ranked ? 2 : 1}, {"endianness", "little"},
         {"name", m.name}, {"task", std::string(to_string(m.task))}, {"ids", std::string(to_string(m.ids))},
         {"nodes", m.nodes}, {"relations", m.relations},
         {"edges", {{"train", m.train_edges}, {"valid", m.valid_edges}, {"test", m.test_edges}}},
@@ -212,15 +215,15 @@ private:
     return text.replace(at, detail::manifest_checksum_digits, detail::hexadecimal(checksum(text)));
 }
 
-/// Reads what `format_manifest` wrote, of this version. `path` is for messages. Throws `error` that names the field.
+/// Reads what `format_manifest` wrote, of this version or an older one. `path` is for messages. Throws `error` that names the field.
 [[nodiscard]] inline dataset_manifest parse_manifest(std::string text, const std::filesystem::path& path) {
     const auto root = nlohmann::json::parse(text, nullptr, false);
     if (root.is_discarded()) throw error(errc::invalid_format, "is not JSON", {.path = path});
     const detail::json_fields fields(root, path);
     if (fields.text("format") != "gneiss dataset") throw fields.wrong("format", "is not 'gneiss dataset'");
-    if (const auto version = fields.count("version"); version != dataset_format_version)
+    if (const auto version = fields.count("version"); version == 0 || version > dataset_format_version)
         throw fields.wrong("version",
-            "is " + std::to_string(version) + ", this program reads " + std::to_string(dataset_format_version),
+            "is " + std::to_string(version) + ", this program reads 1 to " + std::to_string(dataset_format_version),
             errc::version_mismatch);
     const std::string stored = fields.text("checksum");
     const std::size_t key = text.rfind(detail::manifest_checksum_key), at = key + detail::manifest_checksum_key.size();

@@ -13,6 +13,7 @@
 #include <gneiss/core/random.hpp>
 #include <gneiss/io/import/id_maps.hpp>
 #include <gneiss/io/import/names.hpp>
+#include <gneiss/io/import/permutation.hpp>
 #include <gneiss/io/npy.hpp>
 
 // The arrays of a dataset that say which node is which.
@@ -125,17 +126,7 @@ void write_named_rows(const std::filesystem::path& directory, const std::filesys
         out.close();
     }
     npy_writer inverse(directory / "row_to_node.npy", npy_dtype::u32);
-    const std::uint64_t part = std::clamp<std::uint64_t>(memory / 8, 256, std::max<std::uint64_t>(nodes, 256));
-    std::vector<node_id> rows(static_cast<std::size_t>(std::min(part, nodes)));
-    for (std::uint64_t low = 0; low < nodes; low += part) {
-        const std::uint64_t high = std::min(nodes, low + part);
-        for_each_part([&](std::uint64_t first, std::size_t count) {
-            ids.read_at(first * 4, std::as_writable_bytes(std::span(some_ids).first(count)));
-            for (std::size_t i = 0; i < count; ++i)
-                if (some_ids[i] >= low && some_ids[i] < high) rows[some_ids[i] - low] = static_cast<node_id>(first + i);
-        });
-        inverse.append(std::span<const node_id>(rows.data(), static_cast<std::size_t>(high - low)));
-    }
+    invert_words({ids_path, 0, nodes}, ids_path, memory, [&](std::span<const node_id> rows) { inverse.append(rows); });
     inverse.close();
     std::filesystem::remove(ids_path);
 }

@@ -1,0 +1,277 @@
+#include <gneiss/io/reorder.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <support/temporary_directory.hpp>
+
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/order/training_nodes_first.hpp>
+
+#include "import/support.hpp"
+
+namespace {
+
+using namespace gneiss;
+
+std::string slurp(const std::filesystem::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+std::vector<std::string> sorted_lines(const std::filesystem::path& path) {
+    std::vector<std::string> lines;
+    std::ifstream in(path);
+    for (std::string line; std::getline(in, line);) lines.push_back(line);
+    std::ranges::sort(lines);
+    return lines;
+}
+
+/// How nodes are called, and how their features lie.
+struct kind {
+    id_kind ids = id_kind::integer;
+    bool sparse = false;
+};
+
+/// Datasets of random nodes and edges with everything that a dataset can have.
+struct world {
+    test::temporary_directory directory;
+
+    [[nodiscard]] std::filesystem::path path(const std::string& name) const { return directory / name; }
+    /// A graph of `nodes` nodes; every 5th trains.
+    [[nodiscard]] dataset make(kind of, std::uint64_t nodes, std::uint64_t edges, std::uint32_t partitions = 4) const {
+        random_stream draw(random_key{nodes, random_domain::user});
+        const auto name = [&](std::uint64_t v) { return (of.ids == id_kind::string ? "n" : "") + std::to_string(v); };
+        std::ofstream train(path("train.tsv")), valid(path("valid.tsv")), features(path("features.tsv")), labels(path("labels.tsv"));
+        for (std::uint64_t e = 0; e < edges; ++e)
+            (e % 10 == 3 ? valid : train) << name(draw.below(nodes)) << "\tr" << draw.below(3) << "\t" << name(draw.below(nodes)) << "\n";
+        for (std::uint64_t v = 0; v < nodes; ++v) {
+            features << name(v);
+            for (std::uint64_t column = 0; column < 4; ++column)
+                if (!of.sparse) features << "\t" << double(draw.below(1000)) / 8;
+                else if (v == 0 || draw.below(2) == 0) features << "\t" << column << ":" << double(1 + draw.below(1000)) / 8;
+            features << "\n";
+            labels << name(v) << "\t" << (v % 3 == 0 ? "" : "class" + std::to_string(v % 4)) << "\t"
+                   << (v % 3 == 0 ? "unused" : v % 5 == 1 ? "train" : v % 5 == 2 ? "valid" : "test") << "\n";
+        }
+        for (std::ofstream* file : {&train, &valid, &features, &labels}) file->close();
+        import_options options;
+        options.sources = {{.path = path("train.tsv")}, {.path = path("valid.tsv"), .split = edge_split::valid}};
+        options.out = path("from");
+        options.force = true;
+        options.ids = of.ids;
+        options.partitions = partitions;
+        options.node_data.features = path("features.tsv");
+        options.node_data.labels = options.node_data.split = path("labels.tsv");
+        options.node_data.split_column = 2;
+        options.memory = 64 << 20;
+        (void)test::import_with(options, serial_executor());
+        return dataset(path("from"));
+    }
+    void save(const std::string& name, const std::vector<std::uint32_t>& order) const {
+        npy_writer out(path(name), npy_dtype::u32);
+        out.append(std::span<const std::uint32_t>(order));
+        out.close();
+    }
+    /// Edges, features, labels and parts by name, as text.
+    [[nodiscard]] std::map<std::string, std::vector<std::string>> by_name(const dataset& data) const {
+        std::filesystem::remove_all(path("text"));
+        export_dataset(data, path("text"), export_format::tsv);
+        std::map<std::string, std::vector<std::string>> all;
+        for (const char* file : {"train.tsv", "valid.tsv", "features.tsv", "labels.tsv"}) all[file] = sorted_lines(path("text") / file);
+        return all;
+    }
+    [[nodiscard]] dataset reordered(const dataset& from, const std::string& to, reorder_options options) const {
+        std::filesystem::remove_all(path(to));
+        reorder(from, path(to), options, serial_executor());
+        CHECK_FALSE(std::filesystem::exists(path(to + ".partial")));
+        for (const auto& entry : std::filesystem::directory_iterator(path(to)))
+            CHECK_FALSE(entry.path().filename().string().starts_with("work"));
+        dataset made(path(to));
+        CHECK_NOTHROW(made.verify());
+        return made;
+    }
+};
+
+std::vector<std::uint32_t> random_order(std::uint64_t nodes, std::uint64_t seed) {
+    std::vector<std::uint32_t> order(nodes);
+    std::iota(order.begin(), order.end(), 0U);
+    shuffle(order, random_key{seed, random_domain::user});
+    return order;
+}
+
+constexpr kind kinds[] = {{id_kind::integer, false}, {id_kind::integer, true}, {id_kind::string, false}, {id_kind::string, true}};
+
+} // namespace
+
+TEST_CASE("a reordered dataset says the same by name, and every row is the node that the file asked for") {
+    const world here;
+    for (const kind of : kinds) {
+        const dataset from = here.make(of, 300, 2000);
+        const auto nodes = from.manifest().nodes;
+        const auto said = here.by_name(from);
+        REQUIRE(said.at("features.tsv").size() == nodes);
+        const auto order = random_order(nodes, 7);
+        here.save("order.npy", order);
+        const dataset made = here.reordered(from, "to", {.by = here.path("order.npy"), .memory = 1 << 20});
+        CHECK(here.by_name(made) == said);
+        CHECK(made.manifest().node_data == from.manifest().node_data);
+        for (std::uint64_t row = 0; row < nodes; ++row) {
+            // By number in the source; where nodes have names, by the row before.
+            const std::string expected = of.ids == id_kind::integer ? std::to_string(order[row]) : from.node_label(order[row]);
+            REQUIRE(made.node_label(row) == expected);
+            REQUIRE(made.find_row(expected) == row);
+        }
+        CHECK_FALSE(made.find_row("nobody"));
+    }
+}
+
+TEST_CASE("reordering again goes by the new rows, and back to the first order gives the first bytes") {
+    const world here;
+    for (const kind of : kinds) {
+        const dataset from = here.make(of, 200, 1500);
+        const auto nodes = from.manifest().nodes;
+        const auto said = here.by_name(from);
+        here.save("first.npy", random_order(nodes, 1));
+        here.save("second.npy", random_order(nodes, 2));
+        const dataset once = here.reordered(from, "once", {.by = here.path("first.npy")});
+        const dataset twice = here.reordered(once, "twice", {.by = here.path("second.npy")});
+        CHECK(here.by_name(twice) == said);
+        // Where each of the first dataset's nodes is now; or its number.
+        std::vector<std::uint32_t> back;
+        for (std::uint64_t row = 0; row < nodes; ++row)
+            back.push_back(static_cast<std::uint32_t>(
+                of.ids == id_kind::integer ? std::stoul(from.node_label(row)) : *twice.find_row(from.node_label(row))));
+        here.save("back.npy", back);
+        const dataset again = here.reordered(twice, "again", {.by = here.path("back.npy")});
+        for (const char* array : {"edges.out", "edges.in", "edges.table", "valid", "labels", "split", of.sparse ? "features.indices" : "features"}) {
+            CAPTURE(array);
+            CHECK(slurp(again.path(array)) == slurp(from.path(array)));
+        }
+        for (std::uint64_t row = 0; row < nodes; ++row) REQUIRE(again.node_label(row) == from.node_label(row));
+    }
+}
+
+TEST_CASE("training nodes first: they take the first rows, at random within both groups, by the seed alone") {
+    const world here;
+    for (const kind of : kinds) {
+        const dataset from = here.make(of, 400, 2000, 8);
+        const auto said = here.by_name(from);
+        const dataset made = here.reordered(from, "to", {.training_first = true, .seed = 3});
+        CHECK(here.by_name(made) == said);
+        const auto training = made.nodes_of(node_split::train);
+        for (std::size_t row = 0; row < training.size(); ++row) REQUIRE(training[row] == row);
+        CHECK(leading_partitions(made.rows(), training) == ceil_div<std::uint64_t>(training.size(), made.rows().capacity()));
+        std::vector<std::uint64_t> old_rows;
+        for (std::uint64_t row = 0; row < from.manifest().nodes; ++row) old_rows.push_back(*from.find_row(made.node_label(row)));
+        const auto middle = old_rows.begin() + static_cast<std::ptrdiff_t>(training.size());
+        CHECK_FALSE(std::is_sorted(old_rows.begin(), middle));
+        CHECK_FALSE(std::is_sorted(middle, old_rows.end()));
+        const dataset other = here.reordered(from, "other", {.training_first = true, .seed = 4});
+        CHECK(slurp(other.path("edges.out")) != slurp(made.path("edges.out")));
+    }
+}
+
+TEST_CASE("many nodes in little memory on two threads give the bytes that much memory gives" * doctest::timeout(300)) {
+    const world here;
+    for (const kind of : {kinds[0], kinds[3]}) {
+        // Above 2¹⁷ nodes no permutation fits in its share of a MiB.
+        const dataset from = here.make(of, 180'000, 150'000);
+        for (const bool training : {true, false}) {
+            reorder_options options{.training_first = training, .seed = 9, .memory = 256 << 20};
+            if (!training) {
+                here.save("order.npy", random_order(from.manifest().nodes, 3));
+                options.by = here.path("order.npy");
+            }
+            const dataset large = here.reordered(from, "large", options);
+            options.memory = 1 << 20;
+            std::filesystem::remove_all(here.path("small"));
+            reorder(from, here.path("small"), options, tbb_executor(2));
+            const dataset small(here.path("small"));
+            REQUIRE(small.manifest().arrays == large.manifest().arrays);
+            for (const dataset_array& a : large.manifest().arrays) {
+                CAPTURE(a.name);
+                CHECK(slurp(small.path(a.name)) == slurp(large.path(a.name)));
+            }
+        }
+    }
+}
+
+TEST_CASE("a file that is no order of all nodes is refused with the entry, and nothing is left") {
+    const world here;
+    for (const kind of : {kinds[0], kinds[2]}) {
+        const dataset from = here.make(of, 100, 500);
+        const auto refuses = [&](reorder_options options, errc code, const std::string& part) {
+            try {
+                reorder(from, here.path("bad"), options, serial_executor());
+                FAIL("accepted");
+            } catch (const error& e) {
+                CHECK(e.code() == code);
+                CHECK(std::string(e.what()).find(part) != std::string::npos);
+            }
+            CHECK_FALSE(std::filesystem::exists(here.path("bad")));
+            CHECK_FALSE(std::filesystem::exists(here.path("bad.partial")));
+        };
+        const reorder_options by{.by = here.path("order.npy")};
+        auto order = random_order(100, 1);
+        order[41] = order[7];
+        here.save("order.npy", order);
+        refuses(by, errc::invalid_format, "stands in row 7 already");
+        order[41] = 100;
+        here.save("order.npy", order);
+        refuses(by, errc::out_of_range, "row 41");
+        order.pop_back();
+        here.save("order.npy", order);
+        refuses(by, errc::invalid_format, "each of 100 nodes");
+        {
+            npy_writer out(here.path("order.npy"), npy_dtype::f32);
+            for (int i = 0; i < 100; ++i) out.append(static_cast<float>(i));
+            out.close();
+        }
+        refuses(by, errc::out_of_range, "order.npy");
+        CHECK_THROWS_AS(reorder(from, here.path("bad"), {.by = here.path("none.npy")}, serial_executor()), io_error);
+        CHECK_FALSE(std::filesystem::exists(here.path("bad.partial")));
+        refuses({}, errc::invalid_argument, "one of both");
+        refuses({.training_first = true, .memory = 1000}, errc::over_budget, "memory");
+        std::stop_source stop;
+        stop.request_stop();
+        refuses({.training_first = true, .stop = stop.get_token()}, errc::cancelled, "interrupted");
+    }
+}
+
+TEST_CASE("damage in the source is found before anything is made of it") {
+    const world here;
+    const dataset from = here.make(kinds[0], 100, 500);
+    for (const char* array : {"features", "labels", "split", "row_to_node", "valid", "edges.out"}) {
+        CAPTURE(array);
+        const std::string bytes = slurp(from.path(array));
+        std::string damaged = bytes;
+        damaged[4096 + 5] = static_cast<char>(damaged[4096 + 5] ^ 1);
+        std::ofstream(from.path(array), std::ios::binary | std::ios::trunc) << damaged;
+        CHECK_THROWS_AS(reorder(from, here.path("bad"), {.training_first = true}, serial_executor()), error);
+        CHECK_FALSE(std::filesystem::exists(here.path("bad")));
+        std::ofstream(from.path(array), std::ios::binary | std::ios::trunc) << bytes;
+    }
+    const dataset made = here.reordered(from, "to", {.training_first = true});
+    CHECK_THROWS_AS(reorder(from, here.path("to"), {.training_first = true}, serial_executor()), error); // it is there
+    CHECK_NOTHROW(made.verify());
+}
+
+TEST_CASE("only names in another order of rows need version 2 of the format") {
+    const world here;
+    const auto version = [&](const char* name) {
+        const std::string text = slurp(here.path(name) / "manifest.json");
+        return text[text.find("\"version\": ") + 11];
+    };
+    for (const kind of : {kinds[0], kinds[2]}) {
+        const dataset from = here.make(of, 50, 200);
+        (void)here.reordered(from, "to", {.training_first = true});
+        CHECK(version("from") == '1');
+        CHECK(version("to") == (of.ids == id_kind::integer ? '1' : '2'));
+    }
+}
