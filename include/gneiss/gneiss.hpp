@@ -21,6 +21,7 @@
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/eval/accuracy.hpp>
+#include <gneiss/eval/classification.hpp>
 #include <gneiss/eval/concepts.hpp>
 #include <gneiss/eval/known_edges.hpp>
 #include <gneiss/eval/link_scorer.hpp>
@@ -101,6 +102,9 @@
 #include <gneiss/order/validate.hpp>
 #include <gneiss/pipeline/concepts.hpp>
 #include <gneiss/pipeline/epoch_driver.hpp>
+#include <gneiss/pipeline/layerwise_inference.hpp>
+#include <gneiss/pipeline/layerwise_input.hpp>
+#include <gneiss/pipeline/layerwise_plan.hpp>
 #include <gneiss/pipeline/link_batches.hpp>
 #include <gneiss/pipeline/queue.hpp>
 #include <gneiss/pipeline/row_staleness.hpp>

@@ -50,7 +50,8 @@ public:
         std::vector<std::span<const std::byte>> bytes;
         for (std::size_t i = 0; i < wanted.size(); ++i) {
             auto& from = files_[wanted[i].direction == edge_direction::in ? 1 : 0];
-            if (!from) from = std::make_unique<file>(*engine_, store_.path(wanted[i].direction), open_options{.direct = true});
+            if (!from)
+                from = std::make_unique<file>(*engine_, store_.path(wanted[i].direction), open_options{.direct = true});
             const byte_range range = store_.extent(wanted[i].bucket).range(wanted[i].direction);
             aligned_buffer<std::byte>& to = loaded[i].bytes;
             to = aligned_buffer<std::byte>(static_cast<std::size_t>(memory_of(store_, wanted[i])));

@@ -30,15 +30,17 @@ namespace gneiss {
 ///     for (partition_id p = 0; p < partitioning.partitions; ++p) { fill(rows.room(p)); rows.put(p); }
 ///     rows.for_each_block(visit);
 ///
-/// A file has a name of its own in the directory and is removed by the destructor (only a killed process leaves it); its
-/// blocks have checksums that are verified on read. Cost: a partition is one write, and one read each time. Memory:
+/// A file has a name of its own in the directory and is removed by the destructor (only a killed process leaves it);
+/// its blocks have checksums that are verified on read. Cost: a partition is one write, and one read each time. Memory:
 /// `memory_bytes`, and what readers bring. Thread-safety: one thread may read while another writes other partitions.
 /// Errors: io_error (no space among them); errc::corrupt.
 class scratch_rows {
 public:
     /// In memory.
     scratch_rows(const row_partitioning& partitioning, std::size_t dim)
-        : partitioning_(partitioning), dim_(dim), memory_(partitioning.partitions) {
+        : partitioning_(partitioning),
+          dim_(dim),
+          memory_(partitioning.partitions) {
         for (partition_id p = 0; p < partitioning.partitions; ++p) {
             memory_[p] = aligned_buffer<float>(static_cast<std::size_t>(partitioning.size(p)) * dim);
             advise_huge_pages(memory_[p].data(), memory_[p].size_bytes());
@@ -47,7 +49,10 @@ public:
     /// In a file.
     scratch_rows(const row_partitioning& partitioning, std::size_t dim, const engine_factory& engines,
         const std::filesystem::path& directory)
-        : partitioning_(partitioning), dim_(dim), memory_(1), name_(directory) {
+        : partitioning_(partitioning),
+          dim_(dim),
+          memory_(1),
+          name_(directory) {
         const row_layout layout{static_cast<std::uint32_t>(dim), 0};
         any_engine engine = engines();
         row_file::create(engine, name_.path, partitioning, layout, 0);
@@ -56,13 +61,15 @@ public:
     }
 
     /// Memory of rows in memory, and of those in a file [bytes].
-    [[nodiscard]] static std::uint64_t memory_bytes(const row_partitioning& partitioning, std::size_t dim, bool in_memory) {
+    [[nodiscard]] static std::uint64_t memory_bytes(
+        const row_partitioning& partitioning, std::size_t dim, bool in_memory) {
         const std::uint64_t slot = buffer_floats(partitioning, dim) * sizeof(float);
         return in_memory ? slot * partitioning.partitions : slot;
     }
     /// Floats of a buffer that a partition of a file is read into.
     [[nodiscard]] static std::size_t buffer_floats(const row_partitioning& partitioning, std::size_t dim) {
-        return static_cast<std::size_t>(row_file::slot_bytes_of(partitioning, {static_cast<std::uint32_t>(dim), 0}) / sizeof(float));
+        return static_cast<std::size_t>(
+            row_file::slot_bytes_of(partitioning, {static_cast<std::uint32_t>(dim), 0}) / sizeof(float));
     }
 
     [[nodiscard]] bool in_memory() const noexcept { return !file_; }
@@ -78,10 +85,12 @@ public:
         file_->write(p, *slot, memory_[0].bytes());
     }
 
-    /// The rows of `p`; those of a file are read into `to`, which grows to `buffer_floats`. Precondition: they were put.
+    /// The rows of `p`; those of a file are read into `to`, which grows to `buffer_floats`. Precondition: they were
+    /// put.
     [[nodiscard]] matrix_view<const float> read(partition_id p, aligned_buffer<float>& to) {
         if (!file_) return view(memory_[p], p);
-        if (to.size() < buffer_floats(partitioning_, dim_)) to = aligned_buffer<float>(buffer_floats(partitioning_, dim_));
+        if (to.size() < buffer_floats(partitioning_, dim_))
+            to = aligned_buffer<float>(buffer_floats(partitioning_, dim_));
         file_->read(p, to.bytes());
         return view(to, p);
     }
