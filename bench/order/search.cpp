@@ -18,7 +18,8 @@ using namespace gneiss;
 // Moves of the annealing that looks for sequences with few swaps; items are moves.
 void search(benchmark::State& state) {
     const auto partitions = static_cast<std::uint32_t>(state.range(0)), slots = partitions / 4;
-    const auto swaps = static_cast<std::uint32_t>(swap_lower_bound(partitions, slots)); // never reached, so all moves are made
+    const auto swaps =
+        static_cast<std::uint32_t>(swap_lower_bound(partitions, slots)); // never reached, so all moves are made
     constexpr std::uint64_t moves = 1 << 16;
     std::uint64_t seed = 0;
     for (auto _ : state) benchmark::DoNotOptimize(search_sequence(partitions, slots, swaps, seed++, moves));
@@ -42,7 +43,8 @@ BENCHMARK(searched_plan)->Name("order/plan/searched")->Arg(16)->Arg(32)->Arg(64)
 void node_states(benchmark::State& state) {
     const auto partitions = static_cast<std::uint32_t>(state.range(0));
     std::uint64_t epoch = 0;
-    for (auto _ : state) benchmark::DoNotOptimize(training_nodes_first(partitions, partitions / 4, partitions, 1, epoch++));
+    for (auto _ : state)
+        benchmark::DoNotOptimize(training_nodes_first(partitions, partitions / 4, partitions, 1, epoch++));
     state.SetItemsProcessed(state.iterations() * partitions);
 }
 BENCHMARK(node_states)->Name("order/plan/training_nodes")->RangeMultiplier(4)->Range(64, 1024);
@@ -79,9 +81,8 @@ void exact(benchmark::State& state) {
     const plan states = comet_order(partitions, 8, 1)(0);
     double bias = 0;
     for (auto _ : state)
-        bias = edge_bias(states, nodes, [&](edge_bucket b, const auto& take) {
-            take(edges[std::size_t{b.first} * partitions + b.second]);
-        });
+        bias = edge_bias(states, nodes,
+            [&](edge_bucket b, const auto& take) { take(edges[std::size_t{b.first} * partitions + b.second]); });
     state.SetItemsProcessed(state.iterations() * (8 << 20));
     state.counters["bias"] = bias;
 }
@@ -108,7 +109,10 @@ void raw_degrees(benchmark::State& state) {
 BENCHMARK(raw_degrees)->Name("order/bias/raw_degrees")->Arg(1 << 16)->Arg(1 << 20)->Unit(benchmark::kMillisecond);
 
 void choose(benchmark::State& state) {
-    tuning_input input{.nodes = 100'000'000, .row_bytes = 800, .edge_bytes = std::uint64_t{16} << 30, .memory = std::uint64_t{8} << 30};
+    tuning_input input{.nodes = 100'000'000,
+        .row_bytes = 800,
+        .edge_bytes = std::uint64_t{16} << 30,
+        .memory = std::uint64_t{8} << 30};
     for (auto _ : state) benchmark::DoNotOptimize(tune(input));
 }
 BENCHMARK(choose)->Name("order/tune");

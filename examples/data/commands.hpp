@@ -71,6 +71,7 @@ void check_dataset(const std::filesystem::path& path);
 void add_import(programs::command_line& to);
 void add_get(programs::command_line& to);
 void add_generate(programs::command_line& to);
+void add_reorder(programs::command_line& to);
 void add_sample(programs::command_line& to);
 void add_inspect(programs::command_line& to);
 void add_verify(programs::command_line& to);

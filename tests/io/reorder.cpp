@@ -47,17 +47,25 @@ struct world {
     [[nodiscard]] dataset make(kind of, std::uint64_t nodes, std::uint64_t edges, std::uint32_t partitions = 4) const {
         random_stream draw(random_key{nodes, random_domain::user});
         const auto name = [&](std::uint64_t v) { return (of.ids == id_kind::string ? "n" : "") + std::to_string(v); };
-        std::ofstream train(path("train.tsv")), valid(path("valid.tsv")), features(path("features.tsv")), labels(path("labels.tsv"));
+        std::ofstream train(path("train.tsv")), valid(path("valid.tsv")), features(path("features.tsv")),
+            labels(path("labels.tsv"));
         for (std::uint64_t e = 0; e < edges; ++e)
-            (e % 10 == 3 ? valid : train) << name(draw.below(nodes)) << "\tr" << draw.below(3) << "\t" << name(draw.below(nodes)) << "\n";
+            (e % 10 == 3 ? valid : train)
+                << name(draw.below(nodes)) << "\tr" << draw.below(3) << "\t" << name(draw.below(nodes)) << "\n";
         for (std::uint64_t v = 0; v < nodes; ++v) {
             features << name(v);
             for (std::uint64_t column = 0; column < 4; ++column)
-                if (!of.sparse) features << "\t" << double(draw.below(1000)) / 8;
-                else if (v == 0 || draw.below(2) == 0) features << "\t" << column << ":" << double(1 + draw.below(1000)) / 8;
+                if (!of.sparse)
+                    features << "\t" << double(draw.below(1000)) / 8;
+                else if (v == 0 || draw.below(2) == 0)
+                    features << "\t" << column << ":" << double(1 + draw.below(1000)) / 8;
             features << "\n";
             labels << name(v) << "\t" << (v % 3 == 0 ? "" : "class" + std::to_string(v % 4)) << "\t"
-                   << (v % 3 == 0 ? "unused" : v % 5 == 1 ? "train" : v % 5 == 2 ? "valid" : "test") << "\n";
+                   << (v % 3 == 0      ? "unused"
+                          : v % 5 == 1 ? "train"
+                          : v % 5 == 2 ? "valid"
+                                       : "test")
+                   << "\n";
         }
         for (std::ofstream* file : {&train, &valid, &features, &labels}) file->close();
         import_options options;
@@ -83,7 +91,8 @@ struct world {
         std::filesystem::remove_all(path("text"));
         export_dataset(data, path("text"), export_format::tsv);
         std::map<std::string, std::vector<std::string>> all;
-        for (const char* file : {"train.tsv", "valid.tsv", "features.tsv", "labels.tsv"}) all[file] = sorted_lines(path("text") / file);
+        for (const char* file : {"train.tsv", "valid.tsv", "features.tsv", "labels.tsv"})
+            all[file] = sorted_lines(path("text") / file);
         return all;
     }
     [[nodiscard]] dataset reordered(const dataset& from, const std::string& to, reorder_options options) const {
@@ -105,7 +114,8 @@ std::vector<std::uint32_t> random_order(std::uint64_t nodes, std::uint64_t seed)
     return order;
 }
 
-constexpr kind kinds[] = {{id_kind::integer, false}, {id_kind::integer, true}, {id_kind::string, false}, {id_kind::string, true}};
+constexpr kind kinds[] = {
+    {id_kind::integer, false}, {id_kind::integer, true}, {id_kind::string, false}, {id_kind::string, true}};
 
 } // namespace
 
@@ -123,7 +133,8 @@ TEST_CASE("a reordered dataset says the same by name, and every row is the node 
         CHECK(made.manifest().node_data == from.manifest().node_data);
         for (std::uint64_t row = 0; row < nodes; ++row) {
             // By number in the source; where nodes have names, by the row before.
-            const std::string expected = of.ids == id_kind::integer ? std::to_string(order[row]) : from.node_label(order[row]);
+            const std::string expected =
+                of.ids == id_kind::integer ? std::to_string(order[row]) : from.node_label(order[row]);
             REQUIRE(made.node_label(row) == expected);
             REQUIRE(made.find_row(expected) == row);
         }
@@ -149,7 +160,8 @@ TEST_CASE("reordering again goes by the new rows, and back to the first order gi
                 of.ids == id_kind::integer ? std::stoul(from.node_label(row)) : *twice.find_row(from.node_label(row))));
         here.save("back.npy", back);
         const dataset again = here.reordered(twice, "again", {.by = here.path("back.npy")});
-        for (const char* array : {"edges.out", "edges.in", "edges.table", "valid", "labels", "split", of.sparse ? "features.indices" : "features"}) {
+        for (const char* array : {"edges.out", "edges.in", "edges.table", "valid", "labels", "split",
+                 of.sparse ? "features.indices" : "features"}) {
             CAPTURE(array);
             CHECK(slurp(again.path(array)) == slurp(from.path(array)));
         }
@@ -166,9 +178,11 @@ TEST_CASE("training nodes first: they take the first rows, at random within both
         CHECK(here.by_name(made) == said);
         const auto training = made.nodes_of(node_split::train);
         for (std::size_t row = 0; row < training.size(); ++row) REQUIRE(training[row] == row);
-        CHECK(leading_partitions(made.rows(), training) == ceil_div<std::uint64_t>(training.size(), made.rows().capacity()));
+        CHECK(leading_partitions(made.rows(), training) ==
+              ceil_div<std::uint64_t>(training.size(), made.rows().capacity()));
         std::vector<std::uint64_t> old_rows;
-        for (std::uint64_t row = 0; row < from.manifest().nodes; ++row) old_rows.push_back(*from.find_row(made.node_label(row)));
+        for (std::uint64_t row = 0; row < from.manifest().nodes; ++row)
+            old_rows.push_back(*from.find_row(made.node_label(row)));
         const auto middle = old_rows.begin() + static_cast<std::ptrdiff_t>(training.size());
         CHECK_FALSE(std::is_sorted(old_rows.begin(), middle));
         CHECK_FALSE(std::is_sorted(middle, old_rows.end()));

@@ -74,8 +74,10 @@ std::vector<node_id> identity(std::uint64_t nodes) {
 
 } // namespace
 
-TEST_CASE("rows with their optimiser state follow a permutation bit for bit, and the version before is kept until a commit") {
-    for (const auto& [nodes, partitions] : std::vector<std::pair<std::uint64_t, std::uint32_t>>{{1, 1}, {50, 1}, {100, 7}, {3000, 5}, {5, 4}}) {
+TEST_CASE(
+    "rows with their optimiser state follow a permutation bit for bit, and the version before is kept until a commit") {
+    for (const auto& [nodes, partitions] :
+        std::vector<std::pair<std::uint64_t, std::uint32_t>>{{1, 1}, {50, 1}, {100, 7}, {3000, 5}, {5, 4}}) {
         CAPTURE(nodes);
         CAPTURE(partitions);
         table made(nodes, partitions, partitions);
@@ -104,7 +106,8 @@ TEST_CASE("rows with their optimiser state follow a permutation bit for bit, and
     }
 }
 
-TEST_CASE("too few spare slots, too little memory and maps that are no permutation are refused, the committed rows stay") {
+TEST_CASE(
+    "too few spare slots, too little memory and maps that are no permutation are refused, the committed rows stay") {
     table few(60, 4, 3);
     importing::permutation_map map{keyed_permutation(60, random_key{1, random_domain::user})};
     CHECK_THROWS_AS(reorder_rows(*few.rows, map, few.directory / "scratch", 1 << 20), error);

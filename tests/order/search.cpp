@@ -35,7 +35,8 @@ TEST_CASE("every sequence of the table lets all pairs meet with fewer swaps than
     }
 }
 
-TEST_CASE("fewer swaps than BETA where it is known to be possible: 8 for (8, 4), at most 40 for (16, 4), 76 for (32, 8)") {
+TEST_CASE(
+    "fewer swaps than BETA where it is known to be possible: 8 for (8, 4), at most 40 for (16, 4), 76 for (32, 8)") {
     CHECK(cost_of(searched_order(8, 4)(0), 1).swaps == 8);
     CHECK(cost_of(searched_order(16, 4)(0), 1).swaps <= 40);
     CHECK(cost_of(searched_order(32, 8)(0), 1).swaps <= 76);

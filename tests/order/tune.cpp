@@ -29,7 +29,8 @@ tuning_input random_input(random_stream& draw) {
 
 /// Memory that a plan of COMET takes, counted on its states: slots, and blocks of states loaded together.
 std::uint64_t memory_by_plan(const tuning_input& input, const tuned_partitions& t) {
-    const std::uint64_t p = t.partitions, slot = round_up(ceil_div(input.nodes, p) * input.row_bytes, std::uint64_t{4096});
+    const std::uint64_t p = t.partitions,
+                        slot = round_up(ceil_div(input.nodes, p) * input.row_bytes, std::uint64_t{4096});
     const plan states = comet_order(t.partitions, t.slots, 1)(0);
     std::uint64_t most_blocks = 0, most_rows = 0;
     for (std::size_t s = 0; s < states.size(); ++s) {
@@ -70,7 +71,8 @@ TEST_CASE("the choice fits in memory, c is even and c/2 divides p, and no smalle
         for (std::uint32_t group = t.slots / 2 + 1; group <= t.partitions; ++group)
             if (t.partitions % group == 0 && t.partitions / group > 2) {
                 const tuned_partitions more = detail::sized(input, t.partitions / group, group);
-                const std::uint64_t rounding = (more.slots + more.prefetch) * std::uint64_t{4096} * 2 + more.row_memory / 50;
+                const std::uint64_t rounding =
+                    (more.slots + more.prefetch) * std::uint64_t{4096} * 2 + more.row_memory / 50;
                 REQUIRE(more.row_memory + more.edge_memory + rounding + input.other_bytes > input.memory);
             }
     }
@@ -84,7 +86,8 @@ TEST_CASE("reads are not smaller than D while memory lets them be larger, and p 
         const tuned_partitions t = tune(input);
         const double limit = std::min(
             input.row_bytes == 0 ? 4096.0 : double(input.nodes) * double(input.row_bytes) / double(input.read_bytes),
-            input.edge_bytes == 0 ? 4096.0 : std::sqrt(double(input.edge_bytes) / input.edge_files / double(input.read_bytes)));
+            input.edge_bytes == 0 ? 4096.0
+                                  : std::sqrt(double(input.edge_bytes) / input.edge_files / double(input.read_bytes)));
         const double wanted = std::clamp(std::floor(limit), 1.0, 4096.0);
         CAPTURE(trial);
         if (t.partitions <= wanted && limit >= 1) {
@@ -116,19 +119,27 @@ TEST_CASE("memory, states and traffic are those of COMET's plan") {
     for (const std::uint64_t memory : {30, 60, 100, 200, 300}) {
         for (const bool prefetch : {false, true}) {
             // 960 = 2⁶·15 partitions divide the nodes for most choices; blocks of 64 KiB on average at p = 32
-            const tuning_input input{.nodes = 960 * 1024, .row_bytes = 400, .edge_bytes = 128 << 20, .memory = memory << 20, .read_bytes = 64 << 10, .prefetch = prefetch};
+            const tuning_input input{.nodes = 960 * 1024,
+                .row_bytes = 400,
+                .edge_bytes = 128 << 20,
+                .memory = memory << 20,
+                .read_bytes = 64 << 10,
+                .prefetch = prefetch};
             const tuned_partitions t = tune(input);
             CAPTURE(memory);
             REQUIRE(t.logical > 2);
             const plan states = comet_order(t.partitions, t.slots, 3)(0);
             CHECK(states.size() == t.states);
-            const auto near = [](std::uint64_t a, std::uint64_t b) { return double(a) == doctest::Approx(double(b)).epsilon(.02); };
+            const auto near = [](std::uint64_t a, std::uint64_t b) {
+                return double(a) == doctest::Approx(double(b)).epsilon(.02);
+            };
             CHECK(near(t.row_memory + t.edge_memory, memory_by_plan(input, t)));
             const row_partitioning rows{input.nodes, t.partitions};
             const plan_cost cost = cost_of(states, [&](partition_id p) { return rows.size(p) * input.row_bytes; });
             std::uint64_t blocks = 0;
             for (std::size_t s = 0; s < states.size(); ++s) {
-                const std::uint64_t now = states[s].resident.size(), fresh = s == 0 ? now : count_absent(states[s].resident, states[s - 1].resident);
+                const std::uint64_t now = states[s].resident.size(),
+                                    fresh = s == 0 ? now : count_absent(states[s].resident, states[s - 1].resident);
                 blocks += now * now - (now - fresh) * (now - fresh);
             }
             CHECK(near(t.written_bytes, cost.written_bytes));
@@ -144,16 +155,19 @@ TEST_CASE("what fits stays resident") {
     CHECK(t.states == 1);
     CHECK(t.read_bytes == 10000 * 400 + (8 << 20));
     CHECK(t.written_bytes == 10000 * 400);
-    CHECK(tune({.nodes = 10000, .row_bytes = 400, .memory = 64 << 20, .access = row_access::read_only}).written_bytes == 0);
+    CHECK(tune({.nodes = 10000, .row_bytes = 400, .memory = 64 << 20, .access = row_access::read_only}).written_bytes ==
+          0);
 }
 
 TEST_CASE("the reasons name the numbers; what can never fit is refused with its parts") {
-    const tuned_partitions t = tune({.nodes = 1 << 20, .row_bytes = 800, .edge_bytes = 512 << 20, .memory = 400 << 20, .other_bytes = 50 << 20});
+    const tuned_partitions t = tune(
+        {.nodes = 1 << 20, .row_bytes = 800, .edge_bytes = 512 << 20, .memory = 400 << 20, .other_bytes = 50 << 20});
     CHECK(t.reasons[0].starts_with("p = " + std::to_string(t.partitions) + ":"));
     CHECK(t.reasons[1].starts_with("c = " + std::to_string(t.slots) + ":"));
     CHECK(t.reasons[2].starts_with("l = " + std::to_string(t.logical) + " "));
     CHECK(t.reasons[3].find("reads") != std::string::npos);
-    CHECK_THROWS_AS((void)tune({.nodes = 1 << 20, .row_bytes = 800, .memory = 10 << 20, .other_bytes = 10 << 20}), over_budget);
+    CHECK_THROWS_AS(
+        (void)tune({.nodes = 1 << 20, .row_bytes = 800, .memory = 10 << 20, .other_bytes = 10 << 20}), over_budget);
     CHECK_THROWS_AS((void)tune({.nodes = 0, .row_bytes = 800, .memory = 10 << 20}), error);
     CHECK_THROWS_AS((void)tune({.nodes = 10, .memory = 10 << 20}), error);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -176,4 +177,41 @@ TEST_CASE("a planted graph has features and labels, and a smaller memory changes
     for (const char* array : {"features", "labels", "split", "edges.out"})
         CHECK(shop.read("a/" + std::string(array) + ".npy") == shop.read("b/" + std::string(array) + ".npy"));
     CHECK(shop.run("verify a").code == 0);
+}
+
+TEST_CASE("reorder gives rows another order, and what the dataset says by name stays") {
+    const workshop shop;
+    std::string edges, labels;
+    for (int i = 0; i < 40; ++i) {
+        edges += "n" + std::to_string(i) + "\tr\tn" + std::to_string(i * i % 40) + "\n";
+        labels += "n" + std::to_string(i) + "\tc" + std::to_string(i % 3) + "\t" + (i % 4 == 0 ? "train" : "test") + "\n";
+    }
+    shop.write("edges.tsv", edges);
+    shop.write("labels.tsv", labels);
+    REQUIRE(shop.run("import edges.tsv --labels labels.tsv --split labels.tsv --split-column 2 --partitions 4 --out data").code == 0);
+    const auto sorted = [&](const std::string& file) {
+        std::string text = shop.read(file);
+        std::vector<std::string> lines;
+        for (std::size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) lines.push_back(text.substr(at, text.find('\n', at) - at));
+        std::ranges::sort(lines);
+        return lines;
+    };
+    REQUIRE(shop.run("export data --out before").code == 0);
+    const outcome made = shop.run("reorder data --training-first --seed 3 --memory 64MiB --json --out new-rows");
+    CAPTURE(made.err);
+    REQUIRE(made.code == 0);
+    CHECK(nlohmann::json::parse(made.out)["nodes"] == 40);
+    CHECK(nlohmann::json::parse(made.out)["train_nodes"] == 10);
+    CHECK(shop.run("verify new-rows").code == 0);
+    REQUIRE(shop.run("export new-rows --out after").code == 0);
+    for (const char* file : {"train.tsv", "labels.tsv"}) {
+        CHECK(sorted("after/" + std::string(file)) == sorted("before/" + std::string(file)));
+        CHECK(shop.read("after/" + std::string(file)) != shop.read("before/" + std::string(file)));
+    }
+    shop.refuses(2, "reorder data --out new", {"--by", "--training-first"});
+    shop.refuses(2, "reorder data --training-first --out new-rows", {"exists already"});
+    shop.refuses(1, "reorder data --by none.npy --out new", {"none.npy"});
+    shop.refuses(3, "reorder data --training-first --memory 8MiB --out new", {"budget is 8.00 MiB"});
+    CHECK(shop.run("reorder new-rows --training-first --seed 4 --out new-rows --force").code == 0);
+    CHECK(shop.run("verify new-rows").code == 0);
 }

@@ -31,8 +31,8 @@ namespace gneiss {
 
 /// Which order `reorder` gives to the rows: that of a file, or the training nodes first.
 struct reorder_options {
-    /// Integers [nodes], .npy: entry r is the node that becomes row r, by its number in the source; where nodes have names,
-    /// by its present row.
+    /// Integers [nodes], .npy: entry r is the node that becomes row r, by its number in the source; where nodes have
+    /// names, by its present row.
     std::filesystem::path by{};
     bool training_first = false; ///< training nodes take the first rows; random within them and within the others
     std::uint64_t seed = 0;      ///< of these random orders
@@ -56,7 +56,8 @@ public:
 
     void run() {
         from_.verify_labels();
-        for (const char* name : {"features", "features.indptr", "features.indices", "features.values", "labels", "split"})
+        for (const char* name :
+            {"features", "features.indptr", "features.indices", "features.values", "labels", "split"})
             if (from_.has(name)) {
                 tell(name, 0, 0);
                 from_.checksums(name).verify_file(plain_file::open(from_.path(name)));
@@ -72,16 +73,25 @@ public:
         for (const words_on_disk& scratch : {old_of_new(), new_of_old()}) std::filesystem::remove(scratch.path);
         dataset_manifest manifest = from_.manifest();
         manifest.arrays.clear();
+        manifest.provenance.options +=
+            "reordered: " +
+            (options_.training_first ? "training nodes first, seed " + std::to_string(options_.seed)
+                                     : "by " + options_.by.filename().string()) +
+            "\n";
         writer_.commit(std::move(manifest));
     }
 
 private:
     using words_on_disk = importing::words_on_disk;
 
-    [[nodiscard]] std::filesystem::path work(const char* name) const { return writer_.partial() / ("work-" + std::string(name)); }
+    [[nodiscard]] std::filesystem::path work(const char* name) const {
+        return writer_.partial() / ("work-" + std::string(name));
+    }
     [[nodiscard]] words_on_disk old_of_new() const { return {work("old"), 0, nodes_}; }
     [[nodiscard]] words_on_disk new_of_old() const { return {work("new"), 0, nodes_}; }
-    [[nodiscard]] words_on_disk array(std::string_view name) const { return {from_.path(name), page_alignment, nodes_}; }
+    [[nodiscard]] words_on_disk array(std::string_view name) const {
+        return {from_.path(name), page_alignment, nodes_};
+    }
     [[nodiscard]] static importing::array_map map_of(const words_on_disk& words, std::uint64_t memory) {
         return {words.path, words.offset, words.count, memory};
     }
@@ -116,7 +126,8 @@ private:
         const words_on_disk given{work("order"), 0, nodes_};
         write_words(given.path, [&](const auto& append) {
             std::vector<node_id> some(1 << 14);
-            while (const std::size_t got = in.read_as(std::span(some))) append(std::span<const node_id>(some).first(got));
+            while (const std::size_t got = in.read_as(std::span(some)))
+                append(std::span<const node_id>(some).first(got));
         });
         tell("order", 0, nodes_);
         // The inverse finds what is missing or twice, in the numbers of the file.
@@ -163,7 +174,8 @@ private:
             if (from_.has(back))
                 gather(old_of_new(), array(back), append);
             else
-                importing::for_each_words(old_of_new(), options_.memory / 4, [&](std::uint64_t, auto words) { append(words); });
+                importing::for_each_words(
+                    old_of_new(), options_.memory / 4, [&](std::uint64_t, auto words) { append(words); });
             writer_.close(back);
         }
         npy_writer& out = writer_.array(std::string(forward), npy_dtype::u32);
@@ -172,7 +184,8 @@ private:
             [&](std::span<const node_id> words) { out.append(words); });
         writer_.close(forward);
         for (const dataset_array& a : from_.manifest().arrays)
-            if (a.name.starts_with("names.") || a.name.starts_with("relation_names.") || a.name.starts_with("class_names.")) {
+            if (a.name.starts_with("names.") || a.name.starts_with("relation_names.") ||
+                a.name.starts_with("class_names.")) {
                 copy_array(from_, a.name, writer_.partial());
                 writer_.adopt(a.name);
             }
@@ -180,7 +193,9 @@ private:
 
     /// As an import of the old arrays would, where old rows are the numbers of nodes.
     void write_node_data() {
-        const auto path = [&](const char* name) { return from_.has(name) ? from_.path(name) : std::filesystem::path(); };
+        const auto path = [&](const char* name) {
+            return from_.has(name) ? from_.path(name) : std::filesystem::path();
+        };
         import_node_data data;
         data.features = path("features");
         data.indptr = path("features.indptr");
@@ -198,12 +213,14 @@ private:
             .keys = {.nodes = nodes_},
             .memory = options_.memory - options_.memory / 4,
             .seed = options_.seed,
-            .tell = [this](std::string_view phase, std::uint64_t done, std::uint64_t total) { tell(phase, done, total); }};
+            .tell = [this](
+                        std::string_view phase, std::uint64_t done, std::uint64_t total) { tell(phase, done, total); }};
         importing::array_map map = map_of(new_of_old(), options_.memory / 4);
         importing::journal done(work("journal"), 0);
         importing::write_node_data(how, map, done);
         std::filesystem::remove(work("journal"));
-        for (const char* name : {"features", "features.indptr", "features.indices", "features.values", "labels", "split"})
+        for (const char* name :
+            {"features", "features.indptr", "features.indices", "features.values", "labels", "split"})
             if (std::filesystem::exists(writer_.partial() / (std::string(name) + ".npy"))) writer_.adopt(name);
     }
 
@@ -215,7 +232,8 @@ private:
             new_row.load(0);
             stream([&](std::span<const edge> edges) {
                 for (; !edges.empty(); edges = edges.subspan(some.size())) {
-                    some.assign(edges.begin(), edges.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(edges.size(), 1 << 12)));
+                    some.assign(edges.begin(),
+                        edges.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(edges.size(), 1 << 12)));
                     for (edge& e : some) e = {new_row(e.source), e.relation, new_row(e.destination)};
                     sink(std::span<const edge>(some));
                 }
@@ -235,7 +253,8 @@ private:
         const dataset_manifest& m = from_.manifest();
         bucket_builder<E> builder({from_.rows(), m.relations}, options_.memory / 2, writer_.partial(), on_);
         std::uint64_t read = 0;
-        translate(new_row,
+        translate(
+            new_row,
             [&](const auto& take) {
                 from_.buckets().for_each_edge([&](std::span<const edge> edges) {
                     tell("edges", read += edges.size(), m.train_edges);
@@ -248,8 +267,10 @@ private:
             if (!from_.has(split)) continue;
             tell(split, 0, 0);
             const mapped_edges edges = from_.split(split);
-            external_sorter<edge, std::less<>, E> sorter(writer_.partial(), std::max<std::uint64_t>(options_.memory / 2, 1024), {}, on_);
-            translate(new_row, [&](const auto& take) { take(edges.edges()); },
+            external_sorter<edge, std::less<>, E> sorter(
+                writer_.partial(), std::max<std::uint64_t>(options_.memory / 2, 1024), {}, on_);
+            translate(
+                new_row, [&](const auto& take) { take(edges.edges()); },
                 [&](std::span<const edge> some) { sorter.push(some); });
             npy_writer& out = writer_.array(split, npy_dtype::u32, {3});
             sorter.for_each_block([&](std::span<const edge> some) { out.append_bytes(std::as_bytes(some)); });
@@ -266,24 +287,25 @@ private:
 
 } // namespace detail
 
-/// Makes a dataset at `to` that is `from` with its rows in another order: edges, splits, features, labels and parts follow,
-/// and names or numbers lead to the new rows.
+/// Makes a dataset at `to` that is `from` with its rows in another order: edges, splits, features, labels and parts
+/// follow, and names or numbers lead to the new rows.
 ///
 /// The result depends on the data, the order and the seed; not on the memory or the threads. `to` appears as a whole at
 /// the end, durably, or not at all; a run that was killed leaves `to`.partial, which the next one clears.
 /// Cost: one external sort of the edges; features are dealt out to windows of rows on disk once, if they exceed a
 /// quarter of the memory; a few passes over arrays of 4 bytes a node. Scratch space: 12 bytes an edge and 8 a node, and
 /// the features once more. Memory: `options.memory` (at least 1 MiB), and the largest bucket of `from`.
-/// Errors: errc::already_exists; errc::invalid_format and errc::out_of_range, naming the entry, for a file that is no order
-/// of all nodes; errc::invalid_argument unless there is one of `by` and `training_first`, or without training nodes;
-/// errc::corrupt where `from` is damaged; errc::cancelled on a stop, which leaves nothing; over_budget; io_error.
-/// Source: MariusGNN, EuroSys'23, §5.2 (training nodes take the first partitions).
+/// Errors: errc::already_exists; errc::invalid_format and errc::out_of_range, naming the entry, for a file that is no
+/// order of all nodes; errc::invalid_argument unless there is one of `by` and `training_first`, or without training
+/// nodes; errc::corrupt where `from` is damaged; errc::cancelled on a stop, which leaves nothing; over_budget;
+/// io_error. Source: MariusGNN, EuroSys'23, §5.2 (training nodes take the first partitions).
 template <executor E>
 void reorder(const dataset& from, const std::filesystem::path& to, const reorder_options& options, const E& on) {
     constexpr std::uint64_t least = std::uint64_t{1} << 20;
     if (options.memory < least) throw over_budget(options.memory, {{"least buffers to reorder with", least}});
     if (options.by.empty() != options.training_first)
-        throw error(errc::invalid_argument, "an order of rows is given by a file or by training nodes first, one of both");
+        throw error(
+            errc::invalid_argument, "an order of rows is given by a file or by training nodes first, one of both");
     detail::row_reordering<E>(from, to, options, on).run();
 }
 

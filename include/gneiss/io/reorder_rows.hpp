@@ -29,10 +29,10 @@ namespace gneiss {
 /// \param memory   at least `reorder_rows_memory`, beside the map; more makes larger blocks on the way
 /// \param scratch  a file that is made, of the rows' bytes, and removed
 ///
-/// Every partition gets a new version in a spare slot, so the last checkpoint stays whole; the caller commits a new one.
-/// Precondition: nothing was written since the last commit, and no partition is in a buffer.
-/// Cost: the rows are read and written once, and once more on their way. Errors: over_budget; errc::no_space with fewer
-/// spare slots than partitions, before anything is read; errc::invalid_argument for a map that is no permutation; errc::corrupt;
+/// Every partition gets a new version in a spare slot, so the last checkpoint stays whole; the caller commits a new
+/// one. Precondition: nothing was written since the last commit, and no partition is in a buffer. Cost: the rows are
+/// read and written once, and once more on their way. Errors: over_budget; errc::no_space with fewer spare slots than
+/// partitions, before anything is read; errc::invalid_argument for a map that is no permutation; errc::corrupt;
 /// io_error. After an error the file is as the last checkpoint names it.
 template <class Map>
 void reorder_rows(row_file& rows, Map& new_row, const std::filesystem::path& scratch, std::uint64_t memory) {
@@ -55,15 +55,20 @@ void reorder_rows(row_file& rows, Map& new_row, const std::filesystem::path& scr
                 if (cut.size(p) == 0) continue;
                 rows.read(p, slot.span());
                 for (std::uint64_t i = 0; i < cut.size(p); ++i)
-                    put(cut.begin(p) + i, i, std::span<const std::byte>(slot.span()).subspan(static_cast<std::size_t>(i * row_bytes), static_cast<std::size_t>(row_bytes)));
+                    put(cut.begin(p) + i, i,
+                        std::span<const std::byte>(slot.span())
+                            .subspan(static_cast<std::size_t>(i * row_bytes), static_cast<std::size_t>(row_bytes)));
             }
         },
-        [&](importing::row_window& window) { window.bytes.resize(window.seen.size() * static_cast<std::size_t>(row_bytes)); },
+        [&](importing::row_window& window) {
+            window.bytes.resize(window.seen.size() * static_cast<std::size_t>(row_bytes));
+        },
         [&](const importing::row_window& window) {
             const partition_id p = cut.of(window.first);
             if (const auto hole = std::ranges::find(window.seen, false); hole != window.seen.end())
                 throw error(errc::invalid_argument,
-                    "no row is sent to row " + std::to_string(window.first + static_cast<std::uint64_t>(hole - window.seen.begin())),
+                    "no row is sent to row " +
+                        std::to_string(window.first + static_cast<std::uint64_t>(hole - window.seen.begin())),
                     {.path = rows.path()});
             std::ranges::copy(window.bytes, slot.data());
             std::fill(slot.data() + window.bytes.size(), slot.data() + rows.bytes_of(p), std::byte{0});

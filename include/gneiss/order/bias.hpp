@@ -15,8 +15,8 @@ namespace detail {
 
 /// The largest difference of two shares after any state; `advance(s)` brings `done` to what it is after state s.
 template <class Advance>
-[[nodiscard]] double largest_spread(std::span<const std::uint64_t> totals, std::span<const std::uint64_t> done,
-    std::size_t states, Advance&& advance) {
+[[nodiscard]] double largest_spread(
+    std::span<const std::uint64_t> totals, std::span<const std::uint64_t> done, std::size_t states, Advance&& advance) {
     double bias = 0;
     for (std::size_t s = 0; s < states; ++s) {
         advance(s);
@@ -42,7 +42,8 @@ template <class Advance>
 ///
 /// \param states    an epoch's states in order
 /// \param nodes     ids are below
-/// \param edges_of  `edges_of(bucket, take)` calls `take(range)` for the edges of an edge bucket, in any pieces: anything
+/// \param edges_of  `edges_of(bucket, take)` calls `take(range)` for the edges of an edge bucket, in any pieces:
+/// anything
 ///                  with `source` and `destination`; asked twice for every bucket
 ///
 /// Cost: two passes over the edges, O(states · nodes) time; 16 bytes a node. Precondition: ids below `nodes`.

@@ -57,8 +57,8 @@ namespace gneiss {
     return text;
 }
 
-/// The sequence of the text. Throws errc::invalid_format for a letter that is none, a partition that leaves without being
-/// there, or one that comes and is.
+/// The sequence of the text. Throws errc::invalid_format for a letter that is none, a partition that leaves without
+/// being there, or one that comes and is.
 [[nodiscard]] inline buffer_sequence parse_sequence(std::string_view text, std::uint32_t slots) {
     std::vector<partition_id> buffer(slots);
     std::iota(buffer.begin(), buffer.end(), partition_id{0});
@@ -84,8 +84,9 @@ namespace gneiss {
     return std::nullopt;
 }
 
-/// Fewer swaps than BETA: sequences that a search found, for the p and c listed in `detail/found_sequences.hpp`; BETA for
-/// all others. p = 8, c = 4: 8 swaps (BETA 9, bound 8); p = 16, c = 4: 39 (42, 38); p = 32, c = 8: 73 (78, 67). Ours.
+/// Fewer swaps than BETA: sequences that a search found, for the p and c listed in `detail/found_sequences.hpp`; BETA
+/// for all others. p = 8, c = 4: 8 swaps (BETA 9, bound 8); p = 16, c = 4: 39 (42, 38); p = 32, c = 8: 73 (78, 67).
+/// Ours.
 ///
 /// Every epoch numbers the partitions at random and takes the sequence forwards or backwards; buckets train where their
 /// partitions first meet, shuffled within a state. Keyed by (seed, plan, epoch): 0 numbers, 4 buckets within a state,

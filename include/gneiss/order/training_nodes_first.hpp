@@ -40,14 +40,14 @@ struct node_plan {
 /// \param training_partitions  k: training nodes lie in the first k partitions (`gneiss-data reorder --training-first`
 ///                             puts them there); p where they lie anywhere
 ///
-/// With k ≥ slots training nodes do not fit, and partitions are grouped at random into logical ones of ⌊slots/2⌋, as COMET
-/// does: two are resident, and a random one of them gives way to a random one not yet seen, until all were. Each
+/// With k ≥ slots training nodes do not fit, and partitions are grouped at random into logical ones of ⌊slots/2⌋, as
+/// COMET does: two are resident, and a random one of them gives way to a random one not yet seen, until all were. Each
 /// partition's training nodes then train in a random one of the states that hold it. Every partition with training
 /// nodes is trained once an epoch; a buffer of all partitions gives one state.
 ///
-/// Pure function of its arguments. Key (seed, plan, epoch, 11…): 11 others, 12 grouping, 13 which one leaves, 14 where a
-/// partition trains. Throws errc::invalid_argument without a partition or a slot, and for k > p.
-/// Cost: O(p · slots). Source: MariusGNN, EuroSys'23, §5.2.
+/// Pure function of its arguments. Key (seed, plan, epoch, 11…): 11 others, 12 grouping, 13 which one leaves, 14 where
+/// a partition trains. Throws errc::invalid_argument without a partition or a slot, and for k > p. Cost: O(p · slots).
+/// Source: MariusGNN, EuroSys'23, §5.2.
 [[nodiscard]] inline node_plan training_nodes_first(std::uint32_t partitions, std::uint32_t slots,
     std::uint32_t training_partitions, std::uint64_t seed, std::uint64_t epoch) {
     if (slots == 0) throw error(errc::invalid_argument, "a buffer needs at least one slot");

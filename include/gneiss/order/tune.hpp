@@ -18,30 +18,35 @@ namespace gneiss {
 /// What partitions are chosen for.
 struct tuning_input {
     std::uint64_t nodes = 0;
-    std::uint64_t row_bytes = 0;     ///< of a node in the buffer: value and optimiser state, or its features; 0: no rows
-    std::uint64_t edge_bytes = 0;    ///< of all blocks that a run keeps resident, as measured on disk; 0: no graph
-    std::uint32_t edge_files = 2;    ///< that these blocks lie in: by source, by destination
-    std::uint64_t memory = 0;        ///< in all
-    std::uint64_t other_bytes = 0;   ///< of it for all but rows and graph: batches, parameters, the program
+    std::uint64_t row_bytes = 0;   ///< of a node in the buffer: value and optimiser state, or its features; 0: no rows
+    std::uint64_t edge_bytes = 0;  ///< of all blocks that a run keeps resident, as measured on disk; 0: no graph
+    std::uint32_t edge_files = 2;  ///< that these blocks lie in: by source, by destination
+    std::uint64_t memory = 0;      ///< in all
+    std::uint64_t other_bytes = 0; ///< of it for all but rows and graph: batches, parameters, the program
     std::uint64_t read_bytes = 128 << 10; ///< D: the least that the device reads at about its full rate
-    bool prefetch = true;            ///< the next state is loaded while one trains
+    bool prefetch = true;                 ///< the next state is loaded while one trains
     row_access access = row_access::updated;
 };
 
 /// Partitions and buffer for COMET, and what they cost.
 struct tuned_partitions {
-    std::uint32_t partitions = 1;     ///< p
-    std::uint32_t logical = 1;        ///< l; 1: everything is resident
-    std::uint32_t slots = 1;          ///< c, beside the prefetched ones
-    std::uint32_t prefetch = 0;       ///< slots for the partitions of the next state
+    std::uint32_t partitions = 1;                    ///< p
+    std::uint32_t logical = 1;                       ///< l; 1: everything is resident
+    std::uint32_t slots = 1;                         ///< c, beside the prefetched ones
+    std::uint32_t prefetch = 0;                      ///< slots for the partitions of the next state
     std::uint64_t row_memory = 0, edge_memory = 0;   ///< [bytes]
-    std::uint64_t states = 1;         ///< per epoch
+    std::uint64_t states = 1;                        ///< per epoch
     std::uint64_t read_bytes = 0, written_bytes = 0; ///< per epoch, first fill and final flush included, expected
-    std::uint64_t smallest_read = 0;  ///< expected, of a partition's rows or a bucket's block [bytes]
-    std::vector<std::string> reasons{}; ///< a line each, for people
+    std::uint64_t smallest_read = 0;                 ///< expected, of a partition's rows or a bucket's block [bytes]
+    std::vector<std::string> reasons{};              ///< a line each, for people
 };
 
 namespace detail {
+
+/// total · n / d without overflow where the result has none. Precondition: d · n < 2⁶⁴.
+[[nodiscard]] constexpr std::uint64_t share(std::uint64_t total, std::uint64_t n, std::uint64_t d) noexcept {
+    return total / d * n + total % d * n / d;
+}
 
 /// What `logical` logical partitions of `group` partitions take: rows and blocks of two of them, and those that the
 /// next state adds. 1: all.
@@ -53,16 +58,20 @@ namespace detail {
     const bool all = logical == 1, ahead = input.prefetch && !all;
     t.slots = all ? group : 2 * group;
     t.prefetch = ahead ? group : 0;
-    t.row_memory = (std::uint64_t{t.slots} + t.prefetch) * round_up(rows * input.row_bytes, std::uint64_t{page_alignment});
+    t.row_memory =
+        (std::uint64_t{t.slots} + t.prefetch) * round_up(rows * input.row_bytes, std::uint64_t{page_alignment});
     // Of l² squares of blocks a state has four; the next one shares one of them.
     t.edge_memory = all ? input.edge_bytes : ceil_div(input.edge_bytes * (ahead ? 7 : 4), l * l);
     const std::uint64_t swaps = all ? 0 : l * (l - 1) / 2 - 1;
     t.states = swaps + 1;
-    const std::uint64_t row_reads = all ? input.nodes * input.row_bytes : input.nodes * input.row_bytes * (2 + swaps) / l;
-    t.read_bytes = row_reads + (all ? input.edge_bytes : input.edge_bytes * (4 + 3 * swaps) / (l * l));
+    const std::uint64_t row_reads =
+        all ? input.nodes * input.row_bytes : share(input.nodes * input.row_bytes, 2 + swaps, l);
+    t.read_bytes = row_reads + (all ? input.edge_bytes : share(input.edge_bytes, 4 + 3 * swaps, l * l));
     t.written_bytes = input.access == row_access::updated ? row_reads : 0;
     const std::uint64_t row_read = rows * input.row_bytes, block_read = input.edge_bytes / input.edge_files / (p * p);
-    t.smallest_read = input.row_bytes == 0 ? block_read : input.edge_bytes == 0 ? row_read : std::min(row_read, block_read);
+    t.smallest_read = input.row_bytes == 0    ? block_read
+                      : input.edge_bytes == 0 ? row_read
+                                              : std::min(row_read, block_read);
     return t;
 }
 
@@ -71,18 +80,18 @@ namespace detail {
 /// Chooses the number of partitions, of logical ones, and the slots of the buffer for COMET.
 ///
 /// More partitions make the order less biased, at no cost until a read is smaller than D: p is about
-/// min(NO / D, √(EO / D)), where NO are the bytes of all rows with their optimiser state and EO those of one block file. A
-/// larger buffer, that is fewer logical partitions, lowers bias, states and traffic: l is the smallest for which the
-/// rows and blocks of two logical partitions, those loaded ahead and everything else fit in memory. p is a multiple of l,
-/// and c = 2p/l.
+/// min(NO / D, √(EO / D)), where NO are the bytes of all rows with their optimiser state and EO those of one block
+/// file. A larger buffer, that is fewer logical partitions, lowers bias, states and traffic: l is the smallest for
+/// which the rows and blocks of two logical partitions, those loaded ahead and everything else fit in memory. p is a
+/// multiple of l, and c = 2p/l.
 ///
 /// The choice depends on memory monotonously: more of it never gives more logical partitions, nor fewer slots. If all
 /// fits, everything stays resident: l = 1, c = p. If l exceeds what D allows, reads are smaller than D, and a reason
 /// says so. Blocks are taken to be of equal size, as measured with another number of partitions: very many partitions
 /// make them larger.
-/// O(p). Throws over_budget when not even two partitions of p = 4096 (or of a node each) fit; errc::invalid_argument for
-/// no node, nothing to hold, or a D of 0.
-/// Source: MariusGNN, EuroSys'23, §6, corrected: with optimiser state, measured blocks, and the next state counted.
+/// O(p). Throws over_budget when not even two partitions of p = 4096 (or of a node each) fit; errc::invalid_argument
+/// for no node, nothing to hold, or a D of 0. Source: MariusGNN, EuroSys'23, §6, corrected: with optimiser state,
+/// measured blocks, and the next state counted.
 [[nodiscard]] inline tuned_partitions tune(const tuning_input& input) {
     if (input.nodes == 0 || input.row_bytes + input.edge_bytes == 0 || input.read_bytes == 0 || input.edge_files == 0)
         throw error(errc::invalid_argument, "tuning needs nodes, rows or edges, and a size of reads");
@@ -101,7 +110,8 @@ namespace detail {
         do {
             larger = std::move(chosen);
             if (++logical > most)
-                throw over_budget(input.memory, {{"rows", larger.row_memory}, {"graph", larger.edge_memory}, {"everything else", input.other_bytes}});
+                throw over_budget(input.memory, {{"rows", larger.row_memory}, {"graph", larger.edge_memory},
+                                                    {"everything else", input.other_bytes}});
             chosen = detail::sized(input, logical, std::max(wanted / logical, 1U));
         } while (total(chosen) > input.memory);
     }
@@ -112,17 +122,19 @@ namespace detail {
     const std::string p = std::to_string(chosen.partitions), c = std::to_string(chosen.slots),
                       l = std::to_string(chosen.logical);
     auto& why = chosen.reasons;
-    why.push_back("p = " + p + ": reads of " + format_bytes(input.read_bytes) + " or more allow " + std::to_string(wanted) +
-                  " partitions (rows " + (input.row_bytes == 0 ? "none" : fixed(row_limit)) + ", edge buckets " +
-                  (input.edge_bytes == 0 ? "none" : fixed(edge_limit)) + "), rounded to a multiple of l" +
+    why.push_back("p = " + p + ": reads of " + format_bytes(input.read_bytes) + " or more allow " +
+                  std::to_string(wanted) + " partitions (rows " + (input.row_bytes == 0 ? "none" : fixed(row_limit)) +
+                  ", edge buckets " + (input.edge_bytes == 0 ? "none" : fixed(edge_limit)) +
+                  "), rounded to a multiple of l" +
                   (chosen.partitions > wanted ? "; memory asks for more, so reads are smaller" : ""));
-    why.push_back("c = " + c + ": rows " + format_bytes(chosen.row_memory) + " + graph " + format_bytes(chosen.edge_memory) +
-                  " + everything else " + format_bytes(input.other_bytes) + " of " + format_bytes(input.memory) +
-                  (chosen.prefetch != 0 ? ", with " + std::to_string(chosen.prefetch) + " partitions loaded ahead" : ""));
-    why.push_back(chosen.logical == 1
-                      ? "l = 1: everything fits, nothing is swapped"
-                      : "l = " + l + " = 2p/c: the fewest that fit (" + std::to_string(larger.logical) + " would take " +
-                            format_bytes(total(larger)) + "); " + std::to_string(chosen.states) + " states an epoch");
+    why.push_back(
+        "c = " + c + ": rows " + format_bytes(chosen.row_memory) + " + graph " + format_bytes(chosen.edge_memory) +
+        " + everything else " + format_bytes(input.other_bytes) + " of " + format_bytes(input.memory) +
+        (chosen.prefetch != 0 ? ", with " + std::to_string(chosen.prefetch) + " partitions loaded ahead" : ""));
+    why.push_back(chosen.logical == 1 ? "l = 1: everything fits, nothing is swapped"
+                                      : "l = " + l + " = 2p/c: the fewest that fit (" + std::to_string(larger.logical) +
+                                            " would take " + format_bytes(total(larger)) + "); " +
+                                            std::to_string(chosen.states) + " states an epoch");
     why.push_back("an epoch reads " + format_bytes(chosen.read_bytes) + " and writes " +
                   format_bytes(chosen.written_bytes) + ", at least " + format_bytes(chosen.smallest_read) + " at once");
     return chosen;

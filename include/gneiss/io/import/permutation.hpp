@@ -52,7 +52,8 @@ void invert_words(const words_on_disk& words, const std::filesystem::path& name,
             for (std::size_t i = 0; i < some.size(); ++i) {
                 if (some[i] >= words.count)
                     throw error(errc::out_of_range,
-                        std::to_string(some[i]) + " is not below " + std::to_string(words.count) + ", the number of nodes",
+                        std::to_string(some[i]) + " is not below " + std::to_string(words.count) +
+                            ", the number of nodes",
                         {.path = name, .field = "row " + std::to_string(first + i)});
                 if (some[i] < low || some[i] >= high) continue;
                 node_id& at = inverse[static_cast<std::size_t>(some[i] - low)];
@@ -73,7 +74,8 @@ void invert_words(const words_on_disk& words, const std::filesystem::path& name,
 /// \param scratch  a file that is made while the map has more than one slice, and removed
 /// Cost: one pass; with more slices of the map, one over `scratch` for each, and one more.
 template <class Map, class Emit>
-void gather_words(const words_on_disk& words, Map& map, const std::filesystem::path& scratch, std::uint64_t memory, Emit&& emit) {
+void gather_words(
+    const words_on_disk& words, Map& map, const std::filesystem::path& scratch, std::uint64_t memory, Emit&& emit) {
     std::vector<node_id> found;
     if (map.slices() == 1) {
         map.load(0);
@@ -96,8 +98,8 @@ void gather_words(const words_on_disk& words, Map& map, const std::filesystem::p
             file.write_at(first * 4, std::as_bytes(std::span(found)));
         });
     }
-    for_each_words({scratch, 0, words.count}, memory / 2,
-        [&](std::uint64_t, std::span<const node_id> some) { emit(some); });
+    for_each_words(
+        {scratch, 0, words.count}, memory / 2, [&](std::uint64_t, std::span<const node_id> some) { emit(some); });
     file.close();
     std::filesystem::remove(scratch);
 }

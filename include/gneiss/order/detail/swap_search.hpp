@@ -16,9 +16,9 @@ namespace gneiss::detail {
 /// Looks for a sequence of buffers with a given number of swaps in which every pair of partitions meets.
 ///
 /// The sequence is a set of stays: partition, first state, state before which it leaves. One stay begins and one ends
-/// at every swap, so two stays may trade their ends, or their partitions, and a stay may get another partition; such moves
-/// lead from any sequence to any other. They are accepted as in simulated annealing, the cost being the pairs that never
-/// meet. All arithmetic is on integers: the same draws give the same sequence everywhere.
+/// at every swap, so two stays may trade their ends, or their partitions, and a stay may get another partition; such
+/// moves lead from any sequence to any other. They are accepted as in simulated annealing, the cost being the pairs
+/// that never meet. All arithmetic is on integers: the same draws give the same sequence everywhere.
 ///
 /// \tparam Words  64-bit words of a set of states: swaps < 64 · Words
 template <std::size_t Words>
@@ -145,7 +145,9 @@ private:
     [[nodiscard]] buffer_sequence sequence() const {
         std::vector<partition_id> number(partitions_, partitions_), buffer;
         partition_id known = 0;
-        const auto in_state = [&](partition_id x, std::uint32_t s) { return (present_[x][s / 64] >> (s % 64) & 1) != 0; };
+        const auto in_state = [&](partition_id x, std::uint32_t s) {
+            return (present_[x][s / 64] >> (s % 64) & 1) != 0;
+        };
         const auto take = [&](partition_id x) {
             if (number[x] == partitions_) number[x] = known++;
             buffer.push_back(x);
@@ -173,10 +175,10 @@ private:
 
     std::uint32_t partitions_, slots_, swaps_;
     random_stream draw_;
-    std::vector<stay> stays_;         ///< by begin
-    std::vector<state_set> present_;  ///< of each partition
-    std::int64_t apart_ = 0;          ///< pairs that never meet
-    std::uint64_t chance_ = 0;        ///< to accept one more of them [2⁻¹⁶]
+    std::vector<stay> stays_;        ///< by begin
+    std::vector<state_set> present_; ///< of each partition
+    std::int64_t apart_ = 0;         ///< pairs that never meet
+    std::uint64_t chance_ = 0;       ///< to accept one more of them [2⁻¹⁶]
 };
 
 } // namespace gneiss::detail

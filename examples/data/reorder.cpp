@@ -1,0 +1,100 @@
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/io/reorder.hpp>
+
+#include "commands.hpp"
+
+namespace data_tool {
+namespace {
+
+using namespace gneiss;
+
+struct reorder_flags {
+    std::filesystem::path dataset{}, out{};
+    std::optional<std::string> by{};
+    bool training_first = false;
+    common_flags common{};
+};
+
+programs::exit_code run_reorder(const reorder_flags& flags) {
+    check_dataset(flags.dataset);
+    check_output({.out = flags.out}, flags.common);
+    if (flags.by.has_value() == flags.training_first)
+        throw programs::usage_error("one of --by FILE.npy and --training-first says what the order is");
+    // What the program takes beside the buffers: code, stacks, allocator, buffers of open files.
+    constexpr std::uint64_t base = std::uint64_t{16} << 20, least = std::uint64_t{16} << 20;
+    if (flags.common.memory_bytes() < base + least)
+        throw over_budget(flags.common.memory_bytes(), {{"program", base}, {"least buffers to reorder with", least}});
+    const auto start = std::chrono::steady_clock::now();
+    const programs::interrupt_guard interrupts;
+    programs::progress live(flags.common.quiet);
+    const tbb_executor executor(flags.common.thread_count());
+    const dataset from(flags.dataset);
+    reorder_options options;
+    if (flags.by) options.by = *flags.by;
+    options.training_first = flags.training_first;
+    options.seed = flags.common.seed;
+    options.memory = flags.common.memory_bytes() - base;
+    options.stop = interrupts.token();
+    options.progress = [&](std::string_view phase, std::uint64_t done, std::uint64_t total) {
+        live.update([&] {
+            return fmt::format("{:<8}{}", phase,
+                total == 0 ? "" : programs::human_percent(static_cast<double>(done) / static_cast<double>(total)));
+        });
+    };
+    std::error_code failed;
+    const bool replaces = std::filesystem::exists(flags.out, failed);
+    const auto made = replaces ? std::filesystem::path(flags.out.string() + ".new") : flags.out;
+    if (replaces) std::filesystem::remove_all(made);
+    reorder(from, made, options, executor);
+    if (replaces) { // at any time one whole dataset is to be found
+        const std::filesystem::path old = flags.out.string() + ".old";
+        std::filesystem::remove_all(old);
+        std::filesystem::rename(flags.out, old);
+        std::filesystem::rename(made, flags.out);
+        std::filesystem::remove_all(old);
+    }
+    live.clear();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const dataset_manifest& m = from.manifest();
+    const std::uint64_t edges = m.train_edges + m.valid_edges + m.test_edges;
+    if (flags.common.json)
+        fmt::print("{}\n",
+            nlohmann::ordered_json{{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"nodes", m.nodes},
+                {"edges", edges}, {"train_nodes", m.node_data.train}, {"dataset", flags.out.string()}}
+                .dump());
+    else
+        fmt::print("{}: {} nodes, {} edges{}\n{}, peak RSS {}\n", flags.out.string(), m.nodes, edges,
+            flags.training_first ? fmt::format("; the {} training nodes come first", m.node_data.train) : "",
+            programs::human_seconds(seconds), format_bytes(programs::peak_rss()));
+    return programs::exit_code::done;
+}
+
+} // namespace
+
+void add_reorder(programs::command_line& to) {
+    const auto flags = std::make_shared<reorder_flags>();
+    programs::command& command =
+        to.add("reorder", "Gives the rows of a dataset another order, and with it other partitions.",
+            [flags](programs::command&) { return run_reorder(*flags); });
+    command.positional("dataset", flags->dataset, "directory of the dataset");
+    command.option("out", flags->out, "directory of the dataset to make").value_name("DATASET").required();
+    command
+        .option("by", flags->by,
+            "integers [nodes], .npy: entry r is the node that becomes row r, by its number; where nodes have names, by "
+            "its present row")
+        .value_name("FILE");
+    command.option("training-first", flags->training_first,
+        "training nodes take the first rows and partitions; random within them and within the others, by --seed");
+    flags->common.add_to(command);
+}
+
+} // namespace data_tool
