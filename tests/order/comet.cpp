@@ -65,6 +65,24 @@ TEST_CASE("COMET's plans hold every bucket once, swap one logical partition at a
             }
 }
 
+TEST_CASE("BETA over groups costs what BETA costs over the groups, and what is in a group changes every epoch") {
+    for (std::uint32_t l = 2; l <= 20; ++l)
+        for (std::uint32_t g = 1; g <= 4; ++g) {
+            CAPTURE(l);
+            CAPTURE(g);
+            const std::uint32_t c = 4 * g, p = l * g;
+            const comet_order order(p, c, 7, logical_order::beta);
+            const plan states = order(3);
+            REQUIRE_NOTHROW(validate(states, p, c));
+            REQUIRE(states.size() == (l <= 4 ? 1 : beta_swaps(l, 4) + 1));
+            REQUIRE(cost_of(states, 1).swaps == (l <= 4 ? 0 : beta_swaps(l, 4) * g));
+            REQUIRE(order(3) == states);
+            if (l > 4) REQUIRE(order(4) != states);
+        }
+    for (std::uint32_t c = 2; c <= 9; ++c) // groups that do not divide evenly
+        REQUIRE_NOTHROW(validate(comet_order(23, c, 1, logical_order::beta)(0), 23, c));
+}
+
 TEST_CASE("COMET at p = 32, c = 8, l = 8 loads 108 partitions after the first fill, BETA 78") {
     const plan states = comet_order(32, 8, 1)(0);
     CHECK(cost_of(states, 1).swaps == 108);

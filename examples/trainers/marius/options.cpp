@@ -20,7 +20,7 @@ void options::add_to(programs::command& to) {
     to.option("step-at", step_at, "rows step when applied, or on the batch's copy as the paper does").choices({"update", "compute"});
     to.option("batch-from", batch_from, "batches mix a state's buckets, or take one after the other").choices({"state", "bucket"});
     to.option("seed", seed, "of all randomness");
-    add_memory(to, "of edge buckets: beta, beta-spread, comet, comet-balanced, hilbert, hilbert-symmetric, row-major, memory, or a file of \"i j\" lines", "beta-spread");
+    add_memory(to, "of edge buckets: beta, beta-spread, comet, comet-balanced, comet-beta, hilbert, hilbert-symmetric, row-major, searched, memory, or a file of \"i j\" lines", "beta-spread");
     add_execution(to);
     to.group("Evaluation");
     to.option("eval-every", eval_every, "epochs between validations; 0: at the end only").default_text("a fifth of the epochs");

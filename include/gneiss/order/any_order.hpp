@@ -44,8 +44,8 @@ private:
 static_assert(edge_bucket_order<any_order>);
 
 /// The names that `make_order` knows.
-inline constexpr std::array<std::string_view, 9> order_names{"memory", "row-major", "hilbert", "hilbert-symmetric",
-    "beta", "beta-spread", "comet", "comet-balanced", "searched"};
+inline constexpr std::array<std::string_view, 10> order_names{"memory", "row-major", "hilbert", "hilbert-symmetric",
+    "beta", "beta-spread", "comet", "comet-balanced", "comet-beta", "searched"};
 
 /// The order called `name`, for a buffer of `slots` out of `partitions` partitions.
 ///
@@ -69,6 +69,7 @@ inline constexpr std::array<std::string_view, 9> order_names{"memory", "row-majo
     if (name == "beta-spread") return named(beta_order(partitions, slots, seed, {.spread_edge_buckets = true}));
     if (name == "comet") return named(comet_order(partitions, slots, seed));
     if (name == "comet-balanced") return named(comet_order(partitions, slots, seed, logical_order::balanced));
+    if (name == "comet-beta") return named(comet_order(partitions, slots, seed, logical_order::beta));
     if (name == "searched") return named(searched_order(partitions, slots, seed));
     std::string known;
     for (const std::string_view n : order_names) known += (known.empty() ? "" : ", ") + std::string(n);

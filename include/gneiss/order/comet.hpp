@@ -44,8 +44,9 @@ namespace gneiss {
 
 /// How logical partitions follow each other.
 enum class logical_order : std::uint8_t {
-    greedy,  ///< the paper's: one stays until it has met all others
-    balanced ///< `balanced_trail`: each stays for two states and comes again evenly; ours, the same bytes
+    greedy,   ///< the paper's: one stays until it has met all others
+    balanced, ///< `balanced_trail`: each stays for two states and comes again evenly; ours, the same bytes
+    beta      ///< BETA with four at a time, or as many as there are slots: fewer bytes; ours
 };
 
 /// COrrelation Minimizing Edge Traversal: partitions are grouped at random into logical ones each epoch; pairs of logical
@@ -54,6 +55,8 @@ enum class logical_order : std::uint8_t {
 ///
 /// With l logical partitions of g = ⌊slots/2⌋ partitions (the last has fewer when g does not divide p) an epoch has
 /// l(l − 1)/2 states and l(l − 1)/2 − 1 swaps of logical partitions. A buffer of all partitions gives one state.
+/// With `logical_order::beta` there are four logical partitions of a quarter of the slots in the buffer, and they follow
+/// each other as BETA has it: the bytes of BETA over l = 4p/c partitions, whose members change every epoch.
 /// Keyed by (seed, plan, epoch, 6…): 6 grouping, 7 order of pairs, 8 spreading, 9 buckets inside a state.
 /// Throws errc::invalid_argument for a buffer in which two partitions cannot meet. Cost: O(states · slots²).
 /// Source: MariusGNN, EuroSys'23, §5.1; l = 2p/c, c_l = 2 by §6.
@@ -86,9 +89,9 @@ public:
             states.push_back({std::move(all), {}});
         }
         else
-            for (const auto& [a, b] : logical_pairs(key.with(7))) {
+            for (const auto& present : logical_sequence(key.with(7))) {
                 state s;
-                for (const std::uint32_t l : {a, b})
+                for (const partition_id l : present)
                     for (std::uint32_t i = l * group(); i < std::min((l + 1) * group(), partitions_); ++i)
                         s.resident.push_back(all[i]);
                 std::ranges::sort(s.resident);
@@ -100,13 +103,17 @@ public:
     }
 
 private:
-    [[nodiscard]] std::uint32_t group() const noexcept { return slots_ / 2; }
+    /// Logical partitions in the buffer, and partitions in each.
+    [[nodiscard]] std::uint32_t together() const noexcept {
+        return pairs_ == logical_order::beta ? std::min(slots_, 4U) : 2;
+    }
+    [[nodiscard]] std::uint32_t group() const noexcept { return slots_ / together(); }
 
-    [[nodiscard]] std::vector<std::pair<std::uint32_t, std::uint32_t>> logical_pairs(random_key key) const {
+    [[nodiscard]] buffer_sequence logical_sequence(random_key key) const {
         const std::uint32_t l = logical_partitions();
-        if (pairs_ == logical_order::balanced) return balanced_trail(l); // what is in each is random already
-        std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
-        for (const auto& both : beta_sequence(l, 2, key)) pairs.emplace_back(both.front(), both.back());
+        if (pairs_ != logical_order::balanced) return beta_sequence(l, together(), key);
+        buffer_sequence pairs;
+        for (const auto& [a, b] : balanced_trail(l)) pairs.push_back({a, b}); // what is in each is random already
         return pairs;
     }
 
