@@ -104,6 +104,7 @@ struct set_up {
     std::uint64_t epochs = 2;
     float rate = .1F, dense_rate = .02F;
     engine_factory engines = ::threads();
+    std::optional<memory_file_system> memory{}; ///< that the engines are on: what is on disk is copied there
     graph_training_options training{.batch = 50, .negatives = {.per_chunk = 10, .chunks = 2},
         .neighbours = {.fanout = {{.in = 3}, {.in = 3}}}, .pipeline = {.staleness = 0}};
 
@@ -146,6 +147,11 @@ struct trainer {
         if (with.features) {
             features.emplace(test::feature_writer(files.path(), data.rows, *with.features).write(data.features, graph_data::columns), data.rows);
             (with.features->sparse ? columns.sparse : columns.dense) = graph_data::columns;
+        }
+        if (with.memory) {
+            for (const edge_direction d : {edge_direction::in, edge_direction::out}) test::copy_file(*with.memory, data.store.path(d));
+            for (const feature_part part : {feature_part::numbers, feature_part::offsets, feature_part::indices})
+                if (features && !features->file(part).path.empty()) test::copy_file(*with.memory, features->file(part).path);
         }
         if (with.rows) {
             const row_layout layout{with.dim, static_cast<std::uint32_t>(optimizer.state_floats(with.dim))};
@@ -377,14 +383,19 @@ TEST_CASE("a disk run equals the in-memory run of the same plan, bit for bit: ro
         const outcome in_memory = train(data, with);
         CHECK(in_memory.epochs.front().examples > 0);
         with.buffer_slots = with.order_slots;
-        for (auto [name, engine] : storage_test::all_engines()) {
+        auto engines = storage_test::all_engines();
+        engines.emplace_back("short transfers", [] {
+            const auto injector = std::make_shared<fault_injector>(fault{.kind = fault_kind::short_transfer, .at = 2, .on = {.sync = false}});
+            return any_engine(faulty(threads_engine{}, injector));
+        });
+        for (const auto& [name, engine] : engines) {
             CAPTURE(name);
-            if (name == "memory") // its files would have to be copied there: reads that come short instead
-                engine = [] {
-                    const auto injector = std::make_shared<fault_injector>(fault{.kind = fault_kind::short_transfer, .at = 2, .on = {.sync = false}});
-                    return any_engine(faulty(threads_engine{}, injector));
-                };
             with.engines = engine;
+            with.memory.reset();
+            if (name == "memory") {
+                with.memory.emplace();
+                with.engines = [disk = *with.memory] { return any_engine(memory_engine(disk)); };
+            }
             with.prefetch = static_cast<std::uint32_t>(draw.below(3));
             with.threads = 1 + draw.below(2);
             CHECK((train(data, with) == in_memory));
