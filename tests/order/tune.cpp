@@ -116,7 +116,7 @@ TEST_CASE("more memory never gives more logical partitions, fewer slots or more 
 }
 
 TEST_CASE("memory, states and traffic are those of COMET's plan") {
-    for (const std::uint64_t memory : {30, 60, 100, 200, 300}) {
+    for (const std::uint64_t memory : {30U, 60U, 100U, 200U, 300U}) {
         for (const bool prefetch : {false, true}) {
             // 960 = 2⁶·15 partitions divide the nodes for most choices; blocks of 64 KiB on average at p = 32
             const tuning_input input{.nodes = 960 * 1024,

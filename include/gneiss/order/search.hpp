@@ -85,7 +85,7 @@ namespace gneiss {
 }
 
 /// Fewer swaps than BETA: sequences that a search found, for the p and c listed in `detail/found_sequences.hpp`; BETA
-/// for all others. p = 8, c = 4: 8 swaps (BETA 9, bound 8); p = 16, c = 4: 39 (42, 38); p = 32, c = 8: 73 (78, 67).
+/// for all others. p = 8, c = 4: 8 swaps (BETA 9, bound 8); p = 16, c = 4: 39 (42, 38); p = 32, c = 8: 72 (78, 67).
 /// Ours.
 ///
 /// Every epoch numbers the partitions at random and takes the sequence forwards or backwards; buckets train where their
