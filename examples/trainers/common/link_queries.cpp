@@ -140,7 +140,7 @@ std::uint64_t export_npy(const gneiss::dataset& data, stoppable_rows& table, gne
     const std::filesystem::path& to) {
     std::uint64_t written = 0;
     gneiss::npy_writer nodes(to / "nodes.npy", gneiss::npy_dtype::f32, {table.dim()});
-    text_file names(to / "nodes.tsv"), kinds(to / "relations.tsv");
+    text_file names(to / "nodes.tsv");
     table.for_each_block([&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
         for (std::size_t i = 0; i < rows.rows(); ++i) {
             nodes.append_bytes(std::as_bytes(rows[i]));
@@ -150,6 +150,8 @@ std::uint64_t export_npy(const gneiss::dataset& data, stoppable_rows& table, gne
     });
     nodes.close();
     names.close();
+    if (relations.rows() == 0) return written;
+    text_file kinds(to / "relations.tsv");
     gneiss::npy_writer kinds_of(to / "relations.npy", gneiss::npy_dtype::f32, {relations.columns()});
     for (std::size_t i = 0; i < relations.rows(); ++i) {
         kinds_of.append_bytes(std::as_bytes(relations[i]));
@@ -164,12 +166,14 @@ std::uint64_t export_npy(const gneiss::dataset& data, stoppable_rows& table, gne
 std::uint64_t export_tsv(const gneiss::dataset& data, stoppable_rows& table, gneiss::matrix_view<const float> relations,
     const std::filesystem::path& to) {
     std::uint64_t written = 0;
-    text_file nodes(to / "nodes.tsv"), kinds(to / "relations.tsv");
+    text_file nodes(to / "nodes.tsv");
     table.for_each_block([&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
         for (std::size_t i = 0; i < rows.rows(); ++i) write_row(nodes, data.node_label(first + i), rows[i]);
         written += rows.rows();
     });
     nodes.close();
+    if (relations.rows() == 0) return written;
+    text_file kinds(to / "relations.tsv");
     for (std::size_t i = 0; i < relations.rows(); ++i) write_row(kinds, relation_row_label(data, i), relations[i]);
     kinds.close();
     return written;

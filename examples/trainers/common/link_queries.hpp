@@ -43,7 +43,8 @@ void predict_links(const std::string& program, const gneiss::dataset& data, cons
 /// Name of a row of the relations' table: with reciprocal relations they follow a second time.
 [[nodiscard]] std::string relation_row_label(const gneiss::dataset& data, std::uint64_t row);
 
-/// Writes rows and relations with their names into `to`: nodes.npy, relations.npy and tables of names, or the two as text.
+/// Writes rows and relations, if any, with their names into `to`: nodes.npy, relations.npy and tables of names, or the two
+/// as text.
 /// Returns how many nodes there are.
 std::uint64_t export_embeddings(const gneiss::dataset& data, stoppable_rows rows, gneiss::matrix_view<const float> relations,
     const std::string& format, const std::filesystem::path& to);

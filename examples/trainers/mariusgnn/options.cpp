@@ -1,0 +1,226 @@
+#include "options.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include <fmt/format.h>
+
+#include <gneiss/core/checksum.hpp>
+#include <gneiss/model/schedule.hpp>
+
+#include "common/machine.hpp"
+
+namespace mariusgnn {
+
+namespace {
+
+constexpr const char* of_links[] = {"decoder", "loss", "reduction", "margin", "regularizer", "regularizer-weight", "reciprocal",
+    "relation-init", "negatives", "chunks", "negatives-by-degree", "filter-negatives", "correct-negatives", "batch-from",
+    "hide-batch-edges", "eval-negatives", "eval-edges", "eval-negatives-by-degree"};
+constexpr const char* of_rows[] = {"node-init", "init"};
+constexpr const char* of_rows_and_links[] = {"dim", "row-optimizer", "row-lr"};
+
+bool has_features(const gneiss::dataset_manifest& graph) { return graph.node_data.features != 0; }
+
+} // namespace
+
+void options::add_to(programs::command& to) {
+    add_dataset(to);
+    to.option("task", task, "predict edges, or classes of nodes").choices({"link", "node"}).default_text("node where nodes have classes");
+    to.group("Model");
+    to.option("layers", layers, "of the encoder: sage, gcn, gat or linear, as in sage:128,sage:128:max; see the guide").value_name("SPEC").default_text("from the graph");
+    to.option("inputs", inputs, "learned rows, given features, or both side by side").choices({"rows", "features", "both"}).default_text("features where there are some");
+    to.option("normalize-features", normalize_features, "each row of features sums to 1").value_name("BOOL").default_text("true for sparse ones");
+    to.option("dropout", dropout, "of rows between layers, while training").range(0, 0.99).default_text("0.5 for classes");
+    to.option("attention-dropout", attention_dropout, "of gat").range(0, 0.99).default_text("0");
+    add_model(to);
+    to.group("Training");
+    to.option("epochs", epochs, "passes over the edges, or the training nodes").range(1).default_text("from the graph");
+    to.option("batch", batch, "edges or nodes of a batch").range(1).default_text("from the graph");
+    to.option("sampler", sampler, "dense: a node's neighbours once per batch; neighbour: anew at every hop").choices({"dense", "neighbour"});
+    to.option("fanout", fanout, "neighbours at each hop, that of the batch first: 10,10; 10+10 in and out; all").value_name("N,N").default_text("from the graph");
+    to.option("direction", direction, "which neighbours").choices({"in", "out", "both"}).default_text("in; both where edges have one direction");
+    to.option("hide-batch-edges", hide_batch_edges, "neighbours are not reached over edges that the batch predicts");
+    add_negatives(to);
+    to.option("optimizer", optimizer, "of the layers' weights").choices({"sgd", "adagrad", "adam", "adamw"}).default_text("adam; adagrad for edges");
+    to.option("lr", lr, "learning rate").default_text("0.01; 0.1 for edges");
+    to.option("weight-decay", weight_decay, "of the layers' weights").range(0).default_text("5e-4 where few nodes have classes");
+    to.option("clip", clip, "gradients of the weights are shortened to this norm; 0: never").range(0);
+    to.option("row-optimizer", row_optimizer, "of learned rows and of relations").choices({"sgd", "adagrad", "adam"}).default_text("adagrad");
+    to.option("row-lr", row_lr, "their learning rate").default_text("0.1");
+    to.option("lr-schedule", lr_schedule, "how rates change from epoch to epoch").choices({"constant", "linear", "cosine", "step"}).default_text("constant");
+    to.option("batch-from", batch_from, "batches of edges mix a state's buckets, or take one after the other").choices({"state", "bucket"});
+    to.option("seed", seed, "of all randomness");
+    add_memory(to, "comet, comet-balanced, beta, beta-spread, … or a file of \"i j\" lines; for classes training-first", "comet; training-first");
+    add_execution(to);
+    to.group("Evaluation");
+    to.option("eval-every", eval_every, "epochs between validations; 0: at the end only").default_text("from the graph");
+    to.option("no-eval", no_eval, "no validation, no test");
+    to.option("eval-graph", eval_graph, "neighbours are those of the whole graph, or those in the buffer").choices({"full", "resident"});
+    to.option("eval-fanout", eval_fanout, "neighbours at each hop, for resident").value_name("N,N").default_text("all");
+    add_ranking(to);
+    to.option("early-stop", stop_early, "stop after N validations without a better one and take the best; 0: never").default_text("from the graph");
+    add_output(to, "gneiss-mariusgnn");
+}
+
+bool looks_undirected(const gneiss::dataset& data) {
+    if (data.manifest().train_edges == 0) return false;
+    const gneiss::bucket_store buckets = data.buckets();
+    if (buckets.extent({0, 0}).edges == 0) return false;
+    std::uint64_t there = 0, back = 0; // sums of hashes: equal if the sets are
+    const auto hash = [](std::uint64_t a, std::uint64_t b) {
+        const std::uint64_t pair = a << 32 | b;
+        return gneiss::checksum(std::as_bytes(std::span(&pair, 1)));
+    };
+    const gneiss::loaded_block loaded = buckets.read({0, 0}, gneiss::edge_direction::out);
+    for (std::size_t v = 0; v < loaded.block.nodes.size(); ++v)
+        for (std::uint32_t e = loaded.block.starts[v]; e < loaded.block.starts[v + 1]; ++e) {
+            there += hash(loaded.block.nodes[v], loaded.block.neighbours[e]);
+            back += hash(loaded.block.neighbours[e], loaded.block.nodes[v]);
+        }
+    return there == back;
+}
+
+void options::refuse_unused(const programs::command& self) const {
+    options fresh;
+    programs::command_line reader("", "");
+    programs::command& defaults = reader.add("train", "", {});
+    fresh.add_to(defaults);
+    const auto refuse = [&](std::span<const char* const> flags, const std::string& why) {
+        for (const char* name : flags)
+            if (self.at(name).value() != defaults.at(name).value())
+                throw programs::usage_error(fmt::format("--{} is for {}", name, why));
+    };
+    if (!links()) refuse(of_links, "--task link");
+    if (!uses_rows()) refuse(of_rows, "learned rows: --inputs rows or both");
+    if (!uses_rows() && !links()) refuse(of_rows_and_links, "learned rows: --inputs rows or both");
+    if (!uses_features() && normalize_features) throw programs::usage_error("--normalize-features is for --inputs features or both");
+    if (eval_fanout && eval_graph != "resident") throw programs::usage_error("--eval-fanout is for --eval-graph resident: the whole graph takes all neighbours");
+}
+
+void options::resolve(const gneiss::dataset& data, const programs::command& self) {
+    const gneiss::dataset_manifest& graph = data.manifest();
+    if (!task) task = graph.node_data.classes != 0 && graph.node_data.train != 0 ? "node" : "link";
+    if (!links() && graph.node_data.classes == 0)
+        throw gneiss::error(gneiss::errc::invalid_argument, "has no classes of nodes: --task node needs labels (gneiss-data import --labels)", {.path = data.directory()});
+    if (!links() && graph.node_data.train == 0)
+        throw gneiss::error(gneiss::errc::invalid_argument, "has no nodes to train on", {.path = data.directory(), .field = "split"});
+    if (links() && graph.train_edges == 0)
+        throw gneiss::error(gneiss::errc::invalid_argument, "has no training edges", {.path = data.directory()});
+    if (!inputs) inputs = has_features(graph) ? "features" : "rows";
+    if (uses_features() && !has_features(graph))
+        throw gneiss::error(gneiss::errc::invalid_argument, "has no features: --inputs rows learns some", {.path = data.directory()});
+    refuse_unused(self);
+    if (order && *order != "memory" && (*order == training_first) == links())
+        throw programs::usage_error(fmt::format("--order {} is not for --task {}{}", *order, *task,
+            links() ? "" : ": its partitions come by training-first, or all at once (memory)"));
+    if (uses_features() && !normalize_features) normalize_features = data.has("features.indptr");
+    if (!direction) direction = looks_undirected(data) ? "in" : "both";
+    if (uses_rows() || links()) {
+        if (!dim) dim = links() ? 100 : 64;
+        if (!row_optimizer) row_optimizer = "adagrad";
+        if (!row_lr) row_lr = 0.1;
+    }
+    if (uses_rows()) {
+        if (node_init.empty()) node_init = links() ? "normal:0,0.1" : "glorot";
+        (void)node_initializer();
+    }
+    if (links())
+        resolve_link(graph);
+    else
+        resolve_node(graph);
+    if (!attention_dropout) attention_dropout = 0;
+    if (!lr_schedule) lr_schedule = "constant";
+    if (!fanout) { // all neighbours where the graph is small
+        const std::size_t count = gneiss::hops_of(layer_options(1));
+        const char* const hop = graph.train_edges <= 2'000'000 ? "all" : "10";
+        std::string text;
+        for (std::size_t i = 0; i < count; ++i) text += fmt::format("{}{}", i == 0 ? "" : ",", hop);
+        fanout = text;
+    }
+    early_stop = *stop_early;
+    if (threads == 0) threads = programs::usable_cpus();
+    try { // a fan-out and layers that do not fit, a layer that cannot be
+        gneiss::validate(hops(), gneiss::hops_of(layer_options(1)));
+        if (eval_fanout) gneiss::validate(gneiss::parse_fanout(*eval_fanout, neighbours()), hops().size());
+    } catch (const gneiss::error& e) {
+        throw programs::usage_error(e.what());
+    }
+}
+
+void options::resolve_node(const gneiss::dataset_manifest& graph) {
+    const std::uint64_t train = graph.node_data.train;
+    const bool few = train * 10 < graph.nodes, small = graph.nodes <= 200'000;
+    if (!layers) layers = few ? "gcn:64:row,gcn:row" : "sage:256,sage";
+    if (!dropout) dropout = 0.5;
+    if (!batch) batch = 1000;
+    if (!optimizer) optimizer = "adam";
+    if (!lr) lr = 0.01;
+    if (!weight_decay) weight_decay = few ? 5e-4 : 0;
+    // About two million examples: small graphs are passed many times, huge ones a few.
+    if (!epochs) epochs = std::clamp<std::uint64_t>(2'000'000 / train, 10, 200);
+    if (!eval_every) eval_every = small ? 1 : std::max<std::uint64_t>(1, *epochs / 10);
+    if (!stop_early) stop_early = small ? 50 : 5;
+}
+
+void options::resolve_link(const gneiss::dataset_manifest& graph) {
+    const std::uint64_t edges = graph.train_edges;
+    resolve_model(graph, 0);
+    if (!layers) layers = fmt::format("sage:{}", *dim);
+    const std::size_t width = layer_options(*dim).back().outputs();
+    if (*decoder == "complex" && width % 2 != 0)
+        throw programs::usage_error(fmt::format("the last layer gives {} floats: ComplEx compares pairs of them", width));
+    if (!dropout) dropout = 0;
+    if (!batch) batch = edges < 4'000'000 ? 1000 : 10'000;
+    if (!epochs) epochs = std::clamp<std::uint64_t>(5'000'000 / edges, 3, 20);
+    if (!optimizer) optimizer = "adagrad";
+    if (!lr) lr = 0.1;
+    if (!weight_decay) weight_decay = 0;
+    resolve_negatives(graph, *batch, width);
+    if (!eval_every) eval_every = std::max<std::uint64_t>(1, *epochs / 5);
+    if (!stop_early) stop_early = 0;
+    (void)trainers::parse_initializer(relation_init, "relation-init", width);
+}
+
+gneiss::neighbour_direction options::neighbours() const {
+    return *direction == "in" ? gneiss::neighbour_direction::in
+           : *direction == "out" ? gneiss::neighbour_direction::out
+                                 : gneiss::neighbour_direction::both;
+}
+
+std::vector<gneiss::layer_options> options::layer_options(std::size_t outputs) const {
+    try {
+        return gneiss::parse_layers(*layers, {.then = {}, .dropout = *dropout, .attention_dropout = attention_dropout.value_or(0),
+            .norm = false, .residual = false, .last_width = outputs});
+    } catch (const gneiss::error& e) {
+        throw programs::usage_error(std::string("--layers: ") + e.what());
+    }
+}
+
+gneiss::graph_training_options options::training_options() const {
+    gneiss::graph_training_options made;
+    made.batch = *batch;
+    if (links()) {
+        made.batch_from = batch_from == "state" ? gneiss::batch_source::state : gneiss::batch_source::bucket;
+        made.negatives = negative_options();
+        made.hide_batch_edges = hide_batch_edges;
+    }
+    made.neighbours = {.fanout = hops(), .replace = false, .relations = false, .edge_ids = false};
+    made.sampler = sampler == "dense" ? gneiss::neighbour_sampling::dense : gneiss::neighbour_sampling::layered;
+    made.pipeline = pipeline_options();
+    made.seed = seed;
+    return made;
+}
+
+double options::rate_factor(std::uint64_t epoch) const { return gneiss::make_schedule(*lr_schedule).factor(epoch, *epochs); }
+
+gneiss::dense_optimizer options::dense_optimizer(std::uint64_t epoch) const {
+    return gneiss::make_dense_optimizer(*optimizer, static_cast<float>(*lr * rate_factor(epoch)),
+        {.weight_decay = *weight_decay, .decoupled = false, .clip_norm = clip});
+}
+
+gneiss::any_row_optimizer options::any_row_optimizer(std::uint64_t epoch) const {
+    return gneiss::make_row_optimizer(row_optimizer.value_or("adagrad"), static_cast<float>(row_lr.value_or(*lr) * rate_factor(epoch)));
+}
+
+} // namespace mariusgnn

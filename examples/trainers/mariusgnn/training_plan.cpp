@@ -1,0 +1,213 @@
+#include "training_plan.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <gneiss/order/tune.hpp>
+#include <gneiss/pipeline/graph_memory.hpp>
+#include <gneiss/storage/bucket_reader.hpp>
+#include <gneiss/storage/feature_buffer.hpp>
+#include <gneiss/storage/graph_buffer.hpp>
+
+#include "common/machine.hpp"
+#include "inference.hpp"
+
+namespace mariusgnn {
+
+namespace {
+
+using gneiss::edge_direction;
+using trainers::training_plan;
+
+/// Calls visit for the sides that the direction needs.
+template <class Visit>
+void for_each_side(gneiss::neighbour_direction keeps, Visit&& visit) {
+    if (keeps != gneiss::neighbour_direction::in) visit(edge_direction::out);
+    if (keeps != gneiss::neighbour_direction::out) visit(edge_direction::in);
+}
+
+/// The most that a function of an epoch's plan is in the first epochs, and a little more for later ones.
+template <class Bytes>
+std::uint64_t most_of_epochs(const options& o, const training_plan& plan, Bytes&& bytes) {
+    std::uint64_t most = 0;
+    for (std::uint64_t e = 0; e < std::min<std::uint64_t>(*o.epochs, 16); ++e) most = std::max(most, bytes(plan.order(e)));
+    return plan.slots >= plan.partitioning.partitions ? most : most + most / 16;
+}
+
+/// The graph of two consecutive states.
+std::uint64_t graph_memory(const options& o, const training_plan& plan, const gneiss::bucket_store& buckets) {
+    const gneiss::neighbour_direction keeps = o.neighbours();
+    if (plan.partitioning.partitions == buckets.rows().partitions)
+        return most_of_epochs(o, plan, [&](const gneiss::plan& states) { return gneiss::graph_buffer::bytes_needed(states, buckets, keeps); });
+    std::uint64_t bytes = 0;
+    buckets.for_each_bucket([&](gneiss::edge_bucket b) {
+        for_each_side(keeps, [&](edge_direction d) { bytes += buckets.extent(b).range(d).length; });
+    });
+    const double share = static_cast<double>(plan.slots) / plan.partitioning.partitions, blocks = plan.slots * plan.slots;
+    const double ranks = blocks * static_cast<double>(gneiss::resident_block::memory_of_ranks(plan.partitioning.capacity()) + 2 * gneiss::page_alignment);
+    return static_cast<std::uint64_t>(2 * (share * share * static_cast<double>(bytes) + 2 * ranks)) + (1U << 20);
+}
+
+/// What the states of an epoch read of graph and features: what the state before has not.
+std::uint64_t reads_of(const gneiss::plan& states, gneiss::neighbour_direction keeps, const gneiss::bucket_store& buckets,
+    const gneiss::feature_store* features) {
+    std::uint64_t bytes = 0;
+    std::span<const gneiss::partition_id> before;
+    const bool known = !states.empty() && !states.front().resident.empty();
+    for (const gneiss::state& s : states) {
+        const auto fresh = [&](gneiss::partition_id p) { return !std::ranges::binary_search(before, p); };
+        for (const gneiss::partition_id i : s.resident) {
+            if (features != nullptr && fresh(i))
+                for (const auto part : {gneiss::feature_part::numbers, gneiss::feature_part::offsets, gneiss::feature_part::indices})
+                    bytes += features->blocks(i, part).length;
+            for (const gneiss::partition_id j : s.resident)
+                if (known && s.resident.back() < buckets.rows().partitions && (fresh(i) || fresh(j)))
+                    for_each_side(keeps, [&](edge_direction d) { bytes += buckets.extent({i, j}).range(d).length; });
+        }
+        before = s.resident;
+    }
+    return bytes;
+}
+
+/// The least that an evaluation needs.
+std::uint64_t least_evaluation(const options& o, const planning& of, const gneiss::row_partitioning& partitioning,
+    const gneiss::graph_shape& shape, std::span<const gneiss::layer_options> layers) {
+    constexpr std::uint64_t ranking = std::uint64_t{8} << 20;
+    if (o.no_eval) return ranking;
+    if (o.eval_graph == "resident") {
+        const gneiss::graph_memory bound = gneiss::bound_graph_memory(resident_sampling(o), shape, layers);
+        return ranking + bound.batch + bound.sampler + bound.encoder +
+               (o.links() ? 2 * gneiss::scratch_rows::memory_bytes(partitioning, of.net.encode.outputs(), false) : 0);
+    }
+    if (partitioning != of.buckets.rows()) return ranking; // told exactly once the edges are bucketed anew
+    const auto input = input_shape(o, of.net.encode.inputs(), of.features, partitioning);
+    try {
+        (void)gneiss::plan_layerwise(of.net.encode, input, of.buckets,
+            {.direction = o.neighbours(), .engines = {}, .scratch = "."}, 0);
+    } catch (const gneiss::over_budget& least) {
+        return ranking + least.needed();
+    }
+    return ranking;
+}
+
+/// COMET's partitions by their formulas, where nothing says otherwise and not all fits; taken if the plan they give fits.
+template <class With>
+std::vector<std::string> tune_comet(options& o, const planning& of, const With& with) {
+    const bool comet = !o.order || *o.order == "comet" || *o.order == "comet-balanced";
+    if (!o.links() || !comet || o.partitions || o.buffer || o.store.value_or("disk") == "memory") return {};
+    const gneiss::dataset_manifest& graph = of.data.manifest();
+    const std::uint32_t given = graph.partitions;
+    options trial = o;
+    if (!trial.order) trial.order = o.store ? "comet" : "memory";
+    if (!o.store && !o.order) {
+        const training_plan all = with(trial, given, given, true);
+        if (all.memory_bytes() <= all.budget) return {};
+    }
+    trial.order = o.order.value_or("comet");
+    const training_plan some = with(trial, std::max(given, 4U), 2, false);
+    gneiss::tuning_input input{.nodes = graph.nodes, .memory = some.budget};
+    for (const gneiss::memory_part& part : some.parts)
+        if (part.name != "partition buffer" && part.name != "graph" && part.name != "features" && part.name != "edges") input.other_bytes += part.bytes;
+    input.row_bytes = some.layout.bytes();
+    if (of.features != nullptr) input.row_bytes += of.features->bytes() / std::max<std::uint64_t>(graph.nodes, 1);
+    input.access = o.uses_rows() ? gneiss::row_access::updated : gneiss::row_access::read_only;
+    input.edge_files = 0;
+    of.buckets.for_each_bucket([&](gneiss::edge_bucket b) {
+        for_each_side(o.neighbours(), [&](edge_direction d) { input.edge_bytes += of.buckets.extent(b).range(d).length; });
+    });
+    for_each_side(o.neighbours(), [&](edge_direction) { ++input.edge_files; });
+    input.edge_bytes += graph.train_edges * sizeof(gneiss::edge); // decoded, to be trained
+    try {
+        const gneiss::tuned_partitions found = gneiss::tune(input);
+        if (found.logical == 1) return {};
+        trial.prefetch = o.prefetch == "auto" ? std::to_string(found.prefetch) : o.prefetch;
+        const training_plan exact = with(trial, found.partitions, found.slots, false);
+        if (exact.memory_bytes() > exact.budget) return {}; // blocks of unequal size: the search decides
+        o.order = trial.order;
+        o.prefetch = trial.prefetch;
+        o.partitions = found.partitions;
+        o.buffer = found.slots;
+        o.store = "disk";
+        return found.reasons;
+    } catch (const gneiss::over_budget&) {
+        return {}; // the search tells what the least is
+    }
+}
+
+} // namespace
+
+std::function<gneiss::node_plan(std::uint64_t)> node_epochs(const options& how,
+    const gneiss::row_partitioning& partitioning, std::uint32_t slots, std::span<const gneiss::node_id> training_nodes) {
+    const std::uint32_t k = gneiss::leading_partitions(partitioning, training_nodes);
+    return [p = partitioning.partitions, slots, k, seed = how.seed](std::uint64_t epoch) {
+        return gneiss::training_nodes_first(p, slots, k, seed, epoch);
+    };
+}
+
+tuned_plan plan_training(options& chosen, const planning& of) {
+    const gneiss::dataset_manifest& graph = of.data.manifest();
+    training_plan made;
+    if (chosen.uses_rows())
+        made.layout = {*chosen.dim, static_cast<std::uint32_t>(chosen.any_row_optimizer(0).state_floats(*chosen.dim))};
+    made.budget = trainers::budget_of(chosen);
+    const gneiss::graph_training_options training = chosen.training_options();
+    std::vector<gneiss::layer_options> layers;
+    for (std::size_t i = 0; i < of.net.encode.layers(); ++i) layers.push_back(of.net.encode.options(i));
+    const std::uint64_t batches = gneiss::graph_training::in_flight(training);
+
+    const auto with = [&](const options& o, std::uint32_t partitions, std::uint32_t slots, bool in_memory) {
+        training_plan plan = made;
+        plan.partitioning = {graph.nodes, partitions};
+        plan.in_memory = in_memory;
+        plan.slots = slots;
+        plan.prefetch = trainers::prefetch_of(o, plan.keeps_all());
+        if (o.links())
+            plan.order = trainers::make_order(o, partitions, slots);
+        else
+            plan.order = [epochs = node_epochs(o, plan.partitioning, slots, of.training_nodes)](std::uint64_t e) { return epochs(e).states; };
+        std::shared_ptr<const gneiss::feature_store> store;
+        if (of.features != nullptr) store = std::make_shared<const gneiss::feature_store>(of.features->files(), plan.partitioning);
+        plan.further_reads = [store, keeps = o.neighbours(), &buckets = of.buckets](const gneiss::plan& states) {
+            return reads_of(states, keeps, buckets, store.get());
+        };
+        gneiss::graph_shape shape{.links = o.links(), .nodes = graph.nodes, .edges = graph.train_edges,
+            .columns = of.net.encode.inputs(), .learned = plan.layout.dim};
+        if (o.uses_rows()) shape.nodes = std::min(shape.nodes, plan.memory_slots() * plan.partitioning.capacity());
+        if (shape.columns.sparse != 0) shape.sparse_entries = store->entries();
+        const gneiss::graph_memory bound = gneiss::bound_graph_memory(training, shape, layers);
+        plan.batch_bytes = batches * bound.batch;
+        plan.graph_bytes = graph_memory(o, plan, of.buckets);
+        plan.parts = {{"program", programs::current_rss() + (std::uint64_t{12} << 20)}};
+        if (o.uses_rows()) plan.parts.push_back({"partition buffer", plan.memory_slots() * plan.slot_bytes()});
+        if (store) {
+            plan.feature_bytes = most_of_epochs(o, plan, [&](const gneiss::plan& states) { return gneiss::feature_buffer::bytes_needed(states, *store); });
+            plan.parts.push_back({"features", plan.feature_bytes});
+        }
+        plan.parts.push_back({"graph", plan.graph_bytes});
+        if (o.links()) {
+            plan.edge_bytes = trainers::edge_memory(o, plan, graph, of.buckets);
+            plan.parts.push_back({"edges", plan.edge_bytes});
+            plan.parts.push_back({"bucket blocks", gneiss::bucket_reader::bytes_needed(of.buckets)});
+            plan.parts.push_back({"decoder", trainers::link_model_bytes(o, *o.batch, o.threads, *of.net.links, graph.nodes)});
+        } else { // classes and parts of all nodes, those that train, are validated, tested
+            plan.parts.push_back({"classes of nodes", graph.nodes * 5 + (graph.node_data.train * 2 + graph.node_data.valid + graph.node_data.test) * 4});
+        }
+        plan.parts.push_back({"batches", plan.batch_bytes});
+        plan.parts.push_back({"samplers", std::max<std::size_t>(training.pipeline.sample_workers, 1) * bound.sampler});
+        plan.parts.push_back({"encoder", bound.encoder});
+        plan.parts.push_back({"weights", of.net.bytes()});
+        const std::uint64_t used = plan.memory_bytes(), least = least_evaluation(o, of, plan.partitioning, shape, layers);
+        constexpr std::uint64_t most = std::uint64_t{8} << 30;
+        plan.evaluation_bytes = std::max(least, std::min(used < plan.budget ? (plan.budget - used) / 4 * 3 : 0, most));
+        plan.parts.push_back({"evaluation", plan.evaluation_bytes});
+        return plan;
+    };
+    tuned_plan found;
+    found.reasons = tune_comet(chosen, of, with);
+    found.plan = trainers::choose_plan(chosen, graph, of.buckets, chosen.links() ? "comet" : training_first,
+        [&](std::uint32_t partitions, std::uint32_t slots, bool in_memory) { return with(chosen, partitions, slots, in_memory); });
+    return found;
+}
+
+} // namespace mariusgnn

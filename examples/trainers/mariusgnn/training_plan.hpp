@@ -1,0 +1,43 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/order/training_nodes_first.hpp>
+
+#include "network.hpp"
+#include "trainers/common/plan.hpp"
+
+namespace mariusgnn {
+
+/// What a plan is made for.
+struct planning {
+    const gneiss::dataset& data;
+    const gneiss::bucket_store& buckets;      ///< the dataset's, or those of the run
+    const gneiss::node_features* features;    ///< null: none go in
+    const network& net;
+    std::span<const gneiss::node_id> training_nodes; ///< of a node task, ascending
+};
+
+/// A plan, and why its partitions were chosen so where they were tuned: a line each, for people.
+struct tuned_plan {
+    trainers::training_plan plan;
+    std::vector<std::string> reasons;
+};
+
+/// Chooses store, partitions, buffer and order within the budget, and writes the choice back into `chosen`. On disk, COMET's
+/// partitions and buffer are those of `gneiss::tune`, unless either is given.
+///
+/// With another number of partitions than the buckets', edges and graph are estimated until they are bucketed anew; called
+/// again with those, and everything chosen, it gives the exact plan. Throws gneiss::over_budget with the parts of the least
+/// plan, gneiss::error (no_space), usage_error.
+[[nodiscard]] tuned_plan plan_training(options& chosen, const planning& of);
+
+/// The epochs of a node task: which partitions are resident, and whose training nodes train when.
+[[nodiscard]] std::function<gneiss::node_plan(std::uint64_t)> node_epochs(const options& how,
+    const gneiss::row_partitioning& partitioning, std::uint32_t slots, std::span<const gneiss::node_id> training_nodes);
+
+} // namespace mariusgnn
