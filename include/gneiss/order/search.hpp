@@ -26,7 +26,7 @@ namespace gneiss {
 /// Searches for a sequence of buffers with at most `swaps` swaps in which every pair of partitions meets: simulated
 /// annealing over which partition comes and which one leaves.
 ///
-/// \param moves  tried; about a million a second for p = 32. More moves find fewer swaps; other seeds too
+/// \param moves  tried; a few million a second. More moves find fewer swaps; other seeds too
 /// \return       sorted sets of `slots` partitions, neighbours differ by one swap; nothing if none was found
 ///
 /// The same arguments give the same sequence on every machine. Memory: O(swaps). Throws errc::invalid_argument where
