@@ -1,0 +1,234 @@
+// Runs bin/gneiss-mariusgnn as users do: both tasks, results, exit codes, the line of an error, what survives a kill.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "support/program.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using gneiss::test::program_outcome;
+
+/// A dataset "data" with classes and features that a graph network can learn.
+struct gnn_workshop : gneiss::test::workshop {
+    explicit gnn_workshop(const std::string& kind = "--task node --num-features 8 --feature-signal 2 --train-fraction .3") : workshop("gneiss-mariusgnn") {
+        const auto made = run("generate planted --nodes 600 --edges 5000 --classes 4 --undirected --partitions 8 --out data --seed 5 " + kind, "gneiss-data");
+        CAPTURE(made.err);
+        REQUIRE(made.code == 0);
+    }
+    /// Trains, and returns run.json.
+    [[nodiscard]] nlohmann::json train(const std::string& arguments) const {
+        const program_outcome got = run("train " + arguments + " --quiet --json");
+        CAPTURE(arguments);
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        return nlohmann::json::parse(got.out);
+    }
+    /// What a run gives all nodes: representations, bit for bit.
+    [[nodiscard]] std::string representations(const std::string& run_name) const {
+        fs::remove_all(*this / "exported");
+        const auto got = run("export " + run_name + " --out exported");
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        return read("exported/nodes.npy");
+    }
+};
+
+const std::string node_task = "data --partitions 8 --task node --epochs 6 --staleness 0 --layers sage:16,sage --fanout 5,5 --batch 40 --early-stop 0 ";
+const std::string link_task = "data --partitions 8 --task link --inputs rows --epochs 2 --staleness 0 --dim 8 --layers sage:8 --fanout 5 --batch 300 --negatives 20 ";
+
+} // namespace
+
+TEST_CASE("classes of nodes are learned, and told in the contract's keys") {
+    const gnn_workshop shop;
+    const auto run = shop.train("data --out a --epochs 30 --eval-every 1");
+    CHECK(run == nlohmann::json::parse(shop.read("a/run.json")));
+    CHECK(run["program"] == "gneiss-mariusgnn");
+    CHECK(run["status"] == "done");
+    CHECK(run["config"]["task"] == "node"); // the dataset has classes
+    CHECK(run["dataset"]["classes"] == 4);
+    CHECK(run["dataset"]["features"] == 8);
+    for (const char* key : {"epoch", "seconds", "loss", "examples", "stage_seconds", "sampled_edges", "valid"})
+        CHECK(run["epochs"][0].contains(key));
+    CHECK(run["epochs"].back()["loss"] < run["epochs"][0]["loss"]);
+    for (const char* key : {"accuracy", "macro_f1", "roc_auc"}) CHECK(run["metrics"]["test"].contains(key));
+    CHECK(run["metrics"]["test"]["accuracy"] > 0.6);
+    double best = 0;
+    for (const auto& epoch : run["epochs"]) best = std::max(best, epoch["valid"]["accuracy"].get<double>());
+    CHECK(run["metrics"]["valid"]["accuracy"] == best);
+    CHECK(fs::exists(shop / "a/best/checkpoint.bin"));
+    CHECK(fs::exists(shop / "a/report.html"));
+    // What was kept is what was told.
+    const auto again = nlohmann::json::parse(shop.run("eval a --json").out);
+    CHECK(again["metrics"]["test"]["accuracy"] == run["metrics"]["test"]["accuracy"]);
+    REQUIRE(shop.run("train --config a/config.toml --out b --quiet").code == 0);
+    CHECK(shop.representations("a") == shop.representations("b"));
+}
+
+TEST_CASE("edges are learned by a graph network over learned rows, over features, over both") {
+    const gnn_workshop shop;
+    std::set<std::string> seen;
+    for (const char* inputs : {"rows", "features", "both"}) {
+        CAPTURE(inputs);
+        const auto run = shop.train("data --task link --inputs " + std::string(inputs) +
+                                    " --epochs 3 --dim 16 --layers sage:16 --batch 200 --negatives 50 --out " + inputs);
+        CHECK(run["epochs"].back()["loss"] < run["epochs"][0]["loss"]);
+        seen.insert(shop.representations(inputs));
+    }
+    CHECK(seen.size() == 3);
+    const auto answers = nlohmann::json::parse(shop.run("predict rows --head 3 --k 4 --json").out);
+    CHECK(answers["predictions"][0]["answers"].size() == 4);
+}
+
+TEST_CASE("edges are ranked by what the network gives all nodes, of the whole graph or of what is resident") {
+    const gnn_workshop shop("--task link --train-fraction .9");
+    const std::string base = "data --epochs 4 --dim 16 --layers sage:16 --batch 200 --negatives 100 --eval-every 1 ";
+    const auto full = shop.train(base + "--out full");
+    for (const char* key : {"mrr", "hits@1", "hits@3", "hits@10"}) CHECK(full["metrics"]["test"].contains(key));
+    CHECK(full["metrics"]["test"]["mrr"] > 0.03); // by chance .012
+    const auto again = nlohmann::json::parse(shop.run("eval full --json").out);
+    CHECK(again["metrics"]["test"]["mrr"] == full["metrics"]["test"]["mrr"]);
+    const auto resident = shop.train(base + "--eval-graph resident --out resident"); // everything is resident
+    CHECK(resident["metrics"]["test"]["mrr"].get<double>() == doctest::Approx(full["metrics"]["test"]["mrr"].get<double>()).epsilon(0.02));
+    const auto disk = shop.train(base + "--store disk --buffer 4 --eval-graph resident --out disk");
+    CHECK(disk["metrics"]["test"]["mrr"] > 0.03);
+}
+
+TEST_CASE("on disk or in memory, with one thread or two, by any engine: the same bits") {
+    const gnn_workshop shop;
+    const std::string places[] = {"--store memory --threads 1", "--store disk --threads 2", "--store disk --threads 2 --io-engine threads --prefetch off"};
+    for (const std::string& task : {node_task + "--order training-first --inputs both --dim 8 --buffer 4 --no-eval ",
+             node_task + "--order training-first --buffer 4 --no-eval ", link_task + "--order comet --buffer 4 --no-eval ",
+             link_task + "--order comet --buffer 4 --no-eval --hide-batch-edges --sampler neighbour "}) {
+        CAPTURE(task);
+        std::string expected;
+        for (const std::string& place : places) {
+            CAPTURE(place);
+            (void)shop.train(task + place + " --force --out run");
+            const std::string got = shop.representations("run");
+            if (expected.empty()) expected = got;
+            CHECK(got == expected);
+        }
+    }
+}
+
+TEST_CASE("a disk run moves the bytes that its plan predicts") {
+    const gnn_workshop shop;
+    const auto run = shop.train(link_task + "--store disk --order comet --buffer 4 --no-eval --out run");
+    CHECK(run["epochs"][0]["write_bytes"] == run["plan"]["write_bytes"]);
+    CHECK(run["epochs"][0]["read_bytes"] == run["plan"]["read_bytes"]);
+    CHECK(run["plan"]["states"] > 1);
+}
+
+TEST_CASE("interrupted or killed anywhere and resumed, a run ends in the bits of one that was not") {
+    const gnn_workshop shop;
+    for (const std::string& task : {node_task + "--epochs 60 --inputs both --dim 8 --store disk --buffer 4 --early-stop 100 ",
+             link_task + "--epochs 12 --store disk --buffer 4 --no-eval "}) {
+        CAPTURE(task);
+        const std::string base = task + "--checkpoint-every 1epoch --seed 3 ";
+        (void)shop.train(base + "--force --out whole");
+        const std::string expected = shop.representations("whole");
+        for (const char* signal : {"INT", "KILL"}) {
+            CAPTURE(signal);
+            const std::string name = std::string("run") + signal;
+            fs::remove_all(shop / name);
+            program_outcome got;
+            for (int attempt = 0; attempt < 60; ++attempt) {
+                const std::string after = "0." + std::to_string(2 + (attempt * 3) % 7);
+                got = shop.run("train " + base + "--quiet --resume --out " + name, "", "timeout --preserve-status -s " + std::string(signal) + " " + after);
+                if (got.code == 0) break;
+                CAPTURE(got.err);
+                CHECK((got.code == 130 || got.code == 137 || got.code == -1));
+            }
+            CHECK(got.code == 0);
+            CHECK(shop.representations(name) == expected);
+        }
+    }
+}
+
+TEST_CASE("predictions are of chosen nodes or all, by name; an export holds the same") {
+    const gnn_workshop shop;
+    (void)shop.train("data --out a --epochs 20");
+    const auto all = shop.run("predict a");
+    CHECK(std::ranges::count(all.out, '\n') == 600);
+    const auto some = shop.run("predict a --node 17,3");
+    CHECK(std::ranges::count(some.out, '\n') == 2);
+    CHECK(some.out.starts_with("17\t"));
+    for (std::size_t at = 0; at < some.out.size(); at = some.out.find('\n', at) + 1)
+        CHECK(("\n" + all.out).find("\n" + some.out.substr(at, some.out.find('\n', at) + 1 - at)) != std::string::npos);
+    shop.write("names.txt", "17\n3\n");
+    CHECK(shop.run("predict a --nodes names.txt").out == some.out);
+    const auto json = nlohmann::json::parse(shop.run("predict a --node 17 --json").out);
+    CHECK(json["predictions"][0]["node"] == "17");
+    CHECK(json["predictions"][0]["probability"] > 0.25);
+    REQUIRE(shop.run("export a --what predictions --format tsv --out e").code == 0);
+    CHECK(shop.read("e/predictions.tsv") == all.out);
+    REQUIRE(shop.run("export a --what predictions --out e --force").code == 0);
+    CHECK(fs::exists(shop / "e/predictions.npy"));
+    shop.refuses(1, "predict a --node 17,nobody", {"nobody"});
+    shop.write("names.txt", "17\nsomebody\n");
+    shop.refuses(1, "predict a --nodes names.txt", {"names.txt", "line 2", "somebody"});
+    shop.refuses(2, "predict a --head 3", {"--head", "classes"});
+    shop.refuses(3, "predict a --memory 1MiB", {"1.00 MiB"});
+}
+
+TEST_CASE("a run predicts nodes that were added later, from their features and edges") {
+    gneiss::test::workshop shop("gneiss-mariusgnn");
+    std::string edges, features, labels; // two cliques of 20, features that tell them apart, some labels
+    const auto node = [&](unsigned v, unsigned kind) { features += "n" + std::to_string(v) + "\t" + (kind == 0 ? "1\t0" : "0\t1") + "\n"; };
+    for (unsigned v = 0; v < 40; ++v) {
+        node(v, v / 20);
+        if (v % 2 == 0) labels += "n" + std::to_string(v) + "\t" + (v < 20 ? "red" : "blue") + "\n";
+        for (unsigned w = v / 20 * 20; w < v; ++w) edges += "n" + std::to_string(v) + "\tn" + std::to_string(w) + "\n";
+    }
+    const auto import = [&](const std::string& name) {
+        shop.write("edges.tsv", edges);
+        shop.write("x.tsv", features);
+        shop.write("y.tsv", labels);
+        const auto made = shop.run("import edges.tsv --undirected --features x.tsv --labels y.tsv --partitions 4 --out " + name, "gneiss-data");
+        CAPTURE(made.err);
+        REQUIRE(made.code == 0);
+    };
+    import("before");
+    const auto trained = shop.run("train before --task node --epochs 40 --out run --quiet");
+    CAPTURE(trained.err);
+    REQUIRE(trained.code == 0);
+    node(40, 0);
+    node(41, 1);
+    for (unsigned w = 0; w < 20; ++w) edges += "n40\tn" + std::to_string(w) + "\nn41\tn" + std::to_string(20 + w) + "\n";
+    import("after");
+    const auto got = shop.run("predict run --graph after --node n40,n41");
+    CAPTURE(got.err);
+    CHECK(got.out.starts_with("n40\tred\t"));
+    CHECK(got.out.find("\nn41\tblue\t") != std::string::npos);
+}
+
+TEST_CASE("what cannot be is refused in one line that says why") {
+    const gnn_workshop shop;
+    const std::string to = " --out new ";
+    shop.refuses(2, "train data --layers sage:16,sage --fanout 5" + to, {"fan-out", "2 layers"});
+    shop.refuses(2, "train data --layers magic:16" + to, {"--layers", "magic"});
+    shop.refuses(2, "train data --layers sage:16,sage:9" + to, {"9 columns", "4 classes"});
+    shop.refuses(2, "train data --negatives 10" + to, {"--negatives", "--task link"});
+    shop.refuses(2, "train data --hide-batch-edges" + to, {"--hide-batch-edges", "--task link"});
+    shop.refuses(2, "train data --dim 10" + to, {"--dim", "--inputs"});
+    shop.refuses(2, "train data --order comet" + to, {"--order comet", "node"});
+    shop.refuses(2, "train data --task link --inputs rows --normalize-features true" + to, {"--normalize-features"});
+    shop.refuses(2, "train data --eval-fanout 5,5" + to, {"--eval-fanout", "resident"});
+    shop.refuses(2, "train data --task link --order training-first" + to, {"training-first"});
+    shop.refuses(3, "train data --memory 5MiB" + to, {"budget", "5.00 MiB", "features", "graph"});
+    shop.refuses(1, "train data --device cuda" + to, {"cuda"});
+    REQUIRE(shop.run("generate rmat --nodes 256 --edges 2000 --out bare", "gneiss-data").code == 0);
+    shop.refuses(1, "train bare --task node" + to, {"bare", "classes"});
+    shop.refuses(1, "train bare --task link --inputs features" + to, {"bare", "features"});
+    const auto plan = shop.run("train data --dry-run --json --out new");
+    REQUIRE(plan.code == 0);
+    CHECK(nlohmann::json::parse(plan.out)["plan"]["parts"].contains("features"));
+    CHECK(!fs::exists(shop / "new"));
+}
