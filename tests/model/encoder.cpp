@@ -108,7 +108,7 @@ TEST_CASE("gradients of what surrounds a layer equal finite differences: activat
 }
 
 TEST_CASE("gradients with sparse rows equal finite differences, alone and beside dense ones") {
-    for (const std::string layer : {"sage:3", "sage:3:sum:add", "gcn:3", "gat:2x2", "linear:4,sage:3:max"})
+    for (const std::string layer : {"sage:3", "sage:3:sum:add", "gcn:3:symmetric", "gat:2x2", "linear:4,sage:3:max"})
         for (const std::size_t dense : {0U, 2U}) {
             check_gradients(layer + ":dropout=.3", true, dense, 8, 51);
             check_gradients(layer + ":residual", false, dense, 8, 52);
@@ -166,7 +166,7 @@ outcome run_floats(const std::string& text, std::size_t sparse, executor_ref on)
 
 TEST_CASE("rows and gradients are the same bits on one thread, three threads and again") {
     const tbb_executor three(3);
-    for (const std::string text : {"sage:40:norm:dropout=.3,sage:70:max:residual", "gcn:40:dropout=.5,gcn:70:row", "gat:12x4:attention-dropout=.3,gat:40x2:mean"})
+    for (const std::string text : {"sage:40:norm:dropout=.3,sage:70:max:residual", "gcn:40:symmetric:dropout=.5,gcn:70:row", "gat:12x4:attention-dropout=.3,gat:40x2:mean"})
         for (const std::size_t sparse : {0U, 50U}) {
             CAPTURE(text);
             const outcome one = run_floats(text, sparse, serial_executor{});
@@ -177,7 +177,7 @@ TEST_CASE("rows and gradients are the same bits on one thread, three threads and
 
 TEST_CASE("Eigen's products give the rows and gradients of naive ones") {
     const gnn::sample views({60, 30, 8}, false, 2);
-    for (const std::string text : {"sage:20,sage:9", "gcn:5:norm,gcn:30", "gat:6x4,gat:7x2:mean"}) {
+    for (const std::string text : {"sage:20,sage:9", "gcn:5:symmetric:norm,gcn:30", "gat:6x4,gat:7x2:mean"}) {
         dense_parameters<float> a;
         dense_parameters<double> b;
         encoder<float, eigen_backend> fast(a, parse_layers(text), {.dense = 17});
@@ -257,8 +257,8 @@ std::vector<double> in_parts(Encoder& encode, const dense_parameters<double>& we
 
 TEST_CASE("a layer in parts, whatever parts, gives what it gives at once without dropout") {
     const gnn::sample graph({40, 40}, false, 3);
-    for (const std::string text : {"sage:4", "sage:9:sum:add", "sage:4:max:residual", "sage:4:mean:no-bias:norm", "gcn:9", "gcn:4:row",
-             "gcn:5:residual:dropout=.5", "gat:2x3:residual:norm", "gat:4x2:mean:slope=.05:attention-dropout=.5", "gat:7:no-bias", "linear:3:tanh:norm"})
+    for (const std::string text : {"sage:4", "sage:9:sum:add", "sage:4:max:residual", "sage:4:mean:no-bias:norm", "gcn:9:symmetric", "gcn:4:row",
+             "gcn:5:symmetric:residual:dropout=.5", "gat:2x3:residual:norm", "gat:4x2:mean:slope=.05:attention-dropout=.5", "gat:7:no-bias", "linear:3:tanh:norm"})
         for (const std::size_t sparse : {0U, 8U}) {
             if (sparse != 0 && text.find("max") != text.npos) continue;
             CAPTURE(text);
@@ -339,7 +339,7 @@ TEST_CASE("a hook sees the rows between layers and may replace them, and rows fr
 }
 
 TEST_CASE("a sample without targets, edges or sources is nothing, and no error") {
-    for (const std::string text : {"sage:3", "sage:3:max", "gcn:3:norm", "gat:3x2:mean"}) {
+    for (const std::string text : {"sage:3", "sage:3:max", "gcn:3:symmetric:norm", "gat:3x2:mean"}) {
         const gnn::sample views({5, 0}, false, 1), nothing({0, 0}, false, 1);
         dense_parameters<double> weights;
         gnn::double_encoder encode(weights, parse_layers(text), {.dense = 2});

@@ -216,9 +216,9 @@ TEST_CASE("GraphSAGE of all nodes is what a sample with all neighbours gives, in
 }
 
 TEST_CASE("graph convolutions of all nodes are what a sample with all neighbours gives, in memory and on disk") {
-    check_model("gcn:5", 7, 0);
+    check_model("gcn:5:symmetric", 7, 0);
     check_model("gcn:9:row:no-bias", 4, 0);
-    check_model("gcn:8:elu,gcn:4:row,gcn:7", 5, 0);
+    check_model("gcn:8:symmetric:elu,gcn:4:row,gcn:7:symmetric", 5, 0);
 }
 
 TEST_CASE("graph attention of all nodes is what a sample with all neighbours gives, in memory and on disk") {
@@ -236,7 +236,7 @@ TEST_CASE("linear layers, norms, residuals and layers of several kinds keep that
 TEST_CASE("sparse features, alone and beside dense rows, keep that") {
     for (const std::size_t dense : {0U, 3U}) {
         check_model("sage:5:residual,gat:2x2", dense, 9);
-        check_model("gcn:12,sage:3", dense, 9);
+        check_model("gcn:12:symmetric,sage:3", dense, 9);
         check_model("linear:5:norm,sage:4:max", dense, 9);
         check_model("gat:4x2:norm:residual", dense, 9);
     }
@@ -335,7 +335,7 @@ TEST_CASE("whatever fails on disk, a run ends with a typed error or the right ro
     const stored_graph graph(60, 5, 300);
     const inputs in(60, 4, 0);
     const layerwise_input source = in.source(graph.rows);
-    model m("gcn:5,gat:2x2", {.dense = 4});
+    model m("gcn:5:symmetric,gat:2x2", {.dense = 4});
     layerwise_options options{.engines = threads(), .scratch = graph.scratch()};
     const std::uint64_t memory = least_memory(m, graph, source, options);
     const auto expected = infer(m, graph, source, neighbour_direction::in, memory, serial_executor{}).rows;

@@ -175,7 +175,7 @@ private:
 /// be computed in front. Each is KIND:WIDTH[xHEADS][:OPTION…]:
 ///
 ///     sage    mean (default), sum or max; concat (default) or add
-///     gcn     symmetric (default) or row
+///     gcn     row (default) or symmetric
 ///     gat     WIDTH is that of a head; concat (default) or mean; slope=S (0.2); attention-dropout=P
 ///     linear  rows by themselves, no hop
 ///     any     none, relu, leaky, elu, tanh or sigmoid; dropout=P; norm or no-norm; residual or no-residual; no-bias
