@@ -131,11 +131,11 @@ void options::resolve(const gneiss::dataset& data, const programs::command& self
         resolve_node(graph);
     if (!attention_dropout) attention_dropout = 0;
     if (!lr_schedule) lr_schedule = "constant";
-    if (!fanout) { // all neighbours where the graph is small
+    if (!fanout) { // all neighbours where that is little work: few batches, or few hops
         const std::size_t count = gneiss::hops_of(layer_options(1));
-        const char* const hop = graph.train_edges <= 2'000'000 ? "all" : "10";
+        const bool all = graph.train_edges <= 2'000'000 && (links() ? count < 2 : graph.node_data.train <= 2 * *batch);
         std::string text;
-        for (std::size_t i = 0; i < count; ++i) text += fmt::format("{}{}", i == 0 ? "" : ",", hop);
+        for (std::size_t i = 0; i < count; ++i) text += fmt::format("{}{}", i == 0 ? "" : ",", all ? "all" : i == 0 ? "15" : "10");
         fanout = text;
     }
     early_stop = *stop_early;
@@ -156,11 +156,11 @@ void options::resolve_node(const gneiss::dataset_manifest& graph) {
     if (!batch) batch = 1000;
     if (!optimizer) optimizer = "adam";
     if (!lr) lr = 0.01;
-    if (!weight_decay) weight_decay = few ? 5e-4 : 0;
+    if (!weight_decay) weight_decay = few ? 1e-3 : 0;
     // About two million examples: small graphs are passed many times, huge ones a few.
     if (!epochs) epochs = std::clamp<std::uint64_t>(2'000'000 / train, 10, 200);
     if (!eval_every) eval_every = small ? 1 : std::max<std::uint64_t>(1, *epochs / 10);
-    if (!stop_early) stop_early = small ? 50 : 5;
+    if (!stop_early) stop_early = !small ? 5 : few ? 50 : 20;
 }
 
 void options::resolve_link(const gneiss::dataset_manifest& graph) {
