@@ -44,7 +44,7 @@ void options::add_to(programs::command& to) {
     add_negatives(to);
     to.option("optimizer", optimizer, "of the layers' weights").choices({"sgd", "adagrad", "adam", "adamw"}).default_text("adam; adagrad for edges");
     to.option("lr", lr, "learning rate").default_text("0.01; 0.1 for edges");
-    to.option("weight-decay", weight_decay, "of the layers' weights").range(0).default_text("5e-4 where few nodes have classes");
+    to.option("weight-decay", weight_decay, "of the layers' weights").range(0).default_text("1e-3 where few nodes have classes");
     to.option("clip", clip, "gradients of the weights are shortened to this norm; 0: never").range(0);
     to.option("row-optimizer", row_optimizer, "of learned rows and of relations").choices({"sgd", "adagrad", "adam"}).default_text("adagrad");
     to.option("row-lr", row_lr, "their learning rate").default_text("0.1");
@@ -131,11 +131,11 @@ void options::resolve(const gneiss::dataset& data, const programs::command& self
         resolve_node(graph);
     if (!attention_dropout) attention_dropout = 0;
     if (!lr_schedule) lr_schedule = "constant";
-    if (!fanout) { // all neighbours where that is little work: few batches, or few hops
+    if (!fanout) { // all neighbours where the graph is small
         const std::size_t count = gneiss::hops_of(layer_options(1));
-        const bool all = graph.train_edges <= 2'000'000 && (links() ? count < 2 : graph.node_data.train <= 2 * *batch);
+        const char* const hop = graph.train_edges <= 500'000 ? "all" : "10";
         std::string text;
-        for (std::size_t i = 0; i < count; ++i) text += fmt::format("{}{}", i == 0 ? "" : ",", all ? "all" : i == 0 ? "15" : "10");
+        for (std::size_t i = 0; i < count; ++i) text += fmt::format("{}{}", i == 0 ? "" : ",", hop);
         fanout = text;
     }
     early_stop = *stop_early;
