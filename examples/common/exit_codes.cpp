@@ -59,7 +59,7 @@ failure describe_current_exception() {
     } catch (const usage_error& e) {
         return {exit_code::usage, one_line(e.what())};
     } catch (const gneiss::error& e) {
-        return {code_of(e), one_line(e.what())};
+        return {code_of(e), one_line(e.what()) + (e.code() == gneiss::errc::no_space ? "; free some, or choose another --out" : "")};
     } catch (const gneiss::io_error& e) {
         if (e.out_of_space())
             return {exit_code::refused,

@@ -13,6 +13,7 @@
 #include <gneiss/io/import/options.hpp>
 
 #include "common/command_line.hpp"
+#include "common/dataset_path.hpp"
 #include "common/machine.hpp"
 #include "common/signals.hpp"
 #include "common/terminal.hpp"
@@ -65,8 +66,7 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
 /// The flags that change the result, as text for the manifest.
 [[nodiscard]] std::string provenance_of(const programs::command& command);
 
-/// Checks that a given dataset is a directory with a manifest, with a message that says what a dataset is.
-void check_dataset(const std::filesystem::path& path);
+using programs::check_dataset;
 
 void add_import(programs::command_line& to);
 void add_get(programs::command_line& to);

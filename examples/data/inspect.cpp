@@ -65,6 +65,16 @@ std::vector<edge> first_training_edges(const dataset& data, std::size_t most) {
     return found;
 }
 
+/// How many, and the first of their names: these are what questions are asked with.
+std::string relations_text(const dataset& data) {
+    constexpr std::size_t most = 10;
+    const std::size_t named = data.relation_names().size();
+    std::string text = std::to_string(data.manifest().relations);
+    for (std::size_t r = 0; r < std::min(named, most); ++r)
+        text += (r == 0 ? ": " : ", ") + data.relation_label(static_cast<relation_id>(r));
+    return programs::one_line(text + (named > most ? ", …" : ""));
+}
+
 exit_code inspect(const read_flags& flags) {
     check_dataset(flags.dataset);
     const dataset data(flags.dataset);
@@ -113,7 +123,7 @@ exit_code inspect(const read_flags& flags) {
     programs::table facts({{"dataset", programs::align::left}, {m.name, programs::align::left}});
     facts.add({"task", std::string(to_string(m.task))});
     facts.add({"nodes", fmt::format("{} ({} ids)", m.nodes, to_string(m.ids))});
-    facts.add({"relations", std::to_string(m.relations)});
+    facts.add({"relations", relations_text(data)});
     facts.add(
         {"edges", fmt::format("{}: {} train, {} valid, {} test", edges, m.train_edges, m.valid_edges, m.test_edges)});
     if (nodes.features != 0)
@@ -220,13 +230,6 @@ exit_code run_export(const read_flags& flags) {
 }
 
 } // namespace
-
-void check_dataset(const std::filesystem::path& path) {
-    std::error_code failed;
-    if (!std::filesystem::exists(path, failed)) throw io_error(ENOENT, "cannot be opened", {.path = path});
-    if (!std::filesystem::exists(path / "manifest.json", failed))
-        throw error(errc::not_found, "is not a dataset: there is no manifest.json in it", {.path = path});
-}
 
 void add_inspect(programs::command_line& to) {
     const auto flags = std::make_shared<read_flags>();

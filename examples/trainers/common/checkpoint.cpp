@@ -25,8 +25,9 @@ void refuse_changes(const programs::command& command, const nlohmann::ordered_js
     const auto changed = command.differences(before, not_in_hash);
     if (!changed.empty())
         throw gneiss::error(gneiss::errc::config_mismatch,
-            fmt::format("--resume with another configuration: {}{}", fmt::join(changed, "; "),
-                command.given("out") ? "" : "; --resume --out RUN takes the flags of that run"));
+            fmt::format("--resume with another configuration: {}; {}", fmt::join(changed, "; "),
+                command.given("out") ? "leave that out, or train anew with another --out"
+                                     : "--resume --out RUN takes the flags of that run"));
 }
 
 std::vector<std::byte> to_bytes(std::span<const float> numbers) {

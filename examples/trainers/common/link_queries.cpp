@@ -26,24 +26,34 @@ gneiss::node_id node_of(const gneiss::dataset& data, const query_word& word) {
     return static_cast<gneiss::node_id>(*row);
 }
 
+/// "; the relations are A, B, …", and where to read on when there are many.
+std::string known_relations(const gneiss::dataset& data) {
+    constexpr gneiss::relation_id most = 10;
+    const std::uint64_t all = data.manifest().relations;
+    std::string text;
+    for (gneiss::relation_id r = 0; r < std::min<std::uint64_t>(all, most); ++r)
+        text += (r == 0 ? "; the relations are " : ", ") + data.relation_label(r);
+    return text + (all > most ? fmt::format(" and {} more: see relations.tsv of export", all - most) : "");
+}
+
 /// The relation that `word` names; it may be left out where there is no choice. Throws errc::not_found.
 gneiss::relation_id relation_of(const gneiss::dataset& data, const query_word& word) {
     if (!word.text) return 0;
     const auto id = data.find_relation(*word.text);
-    if (!id) throw gneiss::error(gneiss::errc::not_found, "no relation is called '" + *word.text + "'", word.place);
+    if (!id) throw gneiss::error(gneiss::errc::not_found, "no relation is called '" + *word.text + "'" + known_relations(data), word.place);
     return static_cast<gneiss::relation_id>(*id);
 }
 
 /// What to say when the relation is absent, if it may not be.
 std::optional<std::string> relation_missing(const gneiss::dataset& data, const query_word& relation) {
     if (relation.text || data.manifest().relations <= 1) return std::nullopt;
-    return "give the relation: this graph has " + std::to_string(data.manifest().relations);
+    return "give the relation" + known_relations(data);
 }
 
 /// The question of --head, --tail and --relation.
 gneiss::link_query query_of(const gneiss::dataset& data, const query_flags& flags) {
     if (flags.head.has_value() == flags.tail.has_value())
-        throw programs::usage_error("give either --head or --tail: the other one is asked for");
+        throw programs::usage_error("give either --head or --tail (the other one is asked for), or --queries");
     const gneiss::error_place place{.path = data.directory()};
     const query_word known{flags.head ? flags.head : flags.tail, place}, relation{flags.relation, place};
     if (const auto missing = relation_missing(data, relation)) throw programs::usage_error(*missing);

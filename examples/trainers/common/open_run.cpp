@@ -8,6 +8,7 @@
 
 #include "common/machine.hpp"
 #include "common/report.hpp"
+#include "common/terminal.hpp"
 #include "trainers/common/checkpoint.hpp"
 
 namespace trainers {
@@ -19,6 +20,13 @@ std::filesystem::path existing_parent(std::filesystem::path path) {
     path = std::filesystem::absolute(path);
     while (!std::filesystem::exists(path) && path.has_relative_path()) path = path.parent_path();
     return path;
+}
+
+void tell_finished(const std::filesystem::path& run, const nlohmann::ordered_json& result) {
+    programs::table metrics({{"metric", programs::align::left}, {"value"}, {"", programs::align::left}});
+    for (const auto& [split, values] : result.value("metrics", nlohmann::ordered_json::object()).items())
+        for (const auto& [name, value] : values.items()) metrics.add({name, fmt::format("{:.6g}", value.get<double>()), split});
+    fmt::print("{}: finished already; with --force it is trained anew\n{}", run.string(), metrics.str());
 }
 
 } // namespace
@@ -37,8 +45,7 @@ std::optional<opened_run> open_run(const std::string& program, run_options& how,
             if (how.json)
                 programs::print_json(*finished);
             else
-                fmt::print("{}: finished already\n{}\n", run.path().string(),
-                    finished->value("metrics", nlohmann::ordered_json::object()).dump(2));
+                tell_finished(run.path(), *finished);
             return std::nullopt;
         }
     }

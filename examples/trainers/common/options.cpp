@@ -35,7 +35,7 @@ void run_options::add_execution(programs::command& to) {
 void run_options::add_output(programs::command& to, const std::string& program) {
     to.group("Output");
     to.option("out", out, "directory of the run").value_name("RUN").default_text("runs/" + program + "-DATASET-N");
-    to.option("resume", resume, "go on from the run's last checkpoint").transient();
+    to.option("resume", resume, "go on from the run's last checkpoint; begin it when there is none").transient();
     to.option("force", force, "replace the run").transient();
     to.option("checkpoint-every", checkpoint_every, "30s, 5m, 1epoch or never; one is made at the end");
     to.option("dry-run", dry_run, "show the plan and stop").transient();

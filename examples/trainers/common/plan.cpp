@@ -27,6 +27,12 @@ bool is_order_file(const std::string& order) {
 std::function<gneiss::plan(std::uint64_t)> make_order(const run_options& how, std::uint32_t partitions, std::uint32_t slots) {
     const std::string& name = *how.order;
     if (!is_order_file(name)) return gneiss::make_order(name, partitions, slots, how.seed);
+    if (!std::filesystem::exists(name)) {
+        const std::vector<std::string> names(gneiss::order_names.begin(), gneiss::order_names.end());
+        const std::string nearest = programs::nearest_name(name, names);
+        throw programs::usage_error(fmt::format("--order: '{}' is neither an order nor a file{}", name,
+            nearest.empty() ? fmt::format("; orders are {}", fmt::join(names, ", ")) : fmt::format("; did you mean {}?", nearest)));
+    }
     const auto buckets = gneiss::parse_buckets(programs::read_file(name), partitions, name);
     return [plan = gneiss::plan_from_buckets(buckets, partitions, slots)](std::uint64_t) { return plan; };
 }
@@ -113,7 +119,12 @@ programs::plan_record training_plan::record(const gneiss::bucket_store& buckets,
 training_plan choose_plan(run_options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets,
     const std::string& default_order, const std::function<training_plan(std::uint32_t, std::uint32_t, bool)>& with) {
     const auto fits = [](const training_plan& plan) { return plan.memory_bytes() <= plan.budget; };
-    const auto refuse = [](const training_plan& plan) -> void { throw gneiss::over_budget(plan.budget, plan.parts); };
+    const auto refuse = [&o](const training_plan& plan) -> void {
+        throw gneiss::error(gneiss::errc::over_budget,
+            fmt::format("{}; what helps: a larger --memory, {}{}a smaller --batch or --dim, fewer --negatives",
+                gneiss::over_budget(plan.budget, plan.parts).what(), plan.in_memory ? "--store disk, " : "",
+                o.buffer ? "a smaller --buffer, " : ""));
+    };
 
     /// The plan with the largest buffer that fits; empty when none does.
     const auto largest_buffer = [&](std::uint32_t p) {

@@ -7,6 +7,7 @@
 #include <gneiss/storage/bucket_reader.hpp>
 
 #include "commands.hpp"
+#include "common/dataset_path.hpp"
 #include "common/machine.hpp"
 #include "common/signals.hpp"
 #include "training_plan.hpp"
@@ -146,6 +147,7 @@ private:
 programs::exit_code train(options& how, programs::command& command) {
     const auto began = clock::now();
     trainers::require_device(how);
+    programs::check_dataset(how.dataset);
     const gneiss::dataset data(how.dataset);
     const gneiss::dataset_manifest& graph = data.manifest();
     if (graph.train_edges == 0)

@@ -5,6 +5,7 @@
 
 #include <gneiss/model/any_link_model.hpp>
 
+#include "common/dataset_path.hpp"
 #include "trainers/common/checkpoint.hpp"
 #include "trainers/common/engine.hpp"
 #include "trainers/common/row_store.hpp"
@@ -20,6 +21,7 @@ trained_model::trained_model(const std::filesystem::path& run, std::uint64_t mem
     how.add_to(command);
     std::string ignored;
     reader.parse({"train", "--config", (run / "config.toml").string()}, ignored);
+    programs::check_dataset(how.dataset, "; if it was moved, change 'dataset' in " + (run / "config.toml").string());
     data = std::make_unique<gneiss::dataset>(how.dataset);
     how.resolve(data->manifest());
     buckets = std::make_unique<gneiss::bucket_store>(data->buckets());

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "commands.hpp"
+#include "common/dataset_path.hpp"
 #include "trainers/common/checkpoint.hpp"
 #include "trainers/common/engine.hpp"
 #include "trainers/common/row_store.hpp"
@@ -22,6 +23,7 @@ trained_model::trained_model(const std::filesystem::path& run, std::uint64_t mem
     how.add_to(command);
     std::string ignored;
     reader.parse({"train", "--config", (run / "config.toml").string()}, ignored);
+    programs::check_dataset(how.dataset, "; if it was moved, change 'dataset' in " + (run / "config.toml").string());
     trained_on = std::make_unique<gneiss::dataset>(how.dataset);
     how.resolve(*trained_on, command);
     trainers::refuse_another(run, saved, *trained_on, command);
@@ -30,6 +32,7 @@ trained_model::trained_model(const std::filesystem::path& run, std::uint64_t mem
     if (graph) {
         if (how.uses_rows())
             throw programs::usage_error("--graph is for runs whose inputs are features: this one learned a row for each node of its own graph");
+        programs::check_dataset(*graph);
         other = std::make_unique<gneiss::dataset>(*graph);
     }
     const auto edges = run / "checkpoint" / "edges";
