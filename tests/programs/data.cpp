@@ -42,6 +42,7 @@ TEST_CASE("import, inspect, verify and export agree, and speak JSON") {
     CHECK(facts["ids"] == "string");
     const std::string shown = shop.run("inspect data").out;
     CHECK(shown.find("3 train, 1 valid, 0 test") != std::string::npos);
+    CHECK(shown.find("2: r, s") != std::string::npos);
     CHECK(shown.find("some edges of valid\n  a  r  c\n") != std::string::npos);
     REQUIRE(shop.run("import train.tsv --partitions 1 --out whole").code == 0); // no valid edges: those of a bucket
     const std::string trained = shop.run("inspect whole").out;
