@@ -24,7 +24,8 @@ std::filesystem::path existing_parent(std::filesystem::path path) {
 
 void tell_finished(const std::filesystem::path& run, const nlohmann::ordered_json& result) {
     programs::table metrics({{"metric", programs::align::left}, {"value"}, {"", programs::align::left}});
-    for (const auto& [split, values] : result.value("metrics", nlohmann::ordered_json::object()).items())
+    const auto splits = result.value("metrics", nlohmann::ordered_json::object());
+    for (const auto& [split, values] : splits.items())
         for (const auto& [name, value] : values.items()) metrics.add({name, fmt::format("{:.6g}", value.get<double>()), split});
     fmt::print("{}: finished already; with --force it is trained anew\n{}", run.string(), metrics.str());
 }
