@@ -18,6 +18,7 @@ struct graph_shape {
     bool links = false;
     std::uint64_t nodes = 0; ///< that may be resident at once
     std::uint64_t edges = 0; ///< among them, counted once
+    std::uint64_t all_nodes = 0; ///< resident or not; 0: unknown
     input_columns columns{};
     std::size_t learned = 0;          ///< of the dense columns
     std::uint64_t sparse_entries = 0; ///< of all nodes
@@ -38,16 +39,20 @@ struct graph_memory {
     const std::size_t hops = options.neighbours.fanout.size();
     std::vector<std::uint64_t> known{std::min(of.links ? links.nodes : options.batch, of.nodes)}; // after each hop
     std::vector<std::uint64_t> drawn;                                                             // edges of each hop
-    std::uint64_t fresh = known[0], all_edges = 0;
+    std::uint64_t fresh = known[0], all_edges = 0, numbered = known[0]; // at once, before repetitions are found
     for (const hop_fanout& hop : options.neighbours.fanout) {
         const std::uint64_t asked = options.sampler == neighbour_sampling::dense ? fresh : known.back();
-        const std::uint64_t most = of.edges * (hop.direction() == neighbour_direction::both ? 2 : 1);
-        const std::uint64_t each = std::uint64_t{hop.in} + hop.out + hop.both;
-        drawn.push_back(each != 0 && asked > most / each ? most : asked * each);
+        const auto list = [&](std::uint32_t count, std::uint64_t most) { // < 2³² nodes, so that no product overflows
+            if (count == all_neighbours) return most;
+            return options.neighbours.replace ? asked * count : std::min(asked * count, most);
+        };
+        drawn.push_back(list(hop.in, of.edges) + list(hop.out, of.edges) + list(hop.both, 2 * of.edges));
         all_edges += drawn.back();
+        numbered = std::max(numbered, known.back() + drawn.back());
         fresh = std::min(drawn.back(), of.nodes - known.back());
         known.push_back(known.back() + fresh);
     }
+    if (of.all_nodes != 0) numbered = std::min(numbered, of.all_nodes);
     const std::uint64_t nodes = known.back(), seeds = known[0];
     std::uint64_t views = 0, encoder = 0;
     std::uint64_t inputs = of.columns.dense;
@@ -68,7 +73,7 @@ struct graph_memory {
     const std::uint64_t sparse = of.columns.sparse == 0 ? 0 : 8 * nodes + 8 * std::min(of.sparse_entries, nodes * of.columns.sparse);
     const std::uint64_t batch = links.bytes + arrays + views + dense + sparse + seeds * 8;
     return {.batch = batch + batch / 8 + 65536, // buffers grow by an eighth more than asked
-        .sampler = 8 * std::bit_ceil(4 * nodes + 1024) + 32 * nodes + 24 * all_edges + 65536,
+        .sampler = 8 * std::bit_ceil(4 * numbered + 1024) + 32 * nodes + 24 * all_edges + 65536,
         .encoder = encoder + encoder / 8};
 }
 

@@ -31,9 +31,11 @@ namespace gneiss::detail {
 template <node_id_type NodeId>
 class node_numbering {
 public:
-    /// Forgets everything. `expected`: a guess at how many ids will come, not binding.
-    void begin(std::size_t expected) {
+    /// Forgets everything. `expected`: a guess at how many ids will come, not binding. `most`: how many there are; the table
+    /// has no room for more.
+    void begin(std::size_t expected, std::size_t most) {
         nodes_.clear();
+        most_ = most;
         clear(std::bit_ceil(std::max<std::size_t>(4 * expected, 1024)));
     }
 
@@ -64,14 +66,18 @@ private:
     }
 
     void clear(std::size_t slots) {
-        if (table_.size() < slots) table_ = aligned_buffer<slot, 64>(slots);
+        if (table_.size() < slots) {
+            table_ = {}; // first, so that never both are there
+            table_ = aligned_buffer<slot, 64>(slots);
+        }
         std::memset(static_cast<void*>(table_.data()), 0xff, slots * sizeof(slot)); // nobody
         mask_ = slots - 1;
         shift_ = 64U - static_cast<unsigned>(std::countr_zero(slots));
     }
 
-    /// Makes room for `ids` ids in all.
+    /// Makes room for `ids` ids in all, repetitions included.
     void reserve(std::size_t ids) {
+        ids = std::min(ids, most_);
         if (4 * ids <= mask_ + 1) return;
         clear(std::bit_ceil(4 * ids));
         constexpr std::size_t ahead = 16;
@@ -164,6 +170,7 @@ private:
 
     aligned_buffer<slot, 64> table_;
     std::size_t mask_ = 0;
+    std::size_t most_ = 0;
     unsigned shift_ = 64;
     std::vector<NodeId> nodes_;
     std::vector<std::uint32_t> starts_;
@@ -177,7 +184,7 @@ void number_seeds(node_numbering<NodeId>& numbering, const G& graph, std::span<c
         if (seed >= graph.nodes())
             throw error(errc::out_of_range,
                 "seed node " + std::to_string(seed) + " of a graph of " + std::to_string(graph.nodes()) + " nodes");
-    numbering.begin(seeds.size());
+    numbering.begin(seeds.size(), static_cast<std::size_t>(graph.nodes()));
     std::vector<std::uint32_t> numbers(seeds.size());
     numbering.number(seeds, std::span(numbers), serial_executor{});
     for (std::size_t i = 0; i < seeds.size(); ++i)
