@@ -78,7 +78,8 @@ private:
 
 /// Calls `body(i, row)` for every ids[i], with `row` [dim + state] locked against other batches.
 ///
-/// Precondition: ids ascending and resident. Cost: one lock per run of ids that share a lock; O(ids) calls in parallel.
+/// Precondition: ids distinct and resident. Cost: one lock per run of ids that share a lock, so that ascending ids cost
+/// least; O(ids) calls in parallel.
 template <executor E, class Body>
 void for_each_row(const E& on, const resident_rows& rows, std::span<const node_id> ids, Body&& body) {
     constexpr std::size_t ahead = 2;
