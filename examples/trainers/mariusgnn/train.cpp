@@ -8,6 +8,7 @@
 #include <gneiss/storage/bucket_reader.hpp>
 
 #include "commands.hpp"
+#include "common/dataset_path.hpp"
 #include "common/machine.hpp"
 #include "common/signals.hpp"
 #include "inference.hpp"
@@ -298,6 +299,7 @@ private:
 programs::exit_code train(options& how, programs::command& command) {
     const auto began = clock::now();
     trainers::require_device(how);
+    programs::check_dataset(how.dataset);
     const gneiss::dataset data(how.dataset);
     const gneiss::dataset_manifest& graph = data.manifest();
     how.resolve(data, command);
