@@ -88,11 +88,13 @@ TEST_CASE("what is wrong with the input is told with its place, exit 1, and noth
     shop.write("a.tsv", triples);
     shop.refuses(1, "import none.tsv --out new", {"none.tsv", "No such file"});
     shop.refuses(1, "import short.tsv --out new", {"short.tsv: line 2, column 4: found 2 fields where 3 are expected"});
+    shop.refuses(1, "import a.tsv --columns 0,1,5 --out new", {"found 3 fields where at least 6 are expected"});
     shop.refuses(1, "import negative.tsv --ids int --out new", {"line 2, column 3", "negative"});
     shop.refuses(1, "import large.tsv --ids int --out new", {"line 2, column 3", "too large"});
     shop.refuses(1, "import a.tsv --columns x,r,y --out new", {"line 1, column 1", "no column is named 'x'"});
     shop.refuses(1, "inspect none", {"none", "No such file"});
     shop.refuses(1, "verify .", {"is not a dataset"});
+    CHECK_FALSE(std::filesystem::exists(shop / "new.partial"));
     REQUIRE(shop.run("import a.tsv --out data").code == 0);
     shop.refuses(1, "import short.tsv --out data --force", {"line 2, column 4"});
     CHECK(shop.run("verify data").code == 0); // the good one is still there

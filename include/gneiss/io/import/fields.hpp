@@ -206,12 +206,13 @@ void for_each_edge_line(std::string_view text, std::uint64_t first_line, const s
     const std::size_t last = std::max({how.source, how.destination, how.relation.value_or(0)});
     for_each_line(text, first_line, path, how, [&](const line_fields& fields, const line_place& place) {
         if (fields.count <= last || (how.fields != 0 && fields.count != how.fields)) [[unlikely]] {
-            const std::size_t want = how.fields != 0 ? how.fields : last + 1;
+            const bool exactly = how.fields > last;
+            const std::size_t want = exactly ? how.fields : last + 1;
             const std::string_view& seen = fields.at[std::min({fields.count, want, line_fields::capacity}) - 1];
             const char* where = fields.count > want && want < line_fields::capacity ? fields.at[want].data()
                                                                                     : seen.data() + seen.size();
             place.fail(where, "found " + std::to_string(fields.count) + (fields.count == 1 ? " field" : " fields") +
-                                  " where " + (how.fields != 0 ? "" : "at least ") + std::to_string(want) +
+                                  " where " + (exactly ? "" : "at least ") + std::to_string(want) +
                                   " are expected");
         }
         const std::string_view relation = how.relation ? fields.at[*how.relation] : std::string_view{};

@@ -39,6 +39,14 @@ template <executor E>
 class import_phases {
 public:
     import_phases(import_options options, const E& on) : options_(std::move(options)), on_(on) {}
+    import_phases(const import_phases&) = delete;
+    import_phases& operator=(const import_phases&) = delete;
+    /// Removes an OUT.partial that this made and that holds nothing to go on with.
+    ~import_phases() {
+        std::error_code ignored;
+        if (made_ && !(journal_ && (*journal_)["phase"] != 0) && !std::filesystem::exists(unpacked(), ignored))
+            std::filesystem::remove_all(partial_, ignored);
+    }
 
     /// Phases 1 and 2: what the sources hold is in records by provisional keys, and the nodes are known.
     void run() {
@@ -48,10 +56,11 @@ public:
         partial_ = options_.out.string() + ".partial";
         resolve_directory(options_);
         if (options_.sources.empty()) throw error(errc::invalid_argument, "no source to import");
-        std::filesystem::create_directories(partial_);
+        const bool absent = std::filesystem::create_directories(partial_);
         lock_ = plain_file::create(partial_ / "lock");
         if (::flock(lock_->descriptor(), LOCK_EX | LOCK_NB) != 0)
             throw error(errc::already_exists, "another import is writing here", {.path = partial_});
+        made_ = absent;
         check_node_data(options_.node_data);
         if (options_.task == dataset_task::node && !options_.node_data.has_labels())
             throw error(errc::invalid_argument, "a node task needs labels");
@@ -394,7 +403,7 @@ protected:
     std::uint64_t hash_seed_ = 0;
     std::optional<plain_file> lock_;
     std::optional<journal> journal_;
-    bool resumed_ = false;
+    bool made_ = false, resumed_ = false;
 };
 
 } // namespace gneiss::importing
