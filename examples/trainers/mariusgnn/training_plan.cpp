@@ -172,7 +172,7 @@ tuned_plan plan_training(options& chosen, const planning& of) {
             return reads_of(states, keeps, buckets, store.get());
         };
         gneiss::graph_shape shape{.links = o.links(), .nodes = graph.nodes, .edges = graph.train_edges,
-            .columns = of.net.encode.inputs(), .learned = plan.layout.dim};
+            .all_nodes = graph.nodes, .columns = of.net.encode.inputs(), .learned = plan.layout.dim};
         if (o.uses_rows()) shape.nodes = std::min(shape.nodes, plan.memory_slots() * plan.partitioning.capacity());
         if (shape.columns.sparse != 0) shape.sparse_entries = store->entries();
         const gneiss::graph_memory bound = gneiss::bound_graph_memory(training, shape, layers);

@@ -130,7 +130,7 @@ private:
         else
             need(std::get<node_task>(task_).labels.size() == partitioning().nodes, "every node needs a label, or unlabelled");
         graph_shape shape{.links = links(), .nodes = partitioning().nodes, .edges = inputs_.graph.store().edges(),
-            .columns = columns, .learned = inputs_.learned()};
+            .all_nodes = partitioning().nodes, .columns = columns, .learned = inputs_.learned()};
         if (inputs_.rows != nullptr)
             shape.nodes = std::min(shape.nodes, inputs_.rows->memory_slots() * partitioning().capacity());
         if (columns.sparse != 0) shape.sparse_entries = inputs_.features->store().entries();
@@ -201,7 +201,7 @@ private:
     void gather(graph_batch& b) {
         const std::size_t count = b.nodes.size(), learned = inputs_.learned(), columns = inputs_.columns().dense;
         b.statistics.input_nodes = count;
-        const std::uint64_t needed = b.link_arena.capacity() + b.sample_arena.capacity() +
+        const std::uint64_t needed = b.link_arena.capacity() + b.sample_arena.capacity() + b.layers.memory_bytes() +
                                      count * columns * sizeof(float) * (learned != 0 ? 2 : 1);
         if (needed > batch_bytes()) throw over_budget(batch_bytes(), {{to_string(b.key), needed}});
         b.dense = {b.dense_memory.at_least(count * columns), count, columns};

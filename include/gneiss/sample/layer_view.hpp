@@ -56,6 +56,14 @@ public:
 
     [[nodiscard]] std::size_t size() const noexcept { return views_.size(); }
     [[nodiscard]] const layer_view& operator[](std::size_t i) const noexcept { return views_[i]; }
+    /// Memory of the lists that are not the sample's own [bytes].
+    [[nodiscard]] std::size_t memory_bytes() const noexcept {
+        std::size_t sum = 0;
+        for (const buffers& b : memory_)
+            for (const auto* list : {&b.offsets, &b.neighbours, &b.by_source_offsets, &b.by_source_edges, &b.edge_target})
+                sum += list->size() * sizeof(std::uint32_t);
+        return sum;
+    }
     [[nodiscard]] auto begin() const noexcept { return views_.begin(); }
     [[nodiscard]] auto end() const noexcept { return views_.end(); }
 
