@@ -48,7 +48,7 @@ void options::add_to(programs::command& to) {
     to.option("clip", clip, "gradients of the weights are shortened to this norm; 0: never").range(0);
     to.option("row-optimizer", row_optimizer, "of learned rows and of relations").choices({"sgd", "adagrad", "adam"}).default_text("adagrad");
     to.option("row-lr", row_lr, "their learning rate").default_text("0.1");
-    to.option("lr-schedule", lr_schedule, "how rates change from epoch to epoch").choices({"constant", "linear", "cosine", "step"}).default_text("constant");
+    to.option("lr-schedule", lr_schedule, "how rates change from epoch to epoch").choices({"constant", "linear", "cosine", "step"}).default_text("constant; linear for edges");
     to.option("batch-from", batch_from, "batches of edges mix a state's buckets, or take one after the other").choices({"state", "bucket"});
     to.option("seed", seed, "of all randomness");
     add_memory(to, "comet, comet-balanced, beta, beta-spread, … or a file of \"i j\" lines; for classes training-first", "comet; training-first");
@@ -130,7 +130,7 @@ void options::resolve(const gneiss::dataset& data, const programs::command& self
     else
         resolve_node(graph);
     if (!attention_dropout) attention_dropout = 0;
-    if (!lr_schedule) lr_schedule = "constant";
+    if (!lr_schedule) lr_schedule = links() ? "linear" : "constant";
     if (!fanout) { // all neighbours where the graph is small
         const std::size_t count = gneiss::hops_of(layer_options(1));
         const char* const hop = graph.train_edges <= 500'000 ? "all" : "10";
