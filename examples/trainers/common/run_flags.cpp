@@ -22,6 +22,20 @@ void run_flags::add_to(programs::command& to) {
     to.option("json", json, "the result as one JSON object").transient();
 }
 
+void eval_flags::add_to(programs::command& to, const std::string& of) {
+    run_flags::add_to(to);
+    to.option("split", split, of).choices({"valid", "test"});
+    to.option("eval-negatives", eval_negatives, "candidates: all (filtered) or N sampled").default_text("the run's");
+    to.option("eval-edges", eval_edges, "edges ranked").default_text("the run's");
+    to.option("eval-negatives-by-degree", by_degree, "share of sampled candidates").range(0, 1).default_text("the run's");
+}
+
+void eval_flags::change(link_options& how) const {
+    if (eval_negatives) how.eval_negatives = eval_negatives;
+    if (eval_edges) how.eval_edges = eval_edges;
+    if (by_degree) how.eval_negatives_by_degree = *by_degree;
+}
+
 gneiss::tbb_executor run_flags::executor() const {
     return gneiss::tbb_executor(threads != 0 ? threads : programs::usable_cpus());
 }

@@ -15,6 +15,7 @@
 #include "common/command_line.hpp"
 #include "common/records.hpp"
 #include "common/units.hpp"
+#include "trainers/common/options.hpp"
 
 namespace trainers {
 
@@ -29,6 +30,19 @@ struct run_flags {
     [[nodiscard]] gneiss::tbb_executor executor() const;
     /// Bytes for all of the program: what was said, else nine tenths of what is free, as in training.
     [[nodiscard]] std::uint64_t memory_bytes() const;
+};
+
+/// Flags of `eval`: a split, and how edges are ranked where that is not to be as the run says.
+struct eval_flags : run_flags {
+    std::string split = "test";
+    std::optional<programs::count_or_all> eval_negatives, eval_edges;
+    std::optional<double> by_degree;
+
+    /// `of` says for people what a split is of.
+    void add_to(programs::command& to, const std::string& of);
+    [[nodiscard]] bool change_ranking() const { return eval_negatives || eval_edges || by_degree; }
+    /// Writes what was said over the run's.
+    void change(link_options& how) const;
 };
 
 /// What is left of `memory` for the work, after the program and what is charged to `budget`. Throws over_budget.

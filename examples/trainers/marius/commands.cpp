@@ -14,19 +14,11 @@ namespace {
 
 constexpr const char* program = "gneiss-marius";
 
-struct eval_flags : trainers::run_flags {
-    std::string split = "test";
-    std::optional<programs::count_or_all> eval_negatives, eval_edges;
-    std::optional<double> by_degree;
-};
-
-programs::exit_code eval(const eval_flags& flags) {
+programs::exit_code eval(const trainers::eval_flags& flags) {
     const programs::interrupt_guard interrupts;
     const std::uint64_t memory = flags.memory_bytes();
     trained_model trained(flags.run, memory);
-    if (flags.eval_negatives) trained.how.eval_negatives = flags.eval_negatives;
-    if (flags.eval_edges) trained.how.eval_edges = flags.eval_edges;
-    if (flags.by_degree) trained.how.eval_negatives_by_degree = *flags.by_degree;
+    flags.change(trained.how);
     const auto on = flags.executor();
     const trainers::link_evaluation evaluate{trained.how, trained.how.seed, *trained.data, *trained.buckets, trained.relations,
         on, trainers::memory_left(trained.budget, memory), interrupts.token()};
@@ -79,17 +71,10 @@ programs::exit_code export_run(const export_flags& flags) {
 } // namespace
 
 void add_eval(programs::command_line& to) {
-    static eval_flags flags;
+    static trainers::eval_flags flags;
     programs::command& command = to.add(
         "eval", "Ranks a split's edges with a trained run.", [](programs::command&) { return eval(flags); });
-    flags.add_to(command);
-    command.option("split", flags.split, "whose edges are ranked").choices({"valid", "test"});
-    command.option("eval-negatives", flags.eval_negatives, "candidates: all (filtered) or N sampled")
-        .default_text("the run's");
-    command.option("eval-edges", flags.eval_edges, "edges ranked").default_text("the run's");
-    command.option("eval-negatives-by-degree", flags.by_degree, "share of sampled candidates")
-        .range(0, 1)
-        .default_text("the run's");
+    flags.add_to(command, "whose edges are ranked");
 }
 
 void add_predict(programs::command_line& to) {

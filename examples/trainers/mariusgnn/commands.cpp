@@ -33,25 +33,17 @@ applied apply(trained_model& trained, const gneiss::tbb_executor& on, std::uint6
     return made;
 }
 
-struct eval_flags : trainers::run_flags {
-    std::string split = "test";
-    std::optional<programs::count_or_all> eval_negatives, eval_edges;
-    std::optional<double> by_degree;
-};
-
-programs::exit_code eval(const eval_flags& flags) {
+programs::exit_code eval(const trainers::eval_flags& flags) {
     const programs::interrupt_guard interrupts;
     const std::uint64_t memory = flags.memory_bytes();
     trained_model trained(flags.run, memory);
-    if (!trained.how.links() && (flags.eval_negatives || flags.eval_edges || flags.by_degree))
+    if (!trained.how.links() && flags.change_ranking())
         throw programs::usage_error("--eval-negatives, --eval-edges and --eval-negatives-by-degree are for --task link");
     const auto on = flags.executor();
     const applied by = apply(trained, on, memory, interrupts.token());
     programs::metric_values values;
     if (trained.how.links()) {
-        if (flags.eval_negatives) trained.how.eval_negatives = flags.eval_negatives;
-        if (flags.eval_edges) trained.how.eval_edges = flags.eval_edges;
-        if (flags.by_degree) trained.how.eval_negatives_by_degree = *flags.by_degree;
+        flags.change(trained.how);
         const trainers::link_evaluation ranking{trained.how, trained.how.seed, trained.data(), *trained.buckets,
             trained.net->relations, on, by.memory, interrupts.token()};
         values = ranking(flags.split, {*by.rows.rows, interrupts.token()});
@@ -228,14 +220,10 @@ constexpr const char* graph_help = "apply the run to another graph with features
 } // namespace
 
 void add_eval(programs::command_line& to) {
-    static eval_flags flags;
+    static trainers::eval_flags flags;
     programs::command& command = to.add("eval", "Evaluates a trained run on a split, by the neighbours of the whole graph.",
         [](programs::command&) { return eval(flags); });
-    flags.add_to(command);
-    command.option("split", flags.split, "whose edges or nodes").choices({"valid", "test"});
-    command.option("eval-negatives", flags.eval_negatives, "candidates: all (filtered) or N sampled").default_text("the run's");
-    command.option("eval-edges", flags.eval_edges, "edges ranked").default_text("the run's");
-    command.option("eval-negatives-by-degree", flags.by_degree, "share of sampled candidates").range(0, 1).default_text("the run's");
+    flags.add_to(command, "whose edges or nodes");
 }
 
 void add_predict(programs::command_line& to) {
