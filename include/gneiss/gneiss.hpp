@@ -146,5 +146,6 @@
 #include <gneiss/storage/resident_graph.hpp>
 #include <gneiss/storage/row_access.hpp>
 #include <gneiss/storage/row_file.hpp>
+#include <gneiss/storage/row_source.hpp>
 #include <gneiss/storage/scratch_rows.hpp>
 #include <gneiss/storage/slot_map.hpp>
