@@ -3,6 +3,9 @@
 // Everything that needs no optional dependency. Beside it: model/backend/eigen.hpp (gneiss::eigen),
 // storage/engine/uring.hpp (gneiss::uring), and the parts of io/ that read JSON and gzip (gneiss::io).
 // The list is kept complete by tests/structure/check.sh.
+#include <gneiss/cache/change_set.hpp>
+#include <gneiss/cache/concepts.hpp>
+#include <gneiss/cache/trace.hpp>
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/bitmap.hpp>
 #include <gneiss/core/checksum.hpp>

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include <gneiss/cache/concepts.hpp>
+#include <gneiss/core/types.hpp>
+
+namespace gneiss {
+
+/// A trace in memory: the ids of all batches one behind the other. Models `access_trace` without copying.
+class memory_trace {
+public:
+    void append(std::span<const node_id> ids) {
+        ids_.insert(ids_.end(), ids.begin(), ids.end());
+        starts_.push_back(ids_.size());
+    }
+    [[nodiscard]] std::size_t batches() const noexcept { return starts_.size() - 1; }
+    [[nodiscard]] std::size_t size(std::size_t batch) const noexcept { return starts_[batch + 1] - starts_[batch]; }
+    [[nodiscard]] std::span<const node_id> read(std::size_t batch, std::vector<node_id>& /*room*/) const noexcept {
+        return std::span(ids_).subspan(starts_[batch], size(batch));
+    }
+
+private:
+    std::vector<node_id> ids_;
+    std::vector<std::size_t> starts_{0};
+};
+
+static_assert(access_trace<memory_trace> && access_trace<const memory_trace>);
+
+} // namespace gneiss
