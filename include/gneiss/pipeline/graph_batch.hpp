@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -20,6 +19,7 @@
 #include <gneiss/model/parameter.hpp>
 #include <gneiss/pipeline/epoch_driver.hpp>
 #include <gneiss/pipeline/link_batches.hpp>
+#include <gneiss/pipeline/node_batches.hpp>
 #include <gneiss/sample/dense.hpp>
 #include <gneiss/sample/neighbour.hpp>
 #include <gneiss/storage/edge_buffer.hpp>
@@ -94,6 +94,12 @@ struct graph_statistics {
     [[nodiscard]] double accuracy() const noexcept {
         return examples == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(examples);
     }
+    void add(const classification_statistics& made) noexcept {
+        loss += made.loss;
+        correct += made.correct;
+        examples += made.labelled;
+        questions += made.labelled;
+    }
     graph_statistics& operator+=(const graph_statistics& other) noexcept {
         loss += other.loss;
         penalty += other.penalty;
@@ -112,10 +118,9 @@ struct graph_state {
     std::shared_ptr<const resident_features> features; ///< or null
     std::optional<link_state> links;                   ///< link task
     std::vector<edge_index> first_edge;                ///< hidden edges: number of each bucket's edge 0
-    std::vector<node_id> nodes;                        ///< node task: those that train
-    std::optional<state_batches> cut;                  ///< the same: their shuffle
+    std::optional<node_batches> nodes;                 ///< node task
 
-    [[nodiscard]] std::uint64_t size() const noexcept { return links ? links->size() : cut->size(); }
+    [[nodiscard]] std::uint64_t size() const noexcept { return links ? links->size() : nodes->size(); }
 };
 
 /// A batch on its way through the stages.
@@ -150,7 +155,8 @@ public:
             hide(work);
             draw(b, b.links->nodes, on);
         } else {
-            choose(b, labels, classes);
+            work.nodes->choose(b.key.number.index, seeds_);
+            labels_of(seeds_, labels, classes, b.labels);
             draw(b, seeds_, on);
         }
     }
@@ -172,23 +178,6 @@ private:
         }
     }
 
-    /// The batch's share of the state's nodes, and their labels.
-    void choose(graph_batch& b, std::span<const class_id> labels, std::size_t classes) {
-        const graph_state& work = *b.work;
-        const std::uint64_t index = b.key.number.index;
-        positions_.resize(static_cast<std::size_t>(work.cut->batch_edges(index)));
-        work.cut->fill(index, positions_);
-        seeds_.resize(positions_.size());
-        b.labels.resize(positions_.size());
-        for (std::size_t i = 0; i < positions_.size(); ++i) {
-            const node_id node = seeds_[i] = work.nodes[positions_[i].edge];
-            b.labels[i] = labels[node];
-            if (b.labels[i] != unlabelled && b.labels[i] >= classes)
-                throw error(errc::out_of_range, "node " + std::to_string(node) + " has the label " +
-                                                    std::to_string(b.labels[i]) + " of " + std::to_string(classes) + " classes");
-        }
-    }
-
     void draw(graph_batch& b, std::span<const node_id> seeds, executor_ref on) {
         std::visit(
             [&](auto& sampler) {
@@ -204,7 +193,6 @@ private:
     bool hide_;
     link_sampler links_;
     any_sampler neighbours_;
-    std::vector<edge_position> positions_;
     std::vector<node_id> seeds_;
     std::vector<hidden_edge<>> hidden_;
 };

@@ -14,9 +14,7 @@
 
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/memory_budget.hpp>
-#include <gneiss/core/random.hpp>
 #include <gneiss/model/backend/eigen.hpp>
-#include <gneiss/model/classify.hpp>
 #include <gneiss/model/dense_optimizer.hpp>
 #include <gneiss/model/dense_parameters.hpp>
 #include <gneiss/model/encoder.hpp>
@@ -157,13 +155,13 @@ private:
             if (options_.hide_batch_edges)
                 for (const edge_bucket& b : s.edge_buckets) made->first_edge.push_back(inputs_.graph.first_edge(b));
         } else {
-            std::get<node_task>(task_).nodes(index, made->nodes);
-            for (const node_id v : made->nodes)
+            std::vector<node_id> nodes;
+            std::get<node_task>(task_).nodes(index, nodes);
+            for (const node_id v : nodes)
                 if (v >= partitioning().nodes || !std::ranges::binary_search(s.resident, partitioning().of(v)))
                     throw error(errc::out_of_range, "node " + std::to_string(v) + " trains in state " + std::to_string(index) +
                                                         ", where it is not resident");
-            const edge_index count = made->nodes.size();
-            made->cut.emplace(std::span(&count, 1), options_.batch, edge_shuffle_key(options_.seed, epoch, index), batch_source::state);
+            made->nodes.emplace(std::move(nodes), options_.batch, options_.seed, epoch, index);
         }
         if (inputs_.features != nullptr) made->features = inputs_.features->acquire(index);
         made->graph = inputs_.graph.acquire(index);
@@ -220,11 +218,8 @@ private:
         input_rows<float> in{.dense = b.dense};
         if (const std::size_t columns = inputs_.columns().sparse; columns != 0)
             in.sparse = {columns, b.sparse.offsets, b.sparse.columns, b.sparse.values};
-        const batch_number& n = b.key.number;
-        const random_key dropout =
-            random_key{options_.seed, random_domain::dropout}.with(b.key.epoch).with(n.state).with(n.pass).with(n.index);
-        const auto out = encode_.forward(weights_, b.layers, in, {.training = dropout, .sources = {.ids = b.nodes}}, on_);
         if (const auto* task = std::get_if<link_task>(&task_)) {
+            const auto out = encode_.forward(weights_, b.layers, in, {.training = dropout_key(options_.seed, b.key), .sources = {.ids = b.nodes}}, on_);
             const matrix_view<float> g(seed_gradients_.at_least(out.rows() * out.columns()), out.rows(), out.columns());
             const link_statistics made = task->model.forward_backward(*b.links, out, task->relations.values(), g, b.relation_gradients, on_);
             b.statistics.loss = made.loss;
@@ -234,14 +229,11 @@ private:
             encode_.backward(weights_, g, b.gradients, on_);
             if (!b.relation_gradients.ids().empty())
                 row_optimizer_.step_rows_at(task->relations.table(), b.relation_gradients.ids(), b.relation_gradients.rows(), b.step, on_);
+            dense_.step(weights_, b.step, 1, on_);
         } else {
-            const classification_statistics made = softmax_cross_entropy(out, std::span<const class_id>(b.labels), on_);
-            b.statistics.loss = made.loss;
-            b.statistics.correct = made.correct;
-            b.statistics.examples = b.statistics.questions = made.labelled;
-            encode_.backward(weights_, out, b.gradients, on_);
+            b.statistics.add(classifier_step{encode_, weights_, dense_, options_.seed}(
+                b.key, b.step, b.layers, b.nodes, b.labels, in, b.gradients, on_));
         }
-        dense_.step(weights_, b.step, 1, on_);
     }
 
     void update(graph_batch& b) {
