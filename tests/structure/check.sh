@@ -48,8 +48,8 @@ may_include() {
         case "$from:$to" in # the training loops that are put together from concrete parts
         pipeline/epoch_driver.hpp:storage/* | pipeline/link_*.hpp:model/* | pipeline/link_*.hpp:storage/*) return 0 ;;
         pipeline/graph_*.hpp:sample/* | pipeline/graph_*.hpp:model/* | pipeline/graph_*.hpp:storage/*) return 0 ;;
-        pipeline/node_batches.hpp:model/* | pipeline/superbatch_*.hpp:sample/* | pipeline/superbatch_*.hpp:model/*) return 0 ;;
-        pipeline/superbatch_*.hpp:storage/* | pipeline/superbatch_*.hpp:cache/*) return 0 ;;
+        pipeline/node_batches.hpp:model/* | pipeline/batch_sampler.hpp:sample/* | pipeline/superbatch_*.hpp:sample/* | pipeline/superbatch_*.hpp:model/*) return 0 ;;
+        pipeline/superbatch*.hpp:storage/* | pipeline/superbatch*.hpp:cache/*) return 0 ;;
         pipeline/layerwise_*.hpp:model/* | pipeline/layerwise_*.hpp:storage/* | pipeline/layerwise_input.hpp:io/node_data.hpp) return 0 ;;
         esac
         ;;

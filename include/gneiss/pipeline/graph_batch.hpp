@@ -17,6 +17,7 @@
 #include <gneiss/model/input_rows.hpp>
 #include <gneiss/model/layer/graph_layer.hpp>
 #include <gneiss/model/parameter.hpp>
+#include <gneiss/pipeline/batch_sampler.hpp>
 #include <gneiss/pipeline/epoch_driver.hpp>
 #include <gneiss/pipeline/link_batches.hpp>
 #include <gneiss/pipeline/node_batches.hpp>
@@ -28,11 +29,6 @@
 #include <gneiss/storage/partition_buffer.hpp>
 
 namespace gneiss {
-
-enum class neighbour_sampling : std::uint8_t {
-    dense,  ///< a node's neighbours once per batch (MariusGNN)
-    layered ///< anew at every hop
-};
 
 struct graph_training_options {
     std::uint64_t batch = 1000; ///< edges, or nodes, of a batch
