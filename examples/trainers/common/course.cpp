@@ -37,15 +37,26 @@ struct validation_watch {
 
 double seconds_since(clock::time_point since) { return std::chrono::duration<double>(clock::now() - since).count(); }
 
+programs::named<double> design::stage_seconds() const {
+    const gneiss::pipeline_statistics now = pipeline();
+    programs::named<double> made;
+    for (std::size_t i = 0; i < gneiss::stage_count; ++i) made.emplace_back(gneiss::stage_names[i], now.busy_seconds[i]);
+    return made;
+}
+
 nlohmann::ordered_json epoch_so_far::to_json() const {
+    nlohmann::ordered_json stages = nlohmann::ordered_json::object();
+    for (const auto& [name, value] : stage_seconds) stages[name] = value;
     return {{"seconds", seconds}, {"loss", loss}, {"examples", examples}, {"sampled_edges", sampled_edges},
         {"read_bytes", read_bytes}, {"write_bytes", write_bytes}, {"read_requests", read_requests},
-        {"wait_seconds", wait_seconds}, {"stage_seconds", stage_seconds}};
+        {"wait_seconds", wait_seconds}, {"cache_lookups", cache_lookups}, {"cache_hits", cache_hits}, {"stage_seconds", stages}};
 }
 
 epoch_so_far epoch_so_far::from_json(const nlohmann::ordered_json& j) {
-    return {j.at("seconds"), j.at("loss"), j.at("examples"), j.value("sampled_edges", std::uint64_t{0}), j.at("read_bytes"),
-        j.at("write_bytes"), j.at("read_requests"), j.at("wait_seconds"), j.at("stage_seconds")};
+    programs::named<double> stages;
+    for (const auto& [name, value] : j.at("stage_seconds").items()) stages.emplace_back(name, value.get<double>());
+    return {j.at("seconds"), j.at("loss"), j.at("examples"), j.at("sampled_edges"), j.at("read_bytes"), j.at("write_bytes"),
+        j.at("read_requests"), j.at("wait_seconds"), j.at("cache_lookups"), j.at("cache_hits"), stages};
 }
 
 course_position course_position::of(const std::optional<gneiss::checkpoint>& saved) {
@@ -84,8 +95,16 @@ epoch_so_far course::totals(const design& of) const {
     sum.read_requests += moved.reads - io_at_start_.reads;
     const gneiss::pipeline_statistics now = of.pipeline();
     sum.wait_seconds += now.wait_seconds[compute] - pipeline_at_start_.wait_seconds[compute];
-    for (std::size_t i = 0; i < gneiss::stage_count; ++i)
-        sum.stage_seconds[i] += now.busy_seconds[i] - pipeline_at_start_.busy_seconds[i];
+    const cache_counts cache = of.cache();
+    sum.cache_lookups += cache.lookups - cache_at_start_.lookups;
+    sum.cache_hits += cache.hits - cache_at_start_.hits;
+    programs::named<double> stages = of.stage_seconds();
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+        if (i < stages_at_start_.size()) stages[i].second -= stages_at_start_[i].second;
+        for (const auto& [name, before] : so_far_.stage_seconds)
+            if (name == stages[i].first) stages[i].second += before;
+    }
+    sum.stage_seconds = std::move(stages);
     return sum;
 }
 
@@ -101,8 +120,9 @@ programs::epoch_record course::record_of(const design& of, std::uint64_t epoch) 
     record.write_bytes = sum.write_bytes;
     record.read_requests = sum.read_requests;
     record.wait_seconds = sum.wait_seconds;
-    for (std::size_t i = 0; i < gneiss::stage_count; ++i)
-        if (sum.stage_seconds[i] > 0) record.stage_seconds.emplace_back(gneiss::stage_names[i], sum.stage_seconds[i]);
+    if (sum.cache_lookups != 0) record.hit_rate = static_cast<double>(sum.cache_hits) / static_cast<double>(sum.cache_lookups);
+    for (const auto& [name, seconds] : sum.stage_seconds)
+        if (seconds > 0) record.stage_seconds.emplace_back(name, seconds);
     gneiss::staleness_histogram this_epoch = of.pipeline().staleness;
     for (std::size_t i = 0; i < gneiss::staleness_histogram::bins; ++i)
         this_epoch.count[i] -= pipeline_at_start_.staleness.count[i];
@@ -124,6 +144,9 @@ std::string course::line(const design& of, std::uint64_t epoch) const {
     if (!plan_.in_memory)
         text += fmt::format("  read {}/s", gneiss::format_bytes(static_cast<std::uint64_t>(
                                                static_cast<double>(moved.read_bytes - io_at_start_.read_bytes) / seconds)));
+    if (const cache_counts cache = of.cache(); cache.lookups > cache_at_start_.lookups)
+        text += fmt::format("  hit {}", programs::human_percent(static_cast<double>(cache.hits - cache_at_start_.hits) /
+                                                               static_cast<double>(cache.lookups - cache_at_start_.lookups)));
     text += fmt::format("  wait {}  RSS {} of {}  ETA {}", programs::human_percent(wait / std::max(1e-9, busy + wait)),
         gneiss::format_bytes(programs::current_rss()), gneiss::format_bytes(plan_.budget),
         programs::human_eta(static_cast<double>(examples_), all * static_cast<double>(*how_.epochs - epoch) - static_cast<double>(so_far_.examples), seconds));
@@ -173,6 +196,8 @@ programs::run_record course::operator()(design& of, programs::run_record record,
         examples_ = sampled_edges_ = 0;
         io_at_start_ = of.io();
         pipeline_at_start_ = of.pipeline();
+        stages_at_start_ = of.stage_seconds();
+        cache_at_start_ = of.cache();
         epoch_began_ = clock::now();
         const epoch_end result = of.train(at, observer, stop);
         at = result.position;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -31,10 +30,16 @@ struct epoch_so_far {
     double seconds = 0, loss = 0;
     std::uint64_t examples = 0, sampled_edges = 0, read_bytes = 0, write_bytes = 0, read_requests = 0;
     double wait_seconds = 0;
-    std::array<double, gneiss::stage_count> stage_seconds{};
+    std::uint64_t cache_lookups = 0, cache_hits = 0;
+    programs::named<double> stage_seconds{};
 
     [[nodiscard]] nlohmann::ordered_json to_json() const;
     static epoch_so_far from_json(const nlohmann::ordered_json& j);
+};
+
+/// Rows that were asked of a cache, and those that it held.
+struct cache_counts {
+    std::uint64_t lookups = 0, hits = 0;
 };
 
 /// What a batch gave.
@@ -74,6 +79,10 @@ public:
     [[nodiscard]] virtual gneiss::pipeline_statistics pipeline() const = 0;
     [[nodiscard]] virtual gneiss::staleness_histogram row_staleness() const = 0;
     [[nodiscard]] virtual gneiss::io_stats io() const = 0;
+    /// Busy seconds of each stage so far, always the same stages: those of the pipeline unless a design has others.
+    [[nodiscard]] virtual programs::named<double> stage_seconds() const;
+    /// Of the design's cache of rows; none unless it has one.
+    [[nodiscard]] virtual cache_counts cache() const { return {}; }
 };
 
 /// What the course of a run depends on beside flags.
@@ -127,6 +136,8 @@ private:
     programs::metric_values best_valid_, best_test_;
     gneiss::io_stats io_at_start_;                  // of the current epoch, in this process
     gneiss::pipeline_statistics pipeline_at_start_; // the same
+    programs::named<double> stages_at_start_;       // the same
+    cache_counts cache_at_start_;                   // the same
     clock::time_point epoch_began_ = clock::now();
     std::atomic<double> loss_{0};
     std::atomic<std::uint64_t> examples_{0}, sampled_edges_{0};
