@@ -3,8 +3,18 @@
 // Everything that needs no optional dependency. Beside it: model/backend/eigen.hpp (gneiss::eigen),
 // storage/engine/uring.hpp (gneiss::uring), and the parts of io/ that read JSON and gzip (gneiss::io).
 // The list is kept complete by tests/structure/check.sh.
+#include <gneiss/cache/any_policy.hpp>
+#include <gneiss/cache/belady.hpp>
 #include <gneiss/cache/change_set.hpp>
 #include <gneiss/cache/concepts.hpp>
+#include <gneiss/cache/ginex_changesets.hpp>
+#include <gneiss/cache/lru.hpp>
+#include <gneiss/cache/no_cache.hpp>
+#include <gneiss/cache/replay.hpp>
+#include <gneiss/cache/s3_fifo.hpp>
+#include <gneiss/cache/simulate.hpp>
+#include <gneiss/cache/slot_table.hpp>
+#include <gneiss/cache/static_rank.hpp>
 #include <gneiss/cache/trace.hpp>
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/bitmap.hpp>
@@ -103,6 +113,7 @@
 #include <gneiss/order/training_nodes_first.hpp>
 #include <gneiss/order/tune.hpp>
 #include <gneiss/order/validate.hpp>
+#include <gneiss/pipeline/batch_sampler.hpp>
 #include <gneiss/pipeline/concepts.hpp>
 #include <gneiss/pipeline/epoch_driver.hpp>
 #include <gneiss/pipeline/layerwise_inference.hpp>

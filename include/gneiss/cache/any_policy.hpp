@@ -1,0 +1,49 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include <gneiss/cache/change_set.hpp>
+#include <gneiss/cache/concepts.hpp>
+#include <gneiss/core/types.hpp>
+
+namespace gneiss {
+
+/// Any cache policy behind one type, chosen at run time: one indirect call a batch. Models `cache_policy`; moves.
+class any_cache_policy {
+public:
+    template <cache_policy Policy>
+        requires(!std::same_as<Policy, any_cache_policy>)
+    any_cache_policy(Policy policy) // NOLINT(google-explicit-constructor): stands for the policy
+        : policy_(std::make_unique<held<Policy>>(std::move(policy))) {}
+
+    [[nodiscard]] std::size_t slots() const { return policy_->slots(); }
+    [[nodiscard]] std::span<const node_id> initial() const { return policy_->initial(); }
+    void next(std::span<const node_id> ids, change_set& out) { policy_->next(ids, out); }
+
+private:
+    struct any {
+        virtual ~any() = default;
+        [[nodiscard]] virtual std::size_t slots() const = 0;
+        [[nodiscard]] virtual std::span<const node_id> initial() const = 0;
+        virtual void next(std::span<const node_id> ids, change_set& out) = 0;
+    };
+    template <class Policy>
+    struct held final : any {
+        explicit held(Policy p) : policy(std::move(p)) {}
+        [[nodiscard]] std::size_t slots() const override { return policy.slots(); }
+        [[nodiscard]] std::span<const node_id> initial() const override { return policy.initial(); }
+        void next(std::span<const node_id> ids, change_set& out) override { policy.next(ids, out); }
+
+        Policy policy;
+    };
+
+    std::unique_ptr<any> policy_;
+};
+
+static_assert(cache_policy<any_cache_policy>);
+
+} // namespace gneiss

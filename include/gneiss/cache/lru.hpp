@@ -1,0 +1,63 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <gneiss/cache/change_set.hpp>
+#include <gneiss/cache/concepts.hpp>
+#include <gneiss/cache/detail/linked_rows.hpp>
+#include <gneiss/cache/slot_table.hpp>
+#include <gneiss/core/types.hpp>
+
+namespace gneiss {
+
+/// Holds the rows used last. The rows of a batch count as used in its order; of a batch larger than the cache the last stay.
+///
+/// Cost: O(ids) a batch. Memory: 24 bytes a slot.
+class lru {
+public:
+    explicit lru(std::size_t slots) : rows_(slots), place_of_(slots, slots, slot_table_kind::hashed) {}
+
+    [[nodiscard]] std::size_t slots() const noexcept { return rows_.capacity(); }
+    [[nodiscard]] static std::span<const node_id> initial() noexcept { return {}; }
+
+    void next(std::span<const node_id> ids, change_set& out) {
+        out.clear();
+        const std::size_t first = ids.size() - std::min(ids.size(), slots());
+        const auto staying = ids.subspan(first);
+        places_.resize(staying.size());
+        place_of_.find(staying, places_);
+        for (std::size_t i = 0; i < staying.size(); ++i) {
+            if (places_[i] != no_slot) {
+                rows_.unlink(used_, places_[i]); // not to be evicted
+                continue;
+            }
+            out.in.push_back(staying[i]);
+            out.in_position.push_back(static_cast<std::uint32_t>(first + i));
+        }
+        for (std::size_t room = rows_.free(); room < out.in.size(); ++room) {
+            const cache_slot oldest = rows_.last(used_);
+            out.out.push_back(rows_.id(oldest));
+            place_of_.erase(rows_.id(oldest));
+            rows_.unlink(used_, oldest);
+            rows_.give_back(oldest);
+        }
+        for (std::size_t i = 0; i < staying.size(); ++i) {
+            if (places_[i] == no_slot) place_of_.insert(staying[i], places_[i] = rows_.take(staying[i]));
+            rows_.push_front(used_, places_[i]);
+        }
+    }
+
+private:
+    detail::linked_rows rows_;
+    detail::linked_rows::list used_; // the last one used in front
+    slot_table place_of_;
+    std::vector<cache_slot> places_;
+};
+
+static_assert(cache_policy<lru>);
+
+} // namespace gneiss

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gneiss/cache/change_set.hpp>
+#include <gneiss/cache/concepts.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/types.hpp>
+
+namespace gneiss {
+
+/// A cache that does what was computed before: change sets of consecutive batches, from memory or from a file.
+///
+/// Ginex' executor: an inspector computed the change sets (cache/belady.hpp), this hands them out. Cost: O(changes) and what
+/// the source costs. Errors: errc::invalid_argument for more batches than change sets; errc::corrupt for a position beyond
+/// the batch; what the source throws.
+template <change_set_source Source>
+class change_set_replay {
+public:
+    /// \param initial  rows in the cache before the first batch
+    change_set_replay(std::size_t slots, std::vector<node_id> initial, Source source)
+        : slots_(slots),
+          initial_(std::move(initial)),
+          source_(std::move(source)) {}
+
+    [[nodiscard]] std::size_t slots() const noexcept { return slots_; }
+    [[nodiscard]] std::span<const node_id> initial() const noexcept { return initial_; }
+    void next(std::span<const node_id> ids, change_set& out) {
+        if (!source_.next(out)) throw error(errc::invalid_argument, "there are more batches than change sets");
+        if (out.out.size() > out.in_position.size()) throw error(errc::corrupt, "more rows leave a cache than go in");
+        out.in.resize(out.in_position.size());
+        for (std::size_t i = 0; i < out.in.size(); ++i) {
+            if (out.in_position[i] >= ids.size())
+                throw error(errc::corrupt, "a change set puts in a row beyond its batch");
+            out.in[i] = ids[out.in_position[i]];
+        }
+    }
+
+private:
+    std::size_t slots_;
+    std::vector<node_id> initial_;
+    Source source_;
+};
+
+/// Change sets in memory.
+class memory_change_sets {
+public:
+    void append(change_set changes) { sets_.push_back(std::move(changes)); }
+    bool next(change_set& out) {
+        if (next_ == sets_.size()) return false;
+        out = sets_[next_++];
+        return true;
+    }
+    void rewind() noexcept { next_ = 0; }
+
+private:
+    std::vector<change_set> sets_;
+    std::size_t next_ = 0;
+};
+
+static_assert(change_set_source<memory_change_sets> && cache_policy<change_set_replay<memory_change_sets>>);
+
+} // namespace gneiss

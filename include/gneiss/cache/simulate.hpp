@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <gneiss/cache/change_set.hpp>
+#include <gneiss/cache/concepts.hpp>
+#include <gneiss/cache/slot_table.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/types.hpp>
+
+namespace gneiss {
+
+/// What a cache saved and cost, in rows. Values that add up.
+struct cache_counts {
+    std::uint64_t hits = 0;     ///< rows of batches that were in the cache
+    std::uint64_t misses = 0;   ///< rows of batches that were not
+    std::uint64_t fills = 0;    ///< rows read before a first batch
+    std::uint64_t admitted = 0; ///< rows copied from a batch into the cache
+
+    [[nodiscard]] std::uint64_t accesses() const noexcept { return hits + misses; }
+    /// Rows read from below: what an optimal policy minimises.
+    [[nodiscard]] std::uint64_t reads() const noexcept { return fills + misses; }
+    [[nodiscard]] double miss_ratio() const noexcept {
+        return accesses() == 0 ? 0 : static_cast<double>(misses) / static_cast<double>(accesses());
+    }
+    cache_counts& operator+=(const cache_counts& other) noexcept {
+        hits += other.hits;
+        misses += other.misses;
+        fills += other.fills;
+        admitted += other.admitted;
+        return *this;
+    }
+    friend bool operator==(const cache_counts&, const cache_counts&) = default;
+};
+
+/// Which row is in which slot, by the rule of `change_set`: a cache of rows without the rows.
+///
+/// Cost: O(1) a row; memory 16 bytes a slot used. Not thread-safe.
+class simulated_cache {
+public:
+    explicit simulated_cache(std::size_t slots)
+        : slots_(slots),
+          slot_of_(slots, slots, slot_table_kind::hashed) {}
+
+    [[nodiscard]] std::size_t slots() const noexcept { return slots_; }
+    /// The rows by slot: rows()[s] is in slot s.
+    [[nodiscard]] std::span<const node_id> rows() const noexcept { return rows_; }
+    [[nodiscard]] bool holds(node_id id) const noexcept { return slot_of_.find(id) != no_slot; }
+
+    /// Puts rows into the first free slots. Throws errc::invalid_argument for more rows than slots or one that is in.
+    void fill(std::span<const node_id> ids) {
+        for (const node_id id : ids) put(id, rows_.size());
+    }
+    /// Throws errc::invalid_argument for a change set that breaks the rule.
+    void apply(const change_set& changes) {
+        if (changes.out.size() > changes.in.size()) wrong("more rows leave than go in");
+        freed_.clear();
+        for (const node_id id : changes.out) {
+            freed_.push_back(slot_of_.erase(id));
+            if (freed_.back() == no_slot) wrong("a row leaves that is not there");
+        }
+        for (std::size_t i = 0; i < changes.in.size(); ++i)
+            put(changes.in[i], i < freed_.size() ? freed_[i] : rows_.size());
+    }
+
+private:
+    [[noreturn]] static void wrong(const char* what) { throw error(errc::invalid_argument, what); }
+
+    void put(node_id id, std::size_t slot) {
+        if (slot == slots_) wrong("more rows than slots");
+        if (holds(id)) wrong("a row goes in that is there");
+        if (slot == rows_.size()) rows_.emplace_back();
+        rows_[slot] = id;
+        slot_of_.insert(id, static_cast<cache_slot>(slot));
+    }
+
+    std::size_t slots_;
+    slot_table slot_of_;
+    std::vector<node_id> rows_;
+    std::vector<cache_slot> freed_;
+};
+
+/// What `policy` saves on `trace`, and what the cache holds in the end. Cost: O(accesses), memory O(slots).
+/// Throws errc::invalid_argument if a change set breaks the rule, or puts in what the batch does not have at that position.
+template <cache_policy Policy, access_trace Trace>
+cache_counts simulate(Policy& policy, Trace& trace, simulated_cache& cache) {
+    cache_counts counts;
+    cache.fill(policy.initial());
+    counts.fills = policy.initial().size();
+    change_set changes;
+    std::vector<node_id> room;
+    for (std::size_t batch = 0; batch < trace.batches(); ++batch) {
+        const std::span<const node_id> ids = trace.read(batch, room);
+        for (const node_id id : ids) ++(cache.holds(id) ? counts.hits : counts.misses);
+        policy.next(ids, changes);
+        for (std::size_t i = 0; i < changes.in.size(); ++i)
+            if (changes.in_position.size() != changes.in.size() || changes.in_position[i] >= ids.size() ||
+                ids[changes.in_position[i]] != changes.in[i])
+                throw error(errc::invalid_argument, "a row goes in that the batch does not have");
+        cache.apply(changes);
+        counts.admitted += changes.in.size();
+    }
+    return counts;
+}
+template <cache_policy Policy, access_trace Trace>
+cache_counts simulate(Policy& policy, Trace& trace) {
+    simulated_cache cache(policy.slots());
+    return simulate(policy, trace, cache);
+}
+
+} // namespace gneiss

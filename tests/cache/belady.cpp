@@ -1,0 +1,223 @@
+#include <gneiss/cache/belady.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <gneiss/cache/ginex_changesets.hpp>
+#include <gneiss/cache/lru.hpp>
+#include <gneiss/cache/s3_fifo.hpp>
+#include <gneiss/cache/simulate.hpp>
+#include <gneiss/cache/static_rank.hpp>
+#include <gneiss/cache/trace.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/executor/tbb.hpp>
+
+#include "traces.hpp"
+
+using namespace gneiss;
+using cache_test::random_trace;
+
+namespace {
+
+const serial_executor serial;
+
+struct computed {
+    belady_outcome outcome;
+    std::vector<change_set> changes;
+};
+template <class E>
+computed run(const memory_trace& trace, const belady_options& options, const E& on) {
+    computed all;
+    all.outcome = belady(trace, options, on, [&](std::size_t batch, const change_set& changes) {
+        CHECK(batch == all.changes.size());
+        all.changes.push_back(changes);
+    });
+    return all;
+}
+computed run_as_printed(const memory_trace& trace, const belady_options& options) {
+    computed all;
+    all.outcome = ginex_changesets(trace, options, [&](std::size_t, const change_set& changes) { all.changes.push_back(changes); });
+    return all;
+}
+void check_equal(computed a, computed b) {
+    CHECK(a.outcome.fill == b.outcome.fill);
+    REQUIRE(a.changes.size() == b.changes.size());
+    for (std::size_t i = 0; i < a.changes.size(); ++i) {
+        CAPTURE(i);
+        CHECK(a.changes[i] == b.changes[i]);
+    }
+    std::ranges::sort(a.outcome.resident);
+    std::ranges::sort(b.outcome.resident);
+    CHECK(a.outcome.resident == b.outcome.resident);
+}
+
+/// Fewest fills and misses over all caches of `slots` rows: sets of rows are words; any subset of what is in memory may stay
+/// after a batch, and before the first one any rows may be read beside those that are carried over.
+std::uint64_t fewest_reads(const memory_trace& trace, std::size_t slots, std::uint64_t nodes, std::uint32_t resident) {
+    constexpr std::uint64_t impossible = 1000000;
+    const auto fits = [&](std::uint32_t set) { return static_cast<std::size_t>(std::popcount(set)) <= slots; };
+    std::vector<std::uint64_t> best(std::size_t{1} << nodes, impossible);
+    for (std::uint32_t set = 0; set < best.size(); ++set)
+        if (fits(set)) best[set] = static_cast<std::uint64_t>(std::popcount(set & ~resident));
+    std::vector<node_id> room;
+    for (std::size_t batch = 0; batch < trace.batches(); ++batch) {
+        std::uint32_t ids = 0;
+        for (const node_id id : trace.read(batch, room)) ids |= std::uint32_t{1} << id;
+        std::vector<std::uint64_t> after(best.size(), impossible);
+        for (std::uint32_t set = 0; set < best.size(); ++set) {
+            if (best[set] == impossible) continue;
+            const std::uint64_t reads = best[set] + static_cast<std::uint64_t>(std::popcount(ids & ~set));
+            const std::uint32_t present = set | ids;
+            for (std::uint32_t kept = present;; kept = (kept - 1) & present) {
+                if (fits(kept)) after[kept] = std::min(after[kept], reads);
+                if (kept == 0) break;
+            }
+        }
+        best.swap(after);
+    }
+    return *std::ranges::min_element(best);
+}
+
+/// Fills and misses of computed change sets, played to a cache that holds `resident`.
+std::uint64_t reads_of(const memory_trace& trace, std::size_t slots, std::span<const node_id> resident, const computed& all) {
+    simulated_cache cache(slots);
+    cache.fill(resident);
+    cache.apply(all.outcome.fill);
+    std::uint64_t reads = all.outcome.fill.in.size();
+    std::vector<node_id> room;
+    for (std::size_t batch = 0; batch < trace.batches(); ++batch) {
+        for (const node_id id : trace.read(batch, room)) reads += !cache.holds(id);
+        cache.apply(all.changes[batch]);
+    }
+    std::vector<node_id> left(cache.rows().begin(), cache.rows().end()), told = all.outcome.resident;
+    std::ranges::sort(left);
+    std::ranges::sort(told);
+    CHECK(left == told);
+    return reads;
+}
+
+} // namespace
+
+TEST_CASE("no cache reads fewer rows, whatever it carries over") {
+    constexpr std::uint64_t nodes = 6;
+    for (std::uint64_t seed = 0; seed < 150; ++seed) {
+        CAPTURE(seed);
+        const memory_trace trace = random_trace(seed % 7, 1 + seed % 5, nodes, seed);
+        const std::size_t slots = seed % (nodes + 2);
+        std::vector<node_id> resident;
+        std::uint32_t set = 0;
+        for (node_id id = 0; id < nodes; ++id)
+            if (resident.size() < slots && (mix64(seed * nodes + id) & 3) == 0) {
+                resident.push_back(id);
+                set |= std::uint32_t{1} << id;
+            }
+        const computed got = run(trace, {slots, nodes, resident}, serial);
+        CHECK(reads_of(trace, slots, resident, got) == fewest_reads(trace, slots, nodes, set));
+    }
+}
+
+TEST_CASE("the paper's algorithm gives the same change sets, by an array and by a hash table, on any threads") {
+    const tbb_executor two(2);
+    for (std::uint64_t seed = 0; seed < 60; ++seed) {
+        CAPTURE(seed);
+        const std::uint64_t nodes = seed % 3 == 0 ? 10 : 400;
+        const memory_trace trace = random_trace(1 + seed % 40, 1 + static_cast<std::size_t>(nodes) / (1 + seed % 5), nodes, seed);
+        const std::size_t slots = static_cast<std::size_t>(seed * 7 % (nodes + nodes / 4));
+        std::vector<node_id> resident;
+        for (node_id id = 0; id < nodes; ++id)
+            if (seed % 2 == 1 && resident.size() < slots && mix64(seed * nodes + id) % 5 == 0) resident.push_back(id);
+        const computed printed = run_as_printed(trace, {slots, nodes, resident});
+        check_equal(run(trace, {slots, nodes, resident}, serial), printed);
+        check_equal(run(trace, {slots, 0, resident}, two), printed);
+    }
+}
+
+TEST_CASE("batches large enough to be shared among threads give the same as one thread") {
+    const memory_trace trace = random_trace(12, 60000, 50000, 3);
+    const computed one = run(trace, {5000, 50000, {}}, serial);
+    const tbb_executor four(4);
+    check_equal(run(trace, {5000, 50000, {}}, four), one);
+    check_equal(run(trace, {5000, 0, {}}, four), one);
+    check_equal(run_as_printed(trace, {5000, 50000, {}}), one);
+}
+
+TEST_CASE("as a policy it misses no more than any other, with room for none, some and all rows") {
+    constexpr std::uint64_t nodes = 300;
+    for (const std::size_t slots : {std::size_t{0}, std::size_t{1}, std::size_t{30}, std::size_t{300}, std::size_t{1000}}) {
+        CAPTURE(slots);
+        memory_trace trace = random_trace(40, 80, nodes, slots);
+        belady_policy best(trace, {.slots = slots}, serial);
+        simulated_cache cache(slots);
+        const cache_counts counts = simulate(best, trace, cache);
+        std::vector<node_id> left = best.resident(), held(cache.rows().begin(), cache.rows().end());
+        std::ranges::sort(left);
+        std::ranges::sort(held);
+        CHECK(left == held);
+        lru recent(slots);
+        s3_fifo queues(slots);
+        static_rank visited(rank_by(count_visits(trace, nodes), slots), slots);
+        const cache_counts of_recent = simulate(recent, trace);
+        CHECK(counts.reads() <= of_recent.reads());
+        CHECK(counts.accesses() == of_recent.accesses());
+        CHECK(counts.reads() <= simulate(queues, trace).reads());
+        CHECK(counts.reads() <= simulate(visited, trace).reads());
+        if (slots >= nodes) CHECK(counts.misses == 0);
+        if (slots == 0) CHECK(counts.hits == 0);
+    }
+}
+
+TEST_CASE("a superbatch of one batch fills what it asks for and changes nothing") {
+    memory_trace trace;
+    trace.append(std::vector<node_id>{5, 3, 9, 1});
+    const computed got = run(trace, {3, 0, {}}, serial);
+    CHECK(got.outcome.fill.in == std::vector<node_id>{5, 3, 1});
+    CHECK(got.outcome.fill.in_position == std::vector<std::uint32_t>{0, 1, 2});
+    CHECK(got.changes.at(0).empty());
+}
+
+TEST_CASE("a superbatch without batches or without rows keeps what is resident") {
+    memory_trace trace;
+    const std::vector<node_id> resident{4, 2};
+    for (int batches = 0; batches < 3; ++batches, trace.append({})) {
+        const computed got = run(trace, {2, 0, resident}, serial);
+        CHECK(got.outcome.fill.empty());
+        CHECK(reads_of(trace, 2, resident, got) == 0);
+    }
+}
+
+TEST_CASE("rows that are carried over and used are not read again") {
+    memory_trace trace;
+    trace.append(std::vector<node_id>{1, 2, 3});
+    trace.append(std::vector<node_id>{7, 8});
+    const std::vector<node_id> resident{7, 100, 101, 2}; // 100 and 101 make room for what is used first
+    const computed got = run(trace, {4, 0, resident}, serial);
+    CHECK(got.outcome.fill.in == std::vector<node_id>{1, 3});
+    CHECK(got.outcome.fill.out == std::vector<node_id>{100, 101});
+    CHECK(reads_of(trace, 4, resident, got) == 3);
+}
+
+TEST_CASE("what cannot be used is refused") {
+    memory_trace trace;
+    trace.append(std::vector<node_id>{1, 2});
+    const std::vector<node_id> resident{1, 2};
+    const auto code = [&](auto call) {
+        try {
+            call();
+        } catch (const error& e) {
+            return e.code();
+        }
+        return errc::closed;
+    };
+    CHECK(code([&] { belady_policy(trace, {1, 0, resident}, serial); }) == errc::invalid_argument);
+    CHECK(code([&] { belady_policy(trace, {1, 2, {}}, serial); }) == errc::out_of_range);
+    belady_policy policy(trace, {.slots = 1}, serial);
+    change_set changes;
+    CHECK(code([&] { policy.next(std::vector<node_id>{1}, changes); }) == errc::invalid_argument);
+    policy.next(std::vector<node_id>{1, 2}, changes);
+    CHECK(code([&] { policy.next(std::vector<node_id>{1, 2}, changes); }) == errc::invalid_argument);
+}
