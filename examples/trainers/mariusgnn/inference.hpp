@@ -10,15 +10,14 @@
 
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/memory_budget.hpp>
-#include <gneiss/eval/accuracy.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/pipeline/layerwise_inference.hpp>
 #include <gneiss/storage/feature_buffer.hpp>
 #include <gneiss/storage/graph_buffer.hpp>
 #include <gneiss/storage/partition_buffer.hpp>
 
-#include "common/records.hpp"
 #include "network.hpp"
+#include "trainers/common/node_metrics.hpp"
 
 namespace mariusgnn {
 
@@ -72,26 +71,6 @@ void infer_resident(const inference_source& from, const resident_source& by,
 /// The same for all nodes.
 [[nodiscard]] inferred_rows infer_resident(const inference_source& from, const resident_source& by);
 
-/// Classes of nodes against what is predicted.
-class node_metrics {
-public:
-    /// \param nodes  ascending
-    node_metrics(std::vector<gneiss::node_id> nodes, std::size_t classes, std::span<const gneiss::class_id> labels);
-
-    [[nodiscard]] std::span<const gneiss::node_id> nodes() const noexcept { return nodes_; }
-    /// Forgets what was added.
-    void clear();
-    /// Scores of some node; of others than `nodes` too, which are left out.
-    void add(gneiss::node_id node, std::span<const float> scores);
-    /// accuracy, macro_f1 and, where scores of all nodes take no more than 64 MiB, roc_auc. Empty without nodes.
-    [[nodiscard]] programs::metric_values values() const;
-
-private:
-    std::vector<gneiss::node_id> nodes_;
-    std::size_t classes_;
-    std::span<const gneiss::class_id> labels_;
-    gneiss::classification_metrics counts_;
-    std::vector<float> scores_; // [nodes, classes], or empty
-};
+using trainers::node_metrics;
 
 } // namespace mariusgnn
