@@ -160,6 +160,7 @@
 #include <gneiss/storage/resident_graph.hpp>
 #include <gneiss/storage/row_access.hpp>
 #include <gneiss/storage/row_file.hpp>
+#include <gneiss/storage/row_gather.hpp>
 #include <gneiss/storage/row_source.hpp>
 #include <gneiss/storage/scratch_rows.hpp>
 #include <gneiss/storage/slot_map.hpp>

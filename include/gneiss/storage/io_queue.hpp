@@ -126,6 +126,30 @@ public:
         finished_.clear();
     }
 
+    /// Drops what has not begun and waits for the rest: no operation is outstanding then, and all buffers are free.
+    void abandon() noexcept {
+        try {
+            while (engine_->in_flight() > 0) {
+                const std::size_t count = engine_->wait(completions_, 1);
+                for (std::size_t i = 0; i < count; ++i) {
+                    const operation& from = operations_[pieces_[completions_[i].tag].of];
+                    if (from.kind == io_operation::sync && completions_[i].result < 0)
+                        from.target->set_poison(static_cast<int>(-completions_[i].result));
+                }
+            }
+        } catch (...) { // an engine that cannot wait has nothing more to give
+        }
+        operations_.clear();
+        free_operations_.clear();
+        waiting_.clear();
+        held_.clear();
+        repeated_.clear();
+        finished_.clear();
+        free_pieces_.clear();
+        for (std::size_t i = depth_; i-- > 0;) free_pieces_.push_back(static_cast<std::uint32_t>(i));
+        outstanding_ = 0;
+    }
+
     [[nodiscard]] std::size_t outstanding() const noexcept { return outstanding_; } ///< operations not finished
     [[nodiscard]] std::size_t in_flight() const { return engine_->in_flight(); }    ///< requests in the engine
     [[nodiscard]] const io_stats& stats() const noexcept { return stats_; }
@@ -333,30 +357,6 @@ private:
         const operation& from = operations_[p.of];
         failure_ = failure{number, what,
             {.path = from.target->path(), .offset = p.offset + p.moved, .length = p.length - p.moved}};
-    }
-
-    /// Forgets all operations, after the engine is done with their buffers.
-    void abandon() noexcept {
-        try {
-            while (engine_->in_flight() > 0) {
-                const std::size_t count = engine_->wait(completions_, 1);
-                for (std::size_t i = 0; i < count; ++i) {
-                    const operation& from = operations_[pieces_[completions_[i].tag].of];
-                    if (from.kind == io_operation::sync && completions_[i].result < 0)
-                        from.target->set_poison(static_cast<int>(-completions_[i].result));
-                }
-            }
-        } catch (...) { // an engine that cannot wait has nothing more to give
-        }
-        operations_.clear();
-        free_operations_.clear();
-        waiting_.clear();
-        held_.clear();
-        repeated_.clear();
-        finished_.clear();
-        free_pieces_.clear();
-        for (std::size_t i = depth_; i-- > 0;) free_pieces_.push_back(static_cast<std::uint32_t>(i));
-        outstanding_ = 0;
     }
 
     any_engine* engine_;

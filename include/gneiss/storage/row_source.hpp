@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -33,13 +32,13 @@ struct gather_target {
     }
 };
 
-/// What a source was asked for, what of it was at hand and what it moved for the rest. Integers: parts add up in any
+/// What a source was asked for, what of it was at hand and what was read for the rest. Integers: parts add up in any
 /// order.
 struct gather_stats {
     std::uint64_t rows = 0;         ///< asked for, repeats included
-    std::uint64_t hits = 0;         ///< of those, copied from memory
-    std::uint64_t bytes_wanted = 0; ///< of the distinct rows that had to be read
-    io_stats io{};                  ///< requests, bytes that arrived for them, time blocked
+    std::uint64_t hits = 0;         ///< of those, copied from the source's own memory
+    std::uint64_t bytes_wanted = 0; ///< of the distinct rows that were read, by this source or those below it
+    io_stats io{};                  ///< the requests for them, bytes that arrived, time blocked
 
     /// Bytes read per byte wanted; 1 where nothing was.
     [[nodiscard]] double amplification() const noexcept {
@@ -77,9 +76,9 @@ concept row_source = requires(S& s, const S& c, std::span<const node_id> ids, co
 
 /// A source that reads while its caller does something else: `begin` starts a gather, `finish` ends it.
 ///
-/// Meaning: `gather(ids, to)` is `begin(ids, to)` and `finish()`; both throw as it does. Only `finish` writes to the
-/// target. The ids may go when `begin` returns, the target's memory and positions stay until `finish` did. A gather that
-/// was begun and not finished is dropped by the next `begin` or by the destructor.
+/// Meaning: `gather(ids, to)` is `begin(ids, to)` and `finish()`; both throw as it does, and one thread calls both. The
+/// target is written to by these calls alone. The ids may go when `begin` returns, the target's memory and positions stay
+/// until `finish` did. A gather that was begun and not finished is dropped by the next `begin` or by the destructor.
 template <class S>
 concept async_row_source =
     row_source<S> && requires(S& s, std::span<const node_id> ids, const gather_target& to) {
@@ -137,6 +136,15 @@ private:
 };
 static_assert(async_row_source<any_row_source>);
 
+/// Throws errc::out_of_range unless all ids are below `rows`. O(ids).
+inline void check_rows(std::span<const node_id> ids, std::uint64_t rows, const std::filesystem::path& path = {}) {
+    node_id largest = 0;
+    for (const node_id id : ids) largest = id > largest ? id : largest;
+    if (!ids.empty() && largest >= rows)
+        throw error(errc::out_of_range,
+            "row " + std::to_string(largest) + " was asked for, there are " + std::to_string(rows), {.path = path});
+}
+
 /// Rows of one size that lie one after the other in a file.
 struct stored_rows {
     std::filesystem::path path;
@@ -156,15 +164,7 @@ struct stored_rows {
                     std::to_string(row_bytes) + " bytes",
                 {.path = path, .offset = offset});
     }
-    /// Throws errc::out_of_range unless all ids are rows.
-    void check(std::span<const node_id> ids) const {
-        if (rows > std::numeric_limits<node_id>::max()) return;
-        node_id largest = 0;
-        for (const node_id id : ids) largest = id > largest ? id : largest;
-        if (!ids.empty() && largest >= rows)
-            throw error(errc::out_of_range,
-                "row " + std::to_string(largest) + " was asked for, there are " + std::to_string(rows), {.path = path});
-    }
+    void check(std::span<const node_id> ids) const { check_rows(ids, rows, path); }
 };
 
 } // namespace gneiss
