@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -13,6 +13,7 @@
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/prefetch.hpp>
+#include <gneiss/core/ranked_bitmap.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/concepts.hpp>
@@ -30,29 +31,20 @@ public:
     /// \param first_edge  number of the bucket's edge 0 among all edges
     resident_block(
         aligned_buffer<std::byte> bytes, const edge_block& block, std::uint64_t own_size, edge_index first_edge)
-        : bytes_(std::move(bytes)), block_(block), first_edge_(first_edge), ranks_(memory_of_ranks(own_size) / sizeof(rank)) {
-        for (const std::uint32_t node : block_.nodes) ranks_[node / 64].present |= std::uint64_t{1} << (node % 64);
-        std::uint32_t before = 0;
-        for (rank& r : ranks_) {
-            r.before = before;
-            before += static_cast<std::uint32_t>(std::popcount(r.present));
-        }
-    }
+        : bytes_(std::move(bytes)), block_(block), first_edge_(first_edge), ranks_(own_size, block_.nodes) {}
 
     /// Bytes beside the block's own.
     [[nodiscard]] static constexpr std::uint64_t memory_of_ranks(std::uint64_t own_size) noexcept {
-        return (own_size / 64 + 1) * sizeof(rank);
+        return ranked_bitmap::memory_of(own_size);
     }
 
     /// The edges of a node, by its local id: positions [first, second) of the block.
     [[nodiscard]] std::pair<std::uint32_t, std::uint32_t> edges_of(std::uint32_t node) const noexcept {
-        const rank& r = ranks_[node / 64];
-        const std::uint64_t bit = std::uint64_t{1} << (node % 64);
-        if ((r.present & bit) == 0) return {0, 0};
-        const std::size_t at = r.before + static_cast<std::size_t>(std::popcount(r.present & (bit - 1)));
-        return {block_.starts[at], block_.starts[at + 1]};
+        const std::optional<std::uint32_t> at = ranks_.rank(node);
+        if (!at) return {0, 0};
+        return {block_.starts[*at], block_.starts[*at + std::size_t{1}]};
     }
-    void prefetch_edges_of(std::uint32_t node) const noexcept { prefetch(&ranks_[node / 64]); }
+    void prefetch_edges_of(std::uint32_t node) const noexcept { ranks_.prefetch(node); }
 
     [[nodiscard]] const edge_block& block() const noexcept { return block_; }
     /// Number of the edge at a position among all edges of the dataset.
@@ -61,15 +53,10 @@ public:
     }
 
 private:
-    struct rank {
-        std::uint64_t present = 0;
-        std::uint32_t before = 0; ///< nodes present in the words before
-    };
-
     aligned_buffer<std::byte> bytes_;
     edge_block block_;
     edge_index first_edge_;
-    std::vector<rank> ranks_;
+    ranked_bitmap ranks_;
 };
 
 /// The graph among the partitions of one state: the union of the blocks of their buckets, a `neighbour_source`.
