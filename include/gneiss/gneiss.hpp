@@ -9,6 +9,7 @@
 #include <gneiss/cache/concepts.hpp>
 #include <gneiss/cache/ginex_changesets.hpp>
 #include <gneiss/cache/lru.hpp>
+#include <gneiss/cache/neighbour_rank.hpp>
 #include <gneiss/cache/no_cache.hpp>
 #include <gneiss/cache/replay.hpp>
 #include <gneiss/cache/s3_fifo.hpp>
@@ -52,6 +53,8 @@
 #include <gneiss/graph/generate/planted_partition.hpp>
 #include <gneiss/graph/generate/rmat.hpp>
 #include <gneiss/graph/generate/stream.hpp>
+#include <gneiss/graph/visit_counter.hpp>
+#include <gneiss/io/csc_builder.hpp>
 #include <gneiss/io/import/fields.hpp>
 #include <gneiss/io/import/journal.hpp>
 #include <gneiss/io/import/names.hpp>
@@ -141,6 +144,8 @@
 #include <gneiss/storage/checked_file.hpp>
 #include <gneiss/storage/checkpoint.hpp>
 #include <gneiss/storage/concepts.hpp>
+#include <gneiss/storage/csc_files.hpp>
+#include <gneiss/storage/disk_csc.hpp>
 #include <gneiss/storage/durable.hpp>
 #include <gneiss/storage/edge_buffer.hpp>
 #include <gneiss/storage/engine/faulty.hpp>
@@ -155,6 +160,9 @@
 #include <gneiss/storage/graph_buffer.hpp>
 #include <gneiss/storage/io_queue.hpp>
 #include <gneiss/storage/io_stats.hpp>
+#include <gneiss/storage/mapped_csc.hpp>
+#include <gneiss/storage/mapped_file.hpp>
+#include <gneiss/storage/neighbour_cache.hpp>
 #include <gneiss/storage/partition_buffer.hpp>
 #include <gneiss/storage/plain_file.hpp>
 #include <gneiss/storage/residency.hpp>

@@ -17,6 +17,7 @@
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/graph/coo.hpp>
+#include <gneiss/graph/detail/list_pair.hpp>
 
 namespace gneiss {
 
@@ -185,27 +186,19 @@ public:
     [[nodiscard]] std::uint64_t id_of(NodeId v) const noexcept { return v; }
 
     void degrees(std::span<const NodeId> ids, neighbour_direction d, std::span<std::uint32_t> to) const {
-        constexpr std::size_t ahead = 24;
-        const auto [first, second] = lists(d);
-        for (std::size_t i = 0; i < ids.size(); ++i) {
-            if (i + ahead < ids.size()) {
-                prefetch(first->offsets().data() + ids[i + ahead]);
-                if (second != nullptr) prefetch(second->offsets().data() + ids[i + ahead]);
-            }
-            to[i] = first->degree(ids[i]) + (second != nullptr ? second->degree(ids[i]) : 0U);
-        }
+        lists(d).degrees(ids, to);
     }
 
     void neighbours_at(const neighbour_request<NodeId>& request, const neighbour_answer<NodeId>& answer) const {
-        const auto [first, second] = lists(request.direction);
-        for (const csr<NodeId>* kept : {first, second})
+        const auto kept_lists = lists(request.direction);
+        for (const csr<NodeId>* kept : {kept_lists.first, kept_lists.second})
             if (kept != nullptr && ((!answer.relations.empty() && kept->relations().size() != kept->edges()) ||
                                        (!answer.edge_ids.empty() && kept->edge_ids().size() != kept->edges())))
                 throw error(errc::invalid_argument, "relations or edge ids are asked of a graph that does not keep them");
         // All lines are asked for before the first is waited for.
-        for_each_place(request, first, second,
+        kept_lists.for_each_place(request,
             [&](const csr<NodeId>& from, std::size_t place, std::size_t) { prefetch(from.neighbours().data() + place); });
-        for_each_place(request, first, second, [&](const csr<NodeId>& from, std::size_t place, std::size_t k) {
+        kept_lists.for_each_place(request, [&](const csr<NodeId>& from, std::size_t place, std::size_t k) {
             answer.neighbours[k] = from.neighbours()[place];
             if (!answer.relations.empty()) answer.relations[k] = from.relations()[place];
             if (!answer.edge_ids.empty()) answer.edge_ids[k] = from.edge_ids()[place];
@@ -213,37 +206,9 @@ public:
     }
 
 private:
-    using pair_of_lists = std::pair<const csr<NodeId>*, const csr<NodeId>*>;
-
-    [[nodiscard]] pair_of_lists lists(neighbour_direction d) const {
-        if ((d != neighbour_direction::out && in_.offsets().empty()) ||
-            (d != neighbour_direction::in && out_.offsets().empty()))
-            throw error(errc::invalid_argument, "a direction is asked of a graph that does not keep it");
-        if (d == neighbour_direction::both) return {&out_, &in_};
-        return {d == neighbour_direction::in ? &in_ : &out_, nullptr};
-    }
-
-    template <class Visit>
-    static void for_each_place(const neighbour_request<NodeId>& request, const csr<NodeId>* first,
-        const csr<NodeId>* second, Visit&& visit) noexcept {
-        std::size_t k = 0;
-        for (std::size_t i = 0; i < request.ids.size(); ++i) {
-            const std::size_t end = request.offsets[i + 1] - request.offsets[0];
-            const auto begin = static_cast<std::size_t>(first->begin(request.ids[i]));
-            if (second == nullptr) {
-                for (; k < end; ++k) visit(*first, begin + request.positions[k], k);
-                continue;
-            }
-            const std::uint32_t outgoing = first->degree(request.ids[i]);
-            const auto other = static_cast<std::size_t>(second->begin(request.ids[i]));
-            for (; k < end; ++k) {
-                const std::uint32_t position = request.positions[k];
-                if (position < outgoing)
-                    visit(*first, begin + position, k);
-                else
-                    visit(*second, other + (position - outgoing), k);
-            }
-        }
+    [[nodiscard]] detail::list_pair<csr<NodeId>> lists(neighbour_direction d) const {
+        return detail::list_pair<csr<NodeId>>::of(
+            in_.offsets().empty() ? nullptr : &in_, out_.offsets().empty() ? nullptr : &out_, d);
     }
 
     csr<NodeId> in_, out_;

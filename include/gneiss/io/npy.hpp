@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <concepts>
@@ -22,6 +20,7 @@
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/io/npy_header.hpp>
 #include <gneiss/storage/checked_file.hpp>
+#include <gneiss/storage/mapped_file.hpp>
 #include <gneiss/storage/plain_file.hpp>
 
 namespace gneiss {
@@ -37,13 +36,16 @@ namespace gneiss {
 /// a number of elements that does not fill rows.
 class npy_writer {
 public:
-    /// \param row_shape  the dimensions behind the first, which grows
-    npy_writer(const std::filesystem::path& path, npy_dtype dtype, std::initializer_list<std::uint64_t> row_shape = {})
-        : npy_writer(path, dtype, std::span(row_shape.begin(), row_shape.size())) {}
-    npy_writer(const std::filesystem::path& path, npy_dtype dtype, std::span<const std::uint64_t> row_shape)
+    /// \param row_shape    the dimensions behind the first, which grows
+    /// \param block_bytes  most bytes that a checksum covers: what must be read to verify any of them
+    npy_writer(const std::filesystem::path& path, npy_dtype dtype, std::initializer_list<std::uint64_t> row_shape = {},
+        std::uint64_t block_bytes = checksum_block_bytes)
+        : npy_writer(path, dtype, std::span(row_shape.begin(), row_shape.size()), block_bytes) {}
+    npy_writer(const std::filesystem::path& path, npy_dtype dtype, std::span<const std::uint64_t> row_shape,
+        std::uint64_t block_bytes = checksum_block_bytes)
         : header_{dtype, {0}, page_alignment},
           file_(plain_file::create(path)),
-          collector_(file_id(path.filename().string())),
+          collector_(file_id(path.filename().string()), block_bytes),
           out_(file_, page_alignment),
           buffer_(buffer_bytes) {
         header_.shape.insert(header_.shape.end(), row_shape.begin(), row_shape.end());
@@ -107,35 +109,6 @@ private:
     sequential_writer out_;
     aligned_buffer<std::byte> buffer_;
     std::size_t filled_ = 0;
-};
-
-/// A read-only mapping of a range of a file. Moves in O(1).
-class mapped_file {
-public:
-    mapped_file() = default;
-    mapped_file(const plain_file& file, std::uint64_t length) : length_(static_cast<std::size_t>(length)) {
-        if (length_ == 0) return;
-        void* at = ::mmap(nullptr, length_, PROT_READ, MAP_SHARED, file.descriptor(), 0);
-        if (at == MAP_FAILED) throw io_error(errno, "map", {.path = file.path(), .length = length});
-        data_ = static_cast<const std::byte*>(at);
-    }
-    mapped_file(mapped_file&& other) noexcept
-        : data_(std::exchange(other.data_, nullptr)),
-          length_(std::exchange(other.length_, 0)) {}
-    mapped_file& operator=(mapped_file&& other) noexcept {
-        std::swap(data_, other.data_);
-        std::swap(length_, other.length_);
-        return *this;
-    }
-    ~mapped_file() {
-        if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), length_);
-    }
-
-    [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data_, length_}; }
-
-private:
-    const std::byte* data_ = nullptr;
-    std::size_t length_ = 0;
 };
 
 /// An .npy file in the address space: nothing is read before it is touched, nothing counts against a budget but the

@@ -117,6 +117,16 @@ public:
         return loaded;
     }
 
+    /// Some bytes of a direction's data, for blocks that are larger than memory. Checksums are verified, for which checksum
+    /// blocks at both ends are read whole; contents are the caller's to check.
+    void read_bytes(edge_direction d, std::uint64_t offset, std::span<std::byte> to) const {
+        side(d).checksums.read(side(d).file, offset, to);
+    }
+    /// A hash of the edges of a direction as they are stored. O(checksum blocks), reads nothing.
+    [[nodiscard]] std::uint64_t fingerprint(edge_direction d) const {
+        return checksum(std::as_bytes(side(d).checksums.blocks()), edges_);
+    }
+
     /// Calls `visit(edge_bucket)` for every bucket, row by row.
     template <std::invocable<edge_bucket> Visit>
     void for_each_bucket(Visit&& visit) const {

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/prefetch.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/graph/concepts.hpp>
+
+namespace gneiss::detail {
+
+/// The lists that a question is about: those of one direction, or the outgoing and then the incoming ones.
+///
+/// `Lists` has offsets() [nodes + 1], begin(v) and degree(v), both from its offsets.
+template <class Lists>
+struct list_pair {
+    const Lists* first = nullptr;
+    const Lists* second = nullptr; ///< null: one direction
+
+    /// \param in, out  null: not kept. Throws `invalid_argument` where the direction needs it.
+    [[nodiscard]] static list_pair of(const Lists* in, const Lists* out, neighbour_direction d) {
+        if ((d != neighbour_direction::out && in == nullptr) || (d != neighbour_direction::in && out == nullptr))
+            throw error(errc::invalid_argument, "a direction is asked of a graph that does not keep it");
+        if (d == neighbour_direction::both) return {out, in};
+        return {d == neighbour_direction::in ? in : out, nullptr};
+    }
+
+    template <node_id_type NodeId>
+    void prefetch_offsets(NodeId v) const noexcept {
+        prefetch(first->offsets().data() + v);
+        if (second != nullptr) prefetch(second->offsets().data() + v);
+    }
+
+    template <node_id_type NodeId>
+    void degrees(std::span<const NodeId> ids, std::span<std::uint32_t> to) const noexcept {
+        constexpr std::size_t ahead = 24;
+        for (std::size_t i = 0; i < ids.size(); ++i) {
+            if (i + ahead < ids.size()) prefetch_offsets(ids[i + ahead]);
+            to[i] = first->degree(ids[i]) + (second != nullptr ? second->degree(ids[i]) : 0U);
+        }
+    }
+
+    /// Calls visit(lists, place, k) for each position k of the request: `place` counts all neighbours of those lists.
+    template <node_id_type NodeId, class Visit>
+    void for_each_place(const neighbour_request<NodeId>& request, Visit&& visit) const {
+        std::size_t k = 0;
+        for (std::size_t i = 0; i < request.ids.size(); ++i) {
+            const std::size_t end = request.offsets[i + 1] - request.offsets[0];
+            const auto begin = static_cast<std::size_t>(first->begin(request.ids[i]));
+            if (second == nullptr) {
+                for (; k < end; ++k) visit(*first, begin + request.positions[k], k);
+                continue;
+            }
+            const std::uint32_t outgoing = first->degree(request.ids[i]);
+            const auto other = static_cast<std::size_t>(second->begin(request.ids[i]));
+            for (; k < end; ++k) {
+                const std::uint32_t position = request.positions[k];
+                if (position < outgoing)
+                    visit(*first, begin + position, k);
+                else
+                    visit(*second, other + (position - outgoing), k);
+            }
+        }
+    }
+};
+
+} // namespace gneiss::detail

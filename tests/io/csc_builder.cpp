@@ -1,0 +1,122 @@
+#include <gneiss/io/csc_builder.hpp>
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/io/npy.hpp>
+#include <storage/csc.hpp>
+
+using namespace gneiss;
+using test::stored_lists;
+
+namespace {
+
+void check_files(const std::filesystem::path& directory, const csr<>& expected) {
+    const mapped_npy indptr(directory / "indptr.npy"), neighbours(directory / "neighbours.npy");
+    CHECK(std::ranges::equal(indptr.elements<std::uint64_t>(), expected.offsets()));
+    CHECK(std::ranges::equal(neighbours.elements<std::uint32_t>(), expected.neighbours()));
+    for (const char* name : {"indptr.npy", "neighbours.npy", "stamp.npy"})
+        checksum_table::load(directory / name).verify_file(plain_file::open(directory / name));
+}
+
+std::string bytes_of(const std::filesystem::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+} // namespace
+
+TEST_CASE("lists on disk are those of a CSR: multigraphs, self loops, isolated nodes, hubs, one node, no node, no edge") {
+    for (const auto& [nodes, partitions, edges] : {std::tuple(std::uint64_t{900}, 7U, std::size_t{40000}), {500, 1, 30000},
+             {211, 211, 3000}, {64, 5, 60}, {1, 1, 40}, {1, 3, 0}, {0, 1, 0}, {10, 4, 0}}) {
+        const stored_lists data(nodes, partitions, edges == 0 ? std::vector<edge>{} : test::lists_edges(nodes, edges));
+        check_files(data.files.in, data.graph.in());
+        check_files(data.files.out, data.graph.out());
+    }
+}
+
+TEST_CASE("memory and executor change nothing, down to lists that are longer than what fits") {
+    const stored_lists data(900, 3, test::lists_edges(900, 60000));
+    const std::uint64_t least = csc_build_memory(data.store);
+    for (const std::uint64_t memory : {least, least + 10000, least + 100000, std::uint64_t{1} << 28})
+        for (const auto d : {neighbour_direction::in, neighbour_direction::out}) {
+            const auto directory = data.directory.path() / "again";
+            edge_index told = 0;
+            CHECK(build_csc(data.store, d, directory,
+                {.memory = memory, .progress = [&](edge_index done, edge_index all) {
+                     CHECK(done >= told);
+                     CHECK(all == 60000);
+                     told = done;
+                 }},
+                tbb_executor(2)));
+            CHECK(told == 60000);
+            const auto& first = d == neighbour_direction::in ? data.files.in : data.files.out;
+            for (const char* name : {"indptr.npy", "indptr.npy.xxh3", "neighbours.npy", "neighbours.npy.xxh3", "stamp.npy"})
+                CHECK((bytes_of(directory / name) == bytes_of(first / name)));
+            std::filesystem::remove_all(directory);
+        }
+    try {
+        build_csc(data.store, neighbour_direction::in, data.directory.path() / "again", {.memory = least - 1});
+        FAIL("too little memory");
+    } catch (const error& e) {
+        CHECK(e.code() == errc::over_budget);
+    }
+}
+
+TEST_CASE("lists of the same edges are kept, those of others refused, and what was half made is made anew") {
+    const stored_lists data(300, 3, test::lists_edges(300, 4000)), other(300, 3, test::lists_edges(300, 4001));
+    CHECK_FALSE(build_csc(data.store, neighbour_direction::in, data.files.in));
+    const auto refuse = [](const bucket_store& store, neighbour_direction d, const std::filesystem::path& directory) {
+        try {
+            build_csc(store, d, directory);
+            FAIL("lists of other edges");
+        } catch (const error& e) {
+            CHECK(e.code() == errc::config_mismatch);
+        }
+    };
+    refuse(other.store, neighbour_direction::in, data.files.in);
+    refuse(data.store, neighbour_direction::out, data.files.in);
+
+    const auto directory = data.directory.path() / "third", partial = data.directory.path() / "third.partial";
+    std::stop_source stop;
+    CHECK_THROWS_AS(build_csc(data.store, neighbour_direction::in, directory,
+                        {.memory = csc_build_memory(data.store), .stop = stop.get_token(), .progress = [&](edge_index, edge_index) { stop.request_stop(); }}),
+        error);
+    CHECK_FALSE(std::filesystem::exists(directory));
+    CHECK_FALSE(std::filesystem::exists(partial));
+    std::filesystem::create_directory(partial);
+    std::ofstream(partial / "neighbours.npy") << "half";
+    CHECK(build_csc(data.store, neighbour_direction::in, directory));
+    check_files(directory, data.graph.in());
+    CHECK_FALSE(std::filesystem::exists(partial));
+}
+
+TEST_CASE("damage in the buckets is found, wherever it is, and leaves nothing behind") {
+    const stored_lists data(300, 2, test::lists_edges(300, 4000));
+    const auto path = data.store.path(edge_direction::in);
+    const std::string whole = bytes_of(path);
+    const auto directory = data.directory.path() / "again";
+    const auto write = [&](const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; };
+    const auto fails = [&] {
+        CHECK_THROWS_AS(build_csc(data.store, neighbour_direction::in, directory), error);
+        CHECK_FALSE(std::filesystem::exists(directory));
+    };
+    for (std::size_t at = 3; at < whole.size(); at += whole.size() / 50) {
+        std::string flipped = whole;
+        flipped[at] = static_cast<char>(flipped[at] ^ 4);
+        write(flipped);
+        fails();
+    }
+    for (const std::size_t length : {std::size_t{0}, whole.size() / 3, whole.size() - 1}) {
+        write(whole.substr(0, length));
+        fails();
+    }
+    write(whole);
+    CHECK(build_csc(data.store, neighbour_direction::in, directory));
+}
