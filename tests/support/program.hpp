@@ -42,6 +42,20 @@ public:
         const int status = std::system(command.c_str());
         return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("stdout.txt"), read("stderr.txt")};
     }
+    /// Runs the program, which a signal stops after some tenths of a second, until it comes to its end. The tenths become
+    /// more, so that a slow machine gets there too.
+    [[nodiscard]] program_outcome run_stopped(const std::string& arguments, const std::string& signal) const {
+        program_outcome got;
+        for (int attempt = 0; attempt < 100; ++attempt) {
+            const int tenths = 2 + (attempt * 3) % 7 + attempt / 4;
+            // In the foreground timeout waits for the program; else SIGKILL ends timeout too, and the run may still be held.
+            got = run(arguments, "", "timeout --foreground --preserve-status -s " + signal + " " + std::to_string(tenths / 10) + "." + std::to_string(tenths % 10));
+            if (got.code == 0) break;
+            CAPTURE(got.err);
+            CHECK((got.code == 130 || got.code == 137 || got.code == -1));
+        }
+        return got;
+    }
     /// Whether it ends with this code and one line "error: …" that says all of `parts`, prints nothing, and makes no
     /// file or directory "new".
     void refuses(int code, const std::string& arguments, const std::initializer_list<std::string>& parts) const {
