@@ -68,6 +68,7 @@
 #include <gneiss/io/npy.hpp>
 #include <gneiss/io/npy_header.hpp>
 #include <gneiss/io/reorder_rows.hpp>
+#include <gneiss/io/row_shuffle.hpp>
 #include <gneiss/model/backend/row_kernels.hpp>
 #include <gneiss/model/backend/segment_kernels.hpp>
 #include <gneiss/model/classify.hpp>

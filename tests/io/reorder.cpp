@@ -191,6 +191,35 @@ TEST_CASE("training nodes first: they take the first rows, at random within both
     }
 }
 
+TEST_CASE("a computed order sends every row where it says, the first ones among themselves, into any number of partitions") {
+    const world here;
+    for (const kind of : kinds) {
+        const dataset from = here.make(of, 400, 2000);
+        const auto said = here.by_name(from);
+        const auto nodes = from.manifest().nodes;
+        for (const std::uint64_t leading : {std::uint64_t{0}, std::uint64_t{90}, nodes}) {
+            CAPTURE(leading);
+            const row_shuffle order(nodes, leading, {8, random_domain::user});
+            std::filesystem::remove_all(here.path("to"));
+            const dataset made = here.reordered(from, "to", {.shuffle = order, .partitions = 7});
+            CHECK(made.manifest().partitions == 7);
+            CHECK(here.by_name(made) == said);
+            std::vector<bool> taken(nodes, false);
+            std::uint64_t moved = 0;
+            for (std::uint64_t row = 0; row < nodes; ++row) {
+                const node_id to = order(row);
+                REQUIRE(made.node_label(to) == from.node_label(row));
+                REQUIRE((row < leading) == (to < leading));
+                REQUIRE_FALSE(taken[to]);
+                taken[to] = true;
+                moved += to != row;
+            }
+            CHECK(moved > nodes * 9 / 10);
+        }
+        CHECK_THROWS_AS(here.reordered(from, "other", {.shuffle = row_shuffle(nodes - 1, 0, {8, random_domain::user})}), error);
+    }
+}
+
 TEST_CASE("many nodes in little memory on two threads give the bytes that much memory gives" * doctest::timeout(300)) {
     const world here;
     for (const kind of : {kinds[0], kinds[3]}) {
@@ -250,7 +279,7 @@ TEST_CASE("a file that is no order of all nodes is refused with the entry, and n
         refuses(by, errc::out_of_range, "order.npy");
         CHECK_THROWS_AS(reorder(from, here.path("bad"), {.by = here.path("none.npy")}, serial_executor()), io_error);
         CHECK_FALSE(std::filesystem::exists(here.path("bad.partial")));
-        refuses({}, errc::invalid_argument, "one of both");
+        refuses({}, errc::invalid_argument, "one of them");
         refuses({.training_first = true, .memory = 1000}, errc::over_budget, "memory");
         std::stop_source stop;
         stop.request_stop();

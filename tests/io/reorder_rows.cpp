@@ -86,7 +86,7 @@ TEST_CASE(
         importing::permutation_map map{keyed_permutation(nodes, random_key{nodes, random_domain::user})};
         std::vector<node_id> old_of_new(nodes);
         for (node_id old = 0; old < nodes; ++old) old_of_new[map(old)] = old;
-        reorder_rows(*made.rows, map, made.directory / "scratch", reorder_rows_memory(*made.rows));
+        reorder_rows(*made.rows, map, made.directory / "scratch", reorder_rows_memory(made.cut, made.layout));
         CHECK_FALSE(std::filesystem::exists(made.directory / "scratch"));
         CHECK(made.words(*made.rows) == made.expected(old_of_new));
         // A crash now goes back to what the last commit named.

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <set>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -29,6 +32,19 @@ struct gnn_workshop : gneiss::test::workshop {
         CAPTURE(got.err);
         REQUIRE(got.code == 0);
         return nlohmann::json::parse(got.out);
+    }
+    /// What a run gives nodes, by name.
+    [[nodiscard]] std::map<std::string, std::vector<float>> by_name(const std::string& run_name) const {
+        REQUIRE(run("export " + run_name + " --out exported --force --format tsv").code == 0);
+        std::map<std::string, std::vector<float>> found;
+        std::istringstream lines(read("exported/nodes.tsv"));
+        for (std::string line; std::getline(lines, line);) {
+            std::istringstream words(line);
+            std::string name;
+            std::getline(words, name, '\t');
+            for (float x = 0; words >> x;) found[name].push_back(x);
+        }
+        return found;
     }
     /// What a run gives all nodes: representations, bit for bit.
     [[nodiscard]] std::string representations(const std::string& run_name) const {
@@ -138,16 +154,87 @@ TEST_CASE("interrupted or killed anywhere and resumed, a run ends in the bits of
             CAPTURE(signal);
             const std::string name = std::string("run") + signal;
             fs::remove_all(shop / name);
-            program_outcome got;
-            for (int attempt = 0; attempt < 60; ++attempt) {
-                const std::string after = "0." + std::to_string(2 + (attempt * 3) % 7);
-                got = shop.run("train " + base + "--quiet --resume --out " + name, "", "timeout --preserve-status -s " + std::string(signal) + " " + after);
-                if (got.code == 0) break;
-                CAPTURE(got.err);
-                CHECK((got.code == 130 || got.code == 137 || got.code == -1));
-            }
-            CHECK(got.code == 0);
+            CHECK(shop.run_stopped("train " + base + "--quiet --resume --out " + name, signal).code == 0);
             CHECK(shop.representations(name) == expected);
+        }
+    }
+}
+
+TEST_CASE("nodes in other partitions keep what was learned of them, their edges and their names") {
+    const gnn_workshop shop;
+    std::string edges;
+    for (unsigned e = 0; e < 900; ++e)
+        edges += "n" + std::to_string(e * 7919 % 211) + "\tr" + std::to_string(e % 3) + "\tn" + std::to_string(e * e % 197) + "\n";
+    shop.write("edges.tsv", edges);
+    REQUIRE(shop.run("import edges.tsv --partitions 3 --out named", "gneiss-data").code == 0);
+    for (const std::string data : {"named", "data"}) {
+        CAPTURE(data);
+        // Nothing is learned, so that all are what they were at first, but for the order of sums.
+        const std::string base = data + " --task link --inputs rows --dim 8 --layers sage:8 --fanout all --batch 300 --negatives 20 "
+                                        "--partitions 6 --lr 1e-30 --row-lr 1e-30 --regularizer none --no-eval ";
+        (void)shop.train(base + "--epochs 1 --force --out first");
+        const auto expected = shop.by_name("first");
+        CHECK(expected.size() == (data == "data" ? 600 : 211));
+        for (const std::string place : {"--store memory", "--store disk --buffer 3"}) {
+            CAPTURE(place);
+            (void)shop.train(base + "--epochs 4 --reshuffle 1 --force --out run " + place);
+            const auto got = shop.by_name("run");
+            REQUIRE(got.size() == expected.size());
+            for (const auto& [name, row] : expected) {
+                REQUIRE(got.at(name).size() == row.size());
+                for (std::size_t i = 0; i < row.size(); ++i) REQUIRE(got.at(name)[i] == doctest::Approx(row[i]).epsilon(1e-3));
+            }
+        }
+        CHECK(fs::exists(shop / "run/checkpoint/graph-3"));
+        CHECK(!fs::exists(shop / "run/checkpoint/graph-2"));
+    }
+}
+
+TEST_CASE("with --reshuffle, results are those of the graph that the state was trained on") {
+    const gnn_workshop shop;
+    const auto run = shop.train("data --epochs 25 --reshuffle 3 --eval-every 1 --early-stop 20 --partitions 8 --out a");
+    CHECK(run["metrics"]["test"]["accuracy"] > 0.6);
+    const auto again = nlohmann::json::parse(shop.run("eval a --json").out);
+    CHECK(again["metrics"]["test"]["accuracy"] == run["metrics"]["test"]["accuracy"]);
+    std::size_t graphs = 0; // the last state's and the best one's
+    for (const auto& entry : fs::directory_iterator(shop / "a/checkpoint"))
+        if (entry.path().filename().string().starts_with("graph-")) ++graphs;
+    CHECK((graphs == 1 || graphs == 2));
+    // The dataset itself, as a graph that the run is applied to, has the same nodes in other partitions.
+    const std::string own = shop.run("predict a").out, applied = shop.run("predict a --graph data").out;
+    const auto classes = [](const std::string& text) {
+        std::set<std::string> found;
+        std::istringstream lines(text);
+        for (std::string line; std::getline(lines, line);) found.insert(line.substr(0, line.rfind('\t')));
+        return found;
+    };
+    const auto of_own = classes(own), of_applied = classes(applied);
+    std::size_t same = 0;
+    for (const std::string& line : of_own) same += of_applied.count(line);
+    CHECK(of_own.size() == 600);
+    CHECK(same >= 597); // sums in another order
+}
+
+TEST_CASE("with --reshuffle, disk equals memory, and a run that was stopped anywhere equals one that was not") {
+    const gnn_workshop shop;
+    for (const std::string& task : {node_task + "--epochs 5 --inputs both --dim 8 --order training-first --buffer 4 ",
+             link_task + "--epochs 5 --order comet --buffer 4 --no-eval "}) {
+        CAPTURE(task);
+        (void)shop.train(task + "--store disk --force --out without");
+        const std::string without = shop.representations("without");
+        (void)shop.train(task + "--store disk --reshuffle 0 --force --out without");
+        CHECK(shop.representations("without") == without);
+        (void)shop.train(task + "--store memory --reshuffle 1 --threads 1 --force --out whole");
+        const std::string expected = shop.representations("whole");
+        CHECK(expected != without);
+        const std::string base = task + "--store disk --reshuffle 1 --threads 2 ";
+        (void)shop.train(base + "--force --out disk");
+        CHECK(shop.representations("disk") == expected);
+        for (const char* signal : {"INT", "KILL"}) {
+            CAPTURE(signal);
+            fs::remove_all(shop / "run");
+            CHECK(shop.run_stopped("train " + base + "--quiet --resume --out run", signal).code == 0);
+            CHECK(shop.representations("run") == expected);
         }
     }
 }

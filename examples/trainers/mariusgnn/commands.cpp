@@ -44,7 +44,7 @@ programs::exit_code eval(const trainers::eval_flags& flags) {
     programs::metric_values values;
     if (trained.how.links()) {
         flags.change(trained.how);
-        const trainers::link_evaluation ranking{trained.how, trained.how.seed, trained.data(), *trained.buckets,
+        const trainers::link_evaluation ranking{trained.how, trained.how.seed, trained.data(), trained.graph->buckets(),
             trained.net->relations, on, by.memory, interrupts.token()};
         values = ranking(flags.split, {*by.rows.rows, interrupts.token()});
     } else {
@@ -155,7 +155,7 @@ programs::exit_code predict(const predict_flags& flags) {
     }
     const auto queries = trainers::read_queries(data, flags);
     const gneiss::edge_scan leave_out =
-        flags.known ? gneiss::edge_scan{} : trainers::known_edges(data, *trained.buckets, interrupts.token());
+        flags.known ? gneiss::edge_scan{} : trainers::known_edges(data, trained.graph->buckets(), interrupts.token());
     const applied by = apply(trained, on, memory, interrupts.token());
     trainers::predict_links(program, data, trainers::make_scorer(trained.how, trained.net->relations),
         {*by.rows.rows, interrupts.token()}, queries, leave_out, flags, on, by.memory, flags.json);

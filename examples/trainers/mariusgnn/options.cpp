@@ -52,6 +52,7 @@ void options::add_to(programs::command& to) {
     to.option("batch-from", batch_from, "batches of edges mix a state's buckets, or take one after the other").choices({"state", "bucket"});
     to.option("seed", seed, "of all randomness");
     add_memory(to, "comet, comet-balanced, beta, beta-spread, … or a file of \"i j\" lines; for classes training-first", "comet; training-first");
+    to.option("reshuffle", reshuffle, "epochs between new random partitions of the nodes; 0: never").value_name("N");
     add_execution(to);
     to.group("Evaluation");
     to.option("eval-every", eval_every, "epochs between validations; 0: at the end only").default_text("from the graph");

@@ -24,6 +24,7 @@ struct options : trainers::run_options, trainers::link_options {
     std::string sampler = "dense";
     std::optional<std::string> fanout, direction;
     bool hide_batch_edges = false;
+    std::uint64_t reshuffle = 0; ///< epochs between new partitions; 0: never
     std::optional<std::string> optimizer, row_optimizer;
     std::optional<double> lr, row_lr, weight_decay;
     double clip = 0;

@@ -1,9 +1,12 @@
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include <fmt/format.h>
 
+#include <gneiss/io/reorder.hpp>
+#include <gneiss/io/reorder_rows.hpp>
 #include <gneiss/pipeline/graph_training.hpp>
 #include <gneiss/storage/bucket_reader.hpp>
 
@@ -11,6 +14,7 @@
 #include "common/dataset_path.hpp"
 #include "common/machine.hpp"
 #include "common/signals.hpp"
+#include "graph.hpp"
 #include "inference.hpp"
 #include "network.hpp"
 #include "training_plan.hpp"
@@ -27,16 +31,6 @@ namespace {
 
 using trainers::clock;
 using trainers::training_plan;
-
-/// What a node task knows of nodes.
-struct classes_of_nodes {
-    gneiss::mapped_array<std::int32_t> stored;
-    std::vector<gneiss::node_id> train;
-
-    explicit classes_of_nodes(const gneiss::dataset& data)
-        : stored(data.labels()), train(data.nodes_of(gneiss::node_split::train)) {}
-    [[nodiscard]] std::span<const gneiss::class_id> labels() const { return gneiss::classes_of(stored.values()); }
-};
 
 /// Throws an error that names the first row of features with a number that is none.
 void find_fault(const gneiss::dataset& data, const gneiss::node_features& features) {
@@ -63,19 +57,17 @@ public:
     struct parts {
         options& how;
         programs::command& command;
-        const gneiss::dataset& data;
-        const gneiss::bucket_store& buckets; ///< of the plan's partitions
-        const gneiss::node_features* features;
-        const classes_of_nodes* classes; ///< of a node task
+        const gneiss::dataset& dataset; ///< the run's
         const training_plan& plan;
         const trainers::opened_run& run;
         const gneiss::engine_choice& engine;
+        programs::progress& live;
     };
 
-    /// Starts a run, or goes on with it.
-    mariusgnn_design(const parts& of, network& net, programs::progress& live, const std::stop_token& stop)
-        : of_(of), net_(net), stop_(stop), on_(of.how.threads), budget_(of.plan.budget) {
-        for (const char* name : {"program", "bucket blocks", "decoder", "classes of nodes", "weights", "evaluation"})
+    /// Starts a run, or goes on with it. `data` is the graph that the run's checkpoint names.
+    mariusgnn_design(const parts& of, std::unique_ptr<run_graph> data, network& net, const std::stop_token& stop)
+        : of_(of), plan_(of.plan), data_(std::move(data)), net_(net), stop_(stop), on_(of.how.threads), budget_(of.plan.budget) {
+        for (const char* name : {"program", "decoder", "classes of nodes", "weights", "evaluation"})
             for (const gneiss::memory_part& part : of.plan.parts) // the others charge for themselves
                 if (part.name == name) charges_.push_back(budget_.charge(part.name, part.bytes));
         const options& how = of.how;
@@ -86,16 +78,13 @@ public:
         } else {
             net.initialise(how, on_);
         }
-        if (how.uses_rows()) make_rows(live);
-        if (of.features != nullptr) {
-            feature_store_.emplace(of.features->files(), of.plan.partitioning);
-            features_ = std::make_unique<gneiss::feature_buffer>(*feature_store_, of.engine.make, of.plan.feature_bytes, budget_);
+        if (how.uses_rows()) make_rows();
+        assemble();
+        if (of.run.saved) {
+            graph_name_ = graph_named(*of.run.saved);
+            training_->set_steps(trainers::progress_of(*of.run.saved).at("steps").get<std::uint64_t>());
         }
-        graph_ = std::make_unique<gneiss::graph_buffer>(of.buckets, of.engine.make, how.neighbours(), of.plan.graph_bytes, budget_);
-        training_ = std::make_unique<gneiss::graph_training>(how.training_options(), make_task(), net.encode, net.weights,
-            how.dense_optimizer(0), how.any_row_optimizer(0),
-            gneiss::graph_inputs{.rows = rows_.get(), .features = features_.get(), .graph = *graph_}, on_, budget_);
-        if (of.run.saved) training_->set_steps(trainers::progress_of(*of.run.saved).at("steps").get<std::uint64_t>());
+        remove_other_graphs(of.run.directory.path(), graph_name_);
     }
 
     /// Loads rows that stay, before the first epoch is timed.
@@ -106,6 +95,7 @@ public:
     trainers::epoch_end train(const gneiss::resume_position& from, const trainers::course_observer& observer, const std::stop_token& stop) override {
         evaluated_.clear();
         epoch_ = from.epoch;
+        if (reshuffles_at(from) && !reshuffle(from, observer, stop)) return {from, true};
         training_->set_optimizers(of_.how.any_row_optimizer(from.epoch), of_.how.dense_optimizer(from.epoch));
         gneiss::graph_observer told;
         told.on_batch = [&](const gneiss::batch_key& key, const gneiss::graph_statistics& s) {
@@ -114,10 +104,10 @@ public:
         told.checkpoint_due = observer.checkpoint_due;
         told.checkpoint = observer.checkpoint;
         try {
-            const gneiss::graph_epoch done = training_->run(of_.plan.order(from.epoch), from.epoch, from.next, told, stop);
+            const gneiss::graph_epoch done = training_->run(plan_.order(from.epoch), from.epoch, from.next, told, stop);
             return {done.position, done.stopped};
         } catch (const gneiss::error& e) {
-            if (e.code() == gneiss::errc::not_finite && of_.features != nullptr) find_fault(of_.data, *of_.features);
+            if (e.code() == gneiss::errc::not_finite && data_->features() != nullptr) find_fault(data_->data(), *data_->features());
             throw;
         }
     }
@@ -140,12 +130,12 @@ public:
         c.generation = ++best_generation_;
         const std::filesystem::path rows = to / trainers::rows_name, beside = to / "rows.new";
         if (rows_) {
-            const gneiss::row_layout values{of_.plan.layout.dim, 0};
+            const gneiss::row_layout values{plan_.layout.dim, 0};
             {
                 gneiss::any_engine engine = of_.engine.make();
-                gneiss::row_file::create(engine, beside, of_.plan.partitioning, values, 0);
+                gneiss::row_file::create(engine, beside, plan_.partitioning, values, 0);
             }
-            gneiss::row_file copy(of_.engine.make, beside, of_.plan.partitioning, values, 0);
+            gneiss::row_file copy(of_.engine.make, beside, plan_.partitioning, values, 0);
             copy_rows(copy);
             trainers::put_rows(c, copy);
         }
@@ -161,60 +151,156 @@ public:
     }
 
     [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
-    [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_->statistics(); }
-    [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return training_->row_staleness(); }
-    [[nodiscard]] gneiss::io_stats io() const override {
-        gneiss::io_stats sum = graph_->statistics();
-        if (rows_file_) sum = sum + rows_file_->statistics();
-        if (features_) sum = sum + features_->statistics();
-        if (reader_) sum = sum + reader_->statistics();
-        return sum;
-    }
+    [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return activity().pipeline; }
+    [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return activity().row_staleness; }
+    [[nodiscard]] gneiss::io_stats io() const override { return activity().io; }
 
 private:
-    void make_rows(programs::progress& live) {
+    /// Totals since the process began.
+    struct totals {
+        gneiss::pipeline_statistics pipeline;
+        gneiss::staleness_histogram row_staleness;
+        gneiss::io_stats io;
+    };
+
+    [[nodiscard]] totals activity() const {
+        const std::scoped_lock lock(assembling_);
+        totals sum = before_;
+        add_parts(sum);
+        if (rows_file_) sum.io += rows_file_->statistics();
+        return sum;
+    }
+    void add_parts(totals& to) const {
+        if (!training_) return;
+        to.pipeline += training_->statistics();
+        to.row_staleness += training_->row_staleness();
+        to.io += graph_->statistics();
+        if (features_) to.io += features_->statistics();
+        if (reader_) to.io += reader_->statistics();
+    }
+
+    void make_rows() {
         const options& how = of_.how;
         const std::filesystem::path where = of_.run.directory.checkpoint();
         if (of_.run.saved) {
-            rows_file_ = trainers::open_rows(of_.engine.make, where, of_.plan, *of_.run.saved);
+            rows_file_ = trainers::open_rows(of_.engine.make, where, plan_, *of_.run.saved);
         } else {
-            const auto given = trainers::first_values(how.init, of_.plan.partitioning.nodes, of_.plan.layout.dim);
-            rows_file_ = trainers::create_rows(of_.engine.make, where, of_.plan,
+            const auto given = trainers::first_values(how.init, plan_.partitioning.nodes, plan_.layout.dim);
+            rows_file_ = trainers::create_rows(of_.engine.make, where, plan_,
                 {.values = how.node_initializer(), .state = how.any_row_optimizer(0).initial_state(), .seed = how.seed,
-                    .given = given ? &*given : nullptr}, live, on_, stop_);
+                    .given = given ? &*given : nullptr}, of_.live, on_, stop_);
         }
-        rows_ = std::make_unique<gneiss::partition_buffer>(*rows_file_,
-            gneiss::partition_buffer_options{.slots = of_.plan.in_memory ? of_.plan.partitioning.partitions : of_.plan.slots, .prefetch = of_.plan.prefetch},
-            budget_);
+    }
+
+    /// Makes buffers over rows and graph, and the training that uses them.
+    void assemble() {
+        const std::scoped_lock lock(assembling_);
+        const options& how = of_.how;
+        const gneiss::bucket_store& buckets = data_->buckets();
+        if (rows_file_)
+            rows_ = std::make_unique<gneiss::partition_buffer>(*rows_file_,
+                gneiss::partition_buffer_options{.slots = plan_.in_memory ? plan_.partitioning.partitions : plan_.slots, .prefetch = plan_.prefetch}, budget_);
+        if (data_->features() != nullptr) {
+            feature_store_.emplace(data_->features()->files(), plan_.partitioning);
+            features_ = std::make_unique<gneiss::feature_buffer>(*feature_store_, of_.engine.make, plan_.feature_bytes, budget_);
+        }
+        graph_ = std::make_unique<gneiss::graph_buffer>(buckets, of_.engine.make, how.neighbours(), plan_.graph_bytes, budget_);
+        if (how.links()) {
+            block_charge_.emplace(budget_.charge("bucket blocks", gneiss::bucket_reader::bytes_needed(buckets)));
+            reader_ = std::make_unique<gneiss::bucket_reader>(buckets, of_.engine.make);
+            edges_ = std::make_unique<gneiss::edge_buffer>(reader_->source(), plan_.partitioning.partitions, plan_.keeps_all(),
+                plan_.edge_bytes, budget_);
+        }
+        training_ = std::make_unique<gneiss::graph_training>(how.training_options(), make_task(), net_.encode, net_.weights,
+            how.dense_optimizer(0), how.any_row_optimizer(0),
+            gneiss::graph_inputs{.rows = rows_.get(), .features = features_.get(), .graph = *graph_}, on_, budget_);
+    }
+
+    /// Gives up what `assemble` made. Rows must have been flushed.
+    void dismantle() {
+        const std::scoped_lock lock(assembling_);
+        add_parts(before_);
+        training_.reset();
+        edges_.reset();
+        reader_.reset();
+        block_charge_.reset();
+        graph_.reset();
+        features_.reset();
+        feature_store_.reset();
+        rows_.reset();
+        metrics_.clear();
+    }
+
+    [[nodiscard]] bool reshuffles_at(const gneiss::resume_position& at) const {
+        return of_.how.reshuffle != 0 && at.epoch != 0 && at.epoch % of_.how.reshuffle == 0 && at.next == gneiss::batch_number{} &&
+               graph_name_ != graph_name(at.epoch);
+    }
+
+    /// Sends all nodes to other partitions: a new graph, the rows in its order, and a checkpoint that names both. False: a
+    /// stop came first, and nothing has changed.
+    bool reshuffle(const gneiss::resume_position& at, const trainers::course_observer& observer, const std::stop_token& stop) {
+        const auto began = clock::now();
+        observer.checkpoint(at); // what a failure from here on goes back to
+        const std::string name = graph_name(at.epoch);
+        const std::filesystem::path checkpoint = of_.run.directory.checkpoint(), to = checkpoint / name;
+        const std::uint64_t steps = training_->steps();
+        dismantle();
+        const std::uint64_t free = plan_.budget - budget_.used() + plan_.evaluation_bytes;
+        const std::uint64_t memory = free / 4 * 3;
+        gneiss::row_shuffle new_row = data_->shuffle(of_.how.seed, at.epoch);
+        std::filesystem::remove_all(to); // of a process that was killed before a checkpoint named it
+        bool done = true;
+        try {
+            gneiss::reorder(data_->data(), to, {.shuffle = new_row, .partitions = plan_.partitioning.partitions, .memory = memory,
+                .progress = [&](std::string_view phase, std::uint64_t, std::uint64_t) { of_.live.update([&] { return fmt::format("reshuffle  {}", phase); }); },
+                .stop = stop}, on_);
+        } catch (const gneiss::error& e) {
+            if (e.code() != gneiss::errc::cancelled) throw;
+            done = false;
+        }
+        if (done) {
+            if (rows_file_) {
+                gneiss::reorder_rows(*rows_file_, new_row, checkpoint / "rows.dealt", memory);
+                rows_file_->sync();
+            }
+            data_ = std::make_unique<run_graph>(of_.how, std::make_shared<const gneiss::dataset>(to));
+            graph_name_ = name;
+            take_order(of_.how, plan_, *data_);
+        }
+        assemble();
+        training_->set_steps(steps);
+        if (!done) return false;
+        observer.checkpoint(at);
+        remove_other_graphs(of_.run.directory.path(), name);
+        of_.live.say(fmt::format("nodes are in other partitions ({:.1f} s)", trainers::seconds_since(began)));
+        return true;
     }
 
     gneiss::graph_task make_task() {
         if (!of_.how.links()) {
-            const auto epochs = node_epochs(of_.how, of_.plan.partitioning, of_.plan.slots, of_.classes->train);
+            const auto epochs = node_epochs(of_.how, plan_.partitioning, plan_.slots, data_->training_nodes());
             const auto nodes = [this, epochs](std::uint32_t state, std::vector<gneiss::node_id>& out) {
-                const std::vector<gneiss::node_id>& train = of_.classes->train;
+                const std::vector<gneiss::node_id>& train = data_->training_nodes();
                 const gneiss::node_plan now = epochs(epoch_);
                 for (const gneiss::partition_id p : now.trained[state]) {
-                    const auto first = std::ranges::lower_bound(train, of_.plan.partitioning.begin(p));
-                    out.insert(out.end(), first, std::ranges::lower_bound(train, of_.plan.partitioning.begin(p + 1)));
+                    const auto first = std::ranges::lower_bound(train, plan_.partitioning.begin(p));
+                    out.insert(out.end(), first, std::ranges::lower_bound(train, plan_.partitioning.begin(p + 1)));
                 }
             };
-            return gneiss::node_task{of_.classes->labels(), nodes};
+            return gneiss::node_task{data_->labels(), nodes};
         }
-        reader_ = std::make_unique<gneiss::bucket_reader>(of_.buckets, of_.engine.make);
-        edges_ = std::make_unique<gneiss::edge_buffer>(reader_->source(), of_.plan.partitioning.partitions, of_.plan.keeps_all(),
-            of_.plan.edge_bytes, budget_);
         return gneiss::link_task{*net_.links, net_.relations, *edges_};
     }
 
     [[nodiscard]] gneiss::checkpoint header(const gneiss::resume_position& at) const {
         gneiss::checkpoint c{.generation = 0,
             .configuration_hash = trainers::configuration_hash(of_.command),
-            .dataset_hash = trainers::dataset_hash(of_.data),
+            .dataset_hash = trainers::dataset_hash(of_.dataset),
             .layout = {}, .partitioning = {.nodes = 0, .partitions = 0}, .disk_slots = {}, .slots = {}, .row_checksums = {},
             .position = at,
             .sections = {}};
         net_.put(c);
+        name_graph(c, graph_name_);
         return c;
     }
 
@@ -231,23 +317,23 @@ private:
     }
 
     [[nodiscard]] inference_source source() {
-        return {of_.how, net_, of_.buckets, of_.features, rows_.get(), of_.engine.make, of_.run.directory.checkpoint() / "scratch",
-            on_, of_.plan.evaluation_bytes, stop_};
+        return {of_.how, net_, data_->buckets(), data_->features(), rows_.get(), of_.engine.make, of_.run.directory.checkpoint() / "scratch",
+            on_, plan_.evaluation_bytes, stop_};
     }
-    [[nodiscard]] resident_source resident() { return {*graph_, features_.get(), of_.plan.order(epoch_)}; }
+    [[nodiscard]] resident_source resident() { return {*graph_, features_.get(), plan_.order(epoch_)}; }
 
     programs::metric_values evaluate_links(const std::string& split) {
         const inference_source from = source();
         inferred_rows rows = of_.how.eval_graph == "resident" ? infer_resident(from, resident()) : infer_full(from);
-        const trainers::link_evaluation ranking{of_.how, of_.how.seed, of_.data, of_.buckets, net_.relations, on_,
-            of_.plan.evaluation_bytes - rows.bytes(), stop_};
+        const trainers::link_evaluation ranking{of_.how, of_.how.seed, data_->data(), data_->buckets(), net_.relations, on_,
+            plan_.evaluation_bytes - rows.bytes(), stop_};
         return ranking(split, {*rows.rows, stop_});
     }
 
     void evaluate_nodes() {
         if (metrics_.empty())
             for (const auto& [name, part] : {std::pair("valid", gneiss::node_split::valid), std::pair("test", gneiss::node_split::test)})
-                metrics_.emplace(name, node_metrics(of_.data.nodes_of(part), net_.encode.outputs(), of_.classes->labels()));
+                metrics_.emplace(name, node_metrics(data_->data().nodes_of(part), net_.encode.outputs(), data_->labels()));
         for (auto& [name, metrics] : metrics_) metrics.clear();
         const auto add = [&](gneiss::node_id node, std::span<const float> scores) {
             for (auto& [name, metrics] : metrics_) metrics.add(node, scores);
@@ -258,8 +344,8 @@ private:
             const auto wanted = [&](gneiss::partition_id p) {
                 some.clear();
                 for (const auto& [name, metrics] : metrics_)
-                    some.insert(some.end(), std::ranges::lower_bound(metrics.nodes(), of_.plan.partitioning.begin(p)),
-                        std::ranges::lower_bound(metrics.nodes(), of_.plan.partitioning.begin(p + 1)));
+                    some.insert(some.end(), std::ranges::lower_bound(metrics.nodes(), plan_.partitioning.begin(p)),
+                        std::ranges::lower_bound(metrics.nodes(), plan_.partitioning.begin(p + 1)));
                 std::ranges::sort(some);
                 return std::span<const gneiss::node_id>(some);
             };
@@ -275,6 +361,9 @@ private:
     }
 
     parts of_;
+    training_plan plan_; // for data_
+    std::unique_ptr<run_graph> data_;
+    std::string graph_name_; // of data_, as checkpoints name it
     network& net_;
     std::stop_token stop_;
     gneiss::tbb_executor on_;
@@ -283,11 +372,14 @@ private:
     std::uint64_t generation_ = 0, best_generation_ = 0;
     std::uint64_t epoch_ = 0;
 
+    mutable std::mutex assembling_; // totals are asked for by another thread
+    totals before_;                 // of what was dismantled
     std::unique_ptr<gneiss::row_file> rows_file_;
     std::unique_ptr<gneiss::partition_buffer> rows_;
     std::optional<gneiss::feature_store> feature_store_;
     std::unique_ptr<gneiss::feature_buffer> features_;
     std::unique_ptr<gneiss::graph_buffer> graph_;
+    std::optional<gneiss::memory_charge> block_charge_;
     std::unique_ptr<gneiss::bucket_reader> reader_;
     std::unique_ptr<gneiss::edge_buffer> edges_;
     std::unique_ptr<gneiss::graph_training> training_;
@@ -300,20 +392,13 @@ programs::exit_code train(options& how, programs::command& command) {
     const auto began = clock::now();
     trainers::require_device(how);
     programs::check_dataset(how.dataset);
-    const gneiss::dataset data(how.dataset);
+    const auto dataset = std::make_shared<const gneiss::dataset>(how.dataset);
+    const gneiss::dataset& data = *dataset;
     const gneiss::dataset_manifest& graph = data.manifest();
     how.resolve(data, command);
     network net(how, graph);
-    std::optional<gneiss::node_features> features;
-    if (how.uses_features()) {
-        features = data.features();
-        if (*how.normalize_features) features->normalize_rows();
-    }
-    std::optional<classes_of_nodes> classes;
-    if (!how.links()) classes.emplace(data);
-    const gneiss::bucket_store stored = data.buckets();
-    planning of{data, stored, features ? &*features : nullptr, net, classes ? std::span<const gneiss::node_id>(classes->train) : std::span<const gneiss::node_id>{}};
-    tuned_plan tuned = plan_training(how, of);
+    auto trained = std::make_unique<run_graph>(how, dataset);
+    tuned_plan tuned = plan_training(how, {*trained, net});
     training_plan& plan = tuned.plan;
     programs::progress live(how.quiet);
     const gneiss::engine_choice engine = trainers::choose_engine(how);
@@ -324,25 +409,24 @@ programs::exit_code train(options& how, programs::command& command) {
         *how.layers, *how.inputs, *how.fanout, *how.direction, how.links() ? *how.decoder : "softmax"));
     for (const std::string& reason : tuned.reasons) live.say(reason);
     if (how.dry_run) {
-        trainers::tell_dry_run(program, how, command, plan, stored);
+        trainers::tell_dry_run(program, how, command, plan, trained->buckets());
         return programs::exit_code::done;
     }
     if (how.uses_rows()) (void)trainers::first_values(how.init, graph.nodes, *how.dim); // what cannot be is told before a run is touched
     const auto run = trainers::open_run(program, how, command, data, plan);
     if (!run) return programs::exit_code::done;
     const programs::interrupt_guard interrupts;
-    const std::unique_ptr<gneiss::dataset> rebucketed = trainers::rebucketed(data, *run, plan, how, live, interrupts.token());
-    std::optional<gneiss::bucket_store> sorted;
-    if (rebucketed) { // now the plan can be exact
-        sorted.emplace(rebucketed->buckets());
-        plan = plan_training(how, {data, *sorted, of.features, net, of.training_nodes}).plan;
+    std::shared_ptr<const gneiss::dataset> reshuffled, sorted;
+    if (run->saved) reshuffled = open_graph(run->directory.path(), *run->saved);
+    if (!reshuffled) sorted = trainers::rebucketed(data, *run, plan, how, live, interrupts.token());
+    if (reshuffled || sorted) { // now the plan can be exact
+        trained = std::make_unique<run_graph>(how, reshuffled ? reshuffled : dataset, sorted);
+        plan = plan_training(how, {*trained, net}).plan;
     }
-    const gneiss::bucket_store& buckets = sorted ? *sorted : stored;
-    const programs::plan_record planned = plan.record(buckets);
+    const programs::plan_record planned = plan.record(trained->buckets());
     if (!how.quiet) live.say(trainers::describe(plan, planned));
 
-    mariusgnn_design training({how, command, data, buckets, of.features, classes ? &*classes : nullptr, plan, *run, engine}, net,
-        live, interrupts.token());
+    mariusgnn_design training({how, command, data, plan, *run, engine, live}, std::move(trained), net, interrupts.token());
     const bool validates = how.links() ? graph.valid_edges != 0 : graph.node_data.valid != 0;
     trainers::course course(how,
         {.unit = how.links() ? "edges" : "nodes", .measure = how.links() ? "MRR" : "accuracy",

@@ -13,7 +13,7 @@
 
 namespace mariusgnn {
 
-trained_model::trained_model(const std::filesystem::path& run, std::uint64_t memory, const std::optional<std::filesystem::path>& graph)
+trained_model::trained_model(const std::filesystem::path& run, std::uint64_t memory, const std::optional<std::filesystem::path>& other)
     : budget(memory), run_(run) {
     best = std::filesystem::exists(run / "best" / trainers::checkpoint_name);
     const std::filesystem::path where = run / (best ? "best" : "checkpoint");
@@ -24,28 +24,29 @@ trained_model::trained_model(const std::filesystem::path& run, std::uint64_t mem
     std::string ignored;
     reader.parse({"train", "--config", (run / "config.toml").string()}, ignored);
     programs::check_dataset(how.dataset, "; if it was moved, change 'dataset' in " + (run / "config.toml").string());
-    trained_on = std::make_unique<gneiss::dataset>(how.dataset);
-    how.resolve(*trained_on, command);
-    trainers::refuse_another(run, saved, *trained_on, command);
-    net.emplace(how, trained_on->manifest());
+    const auto dataset = std::make_shared<const gneiss::dataset>(how.dataset);
+    how.resolve(*dataset, command);
+    trainers::refuse_another(run, saved, *dataset, command);
+    net.emplace(how, dataset->manifest());
     net->take(saved);
-    if (graph) {
+    const auto reshuffled = open_graph(run, saved);
+    trained_on = reshuffled ? reshuffled : dataset;
+    if (other) {
         if (how.uses_rows())
             throw programs::usage_error("--graph is for runs whose inputs are features: this one learned a row for each node of its own graph");
-        programs::check_dataset(*graph);
-        other = std::make_unique<gneiss::dataset>(*graph);
+        programs::check_dataset(*other);
+        graph.emplace(how, std::make_shared<const gneiss::dataset>(*other));
+    } else {
+        const auto edges = run / "checkpoint" / "edges";
+        const bool sorted = !reshuffled && std::filesystem::exists(edges);
+        graph.emplace(how, trained_on, sorted ? std::make_shared<const gneiss::dataset>(edges) : nullptr);
     }
-    const auto edges = run / "checkpoint" / "edges";
-    if (!graph && std::filesystem::exists(edges)) sorted = std::make_unique<gneiss::dataset>(edges);
-    buckets.emplace((sorted ? *sorted : data()).buckets());
     if (how.uses_features()) {
-        features_ = data().features();
-        if (*how.normalize_features) features_->normalize_rows();
-        const gneiss::node_features own = trained_on->features();
-        if (features_->columns() != own.columns() || features_->sparse() != own.sparse())
+        const gneiss::node_features own = trained_on->features(), &given = *graph->features();
+        if (given.columns() != own.columns() || given.sparse() != own.sparse())
             throw gneiss::error(gneiss::errc::invalid_argument,
-                fmt::format("has {} {} features of a node, the run was trained with {} {}", features_->columns(),
-                    features_->sparse() ? "sparse" : "dense", own.columns(), own.sparse() ? "sparse" : "dense"), {.path = data().directory()});
+                fmt::format("has {} {} features of a node, the run was trained with {} {}", given.columns(),
+                    given.sparse() ? "sparse" : "dense", own.columns(), own.sparse() ? "sparse" : "dense"), {.path = data().directory()});
     }
     engine_ = trainers::choose_engine(how);
     if (how.uses_rows()) {
@@ -56,7 +57,7 @@ trained_model::trained_model(const std::filesystem::path& run, std::uint64_t mem
 }
 
 inferred_rows trained_model::infer(const gneiss::tbb_executor& on, std::uint64_t memory, const std::stop_token& stop) {
-    return infer_full({how, *net, *buckets, features_ ? &*features_ : nullptr, rows_.get(), engine_.make,
+    return infer_full({how, *net, graph->buckets(), graph->features(), rows_.get(), engine_.make,
         std::filesystem::temp_directory_path(), on, memory, stop});
 }
 

@@ -10,6 +10,7 @@
 #include <gneiss/storage/engine/probe.hpp>
 #include <gneiss/storage/partition_buffer.hpp>
 
+#include "graph.hpp"
 #include "inference.hpp"
 #include "network.hpp"
 
@@ -27,19 +28,17 @@ public:
     [[nodiscard]] inferred_rows infer(const gneiss::tbb_executor& on, std::uint64_t memory, const std::stop_token& stop);
 
     options how;
-    std::unique_ptr<gneiss::dataset> trained_on;
-    std::unique_ptr<gneiss::dataset> other, sorted; ///< another graph; the run's own edges, bucketed anew
-    std::optional<gneiss::bucket_store> buckets;
+    std::shared_ptr<const gneiss::dataset> trained_on; ///< with the nodes where the state has them
+    std::optional<run_graph> graph;                    ///< of `trained_on`, or another one
     std::optional<network> net;
     gneiss::memory_budget budget;
     bool best = false; ///< whether it is the best state
 
-    [[nodiscard]] const gneiss::dataset& data() const { return other ? *other : *trained_on; }
+    [[nodiscard]] const gneiss::dataset& data() const { return graph->data(); }
 
 private:
     std::filesystem::path run_;
     gneiss::engine_choice engine_;
-    std::optional<gneiss::node_features> features_;
     std::unique_ptr<gneiss::row_file> row_file_;
     std::unique_ptr<gneiss::partition_buffer> rows_;
 };

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <gneiss/io/reorder_rows.hpp>
 #include <gneiss/order/tune.hpp>
 #include <gneiss/pipeline/graph_memory.hpp>
 #include <gneiss/storage/bucket_reader.hpp>
@@ -80,10 +81,10 @@ std::uint64_t least_evaluation(const options& o, const planning& of, const gneis
         return ranking + bound.batch + bound.sampler + bound.encoder +
                (o.links() ? 2 * gneiss::scratch_rows::memory_bytes(partitioning, of.net.encode.outputs(), false) : 0);
     }
-    if (partitioning != of.buckets.rows()) return ranking; // told exactly once the edges are bucketed anew
-    const auto input = input_shape(o, of.net.encode.inputs(), of.features, partitioning);
+    if (partitioning != of.graph.buckets().rows()) return ranking; // told exactly once the edges are bucketed anew
+    const auto input = input_shape(o, of.net.encode.inputs(), of.graph.features(), partitioning);
     try {
-        (void)gneiss::plan_layerwise(of.net.encode, input, of.buckets,
+        (void)gneiss::plan_layerwise(of.net.encode, input, of.graph.buckets(),
             {.direction = o.neighbours(), .engines = {}, .scratch = "."}, 0);
     } catch (const gneiss::over_budget& least) {
         return ranking + least.needed();
@@ -91,12 +92,36 @@ std::uint64_t least_evaluation(const options& o, const planning& of, const gneis
     return ranking;
 }
 
+/// The least that sending rows to other partitions needs beside what does not go meanwhile.
+std::uint64_t least_reshuffle(const options& o, const training_plan& plan) {
+    if (o.reshuffle == 0) return 0;
+    constexpr std::uint64_t buffers = std::uint64_t{4} << 20;
+    return (buffers + (o.uses_rows() ? gneiss::reorder_rows_memory(plan.partitioning, plan.layout) : 0)) / 3 * 4;
+}
+
+/// Room on disk for it: a slot for every partition's new version; a graph beside the one it is made of, and the best
+/// state's, with what is sorted and dealt out on the way.
+void add_reshuffle(const options& o, training_plan& plan, const gneiss::dataset_manifest& graph) {
+    if (o.reshuffle == 0) return;
+    const std::uint64_t times = (*o.epochs - 1) / o.reshuffle, at_once = o.early_stop != 0 ? 3 : 2;
+    plan.disk_bytes += (plan.partitioning.partitions - plan.spare) * plan.slot_bytes();
+    plan.spare = plan.partitioning.partitions;
+    std::uint64_t data = 0, features = 0;
+    for (const gneiss::dataset_array& a : graph.arrays) {
+        data += a.bytes + a.bytes / 64 + 2 * gneiss::page_alignment;
+        if (a.name.starts_with("features")) features += a.bytes;
+    }
+    if (times != 0)
+        plan.disk_bytes += std::min(times, at_once) * data + features + 12 * graph.train_edges + 8 * graph.nodes +
+                           graph.nodes * (plan.layout.bytes() + 12);
+}
+
 /// COMET's partitions by their formulas, where nothing says otherwise and not all fits; taken if the plan they give fits.
 template <class With>
 std::vector<std::string> tune_comet(options& o, const planning& of, const With& with) {
     const bool comet = !o.order || *o.order == "comet" || *o.order == "comet-balanced";
     if (!o.links() || !comet || o.partitions || o.buffer || o.store.value_or("disk") == "memory") return {};
-    const gneiss::dataset_manifest& graph = of.data.manifest();
+    const gneiss::dataset_manifest& graph = of.graph.data().manifest();
     const std::uint32_t given = graph.partitions;
     options trial = o;
     if (!trial.order) trial.order = o.store ? "comet" : "memory";
@@ -110,11 +135,11 @@ std::vector<std::string> tune_comet(options& o, const planning& of, const With& 
     for (const gneiss::memory_part& part : some.parts)
         if (part.name != "partition buffer" && part.name != "graph" && part.name != "features" && part.name != "edges") input.other_bytes += part.bytes;
     input.row_bytes = some.layout.bytes();
-    if (of.features != nullptr) input.row_bytes += of.features->bytes() / std::max<std::uint64_t>(graph.nodes, 1);
+    if (of.graph.features() != nullptr) input.row_bytes += of.graph.features()->bytes() / std::max<std::uint64_t>(graph.nodes, 1);
     input.access = o.uses_rows() ? gneiss::row_access::updated : gneiss::row_access::read_only;
     input.edge_files = 0;
-    of.buckets.for_each_bucket([&](gneiss::edge_bucket b) {
-        for_each_side(o.neighbours(), [&](edge_direction d) { input.edge_bytes += of.buckets.extent(b).range(d).length; });
+    of.graph.buckets().for_each_bucket([&](gneiss::edge_bucket b) {
+        for_each_side(o.neighbours(), [&](edge_direction d) { input.edge_bytes += of.graph.buckets().extent(b).range(d).length; });
     });
     for_each_side(o.neighbours(), [&](edge_direction) { ++input.edge_files; });
     input.edge_bytes += graph.train_edges * sizeof(gneiss::edge); // decoded, to be trained
@@ -145,8 +170,26 @@ std::function<gneiss::node_plan(std::uint64_t)> node_epochs(const options& how,
     };
 }
 
+void take_order(const options& how, training_plan& plan, const run_graph& graph) {
+    const gneiss::bucket_store& buckets = graph.buckets();
+    std::shared_ptr<const gneiss::feature_store> store;
+    if (graph.features() != nullptr) store = std::make_shared<const gneiss::feature_store>(graph.features()->files(), plan.partitioning);
+    if (how.links())
+        plan.order = trainers::make_order(how, plan.partitioning.partitions, plan.slots);
+    else
+        plan.order = [epochs = node_epochs(how, plan.partitioning, plan.slots, graph.training_nodes())](std::uint64_t e) { return epochs(e).states; };
+    plan.further_reads = [store, keeps = how.neighbours(), &buckets](const gneiss::plan& states) {
+        return reads_of(states, keeps, buckets, store.get());
+    };
+    const auto at_least = [](std::uint64_t& bytes, std::uint64_t needed) { bytes = std::max(bytes, needed); };
+    at_least(plan.graph_bytes, graph_memory(how, plan, buckets));
+    if (store)
+        at_least(plan.feature_bytes, most_of_epochs(how, plan, [&](const gneiss::plan& states) { return gneiss::feature_buffer::bytes_needed(states, *store); }));
+    if (how.links()) at_least(plan.edge_bytes, trainers::edge_memory(how, plan, graph.data().manifest(), buckets));
+}
+
 tuned_plan plan_training(options& chosen, const planning& of) {
-    const gneiss::dataset_manifest& graph = of.data.manifest();
+    const gneiss::dataset_manifest& graph = of.graph.data().manifest();
     training_plan made;
     if (chosen.uses_rows())
         made.layout = {*chosen.dim, static_cast<std::uint32_t>(chosen.any_row_optimizer(0).state_floats(*chosen.dim))};
@@ -162,33 +205,22 @@ tuned_plan plan_training(options& chosen, const planning& of) {
         plan.in_memory = in_memory;
         plan.slots = slots;
         plan.prefetch = trainers::prefetch_of(o, plan.keeps_all());
-        if (o.links())
-            plan.order = trainers::make_order(o, partitions, slots);
-        else
-            plan.order = [epochs = node_epochs(o, plan.partitioning, slots, of.training_nodes)](std::uint64_t e) { return epochs(e).states; };
-        std::shared_ptr<const gneiss::feature_store> store;
-        if (of.features != nullptr) store = std::make_shared<const gneiss::feature_store>(of.features->files(), plan.partitioning);
-        plan.further_reads = [store, keeps = o.neighbours(), &buckets = of.buckets](const gneiss::plan& states) {
-            return reads_of(states, keeps, buckets, store.get());
-        };
+        take_order(o, plan, of.graph);
+        if (o.reshuffle != 0) // other partitions have other sizes
+            for (std::uint64_t* bytes : {&plan.graph_bytes, &plan.feature_bytes, &plan.edge_bytes}) *bytes += *bytes / 8;
         gneiss::graph_shape shape{.links = o.links(), .nodes = graph.nodes, .edges = graph.train_edges,
             .all_nodes = graph.nodes, .columns = of.net.encode.inputs(), .learned = plan.layout.dim};
         if (o.uses_rows()) shape.nodes = std::min(shape.nodes, plan.memory_slots() * plan.partitioning.capacity());
-        if (shape.columns.sparse != 0) shape.sparse_entries = store->entries();
+        if (shape.columns.sparse != 0) shape.sparse_entries = gneiss::feature_store(of.graph.features()->files(), plan.partitioning).entries();
         const gneiss::graph_memory bound = gneiss::bound_graph_memory(training, shape, layers);
         plan.batch_bytes = batches * bound.batch;
-        plan.graph_bytes = graph_memory(o, plan, of.buckets);
         plan.parts = {{"program", programs::current_rss() + (std::uint64_t{12} << 20)}};
         if (o.uses_rows()) plan.parts.push_back({"partition buffer", plan.memory_slots() * plan.slot_bytes()});
-        if (store) {
-            plan.feature_bytes = most_of_epochs(o, plan, [&](const gneiss::plan& states) { return gneiss::feature_buffer::bytes_needed(states, *store); });
-            plan.parts.push_back({"features", plan.feature_bytes});
-        }
+        if (of.graph.features() != nullptr) plan.parts.push_back({"features", plan.feature_bytes});
         plan.parts.push_back({"graph", plan.graph_bytes});
         if (o.links()) {
-            plan.edge_bytes = trainers::edge_memory(o, plan, graph, of.buckets);
             plan.parts.push_back({"edges", plan.edge_bytes});
-            plan.parts.push_back({"bucket blocks", gneiss::bucket_reader::bytes_needed(of.buckets)});
+            plan.parts.push_back({"bucket blocks", gneiss::bucket_reader::bytes_needed(of.graph.buckets())});
             plan.parts.push_back({"decoder", trainers::link_model_bytes(o, *o.batch, o.threads, *of.net.links, graph.nodes)});
         } else { // classes and parts of all nodes, those that train, are validated, tested
             plan.parts.push_back({"classes of nodes", graph.nodes * 5 + (graph.node_data.train * 2 + graph.node_data.valid + graph.node_data.test) * 4});
@@ -197,7 +229,7 @@ tuned_plan plan_training(options& chosen, const planning& of) {
         plan.parts.push_back({"samplers", std::max<std::size_t>(training.pipeline.sample_workers, 1) * bound.sampler});
         plan.parts.push_back({"encoder", bound.encoder});
         plan.parts.push_back({"weights", of.net.bytes()});
-        const std::uint64_t used = plan.memory_bytes(), least = least_evaluation(o, of, plan.partitioning, shape, layers);
+        const std::uint64_t used = plan.memory_bytes(), least = std::max(least_evaluation(o, of, plan.partitioning, shape, layers), least_reshuffle(o, plan));
         constexpr std::uint64_t most = std::uint64_t{8} << 30;
         plan.evaluation_bytes = std::max(least, std::min(used < plan.budget ? (plan.budget - used) / 4 * 3 : 0, most));
         plan.parts.push_back({"evaluation", plan.evaluation_bytes});
@@ -205,8 +237,9 @@ tuned_plan plan_training(options& chosen, const planning& of) {
     };
     tuned_plan found;
     found.reasons = tune_comet(chosen, of, with);
-    found.plan = trainers::choose_plan(chosen, graph, of.buckets, chosen.links() ? "comet" : training_first,
+    found.plan = trainers::choose_plan(chosen, graph, of.graph.buckets(), chosen.links() ? "comet" : training_first,
         [&](std::uint32_t partitions, std::uint32_t slots, bool in_memory) { return with(chosen, partitions, slots, in_memory); });
+    add_reshuffle(chosen, found.plan, graph);
     return found;
 }
 

@@ -8,6 +8,7 @@
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/order/training_nodes_first.hpp>
 
+#include "graph.hpp"
 #include "network.hpp"
 #include "trainers/common/plan.hpp"
 
@@ -15,11 +16,8 @@ namespace mariusgnn {
 
 /// What a plan is made for.
 struct planning {
-    const gneiss::dataset& data;
-    const gneiss::bucket_store& buckets;      ///< the dataset's, or those of the run
-    const gneiss::node_features* features;    ///< null: none go in
+    const run_graph& graph;
     const network& net;
-    std::span<const gneiss::node_id> training_nodes; ///< of a node task, ascending
 };
 
 /// A plan, and why its partitions were chosen so where they were tuned: a line each, for people.
@@ -35,6 +33,10 @@ struct tuned_plan {
 /// again with those, and everything chosen, it gives the exact plan. Throws gneiss::over_budget with the parts of the least
 /// plan, gneiss::error (no_space), usage_error.
 [[nodiscard]] tuned_plan plan_training(options& chosen, const planning& of);
+
+/// Sets what of a plan depends on the graph for one of as many partitions: the order of states, their reads, and the bytes
+/// of buffers, which never become fewer.
+void take_order(const options& how, trainers::training_plan& plan, const run_graph& graph);
 
 /// The epochs of a node task: which partitions are resident, and whose training nodes train when.
 [[nodiscard]] std::function<gneiss::node_plan(std::uint64_t)> node_epochs(const options& how,

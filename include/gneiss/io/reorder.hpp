@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -24,18 +25,21 @@
 #include <gneiss/io/import/node_phase.hpp>
 #include <gneiss/io/import/permutation.hpp>
 #include <gneiss/io/npy.hpp>
+#include <gneiss/io/row_shuffle.hpp>
 #include <gneiss/storage/bucket_builder.hpp>
 #include <gneiss/storage/external_sort.hpp>
 
 namespace gneiss {
 
-/// Which order `reorder` gives to the rows: that of a file, or the training nodes first.
+/// Which order `reorder` gives to the rows: that of a file, the training nodes first, or one that is computed.
 struct reorder_options {
     /// Integers [nodes], .npy: entry r is the node that becomes row r, by its number in the source; where nodes have
     /// names, by its present row.
     std::filesystem::path by{};
     bool training_first = false; ///< training nodes take the first rows; random within them and within the others
-    std::uint64_t seed = 0;      ///< of these random orders
+    std::optional<row_shuffle> shuffle{}; ///< of all rows of the source
+    std::uint64_t seed = 0;       ///< of the random orders of `training_first`
+    std::uint32_t partitions = 0; ///< of the dataset to make; 0: as many as the source has
     std::uint64_t memory = 256 << 20;
     std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)> progress{};
     std::stop_token stop{};
@@ -64,6 +68,8 @@ public:
             }
         if (options_.training_first)
             training_first();
+        else if (options_.shuffle)
+            shuffled();
         else
             by_file();
         write_ids();
@@ -73,9 +79,11 @@ public:
         for (const words_on_disk& scratch : {old_of_new(), new_of_old()}) std::filesystem::remove(scratch.path);
         dataset_manifest manifest = from_.manifest();
         manifest.arrays.clear();
+        manifest.partitions = rows().partitions;
         manifest.provenance.options +=
             "reordered: " +
             (options_.training_first ? "training nodes first, seed " + std::to_string(options_.seed)
+             : options_.shuffle      ? "at random"
                                      : "by " + options_.by.filename().string()) +
             "\n";
         writer_.commit(std::move(manifest));
@@ -84,6 +92,10 @@ public:
 private:
     using words_on_disk = importing::words_on_disk;
 
+    /// Of the dataset to make.
+    [[nodiscard]] row_partitioning rows() const noexcept {
+        return {nodes_, options_.partitions != 0 ? options_.partitions : from_.manifest().partitions};
+    }
     [[nodiscard]] std::filesystem::path work(const char* name) const {
         return writer_.partial() / ("work-" + std::string(name));
     }
@@ -146,19 +158,33 @@ private:
         const std::uint64_t training = from_.manifest().node_data.train;
         if (training == 0)
             throw error(errc::invalid_argument, "has no training nodes to put first", {.path = from_.directory()});
-        const random_key key(options_.seed, random_domain::node_permutation);
-        const keyed_permutation first(training, key.with(1)), others(nodes_ - training, key.with(2));
+        const row_shuffle order(nodes_, training, {options_.seed, random_domain::node_permutation});
+        std::uint64_t trained = 0, other = training;
+        by_rule([&](std::uint64_t row) {
+            return order(parts.values()[row] == static_cast<std::uint8_t>(node_split::train) ? trained++ : other++);
+        });
+    }
+
+    void shuffled() {
+        if (options_.shuffle->rows() != nodes_)
+            throw error(errc::invalid_argument,
+                "an order of " + std::to_string(options_.shuffle->rows()) + " rows is not one of " +
+                    std::to_string(nodes_) + " nodes",
+                {.path = from_.directory()});
+        by_rule(*options_.shuffle);
+    }
+
+    /// `new_row(old)` is asked for all rows, ascending.
+    template <class NewRow>
+    void by_rule(NewRow&& new_row) {
         write_words(new_of_old().path, [&](const auto& append) {
-            std::uint64_t trained = 0, other = 0;
             std::vector<node_id> some;
-            for (const std::uint8_t part : parts.values()) {
-                const bool train = part == static_cast<std::uint8_t>(node_split::train);
-                some.push_back(static_cast<node_id>(train ? first(trained++) : training + others(other++)));
-                if (some.size() < (1 << 14)) continue;
+            for (std::uint64_t row = 0; row < nodes_; ++row) {
+                some.push_back(new_row(row));
+                if (some.size() < (1 << 14) && row + 1 < nodes_) continue;
                 append(std::span<const node_id>(some));
                 some.clear();
             }
-            append(std::span<const node_id>(some));
         });
         tell("order", 0, nodes_);
         invert(new_of_old(), work("new"), old_of_new().path);
@@ -209,7 +235,7 @@ private:
         if (data.empty()) return;
         const importing::node_job how{.data = &data,
             .partial = writer_.partial(),
-            .rows = from_.rows(),
+            .rows = rows(),
             .keys = {.nodes = nodes_},
             .memory = options_.memory - options_.memory / 4,
             .seed = options_.seed,
@@ -251,7 +277,7 @@ private:
 
     void write_edges(importing::array_map& new_row) {
         const dataset_manifest& m = from_.manifest();
-        bucket_builder<E> builder({from_.rows(), m.relations}, options_.memory / 2, writer_.partial(), on_);
+        bucket_builder<E> builder({rows(), m.relations}, options_.memory / 2, writer_.partial(), on_);
         std::uint64_t read = 0;
         translate(
             new_row,
@@ -296,16 +322,16 @@ private:
 /// quarter of the memory; a few passes over arrays of 4 bytes a node. Scratch space: 12 bytes an edge and 8 a node, and
 /// the features once more. Memory: `options.memory` (at least 1 MiB), and the largest bucket of `from`.
 /// Errors: errc::already_exists; errc::invalid_format and errc::out_of_range, naming the entry, for a file that is no
-/// order of all nodes; errc::invalid_argument unless there is one of `by` and `training_first`, or without training
-/// nodes; errc::corrupt where `from` is damaged; errc::cancelled on a stop, which leaves nothing; over_budget;
+/// order of all nodes; errc::invalid_argument unless there is one of `by`, `training_first` and `shuffle`, without
+/// training nodes, or for a shuffle of another number of rows; errc::corrupt where `from` is damaged; errc::cancelled on a stop, which leaves nothing; over_budget;
 /// io_error. Source: MariusGNN, EuroSys'23, §5.2 (training nodes take the first partitions).
 template <executor E>
 void reorder(const dataset& from, const std::filesystem::path& to, const reorder_options& options, const E& on) {
     constexpr std::uint64_t least = std::uint64_t{1} << 20;
     if (options.memory < least) throw over_budget(options.memory, {{"least buffers to reorder with", least}});
-    if (options.by.empty() != options.training_first)
-        throw error(
-            errc::invalid_argument, "an order of rows is given by a file or by training nodes first, one of both");
+    if (int{!options.by.empty()} + int{options.training_first} + int{options.shuffle.has_value()} != 1)
+        throw error(errc::invalid_argument,
+            "an order of rows is given by a file, by training nodes first or by a rule: one of them");
     detail::row_reordering<E>(from, to, options, on).run();
 }
 

@@ -17,9 +17,9 @@
 namespace gneiss {
 
 /// Bytes that `reorder_rows` needs at least: two partitions, and a block of rows on their way to each partition.
-[[nodiscard]] inline std::uint64_t reorder_rows_memory(const row_file& rows) {
-    const std::uint64_t block = std::max<std::uint64_t>(2048, rows.layout().bytes() + 12);
-    return 2 * rows.slot_bytes() + rows.partitioning().partitions * block;
+[[nodiscard]] inline std::uint64_t reorder_rows_memory(const row_partitioning& partitioning, const row_layout& layout) {
+    const std::uint64_t block = std::max<std::uint64_t>(2048, layout.bytes() + 12);
+    return 2 * row_file::slot_bytes_of(partitioning, layout) + partitioning.partitions * block;
 }
 
 /// Moves every row of a row file, value and optimiser state, to where a permutation sends it: what a dataset's
@@ -37,7 +37,7 @@ namespace gneiss {
 template <class Map>
 void reorder_rows(row_file& rows, Map& new_row, const std::filesystem::path& scratch, std::uint64_t memory) {
     const row_partitioning& cut = rows.partitioning();
-    const std::uint64_t row_bytes = rows.layout().bytes(), least = reorder_rows_memory(rows);
+    const std::uint64_t row_bytes = rows.layout().bytes(), least = reorder_rows_memory(cut, rows.layout());
     if (memory < least) throw over_budget(memory, {{"partitions and blocks of rows to reorder", least}});
     if (rows.disk_slots() - cut.partitions < cut.partitions)
         throw error(errc::no_space, "reordering rows needs a spare slot for every partition", {.path = rows.path()});
