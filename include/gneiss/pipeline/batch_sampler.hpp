@@ -62,6 +62,10 @@ struct drawn_sample {
     std::span<const node_id> nodes; ///< of the first layer's input, distinct
     std::uint64_t edges = 0;
 
+    /// The nodes alone.
+    [[nodiscard]] static std::span<const node_id> nodes_of(neighbour_sampling kind, const mini_batch& batch) {
+        return batch.get<node_id>(kind == neighbour_sampling::dense ? "node_ids" : "sample_nodes");
+    }
     /// Lays out the layers of a batch that was sampled so. Throws errc::not_found or invalid_format if it was not.
     [[nodiscard]] static drawn_sample of(neighbour_sampling kind, const mini_batch& batch, layer_stack& layers, executor_ref on) {
         if (kind == neighbour_sampling::dense) {
