@@ -128,6 +128,7 @@
 #include <gneiss/pipeline/queue.hpp>
 #include <gneiss/pipeline/row_staleness.hpp>
 #include <gneiss/pipeline/staleness.hpp>
+#include <gneiss/pipeline/superbatch.hpp>
 #include <gneiss/pipeline/training_pipeline.hpp>
 #include <gneiss/sample/dense.hpp>
 #include <gneiss/sample/fanout.hpp>
@@ -172,5 +173,7 @@
 #include <gneiss/storage/row_file.hpp>
 #include <gneiss/storage/row_gather.hpp>
 #include <gneiss/storage/row_source.hpp>
+#include <gneiss/storage/run_file.hpp>
 #include <gneiss/storage/scratch_rows.hpp>
 #include <gneiss/storage/slot_map.hpp>
+#include <gneiss/storage/trace_file.hpp>
