@@ -143,6 +143,7 @@
 #include <gneiss/storage/bucket_reader.hpp>
 #include <gneiss/storage/bucket_store.hpp>
 #include <gneiss/storage/bucket_table.hpp>
+#include <gneiss/storage/cached_rows.hpp>
 #include <gneiss/storage/checked_file.hpp>
 #include <gneiss/storage/checkpoint.hpp>
 #include <gneiss/storage/concepts.hpp>
@@ -164,6 +165,7 @@
 #include <gneiss/storage/io_stats.hpp>
 #include <gneiss/storage/mapped_csc.hpp>
 #include <gneiss/storage/mapped_file.hpp>
+#include <gneiss/storage/mapped_rows.hpp>
 #include <gneiss/storage/neighbour_cache.hpp>
 #include <gneiss/storage/partition_buffer.hpp>
 #include <gneiss/storage/plain_file.hpp>
