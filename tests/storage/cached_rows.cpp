@@ -77,7 +77,7 @@ TEST_CASE("after every fill and change set the cache holds what the simulation h
     const tbb_executor threads(3);
     memory_budget budget;
     disk_rows disk(engines, file.stored, {}, serial, budget);
-    for (const std::size_t slots : {0, 1, 7, 60, 120, 500})
+    for (const std::size_t slots : {0U, 1U, 7U, 60U, 120U, 500U})
         for (const slot_table_kind kind : {slot_table_kind::direct, slot_table_kind::hashed})
             for (const bool parallel : {false, true}) {
                 CAPTURE(slots);

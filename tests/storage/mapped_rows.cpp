@@ -37,9 +37,9 @@ errc code_of(auto&& call) {
 TEST_CASE("mapped rows and rows in memory equal the file's, for all row sizes and threads") {
     const temporary_directory folder;
     memory_budget budget;
-    for (const std::size_t threads : {1, 9})
-        for (const std::size_t row_bytes : {1, 3, 512, 768, 3072, 5000})
-            for (const std::uint64_t offset : {0, 77, 4096}) {
+    for (const std::size_t threads : {1U, 9U})
+        for (const std::size_t row_bytes : {1U, 3U, 512U, 768U, 3072U, 5000U})
+            for (const std::uint64_t offset : {0U, 77U, 4096U}) {
                 CAPTURE(threads);
                 CAPTURE(row_bytes);
                 CAPTURE(offset);
@@ -48,7 +48,7 @@ TEST_CASE("mapped rows and rows in memory equal the file's, for all row sizes an
                 const checksum_table checksums = checksums_of(file);
                 mapped_rows mapped(file.stored, on);
                 memory_rows unchecked(file.stored, nullptr, on, budget), checked(file.stored, &checksums, on, budget);
-                for (const std::size_t count : {0, 1, 90, 2000}) {
+                for (const std::size_t count : {0U, 1U, 90U, 2000U}) {
                     const std::vector<node_id> ids = some_rows(count, 400, count);
                     CHECK(gathers(mapped, file, ids));
                     CHECK(gathers(unchecked, file, ids));
@@ -66,7 +66,7 @@ TEST_CASE("rows in memory are verified as they are loaded: any flipped bit, a wr
     const checksum_table checksums = checksums_of(file);
     const auto load = [&](const stored_rows& rows) { return [&, rows] { memory_rows(rows, &checksums, serial, budget); }; };
     CHECK(code_of(load(file.stored)) == errc::closed);
-    for (const std::uint64_t at : {0, 127, 128, 4000, 30'127}) {
+    for (const std::uint64_t at : {0U, 127U, 128U, 4000U, 30'127U}) {
         CAPTURE(at);
         any_engine engine = engines();
         gneiss::file to(engine, file.stored.path, {.write = true});

@@ -40,14 +40,14 @@ TEST_CASE("gathered rows equal the file's: every engine, row size, gap, and orde
     memory_budget budget;
     const tbb_executor threads(3);
     for (const auto& [name, engines] : all_engines())
-        for (const std::size_t row_bytes : {1, 3, 512, 768, 3072, 5000})
-            for (const std::uint64_t offset : {0, 77, 4096}) {
+        for (const std::size_t row_bytes : {1U, 3U, 512U, 768U, 3072U, 5000U})
+            for (const std::uint64_t offset : {0U, 77U, 4096U}) {
                 CAPTURE(name);
                 CAPTURE(row_bytes);
                 CAPTURE(offset);
                 const std::uint64_t rows = 200;
                 const rows_file file(engines, folder / "rows", rows, row_bytes, offset);
-                for (const std::size_t gap : {0, 600, 16 << 10, 1 << 20})
+                for (const std::size_t gap : {0U, 600U, 16U << 10, 1U << 20})
                     for (const bool direct : {true, false}) {
                         CAPTURE(gap);
                         CAPTURE(direct);
@@ -69,12 +69,12 @@ TEST_CASE("staging of two small blocks and requests shorter than a row give the 
     const temporary_directory folder;
     memory_budget budget;
     for (const auto& [name, engines] : all_engines())
-        for (const std::size_t row_bytes : {3, 512, 5000}) {
+        for (const std::size_t row_bytes : {3U, 512U, 5000U}) {
             CAPTURE(name);
             CAPTURE(row_bytes);
             const std::uint64_t rows = (std::uint64_t{3} << 20) / row_bytes; // several times the staging memory
             const rows_file file(engines, folder / "rows", rows, row_bytes);
-            for (const std::size_t run_bytes : {1, 4096, 64 << 10}) {
+            for (const std::size_t run_bytes : {1U, 4096U, 64U << 10}) {
                 disk_rows source(
                     engines, file.stored, {.gap = 4096, .run_bytes = run_bytes, .staging_bytes = 0}, serial, budget);
                 CHECK(gathers(source, file, some_rows(3000, rows, 1)));
@@ -90,7 +90,7 @@ TEST_CASE("neither rows nor requests depend on the number of threads") {
         const rows_file rows(engines, folder / "rows", 4000, 768);
         const std::vector<node_id> ids = some_rows(3000, 4000, 5);
         std::optional<gather_stats> first;
-        for (const std::size_t threads : {1, 2, 5}) {
+        for (const std::size_t threads : {1U, 2U, 5U}) {
             const tbb_executor on(threads);
             disk_rows source(engines, rows.stored, {.gap = 2000}, on, budget);
             CHECK(gathers(source, rows, ids));
