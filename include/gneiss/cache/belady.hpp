@@ -26,6 +26,14 @@ struct belady_options {
     std::span<const node_id> resident{}; ///< what the cache holds already, carried over; distinct, at most `slots`
 };
 
+/// Most memory that a `belady_policy` takes [bytes], beside 9 for each row of the largest batch.
+/// \param rows  distinct rows of the trace, at most; hashed only
+[[nodiscard]] constexpr std::uint64_t belady_bytes(
+    std::uint64_t accesses, std::uint64_t rows, const belady_options& options) noexcept {
+    const std::uint64_t table = options.nodes != 0 ? 4 * options.nodes : 36 * rows; // the old and the new one as it grows
+    return 4 * accesses + table + 16 * std::uint64_t{options.slots};
+}
+
 /// Belady's cache for a superbatch: all of whose batches are known. No policy, with or without bypass, reads fewer rows.
 ///
 ///     belady_policy best(trace, {.slots = 1'000'000}, on);
@@ -41,8 +49,9 @@ struct belady_options {
 /// an entry in the list of the batch that will use it, so hits need no look-up and only the lists of the latest batches are
 /// touched by eviction. A list that is cut in the middle becomes a heap.
 ///
-/// Cost: O(accesses), and O(log) for each row that is evicted out of the middle of a list. Memory: 4 bytes an access, 8 to
-/// 16 a slot, and while it is made 4 a node, or 12 to 24 a distinct row when hashed. Results do not depend on the executor.
+/// Cost: O(accesses), and O(log) for each row that is evicted out of the middle of a list; the pass is shared by threads, some
+/// 5 to 10 ns an access on one, the rest takes some 20 (bench/cache). Memory: 4 bytes an access, 8 to 16 a slot, and while it
+/// is made 4 a node, or 12 to 24 a distinct row when hashed: `belady_bytes`. Results do not depend on the executor.
 /// Thread-safety: `next` one at a time.
 /// Errors: errc::out_of_range for 2³² accesses, or a row beyond `nodes`; errc::invalid_argument for more resident rows than slots,
 /// or batches other than the trace's; what reading the trace throws.

@@ -1,0 +1,132 @@
+#include <gneiss/cache/belady.hpp>
+
+#include <benchmark/benchmark.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gneiss/cache/lru.hpp>
+#include <gneiss/cache/s3_fifo.hpp>
+#include <gneiss/cache/slot_table.hpp>
+#include <gneiss/cache/trace.hpp>
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/graph/generate/rmat.hpp>
+
+// A superbatch of 200 batches of 250 000 distinct nodes out of 2^23, drawn as destinations of RMAT edges: 50 M accesses,
+// and a cache of 8.5 % of the nodes. Items are accesses. Beside them loops over the accesses that only read, and that only
+// write to an array over all nodes.
+namespace {
+
+using namespace gneiss;
+
+constexpr std::uint64_t nodes = std::uint64_t{1} << 23;
+constexpr std::size_t slots = nodes * 85 / 1000, batches = 200, batch_rows = 250'000;
+
+memory_trace& trace() {
+    static memory_trace made = [] {
+        const rmat<> edges({.nodes = nodes, .edges = std::numeric_limits<edge_index>::max(), .scramble = true, .seed = 1});
+        memory_trace all;
+        std::vector<std::uint32_t> last(nodes, ~std::uint32_t{0});
+        std::vector<node_id> ids;
+        edge_index drawn = 0;
+        for (std::uint32_t batch = 0; batch < batches; ++batch) {
+            ids.clear();
+            while (ids.size() < batch_rows) {
+                const node_id id = edges(drawn++).destination;
+                if (std::exchange(last[id], batch) != batch) ids.push_back(id);
+            }
+            all.append(ids);
+        }
+        return all;
+    }();
+    return made;
+}
+
+void count_accesses(benchmark::State& state) {
+    state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations() * batches * batch_rows));
+}
+
+/// All of it: next uses, then every change set.
+void change_sets(benchmark::State& state) {
+    memory_trace& of = trace();
+    const tbb_executor on(static_cast<std::size_t>(state.range(0)));
+    for (auto _ : state)
+        belady(of, {.slots = slots, .nodes = state.range(1) != 0 ? nodes : 0}, on,
+            [](std::size_t, const change_set& changes) { benchmark::DoNotOptimize(changes.in.data()); });
+    count_accesses(state);
+}
+BENCHMARK(change_sets)->ArgNames({"threads", "direct"})->ArgsProduct({{1, 2}, {0, 1}})->UseRealTime()->Unit(benchmark::kMillisecond);
+
+/// The pass that finds next uses, alone.
+void next_uses(benchmark::State& state) {
+    memory_trace& of = trace();
+    const tbb_executor on(static_cast<std::size_t>(state.range(0)));
+    for (auto _ : state) {
+        belady_policy policy(of, {.slots = slots, .nodes = state.range(1) != 0 ? nodes : 0}, on);
+        benchmark::DoNotOptimize(policy.fill().in.data());
+    }
+    count_accesses(state);
+}
+BENCHMARK(next_uses)->ArgNames({"threads", "direct"})->ArgsProduct({{1, 2}, {0, 1}})->UseRealTime()->Unit(benchmark::kMillisecond);
+
+template <class Policy>
+void policy(benchmark::State& state) {
+    memory_trace& of = trace();
+    std::vector<node_id> room;
+    change_set changes;
+    for (auto _ : state) {
+        Policy decides(slots);
+        for (std::size_t batch = 0; batch < batches; ++batch) decides.next(of.read(batch, room), changes);
+    }
+    count_accesses(state);
+}
+BENCHMARK(policy<lru>)->Unit(benchmark::kMillisecond);
+BENCHMARK(policy<s3_fifo>)->Unit(benchmark::kMillisecond);
+
+/// Finds the slot of each access in a full cache.
+void slots_found(benchmark::State& state) {
+    memory_trace& of = trace();
+    slot_table table(nodes, slots, state.range(0) != 0 ? slot_table_kind::direct : slot_table_kind::hashed);
+    for (std::size_t slot = 0; slot < slots; ++slot)
+        table.insert(static_cast<node_id>(slot * (nodes / slots)), static_cast<cache_slot>(slot));
+    std::vector<node_id> room;
+    std::vector<cache_slot> found(batch_rows);
+    for (auto _ : state)
+        for (std::size_t batch = 0; batch < batches; ++batch) {
+            table.find(of.read(batch, room), found);
+            benchmark::DoNotOptimize(found.data());
+        }
+    count_accesses(state);
+}
+BENCHMARK(slots_found)->ArgName("direct")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+
+void read_by_hand(benchmark::State& state) {
+    memory_trace& of = trace();
+    std::vector<node_id> room;
+    for (auto _ : state) {
+        std::uint64_t sum = 0;
+        for (std::size_t batch = 0; batch < batches; ++batch)
+            for (const node_id id : of.read(batch, room)) sum += id;
+        benchmark::DoNotOptimize(sum);
+    }
+    count_accesses(state);
+}
+BENCHMARK(read_by_hand)->Unit(benchmark::kMillisecond);
+
+void last_access_by_hand(benchmark::State& state) {
+    memory_trace& of = trace();
+    std::vector<std::uint32_t> last(nodes);
+    std::vector<node_id> room;
+    for (auto _ : state)
+        for (std::size_t batch = 0; batch < batches; ++batch)
+            for (const node_id id : of.read(batch, room)) last[id] = static_cast<std::uint32_t>(batch);
+    benchmark::DoNotOptimize(last.data());
+    count_accesses(state);
+}
+BENCHMARK(last_access_by_hand)->Unit(benchmark::kMillisecond);
+
+} // namespace

@@ -1,0 +1,46 @@
+// A cache for batches that are known ahead: no other reads fewer rows.
+#include <gneiss/cache/belady.hpp>
+
+#include <cstdio>
+#include <vector>
+
+#include <gneiss/cache/lru.hpp>
+#include <gneiss/cache/simulate.hpp>
+#include <gneiss/cache/static_rank.hpp>
+#include <gneiss/cache/trace.hpp>
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/random.hpp>
+
+int main() {
+    using namespace gneiss;
+    constexpr std::uint64_t nodes = 2000;
+    constexpr std::size_t slots = 100;
+
+    memory_trace trace; // what 200 batches ask for: small ids more often
+    random_stream random(random_key(1, random_domain::user));
+    for (int batch = 0; batch < 200; ++batch) {
+        std::vector<node_id> ids;
+        for (node_id id = 0; id < nodes; ++id)
+            if (random.below(id + 20) < 10) ids.push_back(id);
+        trace.append(ids);
+    }
+
+    // What an executor is told ahead: rows to read before the first batch; rows in and rows out after each.
+    std::size_t in = 0, out = 0;
+    const auto outcome = belady(trace, {.slots = slots}, serial_executor{}, [&](std::size_t, const change_set& changes) {
+        in += changes.in.size();
+        out += changes.out.size();
+    });
+    std::printf("%zu rows are read ahead, later %zu go in and %zu leave\n", outcome.fill.in.size(), in, out);
+
+    const auto report = [&](const char* name, auto policy) {
+        const cache_counts counts = simulate(policy, trace);
+        std::printf("%-8s %.3f of the rows are read\n", name,
+            static_cast<double>(counts.reads()) / static_cast<double>(counts.accesses()));
+        return counts.reads();
+    };
+    const auto optimal = report("Belady", belady_policy(trace, {.slots = slots}, serial_executor{}));
+    const auto by_visits = report("visits", static_rank(rank_by(count_visits(trace, nodes), slots), slots));
+    const auto recent = report("LRU", lru(slots));
+    return optimal < by_visits && optimal < recent ? 0 : 1;
+}
