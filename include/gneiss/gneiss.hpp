@@ -144,6 +144,7 @@
 #include <gneiss/storage/bucket_store.hpp>
 #include <gneiss/storage/bucket_table.hpp>
 #include <gneiss/storage/cached_rows.hpp>
+#include <gneiss/storage/calibrate.hpp>
 #include <gneiss/storage/checked_file.hpp>
 #include <gneiss/storage/checkpoint.hpp>
 #include <gneiss/storage/concepts.hpp>
