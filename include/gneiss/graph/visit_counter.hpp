@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -13,15 +14,18 @@ namespace gneiss {
 /// A graph that counts how often each list is drawn from: sample some batches through it to profile what is worth keeping
 /// in memory.
 ///
-/// Cost beside the graph's: an atomic step for each list of a request. Memory: 4 bytes a node. Thread-safe; read the counts
-/// when nobody samples. Precondition: the graph outlives this.
+/// A visit counts as many times as reads of `entries_per_read` neighbours would be needed for the positions that are drawn:
+/// once for a short list, up to the fan-out for a hub. Without that, what is kept would spare few reads of long lists.
+/// Cost beside the graph's: a sort of each list's positions. Memory: 4 bytes a node. Thread-safe; read the counts when
+/// nobody samples. Precondition: the graph outlives this.
 template <neighbour_source G>
 class visit_counter {
 public:
     using id_type = typename G::id_type;
     static constexpr std::size_t neighbour_batch = G::neighbour_batch;
 
-    explicit visit_counter(const G& graph) : graph_(&graph), visits_(static_cast<std::size_t>(graph.nodes())) {}
+    explicit visit_counter(const G& graph, std::uint32_t entries_per_read = 1024)
+        : graph_(&graph), entries_per_read_(entries_per_read), visits_(static_cast<std::size_t>(graph.nodes())) {}
 
     [[nodiscard]] std::uint64_t nodes() const { return graph_->nodes(); }
     [[nodiscard]] std::uint64_t id_of(id_type v) const { return graph_->id_of(v); }
@@ -29,9 +33,17 @@ public:
         graph_->degrees(ids, d, to);
     }
     void neighbours_at(const neighbour_request<id_type>& request, const neighbour_answer<id_type>& answer) const {
-        for (std::size_t i = 0; i < request.ids.size(); ++i)
-            if (request.offsets[i + 1] != request.offsets[i])
-                std::atomic_ref(visits_[static_cast<std::size_t>(request.ids[i])]).fetch_add(1, std::memory_order_relaxed);
+        std::vector<std::uint32_t> reads;
+        for (std::size_t i = 0; i < request.ids.size(); ++i) {
+            const auto drawn = request.positions.subspan(
+                request.offsets[i] - request.offsets[0], request.offsets[i + 1] - request.offsets[i]);
+            if (drawn.empty()) continue;
+            reads.assign(drawn.begin(), drawn.end());
+            for (std::uint32_t& position : reads) position /= entries_per_read_;
+            std::ranges::sort(reads);
+            const auto count = static_cast<std::uint32_t>(std::ranges::unique(reads).begin() - reads.begin());
+            std::atomic_ref(visits_[static_cast<std::size_t>(request.ids[i])]).fetch_add(count, std::memory_order_relaxed);
+        }
         graph_->neighbours_at(request, answer);
     }
 
@@ -40,6 +52,7 @@ public:
 
 private:
     const G* graph_;
+    std::uint32_t entries_per_read_;
     mutable std::vector<std::uint32_t> visits_;
 };
 

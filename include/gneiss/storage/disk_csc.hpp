@@ -27,7 +27,7 @@ namespace gneiss {
 
 /// How a `disk_csc` reads.
 struct disk_csc_options {
-    std::uint64_t gap = 16 << 10;              ///< bytes that are read in vain rather than with a request of their own
+    std::uint64_t gap = 8 << 10;               ///< bytes that are read in vain rather than with a request of their own
     std::size_t request_bytes = 64 << 10;      ///< longest request; a multiple of csc_block_bytes
     std::size_t requests = 128;                ///< in flight at most, of a call
     std::size_t wave = std::size_t{1} << 20;   ///< most places that are sorted at a time: beyond, a call makes several waves
