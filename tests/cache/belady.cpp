@@ -201,6 +201,27 @@ TEST_CASE("rows that are carried over and used are not read again") {
     CHECK(reads_of(trace, 4, resident, got) == 3);
 }
 
+TEST_CASE("a row that a batch asks for twice, or more rows than it declares, are told") {
+    memory_trace twice;
+    twice.append(std::vector<node_id>{1, 2, 1});
+    belady_policy policy(twice, {.slots = 1}, serial);
+    change_set changes;
+    CHECK_THROWS_AS(policy.next(std::vector<node_id>{1, 2, 1}, changes), error);
+
+    struct pretended {
+        std::size_t declared, rows;
+        [[nodiscard]] static std::size_t batches() { return 2; }
+        [[nodiscard]] std::size_t size(std::size_t) const { return declared; }
+        [[nodiscard]] std::span<const node_id> read(std::size_t, std::vector<node_id>& room) const {
+            room.assign(rows, 0);
+            return room;
+        }
+    };
+    const pretended more{2, 3}, beyond{std::size_t{1} << 31, 0};
+    CHECK_THROWS_AS(belady_policy(more, {.slots = 1}, serial), error);
+    CHECK_THROWS_AS(belady_policy(beyond, {.slots = 1}, serial), error); // before any memory is asked for
+}
+
 TEST_CASE("what cannot be used is refused") {
     memory_trace trace;
     trace.append(std::vector<node_id>{1, 2});

@@ -26,12 +26,12 @@ struct belady_options {
     std::span<const node_id> resident{}; ///< what the cache holds already, carried over; distinct, at most `slots`
 };
 
-/// Most memory that a `belady_policy` takes [bytes], beside 9 for each row of the largest batch.
+/// Most memory that a `belady_policy` takes [bytes], beside 20 for each row of the largest batch and 100 a batch.
 /// \param rows  distinct rows of the trace, at most; hashed only
 [[nodiscard]] constexpr std::uint64_t belady_bytes(
     std::uint64_t accesses, std::uint64_t rows, const belady_options& options) noexcept {
     const std::uint64_t table = options.nodes != 0 ? 4 * options.nodes : 36 * rows; // the old and the new one as it grows
-    return 4 * accesses + table + 16 * std::uint64_t{options.slots};
+    return 4 * accesses + table + 48 * std::uint64_t{options.slots};
 }
 
 /// Belady's cache for a superbatch: all of whose batches are known. No policy, with or without bypass, reads fewer rows.
@@ -50,11 +50,11 @@ struct belady_options {
 /// touched by eviction. A list that is cut in the middle becomes a heap.
 ///
 /// Cost: O(accesses), and O(log) for each row that is evicted out of the middle of a list; the pass is shared by threads, some
-/// 5 to 10 ns an access on one, the rest takes some 20 (bench/cache). Memory: 4 bytes an access, 8 to 16 a slot, and while it
+/// 5 to 10 ns an access on one, the rest takes some 20 (bench/cache). Memory: 4 bytes an access, 16 to 48 a slot, and while it
 /// is made 4 a node, or 12 to 24 a distinct row when hashed: `belady_bytes`. Results do not depend on the executor.
 /// Thread-safety: `next` one at a time.
 /// Errors: errc::out_of_range for 2³² accesses, or a row beyond `nodes`; errc::invalid_argument for more resident rows than slots,
-/// or batches other than the trace's; what reading the trace throws.
+/// batches other than the trace's, or a row that a batch asks for twice; what reading the trace throws.
 /// Source: Belady, IBM Systems Journal 5(2), 1966; Ginex (VLDB'22), sections 3.3 and 3.4.
 class belady_policy {
 public:
@@ -96,6 +96,7 @@ public:
         for (std::size_t i = 0; i < ids.size(); ++i) {
             const detail::access_number next = uses_.after(uses_.start(now_) + static_cast<detail::access_number>(i));
             const std::uint32_t list = uses_.batch_of(next);
+            if (list == now_) throw error(errc::invalid_argument, "a batch asks for row " + std::to_string(ids[i]) + " twice");
             if (hit_[i]) {
                 enter(list, {ids[i], place_in(list, next)});
                 list_of_[i] = never();
@@ -171,7 +172,7 @@ private:
         hit_.assign(uses_.size(batch), 0);
         for (const entry& row : lists_[batch].rows) hit_[row.position] = 1;
         rows_ -= lists_[batch].rows.size();
-        lists_[batch].rows = {};
+        lists_[batch].rows = std::vector<entry>(); // its memory goes
     }
 
     /// Turns away the `excess` greatest rows by the key, incoming ones or resident ones, which go to `out`.
@@ -216,6 +217,7 @@ private:
         for (std::size_t i = kept; i < rows.size(); ++i) out.push_back(rows[i].id);
         rows.resize(kept);
         rows_ -= count;
+        if (kept < rows.capacity() / 4) rows.shrink_to_fit(); // rarely: as many rows were evicted since it grew
     }
 
     template <class Table>

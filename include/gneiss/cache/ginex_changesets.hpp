@@ -83,6 +83,8 @@ belady_outcome ginex_changesets(Trace& trace, const belady_options& options, Vis
         auto operator<=>(const candidate&) const = default; // the key
     };
     const auto nodes = static_cast<std::size_t>(options.nodes);
+    for (const node_id id : options.resident)
+        if (id >= nodes) throw error(errc::out_of_range, "row " + std::to_string(id) + " of " + std::to_string(nodes));
     detail::tracked_iterations iterations(trace, nodes);
     std::vector<std::uint8_t> cached(nodes, 0);
     std::vector<node_id> state(options.resident.begin(), options.resident.end()), room;

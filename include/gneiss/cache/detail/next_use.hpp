@@ -77,8 +77,9 @@ public:
         starts_.reserve(trace.batches() + 1);
         std::uint64_t total = 0;
         for (std::size_t batch = 0; batch < trace.batches(); ++batch) {
-            total += trace.size(batch);
-            if (total >= no_access) throw error(errc::out_of_range, "a trace has 2^32 accesses or more");
+            const std::uint64_t size = trace.size(batch);
+            if (size >= no_access - total) throw error(errc::out_of_range, "a trace has 2^32 accesses or more");
+            total += size;
             starts_.push_back(static_cast<access_number>(total));
         }
         next_ = aligned_buffer<access_number>(total);
