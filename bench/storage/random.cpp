@@ -51,36 +51,8 @@ void random_read_direct_raw_pread(benchmark::State& state) {
 }
 
 #ifdef GNEISS_HAS_URING
-/// The device's limit: a bare ring 64 deep that waits for 8 at a time.
 void random_read_direct_device_limit(benchmark::State& state) {
-    constexpr std::size_t depth = 64;
-    auto buffer = aligned_buffer<std::byte>::zeroed(block * depth);
-    io_uring ring;
-    if (io_uring_queue_init(depth, &ring, 0) != 0) return state.SkipWithError("no io_uring here");
-    bool whole = true;
-    for (auto _ : state) {
-        std::uint64_t begun = 0, done = 0;
-        const auto begin = [&](std::uint64_t slot) {
-            io_uring_sqe* entry = io_uring_get_sqe(&ring);
-            io_uring_prep_read(entry, bench_file::shared().descriptor(), buffer.data() + slot * block, block,
-                offset_of(begun++));
-            io_uring_sqe_set_data64(entry, slot);
-        };
-        while (begun < depth) begin(begun);
-        while (done < reads) {
-            io_uring_submit_and_wait(&ring, static_cast<unsigned>(std::min<std::uint64_t>(8, begun - done)));
-            io_uring_cqe* entry = nullptr;
-            while (io_uring_peek_cqe(&ring, &entry) == 0) {
-                whole = whole && entry->res == static_cast<int>(block);
-                const std::uint64_t slot = entry->user_data;
-                io_uring_cqe_seen(&ring, entry);
-                ++done;
-                if (begun < reads) begin(slot);
-            }
-        }
-    }
-    io_uring_queue_exit(&ring);
-    if (!whole) state.SkipWithError("short read");
+    storage_bench::read_at_device_limit(state, block, reads, offset_of);
     report(state);
 }
 BENCHMARK(random_read_direct_device_limit)->UseRealTime()->Unit(benchmark::kMillisecond);

@@ -120,7 +120,8 @@ TEST_CASE("ids may repeat, a cache of all rows asks for nothing, and one of none
     memory_budget budget;
     disk_rows disk(engines, file.stored, {}, serial, budget);
     const tbb_executor threads(3);
-    cached_rows whole(disk, rows, slot_table_kind::hashed, threads, budget), nothing(disk, 0, slot_table_kind::direct, serial, budget);
+    cached_rows whole(disk, rows, slot_table_kind::hashed, threads, budget);
+    cached_rows nothing(disk, 0, slot_table_kind::direct, serial, budget);
     whole.fill(batch_of(rows, 1));
     const std::vector<node_id> ids = some_rows(9000, rows, 3);
     const std::uint64_t reads = disk.statistics().io.reads;

@@ -64,7 +64,8 @@ TEST_CASE("a profile comes back as it was saved, and any damage to its file is t
     longer.push_back(0);
     put(longer);
     CHECK_THROWS_AS((void)load_profile(path), error);
-    for (const double wrong : {0.0, -1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    using limits = std::numeric_limits<double>;
+    for (const double wrong : {0.0, -1.0, limits::infinity(), limits::quiet_NaN()}) {
         save_profile(path, {wrong, 1, 1});
         CHECK_THROWS_AS((void)load_profile(path), error);
         save_profile(path, {1, wrong, 1});

@@ -64,7 +64,9 @@ TEST_CASE("rows in memory are verified as they are loaded: any flipped bit, a wr
     memory_budget budget;
     const rows_file file(engines, folder / "rows", 100, 300, 128);
     const checksum_table checksums = checksums_of(file);
-    const auto load = [&](const stored_rows& rows) { return [&, rows] { memory_rows(rows, &checksums, serial, budget); }; };
+    const auto load = [&](const stored_rows& rows) {
+        return [&, rows] { memory_rows(rows, &checksums, serial, budget); };
+    };
     CHECK(code_of(load(file.stored)) == errc::closed);
     for (const std::uint64_t at : {0U, 127U, 128U, 4000U, 30'127U}) {
         CAPTURE(at);
@@ -85,7 +87,7 @@ TEST_CASE("rows in memory are verified as they are loaded: any flipped bit, a wr
     CHECK(code_of(load(file.stored)) == errc::corrupt);
 }
 
-TEST_CASE("what cannot be served is refused: short files, rows without bytes, ids beyond the rows, a budget too small") {
+TEST_CASE("what cannot be served is refused: short files, rows without bytes, ids beyond the rows, small budgets") {
     const temporary_directory folder;
     memory_budget budget, little(2999);
     const rows_file file(engines, folder / "rows", 10, 300);

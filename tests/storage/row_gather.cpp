@@ -191,7 +191,9 @@ TEST_CASE("what does not fit is refused: files too short for their rows, staging
     const engine_factory engines = blockless();
     memory_budget budget;
     const rows_file file(engines, "rows", 10, 100);
-    const auto open = [&](const stored_rows& rows, memory_budget& within) { disk_rows(engines, rows, {}, serial, within); };
+    const auto open = [&](const stored_rows& rows, memory_budget& within) {
+        disk_rows(engines, rows, {}, serial, within);
+    };
     CHECK_THROWS_AS(open({"rows", 0, 11, 100}, budget), error);
     CHECK_THROWS_AS(open({"rows", 1, 10, 100}, budget), error);
     CHECK_THROWS_AS(open({"rows", 0, std::uint64_t{1} << 62, 100}, budget), error);
@@ -199,7 +201,7 @@ TEST_CASE("what does not fit is refused: files too short for their rows, staging
     CHECK_THROWS_AS(open({"none", 0, 10, 100}, budget), io_error);
     memory_budget little(std::uint64_t{1} << 20);
     CHECK_THROWS_AS(open(file.stored, little), over_budget);
-    disk_rows source(engines, file.stored, {.staging_bytes = 0}, serial, little);
+    disk_rows source(engines, file.stored, {.run_bytes = 4096, .staging_bytes = 0}, serial, little);
     const std::uint64_t used = little.used();
     gathered_rows to(100'000, 100);
     CHECK_THROWS_AS(source.gather(some_rows(100'000, 10, 1), to.target()), over_budget);

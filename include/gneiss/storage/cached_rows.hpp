@@ -24,15 +24,15 @@ namespace gneiss {
 
 /// A cache of some rows of another source, whose content is decided elsewhere: by change sets.
 ///
-/// Meaning: `gather` copies the rows that are here and asks the source below for the others; what is here changes only by
-/// `fill` and `apply`, so a policy on integers (cache/simulate.hpp) knows it exactly. A cache is a row source, so that one
-/// can lie over another.
+/// Meaning: `gather` copies the rows that are here and asks the source below for the others; what is here changes only
+/// by `fill` and `apply`, so a policy on integers (cache/simulate.hpp) knows it exactly. A cache is a row source, so
+/// that one can lie over another.
 /// Cost: a lookup and a copy a row, by the executor; misses are read while hits are copied, if the source below is an
 /// `async_row_source`. Memory: `bytes_needed`, charged to the budget, and 12 bytes an id of the largest gather.
 /// Errors: those of the source below; over_budget. A `fill` that fails and a change set that breaks the rules leave the
 /// cache empty, so that no slot claims a row it does not hold.
 /// Thread-safety: as a row source; `fill`, `apply`, `release` and `acquire` count as gathers.
-/// Source: Park et al., "Ginex", VLDB 2022, section 3.2 (feature cache), 3.3 (feature cache update).
+/// Source: Park et al., "Ginex", VLDB 2022, section 3.3 (feature cache: structure and update).
 template <row_source Below>
 class cached_rows {
 public:
@@ -85,9 +85,9 @@ public:
         misses_.clear();
     }
 
-    /// Reads rows from below into the cache: `in` takes the slots of `out`, then free ones. What else is here stays, so a
-    /// cache that is carried over reads only what it lacks. Throws errc::invalid_argument for more rows than fit, for one
-    /// that is here or given twice, and for one in `out` that is not here.
+    /// Reads rows from below into the cache: `in` takes the slots of `out`, then free ones. What else is here stays, so
+    /// a cache that is carried over reads only what it lacks. Throws errc::invalid_argument for more rows than fit, for
+    /// one that is here or given twice, and for one in `out` that is not here.
     void fill(std::span<const node_id> in, std::span<const node_id> out = {}) {
         try {
             assign(in, out);
@@ -99,7 +99,8 @@ public:
         slot_of_.clear();
     }
 
-    /// What changes after a batch was gathered. \param gathered  where its rows lie: in[i] at row in_position[i] of its ids
+    /// What changes after a batch was gathered. \param gathered  where its rows lie: in[i] at row in_position[i] of its
+    /// ids
     /// Throws errc::invalid_argument for a change set that this cache cannot follow.
     void apply(const change_set& changes, const gather_target& gathered) {
         try {

@@ -47,7 +47,8 @@ template <class Offset>
     aligned_buffer<std::byte> memory(window * length);
     std::uint64_t begun = 0, done = 0;
     const auto begin = [&](std::uint64_t place) {
-        queue.read(from, offset_of(begun++), memory.span().subspan(static_cast<std::size_t>(place) * length, length), place);
+        const auto at = static_cast<std::size_t>(place) * length;
+        queue.read(from, offset_of(begun++), memory.span().subspan(at, length), place);
     };
     using clock = std::chrono::steady_clock;
     const auto start = clock::now();
@@ -66,7 +67,6 @@ template <class Offset>
 ///
 /// Cost: about `time`, a few MiB of memory. Nothing is written. Errors: `io_error`; errc::invalid_argument for a file
 /// smaller than a block. Other work on the device at the same time is measured with it.
-/// Source: the gap as measured in docs/architecture.md, "How a byte moves".
 [[nodiscard]] inline io_profile calibrate(
     const engine_factory& engines, const std::filesystem::path& path, const calibrate_options& options = {}) {
     any_engine engine = engines();
@@ -74,13 +74,14 @@ template <class Offset>
     const std::size_t block = std::max<std::size_t>(from.alignment(), 512), depth = engine.traits().depth;
     const std::uint64_t blocks = from.size() / block;
     if (blocks == 0) throw error(errc::invalid_argument, "too small a file to measure reads on", {.path = path});
-    const auto piece = static_cast<std::size_t>(std::min<std::uint64_t>((std::size_t{256} << 10) / block, blocks)) * block;
+    const std::size_t piece = std::min<std::size_t>((std::size_t{256} << 10) / block, blocks) * block;
     const std::uint64_t pieces = blocks * block / piece;
+    const auto random = [&](std::uint64_t i) { return below(mix64(i + 1), blocks) * block; };
+    const auto sequential = [&](std::uint64_t i) { return i % pieces * piece; };
     io_profile found;
-    found.iops = detail::reads_per_second(from, block, 2 * depth, options.time / 2,
-        [&](std::uint64_t i) { return below(mix64(i + 1), blocks) * block; });
-    found.bandwidth = static_cast<double>(piece) * detail::reads_per_second(from, piece, std::min<std::size_t>(depth, 16),
-                                                       options.time / 2, [&](std::uint64_t i) { return i % pieces * piece; });
+    found.iops = detail::reads_per_second(from, block, 2 * depth, options.time / 2, random);
+    found.bandwidth = static_cast<double>(piece) *
+                      detail::reads_per_second(from, piece, std::min<std::size_t>(depth, 16), options.time / 2, sequential);
     found.gap = round_up(static_cast<std::uint64_t>(found.bandwidth / found.iops), std::uint64_t{512});
     return found;
 }
@@ -91,7 +92,8 @@ inline constexpr std::uint64_t profile_magic = 0x464f5250'49534e47ULL, profile_v
 
 } // namespace detail
 
-/// Puts a profile at `path` in one durable step: six little-endian words {magic, version, bandwidth, iops, gap, checksum}.
+/// Puts a profile at `path` in one durable step: six little-endian words {magic, version, bandwidth, iops, gap,
+/// checksum}.
 /// Throws `io_error`.
 inline void save_profile(const std::filesystem::path& path, const io_profile& profile) {
     std::array<std::uint64_t, 6> words{detail::profile_magic, detail::profile_version,

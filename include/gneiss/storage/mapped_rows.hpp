@@ -23,8 +23,8 @@ namespace gneiss {
 namespace detail {
 
 /// Copies row ids[i] of a table in memory to to.row(i), tasks of about `task_bytes`.
-inline void copy_rows(const executor_ref& on, const std::byte* table, std::size_t row_bytes, std::span<const node_id> ids,
-    const gather_target& to, std::size_t task_bytes) {
+inline void copy_rows(const executor_ref& on, const std::byte* table, std::size_t row_bytes,
+    std::span<const node_id> ids, const gather_target& to, std::size_t task_bytes) {
     parallel_for(on, ids.size(), std::max<std::size_t>(task_bytes / row_bytes, 1), [&](std::size_t i, std::size_t end) {
         for (; i < end; ++i) std::memcpy(to.row(i), table + std::size_t{ids[i]} * row_bytes, row_bytes);
     });
@@ -35,14 +35,14 @@ inline void copy_rows(const executor_ref& on, const std::byte* table, std::size_
 /// Rows of a file through a memory map: the page cache decides what stays in memory. The baseline that disk sources
 /// are compared with.
 ///
-/// The map is advised that accesses are random, so a fault reads the pages of one row and not what follows. A task of the
-/// executor blocks while the device reads, so an executor of many more threads than cores keeps the device busy; more
-/// than twice as many is a fair choice.
+/// The map is advised that accesses are random, so a fault reads the pages of one row and not what follows. A task of
+/// the executor blocks while the device reads, so an executor of many more threads than cores keeps the device busy;
+/// more than twice as many is a fair choice.
 /// Cost: a page fault for each page that is not cached. Pages are the system's memory and in no budget, and how many
 /// requests they took is not known: the statistics count rows.
-/// Errors: those of opening. A device that fails later, or a file that is cut, kills the process by SIGBUS; a source that
-/// must tell is `disk_rows`. Thread-safety: any number of gathers at once.
-/// Source: Park et al., "Ginex", VLDB 2022, section 2.3 (PyG extended by mmap: PyG+).
+/// Errors: those of opening. A device that fails later, or a file that is cut, kills the process by SIGBUS; a source
+/// that must tell is `disk_rows`. Thread-safety: any number of gathers at once.
+/// Source: Park et al., "Ginex", VLDB 2022, sections 2.3 and 5.1 (PyG+).
 class mapped_rows {
 public:
     /// Precondition: the executor outlives this. Throws `io_error`, errc::corrupt for a file too short for its rows.
@@ -80,8 +80,8 @@ static_assert(row_source<mapped_rows>);
 
 /// All rows of a file in memory, charged to a budget.
 ///
-/// Cost: one sequential read to begin with, then copies. Errors: `io_error`; errc::corrupt for a file that is too short,
-/// or whose checksums do not hold; over_budget. Thread-safety: any number of gathers at once.
+/// Cost: one sequential read to begin with, then copies. Errors: `io_error`; errc::corrupt for a file that is too
+/// short, or whose checksums do not hold; over_budget. Thread-safety: any number of gathers at once.
 class memory_rows {
 public:
     /// \param checksums  of the file, whose data begins with the first row; null: the bytes are taken as they are
@@ -92,7 +92,8 @@ public:
         rows_.check(file.size());
         if (checksums != nullptr) {
             if (checksums->data_offset() != rows_.offset)
-                throw error(errc::invalid_argument, "the checksums are of data that begins elsewhere", {.path = rows_.path});
+                throw error(
+                    errc::invalid_argument, "the checksums are of data that begins elsewhere", {.path = rows_.path});
             checksums->verify_header(file);
         }
         charge_ = budget.charge("rows in memory", rows_.bytes());

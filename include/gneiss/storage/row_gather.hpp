@@ -26,27 +26,27 @@ namespace gneiss {
 
 /// How `disk_rows` turns rows into requests.
 struct gather_options {
-    /// Unwanted bytes between two wanted rows up to which one request reads both. About bandwidth / IOPS of the device is
-    /// best (`io_profile::gap`); 0 merges only rows that touch or share a block.
+    /// Unwanted bytes between two wanted rows up to which one request reads both. About bandwidth / IOPS of the device
+    /// is best (`io_profile::gap`); 0 merges only rows that touch or share a block.
     std::size_t gap = std::size_t{16} << 10;
-    std::size_t run_bytes = std::size_t{128} << 10;    ///< of a request at most; a longer row is a request of its own
-    std::size_t staging_bytes = std::size_t{16} << 20; ///< memory that requests read into; at least two blocks are taken
-    bool direct = true;                                ///< past the page cache, where the engine and the file system can
+    std::size_t run_bytes = std::size_t{256} << 10;    ///< of a request at most; a longer row is a request of its own
+    std::size_t staging_bytes = std::size_t{16} << 20; ///< memory that requests read into; two blocks at least
+    bool direct = true;                                ///< past the page cache, where that can be
 };
 
 /// Rows of a file, read through an engine.
 ///
 /// Meaning: the wanted rows are sorted; neighbours become one request, which begins and ends at multiples of the file's
-/// direct alignment, so that aligned rows of 512 bytes stay requests of 512. Requests read into blocks of staging memory in
-/// that order, and as many as the engine takes are in flight until the last has begun: no wave is drained. A block that
-/// is complete is copied to the target by the executor while others are read, so the target holds nothing of a
-/// request that failed.
+/// direct alignment, so that aligned rows of 512 bytes stay requests of 512. Requests read into blocks of staging
+/// memory in that order, and as many as the engine takes are in flight until the last has begun: no wave is drained. A
+/// block that is complete is copied to the target by the executor while others are read, so the target holds nothing of
+/// a request that failed.
 /// Cost: O(n log n) for n ids, on one thread below 2¹⁸; 16 bytes an id, and the staging memory, charged to the budget.
-/// Errors: those of `row_source` with path, offset and length, after all that is in flight has come back; the source can be
-/// used again. Throws over_budget.
+/// Errors: those of `row_source` with path, offset and length, after all that is in flight has come back; the source
+/// can be used again. Throws over_budget.
 /// Thread-safety: a gather begins and finishes on one thread, the next may be another's; `statistics` from any.
-/// Source: Park et al., "Ginex", VLDB 2022, section 4.2 (gather by asynchronous direct I/O); coalescing as measured in
-/// docs/architecture.md.
+/// Source: Park et al., "Ginex", VLDB 2022, section 4, gathers by direct reads too, a row a call on many threads; that
+/// neighbours are read together and one thread keeps a window full is ours.
 class disk_rows {
 public:
     /// Opens the file. Precondition: the executor and the budget outlive this.
@@ -168,7 +168,8 @@ private:
         }
         order_.resize(ids.size());
         for (std::size_t i = 0; i < ids.size(); ++i) order_[i] = (std::uint64_t{ids[i]} << 32) | i;
-        if (!std::ranges::is_sorted(order_)) detail::sort_records(on_, order_.data(), other_.data(), ids.size(), by_value{});
+        if (!std::ranges::is_sorted(order_))
+            detail::sort_records(on_, order_.data(), other_.data(), ids.size(), by_value{});
         next_ = distinct_ = 0;
     }
 
@@ -205,7 +206,8 @@ private:
         block& to = blocks_[filling_];
         const auto length = static_cast<std::size_t>(end - begin);
         if (length > to.memory.size() - to.used) return close();
-        queue_.read(file_, begin, to.memory.subspan(to.used, length), filling_, static_cast<std::size_t>(wanted - begin));
+        queue_.read(
+            file_, begin, to.memory.subspan(to.used, length), filling_, static_cast<std::size_t>(wanted - begin));
         to.runs.push_back({next_, begin, to.used});
         to.used += length;
         to.last = next_ = last;

@@ -77,8 +77,9 @@ concept row_source = requires(S& s, const S& c, std::span<const node_id> ids, co
 /// A source that reads while its caller does something else: `begin` starts a gather, `finish` ends it.
 ///
 /// Meaning: `gather(ids, to)` is `begin(ids, to)` and `finish()`; both throw as it does, and one thread calls both. The
-/// target is written to by these calls alone. The ids may go when `begin` returns, the target's memory and positions stay
-/// until `finish` did. A gather that was begun and not finished is dropped by the next `begin` or by the destructor.
+/// target is written to by these calls alone. The ids may go when `begin` returns, the target's memory and positions
+/// stay until `finish` did. A gather that was begun and not finished is dropped by the next `begin` or by the
+/// destructor.
 template <class S>
 concept async_row_source =
     row_source<S> && requires(S& s, std::span<const node_id> ids, const gather_target& to) {
@@ -155,7 +156,8 @@ struct stored_rows {
     [[nodiscard]] std::uint64_t offset_of(std::uint64_t row) const noexcept { return offset + row * row_bytes; }
     [[nodiscard]] std::uint64_t bytes() const noexcept { return rows * row_bytes; }
 
-    /// Whether a file of so many bytes holds all rows. Throws errc::corrupt if not, invalid_argument for rows of no bytes.
+    /// Whether a file of so many bytes holds all rows. Throws errc::corrupt if not, invalid_argument for rows of no
+    /// bytes.
     void check(std::uint64_t file_bytes) const {
         if (row_bytes == 0) throw error(errc::invalid_argument, "a row has no bytes", {.path = path});
         if (offset > file_bytes || rows > (file_bytes - offset) / row_bytes)

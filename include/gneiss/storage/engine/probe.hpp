@@ -28,7 +28,7 @@ struct engine_choice {
 };
 
 /// The blocking-call engine as a candidate.
-[[nodiscard]] inline engine_candidate threads_candidate(std::size_t depth = 16) {
+[[nodiscard]] inline engine_candidate threads_candidate(std::size_t depth = 24) {
     return {"threads", [depth] { return any_engine(threads_engine(depth)); }};
 }
 
