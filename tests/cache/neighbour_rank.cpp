@@ -15,13 +15,16 @@ namespace {
 std::vector<std::uint32_t> numbers(std::size_t count, std::uint64_t seed, std::uint32_t below) {
     random_stream draw(random_key(seed, random_domain::user));
     std::vector<std::uint32_t> made(count);
-    for (auto& x : made) x = draw.below(10) == 0 ? static_cast<std::uint32_t>(0xffffffff - draw.below(3)) : static_cast<std::uint32_t>(draw.below(below));
+    for (auto& x : made)
+        x = draw.below(10) == 0 ? static_cast<std::uint32_t>(0xffffffff - draw.below(3))
+                                : static_cast<std::uint32_t>(draw.below(below));
     return made;
 }
 
 } // namespace
 
-TEST_CASE("lists are ranked by value per entry, exactly, ties by length and id, and every list that has entries is there") {
+TEST_CASE(
+    "lists are ranked by value per entry, exactly, ties by length and id, and every list that has entries is there") {
     const auto value = numbers(3000, 1, 20), entries = numbers(3000, 2, 8);
     const auto ranked = rank_lists(value, entries, tbb_executor(2));
     CHECK((ranked == rank_lists(value, entries)));

@@ -10,7 +10,8 @@
 
 using namespace gneiss;
 
-TEST_CASE("sampling through a counter gives the same sample and counts the visits of each list, or the reads they need") {
+TEST_CASE(
+    "sampling through a counter gives the same sample and counts the visits of each list, or the reads they need") {
     const auto graph = test::whole_graph(2000, test::hub_edges(2000, 20000, 1));
     const visit_counter counter(graph, ~std::uint32_t{0});
     const auto seeds = test::some_nodes(2000, 100, 1);

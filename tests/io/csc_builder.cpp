@@ -32,9 +32,10 @@ std::string bytes_of(const std::filesystem::path& path) {
 
 } // namespace
 
-TEST_CASE("lists on disk are those of a CSR: multigraphs, self loops, isolated nodes, hubs, one node, no node, no edge") {
-    for (const auto& [nodes, partitions, edges] : {std::tuple(std::uint64_t{900}, 7U, std::size_t{40000}), {500, 1, 30000},
-             {211, 211, 3000}, {64, 5, 60}, {1, 1, 40}, {1, 3, 0}, {0, 1, 0}, {10, 4, 0}}) {
+TEST_CASE(
+    "lists on disk are those of a CSR: multigraphs, self loops, isolated nodes, hubs, one node, no node, no edge") {
+    for (const auto& [nodes, partitions, edges] : {std::tuple(std::uint64_t{900}, 7U, std::size_t{40000}),
+             {500, 1, 30000}, {211, 211, 3000}, {64, 5, 60}, {1, 1, 40}, {1, 3, 0}, {0, 1, 0}, {10, 4, 0}}) {
         const stored_lists data(nodes, partitions, edges == 0 ? std::vector<edge>{} : test::lists_edges(nodes, edges));
         check_files(data.files.in, data.graph.in());
         check_files(data.files.out, data.graph.out());
@@ -49,15 +50,18 @@ TEST_CASE("memory and executor change nothing, down to lists that are longer tha
             const auto directory = data.directory.path() / "again";
             edge_index told = 0;
             CHECK(build_csc(data.store, d, directory,
-                {.memory = memory, .progress = [&](edge_index done, edge_index all) {
-                     CHECK(done >= told);
-                     CHECK(all == 60000);
-                     told = done;
-                 }},
+                {.memory = memory,
+                    .progress =
+                        [&](edge_index done, edge_index all) {
+                            CHECK(done >= told);
+                            CHECK(all == 60000);
+                            told = done;
+                        }},
                 tbb_executor(2)));
             CHECK(told == 60000);
             const auto& first = d == neighbour_direction::in ? data.files.in : data.files.out;
-            for (const char* name : {"indptr.npy", "indptr.npy.xxh3", "neighbours.npy", "neighbours.npy.xxh3", "stamp.npy"})
+            for (const char* name :
+                {"indptr.npy", "indptr.npy.xxh3", "neighbours.npy", "neighbours.npy.xxh3", "stamp.npy"})
                 CHECK((bytes_of(directory / name) == bytes_of(first / name)));
             std::filesystem::remove_all(directory);
         }
@@ -86,7 +90,9 @@ TEST_CASE("lists of the same edges are kept, those of others refused, and what w
     const auto directory = data.directory.path() / "third", partial = data.directory.path() / "third.partial";
     std::stop_source stop;
     CHECK_THROWS_AS(build_csc(data.store, neighbour_direction::in, directory,
-                        {.memory = csc_build_memory(data.store), .stop = stop.get_token(), .progress = [&](edge_index, edge_index) { stop.request_stop(); }}),
+                        {.memory = csc_build_memory(data.store),
+                            .stop = stop.get_token(),
+                            .progress = [&](edge_index, edge_index) { stop.request_stop(); }}),
         error);
     CHECK_FALSE(std::filesystem::exists(directory));
     CHECK_FALSE(std::filesystem::exists(partial));

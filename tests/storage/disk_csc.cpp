@@ -48,7 +48,8 @@ TEST_CASE("a graph on disk is the graph in memory, position by position, on ever
                     queue.write(copy, 0, bytes);
                     queue.drain();
                 }
-            for (const disk_csc_options& how : {disk_csc_options{}, small, disk_csc_options{.gap = 0, .request_bytes = 4096, .requests = 1, .wave = 1}}) {
+            for (const disk_csc_options& how : {disk_csc_options{}, small,
+                     disk_csc_options{.gap = 0, .request_bytes = 4096, .requests = 1, .wave = 1}}) {
                 memory_budget budget;
                 const disk_csc graph(data.files, engines, budget, how);
                 check_equal_lists(data.graph, graph);
@@ -145,7 +146,9 @@ TEST_CASE("whatever read fails, a sample is right or an error with a type, and t
             for (std::uint64_t at = 1;; at += 1 + at / 2) {
                 const auto injector = std::make_shared<fault_injector>(fault{kind, at, sticky, {}});
                 memory_budget budget;
-                const disk_csc graph(data.files, [&] { return any_engine(faulty<threads_engine>(threads_engine(2), injector)); }, budget, small);
+                const disk_csc graph(
+                    data.files, [&] { return any_engine(faulty<threads_engine>(threads_engine(2), injector)); }, budget,
+                    small);
                 try {
                     const auto samples = samples_of(graph);
                     CHECK((samples == expected));
@@ -167,7 +170,8 @@ TEST_CASE("every truncated file is refused, and every flipped bit is found befor
         memory_budget budget;
         check_equal_lists(data.graph, disk_csc(data.files, threads(), budget));
     };
-    for (const char* name : {"indptr.npy", "neighbours.npy", "stamp.npy", "indptr.npy.xxh3", "neighbours.npy.xxh3", "stamp.npy.xxh3"}) {
+    for (const char* name :
+        {"indptr.npy", "neighbours.npy", "stamp.npy", "indptr.npy.xxh3", "neighbours.npy.xxh3", "stamp.npy.xxh3"}) {
         const auto path = data.files.in / name;
         std::string whole;
         {
@@ -204,7 +208,8 @@ TEST_CASE("what cannot be used is refused: directions, relations, budgets, excha
     CHECK_THROWS_AS(graph.degrees(ids, neighbour_direction::out, degree), error);
     CHECK_THROWS_AS(graph.neighbours_at({ids, neighbour_direction::both, offsets, positions}, {}), error);
     std::vector<relation_id> relations(1);
-    CHECK_THROWS_AS(graph.neighbours_at({ids, neighbour_direction::in, offsets, positions}, {{}, relations, {}}), error);
+    CHECK_THROWS_AS(
+        graph.neighbours_at({ids, neighbour_direction::in, offsets, positions}, {{}, relations, {}}), error);
 
     const auto path = data.directory.path() / "cache";
     neighbour_cache::build(path, graph, neighbour_direction::in, ids, 10000, 5);

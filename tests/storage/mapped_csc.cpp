@@ -11,7 +11,8 @@ using namespace gneiss;
 using test::stored_lists;
 
 TEST_CASE("mapped lists and those read whole give the samples of a graph in memory, bit for bit") {
-    for (const auto& [nodes, partitions, edges] : {std::tuple(std::uint64_t{3000}, 5U, std::size_t{60000}), {1, 1, 40}, {10, 4, 0}}) {
+    for (const auto& [nodes, partitions, edges] :
+        {std::tuple(std::uint64_t{3000}, 5U, std::size_t{60000}), {1, 1, 40}, {10, 4, 0}}) {
         const stored_lists data(nodes, partitions, edges == 0 ? std::vector<edge>{} : test::lists_edges(nodes, edges));
         memory_budget budget;
         const mapped_csc mapped(data.files, budget);

@@ -46,7 +46,8 @@ TEST_CASE("a cache holds whole lists of the nodes that were chosen by rank, with
             std::vector<std::uint32_t> degrees(500);
             data.graph.degrees(data.all, d, degrees);
             const std::uint64_t fixed = ranked_bitmap::memory_of(500) + 8;
-            const auto chosen = choose_lists(rank_lists(data.out, data.in), degrees, bytes > fixed ? bytes - fixed : 0, 4, 8);
+            const auto chosen =
+                choose_lists(rank_lists(data.out, data.in), degrees, bytes > fixed ? bytes - fixed : 0, 4, 8);
             CHECK(cache.lists() == chosen.size());
             cache.load();
             CHECK(budget.used() == cache.memory_bytes());
@@ -71,7 +72,8 @@ TEST_CASE("a cache holds whole lists of the nodes that were chosen by rank, with
         }
 }
 
-TEST_CASE("a cache of another graph, of another version, cut or with a flipped bit is refused; so is a budget too small") {
+TEST_CASE(
+    "a cache of another graph, of another version, cut or with a flipped bit is refused; so is a budget too small") {
     cached data;
     data.build(20000);
     CHECK_THROWS_AS(neighbour_cache(data.path, 8, data.budget), error);
@@ -92,7 +94,8 @@ TEST_CASE("a cache of another graph, of another version, cut or with a flipped b
             std::ofstream(path, std::ios::binary) << bytes;
             CHECK_THROWS_AS(neighbour_cache(data.path, 7, data.budget).load(), error);
         };
-        for (std::size_t length = 0; length < whole.size(); length += whole.size() / 20 + 1) refused(whole.substr(0, length));
+        for (std::size_t length = 0; length < whole.size(); length += whole.size() / 20 + 1)
+            refused(whole.substr(0, length));
         for (std::size_t at = 0; at < whole.size(); at += whole.size() / 100 + 1) {
             std::string flipped = whole;
             flipped[at] = static_cast<char>(flipped[at] ^ 1);

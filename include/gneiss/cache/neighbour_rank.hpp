@@ -13,20 +13,20 @@
 
 namespace gneiss {
 
-/// Nodes in the order in which it pays to keep their lists of neighbours in memory: by value per entry, descending; then
-/// by entries, ascending; then by id. Nodes without entries are left out.
+/// Nodes in the order in which it pays to keep their lists of neighbours in memory: by value per entry, descending;
+/// then by entries, ascending; then by id. Nodes without entries are left out.
 ///
 /// With the degrees of the other direction as values this is the ratio of Aligraph, which Ginex takes: the more edges
-/// lead out of a node, the more often it is reached along incoming edges, and its incoming edges are what its list costs.
-/// The ratio tells nothing where all edges go both ways (`same_degrees`); counted visits (graph/visit_counter.hpp) do.
-/// \param value    [nodes] how often a list is asked for, in any unit
-/// \param entries  [nodes] its length
-/// Exact in integers, so that the order is the same everywhere. O(n log n); 12 bytes a node beside the result.
-/// Source: Ginex, section 3.2.
+/// lead out of a node, the more often it is reached along incoming edges, and its incoming edges are what its list
+/// costs. The ratio tells nothing where all edges go both ways (`same_degrees`); counted visits
+/// (graph/visit_counter.hpp) do. \param value    [nodes] how often a list is asked for, in any unit \param entries
+/// [nodes] its length Exact in integers, so that the order is the same everywhere. O(n log n); 12 bytes a node beside
+/// the result. Source: Ginex, section 3.2.
 template <executor E = serial_executor>
 [[nodiscard]] std::vector<node_id> rank_lists(
     std::span<const std::uint32_t> value, std::span<const std::uint32_t> entries, const E& on = {}) {
-    if (value.size() != entries.size()) throw error(errc::invalid_argument, "values and entries of different numbers of nodes");
+    if (value.size() != entries.size())
+        throw error(errc::invalid_argument, "values and entries of different numbers of nodes");
     struct list {
         std::uint32_t value, entries;
         node_id node;

@@ -28,7 +28,9 @@ public:
     }
 
     /// [bytes]
-    [[nodiscard]] static constexpr std::uint64_t memory_of(std::uint64_t size) noexcept { return (size / 64 + 1) * sizeof(word); }
+    [[nodiscard]] static constexpr std::uint64_t memory_of(std::uint64_t size) noexcept {
+        return (size / 64 + 1) * sizeof(word);
+    }
 
     /// How many members are smaller, for a member. Precondition: i is below the size.
     [[nodiscard]] std::optional<std::uint32_t> rank(std::uint64_t i) const noexcept {

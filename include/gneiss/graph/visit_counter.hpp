@@ -11,13 +11,13 @@
 
 namespace gneiss {
 
-/// A graph that counts how often each list is drawn from: sample some batches through it to profile what is worth keeping
-/// in memory.
+/// A graph that counts how often each list is drawn from: sample some batches through it to profile what is worth
+/// keeping in memory.
 ///
-/// A visit counts as many times as reads of `entries_per_read` neighbours would be needed for the positions that are drawn:
-/// once for a short list, up to the fan-out for a hub. Without that, what is kept would spare few reads of long lists.
-/// Cost beside the graph's: a sort of each list's positions. Memory: 4 bytes a node. Thread-safe; read the counts when
-/// nobody samples. Precondition: the graph outlives this.
+/// A visit counts as many times as reads of `entries_per_read` neighbours would be needed for the positions that are
+/// drawn: once for a short list, up to the fan-out for a hub. Without that, what is kept would spare few reads of long
+/// lists. Cost beside the graph's: a sort of each list's positions. Memory: 4 bytes a node. Thread-safe; read the
+/// counts when nobody samples. Precondition: the graph outlives this.
 template <neighbour_source G>
 class visit_counter {
 public:
@@ -25,7 +25,9 @@ public:
     static constexpr std::size_t neighbour_batch = G::neighbour_batch;
 
     explicit visit_counter(const G& graph, std::uint32_t entries_per_read = 1024)
-        : graph_(&graph), entries_per_read_(entries_per_read), visits_(static_cast<std::size_t>(graph.nodes())) {}
+        : graph_(&graph),
+          entries_per_read_(entries_per_read),
+          visits_(static_cast<std::size_t>(graph.nodes())) {}
 
     [[nodiscard]] std::uint64_t nodes() const { return graph_->nodes(); }
     [[nodiscard]] std::uint64_t id_of(id_type v) const { return graph_->id_of(v); }
@@ -42,7 +44,8 @@ public:
             for (std::uint32_t& position : reads) position /= entries_per_read_;
             std::ranges::sort(reads);
             const auto count = static_cast<std::uint32_t>(std::ranges::unique(reads).begin() - reads.begin());
-            std::atomic_ref(visits_[static_cast<std::size_t>(request.ids[i])]).fetch_add(count, std::memory_order_relaxed);
+            std::atomic_ref(visits_[static_cast<std::size_t>(request.ids[i])])
+                .fetch_add(count, std::memory_order_relaxed);
         }
         graph_->neighbours_at(request, answer);
     }

@@ -35,18 +35,23 @@ namespace detail {
 
 /// Turns the blocks of a bucket store into lists, partition by partition and window by window of nodes.
 ///
-/// A list is the concatenation of its parts in the blocks, by partner, which is the order of a CSR. A partition's degrees
-/// are summed first, from the nodes and starts of its blocks; then as many nodes as fit are taken at a time and each
-/// block's next neighbours are copied to their places. A list that is longer than a window goes straight to the file.
+/// A list is the concatenation of its parts in the blocks, by partner, which is the order of a CSR. A partition's
+/// degrees are summed first, from the nodes and starts of its blocks; then as many nodes as fit are taken at a time and
+/// each block's next neighbours are copied to their places. A list that is longer than a window goes straight to the
+/// file.
 template <executor E>
 class csc_builder {
 public:
     csc_builder(const bucket_store& edges, edge_direction d, const csc_build_options& how, const E& on)
-        : edges_(edges), d_(d), how_(how), on_(on) {
+        : edges_(edges),
+          d_(d),
+          how_(how),
+          on_(on) {
         const std::uint64_t least = fixed_bytes(edges) + minimum_windows;
         if (how.memory < least)
-            throw error(errc::over_budget, "lists of neighbours need " + format_bytes(least) + " of memory or more, not " +
-                                               format_bytes(how.memory) + "; more partitions need less");
+            throw error(errc::over_budget, "lists of neighbours need " + format_bytes(least) +
+                                               " of memory or more, not " + format_bytes(how.memory) +
+                                               "; more partitions need less");
         const std::uint64_t rest = how.memory - fixed_bytes(edges);
         const auto words = [&](std::uint64_t bytes) { return static_cast<std::size_t>(bytes / sizeof(std::uint32_t)); };
         window_.resize(words(std::min(rest / 2, edges.edges() * sizeof(std::uint32_t) + sizeof(std::uint32_t))));
@@ -70,7 +75,8 @@ public:
             indptr.append(std::span<const edge_index>(ends_).subspan(1));
             taken_.assign(edges_.rows().partitions, 0);
             for (std::size_t first = 0; first < size;) {
-                const auto limit = std::upper_bound(ends_.begin() + static_cast<std::ptrdiff_t>(first) + 1, ends_.end(), ends_[first] + window_.size());
+                const auto limit = std::upper_bound(
+                    ends_.begin() + static_cast<std::ptrdiff_t>(first) + 1, ends_.end(), ends_[first] + window_.size());
                 const auto last = std::max(static_cast<std::size_t>(limit - ends_.begin()) - 1, first + 1);
                 take(first, last, neighbours);
                 first = last;
@@ -139,9 +145,11 @@ private:
             while (taken_[partner] < of.nodes) {
                 const std::size_t read = read_nodes(partner, of, taken_[partner]);
                 const auto n = static_cast<std::size_t>(
-                    std::lower_bound(nodes_.begin(), nodes_.begin() + static_cast<std::ptrdiff_t>(read), last) - nodes_.begin());
+                    std::lower_bound(nodes_.begin(), nodes_.begin() + static_cast<std::ptrdiff_t>(read), last) -
+                    nodes_.begin());
                 for (std::uint64_t e = starts_[0]; e < starts_[n];) {
-                    const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(chunk_.size(), starts_[n] - e));
+                    const auto length =
+                        static_cast<std::size_t>(std::min<std::uint64_t>(chunk_.size(), starts_[n] - e));
                     const auto chunk = std::span(chunk_).first(length);
                     this->read(partner, 2 * of.nodes + 1 + e, chunk);
                     scatter(partner, of, n, e, chunk, straight ? nullptr : &begin);
@@ -161,9 +169,12 @@ private:
     /// next places in the window that begins at `*begin`; null: they stay.
     void scatter(partition_id partner, const edge_block_shape& of, std::size_t n, std::uint64_t e,
         std::span<std::uint32_t> chunk, const edge_index* begin) {
-        const auto base = static_cast<std::uint32_t>(edges_.rows().begin(d_ == edge_direction::out ? bucket(partner).second : bucket(partner).first));
+        const auto base = static_cast<std::uint32_t>(
+            edges_.rows().begin(d_ == edge_direction::out ? bucket(partner).second : bucket(partner).first));
         const auto starts = std::span(starts_).first(n + 1);
-        const auto at = [&](std::uint64_t edge) { return static_cast<std::size_t>(std::ranges::upper_bound(starts, edge) - starts.begin()) - 1; };
+        const auto at = [&](std::uint64_t edge) {
+            return static_cast<std::size_t>(std::ranges::upper_bound(starts, edge) - starts.begin()) - 1;
+        };
         const std::size_t from = at(e), to = at(e + chunk.size() - 1) + 1;
         std::vector<char> bad(ceil_div(to - from, grain), 0);
         parallel_for(on_, to - from, grain, [&](std::size_t first, std::size_t last) {
@@ -177,7 +188,8 @@ private:
                 }
                 if (begin == nullptr) continue;
                 edge_index& end = ends_[nodes_[k]];
-                std::copy_n(chunk.begin() + static_cast<std::ptrdiff_t>(lo), hi - lo, window_.begin() + static_cast<std::ptrdiff_t>(end - *begin));
+                std::copy_n(chunk.begin() + static_cast<std::ptrdiff_t>(lo), hi - lo,
+                    window_.begin() + static_cast<std::ptrdiff_t>(end - *begin));
                 end += hi - lo;
             }
             bad[first / grain] = good ? 0 : 1;
@@ -202,19 +214,20 @@ private:
 
 /// Least memory that `build_csc` can work with [bytes]: 8 a node of a partition and some MiB.
 [[nodiscard]] inline std::uint64_t csc_build_memory(const bucket_store& edges) noexcept {
-    return detail::csc_builder<serial_executor>::fixed_bytes(edges) + detail::csc_builder<serial_executor>::minimum_windows;
+    return detail::csc_builder<serial_executor>::fixed_bytes(edges) +
+           detail::csc_builder<serial_executor>::minimum_windows;
 }
 
-/// Writes the lists of one direction (see csc_lists) of a dataset's edges into a directory that is there whole or not at
-/// all. Returns whether it had to: a directory made from the same edges is left as it is.
+/// Writes the lists of one direction (see csc_lists) of a dataset's edges into a directory that is there whole or not
+/// at all. Returns whether it had to: a directory made from the same edges is left as it is.
 ///
 /// Meaning: lists by (neighbour, relation, edge id), relations dropped. What a killed run left in DIRECTORY.partial is
 /// removed. The files do not depend on memory or executor.
-/// Cost: one pass over nodes, starts and neighbours of the blocks, and one more over nodes and starts for each time that a
-/// block is cut; writes 4 bytes an edge and 8 a node. Memory: `how.memory`.
-/// Errors: io_error; errc::no_space before work begins; errc::config_mismatch for a directory made from other edges;
-/// errc::over_budget; errc::cancelled; errc::corrupt in the blocks. Precondition: one direction.
-/// Source: the structure that Ginex samples from, section 2.2.
+/// Cost: one pass over nodes, starts and neighbours of the blocks, and one more over nodes and starts for each time
+/// that a block is cut; writes 4 bytes an edge and 8 a node. Memory: `how.memory`. Errors: io_error; errc::no_space
+/// before work begins; errc::config_mismatch for a directory made from other edges; errc::over_budget; errc::cancelled;
+/// errc::corrupt in the blocks. Precondition: one direction. Source: the structure that Ginex samples from,
+/// section 2.2.
 template <executor E = serial_executor>
 bool build_csc(const bucket_store& edges, neighbour_direction d, const std::filesystem::path& directory,
     const csc_build_options& how = {}, const E& on = {}) {
@@ -231,7 +244,8 @@ bool build_csc(const bucket_store& edges, neighbour_direction d, const std::file
     if (!failure) std::filesystem::create_directories(partial, failure);
     if (failure) throw io_error(failure.value(), "create the directory", {.path = partial});
     require_disk_space(partial, 8 * (stamp.nodes + 1) + 4 * stamp.edges + stamp.edges / 64 + (std::uint64_t{1} << 16));
-    detail::csc_builder<E> builder(edges, d == neighbour_direction::in ? edge_direction::in : edge_direction::out, how, on);
+    detail::csc_builder<E> builder(
+        edges, d == neighbour_direction::in ? edge_direction::in : edge_direction::out, how, on);
     {
         npy_writer indptr(partial / "indptr.npy", npy_dtype::u64);
         npy_writer neighbours(partial / "neighbours.npy", npy_dtype::u32, {}, csc_block_bytes);
@@ -245,7 +259,8 @@ bool build_csc(const bucket_store& edges, neighbour_direction d, const std::file
         stamped.close();
     }
     sync_directory(partial);
-    if (std::rename(partial.c_str(), directory.c_str()) != 0) throw io_error(errno, "cannot rename the directory", {.path = directory});
+    if (std::rename(partial.c_str(), directory.c_str()) != 0)
+        throw io_error(errno, "cannot rename the directory", {.path = directory});
     sync_directory(directory.parent_path());
     return true;
 }

@@ -33,8 +33,8 @@ struct csc_stamp {
     [[nodiscard]] static csc_stamp of(const bucket_store& edges, neighbour_direction d) {
         GNEISS_ASSERT(d != neighbour_direction::both);
         const bool in = d == neighbour_direction::in;
-        return {in, edges.rows().nodes, edges.edges(),
-            edges.fingerprint(in ? edge_direction::in : edge_direction::out)};
+        return {
+            in, edges.rows().nodes, edges.edges(), edges.fingerprint(in ? edge_direction::in : edge_direction::out)};
     }
 
     friend bool operator==(const csc_stamp&, const csc_stamp&) = default;
@@ -59,7 +59,9 @@ class csc_lists {
 public:
     /// Reads and verifies the offsets. One sequential read.
     explicit csc_lists(const std::filesystem::path& directory)
-        : path_(directory / "neighbours.npy"), stamp_(read_stamp(directory)), sums_(checksum_table::load(path_)) {
+        : path_(directory / "neighbours.npy"),
+          stamp_(read_stamp(directory)),
+          sums_(checksum_table::load(path_)) {
         const auto indptr = directory / "indptr.npy";
         const plain_file file = plain_file::open(indptr);
         const checksum_table sums = checksum_table::load(indptr);
@@ -88,7 +90,8 @@ public:
         need(path, sums, 1, sizeof stamp);
         sums.verify_header(file);
         sums.read(file, 0, std::as_writable_bytes(std::span(&stamp, 1)));
-        if (stamp.incoming > 1 || stamp.nodes >> 32 != 0) throw error(errc::corrupt, "impossible counts", {.path = path});
+        if (stamp.incoming > 1 || stamp.nodes >> 32 != 0)
+            throw error(errc::corrupt, "impossible counts", {.path = path});
         return stamp;
     }
     /// Memory of the lists of a directory [bytes].
@@ -120,10 +123,12 @@ public:
     }
 
 private:
-    static void need(const std::filesystem::path& path, const checksum_table& sums, std::uint64_t elements, std::uint64_t width) {
+    static void need(
+        const std::filesystem::path& path, const checksum_table& sums, std::uint64_t elements, std::uint64_t width) {
         if (sums.data_bytes() % width != 0 || sums.data_bytes() / width != elements)
-            throw error(errc::corrupt, "has " + std::to_string(sums.data_bytes()) + " bytes of data, " +
-                                           std::to_string(elements) + " elements are needed",
+            throw error(errc::corrupt,
+                "has " + std::to_string(sums.data_bytes()) + " bytes of data, " + std::to_string(elements) +
+                    " elements are needed",
                 {.path = path});
     }
 
@@ -141,8 +146,9 @@ public:
     /// Throws `over_budget`; `invalid_argument` where no direction is given, one stands in the place of the other, or
     /// they are of different graphs.
     csc_sides(const csc_files& files, memory_budget& budget)
-        : charge_(budget.charge("offsets of neighbours",
-              (files.in.empty() ? 0 : csc_lists::memory_of(files.in)) + (files.out.empty() ? 0 : csc_lists::memory_of(files.out)))) {
+        : charge_(
+              budget.charge("offsets of neighbours", (files.in.empty() ? 0 : csc_lists::memory_of(files.in)) +
+                                                         (files.out.empty() ? 0 : csc_lists::memory_of(files.out)))) {
         if (!files.in.empty()) sides_[0].emplace(files.in);
         if (!files.out.empty()) sides_[1].emplace(files.out);
         const auto check = [](bool good, const char* what) {
@@ -151,12 +157,15 @@ public:
         check(sides_[0] || sides_[1], "a graph needs its incoming or its outgoing neighbours");
         check((!sides_[0] || sides_[0]->stamp().incoming == 1) && (!sides_[1] || sides_[1]->stamp().incoming == 0),
             "incoming and outgoing neighbours are exchanged");
-        check(!sides_[0] || !sides_[1] || (sides_[0]->nodes() == sides_[1]->nodes() && sides_[0]->edges() == sides_[1]->edges()),
+        check(!sides_[0] || !sides_[1] ||
+                  (sides_[0]->nodes() == sides_[1]->nodes() && sides_[0]->edges() == sides_[1]->edges()),
             "incoming and outgoing neighbours are of different graphs");
     }
 
     /// 0: incoming, 1: outgoing; null: not kept.
-    [[nodiscard]] const csc_lists* side(std::size_t which) const noexcept { return sides_[which] ? &*sides_[which] : nullptr; }
+    [[nodiscard]] const csc_lists* side(std::size_t which) const noexcept {
+        return sides_[which] ? &*sides_[which] : nullptr;
+    }
     [[nodiscard]] const csc_lists& any() const noexcept { return sides_[0] ? *sides_[0] : *sides_[1]; }
     [[nodiscard]] list_pair<csc_lists> lists(neighbour_direction d) const {
         return list_pair<csc_lists>::of(side(0), side(1), d);

@@ -27,11 +27,12 @@ namespace gneiss {
 
 /// How a `disk_csc` reads.
 struct disk_csc_options {
-    std::uint64_t gap = 8 << 10;               ///< bytes that are read in vain rather than with a request of their own
-    std::size_t request_bytes = 64 << 10;      ///< longest request; a multiple of csc_block_bytes
-    std::size_t requests = 128;                ///< in flight at most, of a call
-    std::size_t wave = std::size_t{1} << 20;   ///< most places that are sorted at a time: beyond, a call makes several waves
-    std::size_t engines = 1;                   ///< calls that read at once; others wait for them
+    std::uint64_t gap = 8 << 10;          ///< bytes that are read in vain rather than with a request of their own
+    std::size_t request_bytes = 64 << 10; ///< longest request; a multiple of csc_block_bytes
+    std::size_t requests = 128;           ///< in flight at most, of a call
+    std::size_t wave =
+        std::size_t{1} << 20; ///< most places that are sorted at a time: beyond, a call makes several waves
+    std::size_t engines = 1;  ///< calls that read at once; others wait for them
 };
 
 /// What a `disk_csc` was asked for, and what that cost.
@@ -70,9 +71,10 @@ public:
           engines_(std::move(engines)),
           how_(how),
           charge_(budget.charge("reading neighbours", engine_bytes(how) * how.engines)) {
-        if (how.request_bytes == 0 || how.request_bytes % csc_block_bytes != 0 || how.requests == 0 || how.engines == 0 ||
-            how.wave == 0 || how.wave >> 31 != 0)
-            throw error(errc::invalid_argument, "requests are multiples of 4 KiB; there is at least one, and one engine");
+        if (how.request_bytes == 0 || how.request_bytes % csc_block_bytes != 0 || how.requests == 0 ||
+            how.engines == 0 || how.wave == 0 || how.wave >> 31 != 0)
+            throw error(
+                errc::invalid_argument, "requests are multiples of 4 KiB; there is at least one, and one engine");
         idle_.reserve(how.engines);
     }
 
@@ -85,10 +87,13 @@ public:
     [[nodiscard]] edge_index edges() const noexcept { return sides_.any().edges(); }
     [[nodiscard]] std::uint64_t id_of(node_id v) const noexcept { return v; }
     /// Of the lists of a direction that is kept; of both, outgoing ones: what a neighbour cache is tied to.
-    [[nodiscard]] std::uint64_t fingerprint(neighbour_direction d) const { return sides_.lists(d).first->stamp().fingerprint; }
+    [[nodiscard]] std::uint64_t fingerprint(neighbour_direction d) const {
+        return sides_.lists(d).first->stamp().fingerprint;
+    }
 
-    /// Takes lists of the cache's direction from it from now on; null: of no direction. It may be loaded and released as
-    /// long as nobody samples, and must outlive this or be taken away. Throws `invalid_argument` for that of another graph.
+    /// Takes lists of the cache's direction from it from now on; null: of no direction. It may be loaded and released
+    /// as long as nobody samples, and must outlive this or be taken away. Throws `invalid_argument` for that of another
+    /// graph.
     void set_cache(const neighbour_cache* cache) {
         if (cache != nullptr && cache->nodes() != nodes())
             throw error(errc::invalid_argument, "a neighbour cache of another graph");
@@ -138,9 +143,12 @@ private:
     /// An engine with what a wave needs. Sort keys: file, block, number of the wanted piece.
     struct lane {
         lane(any_engine made, const detail::csc_sides& sides, const disk_csc_options& how)
-            : engine(std::move(made)), staging(how.requests * how.request_bytes), runs(how.requests) {
+            : engine(std::move(made)),
+              staging(how.requests * how.request_bytes),
+              runs(how.requests) {
             for (std::size_t i = 0; i < 2; ++i)
-                if (sides.side(i) != nullptr) files[i].emplace(engine, sides.side(i)->path(), open_options{.direct = true});
+                if (sides.side(i) != nullptr)
+                    files[i].emplace(engine, sides.side(i)->path(), open_options{.direct = true});
             pieces.reserve(how.wave);
             keys.reserve(how.wave);
         }
@@ -214,10 +222,11 @@ private:
     }
 
     /// Adds the positions [k, end) of a node's list to the wave, neighbouring ones of a block as one piece.
-    void want(lane& on, io_queue& queue, const detail::list_pair<csc_lists>& lists, node_id v, std::size_t k, std::size_t end,
-        const neighbour_request<>& request, const neighbour_answer<>& answer) const {
+    void want(lane& on, io_queue& queue, const detail::list_pair<csc_lists>& lists, node_id v, std::size_t k,
+        std::size_t end, const neighbour_request<>& request, const neighbour_answer<>& answer) const {
         const std::uint32_t outgoing = lists.second == nullptr ? ~std::uint32_t{0} : lists.first->degree(v);
-        const std::uint64_t base = lists.first->begin(v), other = lists.second == nullptr ? 0 : lists.second->begin(v) - outgoing;
+        const std::uint64_t base = lists.first->begin(v),
+                            other = lists.second == nullptr ? 0 : lists.second->begin(v) - outgoing;
         std::uint64_t last = ~std::uint64_t{0};
         for (; k < end; ++k) {
             const std::uint32_t position = request.positions[k];
@@ -237,7 +246,8 @@ private:
     }
 
     /// Reads what was added and writes the answers.
-    void read_wave(lane& on, io_queue& queue, const neighbour_request<>& request, const neighbour_answer<>& answer) const {
+    void read_wave(
+        lane& on, io_queue& queue, const neighbour_request<>& request, const neighbour_answer<>& answer) const {
         std::ranges::sort(on.keys);
         std::size_t next = 0;
         const auto begin = [&](std::size_t slot) {
@@ -270,7 +280,8 @@ private:
         on.keys.clear();
     }
 
-    void write_answers(lane& on, std::size_t slot, const neighbour_request<>& request, const neighbour_answer<>& answer) const {
+    void write_answers(
+        lane& on, std::size_t slot, const neighbour_request<>& request, const neighbour_answer<>& answer) const {
         const request_run& run = on.runs[slot];
         const csc_lists& lists = *sides_.side(static_cast<std::size_t>(run.block >> 32));
         const std::span<const std::byte> bytes = part(on, slot);
@@ -282,7 +293,8 @@ private:
             if (number != verified) {
                 const std::uint64_t offset = first * sizeof(node_id);
                 block = bytes.subspan(static_cast<std::size_t>((number - run.block) * csc_block_bytes),
-                    static_cast<std::size_t>(std::min<std::uint64_t>(csc_block_bytes, lists.checksums().data_bytes() - offset)));
+                    static_cast<std::size_t>(
+                        std::min<std::uint64_t>(csc_block_bytes, lists.checksums().data_bytes() - offset)));
                 lists.checksums().verify(lists.path(), offset, block);
                 verified = number;
             }

@@ -35,7 +35,8 @@ public:
     void neighbours_at(const neighbour_request<>& request, const neighbour_answer<>& answer) const {
         csc_sides::check(answer);
         const auto lists = sides_.lists(request.direction);
-        lists.for_each_place(request, [&](const csc_lists& from, std::size_t place, std::size_t) { prefetch(at(from, place)); });
+        lists.for_each_place(
+            request, [&](const csc_lists& from, std::size_t place, std::size_t) { prefetch(at(from, place)); });
         lists.for_each_place(request, [&](const csc_lists& from, std::size_t place, std::size_t k) {
             answer.neighbours[k] = *at(from, place);
             if (answer.neighbours[k] >= from.nodes()) throw from.no_such_neighbour(place);
@@ -59,17 +60,19 @@ protected:
 /// keeps what it likes. The baseline that Ginex is measured against; a `neighbour_source`.
 ///
 /// Each thread of the sampler waits for its own page faults: have more of them than cores. Memory: that of `csc_lists`,
-/// charged, and page cache. Immutable, thread-safe. Neighbours are checked to be nodes, and verified no further; `verify`
-/// reads all. Errors: as csc_lists; a file that is cut while mapped kills the process.
+/// charged, and page cache. Immutable, thread-safe. Neighbours are checked to be nodes, and verified no further;
+/// `verify` reads all. Errors: as csc_lists; a file that is cut while mapped kills the process.
 class mapped_csc : public detail::addressed_csc {
 public:
     mapped_csc(const csc_files& files, memory_budget& budget) : addressed_csc(files, budget) {
         for (std::size_t i = 0; i < 2; ++i) {
             if (sides_.side(i) == nullptr) continue;
             const csc_lists& lists = *sides_.side(i);
-            maps_[i] = mapped_file(plain_file::open(lists.path()), lists.checksums().data_offset() + lists.checksums().data_bytes());
+            maps_[i] = mapped_file(
+                plain_file::open(lists.path()), lists.checksums().data_offset() + lists.checksums().data_bytes());
             maps_[i].expect_random();
-            neighbours_[i] = reinterpret_cast<const node_id*>(maps_[i].bytes().data() + lists.checksums().data_offset());
+            neighbours_[i] =
+                reinterpret_cast<const node_id*>(maps_[i].bytes().data() + lists.checksums().data_offset());
         }
     }
 

@@ -90,7 +90,9 @@ public:
 
     /// Opens a file; nothing is loaded yet.
     neighbour_cache(std::filesystem::path path, std::uint64_t fingerprint, memory_budget& budget)
-        : path_(std::move(path)), budget_(&budget), sums_(checksum_table::load(path_)) {
+        : path_(std::move(path)),
+          budget_(&budget),
+          sums_(checksum_table::load(path_)) {
         const plain_file file = plain_file::open(path_);
         sums_.verify_header(file);
         if (sums_.data_offset() != header_bytes) throw wrong("has no header");
@@ -98,7 +100,8 @@ public:
         file.read_at(0, std::as_writable_bytes(std::span(head)));
         if (head[0] != magic) throw error(errc::invalid_format, "no cache of neighbours", {.path = path_});
         if (head[1] != version) throw error(errc::version_mismatch, "another version of the format", {.path = path_});
-        if (head[6] != fingerprint) throw error(errc::config_mismatch, "caches the neighbours of another graph", {.path = path_});
+        if (head[6] != fingerprint)
+            throw error(errc::config_mismatch, "caches the neighbours of another graph", {.path = path_});
         direction_ = static_cast<neighbour_direction>(head[2]);
         nodes_ = head[3];
         lists_ = head[4];
@@ -172,7 +175,8 @@ public:
                 if (rank) prefetch(starts_.data() + *rank);
             }
             for (std::size_t i = 0; i < count; ++i) {
-                to[first + i] = ranks[i] == none ? nullptr : neighbours_.data() + starts_[static_cast<std::size_t>(ranks[i])];
+                to[first + i] =
+                    ranks[i] == none ? nullptr : neighbours_.data() + starts_[static_cast<std::size_t>(ranks[i])];
                 if (ranks[i] != none) prefetch(to[first + i]);
             }
         }
@@ -199,7 +203,8 @@ private:
         };
         for (const node_id v : chosen)
             for (std::uint32_t from = 0; from < degrees[v];) {
-                const auto n = static_cast<std::uint32_t>(std::min<std::size_t>(degrees[v] - from, piece - positions.size()));
+                const auto n =
+                    static_cast<std::uint32_t>(std::min<std::size_t>(degrees[v] - from, piece - positions.size()));
                 ids.push_back(v);
                 for (std::uint32_t k = 0; k < n; ++k) positions.push_back(from + k);
                 offsets.push_back(static_cast<std::uint32_t>(positions.size()));
