@@ -91,6 +91,7 @@
 #include <gneiss/model/layer/linear_aggregation.hpp>
 #include <gneiss/model/layer/sage.hpp>
 #include <gneiss/model/layer/self_loops.hpp>
+#include <gneiss/model/layer_memory.hpp>
 #include <gneiss/model/layer_options.hpp>
 #include <gneiss/model/link_model.hpp>
 #include <gneiss/model/loss.hpp>

@@ -296,6 +296,24 @@ TEST_CASE("a run predicts nodes that were added later, from their features and e
     CHECK(got.out.find("\nn41\tblue\t") != std::string::npos);
 }
 
+TEST_CASE("a run takes no more memory than it promised, and a state's share of the graph is enough to be promised") {
+    const gnn_workshop shop;
+    REQUIRE(shop.run("generate planted --nodes 40000 --edges 400000 --classes 8 --undirected --partitions 16 --task node --num-features 64 "
+                     "--train-fraction .1 --out large", "gneiss-data").code == 0);
+    const std::string base = "train large --layers sage:32,sage --fanout 10,10 --store disk --partitions 16 --epochs 2 --quiet --json --memory ";
+    const auto plan = nlohmann::json::parse(shop.run(base + "1GiB --buffer 2 --dry-run").out)["plan"]["parts"];
+    std::uint64_t needed = 0;
+    for (const char* part : {"features", "graph", "batches", "samplers", "encoder", "weights"}) needed += plan[part].get<std::uint64_t>();
+    CHECK(needed < 24 << 20); // the features of all nodes alone take 10 MiB in each of several batches
+    const std::uint64_t budget = needed + plan["program"].get<std::uint64_t>() + (24 << 20);
+    const auto got = shop.run(base + std::to_string(budget) + "B --out tight");
+    CAPTURE(got.err);
+    REQUIRE(got.code == 0);
+#ifndef __SANITIZE_ADDRESS__ // which keeps what was freed
+    CHECK(nlohmann::json::parse(got.out)["peak_rss_bytes"] <= budget);
+#endif
+}
+
 TEST_CASE("what cannot be is refused in one line that says why") {
     const gnn_workshop shop;
     const std::string to = " --out new ";

@@ -29,6 +29,7 @@ struct training_plan {
     std::vector<gneiss::memory_part> parts;
     std::uint64_t edge_bytes = 0, evaluation_bytes = 0, batch_bytes = 0;
     std::uint64_t graph_bytes = 0, feature_bytes = 0; ///< of the buffers of a design that samples neighbours
+    std::size_t batches = 0; ///< in flight; 0: as many as the stages can use
     std::uint64_t disk_bytes = 0; ///< of the run at most
     std::function<gneiss::plan(std::uint64_t)> order;
     /// Bytes that the states of an epoch read beside rows and edges to train: features, graph. Empty: none.

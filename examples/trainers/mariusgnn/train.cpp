@@ -211,7 +211,10 @@ private:
             edges_ = std::make_unique<gneiss::edge_buffer>(reader_->source(), plan_.partitioning.partitions, plan_.keeps_all(),
                 plan_.edge_bytes, budget_);
         }
-        training_ = std::make_unique<gneiss::graph_training>(how.training_options(), make_task(), net_.encode, net_.weights,
+        gneiss::graph_training_options training = how.training_options();
+        training.batches_in_flight = plan_.batches;
+        training.resident_partitions = plan_.slots;
+        training_ = std::make_unique<gneiss::graph_training>(training, make_task(), net_.encode, net_.weights,
             how.dense_optimizer(0), how.any_row_optimizer(0),
             gneiss::graph_inputs{.rows = rows_.get(), .features = features_.get(), .graph = *graph_}, on_, budget_);
     }

@@ -1,6 +1,7 @@
 #include "training_plan.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -90,6 +91,17 @@ std::uint64_t least_evaluation(const options& o, const planning& of, const gneis
         return ranking + least.needed();
     }
     return ranking;
+}
+
+/// What a state of the plan may have; of edges and entries an estimate where they are to be bucketed anew.
+gneiss::graph_shape shape_of_states(const planning& of, const gneiss::state_sizes& sizes, const training_plan& plan) {
+    const std::uint32_t stored = of.graph.buckets().rows().partitions, partitions = plan.partitioning.partitions;
+    if (stored == partitions) return sizes.of(plan.slots);
+    gneiss::graph_shape shape = sizes.of(stored);
+    const double share = std::min(1.0, 2.0 * plan.slots / partitions);
+    shape.nodes = std::min(shape.nodes, plan.slots * plan.partitioning.capacity());
+    for (std::uint64_t* count : {&shape.edges, &shape.sparse_entries}) *count = static_cast<std::uint64_t>(share * static_cast<double>(*count));
+    return shape;
 }
 
 /// The least that sending rows to other partitions needs beside what does not go meanwhile.
@@ -197,7 +209,9 @@ tuned_plan plan_training(options& chosen, const planning& of) {
     const gneiss::graph_training_options training = chosen.training_options();
     std::vector<gneiss::layer_options> layers;
     for (std::size_t i = 0; i < of.net.encode.layers(); ++i) layers.push_back(of.net.encode.options(i));
-    const std::uint64_t batches = gneiss::graph_training::in_flight(training);
+    std::optional<gneiss::feature_store> stored;
+    if (of.graph.features() != nullptr) stored.emplace(of.graph.features()->files(), of.graph.buckets().rows());
+    const gneiss::state_sizes sizes(of.graph.buckets(), stored ? &*stored : nullptr);
 
     const auto with = [&](const options& o, std::uint32_t partitions, std::uint32_t slots, bool in_memory) {
         training_plan plan = made;
@@ -208,12 +222,15 @@ tuned_plan plan_training(options& chosen, const planning& of) {
         take_order(o, plan, of.graph);
         if (o.reshuffle != 0) // other partitions have other sizes
             for (std::uint64_t* bytes : {&plan.graph_bytes, &plan.feature_bytes, &plan.edge_bytes}) *bytes += *bytes / 8;
-        gneiss::graph_shape shape{.links = o.links(), .nodes = graph.nodes, .edges = graph.train_edges,
-            .all_nodes = graph.nodes, .columns = of.net.encode.inputs(), .learned = plan.layout.dim};
-        if (o.uses_rows()) shape.nodes = std::min(shape.nodes, plan.memory_slots() * plan.partitioning.capacity());
-        if (shape.columns.sparse != 0) shape.sparse_entries = gneiss::feature_store(of.graph.features()->files(), plan.partitioning).entries();
+        gneiss::graph_shape shape = shape_of_states(of, sizes, plan);
+        shape.links = o.links();
+        shape.columns = of.net.encode.inputs();
+        shape.learned = plan.layout.dim;
+        if (o.reshuffle != 0) { // other partitions have other sizes
+            shape.edges = std::min(shape.edges + shape.edges / 8, graph.train_edges);
+            shape.sparse_entries += shape.sparse_entries / 8;
+        }
         const gneiss::graph_memory bound = gneiss::bound_graph_memory(training, shape, layers);
-        plan.batch_bytes = batches * bound.batch;
         plan.parts = {{"program", programs::current_rss() + (std::uint64_t{12} << 20)}};
         if (o.uses_rows()) plan.parts.push_back({"partition buffer", plan.memory_slots() * plan.slot_bytes()});
         if (of.graph.features() != nullptr) plan.parts.push_back({"features", plan.feature_bytes});
@@ -225,11 +242,18 @@ tuned_plan plan_training(options& chosen, const planning& of) {
         } else { // classes and parts of all nodes, those that train, are validated, tested
             plan.parts.push_back({"classes of nodes", graph.nodes * 5 + (graph.node_data.train * 2 + graph.node_data.valid + graph.node_data.test) * 4});
         }
-        plan.parts.push_back({"batches", plan.batch_bytes});
         plan.parts.push_back({"samplers", std::max<std::size_t>(training.pipeline.sample_workers, 1) * bound.sampler});
         plan.parts.push_back({"encoder", bound.encoder});
         plan.parts.push_back({"weights", of.net.bytes()});
-        const std::uint64_t used = plan.memory_bytes(), least = std::max(least_evaluation(o, of, plan.partitioning, shape, layers), least_reshuffle(o, plan));
+        const std::uint64_t least = std::max(least_evaluation(o, of, plan.partitioning, shape, layers), least_reshuffle(o, plan));
+        // Where memory is short, fewer batches are in flight, down to one that is sampled while one is computed.
+        const std::uint64_t others = plan.memory_bytes() + least, left = others < plan.budget ? plan.budget - others : 0;
+        plan.batches = gneiss::graph_training::in_flight(training);
+        if (!o.deterministic)
+            plan.batches = static_cast<std::size_t>(std::clamp<std::uint64_t>(left / bound.batch, std::min<std::size_t>(2, plan.batches), plan.batches));
+        plan.batch_bytes = plan.batches * bound.batch;
+        plan.parts.push_back({"batches", plan.batch_bytes});
+        const std::uint64_t used = plan.memory_bytes();
         constexpr std::uint64_t most = std::uint64_t{8} << 30;
         plan.evaluation_bytes = std::max(least, std::min(used < plan.budget ? (plan.budget - used) / 4 * 3 : 0, most));
         plan.parts.push_back({"evaluation", plan.evaluation_bytes});

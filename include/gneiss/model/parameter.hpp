@@ -45,7 +45,10 @@ class growing_buffer {
 public:
     /// Room for `size` elements, uninitialised.
     [[nodiscard]] T* at_least(std::size_t size) {
-        if (buffer_.size() < size) buffer_ = aligned_buffer<T, 64>(size + size / 8);
+        if (buffer_.size() < size) {
+            buffer_ = {}; // never both at once
+            buffer_ = aligned_buffer<T, 64>(size + size / 8);
+        }
         return buffer_.data();
     }
     [[nodiscard]] std::size_t size_bytes() const noexcept { return buffer_.size_bytes(); }

@@ -39,6 +39,7 @@ struct graph_training_options {
     bool hide_batch_edges = false; ///< link task: neighbours are not reached over the edges that the batch predicts
     pipeline_options pipeline{};
     std::size_t batches_in_flight = 0; ///< 0: as many as the stages can use, at most staleness + 2
+    std::uint32_t resident_partitions = 0; ///< of a state at most, to bound memory by; 0: all
     std::uint64_t batch_memory = 0;    ///< what a batch may take, more is an error [bytes]; 0: `graph_training::batch_bytes`
     std::uint64_t seed = 0;
 };

@@ -111,6 +111,9 @@ public:
 private:
     [[nodiscard]] bool links() const noexcept { return std::holds_alternative<link_task>(task_); }
     [[nodiscard]] const row_partitioning& partitioning() const noexcept { return inputs_.graph.store().rows(); }
+    [[nodiscard]] std::uint32_t resident_partitions() const noexcept {
+        return options_.resident_partitions != 0 ? options_.resident_partitions : partitioning().partitions;
+    }
 
     /// Checks that the parts fit, then bounds their memory.
     [[nodiscard]] graph_memory checked_memory() const {
@@ -127,11 +130,11 @@ private:
             need(task->model.dim() == encode_.outputs(), "the decoder's rows are not as wide as the encoder's outputs");
         else
             need(std::get<node_task>(task_).labels.size() == partitioning().nodes, "every node needs a label, or unlabelled");
-        graph_shape shape{.links = links(), .nodes = partitioning().nodes, .edges = inputs_.graph.store().edges(),
-            .all_nodes = partitioning().nodes, .columns = columns, .learned = inputs_.learned()};
-        if (inputs_.rows != nullptr)
-            shape.nodes = std::min(shape.nodes, inputs_.rows->memory_slots() * partitioning().capacity());
-        if (columns.sparse != 0) shape.sparse_entries = inputs_.features->store().entries();
+        graph_shape shape = state_sizes(inputs_.graph.store(), inputs_.features == nullptr ? nullptr : &inputs_.features->store())
+                                .of(resident_partitions());
+        shape.links = links();
+        shape.columns = columns;
+        shape.learned = inputs_.learned();
         std::vector<layer_options> layers;
         for (std::size_t i = 0; i < encode_.layers(); ++i) layers.push_back(encode_.options(i));
         return bound_graph_memory(options_, shape, layers);
@@ -148,6 +151,9 @@ private:
 
     /// What the batches of a state share; waits for its graph and features.
     [[nodiscard]] std::shared_ptr<const graph_state> make_state(const state& s, std::uint64_t epoch, std::uint32_t index) {
+        if (s.resident.size() > resident_partitions())
+            throw error(errc::invalid_argument, "state " + std::to_string(index) + " has " + std::to_string(s.resident.size()) +
+                                                    " partitions, memory was planned for " + std::to_string(resident_partitions()));
         auto made = std::make_shared<graph_state>();
         if (const auto* task = std::get_if<link_task>(&task_)) {
             made->links.emplace(s, partitioning(), task->edges.acquire(index), options_.batch, options_.batch_from,

@@ -11,6 +11,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/concepts.hpp>
+#include <gneiss/core/renew.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/sample/detail/hop.hpp>
@@ -60,7 +61,7 @@ struct dense_sample {
             .relations = relations.empty() ? relations : relations.subspan(gone_edges)};
         if (i == 0) return made;
         const auto lower = [](std::span<const std::uint32_t> from, std::uint32_t by, std::vector<std::uint32_t>& to) {
-            to.resize(from.size());
+            renew(to, from.size());
             std::ranges::transform(from, to.begin(), [by](std::uint32_t value) { return value - by; });
             return std::span<const std::uint32_t>(to);
         };

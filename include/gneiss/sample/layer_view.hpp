@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -8,6 +9,7 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/concepts.hpp>
+#include <gneiss/core/renew.hpp>
 
 namespace gneiss {
 
@@ -74,9 +76,10 @@ private:
 
     /// A counting sort of the edges by source.
     static void transpose(layer_view& view, buffers& in) {
-        in.edge_target.resize(view.edges());
-        in.by_source_edges.resize(view.edges());
-        in.by_source_offsets.assign(view.sources + 1, 0);
+        renew(in.edge_target, view.edges());
+        renew(in.by_source_edges, view.edges());
+        renew(in.by_source_offsets, view.sources + 1);
+        std::ranges::fill(in.by_source_offsets, 0U);
         for (const std::uint32_t source : view.neighbours) {
             GNEISS_ASSERT(source < view.sources);
             ++in.by_source_offsets[source];

@@ -181,7 +181,10 @@ class mini_batch_arena {
 public:
     /// At least `bytes` of aligned memory; what it held is lost if it has to grow.
     [[nodiscard]] std::span<std::byte> reserve(std::size_t bytes) {
-        if (buffer_.size() < bytes) buffer_ = aligned_buffer<std::byte, mini_batch::alignment>(bytes + bytes / 8);
+        if (buffer_.size() < bytes) {
+            buffer_ = {}; // never both at once
+            buffer_ = aligned_buffer<std::byte, mini_batch::alignment>(bytes + bytes / 8);
+        }
         return buffer_.span();
     }
     [[nodiscard]] std::size_t capacity() const noexcept { return buffer_.size(); }

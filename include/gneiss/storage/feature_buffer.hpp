@@ -19,6 +19,7 @@
 #include <gneiss/core/huge_pages.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/renew.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/storage/any_engine.hpp>
 #include <gneiss/storage/detail/state_loader.hpp>
@@ -99,8 +100,8 @@ public:
         const std::uint64_t entries = exclusive_scan(on, to.offsets);
         if (entries >> 32 != 0) throw error(errc::out_of_range, "the rows of a batch have 2^32 features or more");
         const bool ones = store_.file(feature_part::numbers).path.empty();
-        to.columns.resize(static_cast<std::size_t>(entries));
-        to.values.resize(ones && !store_.normalized() ? 0 : static_cast<std::size_t>(entries));
+        renew(to.columns, static_cast<std::size_t>(entries));
+        renew(to.values, ones && !store_.normalized() ? 0 : static_cast<std::size_t>(entries));
         parallel_for(on, ids.size(), 1024, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
                 const auto [from, row] = place(ids[i]);

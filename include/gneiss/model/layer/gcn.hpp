@@ -98,7 +98,8 @@ private:
         const std::span<T> weights(memory_.at_least(view.edges()), view.edges());
         edge_weights_ = weights;
         if (options_.normalize == gcn_normalization::row) return by_.segment_shares(incoming, weights, in.on);
-        source_degrees_.assign(view.sources, 0);
+        renew(source_degrees_, view.sources);
+        std::ranges::fill(source_degrees_, 0U);
         for (const std::uint32_t source : view.neighbours) ++source_degrees_[source];
         by_.segment_symmetric(incoming, source_degrees_, weights, in.on);
     }

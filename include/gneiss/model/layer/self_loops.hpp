@@ -7,6 +7,7 @@
 
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/ref.hpp>
+#include <gneiss/core/renew.hpp>
 #include <gneiss/sample/layer_view.hpp>
 
 namespace gneiss {
@@ -18,14 +19,14 @@ class self_loops {
 public:
     void assign(const layer_view& view, executor_ref on) {
         const std::size_t edges = view.edges() + view.targets;
-        offsets_.resize(view.targets + 1);
-        neighbours_.resize(edges);
+        renew(offsets_, view.targets + 1);
+        renew(neighbours_, edges);
         offsets_[0] = 0;
         const bool both = !view.by_source_offsets.empty();
         if (both) {
-            edge_target_.resize(edges);
-            by_source_offsets_.resize(view.sources + 1);
-            by_source_edges_.resize(edges);
+            renew(edge_target_, edges);
+            renew(by_source_offsets_, view.sources + 1);
+            renew(by_source_edges_, edges);
         }
         parallel_for(on, view.targets, 4096, [&](std::size_t t, std::size_t end) {
             for (; t < end; ++t) {
