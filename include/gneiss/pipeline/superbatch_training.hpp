@@ -47,7 +47,7 @@ struct superbatch_training_options {
     std::uint64_t batch = 1000; ///< nodes
     neighbour_sampling sampler = neighbour_sampling::layered;
     std::uint64_t seed = 0;
-    std::size_t batches_in_flight = 3; ///< gathered ahead of the one that is computed, itself included
+    std::size_t rows_in_flight = 2; ///< batches whose rows are in memory: the one that is computed, and those gathered ahead
     std::size_t sample_workers = 1;    ///< of `conventional`
     std::uint64_t batch_memory = 0;    ///< what a batch in flight may take, more is an error [bytes]; 0: anything
     superbatch_options superbatches{}; ///< directory, S, schedule; slots: those of the cache, if change sets decide what it holds
@@ -77,7 +77,8 @@ struct superbatch_times {
 /// With superbatches the sample stage reads what the inspector wrote, the gather stage fills the cache when a superbatch
 /// begins and applies a change set after each batch. Conventionally, batches are sampled there and then.
 /// A stop does not wait for a superbatch that is being made: the few batches on their way are sampled by themselves.
-/// Memory: batches in flight and what samplers and encoder keep; charged by the caller, who knows their sizes from a profile.
+/// Memory: rows of `rows_in_flight` batches, samples of `in_flight`, and what samplers and encoder keep; charged by the caller,
+/// who knows their sizes from a profile.
 /// Thread-safety: one driving thread. Source: Ginex, sections 3.1 and 3.3, Figures 7 to 9.
 class superbatch_training {
 public:
@@ -87,7 +88,7 @@ public:
     /// Throws errc::invalid_argument for parts that do not fit together.
     superbatch_training(superbatch_training_options options, superbatch_parts parts, const dense_optimizer& dense, executor_ref on)
         : options_(std::move(options)), parts_(std::move(parts)), dense_(dense), on_(on),
-          driver_(stages(), {.staleness = options_.batches_in_flight, .deterministic = false, .sample_workers = workers(), .queues = {}},
+          driver_(stages(), {.staleness = std::max<std::size_t>(options_.rows_in_flight, 1) - 1, .deterministic = false, .sample_workers = workers(options_), .queues = {}},
               make_batches(), nullptr) {
         const auto need = [](bool holds, const char* what) {
             if (!holds) throw error(errc::invalid_argument, what);
@@ -99,6 +100,11 @@ public:
         need(!changes || superbatches(), "change sets need superbatches");
         if (!changes) options_.superbatches.slots = 0;
         else options_.superbatches.slots = rows->cache->slots();
+    }
+
+    /// Batches that are in memory at once, without rows: those whose rows are, and one for each thread that samples or loads.
+    [[nodiscard]] static std::size_t in_flight(const superbatch_training_options& o) noexcept {
+        return std::max<std::size_t>(o.rows_in_flight, 1) + workers(o);
     }
 
     /// Runs epoch `epoch` from batch `from` on; stops early, with everything applied, when `stop` is requested.
@@ -154,14 +160,18 @@ private:
         layer_stack layers;
         drawn_sample sample;
         std::shared_ptr<superbatch> of; ///< null: it was sampled by itself
-        growing_buffer<float> memory_of_rows;
-        growing_buffer<std::byte> halves;
+        growing_buffer<float> memory_of_rows; ///< while rows are in it; else with the idle ones
         matrix_view<float> dense; ///< [nodes, dense columns]
         sparse_feature_rows sparse;
     };
 
-    [[nodiscard]] bool superbatches() const noexcept { return options_.superbatches.schedule != superbatch_schedule::conventional; }
-    [[nodiscard]] std::size_t workers() const noexcept { return superbatches() ? 1 : std::max<std::size_t>(options_.sample_workers, 1); }
+    [[nodiscard]] static bool superbatches(const superbatch_training_options& o) noexcept {
+        return o.superbatches.schedule != superbatch_schedule::conventional;
+    }
+    [[nodiscard]] bool superbatches() const noexcept { return superbatches(options_); }
+    [[nodiscard]] static std::size_t workers(const superbatch_training_options& o) noexcept {
+        return superbatches(o) ? 1 : std::max<std::size_t>(o.sample_workers, 1);
+    }
     [[nodiscard]] std::size_t columns() const {
         if (const auto* rows = std::get_if<feature_rows>(&parts_.features)) return rows->columns;
         return static_cast<std::size_t>(std::get<1>(parts_.features)->columns());
@@ -169,7 +179,7 @@ private:
 
     std::vector<std::unique_ptr<batch>> make_batches() const {
         std::vector<std::unique_ptr<batch>> made;
-        for (std::size_t i = 0; i < options_.batches_in_flight + workers(); ++i) made.push_back(std::make_unique<batch>());
+        for (std::size_t i = 0; i < in_flight(options_); ++i) made.push_back(std::make_unique<batch>());
         for (const auto& b : made) b->memory = options_.batch_memory;
         return made;
     }
@@ -233,6 +243,13 @@ private:
         const std::size_t count = b.sample.nodes.size(), dense = parts_.encode.inputs().dense;
         const std::uint64_t needed = b.arena.capacity() + b.layers.memory_bytes() + count * dense * sizeof(float);
         if (options_.batch_memory != 0 && needed > options_.batch_memory) throw over_budget(options_.batch_memory, {{to_string(b.key), needed}});
+        {
+            const std::scoped_lock lock(mutex_);
+            if (!idle_rows_.empty()) {
+                b.memory_of_rows = std::move(idle_rows_.back());
+                idle_rows_.pop_back();
+            }
+        }
         b.dense = {b.memory_of_rows.at_least(count * dense), count, dense};
         if (auto* rows = std::get_if<feature_rows>(&parts_.features)) {
             gather(b, *rows);
@@ -250,7 +267,7 @@ private:
         if (from.cache != nullptr) timed(switch_, [&] { fill(b, from); });
         const std::span<const node_id> ids = b.sample.nodes;
         gather_target to = gather_target::of(b.dense);
-        if (from.halves) to = {b.halves.at_least(ids.size() * from.columns * sizeof(half)), from.columns * sizeof(half)};
+        if (from.halves) to = {halves_.at_least(ids.size() * from.columns * sizeof(half)), from.columns * sizeof(half)};
         timed(gather_, [&] {
             if (from.cache != nullptr) from.cache->gather(ids, to);
             else from.source.gather(ids, to);
@@ -286,8 +303,8 @@ private:
 
     void update(const batch& b, feature_rows& from, const gather_target& rows) {
         if (from.policy != nullptr) from.policy->next(b.sample.nodes, changes_);
-        else if (b.of) b.of->changes(b.sample.nodes, changes_);
-        else return; // a stop was requested: what comes is no superbatch
+        else if (b.of && options_.superbatches.slots != 0) b.of->changes(b.sample.nodes, changes_);
+        else return; // without slots nothing changes; what is sampled after a stop is of no superbatch
         from.cache->apply(changes_, rows);
     }
 
@@ -298,6 +315,8 @@ private:
         b.statistics.add(classifier_step{parts_.encode, parts_.weights, dense_, options_.seed}(
             b.key, b.step, b.layers, b.sample.nodes, b.labels, in, {}, on_));
         b.of.reset();
+        const std::scoped_lock lock(mutex_);
+        idle_rows_.push_back(std::move(b.memory_of_rows));
     }
 
     superbatch_training_options options_;
@@ -309,8 +328,10 @@ private:
     counter sample_{0}, switch_{0}, load_{0}, gather_{0}, update_{0}; // nanoseconds
     bool filled_ = false; // gather stage: the policy's rows are in the cache
     change_set changes_; // gather stage
+    growing_buffer<std::byte> halves_; // the same
     mutable std::mutex mutex_;
     std::vector<std::unique_ptr<batch_sampler>> samplers_; // idle ones
+    std::vector<growing_buffer<float>> idle_rows_;
     std::unique_ptr<superbatch_inspector> inspector_;
 
     epoch_driver<batch> driver_; // last: its threads use the rest
