@@ -65,8 +65,9 @@ template <class Offset>
 
 /// Measures an engine on an existing file: half the time sequential reads, half random ones of a block.
 ///
-/// Cost: about `time`, a few MiB of memory. Nothing is written. Errors: `io_error`; errc::invalid_argument for a file
-/// smaller than a block. Other work on the device at the same time is measured with it.
+/// Cost: about `time`, 256 KiB of memory for each request in flight. Nothing is written. Errors: `io_error`;
+/// errc::invalid_argument for a file smaller than a block. Other work on the device at the same time is measured with
+/// it.
 [[nodiscard]] inline io_profile calibrate(
     const engine_factory& engines, const std::filesystem::path& path, const calibrate_options& options = {}) {
     any_engine engine = engines();
@@ -80,8 +81,8 @@ template <class Offset>
     const auto sequential = [&](std::uint64_t i) { return i % pieces * piece; };
     io_profile found;
     found.iops = detail::reads_per_second(from, block, 2 * depth, options.time / 2, random);
-    found.bandwidth = static_cast<double>(piece) *
-                      detail::reads_per_second(from, piece, std::min<std::size_t>(depth, 16), options.time / 2, sequential);
+    found.bandwidth =
+        static_cast<double>(piece) * detail::reads_per_second(from, piece, depth, options.time / 2, sequential);
     found.gap = round_up(static_cast<std::uint64_t>(found.bandwidth / found.iops), std::uint64_t{512});
     return found;
 }
