@@ -33,6 +33,7 @@
 #include <gneiss/core/prefetch.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/core/ranked_bitmap.hpp>
+#include <gneiss/core/renew.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/eval/accuracy.hpp>
