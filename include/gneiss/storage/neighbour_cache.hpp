@@ -151,8 +151,8 @@ public:
     }
     /// Gives the memory back; nothing is found until the next `load`.
     void release() noexcept {
-        starts_ = {};
-        neighbours_ = {};
+        starts_ = std::vector<std::uint64_t>(); // `= {}` would keep the memory
+        neighbours_ = std::vector<node_id>();
         members_ = {};
         const memory_charge gone = std::move(charge_);
     }
