@@ -239,6 +239,22 @@ TEST_CASE("with --reshuffle, disk equals memory, and a run that was stopped anyw
     }
 }
 
+TEST_CASE("where training nodes come first and fit, an epoch on disk is one state, and stays one when nodes are reshuffled") {
+    const gnn_workshop shop("--task node --num-features 8 --feature-signal 2 --train-fraction .1");
+    REQUIRE(shop.run("reorder data --training-first --out first", "gneiss-data").code == 0);
+    const std::string how = " --partitions 8 --buffer 4 --store disk --epochs 30 --fanout 5,5 --layers sage:16,sage ";
+    const auto scattered = shop.train("data --out a" + how);
+    CHECK(scattered["plan"]["states"] > 1);
+    for (const std::string more : {"", "--reshuffle 7 "}) {
+        const auto run = shop.train("first --force --out b" + how + more);
+        CHECK(run["plan"]["states"] == 1);
+        CHECK(run["plan"]["swaps"] == 0);
+        CHECK(run["epochs"].back()["read_bytes"] < scattered["epochs"].back()["read_bytes"]);
+        for (const auto& epoch : run["epochs"]) CHECK(epoch["examples"] == run["epochs"][0]["examples"]);
+        CHECK(run["metrics"]["test"]["accuracy"] > 0.6);
+    }
+}
+
 TEST_CASE("predictions are of chosen nodes or all, by name; an export holds the same") {
     const gnn_workshop shop;
     (void)shop.train("data --out a --epochs 20");

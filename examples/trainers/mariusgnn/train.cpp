@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <bit>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -7,8 +9,10 @@
 
 #include <gneiss/io/reorder.hpp>
 #include <gneiss/io/reorder_rows.hpp>
+#include <gneiss/order/tune.hpp>
 #include <gneiss/pipeline/graph_training.hpp>
 #include <gneiss/storage/bucket_reader.hpp>
+#include <gneiss/storage/calibrate.hpp>
 
 #include "commands.hpp"
 #include "common/dataset_path.hpp"
@@ -49,6 +53,29 @@ void find_fault(const gneiss::dataset& data, const gneiss::node_features& featur
                 "the features of node " + data.node_label(v) + " (row " + std::to_string(v) + ") are not all finite numbers",
                 {.path = data.directory()});
     }
+}
+
+/// What `gneiss::tune` calls D: four times what the device reads in the time of one request, so that reads come to four
+/// fifths of its rate. A power of two, so that noise rarely changes plans; measured once, on a dataset that is large enough
+/// to tell, and remembered in its directory where that can be written. By the device itself: plans do not depend on --throttle.
+std::uint64_t least_full_read(const gneiss::dataset& data, options how) {
+    constexpr std::uint64_t usual = gneiss::tuning_input{}.read_bytes, enough = std::uint64_t{32} << 20;
+    const std::filesystem::path file = data.path("edges.out"), known = data.directory() / "device.profile";
+    if (std::filesystem::file_size(file) < enough) return usual;
+    const auto remembered = [&] {
+        try {
+            return gneiss::load_profile(known);
+        } catch (const std::exception&) { // none yet, or of another version
+        }
+        how.throttle.reset();
+        const gneiss::io_profile measured = gneiss::calibrate(trainers::choose_engine(how).make, file);
+        try {
+            gneiss::save_profile(known, measured);
+        } catch (const std::exception&) { // measured anew next time
+        }
+        return measured;
+    };
+    return std::bit_ceil(std::clamp<std::uint64_t>(4 * remembered().gap, usual / 4, 16 * usual));
 }
 
 /// Assembles MariusGNN: graph, rows and features of the resident partitions, samples, an encoder, a head for the task.
@@ -401,10 +428,11 @@ programs::exit_code train(options& how, programs::command& command) {
     how.resolve(data, command);
     network net(how, graph);
     auto trained = std::make_unique<run_graph>(how, dataset);
-    tuned_plan tuned = plan_training(how, {*trained, net});
-    training_plan& plan = tuned.plan;
     programs::progress live(how.quiet);
     const gneiss::engine_choice engine = trainers::choose_engine(how);
+    const auto read_size = [&] { return least_full_read(data, how); };
+    tuned_plan tuned = plan_training(how, {*trained, net, read_size});
+    training_plan& plan = tuned.plan;
     live.say(fmt::format("{} {} on {} CPUs ({}), I/O by {} ({})", program, programs::version(), how.threads,
         programs::cpu_name(), engine.name, engine.reason));
     live.say(fmt::format("{}: {} nodes, {} edges, {}; {} of {}, fan-out {} ({}), {}", graph.name, graph.nodes, graph.train_edges,
@@ -424,7 +452,7 @@ programs::exit_code train(options& how, programs::command& command) {
     if (!reshuffled) sorted = trainers::rebucketed(data, *run, plan, how, live, interrupts.token());
     if (reshuffled || sorted) { // now the plan can be exact
         trained = std::make_unique<run_graph>(how, reshuffled ? reshuffled : dataset, sorted);
-        plan = plan_training(how, {*trained, net}).plan;
+        plan = plan_training(how, {*trained, net, {}}).plan;
     }
     const programs::plan_record planned = plan.record(trained->buckets());
     if (!how.quiet) live.say(trainers::describe(plan, planned));

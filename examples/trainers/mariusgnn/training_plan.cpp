@@ -155,6 +155,7 @@ std::vector<std::string> tune_comet(options& o, const planning& of, const With& 
     });
     for_each_side(o.neighbours(), [&](edge_direction) { ++input.edge_files; });
     input.edge_bytes += graph.train_edges * sizeof(gneiss::edge); // decoded, to be trained
+    if (of.read_size) input.read_bytes = of.read_size();
     try {
         const gneiss::tuned_partitions found = gneiss::tune(input);
         if (found.logical == 1) return {};

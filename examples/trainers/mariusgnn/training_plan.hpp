@@ -18,6 +18,7 @@ namespace mariusgnn {
 struct planning {
     const run_graph& graph;
     const network& net;
+    std::function<std::uint64_t()> read_size; ///< D of `gneiss::tune` [bytes], asked where partitions are tuned; may be empty
 };
 
 /// A plan, and why its partitions were chosen so where they were tuned: a line each, for people.
