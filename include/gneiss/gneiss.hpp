@@ -9,6 +9,7 @@
 #include <gneiss/cache/concepts.hpp>
 #include <gneiss/cache/ginex_changesets.hpp>
 #include <gneiss/cache/lru.hpp>
+#include <gneiss/cache/miss_ratio.hpp>
 #include <gneiss/cache/neighbour_rank.hpp>
 #include <gneiss/cache/no_cache.hpp>
 #include <gneiss/cache/replay.hpp>

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -49,6 +50,12 @@ public:
     /// The rows by slot: rows()[s] is in slot s.
     [[nodiscard]] std::span<const node_id> rows() const noexcept { return rows_; }
     [[nodiscard]] bool holds(node_id id) const noexcept { return slot_of_.find(id) != no_slot; }
+    /// How many of `ids` are in.
+    [[nodiscard]] std::uint64_t held(std::span<const node_id> ids) {
+        found_.resize(ids.size());
+        slot_of_.find(ids, found_);
+        return ids.size() - static_cast<std::uint64_t>(std::ranges::count(found_, no_slot));
+    }
 
     /// Puts rows into the first free slots. Throws errc::invalid_argument for more rows than slots or one that is in.
     void fill(std::span<const node_id> ids) {
@@ -80,8 +87,24 @@ private:
     std::size_t slots_;
     slot_table slot_of_;
     std::vector<node_id> rows_;
-    std::vector<cache_slot> freed_;
+    std::vector<cache_slot> freed_, found_;
 };
+
+/// The next batch of a policy through a cache, added to `counts`; `changes` is reused. Errors as `simulate`.
+template <cache_policy Policy>
+void simulate_batch(
+    Policy& policy, std::span<const node_id> ids, simulated_cache& cache, change_set& changes, cache_counts& counts) {
+    const std::uint64_t hits = cache.held(ids);
+    counts.hits += hits;
+    counts.misses += ids.size() - hits;
+    policy.next(ids, changes);
+    for (std::size_t i = 0; i < changes.in.size(); ++i)
+        if (changes.in_position.size() != changes.in.size() || changes.in_position[i] >= ids.size() ||
+            ids[changes.in_position[i]] != changes.in[i])
+            throw error(errc::invalid_argument, "a row goes in that the batch does not have");
+    cache.apply(changes);
+    counts.admitted += changes.in.size();
+}
 
 /// What `policy` saves on `trace`, and what the cache holds in the end. Cost: O(accesses), memory O(slots).
 /// Throws errc::invalid_argument if a change set breaks the rule, or puts in what the batch does not have at that position.
@@ -92,17 +115,8 @@ cache_counts simulate(Policy& policy, Trace& trace, simulated_cache& cache) {
     counts.fills = policy.initial().size();
     change_set changes;
     std::vector<node_id> room;
-    for (std::size_t batch = 0; batch < trace.batches(); ++batch) {
-        const std::span<const node_id> ids = trace.read(batch, room);
-        for (const node_id id : ids) ++(cache.holds(id) ? counts.hits : counts.misses);
-        policy.next(ids, changes);
-        for (std::size_t i = 0; i < changes.in.size(); ++i)
-            if (changes.in_position.size() != changes.in.size() || changes.in_position[i] >= ids.size() ||
-                ids[changes.in_position[i]] != changes.in[i])
-                throw error(errc::invalid_argument, "a row goes in that the batch does not have");
-        cache.apply(changes);
-        counts.admitted += changes.in.size();
-    }
+    for (std::size_t batch = 0; batch < trace.batches(); ++batch)
+        simulate_batch(policy, trace.read(batch, room), cache, changes, counts);
     return counts;
 }
 template <cache_policy Policy, access_trace Trace>

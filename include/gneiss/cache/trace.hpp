@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -28,5 +29,27 @@ private:
 };
 
 static_assert(access_trace<memory_trace> && access_trace<const memory_trace>);
+
+/// Some consecutive batches of a trace, numbered from 0: what one superbatch asks for. The trace outlives it.
+template <access_trace Trace>
+class trace_part {
+public:
+    /// Batches [first, first + count) of `whole`, those that there are.
+    trace_part(Trace& whole, std::size_t first, std::size_t count)
+        : whole_(&whole), first_(std::min<std::size_t>(first, whole.batches())),
+          count_(std::min<std::size_t>(count, whole.batches() - first_)) {}
+
+    [[nodiscard]] std::size_t batches() const noexcept { return count_; }
+    [[nodiscard]] std::size_t size(std::size_t batch) const { return whole_->size(first_ + batch); }
+    [[nodiscard]] std::span<const node_id> read(std::size_t batch, std::vector<node_id>& room) {
+        return whole_->read(first_ + batch, room);
+    }
+
+private:
+    Trace* whole_;
+    std::size_t first_, count_;
+};
+
+static_assert(access_trace<trace_part<const memory_trace>>);
 
 } // namespace gneiss

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gneiss/cache/belady.hpp>
+#include <gneiss/cache/concepts.hpp>
+#include <gneiss/cache/lru.hpp>
+#include <gneiss/cache/simulate.hpp>
+#include <gneiss/cache/trace.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/executor/concepts.hpp>
+#include <gneiss/core/types.hpp>
+
+namespace gneiss {
+
+/// How Belady's cache sees a long trace: in superbatches, each known as a whole and nothing beyond it.
+struct superbatch_caching {
+    std::size_t slots = 0;   ///< rows that the cache holds
+    std::size_t batches = 1; ///< of a superbatch; the last one may have fewer
+    bool carry = true;       ///< rows stay from one superbatch to the next; else each begins with an empty cache, as Ginex does
+    std::uint64_t nodes = 0; ///< as in `belady_options`
+};
+
+/// What Belady's cache saves on a trace, superbatch by superbatch; fills are those of all of them.
+/// Cost and memory: those of `belady_policy` for a superbatch, and 16 bytes a slot. Errors as `belady_policy`;
+/// errc::invalid_argument for superbatches without batches.
+template <access_trace Trace, executor E>
+[[nodiscard]] cache_counts simulate_belady(Trace& trace, const superbatch_caching& how, const E& on) {
+    if (how.batches == 0) throw error(errc::invalid_argument, "a superbatch has no batches");
+    cache_counts counts;
+    simulated_cache cache(how.slots);
+    change_set changes;
+    std::vector<node_id> room, resident;
+    for (std::size_t first = 0; first < trace.batches(); first += how.batches) {
+        trace_part<Trace> part(trace, first, how.batches);
+        if (!how.carry) cache = simulated_cache(how.slots);
+        resident.assign(cache.rows().begin(), cache.rows().end());
+        belady_policy policy(part, {.slots = how.slots, .nodes = how.nodes, .resident = resident}, on);
+        cache.apply(policy.fill());
+        counts.fills += policy.fill().in.size();
+        for (std::size_t batch = 0; batch < part.batches(); ++batch)
+            simulate_batch(policy, part.read(batch, room), cache, changes, counts);
+    }
+    return counts;
+}
+
+/// What a cache of whole pages that forgets the page used longest ago saves: a model of mapped rows, whose pages the operating
+/// system reads and keeps. Row i takes the bytes [i · row_bytes, (i + 1) · row_bytes) and every page that they touch.
+///
+/// Counts are of pages, each once a batch in the order of its rows; `cached_bytes` of them fit. Cost: O(accesses · pages of a row);
+/// memory 40 bytes a page. Errors: errc::invalid_argument for empty rows or pages; errc::out_of_range for 2³² pages.
+template <access_trace Trace>
+[[nodiscard]] cache_counts simulate_pages(
+    Trace& trace, std::uint64_t row_bytes, std::uint64_t cached_bytes, std::uint64_t page_bytes = 4096) {
+    if (row_bytes == 0 || page_bytes == 0) throw error(errc::invalid_argument, "rows and pages have at least a byte");
+    lru policy(static_cast<std::size_t>(cached_bytes / page_bytes));
+    simulated_cache cache(policy.slots());
+    cache_counts counts;
+    change_set changes;
+    std::vector<node_id> room, pages;
+    std::vector<std::pair<node_id, std::uint32_t>> seen; // page, when first
+    for (std::size_t batch = 0; batch < trace.batches(); ++batch) {
+        seen.clear();
+        for (const node_id row : trace.read(batch, room)) {
+            const std::uint64_t first = row * row_bytes / page_bytes, last = ((row + std::uint64_t{1}) * row_bytes - 1) / page_bytes;
+            if (last >= std::numeric_limits<node_id>::max()) throw error(errc::out_of_range, "rows take 2^32 pages or more");
+            for (std::uint64_t page = first; page <= last; ++page)
+                seen.emplace_back(static_cast<node_id>(page), static_cast<std::uint32_t>(seen.size()));
+        }
+        std::ranges::sort(seen);
+        const auto repeated = std::ranges::unique(seen, {}, &std::pair<node_id, std::uint32_t>::first);
+        seen.erase(repeated.begin(), repeated.end());
+        std::ranges::sort(seen, {}, &std::pair<node_id, std::uint32_t>::second);
+        pages.clear();
+        for (const auto& [page, order] : seen) pages.push_back(page);
+        simulate_batch(policy, pages, cache, changes, counts);
+    }
+    return counts;
+}
+
+} // namespace gneiss
