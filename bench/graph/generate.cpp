@@ -1,3 +1,4 @@
+#include <gneiss/graph/generate/kronecker.hpp>
 #include <gneiss/graph/generate/planted_partition.hpp>
 #include <gneiss/graph/generate/rmat.hpp>
 
@@ -6,6 +7,7 @@
 #include <gneiss/core/executor/tbb.hpp>
 
 #include <random>
+#include <span>
 #include <vector>
 
 namespace {
@@ -71,6 +73,48 @@ void planted_edges(benchmark::State& state) {
     generate(state, planted_partition<>({.nodes = 1 << 20, .edges = ~edge_index{0}, .communities = 64}));
 }
 BENCHMARK(planted_edges)->Name("generate/planted_partition");
+
+// Edges of A that lie in memory, so that what is measured is the product's own part.
+struct listed_edges {
+    using edge_type = edge;
+    std::span<const edge> list;
+
+    [[nodiscard]] std::uint64_t nodes() const noexcept { return 1 << 20; }
+    [[nodiscard]] edge_index edges() const noexcept { return ~edge_index{0} / 4096; }
+    edge operator()(edge_index i) const noexcept { return list[i % list.size()]; }
+    void fill(edge_index first, std::span<edge> out) const noexcept {
+        for (std::size_t i = 0; i < out.size(); ++i) out[i] = (*this)(first + i);
+    }
+};
+
+void kronecker_edges(benchmark::State& state) {
+    std::vector<edge> list(1 << 16);
+    rmat<>({.nodes = 1 << 20, .edges = list.size()}).fill(0, list);
+    const auto factor = static_cast<std::uint64_t>(state.range(0));
+    generate(state, kronecker_product(listed_edges{list}, random_seed_graph(factor, default_seed_edges(factor), 1)));
+}
+BENCHMARK(kronecker_edges)->Name("generate/kronecker")->Arg(4)->Arg(8)->Arg(90);
+
+// The two loops that anybody would write.
+void raw_kronecker(benchmark::State& state) {
+    std::vector<edge> list(1 << 16), out(chunk);
+    rmat<>({.nodes = 1 << 20, .edges = list.size()}).fill(0, list);
+    const auto factor = static_cast<std::uint64_t>(state.range(0));
+    const seed_graph by = random_seed_graph(factor, default_seed_edges(factor), 1);
+    std::size_t from = 0;
+    for (auto _ : state) {
+        std::size_t at = 0;
+        while (at + by.edges.size() <= out.size()) {
+            const edge e = list[from++ % list.size()];
+            for (const edge& f : by.edges)
+                out[at++] = {e.source * by.nodes + f.source, e.relation, e.destination * by.nodes + f.destination};
+        }
+        benchmark::DoNotOptimize(out.data());
+        benchmark::ClobberMemory();
+    }
+    state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(chunk / by.edges.size() * by.edges.size()));
+}
+BENCHMARK(raw_kronecker)->Name("generate/raw_kronecker_loop")->Arg(4)->Arg(8)->Arg(90);
 
 void planted_features(benchmark::State& state) {
     const planted_partition<> generator({.nodes = 1 << 20});

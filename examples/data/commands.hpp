@@ -61,7 +61,9 @@ struct feature_flags {
 void check_output(const output_flags& output, const common_flags& common);
 
 /// Imports with progress on stderr and the result on stdout (`--json`: one object), and returns the exit code.
-programs::exit_code run_import(gneiss::import_options options, const output_flags& output, const common_flags& common);
+/// `source_memory` [bytes] is what the sources take beside the import.
+programs::exit_code run_import(gneiss::import_options options, const output_flags& output, const common_flags& common,
+    std::uint64_t source_memory = 0);
 
 /// The flags that change the result, as text for the manifest.
 [[nodiscard]] std::string provenance_of(const programs::command& command);
@@ -71,6 +73,7 @@ using programs::check_dataset;
 void add_import(programs::command_line& to);
 void add_get(programs::command_line& to);
 void add_generate(programs::command_line& to);
+void add_expand(programs::command_line& to);
 void add_reorder(programs::command_line& to);
 void add_sample(programs::command_line& to);
 void add_inspect(programs::command_line& to);

@@ -109,7 +109,8 @@ std::string progress_text(const gneiss::import_progress& at, double seconds) {
 
 } // namespace
 
-programs::exit_code run_import(gneiss::import_options options, const output_flags& output, const common_flags& common) {
+programs::exit_code run_import(gneiss::import_options options, const output_flags& output, const common_flags& common,
+    std::uint64_t source_memory) {
     const auto start = std::chrono::steady_clock::now();
     const auto seconds_since = [](auto when) {
         return std::chrono::duration<double>(std::chrono::steady_clock::now() - when).count();
@@ -119,9 +120,12 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
     options.task = output.chosen_task();
     // What the program takes beside the buffers of the import: code, stacks, allocator, buffers of open files.
     constexpr std::uint64_t base = std::uint64_t{16} << 20, least = std::uint64_t{16} << 20;
-    if (common.memory_bytes() < base + least)
-        throw gneiss::over_budget(common.memory_bytes(), {{"program", base}, {"least buffers of an import", least}});
-    options.memory = common.memory_bytes() - base;
+    if (common.memory_bytes() < base + least + source_memory) {
+        std::vector<gneiss::memory_part> parts{{"program", base}, {"least buffers of an import", least}};
+        if (source_memory != 0) parts.push_back({"nodes of the source", source_memory});
+        throw gneiss::over_budget(common.memory_bytes(), parts);
+    }
+    options.memory = common.memory_bytes() - base - source_memory;
     options.seed = common.seed;
     options.force = common.force;
     const programs::interrupt_guard interrupts;

@@ -52,6 +52,8 @@
 #include <gneiss/graph/csr.hpp>
 #include <gneiss/graph/edge_buckets.hpp>
 #include <gneiss/graph/edge_list.hpp>
+#include <gneiss/graph/generate/kronecker.hpp>
+#include <gneiss/graph/generate/normal.hpp>
 #include <gneiss/graph/generate/planted_partition.hpp>
 #include <gneiss/graph/generate/rmat.hpp>
 #include <gneiss/graph/generate/stream.hpp>

@@ -13,6 +13,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/graph/concepts.hpp>
+#include <gneiss/graph/generate/normal.hpp>
 #include <gneiss/graph/generate/stream.hpp>
 
 namespace gneiss {
@@ -111,7 +112,7 @@ public:
     void centroid(std::uint32_t label, std::span<float> out) const noexcept {
         const auto scale = static_cast<float>(options_.feature_signal / std::sqrt(static_cast<double>(out.size())));
         const random_key key = key_.with(3).with(label);
-        for (std::size_t d = 0; d < out.size(); ++d) out[d] = scale * normal(key[d]);
+        for (std::size_t d = 0; d < out.size(); ++d) out[d] = scale * to_normal(key[d]);
     }
 
     /// Writes the features of `node`: out [dim], its class's centroid plus noise of variance 1 in each dimension.
@@ -119,7 +120,7 @@ public:
     void features(std::uint64_t node, std::span<float> out) const noexcept {
         centroid(label(node), out);
         const random_key key = key_.with(4).with(node);
-        for (std::size_t d = 0; d < out.size(); ++d) out[d] += normal(key[d]);
+        for (std::size_t d = 0; d < out.size(); ++d) out[d] += to_normal(key[d]);
     }
 
 private:
@@ -195,13 +196,6 @@ private:
         if (options_.relations > 1)
             relation = static_cast<relation_id>(below(key_.with(2).with(here).with(there)[0], options_.relations));
         return {source, destination, relation};
-    }
-
-    /// Mean 0, variance 1, nearly normal: the sum of four uniform 16-bit numbers, exact on every machine.
-    [[nodiscard]] static float normal(std::uint64_t word) noexcept {
-        const std::uint64_t sum = (word & 0xffff) + (word >> 16 & 0xffff) + (word >> 32 & 0xffff) + (word >> 48);
-        constexpr float deviation = 37837.226F; // of the sum: 2¹⁶ / √3
-        return (static_cast<float>(sum) - 131070.0F) / deviation;
     }
 
     planted_partition_options options_;

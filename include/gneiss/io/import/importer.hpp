@@ -94,7 +94,7 @@ private:
     /// Integer ids: the array of rows by node if it fits; else, without a table of names, ids are computed.
     void with_numbers() {
         array_map map(base::partial_ / "node_to_row.npy", page_alignment, report_.nodes, base::memory() / 3);
-        if (map.slices() == 1 || !base::options_.entities.empty()) {
+        if (map.slices() == 1 || base::options_.names_nodes()) {
             write_nodes(map);
             return sort_edges<edge>(map);
         }
@@ -208,7 +208,7 @@ private:
         const import_options& options = base::options_;
         dataset_manifest manifest;
         manifest.name = options.name.empty() ? options.out.filename().string() : options.name;
-        manifest.ids = base::integer_ && options.entities.empty() ? dataset_ids::integer : dataset_ids::string;
+        manifest.ids = base::integer_ && !options.names_nodes() ? dataset_ids::integer : dataset_ids::string;
         manifest.task = options.task.value_or(report_.node_data.classes != 0 ? dataset_task::node : dataset_task::link);
         manifest.nodes = report_.nodes;
         manifest.node_data = report_.node_data;

@@ -74,7 +74,7 @@ private:
 
     [[nodiscard]] bool sparse() const {
         const import_node_data& data = *how_.data;
-        if (!data.indptr.empty()) return true;
+        if (!data.indptr.empty() || data.compute_sparse) return true;
         if (data.features.empty() || !is_text_table(data.features)) return false;
         const std::string line = how_.text(data.features).first_line();
         return line.find(':', how_.keys.integer ? 0 : line.find_first_of("\t, ") + 1) != std::string::npos;
@@ -83,11 +83,18 @@ private:
         return how_.data->features.empty() ? how_.data->indptr : how_.data->features;
     }
     [[nodiscard]] bool features_ascend() const {
-        return how_.data->compute_features || !is_text_table(features_path());
+        return how_.data->compute_features || how_.data->compute_sparse || !is_text_table(features_path());
     }
     void scan_sparse(const visit_sparse& visit) const {
         const import_node_data& data = *how_.data;
-        if (!data.indptr.empty())
+        if (data.compute_sparse) {
+            std::vector<std::uint32_t> columns;
+            std::vector<float> values;
+            for (std::uint64_t node = 0; node < how_.rows.nodes; ++node) {
+                data.compute_sparse(node, columns, values);
+                visit(node, node, columns, values);
+            }
+        } else if (!data.indptr.empty())
             scan_sparse_arrays(data.indptr, data.indices, data.values, data.num_features, how_.quarter(), visit);
         else
             scan_sparse_text(how_.text(data.features), data.num_features, visit);

@@ -40,6 +40,7 @@ public:
         names_of_classes names;
         const bool in_text = !data.labels.empty() && is_text_table(data.labels);
         if (in_text) names = class_names(how_.text(data.labels));
+        for (const std::string& name : data.class_names) names.emplace(name, static_cast<std::int32_t>(names.size()));
         std::uint64_t classes = std::max<std::uint64_t>(data.classes, names.size());
         npy_writer out(how_.array("labels"), npy_dtype::i32);
         const row_windows windows(how_.rows.nodes, sizeof(std::int32_t), how_.quarter());
@@ -88,7 +89,7 @@ public:
                                                                   : data.labels;
         std::optional<npy_reader> labels;
         if (data.has_labels()) labels.emplace(how_.array("labels"));
-        const bool given = !data.split.empty() || !data.lists.empty();
+        const bool given = data.has_split();
         const std::array<double, 3> share = data.fractions.value_or(std::array{1.0, 0.0, 0.0});
         const random_key key(how_.seed, random_domain::split);
         std::array<std::uint64_t, 4> counts{};
@@ -96,7 +97,7 @@ public:
         npy_writer out(how_.array("split"), npy_dtype::u8);
         const row_windows windows(how_.rows.nodes, 1, how_.quarter() / 5); // and 4 bytes for the label
         arrange_rows(
-            windows, map_, !data.split.empty() && !is_text_table(data.split), how_.quarter(),
+            windows, map_, data.compute_split || (!data.split.empty() && !is_text_table(data.split)), how_.quarter(),
             how_.partial / "work-split", [&](const auto& put) { scan_split(put); },
             [](row_window& window) { window.bytes.assign(window.seen.size(), std::byte{3}); },
             [&](row_window& window) {
@@ -255,6 +256,9 @@ private:
             scan_column(list.nodes, [&](std::uint64_t, std::uint64_t at, double node) {
                 part(listed_node(node, list.nodes, at), at, static_cast<std::uint8_t>(list.part));
             });
+        if (data.compute_split)
+            for (std::uint64_t node = 0; node < how_.rows.nodes; ++node)
+                part(node, node, static_cast<std::uint8_t>(data.compute_split(node)));
         if (data.split.empty()) return;
         if (!is_text_table(data.split))
             return scan_numbers(

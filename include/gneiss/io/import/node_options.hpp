@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <gneiss/io/node_data.hpp>
@@ -48,9 +49,14 @@ struct import_node_data {
     std::function<void(std::uint64_t node, std::span<float> out)> compute_features{};
     std::uint64_t computed_columns = 0;
     std::function<std::int32_t(std::uint64_t node)> compute_label{};
+    std::vector<std::string> class_names{}; ///< of computed labels, ascending
+    std::function<node_split(std::uint64_t node)> compute_split{};
+    /// Entries of a node's sparse features below `num_features`, ascending; no values: all are 1.
+    std::function<void(std::uint64_t node, std::vector<std::uint32_t>& columns, std::vector<float>& values)>
+        compute_sparse{};
 
     [[nodiscard]] bool has_features() const noexcept {
-        return !features.empty() || !indptr.empty() || compute_features;
+        return !features.empty() || !indptr.empty() || compute_features || compute_sparse;
     }
     [[nodiscard]] bool has_labels() const noexcept {
         if (!labels.empty() || compute_label) return true;
@@ -58,8 +64,10 @@ struct import_node_data {
             if (!list.labels.empty()) return true;
         return false;
     }
+    /// Whether the part of each node is given.
+    [[nodiscard]] bool has_split() const noexcept { return !split.empty() || !lists.empty() || compute_split; }
     [[nodiscard]] bool empty() const noexcept {
-        return !has_features() && !has_labels() && split.empty() && lists.empty() && !fractions;
+        return !has_features() && !has_labels() && !has_split() && !fractions;
     }
 };
 

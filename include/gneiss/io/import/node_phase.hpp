@@ -25,7 +25,7 @@ inline void check_node_data(const import_node_data& data) {
     need(data.features.empty() || data.indptr.empty(), "features are dense or sparse, not both");
     need(data.indptr.empty() == data.indices.empty(), "sparse features need offsets (indptr) and indices");
     need(data.values.empty() || !data.indptr.empty(), "values of sparse features need offsets and indices");
-    need((!data.split.empty()) + (!data.lists.empty()) + data.fractions.has_value() <= 1,
+    need((!data.split.empty()) + (!data.lists.empty()) + bool(data.compute_split) + data.fractions.has_value() <= 1,
         "a split of the nodes is given once: by a file, by lists or by fractions");
     need(!data.fractions || data.has_labels(), "fractions split labelled nodes: there are no labels");
     need(data.project == 0 || data.has_features(), "there are no features to project");
@@ -80,7 +80,7 @@ inline void check_node_data(const import_node_data& data) {
 /// Whether nodes are numbered by something in the data.
 [[nodiscard]] inline bool numbers_nodes(const import_node_data& data) {
     return declared_nodes(data) != 0 || data.by_line || !data.lists.empty() || data.compute_features ||
-           data.compute_label;
+           data.compute_sparse || data.compute_label || data.compute_split;
 }
 
 /// What the data changes in the result, for a journal.
@@ -135,7 +135,7 @@ void write_node_data(const node_job& how, Map& map, journal& done) {
     };
     label_writer<Map> labels(how, map);
     if (data.has_labels()) once("labels", [&] { done.set("classes", labels.write_labels()); });
-    if (data.has_labels() || !data.split.empty() || !data.lists.empty())
+    if (data.has_labels() || data.has_split())
         once("split", [&] {
             const auto counts = labels.write_split();
             done.set("train_nodes", counts.train);

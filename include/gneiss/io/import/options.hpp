@@ -76,6 +76,10 @@ struct import_options {
     std::optional<char> comment{};                    ///< lines that begin with it are skipped
     std::filesystem::path entities{};                 ///< table of node names for integer ids
     std::filesystem::path relations{};                ///< table of relation names for integer ids
+    /// For graphs that are computed, in place of the tables: the name of node 0, 1, … of all that `node_data.nodes`
+    /// says, and the names of relations by id.
+    std::function<std::string(std::uint64_t node)> compute_name{};
+    std::vector<std::string> relation_names{};
     bool undirected = false;                          ///< each training edge is stored both ways
     std::optional<std::array<double, 3>> fractions{}; ///< train, valid, test; drawn by the edge, not by its line
     import_node_data node_data{};
@@ -93,6 +97,9 @@ struct import_options {
         progress{}; ///< called from the calling thread or a worker, never at once
     std::stop_token stop{};
     importing::name_hasher hash = importing::default_name_hash;
+
+    /// Whether integer ids come with names.
+    [[nodiscard]] bool names_nodes() const noexcept { return !entities.empty() || compute_name; }
 };
 
 /// What an import did.

@@ -120,7 +120,7 @@ protected:
         });
         const bool numbered_nodes = numbers_nodes(options_.node_data);
         integer_ = options_.ids == id_kind::integer ||
-                   (options_.ids == id_kind::automatic && (declared || numbered_nodes || !options_.entities.empty()));
+                   (options_.ids == id_kind::automatic && (declared || numbered_nodes || options_.names_nodes()));
         if (!integer_ && numbered_nodes)
             throw error(errc::invalid_argument,
                 "arrays of features, labels or splits go by integer ids (or a table of entities), not by names");
@@ -236,10 +236,10 @@ protected:
             .memory = parse_memory::plan(memory(), on_.concurrency(), input_bytes())};
         relation_dictionary relations(how.memory.relations);
         std::optional<partitioned_spill> names;
-        if (!integer_ || !options_.entities.empty())
+        if (!integer_ || options_.names_nodes())
             names.emplace(work("names"), how.memory.heaps, how.memory.heap_block);
         std::uint64_t table_nodes = 0;
-        if (!options_.entities.empty()) table_nodes = how.node_limit = read_entities(*names);
+        if (options_.names_nodes()) table_nodes = how.node_limit = read_entities(*names);
         if (const std::uint64_t declared = options_.node_data.nodes; declared != 0) {
             if (table_nodes != 0 && table_nodes != declared)
                 throw error(errc::invalid_format,
@@ -248,7 +248,8 @@ protected:
                     {.path = options_.entities});
             table_nodes = how.node_limit = declared;
         }
-        if (!options_.relations.empty()) how.relation_limit = read_relations(relations);
+        if (!options_.relations.empty() || !options_.relation_names.empty())
+            how.relation_limit = read_relations(relations);
         std::array<append_file, 3> raw{append_file(raw_path(0)), append_file(raw_path(1)), append_file(raw_path(2))};
         edge_parser<E> parser(how, raw, names ? &*names : nullptr, relations, on_);
         const parsed_edges found = parser.run();
@@ -294,16 +295,21 @@ protected:
             file.write_at(first * 8, std::as_bytes(std::span(run)));
             run.clear();
         };
-        const std::uint64_t count =
-            read_name_table(options_.entities, [&](std::uint64_t id, std::string_view name, const line_place&) {
-                const std::uint64_t hash = options_.hash(name, hash_seed_);
-                spill_name(names, name, hash);
-                if (id != first + run.size() || run.size() == 8192) {
-                    flush();
-                    first = id;
-                }
-                run.push_back(hash);
-            });
+        const auto take = [&](std::uint64_t id, std::string_view name) {
+            const std::uint64_t hash = options_.hash(name, hash_seed_);
+            spill_name(names, name, hash);
+            if (id != first + run.size() || run.size() == 8192) {
+                flush();
+                first = id;
+            }
+            run.push_back(hash);
+        };
+        std::uint64_t count = options_.node_data.nodes;
+        if (options_.compute_name)
+            for (std::uint64_t id = 0; id < count; ++id) take(id, options_.compute_name(id));
+        else
+            count = read_name_table(
+                options_.entities, [&](std::uint64_t id, std::string_view name, const line_place&) { take(id, name); });
         flush();
         file.sync();
         if (count > most_nodes)
@@ -313,9 +319,9 @@ protected:
 
     std::uint64_t read_relations(relation_dictionary& relations) const {
         // Provisional ids are handed out in order, so names go in by id.
-        std::vector<std::string> names;
-        const std::uint64_t count =
-            read_name_table(options_.relations, [&](std::uint64_t id, std::string_view name, const line_place&) {
+        std::vector<std::string> names = options_.relation_names;
+        if (names.empty())
+            (void)read_name_table(options_.relations, [&](std::uint64_t id, std::string_view name, const line_place&) {
                 if (names.size() <= id) names.resize(static_cast<std::size_t>(id) + 1);
                 names[static_cast<std::size_t>(id)] = name;
             });
@@ -323,7 +329,7 @@ protected:
             if (relations.intern(names[id]) != id)
                 throw error(errc::invalid_format, "the name '" + names[id] + "' is given to two ids",
                     {.path = options_.relations});
-        return count;
+        return names.size();
     }
 
     /// work-relations: the names by provisional id, each behind its length.
@@ -357,7 +363,7 @@ protected:
     /// names two nodes alike. Cost: the names are written once more for each level of splitting that memory asks for.
     void name() {
         std::uint64_t nodes = (*journal_)["nodes"];
-        const bool table = !options_.entities.empty();
+        const bool table = options_.names_nodes();
         const auto progress = [&](std::uint64_t done, std::uint64_t total) { tell("names", done, total, "nodes"); };
         if (!integer_ || table) {
             const auto names = partitioned_spill::open(work("names"));

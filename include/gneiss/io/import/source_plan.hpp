@@ -286,7 +286,7 @@ inline void plan_text(planned_source& planned, const import_options& options) {
         planned.nodes = source.computed_nodes;
         planned.entries = source.computed_edges;
         planned.relations = source.computed_relations;
-        if (source.computed_relations > 1) planned.text.relation = 1;
+        if (source.computed_relations > 1 || !options.relation_names.empty()) planned.text.relation = 1;
         planned.integer_ids = planned.integer_relation = true;
         return planned;
     }

@@ -1,0 +1,90 @@
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/io/expand.hpp>
+
+#include "commands.hpp"
+
+namespace data_tool {
+namespace {
+
+struct expand_flags {
+    std::filesystem::path dataset{};
+    std::uint64_t factor = 0;
+    std::optional<std::uint64_t> seed_edges{};
+    double feature_noise = .1;
+    std::optional<double> train_fraction{};
+    output_flags output{};
+    common_flags common{};
+};
+
+programs::exit_code run_expand(const expand_flags& flags, const programs::command& self) {
+    check_dataset(flags.dataset);
+    check_output(flags.output, flags.common);
+    gneiss::expand_options how{
+        .by = gneiss::random_seed_graph(flags.factor,
+            flags.seed_edges.value_or(gneiss::default_seed_edges(flags.factor)), flags.common.seed),
+        .feature_noise = flags.feature_noise,
+        .train_fraction = flags.train_fraction,
+        .scratch = std::filesystem::absolute(flags.output.out / ".").parent_path().parent_path(),
+        .seed = flags.common.seed};
+    const gneiss::dataset from(flags.dataset);
+    const gneiss::dataset_manifest& m = from.manifest();
+    if (flags.train_fraction && m.node_data.classes == 0)
+        throw programs::usage_error("--train-fraction is a share of labelled nodes, " + flags.dataset.string() + " has no labels");
+    const gneiss::expansion_size size = gneiss::expansion_size_of(from, how.by);
+    std::filesystem::create_directories(how.scratch);
+    if (const auto space = std::filesystem::space(how.scratch); space.available < size.disk_bytes)
+        throw gneiss::error(gneiss::errc::no_space,
+            fmt::format("{} nodes and {} edges need about {} of disk, {} are free", size.nodes, size.edges,
+                gneiss::format_bytes(size.disk_bytes), gneiss::format_bytes(space.available)),
+            {.path = flags.output.out});
+    programs::progress(flags.common.quiet)
+        .say(fmt::format("{} nodes x {}, {} edges x {}: {} nodes and {} edges", m.nodes, how.by.nodes,
+            m.train_edges + m.valid_edges + m.test_edges, how.by.edges.size(), size.nodes, size.edges));
+    gneiss::import_options options = gneiss::expansion_of(flags.dataset, std::move(how));
+    options.provenance = m.provenance.options + "expanded: " + m.name + "\n" + provenance_of(self);
+    output_flags output = flags.output;
+    if (!output.task) output.task = m.task == gneiss::dataset_task::node ? "node" : "link";
+    // By size alone, so that the memory changes nothing.
+    if (output.partitions == 0) output.partitions = gneiss::choose_partitions(size.nodes, std::uint64_t{4} << 30);
+    return run_import(std::move(options), output, flags.common, size.mapped_bytes);
+}
+
+} // namespace
+
+void add_expand(programs::command_line& to) {
+    const auto flags = std::make_shared<expand_flags>();
+    programs::command& command = to.add("expand",
+        "Grows a dataset by Kronecker product with a small random graph: real structure at any size.",
+        [flags](programs::command& self) { return run_expand(*flags, self); });
+    command.positional("dataset", flags->dataset, "directory of the dataset to grow");
+    flags->output.add_to(command);
+    command.group("Growth");
+    command.option("factor", flags->factor, "nodes of the small graph: how many times the nodes become")
+        .range(2, 4096)
+        .required();
+    command
+        .option("seed-edges", flags->seed_edges,
+            "edges of the small graph, at least 2 x factor - 1: how many times the edges become")
+        .default_text("2.2 x factor")
+        .range(3, 4096.0 * 4096);
+    command
+        .option("feature-noise", flags->feature_noise,
+            "noise of dense features, in their standard deviations; of sparse ones, the chance that an entry is lost")
+        .range(0, 1000);
+    command
+        .option("train-fraction", flags->train_fraction,
+            "share of the labelled nodes that train; the rest is valid and test alike")
+        .default_text("the part that the node had")
+        .range(0, 1);
+    flags->common.add_to(command);
+}
+
+} // namespace data_tool
