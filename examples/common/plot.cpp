@@ -67,7 +67,8 @@ public:
         const scale unit = scale_of(from.of, std::max(std::abs(least), std::abs(most)));
         label_ = from.label + (unit.unit.empty() ? "" : fmt::format(" ({})", unit.unit));
         if (log_) {
-            least_ = std::floor(std::log10(least) + 1e-9), most_ = std::ceil(std::log10(most) - 1e-9);
+            constexpr double hair = 1e-3; // a value that close to a power of ten opens no decade
+            least_ = std::floor(std::log10(least) + hair), most_ = std::ceil(std::log10(most) - hair);
             if (least_ == most_) ++most_;
             for (double power = least_; power <= most_; ++power)
                 ticks_.push_back({std::pow(10, power), fmt::format("{:g}", std::pow(10, power) / unit.divisor)});

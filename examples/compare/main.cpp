@@ -12,6 +12,7 @@
 #include "common/command_line.hpp"
 #include "common/plot.hpp"
 #include "common/run_directory.hpp"
+#include "commands.hpp"
 
 namespace {
 
@@ -80,9 +81,10 @@ plot::line_chart chart_of(const figure& f, const std::vector<run_timeline>& runs
 
 } // namespace
 
-/// gneiss-compare: several runs over each other, as Marius' Figures 8 and 13 do: what their compute stages and disks did.
+/// gneiss-compare: several runs over each other, as Marius' Figures 8 and 13 do: what their compute stages and disks did; and
+/// what caches would save, as Ginex' Figure 5.
 int main(int argc, char** argv) {
-    programs::command_line program("gneiss-compare", "Draws what runs did over time, one over the other.");
+    programs::command_line program("gneiss-compare", "Draws what runs did over time, one over the other, and what caches of rows would read.");
     std::vector<fs::path> runs;
     fs::path out = ".";
     auto& draw = program.add("draw", "Writes busy.svg, waiting.svg, read.svg and written.svg.", [&](programs::command&) {
@@ -94,5 +96,6 @@ int main(int argc, char** argv) {
     });
     draw.positional("run", runs, "directories of runs; a line is named as its directory");
     draw.option("out", out, "directory of the figures").value_name("DIR").default_text("here");
+    compare::add_caches(program);
     return program.run(argc, argv);
 }

@@ -1,7 +1,13 @@
-// Runs bin/gneiss-compare over runs of bin/gneiss-marius.
+// Runs bin/gneiss-compare over runs of bin/gneiss-marius, and over datasets.
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <filesystem>
+#include <map>
 #include <string>
+#include <utility>
+
+#include <nlohmann/json.hpp>
 
 #include "support/program.hpp"
 
@@ -27,4 +33,75 @@ TEST_CASE("runs are drawn one over the other, each named as its directory; what 
     shop.refuses(1, "draw data --out new", {"data/timeline.jsonl"});
     shop.write("second/timeline.jsonl", "{\"seconds\":1}\nnonsense\n");
     shop.refuses(1, "draw second --out new", {"second/timeline.jsonl", "line 2"});
+}
+
+namespace {
+
+/// Reads per access by (policy, rows), and by (policy, batches of a superbatch).
+using reads = std::map<std::pair<std::string, std::uint64_t>, double>;
+reads reads_of(const nlohmann::json& results, const char* by) {
+    reads found;
+    for (const auto& one : results)
+        if (one.contains(by)) found[{one["policy"], one[by]}] = one["reads_per_access"];
+    return found;
+}
+
+} // namespace
+
+TEST_CASE("caches: no policy reads less than Belady's, whatever the size; what fits is read once; the trace may lie on disk") {
+    const gneiss::test::workshop shop("gneiss-compare");
+    REQUIRE(shop.run("generate planted --nodes 3000 --edges 40000 --num-features 64 --classes 4 --out data", "gneiss-data").code == 0);
+    for (const std::string how : {"--sampler dense --direction both", "--fanout 4,3"}) {
+        const std::string command = "caches data --batch 50 --batches 60 --superbatch 10,60 --sizes 2%,300,100% --at 300 --seed 4 --quiet " + how;
+        const auto got = shop.run(command + " --json --out figures/caches.svg");
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        const auto told = nlohmann::json::parse(got.out);
+        CHECK(told["row_bytes"] == 256);
+        CHECK(told["batches"] == 60);
+        CHECK(told["trace"] == "memory");
+        const auto by_rows = reads_of(told["sizes"], "rows"), by_superbatch = reads_of(told["superbatches"], "superbatch");
+        CHECK(by_rows.size() == 3 * 7);
+        for (const std::uint64_t rows : {60U, 300U, 3000U})
+            for (const char* policy : {"static-degree", "static-visits", "lru", "s3fifo"})
+                CHECK(by_rows.at({"belady", rows}) <= by_rows.at({policy, rows}));
+        CHECK(by_rows.at({"belady", 3000}) == by_rows.at({"lru", 3000})); // each row that is asked for, once
+        CHECK(by_superbatch.size() == 4);
+        CHECK(by_superbatch.at({"belady", 60}) == by_superbatch.at({"belady-no-carry", 60}));
+        CHECK(by_superbatch.at({"belady", 60}) == by_rows.at({"belady", 300}));
+        CHECK(by_superbatch.at({"belady", 60}) < by_superbatch.at({"belady", 10}));
+        CHECK(by_superbatch.at({"belady", 10}) < by_superbatch.at({"belady-no-carry", 10}));
+        for (const char* name : {"figures/caches.svg", "figures/caches-superbatch.svg"}) {
+            const std::string svg = shop.read(name);
+            CHECK(svg.starts_with("<svg"));
+            CHECK(svg.find("S3-FIFO") != std::string::npos);
+        }
+        CHECK(shop.run(command).out.find("by visits") != std::string::npos);
+    }
+    CHECK(std::filesystem::exists(shop / "data/csc-in"));
+}
+
+TEST_CASE("caches: a link dataset has seeds too; memory holds, and with little of it the trace lies on disk") {
+    const gneiss::test::workshop shop("gneiss-compare");
+    REQUIRE(shop.run("generate rmat --nodes 20000 --edges 200000 --out data", "gneiss-data").code == 0);
+    const std::string command = "caches data --batch 500 --batches 80 --profile 5 --sizes 5% --superbatch 40 --quiet --json";
+    const auto roomy = shop.run(command), tight = shop.run(command + " --memory 28MiB");
+    CAPTURE(tight.err);
+    REQUIRE(tight.code == 0);
+    const auto a = nlohmann::json::parse(roomy.out), b = nlohmann::json::parse(tight.out);
+    CHECK(a["trace"] == "memory");
+    CHECK(b["trace"] == "disk");
+    CHECK(a["accesses"] == b["accesses"]);
+    CHECK(a["sizes"] == b["sizes"]);
+    CHECK(a["batches"] == 80); // two epochs of 40
+    CHECK(b["peak_rss_bytes"].get<std::uint64_t>() < (std::uint64_t{28} << 20));
+    CHECK(!std::filesystem::exists(shop / "data.trace"));
+
+    shop.refuses(2, command + " --fanout 0", {"takes no neighbour"});
+    shop.refuses(2, command + " --superbatch 81", {"--superbatch 81", "80 batches"});
+    shop.refuses(3, command + " --memory 17MiB", {"need"});
+    shop.refuses(1, "caches none", {"none"});
+    shop.write("data.trace", "mine");
+    shop.refuses(2, command, {"data.trace"});
+    CHECK(shop.read("data.trace") == "mine");
 }

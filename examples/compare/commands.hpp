@@ -1,0 +1,10 @@
+#pragma once
+
+#include "common/command_line.hpp"
+
+/// The comparing program: one function per command, which adds it to the program.
+namespace compare {
+
+void add_caches(programs::command_line& to);
+
+} // namespace compare
