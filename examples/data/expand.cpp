@@ -37,7 +37,8 @@ programs::exit_code run_expand(const expand_flags& flags, const programs::comman
     const gneiss::dataset from(flags.dataset);
     const gneiss::dataset_manifest& m = from.manifest();
     if (flags.train_fraction && m.node_data.classes == 0)
-        throw programs::usage_error("--train-fraction is a share of labelled nodes, " + flags.dataset.string() + " has no labels");
+        throw programs::usage_error(
+            "--train-fraction is a share of labelled nodes, " + flags.dataset.string() + " has no labels");
     const gneiss::expansion_size size = gneiss::expansion_size_of(from, how.by);
     std::filesystem::create_directories(how.scratch);
     if (const auto space = std::filesystem::space(how.scratch); space.available < size.disk_bytes)

@@ -156,7 +156,7 @@ TEST_CASE("noise of sparse features takes entries away and leaves words") {
 
 TEST_CASE("an expansion that was killed goes on or starts anew, and leaves nothing but the dataset") {
     const workshop shop;
-    shop.make("generate planted --nodes 4000 --edges 20000 --classes 4 --num-features 16 --task node --out a");
+    shop.make("generate planted --nodes 8000 --edges 50000 --classes 4 --num-features 16 --task node --out a");
     const std::string command = "expand a --factor 12 --memory 64MiB --out ";
     shop.make(command + "b");
     REQUIRE(shop.run_stopped(command + "c", "KILL").code == 0);

