@@ -11,6 +11,9 @@
 #include <vector>
 
 #include <sched.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
@@ -149,6 +152,19 @@ std::uint64_t peak_rss() {
     rusage usage{};
     return ::getrusage(RUSAGE_SELF, &usage) == 0 ? static_cast<std::uint64_t>(usage.ru_maxrss) * 1024 : 0;
 }
+
+void return_large_blocks() {
+#ifdef __GLIBC__
+    ::mallopt(M_MMAP_THRESHOLD, 1 << 20); // set, it no longer grows with what is freed
+#endif
+}
+void give_back_memory() {
+#ifdef __GLIBC__
+    ::malloc_trim(0);
+#endif
+}
+
+std::uint64_t bytes_read_from_device() { return number_behind("/proc/self/io", "read_bytes").value_or(0); }
 
 double cpu_seconds() {
     rusage usage{};

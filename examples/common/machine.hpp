@@ -24,6 +24,13 @@ namespace programs {
 /// Resident memory of this process now, and at its highest so far [bytes]. 0 where the system does not tell.
 [[nodiscard]] std::uint64_t current_rss();
 [[nodiscard]] std::uint64_t peak_rss();
+/// From now on blocks of 1 MiB and more are the system's again when they are freed, and not kept for the next; so that what
+/// takes turns in memory is not there twice. Where the C library can be told.
+void return_large_blocks();
+/// Gives the system what is free.
+void give_back_memory();
+/// Bytes that the device read for this process, pages of mapped files among them; 0 where the system does not tell.
+[[nodiscard]] std::uint64_t bytes_read_from_device();
 
 /// User and system time of all threads of this process so far [seconds].
 [[nodiscard]] double cpu_seconds();

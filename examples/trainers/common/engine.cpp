@@ -29,6 +29,23 @@ gneiss::engine_choice choose_engine(const run_options& how) {
     return chosen;
 }
 
+std::optional<gneiss::io_profile> device_profile(const gneiss::dataset& data, run_options how) {
+    constexpr std::uint64_t enough = std::uint64_t{32} << 20;
+    const std::filesystem::path file = data.path("edges.out"), known = data.directory() / "device.profile";
+    if (std::filesystem::file_size(file) < enough) return std::nullopt;
+    try {
+        return gneiss::load_profile(known);
+    } catch (const std::exception&) { // none yet, or of another version
+    }
+    how.throttle.reset();
+    const gneiss::io_profile measured = gneiss::calibrate(choose_engine(how).make, file);
+    try {
+        gneiss::save_profile(known, measured);
+    } catch (const std::exception&) { // measured anew next time
+    }
+    return measured;
+}
+
 void require_device(const run_options& how) {
     if (how.device == "cuda")
         throw gneiss::error(gneiss::errc::unsupported, "--device cuda: this build has no CUDA backend; leave the flag out to train on the CPU");

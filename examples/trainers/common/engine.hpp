@@ -1,5 +1,9 @@
 #pragma once
 
+#include <optional>
+
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/storage/calibrate.hpp>
 #include <gneiss/storage/engine/probe.hpp>
 
 #include "trainers/common/options.hpp"
@@ -8,6 +12,10 @@ namespace trainers {
 
 /// The engine that `--io-engine` names, or the first that works here, slowed to `--throttle`.
 [[nodiscard]] gneiss::engine_choice choose_engine(const run_options& how);
+
+/// What the device does that a dataset lies on: measured once, on a dataset that is large enough to tell, and remembered in
+/// its directory where that can be written. By the device itself, whatever `--throttle` says. Nothing for a small dataset.
+[[nodiscard]] std::optional<gneiss::io_profile> device_profile(const gneiss::dataset& data, run_options how);
 
 /// Throws errc::unsupported for a device that this build has no backend for.
 void require_device(const run_options& how);

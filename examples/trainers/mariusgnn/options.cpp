@@ -5,9 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <gneiss/core/checksum.hpp>
-#include <gneiss/model/schedule.hpp>
-
 #include "common/machine.hpp"
 
 namespace mariusgnn {
@@ -28,24 +25,18 @@ void options::add_to(programs::command& to) {
     add_dataset(to);
     to.option("task", task, "predict edges, or classes of nodes").choices({"link", "node"}).default_text("node where nodes have classes");
     to.group("Model");
-    to.option("layers", layers, "of the encoder: sage, gcn, gat or linear, as in sage:128,sage:128:max; see the guide").value_name("SPEC").default_text("from the graph");
+    add_layers(to);
     to.option("inputs", inputs, "learned rows, given features, or both side by side").choices({"rows", "features", "both"}).default_text("features where there are some");
-    to.option("normalize-features", normalize_features, "each row of features sums to 1").value_name("BOOL").default_text("true for sparse ones");
-    to.option("dropout", dropout, "of rows between layers, while training").range(0, 0.99).default_text("0.5 for classes");
-    to.option("attention-dropout", attention_dropout, "of gat").range(0, 0.99).default_text("0");
+    add_dropout(to);
     add_model(to);
     to.group("Training");
     to.option("epochs", epochs, "passes over the edges, or the training nodes").range(1).default_text("from the graph");
     to.option("batch", batch, "edges or nodes of a batch").range(1).default_text("from the graph");
     to.option("sampler", sampler, "dense: a node's neighbours once per batch; neighbour: anew at every hop").choices({"dense", "neighbour"});
-    to.option("fanout", fanout, "neighbours at each hop, that of the batch first: 10,10; 10+10 in and out; all").value_name("N,N").default_text("from the graph");
-    to.option("direction", direction, "which neighbours").choices({"in", "out", "both"}).default_text("in; both where edges have one direction");
+    add_neighbours(to);
     to.option("hide-batch-edges", hide_batch_edges, "neighbours are not reached over edges that the batch predicts");
     add_negatives(to);
-    to.option("optimizer", optimizer, "of the layers' weights").choices({"sgd", "adagrad", "adam", "adamw"}).default_text("adam; adagrad for edges");
-    to.option("lr", lr, "learning rate").default_text("0.01; 0.1 for edges");
-    to.option("weight-decay", weight_decay, "of the layers' weights").range(0).default_text("1e-3 where few nodes have classes");
-    to.option("clip", clip, "gradients of the weights are shortened to this norm; 0: never").range(0);
+    add_optimizer(to, "adam; adagrad for edges", "0.01; 0.1 for edges");
     to.option("row-optimizer", row_optimizer, "of learned rows and of relations").choices({"sgd", "adagrad", "adam"}).default_text("adagrad");
     to.option("row-lr", row_lr, "their learning rate").default_text("0.1");
     to.option("lr-schedule", lr_schedule, "how rates change from epoch to epoch").choices({"constant", "linear", "cosine", "step"}).default_text("constant; linear for edges");
@@ -62,24 +53,6 @@ void options::add_to(programs::command& to) {
     add_ranking(to);
     to.option("early-stop", stop_early, "stop after N validations without a better one and take the best; 0: never").default_text("from the graph");
     add_output(to, "gneiss-mariusgnn");
-}
-
-bool looks_undirected(const gneiss::dataset& data) {
-    if (data.manifest().train_edges == 0) return false;
-    const gneiss::bucket_store buckets = data.buckets();
-    if (buckets.extent({0, 0}).edges == 0) return false;
-    std::uint64_t there = 0, back = 0; // sums of hashes: equal if the sets are
-    const auto hash = [](std::uint64_t a, std::uint64_t b) {
-        const std::uint64_t pair = a << 32 | b;
-        return gneiss::checksum(std::as_bytes(std::span(&pair, 1)));
-    };
-    const gneiss::loaded_block loaded = buckets.read({0, 0}, gneiss::edge_direction::out);
-    for (std::size_t v = 0; v < loaded.block.nodes.size(); ++v)
-        for (std::uint32_t e = loaded.block.starts[v]; e < loaded.block.starts[v + 1]; ++e) {
-            there += hash(loaded.block.nodes[v], loaded.block.neighbours[e]);
-            back += hash(loaded.block.neighbours[e], loaded.block.nodes[v]);
-        }
-    return there == back;
 }
 
 void options::refuse_unused(const programs::command& self) const {
@@ -116,7 +89,7 @@ void options::resolve(const gneiss::dataset& data, const programs::command& self
         throw programs::usage_error(fmt::format("--order {} is not for --task {}{}", *order, *task,
             links() ? "" : ": its partitions come by training-first, or all at once (memory)"));
     if (uses_features() && !normalize_features) normalize_features = data.has("features.indptr");
-    if (!direction) direction = looks_undirected(data) ? "in" : "both";
+    resolve_direction(data);
     if (uses_rows() || links()) {
         if (!dim) dim = links() ? 100 : 64;
         if (!row_optimizer) row_optimizer = "adagrad";
@@ -129,16 +102,10 @@ void options::resolve(const gneiss::dataset& data, const programs::command& self
     if (links())
         resolve_link(graph);
     else
-        resolve_node(graph);
+        resolve_classes(graph, epochs, batch, eval_every);
     if (!attention_dropout) attention_dropout = 0;
     if (!lr_schedule) lr_schedule = links() ? "linear" : "constant";
-    if (!fanout) { // all neighbours where the graph is small
-        const std::size_t count = gneiss::hops_of(layer_options(1));
-        const char* const hop = graph.train_edges <= 500'000 ? "all" : "10";
-        std::string text;
-        for (std::size_t i = 0; i < count; ++i) text += fmt::format("{}{}", i == 0 ? "" : ",", hop);
-        fanout = text;
-    }
+    resolve_fanout(graph);
     early_stop = *stop_early;
     if (threads == 0) threads = programs::usable_cpus();
     try { // a fan-out and layers that do not fit, a layer that cannot be
@@ -147,21 +114,6 @@ void options::resolve(const gneiss::dataset& data, const programs::command& self
     } catch (const gneiss::error& e) {
         throw programs::usage_error(e.what());
     }
-}
-
-void options::resolve_node(const gneiss::dataset_manifest& graph) {
-    const std::uint64_t train = graph.node_data.train;
-    const bool few = train * 10 < graph.nodes, small = graph.nodes <= 200'000;
-    if (!layers) layers = few ? "gcn:64:row,gcn:row" : "sage:256,sage";
-    if (!dropout) dropout = 0.5;
-    if (!batch) batch = 1000;
-    if (!optimizer) optimizer = "adam";
-    if (!lr) lr = 0.01;
-    if (!weight_decay) weight_decay = few ? 1e-3 : 0;
-    // About two million examples: small graphs are passed many times, huge ones a few.
-    if (!epochs) epochs = std::clamp<std::uint64_t>(2'000'000 / train, 10, 200);
-    if (!eval_every) eval_every = small ? 1 : std::max<std::uint64_t>(1, *epochs / 10);
-    if (!stop_early) stop_early = !small ? 5 : few ? 50 : 20;
 }
 
 void options::resolve_link(const gneiss::dataset_manifest& graph) {
@@ -183,21 +135,6 @@ void options::resolve_link(const gneiss::dataset_manifest& graph) {
     (void)trainers::parse_initializer(relation_init, "relation-init", width);
 }
 
-gneiss::neighbour_direction options::neighbours() const {
-    return *direction == "in" ? gneiss::neighbour_direction::in
-           : *direction == "out" ? gneiss::neighbour_direction::out
-                                 : gneiss::neighbour_direction::both;
-}
-
-std::vector<gneiss::layer_options> options::layer_options(std::size_t outputs) const {
-    try {
-        return gneiss::parse_layers(*layers, {.then = {}, .dropout = *dropout, .attention_dropout = attention_dropout.value_or(0),
-            .norm = false, .residual = false, .last_width = outputs});
-    } catch (const gneiss::error& e) {
-        throw programs::usage_error(std::string("--layers: ") + e.what());
-    }
-}
-
 gneiss::graph_training_options options::training_options() const {
     gneiss::graph_training_options made;
     made.batch = *batch;
@@ -213,15 +150,8 @@ gneiss::graph_training_options options::training_options() const {
     return made;
 }
 
-double options::rate_factor(std::uint64_t epoch) const { return gneiss::make_schedule(*lr_schedule).factor(epoch, *epochs); }
-
-gneiss::dense_optimizer options::dense_optimizer(std::uint64_t epoch) const {
-    return gneiss::make_dense_optimizer(*optimizer, static_cast<float>(*lr * rate_factor(epoch)),
-        {.weight_decay = *weight_decay, .decoupled = false, .clip_norm = clip});
-}
-
 gneiss::any_row_optimizer options::any_row_optimizer(std::uint64_t epoch) const {
-    return gneiss::make_row_optimizer(row_optimizer.value_or("adagrad"), static_cast<float>(row_lr.value_or(*lr) * rate_factor(epoch)));
+    return gneiss::make_row_optimizer(row_optimizer.value_or("adagrad"), static_cast<float>(row_lr.value_or(*lr) * rate_factor(epoch, *epochs)));
 }
 
 } // namespace mariusgnn

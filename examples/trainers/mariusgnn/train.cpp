@@ -12,7 +12,6 @@
 #include <gneiss/order/tune.hpp>
 #include <gneiss/pipeline/graph_training.hpp>
 #include <gneiss/storage/bucket_reader.hpp>
-#include <gneiss/storage/calibrate.hpp>
 
 #include "commands.hpp"
 #include "common/dataset_path.hpp"
@@ -56,26 +55,11 @@ void find_fault(const gneiss::dataset& data, const gneiss::node_features& featur
 }
 
 /// What `gneiss::tune` calls D: four times what the device reads in the time of one request, so that reads come to four
-/// fifths of its rate. A power of two, so that noise rarely changes plans; measured once, on a dataset that is large enough
-/// to tell, and remembered in its directory where that can be written. By the device itself: plans do not depend on --throttle.
-std::uint64_t least_full_read(const gneiss::dataset& data, options how) {
-    constexpr std::uint64_t usual = gneiss::tuning_input{}.read_bytes, enough = std::uint64_t{32} << 20;
-    const std::filesystem::path file = data.path("edges.out"), known = data.directory() / "device.profile";
-    if (std::filesystem::file_size(file) < enough) return usual;
-    const auto remembered = [&] {
-        try {
-            return gneiss::load_profile(known);
-        } catch (const std::exception&) { // none yet, or of another version
-        }
-        how.throttle.reset();
-        const gneiss::io_profile measured = gneiss::calibrate(trainers::choose_engine(how).make, file);
-        try {
-            gneiss::save_profile(known, measured);
-        } catch (const std::exception&) { // measured anew next time
-        }
-        return measured;
-    };
-    return std::bit_ceil(std::clamp<std::uint64_t>(4 * remembered().gap, usual / 4, 16 * usual));
+/// fifths of its rate. A power of two, so that noise rarely changes plans.
+std::uint64_t least_full_read(const gneiss::dataset& data, const options& how) {
+    constexpr std::uint64_t usual = gneiss::tuning_input{}.read_bytes;
+    const auto device = trainers::device_profile(data, how);
+    return device ? std::bit_ceil(std::clamp<std::uint64_t>(4 * device->gap, usual / 4, 16 * usual)) : usual;
 }
 
 /// Assembles MariusGNN: graph, rows and features of the resident partitions, samples, an encoder, a head for the task.
@@ -109,6 +93,8 @@ public:
         assemble();
         if (of.run.saved) {
             graph_name_ = graph_named(*of.run.saved);
+            const gneiss::resume_position& at = of.run.saved->position;
+            epoch_ = at.epoch - (at.next == gneiss::batch_number{} && at.epoch != 0 ? 1 : 0); // the last one that was trained
             training_->set_steps(trainers::progress_of(*of.run.saved).at("steps").get<std::uint64_t>());
         }
         remove_other_graphs(of.run.directory.path(), graph_name_);

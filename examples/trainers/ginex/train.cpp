@@ -1,0 +1,275 @@
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <fmt/format.h>
+
+#include <gneiss/cache/neighbour_rank.hpp>
+#include <gneiss/pipeline/superbatch_training.hpp>
+
+#include "commands.hpp"
+#include "common/dataset_path.hpp"
+#include "common/machine.hpp"
+#include "common/signals.hpp"
+#include "evaluation.hpp"
+#include "network.hpp"
+#include "stores.hpp"
+#include "training_plan.hpp"
+#include "trainers/common/checkpoint.hpp"
+#include "trainers/common/course.hpp"
+#include "trainers/common/engine.hpp"
+#include "trainers/common/node_metrics.hpp"
+#include "trainers/common/open_run.hpp"
+
+namespace ginex {
+
+namespace {
+
+using trainers::clock;
+
+/// Classes of all nodes, and those that train.
+struct classes_of_nodes {
+    gneiss::mapped_array<std::int32_t> stored;
+    std::vector<gneiss::node_id> train;
+
+    explicit classes_of_nodes(const gneiss::dataset& data)
+        : stored(data.labels()), train(data.nodes_of(gneiss::node_split::train)) {}
+    [[nodiscard]] std::span<const gneiss::class_id> labels() const { return gneiss::classes_of(stored.values()); }
+};
+
+/// Unwanted bytes between rows that are read rather than asked around.
+std::size_t gap_of(const gneiss::dataset& data, const options& how) {
+    const auto device = trainers::device_profile(data, how);
+    return device ? static_cast<std::size_t>(device->gap) : features::settings{}.gap;
+}
+
+/// Assembles Ginex: a graph and features on disk, caches of both, superbatches, an encoder.
+class ginex_design final : public trainers::design {
+public:
+    struct parts {
+        options& how;
+        programs::command& command;
+        const gneiss::dataset& data;
+        const gneiss::node_features& features;
+        const classes_of_nodes& classes;
+        const training_plan& plan;
+        const trainers::opened_run& run;
+        const gneiss::engine_choice& engine;
+        topology& graph;
+        gneiss::memory_budget& budget; ///< what the graph is charged to, too
+    };
+
+    /// Starts a run, or goes on with it.
+    ginex_design(const parts& of, network& net, programs::progress& live, const std::stop_token& stop)
+        : of_(of), net_(net), stop_(stop), on_(of.how.threads) {
+        for (const char* name : {"program", "classes of nodes", "weights", "batches", "samplers", "encoder", "change sets", "evaluation"})
+            for (const gneiss::memory_part& part : of.plan.common.parts) // the others charge for themselves
+                if (part.name == name) charges_.push_back(of.budget.charge(part.name, part.bytes));
+        std::filesystem::create_directories(of.run.directory.checkpoint());
+        if (of.run.saved) {
+            net.take(*of.run.saved);
+            generation_ = of.run.saved->generation;
+        }
+        std::vector<std::uint32_t> ranked_by;
+        if (of.how.feature_cache == "static" || of.plan.neighbour_bytes != 0) ranked_by = occurrences(lists_of(of.data, of.how.neighbours()));
+        if (of.plan.neighbour_bytes != 0) make_neighbour_cache(ranked_by, live);
+        programs::give_back_memory();
+        features_.emplace(of.how, of.features,
+            features::settings{.slots = of.plan.slots, .table = of.plan.table, .gap = gap_of(of.data, of.how), .rank = ranked_by},
+            of.engine.make, on_, of.budget);
+        const options& how = of.how;
+        const bool in_turns = *how.pipeline == "alternate";
+        if (neighbours_ && !in_turns) neighbours_->load();
+        if (in_turns && features_->cache() != nullptr) features_->cache()->release();
+        gneiss::superbatch_training_options options{.batch = *how.batch, .sampler = how.sampling(), .seed = how.seed,
+            .rows_in_flight = static_cast<std::size_t>(*how.in_flight), .sample_workers = how.pipeline_options().sample_workers,
+            .batch_nodes = of.plan.batch_nodes,
+            .superbatches = {.schedule = how.schedule(), .batches = of.plan.superbatch, .directory = of.run.directory.path() / "superbatches",
+                .slots = 0, .direct_table = of.plan.direct_table, .carry = *how.carry == "on", .accesses = of.plan.accesses, .epochs = *how.epochs}};
+        gneiss::superbatch_parts parts{.samplers = of.graph.samplers(), .features = features_->input(), .labels = of.classes.labels(),
+            .training_nodes = of.classes.train, .encode = net.encode, .weights = net.weights,
+            .before_sampling = [this] {
+                if (features_->cache() != nullptr) features_->cache()->release();
+                programs::give_back_memory();
+                if (neighbours_) neighbours_->load();
+            },
+            .before_gathering = [this] {
+                if (neighbours_) neighbours_->release();
+                programs::give_back_memory();
+                if (features_->cache() != nullptr) features_->cache()->acquire();
+            }};
+        training_ = std::make_unique<gneiss::superbatch_training>(std::move(options), std::move(parts), how.dense_optimizer(0, *how.epochs), on_);
+        if (of.run.saved) training_->set_steps(trainers::progress_of(*of.run.saved).at("steps").get<std::uint64_t>());
+    }
+
+    trainers::epoch_end train(const gneiss::resume_position& from, const trainers::course_observer& observer, const std::stop_token& stop) override {
+        evaluated_.clear();
+        epoch_ = from.epoch;
+        training_->set_optimizer(of_.how.dense_optimizer(from.epoch, *of_.how.epochs));
+        gneiss::superbatch_training::observer told;
+        told.on_batch = [&](const gneiss::batch_key& key, const gneiss::graph_statistics& s) {
+            observer.on_batch(key, {.loss = s.loss, .examples = s.examples, .sampled_edges = s.sampled_edges});
+        };
+        told.checkpoint_due = observer.checkpoint_due;
+        told.checkpoint = observer.checkpoint;
+        const auto done = training_->run(from.epoch, from.next, told, stop);
+        return {done.position, done.stopped};
+    }
+
+    void save(const gneiss::resume_position& at, const nlohmann::ordered_json& progress) override {
+        gneiss::checkpoint c = header(at);
+        c.generation = ++generation_;
+        trainers::put_progress(c, progress);
+        gneiss::save_checkpoint(of_.run.directory.checkpoint() / trainers::checkpoint_name, c);
+    }
+    void keep_best() override {
+        std::filesystem::create_directories(of_.run.directory.best());
+        gneiss::checkpoint c = header({epoch_ + 1, {}, {}});
+        c.generation = ++best_generation_;
+        gneiss::save_checkpoint(of_.run.directory.best() / trainers::checkpoint_name, c);
+    }
+
+    programs::metric_values evaluate(const std::string& split) override {
+        if (evaluated_.empty()) {
+            std::map<std::string, trainers::node_metrics> metrics;
+            for (const auto& [name, part] : {std::pair("valid", gneiss::node_split::valid), std::pair("test", gneiss::node_split::test)})
+                metrics.emplace(name, trainers::node_metrics(of_.data.nodes_of(part), net_.encode.outputs(), of_.classes.labels()));
+            const evaluation_source from{of_.how, net_, of_.data, of_.features, of_.engine.make, of_.run.directory.checkpoint() / "scratch", on_,
+                of_.plan.common.evaluation_bytes, stop_};
+            for_each_block(from, [&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
+                for (std::size_t i = 0; i < rows.rows(); ++i)
+                    for (auto& [name, of] : metrics) of.add(static_cast<gneiss::node_id>(first + i), rows[i]);
+            });
+            for (const auto& [name, of] : metrics) evaluated_[name] = of.values();
+        }
+        return evaluated_.at(split);
+    }
+
+    [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
+    [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_->statistics(); }
+    [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return {}; }
+    [[nodiscard]] gneiss::io_stats io() const override {
+        if (*of_.how.topology == "mmap" || *of_.how.feature_cache == "mmap") return {.read_bytes = programs::bytes_read_from_device()};
+        return features_->statistics().io + of_.graph.io();
+    }
+    [[nodiscard]] programs::named<double> stage_seconds() const override {
+        const gneiss::superbatch_times t = training_->times();
+        return {{"sample", t.sample}, {"changeset", t.change_set}, {"switch", t.switching}, {"load", t.load}, {"gather", t.gather},
+            {"update", t.update}, {"compute", t.compute}, {"wait", t.wait}};
+    }
+    [[nodiscard]] trainers::cache_counts cache() const override {
+        if (features_->cache() == nullptr) return {};
+        const gneiss::gather_stats seen = features_->statistics();
+        return {seen.rows, seen.hits};
+    }
+
+private:
+    void make_neighbour_cache(std::span<const std::uint32_t> out, programs::progress& live) {
+        const std::filesystem::path path = of_.run.directory.path() / "neighbours.cache";
+        const gneiss::neighbour_direction d = of_.how.neighbours();
+        gneiss::disk_csc& graph = *of_.graph.on_disk();
+        const std::uint64_t fingerprint = graph.fingerprint(d);
+        if (!of_.run.saved || !std::filesystem::exists(path)) {
+            live.say(fmt::format("building the cache of neighbours, {}", gneiss::format_bytes(of_.plan.neighbour_bytes)));
+            const std::vector<std::uint32_t> lengths = of_.graph.lengths();
+            std::vector<std::uint32_t> visits;
+            if (*of_.how.neighbour_rank == "visits")
+                visits = of_.graph.visits(gneiss::node_batches(of_.classes.train, *of_.how.batch, of_.how.seed, ~std::uint64_t{0}, 0), 100, on_, stop_);
+            const std::vector<gneiss::node_id> ranked = gneiss::rank_lists(visits.empty() ? out : std::span<const std::uint32_t>(visits), lengths, on_);
+            gneiss::neighbour_cache::build(path, graph, d, ranked, of_.plan.neighbour_bytes, fingerprint);
+        }
+        neighbours_ = std::make_unique<gneiss::neighbour_cache>(path, fingerprint, of_.budget);
+        graph.set_cache(neighbours_.get());
+    }
+
+    [[nodiscard]] gneiss::checkpoint header(const gneiss::resume_position& at) const {
+        gneiss::checkpoint c{.generation = 0,
+            .configuration_hash = trainers::configuration_hash(of_.command),
+            .dataset_hash = trainers::dataset_hash(of_.data),
+            .layout = {}, .partitioning = {.nodes = 0, .partitions = 0}, .disk_slots = {}, .slots = {}, .row_checksums = {},
+            .position = at,
+            .sections = {}};
+        net_.put(c);
+        return c;
+    }
+
+    parts of_;
+    network& net_;
+    std::stop_token stop_;
+    gneiss::tbb_executor on_;
+    std::vector<gneiss::memory_charge> charges_;
+    std::uint64_t generation_ = 0, best_generation_ = 0, epoch_ = 0;
+
+    std::unique_ptr<gneiss::neighbour_cache> neighbours_;
+    std::optional<features> features_;
+    std::unique_ptr<gneiss::superbatch_training> training_;
+    std::map<std::string, programs::metric_values> evaluated_; // since the last epoch was trained
+};
+
+programs::exit_code train(options& how, programs::command& command) {
+    const auto began = clock::now();
+    trainers::require_device(how);
+    programs::check_dataset(how.dataset);
+    const gneiss::dataset data(how.dataset);
+    const gneiss::dataset_manifest& graph = data.manifest();
+    how.resolve(data);
+    network net(how, data);
+    gneiss::node_features given = data.features();
+    if (*how.normalize_features) given.normalize_rows();
+    const classes_of_nodes classes(data);
+    choose_stores(how, data, net);
+    programs::progress live(how.quiet);
+    const gneiss::engine_choice engine = trainers::choose_engine(how);
+    live.say(fmt::format("{} {} on {} CPUs ({}), I/O by {} ({})", program, programs::version(), how.threads,
+        programs::cpu_name(), engine.name, engine.reason));
+    live.say(fmt::format("{}: {} nodes, {} edges, {} classes, {} nodes to train; {} of {} features, fan-out {} ({}); neighbours {}, rows {}, {}",
+        graph.name, graph.nodes, graph.train_edges, graph.node_data.classes, graph.node_data.train, *how.layers, graph.node_data.features,
+        *how.fanout, *how.direction, *how.topology, *how.feature_cache, *how.pipeline));
+    const programs::interrupt_guard interrupts;
+    programs::return_large_blocks();
+    const gneiss::tbb_executor on(how.threads);
+    make_lists(data, how.neighbours(), trainers::budget_of(how) / 2, on, interrupts.token(), [&](std::uint64_t done, std::uint64_t edges) {
+        live.update([&] { return fmt::format("sorting neighbours: {} of {} edges", programs::human_count(static_cast<double>(done)), programs::human_count(static_cast<double>(edges))); });
+    });
+    gneiss::memory_budget budget(trainers::budget_of(how));
+    topology lists(how, lists_of(data, how.neighbours()), engine.make, budget);
+    const gneiss::node_batches first(classes.train, *how.batch, how.seed, 0, 0);
+    const profile seen = take_profile(how, lists.samplers(), first, on, interrupts.token());
+    const training_plan plan = plan_training(how, data, given, net, seen, budget.used());
+    live.say(fmt::format("{} batches drawn: {} nodes and {} each, {:.1f} ms{}", seen.batches, programs::human_count(seen.nodes),
+        gneiss::format_bytes(static_cast<std::uint64_t>(seen.sample_bytes)), 1000 * seen.seconds,
+        plan.superbatch == 0 ? "" : fmt::format("; superbatches of {}, {} of files", plan.superbatch, gneiss::format_bytes(plan.run_file_bytes))));
+    const gneiss::bucket_store buckets = data.buckets();
+    if (how.dry_run) {
+        trainers::tell_dry_run(program, how, command, plan.common, buckets);
+        return programs::exit_code::done;
+    }
+    const auto run = trainers::open_run(program, how, command, data, plan.common);
+    if (!run) return programs::exit_code::done;
+    const programs::plan_record planned = plan.common.record(buckets);
+    if (!how.quiet) live.say(trainers::describe(plan.common, planned));
+    ginex_design training({how, command, data, given, classes, plan, *run, engine, lists, budget}, net, live, interrupts.token());
+    const bool validates = graph.node_data.valid != 0;
+    trainers::course course(how,
+        {.unit = "nodes", .measure = "accuracy", .examples = graph.node_data.train, .validates = validates, .best = how.early_stop != 0 && validates},
+        plan.common, run->directory, live, command.configuration());
+    if (!run->saved) course.save(training, {});
+    const programs::run_record record = course(training, trainers::begin_record(program, engine, data, command, planned),
+        trainers::course_position::of(run->saved), interrupts.token(), began);
+    return trainers::tell_result(record, how, run->directory, live);
+}
+
+} // namespace
+
+void add_train(programs::command_line& to) {
+    static options how;
+    programs::command& command = to.add("train", "Trains a graph network for classes of nodes.",
+        [](programs::command& self) { return train(how, self); });
+    how.add_to(command);
+}
+
+} // namespace ginex

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <stop_token>
+#include <string>
+
+#include <gneiss/cache/slot_table.hpp>
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/pipeline/batch_sampler.hpp>
+#include <gneiss/pipeline/node_batches.hpp>
+
+#include "network.hpp"
+#include "options.hpp"
+#include "trainers/common/plan.hpp"
+
+namespace ginex {
+
+/// What the first batches of an epoch are like; their number is at least 10, unless the epoch has fewer.
+struct profile {
+    std::uint64_t batches = 0;
+    double nodes = 0, sample_bytes = 0;    ///< means of a batch: distinct nodes; sample with its lists
+    std::uint64_t most_nodes = 0, most_edges = 0, most_bytes = 0;
+    double seconds = 0;                    ///< of sampling one
+
+    /// Files of a superbatch, a batch's share: sample, ids, and about what of the ids changes in a cache [bytes].
+    [[nodiscard]] double run_file_bytes(bool change_sets) const { return sample_bytes + nodes * (change_sets ? 5.5 : 4); }
+};
+
+/// Draws some batches of epoch 0. Throws errc::cancelled, and what samplers throw.
+[[nodiscard]] profile take_profile(const options& how, const gneiss::batch_sampler_factory& samplers,
+    const gneiss::node_batches& batches, const gneiss::tbb_executor& on, const std::stop_token& stop);
+
+/// What a run holds in memory and on disk, decided before it begins.
+struct training_plan {
+    trainers::training_plan common;
+    std::uint64_t batch_nodes = 0;      ///< that a sample may have
+    std::uint64_t neighbour_bytes = 0;  ///< of the cache of neighbours; 0: there is none
+    std::size_t slots = 0;              ///< rows of the feature cache
+    gneiss::slot_table_kind table = gneiss::slot_table_kind::hashed;
+    std::uint64_t superbatch = 0;       ///< batches; 0: conventional
+    std::uint64_t accesses = 0;         ///< that a superbatch may have
+    bool direct_table = false;          ///< its change sets are worked out with an array over all nodes
+    std::uint64_t run_file_bytes = 0;   ///< of two superbatches
+};
+
+/// Chooses topology, cache and pipeline where the user did not, by what fits, and writes the choice back: before lists of
+/// neighbours are opened.
+void choose_stores(options& how, const gneiss::dataset& data, const network& net);
+
+/// The plan, with every part; `charged` of what the process takes is in a part of its own already. Throws gneiss::error (over_budget) with the parts when not even empty caches fit, usage_error
+/// for --run-files that hold no superbatch.
+[[nodiscard]] training_plan plan_training(options& how, const gneiss::dataset& data, const gneiss::node_features& features,
+    const network& net, const profile& seen, std::uint64_t charged);
+
+} // namespace ginex

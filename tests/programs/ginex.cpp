@@ -1,0 +1,130 @@
+// Runs bin/gneiss-ginex as users do: every topology, cache and pipeline, results, exit codes, what survives a kill.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "support/program.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using gneiss::test::program_outcome;
+
+/// A dataset "data" with classes and features that a graph network can learn.
+struct ginex_workshop : gneiss::test::workshop {
+    explicit ginex_workshop(const std::string& kind = "--nodes 600 --edges 5000") : workshop("gneiss-ginex") {
+        const auto made = run("generate planted " + kind + " --classes 4 --undirected --partitions 3 --out data --seed 5 --task node --num-features 8 "
+                              "--feature-signal 2 --train-fraction .3", "gneiss-data");
+        CAPTURE(made.err);
+        REQUIRE(made.code == 0);
+    }
+    /// Trains, and returns run.json.
+    [[nodiscard]] nlohmann::json train(const std::string& arguments) const {
+        const program_outcome got = run("train data " + arguments + " --quiet --json");
+        CAPTURE(arguments);
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        return nlohmann::json::parse(got.out);
+    }
+    /// The probabilities that a run gives all nodes, bit for bit.
+    [[nodiscard]] std::string predictions(const std::string& name, const std::string& program = "gneiss-ginex") const {
+        fs::remove_all(*this / "exported");
+        const auto got = run("export " + name + " --out exported" + (program == "gneiss-ginex" ? "" : " --what predictions"), program);
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        return read("exported/predictions.npy");
+    }
+};
+
+const std::string task = "--epochs 4 --layers sage:16,sage --fanout 5,5 --batch 20 --early-stop 0 --seed 3 ";
+
+} // namespace
+
+TEST_CASE("classes are learned, and told in the contract's keys") {
+    const ginex_workshop shop;
+    const auto run = shop.train("--out a --epochs 20 --topology disk --feature-cache belady --superbatch 3 --memory 256MiB");
+    CHECK(run == nlohmann::json::parse(shop.read("a/run.json")));
+    CHECK(run["program"] == "gneiss-ginex");
+    CHECK(run["status"] == "done");
+    for (const char* key : {"epoch", "seconds", "loss", "examples", "stage_seconds", "sampled_edges", "hit_rate", "read_bytes", "read_requests", "valid"})
+        CHECK(run["epochs"][0].contains(key));
+    for (const char* key : {"sample", "changeset", "load", "gather", "update", "compute"}) CHECK(run["epochs"][1]["stage_seconds"].contains(key));
+    CHECK(run["metrics"]["test"]["accuracy"] > 0.6);
+    CHECK(fs::exists(shop / "a/report.html"));
+    CHECK_FALSE(fs::exists(shop / "a/superbatches"));
+    const auto again = nlohmann::json::parse(shop.run("eval a --json").out);
+    CHECK(again["metrics"]["test"]["accuracy"] == run["metrics"]["test"]["accuracy"]);
+    const auto told = nlohmann::json::parse(shop.run("predict a --node 3,5 --json").out);
+    CHECK(told["predictions"].size() == 2);
+    // The run's own configuration repeats it.
+    REQUIRE(shop.run("train --config a/config.toml --out b --quiet").code == 0);
+    CHECK(shop.predictions("a") == shop.predictions("b"));
+}
+
+TEST_CASE("every topology, cache, pipeline, preset, engine and number of threads trains the same bits, those of gneiss-mariusgnn in memory") {
+    const ginex_workshop shop;
+    const auto oracle = shop.run("train data " + task + "--task node --sampler neighbour --store memory --order memory --staleness 0 --direction in --no-eval --quiet --out oracle", "gneiss-mariusgnn");
+    CAPTURE(oracle.err);
+    REQUIRE(oracle.code == 0);
+    const std::string expected = shop.predictions("oracle", "gneiss-mariusgnn");
+    for (const std::string how : {"--preset pyg+", "--preset ali+pg", "--preset ginex-pg --superbatch 4", "--preset ginex --superbatch 4", "--preset memory",
+             "--topology disk --feature-cache belady --pipeline overlap --superbatch 2 --threads 1", "--topology disk --feature-cache lru --pipeline overlap --superbatch 3",
+             "--topology memory --feature-cache s3fifo --io-engine threads", "--topology disk --feature-cache none --pipeline conventional --threads 2",
+             "--topology disk --feature-cache belady --carry off --cache-split 0 --neighbour-rank visits", "--topology mmap --feature-cache static"}) {
+        CAPTURE(how);
+        (void)shop.train(task + "--direction in --no-eval --memory 256MiB --force --out run " + how);
+        CHECK(shop.predictions("run") == expected);
+    }
+}
+
+TEST_CASE("a run that is interrupted goes on to the unbroken run's bits, with another cache too") {
+    const ginex_workshop shop("--nodes 3000 --edges 30000");
+    const std::string base = "--epochs 12 --layers sage:32,sage --fanout 8,8 --batch 20 --no-eval --seed 3 --topology disk --memory 256MiB ";
+    (void)shop.train(base + "--feature-cache belady --superbatch 7 --out whole");
+    const std::string expected = shop.predictions("whole");
+    for (const std::string signal : {"INT", "TERM", "KILL"})
+        for (const std::string cache : {"--feature-cache belady --pipeline overlap --superbatch 7", "--feature-cache belady --pipeline alternate --superbatch 5"}) {
+            CAPTURE(signal);
+            CAPTURE(cache);
+            fs::remove_all(shop / "cut");
+            const auto got = shop.run_stopped("train data " + base + cache + " --checkpoint-every .05s --quiet --out cut --resume", signal);
+            CHECK(got.code == 0);
+            CHECK(shop.predictions("cut") == expected);
+            CHECK_FALSE(fs::exists(shop / "cut/superbatches"));
+        }
+}
+
+TEST_CASE("what cannot be is refused in one line that says what to do") {
+    const ginex_workshop shop;
+    const std::string base = "train data --quiet --out new ";
+    shop.refuses(2, base + "--feature-cache belady --pipeline conventional", {"--feature-cache belady", "superbatches"});
+    shop.refuses(2, base + "--feature-cache lru --pipeline alternate", {"lru", "alternate"});
+    shop.refuses(2, base + "--preset ginex --feature-cache static", {"--preset ginex", "belady", "static"});
+    shop.refuses(2, base + "--fanout 5 --layers sage:16,sage", {"fan-out"});
+    shop.refuses(3, base + "--memory 8MiB", {"8.00 MiB", "--memory"});
+    shop.refuses(2, base + "--topology disk --feature-cache belady --run-files 4KiB", {"--run-files"});
+    shop.refuses(2, base + "--buffer 4", {"--buffer"});
+    REQUIRE(shop.run("generate rmat --nodes 50 --edges 100 --out plain", "gneiss-data").code == 0);
+    shop.refuses(1, "train plain --quiet --out new", {"plain", "classes"});
+}
+
+TEST_CASE("a stale or damaged list of neighbours is told, and made again when it is removed") {
+    const ginex_workshop shop;
+    const std::string flags = task + "--topology disk --feature-cache belady --no-eval --memory 256MiB --force --out run";
+    (void)shop.train(flags);
+    const std::string expected = shop.predictions("run");
+    const fs::path lists = shop / "data/csc-in/neighbours.npy";
+    REQUIRE(fs::exists(lists));
+    std::string bytes = shop.read("data/csc-in/neighbours.npy");
+    bytes[5000] = static_cast<char>(bytes[5000] ^ 1);
+    shop.write("data/csc-in/neighbours.npy", bytes);
+    const auto got = shop.run("train data --quiet " + flags);
+    CHECK(got.code == 1);
+    CHECK(got.err.find("neighbours.npy") != std::string::npos);
+    fs::remove_all(shop / "data/csc-in");
+    (void)shop.train(flags);
+    CHECK(shop.predictions("run") == expected);
+}
