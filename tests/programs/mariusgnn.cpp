@@ -156,6 +156,17 @@ TEST_CASE("interrupted or killed anywhere and resumed, a run ends in the bits of
             fs::remove_all(shop / name);
             CHECK(shop.run_stopped("train " + base + "--quiet --resume --out " + name, signal).code == 0);
             CHECK(shop.representations(name) == expected);
+            // Each epoch is told once, with what its validation gave.
+            const auto told = [&](const std::string& of) {
+                std::vector<nlohmann::json> epochs;
+                std::istringstream lines(shop.read(of + "/metrics.jsonl"));
+                for (std::string line; std::getline(lines, line);) {
+                    const auto epoch = nlohmann::json::parse(line);
+                    epochs.push_back({epoch["epoch"], epoch.value("valid", nlohmann::json())});
+                }
+                return epochs;
+            };
+            CHECK(told(name) == told("whole"));
         }
     }
 }

@@ -71,6 +71,7 @@ course_position course_position::of(const std::optional<gneiss::checkpoint>& sav
     };
     values("best_valid", at.valid);
     values("best_test", at.test);
+    if (progress.contains("unvalidated")) at.unvalidated = programs::epoch_from_json(progress.at("unvalidated"));
     return at;
 }
 
@@ -79,6 +80,7 @@ void course::save(design& of, const gneiss::resume_position& at) {
     nlohmann::ordered_json progress{{"steps", of.steps()}, {"epoch", now.to_json()}, {"config", configuration_}};
     for (const auto& [name, value] : best_valid_) progress["best_valid"][name] = value;
     for (const auto& [name, value] : best_test_) progress["best_test"][name] = value;
+    if (unvalidated_) progress["unvalidated"] = programs::to_json(*unvalidated_);
     of.save(at, progress);
     saved_at_ = clock::now();
 }
@@ -159,7 +161,7 @@ programs::run_record course::operator()(design& of, programs::run_record record,
     so_far_ = from.so_far;
     best_valid_ = from.valid;
     best_test_ = from.test;
-    record.epochs = run_.keep_metrics_before(at.epoch + 1);
+    record.epochs = run_.keep_metrics_before(from.unvalidated ? at.epoch : at.epoch + 1);
     course_observer observer;
     observer.on_batch = [&](const gneiss::batch_key& key, const batch_outcome& batch) {
         loss_ = loss_ + batch.loss;
@@ -190,6 +192,29 @@ programs::run_record course::operator()(design& of, programs::run_record record,
     };
     if (!best_valid_.empty() && best_test_.empty()) best_test_ = metrics_of("test"); // a stop came between the two
     const auto ends_early = [&] { return how_.early_stop != 0 && watch.without_better >= how_.early_stop; };
+    /// Validates a trained epoch, tells it, and keeps what is best. False: a stop came first; a resume does it.
+    const auto conclude = [&](programs::epoch_record done) {
+        const bool validate = !how_.no_eval && settings_.validates && *how_.eval_every != 0 &&
+                              (done.epoch % *how_.eval_every == 0 || done.epoch == *how_.epochs);
+        if (validate) done.valid = metrics_of("valid");
+        if (validate && done.valid.empty() && stop.stop_requested()) {
+            unvalidated_ = std::move(done);
+            return false;
+        }
+        run_.append_metrics(done);
+        record.epochs.push_back(done);
+        std::string told = fmt::format("epoch {}: {:.1f} s, loss {:.4f}, {}", done.epoch, done.seconds, *done.loss,
+            programs::human_rate(static_cast<double>(done.examples) / done.seconds, settings_.unit));
+        if (!done.valid.empty()) told += fmt::format(", valid {} {:.4f}", settings_.measure, done.valid.front().second);
+        live_.say(told);
+        if (watch.judge(done) && settings_.best) {
+            of.keep_best();
+            best_valid_ = done.valid;
+            best_test_ = metrics_of("test");
+        }
+        return true;
+    };
+    if (from.unvalidated) (void)conclude(*from.unvalidated);
     while (at.epoch < *how_.epochs && !stop.stop_requested() && !ends_early()) {
         const std::uint64_t epoch = at.epoch;
         loss_ = 0;
@@ -205,22 +230,9 @@ programs::run_record course::operator()(design& of, programs::run_record record,
             save(of, at);
             break;
         }
-        programs::epoch_record done = record_of(of, epoch);
+        const programs::epoch_record done = record_of(of, epoch);
         so_far_ = {};
-        const bool validate = !how_.no_eval && settings_.validates && *how_.eval_every != 0 &&
-                              ((epoch + 1) % *how_.eval_every == 0 || epoch + 1 == *how_.epochs);
-        if (validate) done.valid = metrics_of("valid");
-        run_.append_metrics(done);
-        record.epochs.push_back(done);
-        std::string told = fmt::format("epoch {}: {:.1f} s, loss {:.4f}, {}", epoch + 1, done.seconds, *done.loss,
-            programs::human_rate(static_cast<double>(done.examples) / done.seconds, settings_.unit));
-        if (!done.valid.empty()) told += fmt::format(", valid {} {:.4f}", settings_.measure, done.valid.front().second);
-        live_.say(told);
-        if (watch.judge(done) && settings_.best) {
-            of.keep_best();
-            best_valid_ = done.valid;
-            best_test_ = metrics_of("test");
-        }
+        if (!conclude(done)) break;
         if (how_.checkpoint_every.epochs != 0 && (epoch + 1) % how_.checkpoint_every.epochs == 0) save(of, at);
     }
     if (at.next == gneiss::batch_number{}) save(of, at); // a stop inside an epoch has saved already

@@ -99,6 +99,7 @@ struct course_position {
     gneiss::resume_position next{};
     epoch_so_far so_far{};                ///< what other processes did of the epoch that `next` is in
     programs::metric_values valid, test;  ///< of the best state so far, where it is kept
+    std::optional<programs::epoch_record> unvalidated; ///< the epoch before `next`, when a stop came before its validation
 
     /// Of the run that `saved` is a checkpoint of; the beginning without one.
     [[nodiscard]] static course_position of(const std::optional<gneiss::checkpoint>& saved);
@@ -132,6 +133,7 @@ private:
     programs::progress& live_;
     nlohmann::ordered_json configuration_;
 
+    std::optional<programs::epoch_record> unvalidated_; // an epoch that is trained, and neither validated nor told
     epoch_so_far so_far_;                           // of the current epoch before this process
     programs::metric_values best_valid_, best_test_;
     gneiss::io_stats io_at_start_;                  // of the current epoch, in this process
