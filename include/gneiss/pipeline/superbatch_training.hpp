@@ -11,15 +11,17 @@
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include <gneiss/cache/any_policy.hpp>
+#include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/half.hpp>
-#include <gneiss/core/memory_budget.hpp>
 #include <gneiss/model/input_rows.hpp>
 #include <gneiss/pipeline/epoch_driver.hpp>
 #include <gneiss/pipeline/graph_batch.hpp>
@@ -49,7 +51,7 @@ struct superbatch_training_options {
     std::uint64_t seed = 0;
     std::size_t rows_in_flight = 2; ///< batches whose rows are in memory: the one that is computed, and those gathered ahead
     std::size_t sample_workers = 1;    ///< of `conventional`
-    std::uint64_t batch_memory = 0;    ///< what a batch in flight may take, more is an error [bytes]; 0: anything
+    std::uint64_t batch_nodes = 0;     ///< that a sample may have, more is an error; 0: any number
     superbatch_options superbatches{}; ///< directory, S, schedule; slots: those of the cache, if change sets decide what it holds
 };
 
@@ -108,7 +110,7 @@ public:
     }
 
     /// Runs epoch `epoch` from batch `from` on; stops early, with everything applied, when `stop` is requested.
-    /// Throws over_budget for a batch larger than `batch_memory`, errc::out_of_range for a label that is no class, and what the
+    /// Throws errc::over_budget for a sample of more than `batch_nodes`, errc::out_of_range for a label that is no class, and what the
     /// stages and the inspector met. After an exception no stage is at work, and every later call throws it again.
     epoch run(std::uint64_t epoch, batch_number from = {}, const observer& told = {}, const std::stop_token& stop = {}) {
         stop_ = stop;
@@ -160,7 +162,7 @@ private:
         layer_stack layers;
         drawn_sample sample;
         std::shared_ptr<superbatch> of; ///< null: it was sampled by itself
-        growing_buffer<float> memory_of_rows; ///< while rows are in it; else with the idle ones
+        aligned_buffer<float> memory_of_rows; ///< while rows are in it; else with the idle ones
         matrix_view<float> dense; ///< [nodes, dense columns]
         sparse_feature_rows sparse;
     };
@@ -180,7 +182,6 @@ private:
     std::vector<std::unique_ptr<batch>> make_batches() const {
         std::vector<std::unique_ptr<batch>> made;
         for (std::size_t i = 0; i < in_flight(options_); ++i) made.push_back(std::make_unique<batch>());
-        for (const auto& b : made) b->memory = options_.batch_memory;
         return made;
     }
     [[nodiscard]] std::shared_ptr<const node_batches> batches_of(std::uint64_t epoch) const {
@@ -241,8 +242,9 @@ private:
 
     void gather(batch& b) {
         const std::size_t count = b.sample.nodes.size(), dense = parts_.encode.inputs().dense;
-        const std::uint64_t needed = b.arena.capacity() + b.layers.memory_bytes() + count * dense * sizeof(float);
-        if (options_.batch_memory != 0 && needed > options_.batch_memory) throw over_budget(options_.batch_memory, {{to_string(b.key), needed}});
+        if (options_.batch_nodes != 0 && count > options_.batch_nodes)
+            throw error(errc::over_budget, to_string(b.key) + " has " + std::to_string(count) + " nodes, memory is planned for " +
+                                               std::to_string(options_.batch_nodes));
         {
             const std::scoped_lock lock(mutex_);
             if (!idle_rows_.empty()) {
@@ -250,7 +252,11 @@ private:
                 idle_rows_.pop_back();
             }
         }
-        b.dense = {b.memory_of_rows.at_least(count * dense), count, dense};
+        if (b.memory_of_rows.size() < count * dense) {
+            b.memory_of_rows = {};
+            b.memory_of_rows = aligned_buffer<float>(std::max<std::size_t>(count + count / 8, options_.batch_nodes) * dense);
+        }
+        b.dense = {b.memory_of_rows.data(), count, dense};
         if (auto* rows = std::get_if<feature_rows>(&parts_.features)) {
             gather(b, *rows);
         } else {
@@ -331,7 +337,7 @@ private:
     growing_buffer<std::byte> halves_; // the same
     mutable std::mutex mutex_;
     std::vector<std::unique_ptr<batch_sampler>> samplers_; // idle ones
-    std::vector<growing_buffer<float>> idle_rows_;
+    std::vector<aligned_buffer<float>> idle_rows_;
     std::unique_ptr<superbatch_inspector> inspector_;
 
     epoch_driver<batch> driver_; // last: its threads use the rest
