@@ -95,8 +95,6 @@ public:
             graph_name_ = graph_named(*of.run.saved);
             const gneiss::resume_position& at = of.run.saved->position;
             epoch_ = at.epoch - (at.next == gneiss::batch_number{} && at.epoch != 0 ? 1 : 0); // the last one that was trained
-            const gneiss::resume_position& at = of.run.saved->position;
-            epoch_ = at.epoch - (at.next == gneiss::batch_number{} && at.epoch != 0 ? 1 : 0); // the last one that was trained
             training_->set_steps(trainers::progress_of(*of.run.saved).at("steps").get<std::uint64_t>());
         }
         remove_other_graphs(of.run.directory.path(), graph_name_);
