@@ -147,6 +147,8 @@ std::string cpu_name(const fs::path& root) {
 
 std::uint64_t current_rss() { return number_behind("/proc/self/status", "VmRSS").value_or(0); }
 
+std::uint64_t anonymous_rss() { return number_behind("/proc/self/status", "RssAnon").value_or(current_rss()); }
+
 std::uint64_t peak_rss() {
     if (const auto peak = number_behind("/proc/self/status", "VmHWM")) return *peak;
     rusage usage{};

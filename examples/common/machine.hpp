@@ -24,6 +24,8 @@ namespace programs {
 /// Resident memory of this process now, and at its highest so far [bytes]. 0 where the system does not tell.
 [[nodiscard]] std::uint64_t current_rss();
 [[nodiscard]] std::uint64_t peak_rss();
+/// Of `current_rss`, without pages of mapped files, which the system takes back as it likes.
+[[nodiscard]] std::uint64_t anonymous_rss();
 /// From now on blocks of 1 MiB and more are the system's again when they are freed, and not kept for the next; so that what
 /// takes turns in memory is not there twice. Where the C library can be told.
 void return_large_blocks();

@@ -151,8 +151,8 @@ training_plan plan_training(options& how, const gneiss::dataset& data, const gne
     const std::uint64_t rows_of_batch = made.batch_nodes * net.encode.inputs().dense * sizeof(float);
     const bool halves = store.halves() && *how.feature_cache != "memory";
     const std::uint64_t staged = halves ? made.batch_nodes * row_bytes * 9 / 8 : 0;
-    const std::uint64_t rss = programs::current_rss();
-    add("program", rss - std::min(rss, charged) + (std::uint64_t{12} << 20));
+    const std::uint64_t rss = programs::anonymous_rss(), code = std::uint64_t{24} << 20;
+    add("program", rss - std::min(rss, charged) + code);
     add("classes of nodes", (graph.nodes + graph.node_data.train * 2 + (how.no_eval ? 0 : graph.node_data.valid + graph.node_data.test)) * 4);
     add("weights", net.weights.size_bytes() + 4096);
     add("lists of neighbours", memory_of_lists(how, lists_of(data, how.neighbours())));
