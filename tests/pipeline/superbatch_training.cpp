@@ -149,6 +149,19 @@ struct trainer {
     std::unique_ptr<feature_buffer> buffer{};
     std::unique_ptr<superbatch_training> training{};
     int turns = 0;
+    std::function<void()> pause{};      ///< before sampling
+    std::chrono::milliseconds slow{0};  ///< of each sample but the inspector's
+
+    /// Draws as another does, but waits first.
+    struct slow_sampler final : batch_sampler {
+        slow_sampler(const trainer& from, std::unique_ptr<batch_sampler> by) : of(from), sampler(std::move(by)) {}
+        mini_batch sample(const batch_key& key, std::span<const node_id> seeds, executor_ref on, mini_batch_arena& arena) override {
+            std::this_thread::sleep_for(of.slow);
+            return sampler->sample(key, seeds, on, arena);
+        }
+        const trainer& of;
+        std::unique_ptr<batch_sampler> sampler;
+    };
 
     trainer(const graph_data& of, const set_up& how)
         : data(of), with(how), on(how.threads),
@@ -169,9 +182,12 @@ struct trainer {
             superbatch_training_options{.batch = 10, .sampler = with.sampler, .seed = 9,
                 .superbatches = {.schedule = with.schedule, .batches = with.superbatch, .directory = run / "superbatches", .slots = 0,
                     .direct_table = with.direct_table, .carry = with.carry, .accesses = with.accesses, .epochs = with.epochs}},
-            superbatch_parts{.samplers = samplers, .features = input(), .labels = data.labels, .training_nodes = data.train, .encode = net.encode,
+            superbatch_parts{.samplers = [this, samplers, first = true]() mutable -> std::unique_ptr<batch_sampler> {
+                    if (std::exchange(first, false)) return samplers(); // the inspector's
+                    return std::make_unique<slow_sampler>(*this, samplers());
+                }, .features = input(), .labels = data.labels, .training_nodes = data.train, .encode = net.encode,
                 .weights = net.weights,
-                .before_sampling = [this] { ++turns; if (cache) cache->release(); },
+                .before_sampling = [this] { ++turns; if (cache) cache->release(); if (pause) pause(); },
                 .before_gathering = [this] { if (cache) cache->acquire(); }},
             net.dense, on);
     }
@@ -290,6 +306,27 @@ TEST_CASE("a run stopped and begun again from its position ends in the unbroken 
             CHECK(made.losses[1] == expected.losses[1]);
             CHECK(made.losses[0] == doctest::Approx(expected.losses[0]).epsilon(1e-9));
         }
+}
+
+TEST_CASE("a stop while a superbatch is being made trains what is on its way, and no batch twice") {
+    const graph_data data(400);
+    const outcome expected = in_memory(data, neighbour_sampling::layered, 1);
+    trainer made(data, {.schedule = superbatch_schedule::alternate, .superbatch = 14, .epochs = 1});
+    std::stop_source stop;
+    made.pause = [&] { // until batches wait for the superbatch; then it comes just behind the first that did not wait
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        stop.request_stop();
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    };
+    made.slow = std::chrono::milliseconds(60);
+    const auto part = made.training->run(0, {}, {}, stop.get_token());
+    REQUIRE(part.stopped);
+    CHECK(part.position.next.index > 1);
+    made.pause = {};
+    made.slow = {};
+    const auto rest = made.training->run(0, part.position.next);
+    CHECK(part.batches + rest.batches == 14);
+    CHECK(made.net.end({}).weights == expected.weights);
 }
 
 TEST_CASE("files of at most two superbatches are on disk, and none is left") {

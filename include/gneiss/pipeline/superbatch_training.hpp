@@ -116,8 +116,9 @@ public:
         stop_ = stop;
         const auto begin = [&] {
             if (!superbatches()) return;
-            if (inspector_ && inspector_->position() == std::pair{epoch, from.index}) return;
+            if (inspector_ && !behind_ && inspector_->position() == std::pair{epoch, from.index}) return;
             end_inspection();
+            behind_ = false;
             inspector_ = std::make_unique<superbatch_inspector>(options_.superbatches,
                 superbatch_inspector::surroundings{.samplers = parts_.samplers, .sampling = options_.sampler,
                     .batches = [this](std::uint64_t e) { return batches_of(e); }, .before_sampling = parts_.before_sampling,
@@ -214,7 +215,8 @@ private:
         b.work->choose(b.key.number.index, b.seeds);
         labels_of(b.seeds, parts_.labels, parts_.encode.outputs(), b.labels);
         b.work.reset();
-        b.of = inspector_ ? inspector_->next(stop_) : nullptr;
+        b.of = inspector_ && !behind_ ? inspector_->next(stop_) : nullptr;
+        behind_ = inspector_ && !b.of; // it stays where this batch is
         std::optional<mini_batch> made;
         if (b.of) timed(load_, [&] { made = inspector_->load(*b.of, b.arena); });
         else timed(sample_, [&] { made = draw(b); });
@@ -332,6 +334,7 @@ private:
     std::stop_token stop_; // of the epoch that runs
     superbatch_statistics ended_; // of inspectors that are gone
     counter sample_{0}, switch_{0}, load_{0}, gather_{0}, update_{0}; // nanoseconds
+    bool behind_ = false; // sample stage: a batch was not taken from the inspector, so that no later one can be
     bool filled_ = false; // gather stage: the policy's rows are in the cache
     change_set changes_; // gather stage
     growing_buffer<std::byte> halves_; // the same
