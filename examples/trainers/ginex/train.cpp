@@ -1,6 +1,4 @@
-#include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,6 +20,7 @@
 #include "trainers/common/checkpoint.hpp"
 #include "trainers/common/course.hpp"
 #include "trainers/common/engine.hpp"
+#include "trainers/common/feature_fault.hpp"
 #include "trainers/common/node_metrics.hpp"
 #include "trainers/common/open_run.hpp"
 
@@ -103,7 +102,11 @@ public:
                 if (features_->cache() != nullptr) features_->cache()->acquire();
             }};
         training_ = std::make_unique<gneiss::superbatch_training>(std::move(options), std::move(parts), how.dense_optimizer(0, *how.epochs), on_);
-        if (of.run.saved) training_->set_steps(trainers::progress_of(*of.run.saved).at("steps").get<std::uint64_t>());
+        if (of.run.saved) {
+            const gneiss::resume_position& at = of.run.saved->position;
+            epoch_ = at.epoch - (at.next == gneiss::batch_number{} && at.epoch != 0 ? 1 : 0); // the last one that was trained
+            training_->set_steps(trainers::progress_of(*of.run.saved).at("steps").get<std::uint64_t>());
+        }
     }
 
     trainers::epoch_end train(const gneiss::resume_position& from, const trainers::course_observer& observer, const std::stop_token& stop) override {
@@ -116,8 +119,13 @@ public:
         };
         told.checkpoint_due = observer.checkpoint_due;
         told.checkpoint = observer.checkpoint;
-        const auto done = training_->run(from.epoch, from.next, told, stop);
-        return {done.position, done.stopped};
+        try {
+            const auto done = training_->run(from.epoch, from.next, told, stop);
+            return {done.position, done.stopped};
+        } catch (const gneiss::error& e) {
+            if (e.code() == gneiss::errc::not_finite) trainers::find_fault(of_.data, of_.features);
+            throw;
+        }
     }
 
     void save(const gneiss::resume_position& at, const nlohmann::ordered_json& progress) override {

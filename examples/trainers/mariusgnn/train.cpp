@@ -24,6 +24,7 @@
 #include "trainers/common/checkpoint.hpp"
 #include "trainers/common/course.hpp"
 #include "trainers/common/engine.hpp"
+#include "trainers/common/feature_fault.hpp"
 #include "trainers/common/link_evaluation.hpp"
 #include "trainers/common/open_run.hpp"
 #include "trainers/common/row_store.hpp"
@@ -34,25 +35,6 @@ namespace {
 
 using trainers::clock;
 using trainers::training_plan;
-
-/// Throws an error that names the first row of features with a number that is none.
-void find_fault(const gneiss::dataset& data, const gneiss::node_features& features) {
-    std::vector<float> row(static_cast<std::size_t>(features.columns()));
-    for (std::uint64_t v = 0; v < features.rows(); ++v) {
-        std::span<const float> values = row;
-        gneiss::sparse_feature_rows sparse;
-        if (features.sparse()) {
-            sparse = features.read_sparse(v, 1);
-            values = sparse.values;
-        } else {
-            features.read_dense(v, row);
-        }
-        if (!std::ranges::all_of(values, [](float x) { return std::isfinite(x); }))
-            throw gneiss::error(gneiss::errc::not_finite,
-                "the features of node " + data.node_label(v) + " (row " + std::to_string(v) + ") are not all finite numbers",
-                {.path = data.directory()});
-    }
-}
 
 /// What `gneiss::tune` calls D: four times what the device reads in the time of one request, so that reads come to four
 /// fifths of its rate. A power of two, so that noise rarely changes plans.
@@ -120,7 +102,7 @@ public:
             const gneiss::graph_epoch done = training_->run(plan_.order(from.epoch), from.epoch, from.next, told, stop);
             return {done.position, done.stopped};
         } catch (const gneiss::error& e) {
-            if (e.code() == gneiss::errc::not_finite && data_->features() != nullptr) find_fault(data_->data(), *data_->features());
+            if (e.code() == gneiss::errc::not_finite && data_->features() != nullptr) trainers::find_fault(data_->data(), *data_->features());
             throw;
         }
     }
