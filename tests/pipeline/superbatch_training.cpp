@@ -378,6 +378,20 @@ TEST_CASE("faults of the engine end in the right answer or a typed error, never 
     }
 }
 
+TEST_CASE("an error behind the last batch of a superbatch ends a run that waits for the next, by whatever schedule") {
+    const graph_data data(400);
+    for (const auto schedule : {superbatch_schedule::overlap, superbatch_schedule::alternate})
+        for (const std::uint64_t batches : {1, 3}) {
+            trainer made(data, {.schedule = schedule, .superbatch = batches});
+            superbatch_training::observer told;
+            told.on_batch = [](const batch_key&, const graph_statistics&) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(20)); // batches are loaded meanwhile, and the next waited for
+                throw error(errc::not_finite, "the observer's");
+            };
+            CHECK_THROWS_WITH_AS(made.training->run(0, {}, told), doctest::Contains("the observer's"), error);
+        }
+}
+
 TEST_CASE("parts that do not fit together are refused") {
     const graph_data data(100);
     CHECK_THROWS_AS(trainer(data, {.cache = "belady", .schedule = superbatch_schedule::conventional}), error);

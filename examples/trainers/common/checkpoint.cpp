@@ -30,6 +30,19 @@ void refuse_changes(const programs::command& command, const nlohmann::ordered_js
                                      : "--resume --out RUN takes the flags of that run"));
 }
 
+gneiss::checkpoint begin_checkpoint(const programs::command& command, const gneiss::dataset& data, const gneiss::resume_position& at) {
+    return {.generation = 0,
+        .configuration_hash = configuration_hash(command),
+        .dataset_hash = dataset_hash(data),
+        .layout = {}, .partitioning = {.nodes = 0, .partitions = 0}, .disk_slots = {}, .slots = {}, .row_checksums = {},
+        .position = at,
+        .sections = {}};
+}
+
+std::uint64_t last_trained(const gneiss::resume_position& at) {
+    return at.epoch - (at.next == gneiss::batch_number{} && at.epoch != 0 ? 1 : 0);
+}
+
 std::vector<std::byte> to_bytes(std::span<const float> numbers) {
     const auto bytes = std::as_bytes(numbers);
     return {bytes.begin(), bytes.end()};

@@ -28,6 +28,12 @@ inline constexpr const char* checkpoint_name = "checkpoint.bin";
 /// Throws when the command line would change the result of the run with configuration `before`, which it resumes.
 void refuse_changes(const programs::command& command, const nlohmann::ordered_json& before);
 
+/// A checkpoint of a run at `at`, with what tells run and dataset apart from others, and no rows yet.
+[[nodiscard]] gneiss::checkpoint begin_checkpoint(
+    const programs::command& command, const gneiss::dataset& data, const gneiss::resume_position& at);
+/// The epoch that was trained last before `at`.
+[[nodiscard]] std::uint64_t last_trained(const gneiss::resume_position& at);
+
 /// Numbers as a checkpoint's section.
 [[nodiscard]] std::vector<std::byte> to_bytes(std::span<const float> numbers);
 /// A section's numbers. Throws errc::corrupt, naming `what`, when there are more or fewer than `numbers` takes.

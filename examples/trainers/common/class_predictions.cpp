@@ -34,6 +34,14 @@ void node_flags::add_to(programs::command& to) {
     to.option("nodes", nodes, "names of nodes, one a line").value_name("FILE");
 }
 
+void refuse_other_features(const gneiss::node_features& trained, const gneiss::node_features& given, const std::filesystem::path& graph) {
+    if (given.columns() == trained.columns() && given.sparse() == trained.sparse()) return;
+    const auto kind = [](const gneiss::node_features& of) { return of.sparse() ? "sparse" : "dense"; };
+    throw gneiss::error(gneiss::errc::invalid_argument,
+        fmt::format("has {} {} features of a node, the run was trained with {} {}", given.columns(), kind(given), trained.columns(), kind(trained)),
+        {.path = graph});
+}
+
 std::optional<std::vector<gneiss::node_id>> asked_nodes(const gneiss::dataset& data, const node_flags& flags) {
     if (!flags.some()) return std::nullopt;
     std::vector<gneiss::node_id> rows;

@@ -22,6 +22,11 @@ struct node_flags {
     [[nodiscard]] bool some() const { return !node.empty() || nodes; }
 };
 
+inline constexpr const char* graph_help = "apply the run to another graph with features of the same columns, such as one with nodes added since";
+
+/// Throws errc::invalid_argument for a graph whose features are not like those that a run was trained with.
+void refuse_other_features(const gneiss::node_features& trained, const gneiss::node_features& given, const std::filesystem::path& graph);
+
 /// The rows of the nodes that are asked for, as they are named; nothing for all. Throws errc::not_found.
 [[nodiscard]] std::optional<std::vector<gneiss::node_id>> asked_nodes(const gneiss::dataset& data, const node_flags& flags);
 

@@ -263,4 +263,11 @@ programs::run_record course::operator()(design& of, programs::run_record record,
     return record;
 }
 
+programs::exit_code train_to_end(design& of, course& through, const opened_run& run, const programs::run_record& known,
+    const run_options& how, programs::progress& live, const std::stop_token& stop, clock::time_point began) {
+    if (!run.saved) through.save(of, {});
+    of.warm_up();
+    return tell_result(through(of, known, course_position::of(run.saved), stop, began), how, run.directory, live);
+}
+
 } // namespace trainers

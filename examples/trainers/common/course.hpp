@@ -16,6 +16,7 @@
 #include "common/records.hpp"
 #include "common/run_directory.hpp"
 #include "common/terminal.hpp"
+#include "trainers/common/open_run.hpp"
 #include "trainers/common/options.hpp"
 #include "trainers/common/plan.hpp"
 
@@ -74,6 +75,9 @@ public:
     virtual programs::metric_values evaluate(const std::string& split) = 0;
     /// Keeps the state as it is now as the best so far, in `RUN/best`.
     virtual void keep_best() = 0;
+
+    /// Loads what stays in memory, before the first epoch is timed.
+    virtual void warm_up() {}
 
     [[nodiscard]] virtual std::uint64_t steps() const = 0;
     [[nodiscard]] virtual gneiss::pipeline_statistics pipeline() const = 0;
@@ -145,5 +149,9 @@ private:
     std::atomic<std::uint64_t> examples_{0}, sampled_edges_{0};
     clock::time_point saved_at_ = clock::now();
 };
+
+/// Trains `of` in `run` to the end or to a stop by `through`, and tells what came of it; `known` is the record before.
+[[nodiscard]] programs::exit_code train_to_end(design& of, course& through, const opened_run& run, const programs::run_record& known,
+    const run_options& how, programs::progress& live, const std::stop_token& stop, clock::time_point began);
 
 } // namespace trainers

@@ -44,11 +44,7 @@ public:
         if (other) {
             programs::check_dataset(*other);
             other_ = std::make_unique<gneiss::dataset>(*other);
-            const gneiss::node_features had = own_->features(), has = other_->features();
-            if (had.columns() != has.columns() || had.sparse() != has.sparse())
-                throw gneiss::error(gneiss::errc::invalid_argument,
-                    fmt::format("has {} {} features of a node, the run was trained with {} {}", has.columns(), has.sparse() ? "sparse" : "dense",
-                        had.columns(), had.sparse() ? "sparse" : "dense"), {.path = *other});
+            trainers::refuse_other_features(own_->features(), other_->features(), *other);
         }
     }
 
@@ -122,8 +118,6 @@ programs::exit_code export_run(const export_flags& flags) {
     return programs::exit_code::done;
 }
 
-constexpr const char* graph_help = "apply the run to another graph with features of the same columns, such as one with nodes added since";
-
 } // namespace
 
 void add_eval(programs::command_line& to) {
@@ -140,7 +134,7 @@ void add_predict(programs::command_line& to) {
     flags.run_flags::add_to(command);
     flags.node_flags::add_to(command);
     command.group("Graph");
-    command.option("graph", flags.graph, graph_help).value_name("DATASET");
+    command.option("graph", flags.graph, trainers::graph_help).value_name("DATASET");
 }
 
 void add_export(programs::command_line& to) {
@@ -150,7 +144,7 @@ void add_export(programs::command_line& to) {
     flags.add_to(command);
     command.option("out", flags.out, "directory to write").required();
     command.option("format", flags.format, "npy: an array, and a table of names; tsv: a name, its class and probability a line").choices({"npy", "tsv"});
-    command.option("graph", flags.graph, graph_help).value_name("DATASET");
+    command.option("graph", flags.graph, trainers::graph_help).value_name("DATASET");
     command.option("force", flags.force, "replace an export that is at --out").transient();
 }
 

@@ -73,9 +73,9 @@ public:
             net.take(*of.run.saved);
             generation_ = of.run.saved->generation;
         }
+        if (of.plan.neighbour_bytes != 0) open_neighbour_cache(live);
         std::vector<std::uint32_t> ranked_by;
-        if (of.how.feature_cache == "static" || of.plan.neighbour_bytes != 0) ranked_by = occurrences(lists_of(of.data, of.how.neighbours()));
-        if (of.plan.neighbour_bytes != 0) make_neighbour_cache(ranked_by, live);
+        if (of.how.feature_cache == "static") ranked_by = occurrences(lists_of(of.data, of.how.neighbours()));
         programs::give_back_memory();
         features_.emplace(of.how, of.features,
             features::settings{.slots = of.plan.slots, .table = of.plan.table, .gap = gap_of(of.data, of.how), .rank = ranked_by},
@@ -103,8 +103,7 @@ public:
             }};
         training_ = std::make_unique<gneiss::superbatch_training>(std::move(options), std::move(parts), how.dense_optimizer(0, *how.epochs), on_);
         if (of.run.saved) {
-            const gneiss::resume_position& at = of.run.saved->position;
-            epoch_ = at.epoch - (at.next == gneiss::batch_number{} && at.epoch != 0 ? 1 : 0); // the last one that was trained
+            epoch_ = trainers::last_trained(of.run.saved->position);
             training_->set_steps(trainers::progress_of(*of.run.saved).at("steps").get<std::uint64_t>());
         }
     }
@@ -176,31 +175,28 @@ public:
     }
 
 private:
-    void make_neighbour_cache(std::span<const std::uint32_t> out, programs::progress& live) {
+    /// That of the run, unless there is none yet or it is larger than this process' plan.
+    void open_neighbour_cache(programs::progress& live) {
         const std::filesystem::path path = of_.run.directory.path() / "neighbours.cache";
         const gneiss::neighbour_direction d = of_.how.neighbours();
         gneiss::disk_csc& graph = *of_.graph.on_disk();
         const std::uint64_t fingerprint = graph.fingerprint(d);
-        if (!of_.run.saved || !std::filesystem::exists(path)) {
+        const auto open = [&] { neighbours_ = std::make_unique<gneiss::neighbour_cache>(path, fingerprint, of_.budget); };
+        if (of_.run.saved && std::filesystem::exists(path)) open();
+        if (!neighbours_ || neighbours_->memory_bytes() > of_.plan.neighbour_bytes) {
             live.say(fmt::format("building the cache of neighbours, {}", gneiss::format_bytes(of_.plan.neighbour_bytes)));
             const std::vector<std::uint32_t> lengths = of_.graph.lengths();
-            std::vector<std::uint32_t> visits;
-            if (*of_.how.neighbour_rank == "visits")
-                visits = of_.graph.visits(gneiss::node_batches(of_.classes.train, *of_.how.batch, of_.how.seed, ~std::uint64_t{0}, 0), 100, on_, stop_);
-            const std::vector<gneiss::node_id> ranked = gneiss::rank_lists(visits.empty() ? out : std::span<const std::uint32_t>(visits), lengths, on_);
-            gneiss::neighbour_cache::build(path, graph, d, ranked, of_.plan.neighbour_bytes, fingerprint);
+            const std::vector<std::uint32_t> value = *of_.how.neighbour_rank == "visits"
+                ? of_.graph.visits(gneiss::node_batches(of_.classes.train, *of_.how.batch, of_.how.seed, ~std::uint64_t{0}, 0), 100, on_, stop_)
+                : occurrences(lists_of(of_.data, d));
+            gneiss::neighbour_cache::build(path, graph, d, gneiss::rank_lists(value, lengths, on_), of_.plan.neighbour_bytes, fingerprint);
+            open();
         }
-        neighbours_ = std::make_unique<gneiss::neighbour_cache>(path, fingerprint, of_.budget);
         graph.set_cache(neighbours_.get());
     }
 
     [[nodiscard]] gneiss::checkpoint header(const gneiss::resume_position& at) const {
-        gneiss::checkpoint c{.generation = 0,
-            .configuration_hash = trainers::configuration_hash(of_.command),
-            .dataset_hash = trainers::dataset_hash(of_.data),
-            .layout = {}, .partitioning = {.nodes = 0, .partitions = 0}, .disk_slots = {}, .slots = {}, .row_checksums = {},
-            .position = at,
-            .sections = {}};
+        gneiss::checkpoint c = trainers::begin_checkpoint(of_.command, of_.data, at);
         net_.put(c);
         return c;
     }
@@ -265,10 +261,8 @@ programs::exit_code train(options& how, programs::command& command) {
     trainers::course course(how,
         {.unit = "nodes", .measure = "accuracy", .examples = graph.node_data.train, .validates = validates, .best = how.early_stop != 0 && validates},
         plan.common, run->directory, live, command.configuration());
-    if (!run->saved) course.save(training, {});
-    const programs::run_record record = course(training, trainers::begin_record(program, engine, data, command, planned),
-        trainers::course_position::of(run->saved), interrupts.token(), began);
-    return trainers::tell_result(record, how, run->directory, live);
+    return trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, data, command, planned), how, live,
+        interrupts.token(), began);
 }
 
 } // namespace

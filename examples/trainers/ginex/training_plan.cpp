@@ -116,11 +116,11 @@ void choose_stores(options& how, const gneiss::dataset& data, const network& net
         how.feature_cache = sparse || lists + rows + work <= budget ? "memory"
                             : how.pipeline && *how.pipeline == "conventional" ? "static" : "belady";
     if (!how.pipeline) {
-        const bool online = *how.feature_cache == "lru" || *how.feature_cache == "s3fifo";
-        how.pipeline = *how.topology != "disk" && !how.caches_rows() ? "conventional" : online ? "overlap" : *how.feature_cache == "belady" ? "overlap" : "conventional";
+        const bool changes = how.caches_rows() && *how.feature_cache != "static";
+        how.pipeline = changes ? "overlap" : "conventional";
     }
     if (!how.carry) how.carry = *how.pipeline == "alternate" ? "off" : "on";
-    if (*how.carry == "on" && *how.pipeline == "alternate" && how.preset.value_or("") != "ali+pg")
+    if (*how.carry == "on" && *how.pipeline == "alternate")
         throw programs::usage_error("--carry on is for --pipeline overlap: with alternate the caches take turns in memory");
     if (!how.neighbour_rank) how.neighbour_rank = sides == 1 && *how.direction == "in" && !trainers::looks_undirected(data) ? "ratio" : "visits";
 }

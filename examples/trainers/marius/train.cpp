@@ -58,8 +58,7 @@ public:
         if (run.saved) training_->set_steps(trainers::progress_of(*run.saved).at("steps").get<std::uint64_t>());
     }
 
-    /// Loads rows that stay, before the first epoch is timed.
-    void warm_up() {
+    void warm_up() override {
         if (rows_->keeps_all()) rows_->for_each_block([](std::uint64_t, gneiss::matrix_view<const float>) {});
     }
 
@@ -77,12 +76,8 @@ public:
 
     void save(const gneiss::resume_position& at, const nlohmann::ordered_json& progress) override {
         rows_->flush();
-        gneiss::checkpoint c{.generation = ++generation_,
-            .configuration_hash = trainers::configuration_hash(command_),
-            .dataset_hash = trainers::dataset_hash(data_),
-            .layout = {}, .partitioning = {}, .disk_slots = {}, .slots = {}, .row_checksums = {},
-            .position = at,
-            .sections = {}};
+        gneiss::checkpoint c = trainers::begin_checkpoint(command_, data_, at);
+        c.generation = ++generation_;
         trainers::put_rows(c, *rows_file_);
         c.sections["relations"] = trainers::to_bytes(relations_.numbers());
         trainers::put_progress(c, progress);
@@ -179,11 +174,8 @@ programs::exit_code train(options& how, programs::command& command) {
     trainers::course course(how,
         {.unit = "edges", .measure = "MRR", .examples = graph.train_edges, .validates = graph.valid_edges != 0}, plan,
         run->directory, live, command.configuration());
-    if (!run->saved) course.save(training, {});
-    training.warm_up();
-    const programs::run_record record = course(training, trainers::begin_record(program, engine, data, command, planned),
-        trainers::course_position::of(run->saved), interrupts.token(), began);
-    return trainers::tell_result(record, how, run->directory, live);
+    return trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, data, command, planned), how, live,
+        interrupts.token(), began);
 }
 
 } // namespace

@@ -121,8 +121,6 @@ programs::exit_code export_run(const export_flags& flags) {
     return programs::exit_code::done;
 }
 
-constexpr const char* graph_help = "apply the run to another graph with features of the same columns, such as one with nodes added since";
-
 } // namespace
 
 void add_eval(programs::command_line& to) {
@@ -141,7 +139,7 @@ void add_predict(programs::command_line& to) {
     command.group("Edges");
     flags.query_flags::add_to(command);
     command.group("Graph");
-    command.option("graph", flags.graph, graph_help).value_name("DATASET");
+    command.option("graph", flags.graph, trainers::graph_help).value_name("DATASET");
 }
 
 void add_export(programs::command_line& to) {
@@ -152,7 +150,7 @@ void add_export(programs::command_line& to) {
     command.option("out", flags.out, "directory to write").required();
     command.option("what", flags.what, "rows of the last layer, or probabilities of classes").choices({"representations", "predictions"});
     command.option("format", flags.format, "npy: arrays, and tables of names; tsv: a name and its values a line").choices({"npy", "tsv"});
-    command.option("graph", flags.graph, graph_help).value_name("DATASET");
+    command.option("graph", flags.graph, trainers::graph_help).value_name("DATASET");
     command.option("force", flags.force, "replace an export that is at --out").transient();
 }
 

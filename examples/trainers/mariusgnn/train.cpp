@@ -75,15 +75,13 @@ public:
         assemble();
         if (of.run.saved) {
             graph_name_ = graph_named(*of.run.saved);
-            const gneiss::resume_position& at = of.run.saved->position;
-            epoch_ = at.epoch - (at.next == gneiss::batch_number{} && at.epoch != 0 ? 1 : 0); // the last one that was trained
+            epoch_ = trainers::last_trained(of.run.saved->position);
             training_->set_steps(trainers::progress_of(*of.run.saved).at("steps").get<std::uint64_t>());
         }
         remove_other_graphs(of.run.directory.path(), graph_name_);
     }
 
-    /// Loads rows that stay, before the first epoch is timed.
-    void warm_up() {
+    void warm_up() override {
         if (rows_ && rows_->keeps_all()) rows_->for_each_block([](std::uint64_t, gneiss::matrix_view<const float>) {});
     }
 
@@ -291,12 +289,7 @@ private:
     }
 
     [[nodiscard]] gneiss::checkpoint header(const gneiss::resume_position& at) const {
-        gneiss::checkpoint c{.generation = 0,
-            .configuration_hash = trainers::configuration_hash(of_.command),
-            .dataset_hash = trainers::dataset_hash(of_.dataset),
-            .layout = {}, .partitioning = {.nodes = 0, .partitions = 0}, .disk_slots = {}, .slots = {}, .row_checksums = {},
-            .position = at,
-            .sections = {}};
+        gneiss::checkpoint c = trainers::begin_checkpoint(of_.command, of_.dataset, at);
         net_.put(c);
         name_graph(c, graph_name_);
         return c;
@@ -432,11 +425,8 @@ programs::exit_code train(options& how, programs::command& command) {
             .examples = how.links() ? graph.train_edges : graph.node_data.train, .validates = validates,
             .best = how.early_stop != 0 && validates},
         plan, run->directory, live, command.configuration());
-    if (!run->saved) course.save(training, {});
-    training.warm_up();
-    const programs::run_record record = course(training, trainers::begin_record(program, engine, data, command, planned),
-        trainers::course_position::of(run->saved), interrupts.token(), began);
-    return trainers::tell_result(record, how, run->directory, live);
+    return trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, data, command, planned), how, live,
+        interrupts.token(), began);
 }
 
 } // namespace

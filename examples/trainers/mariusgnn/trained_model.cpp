@@ -7,6 +7,7 @@
 #include "commands.hpp"
 #include "common/dataset_path.hpp"
 #include "trainers/common/checkpoint.hpp"
+#include "trainers/common/class_predictions.hpp"
 #include "trainers/common/engine.hpp"
 #include "trainers/common/row_store.hpp"
 #include "trainers/common/run_flags.hpp"
@@ -41,13 +42,7 @@ trained_model::trained_model(const std::filesystem::path& run, std::uint64_t mem
         const bool sorted = !reshuffled && std::filesystem::exists(edges);
         graph.emplace(how, trained_on, sorted ? std::make_shared<const gneiss::dataset>(edges) : nullptr);
     }
-    if (how.uses_features()) {
-        const gneiss::node_features own = trained_on->features(), &given = *graph->features();
-        if (given.columns() != own.columns() || given.sparse() != own.sparse())
-            throw gneiss::error(gneiss::errc::invalid_argument,
-                fmt::format("has {} {} features of a node, the run was trained with {} {}", given.columns(),
-                    given.sparse() ? "sparse" : "dense", own.columns(), own.sparse() ? "sparse" : "dense"), {.path = data().directory()});
-    }
+    if (how.uses_features()) trainers::refuse_other_features(trained_on->features(), *graph->features(), data().directory());
     engine_ = trainers::choose_engine(how);
     if (how.uses_rows()) {
         row_file_ = trainers::open_rows(engine_.make, where, saved);

@@ -109,6 +109,8 @@ public:
     void set_steps(std::uint64_t steps) noexcept { steps_ = steps; }
 
     [[nodiscard]] pipeline_statistics statistics() const { return pipeline_.statistics(); }
+    /// As of `training_pipeline`.
+    [[nodiscard]] std::stop_token failed() const noexcept { return pipeline_.failed(); }
 
 private:
     template <class WorkOf>

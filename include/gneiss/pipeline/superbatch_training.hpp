@@ -52,7 +52,7 @@ struct superbatch_training_options {
     std::size_t rows_in_flight = 2; ///< batches whose rows are in memory: the one that is computed, and those gathered ahead
     std::size_t sample_workers = 1;    ///< of `conventional`
     std::uint64_t batch_nodes = 0;     ///< that a sample may have, more is an error; 0: any number
-    superbatch_options superbatches{}; ///< directory, S, schedule; slots: those of the cache, if change sets decide what it holds
+    superbatch_options superbatches{}; ///< their slots are set to those of the cache, if change sets decide what it holds
 };
 
 /// What the training of nodes by superbatches works with; all of it outlives the training.
@@ -78,7 +78,8 @@ struct superbatch_times {
 /// bit for bit, whatever the schedule, cache, source and number of threads.
 /// With superbatches the sample stage reads what the inspector wrote, the gather stage fills the cache when a superbatch
 /// begins and applies a change set after each batch. Conventionally, batches are sampled there and then.
-/// A stop does not wait for a superbatch that is being made: the few batches on their way are sampled by themselves.
+/// A stop, or an error, does not wait for a superbatch that is being made: the few batches on their way are sampled by
+/// themselves.
 /// Memory: rows of `rows_in_flight` batches, samples of `in_flight`, and what samplers and encoder keep; charged by the caller,
 /// who knows their sizes from a profile.
 /// Thread-safety: one driving thread. Source: Ginex, sections 3.1 and 3.3, Figures 7 to 9.
@@ -100,8 +101,7 @@ public:
         const auto* rows = std::get_if<feature_rows>(&parts_.features);
         const bool changes = rows != nullptr && rows->cache != nullptr && rows->policy == nullptr;
         need(!changes || superbatches(), "change sets need superbatches");
-        if (!changes) options_.superbatches.slots = 0;
-        else options_.superbatches.slots = rows->cache->slots();
+        options_.superbatches.slots = changes ? rows->cache->slots() : 0;
     }
 
     /// Batches that are in memory at once, without rows: those whose rows are, and one for each thread that samples or loads.
@@ -113,7 +113,10 @@ public:
     /// Throws errc::over_budget for a sample of more than `batch_nodes`, errc::out_of_range for a label that is no class, and what the
     /// stages and the inspector met. After an exception no stage is at work, and every later call throws it again.
     epoch run(std::uint64_t epoch, batch_number from = {}, const observer& told = {}, const std::stop_token& stop = {}) {
-        stop_ = stop;
+        std::stop_source leave; // a stop, or a failure of another stage: who waits for a superbatch waits no longer
+        const auto give_up = [&] { leave.request_stop(); };
+        const std::stop_callback stopped(stop, give_up), failed(driver_.failed(), give_up);
+        stop_ = leave.get_token();
         const auto begin = [&] {
             if (!superbatches()) return;
             if (inspector_ && !behind_ && inspector_->position() == std::pair{epoch, from.index}) return;
@@ -137,8 +140,8 @@ public:
 
     [[nodiscard]] pipeline_statistics statistics() const { return driver_.statistics(); }
     [[nodiscard]] superbatch_statistics inspected() const {
-        superbatch_statistics sum = ended_;
         const std::scoped_lock lock(mutex_);
+        superbatch_statistics sum = ended_;
         if (inspector_) sum += inspector_->statistics();
         return sum;
     }
@@ -331,7 +334,7 @@ private:
     superbatch_parts parts_;
     dense_optimizer dense_;
     executor_ref on_;
-    std::stop_token stop_; // of the epoch that runs
+    std::stop_token stop_; // of waiting for superbatches, in the epoch that runs
     superbatch_statistics ended_; // of inspectors that are gone
     counter sample_{0}, switch_{0}, load_{0}, gather_{0}, update_{0}; // nanoseconds
     bool behind_ = false; // sample stage: a batch was not taken from the inspector, so that no later one can be

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
@@ -155,6 +156,9 @@ public:
         threads_.clear(); // joins
     }
 
+    /// Stops when the pipeline gives up: for stages that wait for others than the queues.
+    [[nodiscard]] std::stop_token failed() const noexcept { return failed_.get_token(); }
+
     /// Everything so far; may be asked for while batches run.
     [[nodiscard]] pipeline_statistics statistics() const {
         pipeline_statistics sum;
@@ -258,6 +262,7 @@ private:
         }
         for (const auto& q : queues_) q->close(why);
         gate_.close();
+        failed_.request_stop();
     }
     [[noreturn]] void rethrow() {
         const std::scoped_lock lock(mutex_);
@@ -280,6 +285,7 @@ private:
     std::vector<std::unique_ptr<Batch>> idle_;
     staleness_histogram staleness_;
     std::exception_ptr error_;
+    std::stop_source failed_;
 
     std::vector<std::jthread> threads_;
 };
