@@ -97,5 +97,6 @@ int main(int argc, char** argv) {
     draw.positional("run", runs, "directories of runs; a line is named as its directory");
     draw.option("out", out, "directory of the figures").value_name("DIR").default_text("here");
     compare::add_caches(program);
+    compare::add_runs(program);
     return program.run(argc, argv);
 }

@@ -6,9 +6,15 @@
 
 #include <gneiss/core/error.hpp>
 
-#include "process.hpp"
+#include "common/process.hpp"
 
 namespace data_tool {
+
+using programs::arguments;
+using programs::has_program;
+using programs::output_of;
+using programs::process_source;
+using programs::run_process;
 namespace {
 
 using gneiss::errc;

@@ -13,9 +13,14 @@
 #include <gneiss/storage/plain_file.hpp>
 
 #include "graphs.hpp"
-#include "process.hpp"
+#include "common/process.hpp"
 
 namespace data_tool {
+
+using programs::arguments;
+using programs::has_program;
+using programs::process_source;
+using programs::run_process;
 namespace {
 
 using gneiss::edge_split;

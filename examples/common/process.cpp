@@ -1,4 +1,4 @@
-#include "process.hpp"
+#include "common/process.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -15,7 +15,7 @@
 
 extern char** environ;
 
-namespace data_tool {
+namespace programs {
 namespace {
 
 using gneiss::errc;
@@ -120,4 +120,4 @@ bool has_program(const std::string& name) {
     return false;
 }
 
-} // namespace data_tool
+} // namespace programs

@@ -10,7 +10,7 @@
 #include <gneiss/io/import/text_reader.hpp>
 
 /// Other programs as sources of bytes. No shell is involved: arguments are passed as they are.
-namespace data_tool {
+namespace programs {
 
 using arguments = std::vector<std::string>;
 
@@ -42,4 +42,4 @@ void run_process(const arguments& command);
 /// Whether a program of this name is in PATH.
 [[nodiscard]] bool has_program(const std::string& name);
 
-} // namespace data_tool
+} // namespace programs
