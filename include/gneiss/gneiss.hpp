@@ -47,6 +47,7 @@
 #include <gneiss/eval/sampled_ranking.hpp>
 #include <gneiss/eval/score_kernel.hpp>
 #include <gneiss/eval/top_k.hpp>
+#include <gneiss/graph/adjacency_stream.hpp>
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/graph/csr.hpp>
@@ -57,6 +58,7 @@
 #include <gneiss/graph/generate/planted_partition.hpp>
 #include <gneiss/graph/generate/rmat.hpp>
 #include <gneiss/graph/generate/stream.hpp>
+#include <gneiss/graph/symmetric.hpp>
 #include <gneiss/graph/visit_counter.hpp>
 #include <gneiss/io/csc_builder.hpp>
 #include <gneiss/io/import/fields.hpp>
@@ -71,6 +73,7 @@
 #include <gneiss/io/node_data.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/io/npy_header.hpp>
+#include <gneiss/io/partition_order.hpp>
 #include <gneiss/io/reorder_rows.hpp>
 #include <gneiss/io/row_shuffle.hpp>
 #include <gneiss/model/backend/row_kernels.hpp>
@@ -123,6 +126,8 @@
 #include <gneiss/order/training_nodes_first.hpp>
 #include <gneiss/order/tune.hpp>
 #include <gneiss/order/validate.hpp>
+#include <gneiss/partition/assignment.hpp>
+#include <gneiss/partition/concepts.hpp>
 #include <gneiss/pipeline/batch_sampler.hpp>
 #include <gneiss/pipeline/concepts.hpp>
 #include <gneiss/pipeline/epoch_driver.hpp>

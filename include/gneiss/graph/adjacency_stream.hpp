@@ -1,0 +1,83 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include <gneiss/core/types.hpp>
+
+namespace gneiss {
+
+/// The neighbours of consecutive nodes: list i, of node first + i, is neighbours[offsets[i] … offsets[i + 1]).
+///
+/// Views, valid until the next call on the stream that gave them. No nodes: the end of a pass.
+struct adjacency_chunk {
+    node_id first = 0;
+    std::span<const std::uint32_t> offsets{}; ///< [size() + 1], ascending, perhaps not from 0; empty at the end
+    std::span<const node_id> neighbours{};    ///< [offsets.back()] or more
+
+    [[nodiscard]] std::size_t size() const noexcept { return offsets.empty() ? 0 : offsets.size() - 1; }
+    [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+    [[nodiscard]] node_id node(std::size_t i) const noexcept { return static_cast<node_id>(first + i); }
+    [[nodiscard]] std::span<const node_id> list(std::size_t i) const noexcept {
+        return neighbours.subspan(offsets[i], offsets[i + 1] - offsets[i]);
+    }
+};
+
+/// An undirected graph that comes node by node, whatever it lies on, as often as asked.
+///
+/// Meaning: `next()` gives the lists of the following nodes, ascending and without a gap, isolated ones too, and an empty
+/// chunk once all were given; `rewind()` starts again from node 0, and every pass gives the same lists, though perhaps in
+/// other chunks: no result may depend on where they end. An edge u–v stands in the lists of u and of v, in each as often
+/// as it occurs; self loops are left out, or are skipped by who reads. Ids are below `nodes()`; `arcs()` neighbours come in
+/// a pass: twice the edges.
+/// Cost: one sequential read a pass; memory for one chunk or two. One thread uses a stream at a time.
+template <class S>
+concept adjacency_stream = requires(S& stream, const S& constant) {
+    { stream.next() } -> std::same_as<adjacency_chunk>;
+    stream.rewind();
+    { constant.nodes() } -> std::convertible_to<std::uint64_t>;
+    { constant.arcs() } -> std::convertible_to<edge_index>;
+};
+
+/// Any adjacency stream behind one type, chosen at run time: one indirect call a chunk. Models `adjacency_stream`; moves.
+class any_adjacency {
+public:
+    template <adjacency_stream Stream>
+        requires(!std::same_as<Stream, any_adjacency>)
+    any_adjacency(Stream stream) // NOLINT(google-explicit-constructor): stands for the stream
+        : stream_(std::make_unique<held<Stream>>(std::move(stream))) {}
+
+    [[nodiscard]] adjacency_chunk next() { return stream_->next(); }
+    void rewind() { stream_->rewind(); }
+    [[nodiscard]] std::uint64_t nodes() const { return stream_->nodes(); }
+    [[nodiscard]] edge_index arcs() const { return stream_->arcs(); }
+
+private:
+    struct any {
+        virtual ~any() = default;
+        [[nodiscard]] virtual adjacency_chunk next() = 0;
+        virtual void rewind() = 0;
+        [[nodiscard]] virtual std::uint64_t nodes() const = 0;
+        [[nodiscard]] virtual edge_index arcs() const = 0;
+    };
+    template <class Stream>
+    struct held final : any {
+        explicit held(Stream s) : stream(std::move(s)) {}
+        [[nodiscard]] adjacency_chunk next() override { return stream.next(); }
+        void rewind() override { stream.rewind(); }
+        [[nodiscard]] std::uint64_t nodes() const override { return stream.nodes(); }
+        [[nodiscard]] edge_index arcs() const override { return stream.arcs(); }
+
+        Stream stream;
+    };
+
+    std::unique_ptr<any> stream_;
+};
+
+static_assert(adjacency_stream<any_adjacency>);
+
+} // namespace gneiss

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/huge_pages.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/graph/adjacency_stream.hpp>
+#include <gneiss/graph/concepts.hpp>
+
+namespace gneiss {
+
+/// An undirected graph in memory: the neighbours of v are neighbours[offsets[v] … offsets[v + 1]), an edge stands in both
+/// lists as often as it occurs, self loops in none. 8 bytes a node and 8 an edge. Immutable use is thread-safe.
+struct symmetric_csr {
+    std::vector<edge_index> offsets{0}; ///< [nodes + 1]
+    std::vector<node_id> neighbours{};  ///< [arcs]
+
+    [[nodiscard]] std::uint64_t nodes() const noexcept { return offsets.size() - 1; }
+    [[nodiscard]] edge_index arcs() const noexcept { return neighbours.size(); }
+    [[nodiscard]] std::uint32_t degree(node_id v) const noexcept {
+        return static_cast<std::uint32_t>(offsets[v + std::size_t{1}] - offsets[v]);
+    }
+    [[nodiscard]] std::span<const node_id> list(node_id v) const noexcept {
+        return std::span(neighbours).subspan(static_cast<std::size_t>(offsets[v]), degree(v));
+    }
+    [[nodiscard]] std::uint64_t bytes() const noexcept { return 8 * offsets.size() + 4 * neighbours.size(); }
+};
+
+/// The edges of a stream without their directions; lists in the order of the stream. Reads it twice. O(nodes + edges).
+/// Throws errc::out_of_range for an edge beyond the nodes or a node of 2³² neighbours.
+template <edge_stream Stream>
+[[nodiscard]] symmetric_csr make_symmetric_csr(Stream& edges) {
+    const std::uint64_t nodes = edges.nodes();
+    symmetric_csr made;
+    made.offsets = huge_vector<edge_index>(static_cast<std::size_t>(nodes) + 2); // list v begins at v + 1 until all are filled
+    const auto for_each_arc = [&](auto&& visit) {
+        edges.rewind();
+        for (auto chunk = edges.next(); !chunk.empty(); chunk = edges.next())
+            for (const auto& e : chunk) {
+                if (e.source >= nodes || e.destination >= nodes)
+                    throw error(errc::out_of_range, "edge " + std::to_string(e.source) + " -> " +
+                                                        std::to_string(e.destination) + " of a graph of " +
+                                                        std::to_string(nodes) + " nodes");
+                if (e.source == e.destination) continue;
+                visit(static_cast<std::size_t>(e.source), static_cast<node_id>(e.destination));
+                visit(static_cast<std::size_t>(e.destination), static_cast<node_id>(e.source));
+            }
+    };
+    for_each_arc([&](std::size_t v, node_id) { ++made.offsets[v + 2]; });
+    for (std::size_t v = 2; v < made.offsets.size(); ++v) {
+        if (made.offsets[v] > std::numeric_limits<std::uint32_t>::max())
+            throw error(errc::out_of_range, "node " + std::to_string(v - 2) + " has 2^32 neighbours or more");
+        made.offsets[v] += made.offsets[v - 1];
+    }
+    made.neighbours = huge_vector<node_id>(static_cast<std::size_t>(made.offsets.back()));
+    for_each_arc([&](std::size_t v, node_id u) { made.neighbours[static_cast<std::size_t>(made.offsets[v + 1]++)] = u; });
+    made.offsets.pop_back();
+    return made;
+}
+
+/// An `adjacency_stream` over a graph in memory, which it does not own: `chunk` lists at a time, fewer where they have 2³¹
+/// arcs. Memory: 4 bytes a list of a chunk; neighbours are not copied.
+class symmetric_stream {
+public:
+    /// Precondition: chunk > 0; the graph outlives the stream.
+    explicit symmetric_stream(const symmetric_csr& graph, std::size_t chunk = 65536) : graph_(&graph), chunk_(chunk) {
+        GNEISS_ASSERT(chunk > 0);
+    }
+
+    [[nodiscard]] adjacency_chunk next() {
+        const auto nodes = static_cast<std::size_t>(graph_->nodes()), first = at_;
+        if (first == nodes) return {};
+        const edge_index begin = graph_->offsets[first];
+        offsets_.assign(1, 0);
+        do
+            offsets_.push_back(static_cast<std::uint32_t>(graph_->offsets[++at_] - begin));
+        while (at_ < nodes && at_ - first < chunk_ && graph_->offsets[at_ + 1] - begin < edge_index{1} << 31);
+        return {static_cast<node_id>(first), offsets_,
+            std::span(graph_->neighbours).subspan(static_cast<std::size_t>(begin), offsets_.back())};
+    }
+    void rewind() noexcept { at_ = 0; }
+    [[nodiscard]] std::uint64_t nodes() const noexcept { return graph_->nodes(); }
+    [[nodiscard]] edge_index arcs() const noexcept { return graph_->arcs(); }
+
+private:
+    const symmetric_csr* graph_;
+    std::size_t chunk_, at_ = 0;
+    std::vector<std::uint32_t> offsets_;
+};
+
+static_assert(adjacency_stream<symmetric_stream>);
+
+} // namespace gneiss

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/partition/concepts.hpp>
+
+namespace gneiss {
+
+/// The heaviest that a part may be: max(⌈total/k⌉, ⌊(1 + imbalance) total/k⌋). So k parts of it hold nodes of weight 1,
+/// whatever the order they come in. Precondition: parts > 0, imbalance ≥ 0; infinity gives `total`.
+[[nodiscard]] inline std::uint64_t max_weight(std::uint64_t total, std::uint32_t parts, double imbalance) noexcept {
+    const double wanted = std::floor((1 + imbalance) * static_cast<double>(total) / parts);
+    if (wanted >= static_cast<double>(total)) return total;
+    return std::max(ceil_div(total, std::uint64_t{parts}), static_cast<std::uint64_t>(wanted));
+}
+
+/// What a node weighs whose list has `degree` neighbours.
+[[nodiscard]] constexpr std::uint64_t node_weight(balance_by balance, std::size_t degree) noexcept {
+    return balance == balance_by::nodes ? 1 : std::uint64_t{degree} + 1;
+}
+
+/// What all nodes weigh.
+[[nodiscard]] constexpr std::uint64_t total_weight(balance_by balance, std::uint64_t nodes, edge_index arcs) noexcept {
+    return balance == balance_by::nodes ? nodes : nodes + arcs;
+}
+
+/// Nodes of each label: [L + 1], the unlabelled ones last; L = 0 without labels. O(nodes).
+[[nodiscard]] inline std::vector<std::uint64_t> label_counts(std::span<const class_id> labels) {
+    std::vector<std::uint64_t> counts(1);
+    for (const class_id label : labels) {
+        if (label == unlabelled) {
+            ++counts.back();
+            continue;
+        }
+        if (label + std::size_t{1} >= counts.size()) {
+            const std::uint64_t without = std::exchange(counts.back(), 0);
+            counts.resize(label + std::size_t{2});
+            counts.back() = without;
+        }
+        ++counts[label];
+    }
+    return counts;
+}
+
+/// How many nodes of each label a part may have, for `counts` of all: max(⌈n/k⌉, ⌊cap · n/k⌋). cap 0: all of them.
+[[nodiscard]] inline std::vector<std::uint64_t> label_caps(
+    std::span<const std::uint64_t> counts, std::uint32_t parts, double cap) {
+    std::vector<std::uint64_t> caps(counts.begin(), counts.end());
+    if (cap != 0)
+        for (std::uint64_t& n : caps) n = max_weight(n, parts, cap - 1);
+    return caps;
+}
+
+/// Throws errc::invalid_argument, naming the field, for a request that no partitioner can meet on `nodes` nodes.
+inline void check_request(const partition_request& request, std::uint64_t nodes) {
+    const auto check = [](bool good, const char* field, const std::string& what) {
+        if (!good) throw error(errc::invalid_argument, what, {.field = field});
+    };
+    check(request.parts != 0 && request.parts <= max_parts, "parts",
+        "from 1 to " + std::to_string(max_parts) + " parts can be made, not " + std::to_string(request.parts));
+    check(request.imbalance >= 0, "imbalance", "a number of at least 0 is needed");
+    check(request.label_cap == 0 || request.label_cap >= 1, "label_cap", "a number of at least 1 is needed, or 0");
+    check(request.labels.empty() || request.labels.size() == nodes, "labels",
+        std::to_string(request.labels.size()) + " labels for " + std::to_string(nodes) + " nodes");
+    check(nodes <= std::uint64_t{1} << 32, "nodes", "more nodes than the node id can number");
+}
+
+/// Throws errc::cancelled once a stop is asked for.
+inline void check_stop(const partition_request& request) {
+    if (request.stop.stop_requested()) throw error(errc::cancelled, "partitioning was stopped");
+}
+
+/// Throws unless every node has a part below `parts`: errc::invalid_argument for another number of nodes,
+/// errc::out_of_range for a part. O(nodes).
+inline void check_assignment(std::span<const part_id> assignment, std::uint32_t parts, std::uint64_t nodes) {
+    if (assignment.size() != nodes)
+        throw error(errc::invalid_argument,
+            std::to_string(assignment.size()) + " nodes have a part, of " + std::to_string(nodes));
+    for (std::size_t v = 0; v < assignment.size(); ++v)
+        if (assignment[v] >= parts)
+            throw error(errc::out_of_range, "node " + std::to_string(v) + " is in part " +
+                                                std::to_string(assignment[v]) + " of " + std::to_string(parts));
+}
+
+/// Nodes of each part: [parts]. Those without a part are not counted. Precondition: parts below `parts`. O(nodes).
+[[nodiscard]] inline std::vector<std::uint64_t> part_sizes(std::span<const part_id> assignment, std::uint32_t parts) {
+    std::vector<std::uint64_t> sizes(parts);
+    for (const part_id p : assignment)
+        if (p != no_part) ++sizes[p];
+    return sizes;
+}
+
+/// Weight of each part: [parts]. One pass of the stream, from its beginning.
+/// Precondition: as `part_sizes`, with a part for every node of the stream or `no_part`.
+template <adjacency_stream Stream>
+[[nodiscard]] std::vector<std::uint64_t> part_weights(
+    Stream& stream, std::span<const part_id> assignment, std::uint32_t parts, balance_by balance) {
+    if (balance == balance_by::nodes) return part_sizes(assignment, parts);
+    std::vector<std::uint64_t> weights(parts);
+    stream.rewind();
+    for (adjacency_chunk chunk = stream.next(); !chunk.empty(); chunk = stream.next())
+        for (std::size_t i = 0; i < chunk.size(); ++i)
+            if (const part_id p = assignment[chunk.node(i)]; p != no_part)
+                weights[p] += node_weight(balance, chunk.offsets[i + 1] - chunk.offsets[i]);
+    return weights;
+}
+
+} // namespace gneiss
