@@ -128,6 +128,7 @@
 #include <gneiss/order/validate.hpp>
 #include <gneiss/partition/assignment.hpp>
 #include <gneiss/partition/concepts.hpp>
+#include <gneiss/partition/quality.hpp>
 #include <gneiss/pipeline/batch_sampler.hpp>
 #include <gneiss/pipeline/concepts.hpp>
 #include <gneiss/pipeline/epoch_driver.hpp>

@@ -1,0 +1,154 @@
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/random.hpp>
+#include <gneiss/graph/edge_list.hpp>
+#include <gneiss/graph/symmetric.hpp>
+#include <gneiss/partition/quality.hpp>
+
+using namespace gneiss;
+
+namespace {
+
+/// Any graph: loops and repeated edges too.
+edge_list<> random_edges(std::uint64_t nodes, std::size_t count, std::uint64_t seed) {
+    random_stream draw(random_key{seed, random_domain::user});
+    std::vector<edge> edges(count);
+    for (edge& e : edges)
+        e = {static_cast<node_id>(draw.below(nodes)), 0, static_cast<node_id>(draw.below(nodes))};
+    return {nodes, std::move(edges), 7};
+}
+
+std::vector<part_id> random_parts(std::uint64_t nodes, std::uint32_t parts, std::uint64_t seed) {
+    random_stream draw(random_key{seed, random_domain::user}.with(1));
+    std::vector<part_id> made(nodes);
+    for (part_id& p : made) p = static_cast<part_id>(draw.below(parts));
+    return made;
+}
+
+template <class F>
+errc code_of(F&& f) {
+    try {
+        f();
+    } catch (const error& e) {
+        return e.code();
+    }
+    return errc::closed;
+}
+
+} // namespace
+
+TEST_CASE("cuts and sizes are those that a pass over the edges counts") {
+    for (std::uint64_t seed = 0; seed < 30; ++seed) {
+        const auto parts = static_cast<std::uint32_t>(1 + seed % 6);
+        edge_list<> edges = random_edges(20 + seed, 10 * seed, seed);
+        const std::vector<part_id> part = random_parts(edges.nodes(), parts, seed);
+        std::uint64_t all = 0, cut = 0;
+        std::vector<double> degrees(parts), sizes(parts);
+        edges.rewind();
+        for (auto chunk = edges.next(); !chunk.empty(); chunk = edges.next())
+            for (const edge& e : chunk)
+                if (e.source != e.destination) {
+                    ++all;
+                    cut += part[e.source] != part[e.destination];
+                    ++degrees[part[e.source]];
+                    ++degrees[part[e.destination]];
+                }
+        for (const part_id p : part) ++sizes[p];
+        double node_imbalance = 0, edge_imbalance = 0;
+        std::uint32_t used = 0;
+        for (std::uint32_t p = 0; p < parts; ++p) {
+            used += sizes[p] != 0;
+            node_imbalance = std::max(node_imbalance, sizes[p] / (static_cast<double>(part.size()) / parts) - 1);
+            if (all != 0) edge_imbalance = std::max(edge_imbalance, degrees[p] / (2. * static_cast<double>(all) / parts) - 1);
+        }
+        const symmetric_csr graph = make_symmetric_csr(edges);
+        symmetric_stream stream(graph, 1 + seed);
+        const partition_quality seen = measure_partition(stream, part, parts);
+        CHECK(seen.edges == all);
+        CHECK(seen.cut_edges == cut);
+        CHECK(seen.cut == doctest::Approx(all == 0 ? 0 : static_cast<double>(cut) / static_cast<double>(all)));
+        CHECK(seen.parts_used == used);
+        CHECK(seen.node_imbalance == doctest::Approx(node_imbalance));
+        CHECK(seen.edge_imbalance == doctest::Approx(edge_imbalance));
+        CHECK(seen.label_imbalance == 0);
+        CHECK(seen.training.nodes == 0);
+    }
+}
+
+TEST_CASE("neighbours kept are the mean over all choices of parts that are in memory together") {
+    for (std::uint32_t parts = 1; parts <= 6; ++parts) {
+        edge_list<> edges = random_edges(40, 200, parts);
+        const std::vector<part_id> part = random_parts(40, parts, parts);
+        std::vector<class_id> labels(40, unlabelled);
+        for (std::size_t v = 0; v < 40; v += 3) labels[v] = 0;
+        const symmetric_csr graph = make_symmetric_csr(edges);
+        symmetric_stream stream(graph);
+        const partition_quality seen = measure_partition(stream, part, parts, labels);
+        CHECK(seen.training.nodes == 14);
+        for (const bool training : {false, true})
+            for (std::uint32_t together = 1; together <= parts; ++together) {
+                double sum = 0, nodes = 0;
+                for (node_id v = 0; v < 40; ++v) {
+                    if (training && labels[v] == unlabelled) continue;
+                    double kept = 0, choices = 0;
+                    for (std::uint32_t chosen = 0; chosen < 1U << parts; ++chosen) {
+                        if (std::popcount(chosen) != static_cast<int>(together) || (chosen >> part[v] & 1) == 0) continue;
+                        ++choices;
+                        for (const node_id u : graph.list(v)) kept += chosen >> part[u] & 1;
+                    }
+                    sum += kept / choices;
+                    ++nodes;
+                }
+                CHECK((training ? seen.training : seen.all).kept(together, parts) == doctest::Approx(sum / nodes));
+            }
+        CHECK(seen.all.kept(parts, parts) == doctest::Approx(seen.all.mean()));
+    }
+}
+
+TEST_CASE("labels are out of balance by what the fullest part has beyond its fair share") {
+    const symmetric_csr graph{.offsets = std::vector<edge_index>(11), .neighbours = {}};
+    symmetric_stream stream(graph);
+    const std::vector<part_id> part{0, 0, 0, 0, 0, 1, 1, 1, 1, 1};
+    const class_id none = unlabelled;
+    const auto imbalance = [&](std::vector<class_id> labels) {
+        return measure_partition(stream, part, 2, labels).label_imbalance;
+    };
+    CHECK(imbalance({0, 0, 0, 1, 1, 0, 0, 1, 1, 1}) == 0);                        // 3:2 of five is as fair as it goes
+    CHECK(imbalance({0, 0, 0, 0, 1, 0, 1, 1, 1, 1}) == doctest::Approx(1 / 2.5));  // four of five, three are fair
+    CHECK(imbalance({0, 0, none, none, none, none, none, none, none, none}) == 1); // two of two, one is fair
+    CHECK(imbalance({none, none, none, none, none, none, none, none, none, none}) == 0);
+}
+
+TEST_CASE("graphs with nothing in them are in balance") {
+    const symmetric_csr empty;
+    symmetric_stream nothing(empty);
+    const partition_quality none = measure_partition(nothing, {}, 3);
+    CHECK(none.cut == 0);
+    CHECK(none.parts_used == 0);
+    CHECK(none.node_imbalance == 0);
+    CHECK(none.all.kept(2, 3) == 0);
+    const symmetric_csr isolated{.offsets = std::vector<edge_index>(3), .neighbours = {}};
+    symmetric_stream two(isolated);
+    const partition_quality seen = measure_partition(two, std::vector<part_id>{4, 4}, 5);
+    CHECK(seen.parts_used == 1);
+    CHECK(seen.node_imbalance == doctest::Approx(4));
+    CHECK(seen.edge_imbalance == 0);
+}
+
+TEST_CASE("partitions of another graph are refused") {
+    const symmetric_csr graph{.offsets = std::vector<edge_index>(4), .neighbours = {}};
+    symmetric_stream stream(graph);
+    const std::vector<part_id> part{0, 1, 1}, short_one{0, 1};
+    CHECK(code_of([&] { (void)measure_partition(stream, short_one, 2); }) == errc::invalid_argument);
+    CHECK(code_of([&] { (void)measure_partition(stream, part, 0); }) == errc::invalid_argument);
+    CHECK(code_of([&] { (void)measure_partition(stream, part, 1); }) == errc::out_of_range);
+    CHECK(code_of([&] { (void)measure_partition(stream, part, 2, std::vector<class_id>{0}); }) == errc::invalid_argument);
+}
