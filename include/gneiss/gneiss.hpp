@@ -160,6 +160,7 @@
 #include <gneiss/storage/checkpoint.hpp>
 #include <gneiss/storage/concepts.hpp>
 #include <gneiss/storage/csc_files.hpp>
+#include <gneiss/storage/csc_stream.hpp>
 #include <gneiss/storage/disk_csc.hpp>
 #include <gneiss/storage/durable.hpp>
 #include <gneiss/storage/edge_buffer.hpp>

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -49,6 +50,27 @@ struct csc_files {
 /// Bytes of neighbours that one checksum covers, and that a sampler reads at least: all it reads is verified.
 inline constexpr std::size_t csc_block_bytes = 4096;
 
+namespace detail {
+
+/// Checksums of an array of `elements` elements of `width` bytes, in regular blocks: block i begins at i · block_bytes.
+/// Size and header of the file are checked. Errors: io_error; errc::corrupt.
+[[nodiscard]] inline checksum_table array_checksums(const std::filesystem::path& path, std::uint64_t elements,
+    std::uint64_t width, std::uint64_t block_bytes = checksum_block_bytes) {
+    checksum_table sums = checksum_table::load(path);
+    if (sums.data_bytes() % width != 0 || sums.data_bytes() / width != elements)
+        throw error(errc::corrupt,
+            "has " + std::to_string(sums.data_bytes()) + " bytes of data, " + std::to_string(elements) +
+                " elements are needed",
+            {.path = path});
+    sums.verify_header(plain_file::open(path));
+    for (std::size_t i = 0; i < sums.blocks().size(); ++i)
+        if (sums.blocks()[i].end != std::min((i + 1) * block_bytes, sums.data_bytes()))
+            throw error(errc::corrupt, "checksum blocks of another size", {.path = sidecar_path(path)});
+    return sums;
+}
+
+} // namespace detail
+
 /// The lists of one direction on disk, open: offsets in memory, neighbours to be read by whoever holds this.
 ///
 /// A directory has `indptr.npy`, u64 [nodes + 1]; `neighbours.npy`, u32 [edges], each list ascending by (neighbour,
@@ -61,17 +83,10 @@ public:
     explicit csc_lists(const std::filesystem::path& directory)
         : path_(directory / "neighbours.npy"),
           stamp_(read_stamp(directory)),
-          sums_(checksum_table::load(path_)) {
+          sums_(detail::array_checksums(path_, stamp_.edges, sizeof(node_id), csc_block_bytes)) {
         const auto indptr = directory / "indptr.npy";
+        const checksum_table sums = detail::array_checksums(indptr, stamp_.nodes + 1, sizeof(edge_index));
         const plain_file file = plain_file::open(indptr);
-        const checksum_table sums = checksum_table::load(indptr);
-        need(indptr, sums, stamp_.nodes + 1, sizeof(edge_index));
-        need(path_, sums_, stamp_.edges, sizeof(node_id));
-        sums.verify_header(file);
-        sums_.verify_header(plain_file::open(path_));
-        for (std::size_t i = 0; i < sums_.blocks().size(); ++i) // block i lies at i · csc_block_bytes
-            if (sums_.blocks()[i].end != std::min<std::uint64_t>((i + 1) * csc_block_bytes, sums_.data_bytes()))
-                throw error(errc::corrupt, "checksum blocks of another size", {.path = sidecar_path(path_)});
         offsets_ = huge_vector<edge_index>(static_cast<std::size_t>(stamp_.nodes) + 1);
         sums.read(file, 0, std::as_writable_bytes(std::span(offsets_)));
         file.drop_cached(0, sums.data_offset() + sums.data_bytes());
@@ -84,12 +99,9 @@ public:
     /// What a directory was made from. Throws io_error where there is none.
     [[nodiscard]] static csc_stamp read_stamp(const std::filesystem::path& directory) {
         const auto path = directory / "stamp.npy";
-        const plain_file file = plain_file::open(path);
-        const checksum_table sums = checksum_table::load(path);
         csc_stamp stamp;
-        need(path, sums, 1, sizeof stamp);
-        sums.verify_header(file);
-        sums.read(file, 0, std::as_writable_bytes(std::span(&stamp, 1)));
+        const checksum_table sums = detail::array_checksums(path, sizeof stamp / sizeof(std::uint64_t), sizeof(std::uint64_t));
+        sums.read(plain_file::open(path), 0, std::as_writable_bytes(std::span(&stamp, 1)));
         if (stamp.incoming > 1 || stamp.nodes >> 32 != 0)
             throw error(errc::corrupt, "impossible counts", {.path = path});
         return stamp;
@@ -123,15 +135,6 @@ public:
     }
 
 private:
-    static void need(
-        const std::filesystem::path& path, const checksum_table& sums, std::uint64_t elements, std::uint64_t width) {
-        if (sums.data_bytes() % width != 0 || sums.data_bytes() / width != elements)
-            throw error(errc::corrupt,
-                "has " + std::to_string(sums.data_bytes()) + " bytes of data, " + std::to_string(elements) +
-                    " elements are needed",
-                {.path = path});
-    }
-
     std::filesystem::path path_;
     csc_stamp stamp_;
     checksum_table sums_;
