@@ -7,6 +7,7 @@
 #include <gneiss/cache/belady.hpp>
 #include <gneiss/cache/change_set.hpp>
 #include <gneiss/cache/concepts.hpp>
+#include <gneiss/cache/coverage.hpp>
 #include <gneiss/cache/ginex_changesets.hpp>
 #include <gneiss/cache/lru.hpp>
 #include <gneiss/cache/miss_ratio.hpp>
@@ -53,6 +54,7 @@
 #include <gneiss/graph/csr.hpp>
 #include <gneiss/graph/edge_buckets.hpp>
 #include <gneiss/graph/edge_list.hpp>
+#include <gneiss/graph/edge_shuffle.hpp>
 #include <gneiss/graph/generate/kronecker.hpp>
 #include <gneiss/graph/generate/normal.hpp>
 #include <gneiss/graph/generate/planted_partition.hpp>
@@ -73,6 +75,7 @@
 #include <gneiss/io/node_data.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/io/npy_header.hpp>
+#include <gneiss/io/partition_journal_file.hpp>
 #include <gneiss/io/partition_order.hpp>
 #include <gneiss/io/reorder_rows.hpp>
 #include <gneiss/io/row_shuffle.hpp>
@@ -127,8 +130,17 @@
 #include <gneiss/order/tune.hpp>
 #include <gneiss/order/validate.hpp>
 #include <gneiss/partition/assignment.hpp>
+#include <gneiss/partition/band.hpp>
 #include <gneiss/partition/concepts.hpp>
+#include <gneiss/partition/fennel.hpp>
+#include <gneiss/partition/gap.hpp>
+#include <gneiss/partition/grem.hpp>
+#include <gneiss/partition/ldg.hpp>
+#include <gneiss/partition/multilevel.hpp>
 #include <gneiss/partition/quality.hpp>
+#include <gneiss/partition/random.hpp>
+#include <gneiss/partition/refine.hpp>
+#include <gneiss/partition/weighted_graph.hpp>
 #include <gneiss/pipeline/batch_sampler.hpp>
 #include <gneiss/pipeline/concepts.hpp>
 #include <gneiss/pipeline/epoch_driver.hpp>

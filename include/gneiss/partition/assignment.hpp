@@ -74,6 +74,12 @@ inline void check_request(const partition_request& request, std::uint64_t nodes)
     check(nodes <= std::uint64_t{1} << 32, "nodes", "more nodes than the node id can number");
 }
 
+/// Throws errc::unsupported for a label cap: this partitioner, `name`, does not look at labels.
+inline void check_without_labels(const partition_request& request, const std::string& name) {
+    if (request.label_cap != 0 && !request.labels.empty())
+        throw error(errc::unsupported, name + " does not balance labels; gap does", {.field = "label_cap"});
+}
+
 /// Throws errc::cancelled once a stop is asked for.
 inline void check_stop(const partition_request& request) {
     if (request.stop.stop_requested()) throw error(errc::cancelled, "partitioning was stopped");

@@ -1,0 +1,279 @@
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/huge_pages.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/graph/adjacency_stream.hpp>
+#include <gneiss/partition/assignment.hpp>
+#include <gneiss/partition/concepts.hpp>
+#include <gneiss/partition/detail/burden_table.hpp>
+#include <gneiss/partition/detail/neighbour_counts.hpp>
+
+namespace gneiss::detail {
+
+/// How a streamed partitioner weighs neighbours against balance.
+///
+/// Meaning: `r.burden(group, load)` tells how little a part of that load wants another node, rising with the load;
+/// `r.score(n, burden)` is what a part with n of the node's neighbours is worth to it: it rises with n and falls, or stays,
+/// with the burden; −∞ for an infinite burden and n > 0.
+template <class R>
+concept greedy_rule = requires(const R& r, std::size_t group, std::uint64_t load, std::uint32_t n, double burden) {
+    { r.burden(group, load) } -> std::same_as<double>;
+    { r.score(n, burden) } -> std::same_as<double>;
+};
+
+/// Which nodes a greedy partitioner balances apart from each other, and the caps of parts.
+struct greedy_limits {
+    std::uint64_t cap = 0;                   ///< weight of a part
+    std::span<const class_id> labels{};      ///< [nodes], or empty: all nodes are one group, whose load is its weight
+    std::vector<std::uint64_t> counts{};     ///< [groups] nodes of each label, the unlabelled last
+    std::vector<std::uint64_t> label_caps{}; ///< [groups] nodes of a label in a part, or empty: any
+
+    [[nodiscard]] std::size_t groups() const noexcept { return labels.empty() ? 1 : counts.size(); }
+};
+
+/// The engine of the streamed partitioners: node after node goes where its score is highest.
+///
+/// Of the parts that the node fits into, the one with the highest score; of equal ones the least burdened; of those the
+/// first. That is what a scan of all parts finds, but it is looked for only among the parts of the neighbours and the
+/// least burdened part: no other can be better than the latter. In later passes a node first leaves its part.
+///
+/// Caps are kept exactly. Where every node weighs 1 and labels are capped too, each part keeps places for each label,
+/// ⌊n/k⌋ or ⌈n/k⌉ dealt round so that they sum to no more than ⌈N/k⌉; what is left of the cap is anybody's. So a node
+/// always finds a part that is closed neither to its label nor altogether. Where nodes weigh their lists, one may fit
+/// nowhere (never one that weighs at most imbalance · W/k): it goes to the part that is then the lightest, of those open to
+/// its label.
+///
+/// A part that is full is taken out of the set of a group when it is found at its head, and put back into the sets it was
+/// taken out of when a node leaves it for good.
+///
+/// Cost of a pass: O(arcs + nodes log parts); with caps and many labels, a node that leaves a full part pays O(log parts)
+/// for each label that met it. With weights, O(parts) where the least burdened part has too little room.
+/// Memory: `greedy_bytes`. One thread.
+template <greedy_rule Rule>
+class greedy_engine {
+public:
+    greedy_engine(const partition_request& request, std::uint64_t nodes, Rule rule, greedy_limits limits)
+        : balance_(request.balance),
+          parts_(request.parts),
+          rule_(std::move(rule)),
+          limits_(std::move(limits)),
+          part_(huge_vector<part_id>(static_cast<std::size_t>(nodes))),
+          loads_(limits_.groups() * parts_),
+          occupied_(parts_),
+          parked_(parts_),
+          burdens_(limits_.groups(), parts_),
+          counts_(parts_) {
+        std::ranges::fill(part_, no_part);
+        reserving_ = balance_ == balance_by::nodes && !limits_.label_caps.empty();
+        for (std::size_t g = 0, first = 0; reserving_ && g < limits_.groups(); ++g) {
+            dealt_from_.push_back(static_cast<std::uint32_t>(first));
+            first = static_cast<std::size_t>((first + limits_.counts[g]) % parts_);
+            for (std::uint32_t p = 0; p < parts_; ++p) occupied_[p] += reserved(g, static_cast<part_id>(p));
+        }
+    }
+
+    /// Begins with these parts instead of none. They may break caps; one pass mends that.
+    /// One pass of the stream where nodes weigh their lists. Precondition: [nodes], below the number of parts.
+    template <adjacency_stream Stream>
+    void start_from(Stream& stream, std::span<const part_id> parts) {
+        std::ranges::copy(parts, part_.begin());
+        const auto weights = part_weights(stream, part_, parts_, balance_);
+        for (std::size_t v = 0; v < part_.size(); ++v) ++load(group_of(v), part_[v]);
+        for (std::uint32_t i = 0; i < parts_; ++i) {
+            const auto p = static_cast<part_id>(i);
+            if (limits_.labels.empty()) load(0, p) = weights[p];
+            if (!reserving_) occupied_[p] = weights[p];
+            for (std::size_t g = 0; g < limits_.groups(); ++g) {
+                if (reserving_) occupied_[p] += load(g, p) - std::min(load(g, p), reserved(g, p));
+                burdens_.set(g, p, rule_.burden(g, load(g, p)));
+            }
+        }
+    }
+
+    /// Places every node of the stream once, in its order. `on_chunk(nodes done)` may throw.
+    template <adjacency_stream Stream, class OnChunk>
+    void pass(Stream& stream, OnChunk&& on_chunk) {
+        pass(stream, [](std::size_t) { return true; }, on_chunk);
+    }
+    /// Places the nodes for which `chosen(degree)` holds, in the order of the stream.
+    template <adjacency_stream Stream, class Chosen, class OnChunk>
+    void pass(Stream& stream, Chosen&& chosen, OnChunk&& on_chunk) {
+        stream.rewind();
+        for (adjacency_chunk chunk = stream.next(); !chunk.empty(); chunk = stream.next()) {
+            counts_.begin(chunk);
+            for (std::size_t i = 0; i < chunk.size(); ++i)
+                if (const std::size_t degree = chunk.offsets[i + 1] - chunk.offsets[i]; chosen(degree))
+                    place(chunk.node(i), i, degree);
+            on_chunk(std::uint64_t{chunk.first} + chunk.size());
+        }
+    }
+
+    [[nodiscard]] std::span<const part_id> parts() const noexcept { return part_; }
+    [[nodiscard]] std::vector<part_id> take() && { return std::move(part_); }
+
+private:
+    struct candidate {
+        double score = -std::numeric_limits<double>::infinity();
+        double burden = burden_table::infinite;
+        part_id part = no_part;
+
+        [[nodiscard]] bool better_than(const candidate& other) const noexcept {
+            if (score != other.score) return score > other.score;
+            return burden != other.burden ? burden < other.burden : part < other.part;
+        }
+    };
+
+    [[nodiscard]] std::size_t group_of(std::size_t v) const noexcept {
+        if (limits_.labels.empty()) return 0;
+        return std::min<std::size_t>(limits_.labels[v], limits_.counts.size() - 1); // unlabelled is above all labels
+    }
+    [[nodiscard]] std::uint64_t& load(std::size_t group, part_id p) noexcept { return loads_[group * parts_ + p]; }
+    [[nodiscard]] std::uint64_t load(std::size_t group, part_id p) const noexcept { return loads_[group * parts_ + p]; }
+
+    /// Places that part p keeps for a group: its nodes are dealt round, from where the group before ended.
+    [[nodiscard]] std::uint64_t reserved(std::size_t group, part_id p) const noexcept {
+        if (!reserving_) return 0;
+        const std::uint64_t n = limits_.counts[group];
+        const std::uint32_t place = p >= dealt_from_[group] ? p - dealt_from_[group] : p + parts_ - dealt_from_[group];
+        return n / parts_ + (place < n % parts_ ? 1 : 0);
+    }
+    [[nodiscard]] bool open_to_label(std::size_t group, part_id p) const noexcept {
+        return limits_.label_caps.empty() || load(group, p) < limits_.label_caps[group];
+    }
+    [[nodiscard]] bool fits(std::size_t group, part_id p, std::uint64_t weight) const noexcept {
+        if (reserving_ && load(group, p) < reserved(group, p)) return true;
+        return occupied_[p] + weight <= limits_.cap && open_to_label(group, p);
+    }
+
+    void place(node_id v, std::size_t list, std::size_t degree) {
+        const std::size_t group = group_of(v);
+        const std::uint64_t weight = node_weight(balance_, degree), share = limits_.labels.empty() ? weight : 1;
+        const part_id from = std::exchange(part_[v], no_part); // so that a self loop is not counted
+        bool was_parked = false;
+        if (from != no_part) {
+            std::uint64_t& n = load(group, from);
+            if (n > reserved(group, from)) occupied_[from] -= weight;
+            n -= share;
+            was_parked = burdens_(group, from) == burden_table::infinite;
+            burdens_.set(group, from, rule_.burden(group, n));
+        }
+        counts_.count(list, part_);
+        candidate best;
+        counts_.take([&](part_id p, std::uint32_t neighbours) {
+            const double burden = burdens_(group, p);
+            const candidate c{rule_.score(neighbours, burden), burden, p};
+            if (c.better_than(best) && fits(group, p, weight)) best = c;
+        });
+        if (const candidate c = least_burdened(group, weight); best.part == no_part || c.better_than(best)) best = c;
+
+        const part_id to = best.part;
+        part_[v] = to;
+        std::uint64_t& n = load(group, to);
+        if (n >= reserved(group, to)) occupied_[to] += weight;
+        n += share;
+        const bool parked = (to == from && was_parked) || burdens_(group, to) == burden_table::infinite;
+        burdens_.set(group, to, parked ? burden_table::infinite : rule_.burden(group, n));
+        if (from != no_part && from != to) reopen(from);
+    }
+
+    /// The least burdened part that the node fits into; if there is none, the one that has the most room.
+    [[nodiscard]] candidate least_burdened(std::size_t group, std::uint64_t weight) {
+        part_id p = burdens_.first(group);
+        while (!fits(group, p, 1) && burdens_(group, p) != burden_table::infinite) {
+            parked_[p].push_back(static_cast<std::uint32_t>(group));
+            burdens_.set(group, p, burden_table::infinite);
+            p = burdens_.first(group);
+        }
+        if (!fits(group, p, weight)) p = scan(group, weight);
+        const double burden = burdens_(group, p);
+        return {burden == burden_table::infinite ? -burden : rule_.score(0, burden), burden, p};
+    }
+    [[nodiscard]] part_id scan(std::size_t group, std::uint64_t weight) const noexcept {
+        part_id least = no_part, lightest = no_part;
+        for (std::uint32_t i = 0; i < parts_; ++i) {
+            const auto p = static_cast<part_id>(i);
+            if (fits(group, p, weight) && (least == no_part || burdens_(group, p) < burdens_(group, least))) least = p;
+            if (open_to_label(group, p) && (lightest == no_part || occupied_[p] < occupied_[lightest])) lightest = p;
+        }
+        return least != no_part ? least : lightest;
+    }
+
+    /// Puts a part that a node left back into the sets it was taken out of, where it has room again.
+    void reopen(part_id p) {
+        std::erase_if(parked_[p], [&](std::uint32_t group) {
+            if (!fits(group, p, 1)) {
+                burdens_.set(group, p, burden_table::infinite); // the node's own group has a burden while it is placed
+                return false;
+            }
+            burdens_.set(group, p, rule_.burden(group, load(group, p)));
+            return true;
+        });
+    }
+
+    balance_by balance_;
+    std::uint32_t parts_;
+    Rule rule_;
+    greedy_limits limits_;
+    bool reserving_ = false;
+    std::vector<part_id> part_;              // [nodes]
+    std::vector<std::uint64_t> loads_;       // [groups, parts] nodes; weight where there is one group
+    std::vector<std::uint64_t> occupied_;    // [parts] weight, and what is reserved and not yet taken
+    std::vector<std::uint32_t> dealt_from_;  // [groups] the first part that gets a place; where places are reserved
+    std::vector<std::vector<std::uint32_t>> parked_; // [parts] groups whose set does not hold the part
+    burden_table burdens_;                   // infinite: not in the set
+    neighbour_counts counts_;
+};
+
+/// What the engine takes, with a state that is resumed [bytes].
+[[nodiscard]] inline std::uint64_t greedy_bytes(
+    std::uint64_t nodes, std::uint64_t groups, const partition_request& request) noexcept {
+    const std::uint32_t parts = request.parts;
+    return (request.journal == nullptr ? 2 : 4) * nodes + 8 * groups * parts + burden_table::bytes(groups, parts) +
+           40 * std::uint64_t{parts} + neighbour_counts::bytes(parts) + 32 * groups;
+}
+
+/// Runs `passes` of the engine, from the journal's state, `initial` or nothing; saves after each but the last.
+/// Throws errc::config_mismatch where the journal holds the state of something else.
+template <adjacency_stream Stream, greedy_rule Rule>
+[[nodiscard]] std::vector<part_id> run_greedy(Stream& stream, const partition_request& request, const Rule& rule,
+    greedy_limits limits, std::span<const part_id> initial, std::uint32_t passes) {
+    const std::uint64_t nodes = stream.nodes();
+    if (passes == 0) throw error(errc::invalid_argument, "at least one pass is needed", {.field = "passes"});
+    greedy_engine<Rule> engine(request, nodes, rule, std::move(limits));
+    std::uint32_t done = request.journal == nullptr ? 0 : request.journal->step();
+    if (done != 0) {
+        const auto state = request.journal->state();
+        if (done >= passes || state.size() != nodes * sizeof(part_id))
+            throw error(errc::config_mismatch, "the journal is not that of these passes over " + std::to_string(nodes) + " nodes");
+        std::vector<part_id> saved(static_cast<std::size_t>(nodes));
+        if (!state.empty()) std::memcpy(saved.data(), state.data(), state.size());
+        check_assignment(saved, request.parts, nodes);
+        engine.start_from(stream, saved);
+    } else if (!initial.empty()) {
+        check_assignment(initial, request.parts, nodes);
+        engine.start_from(stream, initial);
+    }
+    for (; done < passes; ++done) {
+        const std::string phase = "pass " + std::to_string(done + 1) + " of " + std::to_string(passes);
+        engine.pass(stream, [&](std::uint64_t placed) {
+            check_stop(request);
+            if (request.progress) request.progress(phase, placed, nodes);
+        });
+        if (request.journal != nullptr && done + 1 < passes) request.journal->save(done + 1, std::as_bytes(engine.parts()));
+    }
+    return std::move(engine).take();
+}
+
+} // namespace gneiss::detail

@@ -1,0 +1,160 @@
+#include <gneiss/partition/gap.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include <gneiss/partition/fennel.hpp>
+
+#include "greedy_scan.hpp"
+#include "support.hpp"
+
+using namespace gneiss;
+using namespace partition_test;
+
+namespace {
+
+const serial_executor on;
+constexpr double any = std::numeric_limits<double>::infinity();
+
+std::vector<part_id> run(
+    const gap_partitioner& gap, const symmetric_csr& graph, const partition_request& request, std::size_t chunk = 7) {
+    symmetric_stream stream(graph, chunk);
+    return gap(stream, request, on);
+}
+
+/// The most nodes that a part has of each label, the unlabelled last.
+std::vector<std::uint64_t> most_of_each(std::span<const part_id> parts, std::span<const class_id> labels, std::uint32_t k) {
+    const std::size_t groups = label_counts(labels).size();
+    std::vector<std::uint64_t> counts(groups * k), most(groups);
+    for (std::size_t v = 0; v < parts.size(); ++v) {
+        const std::size_t group = labels[v] == unlabelled ? groups - 1 : labels[v];
+        most[group] = std::max(most[group], ++counts[group * k + parts[v]]);
+    }
+    return most;
+}
+
+} // namespace
+
+TEST_CASE("GAP is what a scan of all parts finds: any labels, caps, weights, passes and beginning") {
+    for (const auto& [name, graph] : small_graphs())
+        for (const std::uint32_t k : {1U, 2U, 5U, 70U})
+            for (const std::uint32_t classes : {1U, 6U})
+                for (const balance_by balance : {balance_by::nodes, balance_by::edges})
+                    for (const double imbalance : {0., .03, any})
+                        for (const double label_cap : {0., 1., 1.05, 1.5})
+                            for (const std::uint32_t passes : {1U, 3U}) {
+                                CAPTURE(name);
+                                CAPTURE(k);
+                                CAPTURE(classes);
+                                CAPTURE(imbalance);
+                                CAPTURE(label_cap);
+                                const auto labels = random_labels(graph.nodes(), classes, k + passes);
+                                const partition_request request{.parts = k,
+                                    .imbalance = imbalance,
+                                    .balance = balance,
+                                    .labels = labels,
+                                    .label_cap = label_cap};
+                                std::vector<part_id> initial;
+                                if (passes > 1 && balance == balance_by::nodes)
+                                    initial.assign(graph.nodes(), static_cast<part_id>(k - 1));
+                                const auto parts = run({.passes = passes, .initial = initial}, graph, request);
+                                const std::uint64_t cap =
+                                    max_weight(total_weight(balance, graph.nodes(), graph.arcs()), k, imbalance);
+                                const auto counts = label_counts(labels);
+                                if (graph.nodes() == 0) {
+                                    CHECK(parts.empty());
+                                    continue;
+                                }
+                                const detail::fennel_rule rule(1.5, graph.nodes(), graph.arcs(), k, counts);
+                                const auto burden = [&](std::size_t g, std::uint64_t s) { return rule.burden(g, s); };
+                                const auto score = [&](std::size_t g, std::uint32_t n, std::uint64_t s) { return n - burden(g, s); };
+                                REQUIRE(parts == greedy_by_scan(graph, request, cap, true, initial, passes, score, burden));
+                            }
+}
+
+TEST_CASE("the caps of nodes and of every label are kept exactly, together") {
+    const symmetric_csr graph = random_graph(997, 5000, 3);
+    for (const std::uint32_t classes : {1U, 3U, 40U})
+        for (const std::uint32_t k : {2U, 3U, 8U, 31U, 1500U})
+            for (const double imbalance : {0., .02, any})
+                for (const double label_cap : {1., 1.05, 2.})
+                    for (const std::uint32_t passes : {1U, 3U}) {
+                        const auto labels = random_labels(997, classes, k);
+                        const auto parts = run({.passes = passes}, graph,
+                            {.parts = k, .imbalance = imbalance, .labels = labels, .label_cap = label_cap});
+                        CHECK(std::ranges::max(part_sizes(parts, k)) <= max_weight(997, k, imbalance));
+                        const auto most = most_of_each(parts, labels, k);
+                        const auto caps = label_caps(label_counts(labels), k, label_cap);
+                        for (std::size_t g = 0; g < caps.size(); ++g) CHECK(most[g] <= caps[g]);
+                    }
+}
+
+TEST_CASE("balanced by edges, the caps of labels are kept exactly too") {
+    const symmetric_csr graph = random_graph(997, 5000, 4);
+    const auto labels = random_labels(997, 10, 4);
+    const auto caps = label_caps(label_counts(labels), 8, 1.05);
+    const auto parts = run({.passes = 3}, graph, {.parts = 8, .balance = balance_by::edges, .labels = labels, .label_cap = 1.05});
+    const auto most = most_of_each(parts, labels, 8);
+    for (std::size_t g = 0; g < caps.size(); ++g) CHECK(most[g] <= caps[g]);
+}
+
+TEST_CASE("without labels, or with one for all, GAP is FENNEL") {
+    const symmetric_csr graph = random_graph(400, 3000, 5);
+    const std::vector<class_id> all(400, 0), none(400, unlabelled);
+    for (const std::uint32_t k : {1U, 4U, 64U}) {
+        symmetric_stream stream(graph);
+        const auto fennel = fennel_partitioner{.passes = 2}(stream, {.parts = k}, on);
+        CHECK(run({.passes = 2}, graph, {.parts = k}) == fennel);
+        CHECK(run({.passes = 2}, graph, {.parts = k, .labels = all}) == fennel);
+        CHECK(run({.passes = 2}, graph, {.parts = k, .labels = none}) == fennel);
+        CHECK(run({.passes = 2}, graph, {.parts = k, .labels = all, .label_cap = 1.03}) == fennel); // one cap twice
+    }
+}
+
+TEST_CASE("penalties bring labels near to balance where communities are labels, caps all the way") {
+    random_stream draw(random_key(6, random_domain::user));
+    std::vector<edge> edges;
+    std::vector<class_id> labels(4000);
+    for (node_id v = 0; v < 4000; ++v) labels[v] = v % 8;
+    for (int e = 0; e < 30000; ++e) {
+        const auto v = static_cast<node_id>(draw.below(4000));
+        edges.push_back({v, 0, static_cast<node_id>(draw.below(10) < 9 ? v % 8 + 8 * draw.below(500) : draw.below(4000))});
+    }
+    const symmetric_csr graph = graph_of(4000, edges);
+    symmetric_stream stream(graph);
+    const auto most = [&](const std::vector<part_id>& parts) { return std::ranges::max(most_of_each(parts, labels, 8)); };
+    const auto fennel = fennel_partitioner{.passes = 5}(stream, {.parts = 8}, on);
+    const auto soft = run({.passes = 5}, graph, {.parts = 8, .labels = labels});
+    const auto hard = run({.passes = 5}, graph, {.parts = 8, .labels = labels, .label_cap = 1.05});
+    CHECK(most(fennel) > 350); // parts are communities; 62.5 would be balance
+    CHECK(most(soft) < 200);
+    CHECK(most(hard) <= 65);
+}
+
+TEST_CASE("chunks do not matter, nor an interruption behind any pass; 4096 parts work") {
+    const symmetric_csr graph = random_graph(2000, 9000, 7);
+    const auto labels = random_labels(2000, 12, 7);
+    for (const std::uint32_t k : {6U, 4096U}) {
+        partition_request request{.parts = k, .labels = labels, .label_cap = 1.05};
+        const auto expected = run({.passes = 3}, graph, request, 1);
+        CHECK(run({.passes = 3}, graph, request, 10000) == expected);
+        for (std::uint32_t step = 1; step < 3; ++step) {
+            memory_journal journal;
+            request.journal = &journal;
+            journal.end_at = step;
+            CHECK_THROWS_AS(run({.passes = 3}, graph, request), error);
+            journal.end_at = 0;
+            CHECK(run({.passes = 3}, graph, request) == expected);
+        }
+    }
+}
+
+TEST_CASE("labels of another number of nodes and caps below one are refused") {
+    const symmetric_csr graph = random_graph(20, 40, 8);
+    const std::vector<class_id> labels(19), right(20);
+    CHECK_THROWS_AS(run({}, graph, {.labels = labels}), error);
+    CHECK_THROWS_AS(run({}, graph, {.labels = right, .label_cap = .9}), error);
+}

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include <gneiss/graph/symmetric.hpp>
+#include <gneiss/partition/assignment.hpp>
+#include <gneiss/partition/concepts.hpp>
+
+namespace partition_test {
+
+/// The streamed partitioners by their definition: every part is scored for every node, loads are counted anew each time.
+/// `score(group, neighbours, load)` and, for equal scores, `burden(group, load)`. Without `by_label` all nodes are one group
+/// and its load is the weight.
+template <class Score, class Burden>
+std::vector<gneiss::part_id> greedy_by_scan(const gneiss::symmetric_csr& graph, const gneiss::partition_request& request,
+    std::uint64_t cap, bool by_label, std::span<const gneiss::part_id> initial, std::uint32_t passes, Score&& score,
+    Burden&& burden) {
+    using namespace gneiss;
+    const std::uint32_t k = request.parts;
+    const std::size_t n = graph.nodes();
+    std::vector<part_id> part(n, no_part);
+    std::copy(initial.begin(), initial.end(), part.begin());
+    const std::vector<std::uint64_t> counts = by_label ? label_counts(request.labels) : std::vector<std::uint64_t>{n};
+    const auto caps = label_caps(counts, k, by_label ? request.label_cap : 0);
+    const auto group_of = [&](std::size_t v) {
+        return !by_label ? 0 : request.labels[v] == unlabelled ? counts.size() - 1 : std::size_t{request.labels[v]};
+    };
+    // Places kept for each label: its nodes are dealt round, one label after the other.
+    std::vector kept(counts.size(), std::vector<std::uint64_t>(k));
+    if (by_label && request.label_cap != 0 && request.balance == balance_by::nodes)
+        for (std::uint64_t g = 0, turn = 0; g < counts.size(); ++g)
+            for (std::uint64_t i = 0; i < counts[g]; ++i) ++kept[g][turn++ % k];
+
+    for (std::uint32_t pass = 0; pass < passes; ++pass)
+        for (node_id v = 0; v < n; ++v) {
+            part[v] = no_part;
+            const std::size_t mine = group_of(v);
+            const std::uint64_t weight = node_weight(request.balance, graph.degree(v));
+            std::vector counted(counts.size(), std::vector<std::uint64_t>(k));
+            std::vector<std::uint64_t> weights(k);
+            std::vector<std::uint32_t> neighbours(k);
+            for (node_id u = 0; u < n; ++u)
+                if (part[u] != no_part) {
+                    ++counted[group_of(u)][part[u]];
+                    weights[part[u]] += node_weight(request.balance, graph.degree(u));
+                }
+            for (const node_id u : graph.list(v))
+                if (part[u] != no_part) ++neighbours[part[u]];
+            std::uint32_t best = k, lightest = k;
+            for (std::uint32_t p = 0; p < k; ++p) {
+                if (counted[mine][p] >= caps[mine]) continue;
+                if (lightest == k || weights[p] < weights[lightest]) lightest = p;
+                std::uint64_t promised = 0; // to places kept for labels, and not yet taken
+                for (std::size_t g = 0; g < counts.size(); ++g)
+                    promised += kept[g][p] - std::min(kept[g][p], counted[g][p]);
+                if (counted[mine][p] >= kept[mine][p] && weights[p] + promised + weight > cap) continue;
+                const auto load = [&](std::uint32_t q) { return by_label ? counted[mine][q] : weights[q]; };
+                if (best == k) {
+                    best = p;
+                    continue;
+                }
+                const double here = score(mine, neighbours[p], load(p)), there = score(mine, neighbours[best], load(best));
+                if (here > there || (here == there && burden(mine, load(p)) < burden(mine, load(best)))) best = p;
+            }
+            part[v] = static_cast<part_id>(best == k ? lightest : best);
+        }
+    return part;
+}
+
+} // namespace partition_test
