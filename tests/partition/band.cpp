@@ -1,0 +1,104 @@
+#include <gneiss/partition/band.hpp>
+
+#include <doctest/doctest.h>
+
+#include <stop_token>
+#include <vector>
+
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/partition/fennel.hpp>
+
+#include "support.hpp"
+
+using namespace gneiss;
+using namespace partition_test;
+
+namespace {
+
+const serial_executor on;
+
+} // namespace
+
+TEST_CASE("bands fall from the hubs down, each half as high as the one before, the last for at most one neighbour") {
+    for (const double mean : {0., .7, 3., 36.5, 1e9}) {
+        const detail::degree_bands bands(mean);
+        for (std::size_t degree = 0; degree < 5000; ++degree) {
+            CHECK(bands.of(degree + 1) <= bands.of(degree));
+            CHECK((bands.of(degree) == detail::degree_bands::count - 1) == (degree < 2));
+            if (bands.of(degree) > 0 && bands.of(degree) + 2 < detail::degree_bands::count) CHECK(bands.of(2 * degree) + 1 == bands.of(degree));
+        }
+    }
+}
+
+TEST_CASE("bands keep caps of nodes and of labels exactly, on whatever graph") {
+    for (const auto& [name, graph] : small_graphs())
+        for (const std::uint32_t k : {1U, 2U, 5U, 100U})
+            for (const double imbalance : {0., .03, .5})
+                for (const double label_cap : {0., 1., 1.1}) {
+                    CAPTURE(name);
+                    CAPTURE(k);
+                    CAPTURE(imbalance);
+                    const auto labels = random_labels(graph.nodes(), 3, 5);
+                    const partition_request request{.parts = k, .imbalance = imbalance, .labels = labels, .label_cap = label_cap};
+                    symmetric_stream stream(graph, 7);
+                    const auto parts = band_partitioner{}(stream, request, on);
+                    CHECK_NOTHROW(check_caps(graph, parts, request));
+                }
+}
+
+TEST_CASE("bands by edges keep the cap where no node alone is too heavy") {
+    const symmetric_csr graph = random_graph(2000, 9000, 3);
+    for (const std::uint32_t k : {2U, 7U}) {
+        const partition_request request{.parts = k, .imbalance = .05, .balance = balance_by::edges};
+        symmetric_stream stream(graph);
+        CHECK_NOTHROW(check_caps(graph, band_partitioner{}(stream, request, on), request));
+    }
+}
+
+TEST_CASE("neither threads nor chunks change what bands give, and it is resumed to the same bits") {
+    const symmetric_csr graph = random_graph(20000, 100000, 6);
+    const partition_request request{.parts = 9};
+    symmetric_stream whole(graph), pieces(graph, 1234);
+    const auto alone = band_partitioner{}(whole, request, on);
+    CHECK(band_partitioner{}(pieces, request, tbb_executor(3)) == alone);
+    memory_journal journal;
+    journal.end_at = 1;
+    partition_request interrupted = request;
+    interrupted.journal = &journal;
+    CHECK_THROWS_AS((void)band_partitioner{}(whole, interrupted, on), error);
+    journal.end_at = 0;
+    CHECK(band_partitioner{}(pieces, interrupted, on) == alone);
+    const symmetric_csr other = random_graph(100, 200, 1);
+    symmetric_stream wrong(other);
+    CHECK_THROWS_AS((void)band_partitioner{}(wrong, interrupted, on), error);
+}
+
+TEST_CASE("bands alone cut fewer edges of a graph whose hubs come last than its order does") {
+    const symmetric_csr graph = random_graph(20000, 100000, 9); // small numbers are hubs: the order by degree, turned round
+    symmetric_csr turned = graph;
+    const auto n = static_cast<node_id>(graph.nodes());
+    turned.neighbours.clear();
+    for (node_id v = 0; v < n; ++v) {
+        for (const node_id u : graph.list(n - 1 - v)) turned.neighbours.push_back(n - 1 - u);
+        turned.offsets[v + 1] = turned.neighbours.size();
+    }
+    symmetric_stream stream(turned);
+    const partition_request request{.parts = 8};
+    CHECK(cut_edges(turned, band_partitioner{.passes = 0}(stream, request, on)) <
+          cut_edges(turned, fennel_partitioner{}(stream, request, on)));
+}
+
+TEST_CASE("bands that are stopped end, and say how far they are until then") {
+    const symmetric_csr graph = random_graph(100, 300, 8);
+    symmetric_stream stream(graph, 10);
+    std::stop_source stop;
+    partition_request request{.parts = 4, .stop = stop.get_token()};
+    std::uint64_t told = 0;
+    request.progress = [&](std::string_view, std::uint64_t, std::uint64_t total) {
+        CHECK(total == 100);
+        if (++told == 5) stop.request_stop();
+    };
+    CHECK_THROWS_AS((void)band_partitioner{}(stream, request, on), error);
+    CHECK(told == 5);
+}
