@@ -24,7 +24,7 @@ namespace {
 
 using namespace gneiss;
 
-constexpr row_partitioning nodes{.nodes = 100'000, .partitions = 1};
+const row_partitioning nodes{.nodes = 100'000, .partitions = 1};
 constexpr std::uint32_t classes = 16, dim = 64;
 const char* const layers = "sage:64,sage:64";
 const plan states{{.resident = {0}, .edge_buckets = {{0, 0}}}};

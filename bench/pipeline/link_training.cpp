@@ -17,7 +17,7 @@ namespace {
 
 using namespace gneiss;
 
-constexpr row_partitioning partitioning{.nodes = 50'000, .partitions = 1};
+const row_partitioning partitioning{.nodes = 50'000, .partitions = 1};
 constexpr std::uint32_t relation_count = 100;
 constexpr std::size_t edge_count = 100'000;
 const link_training_options options{.batch_edges = 1000, .negatives = {.per_chunk = 1000, .chunks = 2}, .seed = 1}; // gneiss-marius' defaults

@@ -19,11 +19,11 @@ using storage_bench::engine_of;
 
 namespace {
 
-constexpr row_partitioning partitioning{.nodes = 1 << 17, .partitions = 16};
+const row_partitioning partitioning{.nodes = 1 << 17, .partitions = 16};
 constexpr row_layout layout{64, 64};
-constexpr row_partitioning large{.nodes = 1 << 20, .partitions = 8};
+const row_partitioning large{.nodes = 1 << 20, .partitions = 8};
 
-constexpr std::size_t slot_bytes_of(const row_partitioning& rows) {
+std::size_t slot_bytes_of(const row_partitioning& rows) {
     return rows.nodes / rows.partitions * layout.bytes();
 }
 

@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
-#include <initializer_list>
+#include <algorithm>
+#include <vector>
+
+#include <gneiss/core/random.hpp>
 
 using namespace gneiss;
 
@@ -29,8 +32,50 @@ TEST_CASE("partitions are consecutive ranges that cover every node once, none ab
         }
 }
 
+TEST_CASE("partitions of given sizes are found from every row, whatever the sizes; those of equal ranges are equal ranges") {
+    random_stream draw(random_key{1, random_domain::user});
+    for (int round = 0; round < 400; ++round) {
+        std::vector<std::uint64_t> sizes(1 + draw.below(40));
+        for (std::uint64_t& size : sizes)
+            size = draw.below(3) == 0 ? 0 : draw.below(draw.below(8) == 0 ? 5000 : 30);
+        const auto cut = row_partitioning::of_sizes(sizes);
+        const row_finder finder(cut);
+        std::uint64_t row = 0;
+        for (partition_id p = 0; p < sizes.size(); ++p) {
+            REQUIRE(cut.begin(p) == row);
+            REQUIRE(cut.size(p) == sizes[p]);
+            for (std::uint64_t i = 0; i < sizes[p]; ++i, ++row) {
+                REQUIRE(cut.of(row) == p);
+                REQUIRE(finder.of(static_cast<node_id>(row)) == p);
+                REQUIRE(finder.begin(p) == cut.begin(p));
+            }
+        }
+        CHECK(cut.nodes == row);
+        CHECK(cut.begin(cut.partitions) == row);
+        CHECK(cut.capacity() == std::ranges::max(sizes));
+        CHECK(cut.largest(1) == cut.capacity());
+        CHECK(cut.largest(100) == row);
+        CHECK(cut == row_partitioning::of_sizes(sizes));
+        std::vector<std::uint64_t> other = sizes;
+        other.push_back(other.back() + 1);
+        other[0] += 1;
+        CHECK_FALSE(cut == row_partitioning::of_sizes(other));
+    }
+    for (std::uint64_t nodes = 0; nodes < 40; ++nodes)
+        for (std::uint32_t p = 1; p < 12; ++p) {
+            const row_partitioning equal{nodes, p};
+            std::vector<std::uint64_t> sizes;
+            for (partition_id i = 0; i < p; ++i) sizes.push_back(equal.size(i));
+            const auto made = row_partitioning::of_sizes(sizes);
+            CHECK(made == equal);
+            CHECK(!made.borders);
+            for (std::uint64_t count = 0; count <= p; ++count)
+                CHECK(equal.largest(count) == std::min(nodes, count * equal.capacity()));
+        }
+}
+
 TEST_CASE("partition borders are 64-bit") {
-    constexpr row_partitioning cut{std::uint64_t{1} << 40, 1000};
+    const row_partitioning cut{std::uint64_t{1} << 40, 1000};
     CHECK(cut.begin(999) > std::uint64_t{1} << 39);
     CHECK(cut.of(cut.begin(999)) == 999);
     CHECK(cut.of(cut.begin(999) - 1) == 998);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include <support/cut_into.hpp>
 #include <support/temporary_directory.hpp>
 
 #include <gneiss/core/random.hpp>
@@ -21,7 +22,9 @@ gneiss::dataset_manifest sample() {
     m.train_edges = 1;
     m.valid_edges = 2;
     m.test_edges = 3;
-    m.partitions = 16;
+    m.partitions = 3;
+    m.partition_sizes = {12, 0, 123456789000};
+    m.pinned = 1;
     m.seed = ~std::uint64_t{0};
     m.generation = 4;
     m.arrays = {{"features", gneiss::npy_dtype::f16, {10, 128}, 2560}, {"edges.out", gneiss::npy_dtype::u32, {0}, 0}};
@@ -66,6 +69,25 @@ TEST_CASE("a manifest reads back as it was written") {
     CHECK_THROWS_AS((void)gneiss::read_manifest(directory / "absent.json"), gneiss::io_error);
 }
 
+TEST_CASE("only partitions of unequal sizes, or pinned ones, need version 3") {
+    gneiss::dataset_manifest m{.nodes = 10, .partitions = 3};
+    const auto version = [&] {
+        const std::string text = gneiss::format_manifest(m);
+        CHECK(gneiss::parse_manifest(text, "x") == m);
+        return text[text.find("\"version\": ") + 11];
+    };
+    CHECK(m.rows() == gneiss::row_partitioning{10, 3});
+    CHECK(version() == '1');
+    m.set_rows({10, 3});
+    CHECK(version() == '1');
+    m.set_rows({10, 3}, 1);
+    CHECK(version() == '3');
+    CHECK(m.rows() == gneiss::row_partitioning{10, 3});
+    m.set_rows(gneiss::test::cut_into({1, 9}));
+    CHECK(version() == '3');
+    CHECK(m.rows().begin(1) == 1);
+}
+
 TEST_CASE("fields from a later time are accepted") {
     const std::string text = changed([](auto& root) {
         root["features"] = {{"dim", 128}};
@@ -99,10 +121,15 @@ TEST_CASE("each missing or mistyped field is one error that names file and field
 TEST_CASE("wrong versions, choices, shapes and overflows are told apart") {
     const auto code = [](auto change) { return reading(changed(change)).code(); };
     using gneiss::errc;
-    CHECK(code([](auto& m) { m["version"] = 3; }) == errc::version_mismatch);
+    CHECK(code([](auto& m) { m["version"] = 4; }) == errc::version_mismatch);
     CHECK(code([](auto& m) { m["endianness"] = "big"; }) == errc::unsupported);
     CHECK(code([](auto& m) { m["partitions"] = 0; }) == errc::out_of_range);
     CHECK(code([](auto& m) { m["partitions"] = 4294967296; }) == errc::out_of_range);
+    CHECK(code([](auto& m) { m["partition_sizes"][2] = 123456789001; }) == errc::out_of_range);
+    CHECK(code([](auto& m) { m["partition_sizes"][2] = 123456788999; }) == errc::out_of_range);
+    CHECK(code([](auto& m) { m["partition_sizes"][0] = ~std::uint64_t{0}; }) == errc::out_of_range);
+    CHECK(code([](auto& m) { m["partition_sizes"].push_back(0); }) == errc::invalid_format);
+    CHECK(code([](auto& m) { m["pinned"] = 4; }) == errc::out_of_range);
     CHECK(code([](auto& m) {
         m["arrays"][0]["shape"] = {std::uint64_t{1} << 40, std::uint64_t{1} << 40};
     }) == errc::out_of_range);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <map>
 #include <numeric>
@@ -12,6 +13,7 @@
 #include <support/temporary_directory.hpp>
 
 #include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/io/rebucket.hpp>
 #include <gneiss/order/training_nodes_first.hpp>
 
 #include "import/support.hpp"
@@ -220,6 +222,81 @@ TEST_CASE("a computed order sends every row where it says, the first ones among 
     }
 }
 
+TEST_CASE("an assignment sends every node to its partition, at random within it, and says the same by name") {
+    const world here;
+    for (const kind of : kinds) {
+        const dataset from = here.make(of, 300, 2000);
+        const auto nodes = from.manifest().nodes;
+        const auto said = here.by_name(from);
+        std::vector<std::uint32_t> parts; // 1 and 4 get nothing, 2 little
+        random_stream draw(random_key{9, random_domain::user});
+        for (std::uint64_t v = 0; v < nodes; ++v) parts.push_back(v % 50 == 3 ? 2 : std::array{0U, 3U, 5U}[draw.below(3)]);
+        here.save("parts.npy", parts);
+        std::vector<node_id> hubs;
+        for (const std::uint32_t row : {7U, 200U, 3U}) hubs.push_back(row);
+        for (const bool with_hubs : {false, true}) {
+            reorder_options options{.by = here.path("parts.npy"), .seed = 4};
+            if (with_hubs) options.hubs = hubs;
+            const dataset made = here.reordered(from, "to", options);
+            CHECK(here.by_name(made) == said);
+            const std::uint32_t shift = with_hubs ? 1 : 0;
+            CHECK(made.manifest().partitions == 6 + shift);
+            CHECK(made.manifest().pinned == shift);
+            std::vector<std::uint64_t> rows_before;
+            for (std::uint64_t row = 0; row < nodes; ++row) {
+                const std::uint64_t before = *from.find_row(made.node_label(row));
+                rows_before.push_back(before);
+                // By number in the source; where nodes have names, by the row before.
+                const std::uint64_t entry = of.ids == id_kind::integer ? std::stoul(made.node_label(row)) : before;
+                const bool hub = with_hubs && std::ranges::find(hubs, before) != hubs.end();
+                REQUIRE(made.rows().of(row) == (hub ? 0 : parts[entry] + shift));
+            }
+            if (with_hubs) CHECK(made.rows().size(0) == 3);
+            const auto begin = static_cast<std::ptrdiff_t>(made.rows().begin(3 + shift));
+            CHECK_FALSE(std::is_sorted(rows_before.begin() + begin, rows_before.begin() + begin + 40));
+            // The seed alone decides, not the memory.
+            options.memory = 1 << 20;
+            const dataset again = here.reordered(from, "again", options);
+            REQUIRE(again.manifest() == made.manifest());
+            for (const dataset_array& a : made.manifest().arrays) CHECK(slurp(again.path(a.name)) == slurp(made.path(a.name)));
+            options.seed = 5;
+            const dataset other = here.reordered(from, "other", options);
+            CHECK(other.rows() == made.rows());
+            CHECK(slurp(other.path("edges.out")) != slurp(made.path("edges.out")));
+            // What is partitioned is shuffled within its borders, and bucketed anew into equal ranges.
+            const dataset mixed = here.reordered(made, "mixed", {.shuffle = row_shuffle(nodes, 0, {8, random_domain::user})});
+            CHECK(mixed.rows() == made.rows());
+            CHECK(mixed.manifest().pinned == 0);
+            CHECK(here.by_name(mixed) == said);
+            rebucket(made, 5, here.path("buckets"), 1 << 20, serial_executor());
+            const dataset buckets(here.path("buckets"));
+            CHECK(buckets.rows() == row_partitioning{nodes, 5});
+            CHECK_NOTHROW(buckets.verify());
+            std::filesystem::remove_all(here.path("buckets"));
+        }
+    }
+}
+
+TEST_CASE("hubs alone leave the other nodes in their partitions") {
+    const world here;
+    for (const kind of : {kinds[0], kinds[3]}) {
+        const dataset from = here.make(of, 300, 2000);
+        const auto said = here.by_name(from);
+        const dataset made = here.reordered(from, "to", {.hubs = {299, 0, 1}});
+        CHECK(here.by_name(made) == said);
+        CHECK(made.manifest().pinned == 1);
+        REQUIRE(made.manifest().partitions == from.manifest().partitions + 1);
+        for (std::uint64_t row = 3; row < 300; ++row)
+            REQUIRE(made.rows().of(row) == from.rows().of(*from.find_row(made.node_label(row))) + 1);
+        CHECK_THROWS_AS(here.reordered(from, "to", {.hubs = {1, 1}}), error);
+        CHECK_THROWS_AS(here.reordered(from, "to", {.hubs = {300}}), error);
+        CHECK_THROWS_AS(here.reordered(from, "to", {.hubs = {1}, .training_first = true}), error);
+        here.save("order.npy", random_order(300, 1));
+        CHECK_THROWS_AS(here.reordered(from, "to", {.by = here.path("order.npy"), .hubs = {1}}), error);
+        CHECK_THROWS_AS(here.reordered(from, "to", {.by = here.path("order.npy"), .hubs = {1}, .partitions = 4}), error);
+    }
+}
+
 TEST_CASE("many nodes in little memory on two threads give the bytes that much memory gives" * doctest::timeout(300)) {
     const world here;
     for (const kind of : {kinds[0], kinds[3]}) {
@@ -228,7 +305,10 @@ TEST_CASE("many nodes in little memory on two threads give the bytes that much m
         for (const bool training : {true, false}) {
             reorder_options options{.training_first = training, .seed = 9, .memory = 256 << 20};
             if (!training) {
-                here.save("order.npy", random_order(from.manifest().nodes, 3));
+                auto order = random_order(from.manifest().nodes, 3);
+                if (of.sparse) // an assignment
+                    for (std::uint32_t& entry : order) entry %= 11;
+                here.save("order.npy", order);
                 options.by = here.path("order.npy");
             }
             const dataset large = here.reordered(from, "large", options);

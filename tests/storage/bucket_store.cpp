@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <storage/buckets.hpp>
+#include <support/cut_into.hpp>
 #include <support/temporary_directory.hpp>
 
 #include <gneiss/core/executor/tbb.hpp>
@@ -49,7 +50,8 @@ void spit(const std::filesystem::path& path, const std::string& bytes) {
 }
 
 const std::vector<gneiss::bucket_layout> layouts{
-    {{1, 1}, 0}, {{1, 3}, 2}, {{5, 9}, 3}, {{10, 1}, 1}, {{100, 4}, 0}, {{103, 7}, 5}};
+    {{1, 1}, 0}, {{1, 3}, 2}, {{5, 9}, 3}, {{10, 1}, 1}, {{100, 4}, 0}, {{103, 7}, 5},
+    {gneiss::test::cut_into({2, 0, 60, 1, 0, 40, 0}), 5}, {gneiss::test::cut_into({0, 9, 1}), 0}};
 
 } // namespace
 
@@ -153,6 +155,16 @@ TEST_CASE("the key of the largest layouts does not overflow") {
         store.for_each_edge([&](std::span<const edge> some) { found.insert(found.end(), some.begin(), some.end()); });
         CHECK(found == std::vector<edge>{{0, 0, last}, {last, 0, 0}, {last, 1, last}});
     }
+    // Far from equal: partitions times the largest of them do not fit 32 bits.
+    std::vector<std::uint64_t> sizes(1000, 1);
+    sizes[500] = (std::uint64_t{1} << 32) - 2000;
+    const gneiss::bucket_layout layout{gneiss::test::cut_into(sizes), 1};
+    const auto last = static_cast<std::uint32_t>(layout.rows.nodes - 1);
+    const std::vector<edge> edges{{0, 0, 1}, {499, 0, last}, {500, 0, 499}, {500, 0, last - 499}, {last - 499, 0, 500}, {last, 0, 0}, {last, 0, last}};
+    const auto store = build(directory.path(), layout, edges);
+    std::vector<edge> found;
+    store.for_each_edge([&](std::span<const edge> some) { found.insert(found.end(), some.begin(), some.end()); });
+    CHECK(found == edges);
 }
 
 TEST_CASE("ids out of range and impossible layouts are refused") {

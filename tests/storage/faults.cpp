@@ -13,7 +13,7 @@ using storage_test::temporary_directory;
 
 namespace {
 
-constexpr row_partitioning partitioning{37, 4};
+const row_partitioning partitioning{37, 4};
 constexpr row_layout layout{.dim = 3, .state = 2};
 constexpr std::uint32_t spare = 4;
 

@@ -9,6 +9,7 @@
 
 #include <storage/features.hpp>
 #include <storage/support.hpp>
+#include <support/cut_into.hpp>
 #include <support/temporary_directory.hpp>
 
 #include <gneiss/core/executor/serial.hpp>
@@ -92,11 +93,12 @@ void damage(const std::filesystem::path& path, std::uint64_t at) {
 
 TEST_CASE("the features of a state are those of the array, in every form, on every engine, with faults that a queue repeats") {
     const tbb_executor two(2);
+    std::uint32_t round = 0;
     for (const test::feature_form& form : forms) {
         CAPTURE(form.sparse);
         CAPTURE(form.halves);
         CAPTURE(form.aligned);
-        const stored data({211, 7}, 13, form);
+        const stored data(round++ % 2 == 0 ? row_partitioning{211, 7} : test::cut_into({5, 100, 0, 20, 16, 1, 69}), 13, form);
         auto engines = storage_test::all_engines(4);
         const memory_file_system memory;
         for (const feature_part part : {feature_part::numbers, feature_part::offsets, feature_part::indices})

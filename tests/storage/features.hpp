@@ -52,7 +52,7 @@ public:
                 ++end;
             }
             offsets.append(end);
-            if (how_.aligned && (row + 1) % rows_.capacity() == 0)
+            if (how_.aligned && row + 1 == rows_.begin(rows_.of(row) + 1))
                 for (array* a : {&numbers, &indices}) a->sums.end_segment(); // offsets never end with partitions
         }
         if (!how_.ones) made.numbers = numbers.close();

@@ -10,6 +10,7 @@
 #include <sample/graphs.hpp>
 #include <storage/buckets.hpp>
 #include <storage/support.hpp>
+#include <support/cut_into.hpp>
 #include <support/temporary_directory.hpp>
 
 #include <gneiss/core/executor/serial.hpp>
@@ -35,8 +36,10 @@ struct stored {
     std::vector<edge> edges{};
 
     stored(std::uint64_t nodes, std::uint32_t partitions, std::uint64_t relations, std::size_t count)
-        : layout{{nodes, partitions}, relations},
-          store(test::build(directory.path(), layout, drawn(nodes, relations, count))) {
+        : stored({nodes, partitions}, relations, count) {}
+    stored(const row_partitioning& rows, std::uint64_t relations, std::size_t count)
+        : layout{rows, relations},
+          store(test::build(directory.path(), layout, drawn(rows.nodes, relations, count))) {
         store.for_each_edge([&](std::span<const edge> some) { edges.insert(edges.end(), some.begin(), some.end()); });
     }
     static std::vector<edge> drawn(std::uint64_t nodes, std::uint64_t relations, std::size_t count) {
@@ -96,8 +99,9 @@ void check_equal(const A& a, const B& b) {
 } // namespace
 
 TEST_CASE("the graph of a state is the CSR of the edges among its partitions, position by position") {
-    for (const std::uint64_t relations : {1U, 3U}) {
-        const stored data(211, 7, relations, 3000);
+    for (const auto& [relations, rows] : {std::pair<std::uint64_t, row_partitioning>{1U, {211, 7}}, {3U, {211, 7}},
+             {3U, test::cut_into({5, 100, 0, 20, 16, 1, 69})}}) {
+        const stored data(rows, relations, 3000);
         memory_budget budget;
         graph_buffer buffer(data.store, threads(), neighbour_direction::both, 1 << 20, budget);
         const plan states{{{0, 1, 2}, {}}, {{1, 2, 6}, {}}, {{5}, {}}, {{}, {}}, {{0, 1, 2, 3, 4, 5, 6}, {}}};

@@ -1,6 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <vector>
 
 #include <gneiss/core/types.hpp>
 
@@ -18,28 +25,124 @@ struct row_layout {
     friend bool operator==(const row_layout&, const row_layout&) = default;
 };
 
-/// How `nodes` rows are cut into `partitions` ranges of equal size; the last ones may be shorter, even empty.
+/// Where partitions of unequal sizes begin. Immutable. Memory: 24 bytes a partition.
+class row_borders {
+public:
+    /// \param sizes  rows of each partition, at least one partition; their sum is below 2⁶³
+    explicit row_borders(std::span<const std::uint64_t> sizes) {
+        begin_.reserve(sizes.size() + 1);
+        begin_.push_back(0);
+        for (const std::uint64_t size : sizes) {
+            begin_.push_back(begin_.back() + size);
+            capacity_ = std::max(capacity_, size);
+        }
+        // The rows in at most four equal cells a partition, and the partition in which each cell begins.
+        const std::uint64_t rows = begin_.back();
+        if (rows == 0) return;
+        while ((rows - 1) >> shift_ >= 4 * sizes.size()) ++shift_;
+        partition_id p = 0;
+        for (std::uint64_t cell = 0; cell <= (rows - 1) >> shift_; ++cell) {
+            while (begin_[p + 1] <= cell << shift_) ++p;
+            first_of_cell_.push_back(p);
+        }
+        while (begin_[p + 1] < rows) ++p;
+        first_of_cell_.push_back(p);
+    }
+
+    /// Rows of the largest partition.
+    [[nodiscard]] std::uint64_t capacity() const noexcept { return capacity_; }
+    [[nodiscard]] std::uint64_t begin(partition_id p) const noexcept { return begin_[p]; }
+    /// Precondition: there is such a row. O(1) where partitions are of similar sizes, O(log partitions) at worst.
+    [[nodiscard]] partition_id of(std::uint64_t row) const noexcept {
+        const auto first = begin_.begin() + 1;
+        const std::size_t cell = static_cast<std::size_t>(row >> shift_);
+        return static_cast<partition_id>(
+            std::upper_bound(first + first_of_cell_[cell], first + first_of_cell_[cell + 1], row) - first);
+    }
+
+    friend bool operator==(const row_borders& a, const row_borders& b) noexcept { return a.begin_ == b.begin_; }
+
+private:
+    std::vector<std::uint64_t> begin_;        // [partitions + 1]
+    std::vector<partition_id> first_of_cell_; // [cells + 1]
+    std::uint64_t capacity_ = 0;
+    std::uint32_t shift_ = 0;
+};
+
+/// How `nodes` rows are cut into `partitions` consecutive ranges: of equal size, the last ones shorter, even empty; or
+/// of the sizes that a partitioner gave them.
 ///
-/// Internal ids are a random permutation of the dataset's nodes, so a contiguous range is a random partition.
+/// Internal ids are a random permutation of the dataset's nodes, so a range of equal size is a random partition.
+/// Copies share borders. Thread-safe once made.
 struct row_partitioning {
     std::uint64_t nodes = 0;
     std::uint32_t partitions = 1;
+    std::shared_ptr<const row_borders> borders{}; ///< null: equal sizes
 
-    /// Rows of a full partition.
-    [[nodiscard]] constexpr std::uint64_t capacity() const noexcept {
+    /// Partitions of these sizes; without borders where they are those of equal ranges. Preconditions of `row_borders`.
+    [[nodiscard]] static row_partitioning of_sizes(std::span<const std::uint64_t> sizes) {
+        row_partitioning made{0, static_cast<std::uint32_t>(sizes.size())};
+        for (const std::uint64_t size : sizes) made.nodes += size;
+        for (partition_id p = 0; p < made.partitions; ++p)
+            if (made.size(p) != sizes[p]) {
+                made.borders = std::make_shared<const row_borders>(sizes);
+                break;
+            }
+        return made;
+    }
+
+    /// The same rows in `count` partitions: these, or as many of equal size.
+    [[nodiscard]] row_partitioning in(std::uint32_t count) const {
+        return count == partitions ? *this : row_partitioning{nodes, count};
+    }
+
+    /// Rows of the largest partition.
+    [[nodiscard]] std::uint64_t capacity() const noexcept {
+        if (borders) return borders->capacity();
         return nodes == 0 ? 0 : ceil_div(nodes, std::uint64_t{partitions});
     }
     /// First row of partition `p`; `begin(partitions)` is `nodes`.
-    [[nodiscard]] constexpr std::uint64_t begin(partition_id p) const noexcept {
+    [[nodiscard]] std::uint64_t begin(partition_id p) const noexcept {
+        if (borders) return borders->begin(p);
         const std::uint64_t first = p * capacity();
         return first < nodes ? first : nodes;
     }
-    [[nodiscard]] constexpr std::uint64_t size(partition_id p) const noexcept { return begin(p + 1) - begin(p); }
-    [[nodiscard]] constexpr partition_id of(std::uint64_t node) const noexcept {
-        return static_cast<partition_id>(node / capacity());
+    [[nodiscard]] std::uint64_t size(partition_id p) const noexcept { return begin(p + 1) - begin(p); }
+    [[nodiscard]] partition_id of(std::uint64_t node) const noexcept {
+        return borders ? borders->of(node) : static_cast<partition_id>(node / capacity());
+    }
+    /// Rows of the `count` largest partitions together. O(partitions log partitions).
+    [[nodiscard]] std::uint64_t largest(std::uint64_t count) const {
+        std::vector<std::uint64_t> sizes;
+        for (partition_id p = 0; p < partitions; ++p) sizes.push_back(size(p));
+        std::ranges::sort(sizes, std::greater{});
+        sizes.resize(static_cast<std::size_t>(std::min<std::uint64_t>(count, partitions)));
+        return std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
     }
 
-    friend bool operator==(const row_partitioning&, const row_partitioning&) = default;
+    friend bool operator==(const row_partitioning& a, const row_partitioning& b) noexcept {
+        return a.nodes == b.nodes && a.partitions == b.partitions && (!a.borders) == (!b.borders) &&
+               (!a.borders || *a.borders == *b.borders);
+    }
+};
+
+/// Finds rows of a partitioning for loops over many: one 32-bit division where sizes are equal. Thread-safe.
+class row_finder {
+public:
+    row_finder() = default;
+    /// Precondition: rows are 32-bit ids.
+    explicit row_finder(const row_partitioning& rows)
+        : borders_(rows.borders), capacity_(static_cast<node_id>(std::max<std::uint64_t>(rows.capacity(), 1))) {}
+
+    [[nodiscard]] partition_id of(node_id row) const noexcept { return borders_ ? borders_->of(row) : row / capacity_; }
+    /// First row of a partition that has rows.
+    [[nodiscard]] std::uint64_t begin(partition_id p) const noexcept {
+        return borders_ ? borders_->begin(p) : std::uint64_t{p} * capacity_;
+    }
+
+private:
+    std::shared_ptr<const row_borders> borders_;
+    node_id capacity_ = 1;
 };
 
 } // namespace gneiss

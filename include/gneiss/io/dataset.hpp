@@ -58,7 +58,8 @@ class dataset {
 public:
     explicit dataset(std::filesystem::path directory)
         : directory_(std::move(directory)),
-          manifest_(read_manifest(directory_ / "manifest.json")) {
+          manifest_(read_manifest(directory_ / "manifest.json")),
+          rows_(manifest_.rows()) {
         const dataset_manifest& m = manifest_;
         for (const dataset_array& a : m.arrays) (void)open(a);
         expect_edges("valid", m.valid_edges);
@@ -77,7 +78,7 @@ public:
 
     [[nodiscard]] const std::filesystem::path& directory() const noexcept { return directory_; }
     [[nodiscard]] const dataset_manifest& manifest() const noexcept { return manifest_; }
-    [[nodiscard]] row_partitioning rows() const noexcept { return {manifest_.nodes, manifest_.partitions}; }
+    [[nodiscard]] const row_partitioning& rows() const noexcept { return rows_; }
 
     // Arrays by name, without ".npy".
     [[nodiscard]] std::filesystem::path path(std::string_view array) const {
@@ -220,6 +221,12 @@ public:
         if (!node || !node_to_row_) return node;
         return in_range(node_to_row_->elements<std::uint32_t>()[static_cast<std::size_t>(*node)]);
     }
+    /// Row of a node by its number in the source; where nodes have names a number is a row. Nothing beyond the nodes.
+    [[nodiscard]] std::optional<std::uint64_t> row_of(std::uint64_t node) const {
+        if (node >= manifest_.nodes) return std::nullopt;
+        if (manifest_.ids == dataset_ids::string || !node_to_row_) return node;
+        return in_range(node_to_row_->elements<std::uint32_t>()[static_cast<std::size_t>(node)]);
+    }
     [[nodiscard]] std::string relation_label(std::uint64_t relation) const {
         return relation < relation_names_.size() ? std::string(relation_names_[relation]) : std::to_string(relation);
     }
@@ -350,6 +357,7 @@ private:
 
     std::filesystem::path directory_;
     dataset_manifest manifest_;
+    row_partitioning rows_;
     name_table node_names_, relation_names_, class_names_;
     std::optional<mapped_npy> node_to_row_, row_to_node_;
 };

@@ -17,6 +17,7 @@
 
 #include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>
+#include <gneiss/core/row_layout.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/io/npy_header.hpp>
 #include <gneiss/storage/durable.hpp>
@@ -24,9 +25,9 @@
 
 namespace gneiss {
 
-/// Version of the directory format; docs/format.md says when it rises. 2 is written only where it is needed: for names
-/// whose rows are not in the order of their hashes.
-inline constexpr std::uint32_t dataset_format_version = 2;
+/// Version of the directory format; docs/format.md says when it rises. Later ones are written only where they are needed:
+/// 2 for names whose rows are not in the order of their hashes, 3 for partitions of unequal sizes or pinned ones.
+inline constexpr std::uint32_t dataset_format_version = 3;
 
 /// What a dataset is for.
 enum class dataset_task : std::uint8_t { link, node };
@@ -85,11 +86,26 @@ struct dataset_manifest {
     std::uint64_t relations = 0; ///< 0 or 1: edges carry no relation on disk
     std::uint64_t train_edges = 0, valid_edges = 0, test_edges = 0;
     std::uint32_t partitions = 1;
+    std::vector<std::uint64_t> partition_sizes{}; ///< nodes of each partition; empty: ranges of equal size
+    std::uint32_t pinned = 0; ///< so many leading partitions hold hubs, to stay in memory while others come and go; with sizes
     std::uint64_t seed = 0;       ///< of the permutation from the source's nodes to rows
     std::uint64_t generation = 1; ///< rises when arrays are replaced, as by another partitioning
     dataset_node_data node_data{};
     std::vector<dataset_array> arrays{};
     dataset_provenance provenance{};
+
+    [[nodiscard]] row_partitioning rows() const {
+        if (partition_sizes.empty()) return {nodes, partitions};
+        return row_partitioning::of_sizes(partition_sizes);
+    }
+    void set_rows(const row_partitioning& rows, std::uint32_t pinned_partitions = 0) {
+        nodes = rows.nodes;
+        partitions = rows.partitions;
+        pinned = pinned_partitions;
+        partition_sizes.clear();
+        if (!rows.borders && pinned == 0) return;
+        for (partition_id p = 0; p < partitions; ++p) partition_sizes.push_back(rows.size(p));
+    }
 
     friend bool operator==(const dataset_manifest&, const dataset_manifest&) = default;
 };
@@ -186,6 +202,24 @@ private:
     return array;
 }
 
+/// The list "partition_sizes": a count for each partition, that of all nodes together.
+[[nodiscard]] inline std::vector<std::uint64_t> parse_sizes(
+    const json_fields& fields, std::uint32_t partitions, std::uint64_t nodes) {
+    const nlohmann::json& list = fields.at("partition_sizes");
+    if (!list.is_array() || list.size() != partitions)
+        throw fields.wrong("partition_sizes", "must be a list of a count for each partition");
+    std::vector<std::uint64_t> sizes;
+    std::uint64_t left = nodes;
+    for (const auto& size : list) {
+        if (!size.is_number_unsigned() || size.get<std::uint64_t>() > left)
+            throw fields.wrong("partition_sizes", "must be counts that add up to the nodes", errc::out_of_range);
+        sizes.push_back(size.get<std::uint64_t>());
+        left -= sizes.back();
+    }
+    if (left != 0) throw fields.wrong("partition_sizes", "must be counts that add up to the nodes", errc::out_of_range);
+    return sizes;
+}
+
 } // namespace detail
 
 /// The text of manifest.json. `checksum` covers all of it, its own 16 digits taken as zeros.
@@ -197,11 +231,18 @@ private:
             {{"name", a.name}, {"dtype", std::string(to_string(a.dtype))}, {"shape", a.shape}, {"bytes", a.bytes}});
     for (const dataset_source& s : m.provenance.sources) sources.push_back({{"name", s.name}, {"bytes", s.bytes}});
     const bool ranked = std::ranges::find(m.arrays, "rank_to_row", &dataset_array::name) != m.arrays.end();
-    ordered_json root{{"format", "gneiss dataset"}, {"version", ranked ? 2 : 1}, {"endianness", "little"},
+    const bool partitioned = !m.partition_sizes.empty();
+    ordered_json root{{"format", "gneiss dataset"}, {"version", partitioned ? 3 : ranked ? 2 : 1}, {"endianness", "little"},
         {"name", m.name}, {"task", std::string(to_string(m.task))}, {"ids", std::string(to_string(m.ids))},
         {"nodes", m.nodes}, {"relations", m.relations},
         {"edges", {{"train", m.train_edges}, {"valid", m.valid_edges}, {"test", m.test_edges}}},
-        {"partitions", m.partitions}, {"seed", m.seed}, {"generation", m.generation}};
+        {"partitions", m.partitions}};
+    if (partitioned) {
+        root["partition_sizes"] = m.partition_sizes;
+        root["pinned"] = m.pinned;
+    }
+    root["seed"] = m.seed;
+    root["generation"] = m.generation;
     if (const dataset_node_data& d = m.node_data; d != dataset_node_data{})
         root["node_data"] = {{"features", d.features}, {"classes", d.classes}, {"train", d.train}, {"valid", d.valid},
             {"test", d.test}};
@@ -221,7 +262,8 @@ private:
     if (root.is_discarded()) throw error(errc::invalid_format, "is not JSON", {.path = path});
     const detail::json_fields fields(root, path);
     if (fields.text("format") != "gneiss dataset") throw fields.wrong("format", "is not 'gneiss dataset'");
-    if (const auto version = fields.count("version"); version == 0 || version > dataset_format_version)
+    const auto version = fields.count("version");
+    if (version == 0 || version > dataset_format_version)
         throw fields.wrong("version",
             "is " + std::to_string(version) + ", this program reads 1 to " + std::to_string(dataset_format_version),
             errc::version_mismatch);
@@ -247,6 +289,11 @@ private:
     m.test_edges = edges.count("test");
     m.partitions = fields.count<std::uint32_t>("partitions");
     if (m.partitions == 0) throw fields.wrong("partitions", "must be at least 1", errc::out_of_range);
+    if (version >= 3) {
+        m.partition_sizes = detail::parse_sizes(fields, m.partitions, m.nodes);
+        m.pinned = fields.count<std::uint32_t>("pinned");
+        if (m.pinned > m.partitions) throw fields.wrong("pinned", "must be at most the partitions", errc::out_of_range);
+    }
     m.seed = fields.count("seed");
     m.generation = fields.count("generation");
     if (fields.has("node_data")) {

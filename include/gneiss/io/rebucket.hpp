@@ -32,7 +32,7 @@ void rebucket(const dataset& from, std::uint32_t partitions, const std::filesyst
     });
     writer.edges(builder, [&](std::uint64_t) { go_on(); });
     dataset_manifest manifest = from.manifest();
-    manifest.partitions = partitions;
+    manifest.set_rows(layout.rows);
     manifest.valid_edges = manifest.test_edges = 0;
     manifest.ids = dataset_ids::integer;
     manifest.node_data = {};

@@ -24,26 +24,12 @@
 #include <gneiss/io/import/journal.hpp>
 #include <gneiss/io/import/node_phase.hpp>
 #include <gneiss/io/import/permutation.hpp>
+#include <gneiss/io/new_row_order.hpp>
 #include <gneiss/io/npy.hpp>
-#include <gneiss/io/row_shuffle.hpp>
 #include <gneiss/storage/bucket_builder.hpp>
 #include <gneiss/storage/external_sort.hpp>
 
 namespace gneiss {
-
-/// Which order `reorder` gives to the rows: that of a file, the training nodes first, or one that is computed.
-struct reorder_options {
-    /// Integers [nodes], .npy: entry r is the node that becomes row r, by its number in the source; where nodes have
-    /// names, by its present row.
-    std::filesystem::path by{};
-    bool training_first = false; ///< training nodes take the first rows; random within them and within the others
-    std::optional<row_shuffle> shuffle{}; ///< of all rows of the source
-    std::uint64_t seed = 0;       ///< of the random orders of `training_first`
-    std::uint32_t partitions = 0; ///< of the dataset to make; 0: as many as the source has
-    std::uint64_t memory = 256 << 20;
-    std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)> progress{};
-    std::stop_token stop{};
-};
 
 namespace detail {
 
@@ -56,6 +42,7 @@ public:
           options_(options),
           on_(on),
           writer_(to),
+          order_(from, options, writer_.partial()),
           nodes_(from.manifest().nodes) {}
 
     void run() {
@@ -63,145 +50,35 @@ public:
         for (const char* name :
             {"features", "features.indptr", "features.indices", "features.values", "labels", "split"})
             if (from_.has(name)) {
-                tell(name, 0, 0);
+                order_.tell(name, 0, 0);
                 from_.checksums(name).verify_file(plain_file::open(from_.path(name)));
             }
-        if (options_.training_first)
-            training_first();
-        else if (options_.shuffle)
-            shuffled();
-        else
-            by_file();
+        order_.write();
         write_ids();
         write_node_data();
-        importing::array_map new_row = map_of(new_of_old(), options_.memory / 4);
+        importing::array_map new_row = order_.map_of(order_.new_of_old(), options_.memory / 4);
         write_edges(new_row);
-        for (const words_on_disk& scratch : {old_of_new(), new_of_old()}) std::filesystem::remove(scratch.path);
+        for (const importing::words_on_disk& scratch : {order_.old_of_new(), order_.new_of_old()}) std::filesystem::remove(scratch.path);
         dataset_manifest manifest = from_.manifest();
         manifest.arrays.clear();
-        manifest.partitions = rows().partitions;
-        manifest.provenance.options +=
-            "reordered: " +
-            (options_.training_first ? "training nodes first, seed " + std::to_string(options_.seed)
-             : options_.shuffle      ? "at random"
-                                     : "by " + options_.by.filename().string()) +
-            "\n";
+        manifest.set_rows(order_.rows(), options_.hubs.empty() ? 0 : 1);
+        manifest.provenance.options += "reordered: " + order_.described() + "\n";
         writer_.commit(std::move(manifest));
     }
 
 private:
-    using words_on_disk = importing::words_on_disk;
-
-    /// Of the dataset to make.
-    [[nodiscard]] row_partitioning rows() const noexcept {
-        return {nodes_, options_.partitions != 0 ? options_.partitions : from_.manifest().partitions};
-    }
-    [[nodiscard]] std::filesystem::path work(const char* name) const {
-        return writer_.partial() / ("work-" + std::string(name));
-    }
-    [[nodiscard]] words_on_disk old_of_new() const { return {work("old"), 0, nodes_}; }
-    [[nodiscard]] words_on_disk new_of_old() const { return {work("new"), 0, nodes_}; }
-    [[nodiscard]] words_on_disk array(std::string_view name) const {
-        return {from_.path(name), page_alignment, nodes_};
-    }
-    [[nodiscard]] static importing::array_map map_of(const words_on_disk& words, std::uint64_t memory) {
-        return {words.path, words.offset, words.count, memory};
-    }
-    void tell(std::string_view phase, std::uint64_t done, std::uint64_t total) const {
-        if (options_.stop.stop_requested())
-            throw error(errc::cancelled, "interrupted: nothing was reordered", {.path = writer_.partial()});
-        if (options_.progress) options_.progress(phase, done, total);
-    }
-    /// A scratch file of words; `make(append)` gives them.
-    template <class Make>
-    static void write_words(const std::filesystem::path& path, Make&& make) {
-        plain_file file = plain_file::create(path);
-        sequential_writer out(file);
-        make([&](std::span<const node_id> words) { out.append(std::as_bytes(words)); });
-    }
-    void invert(const words_on_disk& words, const std::filesystem::path& name, const std::filesystem::path& to) const {
-        write_words(to, [&](const auto& append) { importing::invert_words(words, name, options_.memory, append); });
-    }
-    template <class Emit>
-    void gather(const words_on_disk& words, const words_on_disk& values, Emit&& emit) const {
-        importing::array_map map = map_of(values, options_.memory / 2);
-        importing::gather_words(words, map, work("gather"), options_.memory / 4, emit);
-    }
-
-    void by_file() {
-        npy_reader in(options_.by);
-        if (in.header().shape != std::vector<std::uint64_t>{nodes_})
-            throw error(errc::invalid_format,
-                "is " + shape_text(in.header().shape) + ", an order of rows has an entry for each of " +
-                    std::to_string(nodes_) + " nodes",
-                {.path = options_.by, .field = "npy shape"});
-        const words_on_disk given{work("order"), 0, nodes_};
-        write_words(given.path, [&](const auto& append) {
-            std::vector<node_id> some(1 << 14);
-            while (const std::size_t got = in.read_as(std::span(some)))
-                append(std::span<const node_id>(some).first(got));
-        });
-        tell("order", 0, nodes_);
-        // The inverse finds what is missing or twice, in the numbers of the file.
-        invert(given, options_.by, new_of_old().path);
-        if (from_.has("node_to_row") && from_.manifest().ids == dataset_ids::integer) {
-            write_words(old_of_new().path, [&](const auto& append) { gather(given, array("node_to_row"), append); });
-            invert(old_of_new(), from_.path("node_to_row"), new_of_old().path);
-            std::filesystem::remove(given.path);
-        } else {
-            std::filesystem::rename(given.path, old_of_new().path);
-        }
-    }
-
-    void training_first() {
-        const auto parts = from_.node_splits();
-        const std::uint64_t training = from_.manifest().node_data.train;
-        if (training == 0)
-            throw error(errc::invalid_argument, "has no training nodes to put first", {.path = from_.directory()});
-        const row_shuffle order(nodes_, training, {options_.seed, random_domain::node_permutation});
-        std::uint64_t trained = 0, other = training;
-        by_rule([&](std::uint64_t row) {
-            return order(parts.values()[row] == static_cast<std::uint8_t>(node_split::train) ? trained++ : other++);
-        });
-    }
-
-    void shuffled() {
-        if (options_.shuffle->rows() != nodes_)
-            throw error(errc::invalid_argument,
-                "an order of " + std::to_string(options_.shuffle->rows()) + " rows is not one of " +
-                    std::to_string(nodes_) + " nodes",
-                {.path = from_.directory()});
-        by_rule(*options_.shuffle);
-    }
-
-    /// `new_row(old)` is asked for all rows, ascending.
-    template <class NewRow>
-    void by_rule(NewRow&& new_row) {
-        write_words(new_of_old().path, [&](const auto& append) {
-            std::vector<node_id> some;
-            for (std::uint64_t row = 0; row < nodes_; ++row) {
-                some.push_back(new_row(row));
-                if (some.size() < (1 << 14) && row + 1 < nodes_) continue;
-                append(std::span<const node_id>(some));
-                some.clear();
-            }
-        });
-        tell("order", 0, nodes_);
-        invert(new_of_old(), work("new"), old_of_new().path);
-    }
-
     /// Who is which row: by number or rank, both ways. Names and their hashes stay as they are.
     void write_ids() {
         const auto [forward, back] = from_.row_arrays();
-        tell("ids", 0, nodes_);
+        order_.tell("ids", 0, nodes_);
         {
             npy_writer& out = writer_.array(std::string(back), npy_dtype::u32);
             const auto append = [&](std::span<const node_id> words) { out.append(words); };
             if (from_.has(back))
-                gather(old_of_new(), array(back), append);
+                order_.gather(order_.old_of_new(), order_.array(back), append);
             else
                 importing::for_each_words(
-                    old_of_new(), options_.memory / 4, [&](std::uint64_t, auto words) { append(words); });
+                    order_.old_of_new(), options_.memory / 4, [&](std::uint64_t, auto words) { append(words); });
             writer_.close(back);
         }
         npy_writer& out = writer_.array(std::string(forward), npy_dtype::u32);
@@ -235,16 +112,16 @@ private:
         if (data.empty()) return;
         const importing::node_job how{.data = &data,
             .partial = writer_.partial(),
-            .rows = rows(),
+            .rows = order_.rows(),
             .keys = {.nodes = nodes_},
             .memory = options_.memory - options_.memory / 4,
             .seed = options_.seed,
             .tell = [this](
-                        std::string_view phase, std::uint64_t done, std::uint64_t total) { tell(phase, done, total); }};
-        importing::array_map map = map_of(new_of_old(), options_.memory / 4);
-        importing::journal done(work("journal"), 0);
+                        std::string_view phase, std::uint64_t done, std::uint64_t total) { order_.tell(phase, done, total); }};
+        importing::array_map map = order_.map_of(order_.new_of_old(), options_.memory / 4);
+        importing::journal done(order_.work("journal"), 0);
         importing::write_node_data(how, map, done);
-        std::filesystem::remove(work("journal"));
+        std::filesystem::remove(order_.work("journal"));
         for (const char* name :
             {"features", "features.indptr", "features.indices", "features.values", "labels", "split"})
             if (std::filesystem::exists(writer_.partial() / (std::string(name) + ".npy"))) writer_.adopt(name);
@@ -267,31 +144,31 @@ private:
             return;
         }
         {
-            plain_file file = plain_file::create(work("edges"));
+            plain_file file = plain_file::create(order_.work("edges"));
             sequential_writer out(file);
             stream([&](std::span<const edge> edges) { out.append(std::as_bytes(edges)); });
         }
-        importing::translate_edges<edge>(work("edges"), new_row, {}, work("join"), options_.memory / 8, on_, sink);
-        std::filesystem::remove(work("edges"));
+        importing::translate_edges<edge>(order_.work("edges"), new_row, {}, order_.work("join"), options_.memory / 8, on_, sink);
+        std::filesystem::remove(order_.work("edges"));
     }
 
     void write_edges(importing::array_map& new_row) {
         const dataset_manifest& m = from_.manifest();
-        bucket_builder<E> builder({rows(), m.relations}, options_.memory / 2, writer_.partial(), on_);
+        bucket_builder<E> builder({order_.rows(), m.relations}, options_.memory / 2, writer_.partial(), on_);
         std::uint64_t read = 0;
         translate(
             new_row,
             [&](const auto& take) {
                 from_.buckets().for_each_edge([&](std::span<const edge> edges) {
-                    tell("edges", read += edges.size(), m.train_edges);
+                    order_.tell("edges", read += edges.size(), m.train_edges);
                     take(edges);
                 });
             },
             [&](std::span<const edge> edges) { builder.push(edges); });
-        writer_.edges(builder, [&](std::uint64_t written) { tell("buckets", written, m.train_edges); });
+        writer_.edges(builder, [&](std::uint64_t written) { order_.tell("buckets", written, m.train_edges); });
         for (const char* split : {"valid", "test"}) {
             if (!from_.has(split)) continue;
-            tell(split, 0, 0);
+            order_.tell(split, 0, 0);
             const mapped_edges edges = from_.split(split);
             external_sorter<edge, std::less<>, E> sorter(
                 writer_.partial(), std::max<std::uint64_t>(options_.memory / 2, 1024), {}, on_);
@@ -308,6 +185,7 @@ private:
     const reorder_options& options_;
     const E& on_;
     dataset_writer writer_;
+    new_row_order order_;
     std::uint64_t nodes_;
 };
 
@@ -322,16 +200,19 @@ private:
 /// quarter of the memory; a few passes over arrays of 4 bytes a node. Scratch space: 12 bytes an edge and 8 a node, and
 /// the features once more. Memory: `options.memory` (at least 1 MiB), and the largest bucket of `from`.
 /// Errors: errc::already_exists; errc::invalid_format and errc::out_of_range, naming the entry, for a file that is no
-/// order of all nodes; errc::invalid_argument unless there is one of `by`, `training_first` and `shuffle`, without
-/// training nodes, or for a shuffle of another number of rows; errc::corrupt where `from` is damaged; errc::cancelled on a stop, which leaves nothing; over_budget;
-/// io_error. Source: MariusGNN, EuroSys'23, §5.2 (training nodes take the first partitions).
+/// order of all nodes; errc::unsupported for an assignment to more than 16384 partitions; errc::invalid_argument unless
+/// there is one of `by`, `training_first`, `shuffle` and `hubs` alone, without training nodes, for a shuffle of another
+/// number of rows, or hubs that are no distinct rows; errc::corrupt where `from` is damaged; errc::cancelled on a stop,
+/// which leaves nothing; over_budget; io_error. Source: MariusGNN, EuroSys'23, §5.2 (training nodes take the first
+/// partitions); Hanoi, thesis, §4.3.3 (hubs).
 template <executor E>
 void reorder(const dataset& from, const std::filesystem::path& to, const reorder_options& options, const E& on) {
     constexpr std::uint64_t least = std::uint64_t{1} << 20;
     if (options.memory < least) throw over_budget(options.memory, {{"least buffers to reorder with", least}});
-    if (int{!options.by.empty()} + int{options.training_first} + int{options.shuffle.has_value()} != 1)
+    const bool file = !options.by.empty() || !options.hubs.empty();
+    if (int{file} + int{options.training_first} + int{options.shuffle.has_value()} != 1)
         throw error(errc::invalid_argument,
-            "an order of rows is given by a file, by training nodes first or by a rule: one of them");
+            "an order of rows is given by a file, by hubs, by training nodes first or by a rule: one of them");
     detail::row_reordering<E>(from, to, options, on).run();
 }
 

@@ -48,7 +48,7 @@ void reorder_rows(row_file& rows, Map& new_row, const std::filesystem::path& scr
     };
     // A window of rows is a partition; all of them are dealt out in one pass, before the first is written.
     importing::arrange_rows(
-        importing::row_windows(cut.nodes, row_bytes, cut.capacity() * row_bytes), new_row, true,
+        importing::row_windows(cut, row_bytes), new_row, true,
         memory - 2 * rows.slot_bytes(), scratch,
         [&](const auto& put) {
             for (partition_id p = 0; p < cut.partitions; ++p) {

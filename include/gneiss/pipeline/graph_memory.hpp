@@ -57,7 +57,7 @@ public:
             for (const ends& e : of_partition) each.push_back(std::min(e.edges, slots * e.largest));
             return most(std::move(each));
         };
-        return {.nodes = std::min(rows_.nodes, slots * rows_.capacity()),
+        return {.nodes = rows_.largest(slots),
             .edges = std::min({edges_, edges(from_), edges(to_)}),
             .all_nodes = rows_.nodes,
             .sparse_entries = most(entries_)};

@@ -165,11 +165,13 @@ public:
 
     bucket_builder(const bucket_layout& layout, std::uint64_t memory, std::filesystem::path scratch, E on = {})
         : layout_(checked(layout)),
-          capacity_(static_cast<std::uint32_t>(std::max<std::uint64_t>(layout.rows.capacity(), 1))),
+          finder_(layout.rows),
           memory_(std::max(memory / 2, sorter::minimum_memory)),
           scratch_(scratch),
           on_(on),
-          sorter_(std::move(scratch), memory_, {}, std::move(on)) {}
+          sorter_(std::move(scratch), memory_, {}, std::move(on)) {
+        for (partition_id p = 0; p <= layout.rows.partitions; ++p) begin_.push_back(layout.rows.begin(p));
+    }
 
     void push(const edge& e) {
         if (e.source >= layout_.rows.nodes || e.destination >= layout_.rows.nodes ||
@@ -180,10 +182,9 @@ public:
                                                 std::to_string(layout_.rows.nodes) + " nodes and " +
                                                 std::to_string(layout_.relations) + " relations");
         ++pushed_;
-        const std::uint32_t i = e.source / capacity_, j = e.destination / capacity_;
-        // Mixed radix (i, j, local source, local destination): below (p · capacity)² ≤ 2⁶⁴.
-        const std::uint64_t key = (layout_.index({i, j}) * capacity_ + (e.source - i * capacity_)) * capacity_ +
-                                  (e.destination - j * capacity_);
+        const partition_id i = finder_.of(e.source), j = finder_.of(e.destination);
+        const bucket_keys keys = keys_of({i, j});
+        const std::uint64_t key = keys.begin + (e.source - begin_[i]) * keys.stride + (e.destination - begin_[j]);
         sorter_.push({static_cast<std::uint32_t>(key >> 32), static_cast<std::uint32_t>(key), e.relation});
     }
     void push(std::span<const edge> edges) {
@@ -202,18 +203,23 @@ public:
     template <word_array Array>
     [[nodiscard]] std::vector<bucket_row> finish(Array& out, Array& in, const progress& tell = {}) {
         bucket_writer<Array, E> writer(layout_, out, in, memory_, scratch_, on_);
+        bucket_keys in_bucket;
         std::uint64_t source_begin = 0, bucket = 0, written = 0;
         std::uint32_t source = 0;
         bool any = false;
         sorter_.for_each_block([&](std::span<const record> block) {
             for (const record& r : block) {
                 const std::uint64_t key = record_order::key(r);
-                if (!any || key - source_begin >= capacity_) { // another source: divide once per node, not per edge
-                    const std::uint64_t node = key / capacity_, before = std::exchange(bucket, node / capacity_);
-                    source = static_cast<std::uint32_t>(node % capacity_);
-                    source_begin = node * capacity_;
-                    if (tell && any && before != bucket) tell(written);
-                    any = true;
+                if (!any || key - source_begin >= in_bucket.stride) { // another source: divide once per node, not per edge
+                    if (!any || key - in_bucket.begin >= in_bucket.size) {
+                        if (tell && any) tell(written);
+                        any = true;
+                        const edge_bucket b = bucket_of(key);
+                        in_bucket = keys_of(b);
+                        bucket = layout_.index(b);
+                    }
+                    source = static_cast<std::uint32_t>((key - in_bucket.begin) / in_bucket.stride);
+                    source_begin = in_bucket.begin + source * in_bucket.stride;
                 }
                 writer.push(bucket, source, static_cast<std::uint32_t>(key - source_begin), r.relation);
                 ++written;
@@ -246,8 +252,26 @@ private:
         return layout;
     }
 
+    // An edge's key is its place among all pairs of nodes, in the order (bucket, source, destination): below nodes².
+
+    /// The keys of a bucket: from `begin` on, `stride` for each source.
+    struct bucket_keys {
+        std::uint64_t begin = 0, size = 0, stride = 1;
+    };
+    [[nodiscard]] bucket_keys keys_of(edge_bucket b) const noexcept {
+        const std::uint64_t sources = begin_[b.first + 1] - begin_[b.first], stride = begin_[b.second + 1] - begin_[b.second];
+        return {begin_[b.first] * layout_.rows.nodes + sources * begin_[b.second], sources * stride, stride};
+    }
+    [[nodiscard]] edge_bucket bucket_of(std::uint64_t key) const noexcept {
+        const std::uint64_t nodes = layout_.rows.nodes;
+        const partition_id i = finder_.of(static_cast<node_id>(key / nodes));
+        const std::uint64_t sources = begin_[i + 1] - begin_[i];
+        return {i, finder_.of(static_cast<node_id>((key - begin_[i] * nodes) / sources))};
+    }
+
     bucket_layout layout_;
-    std::uint32_t capacity_;
+    row_finder finder_;
+    std::vector<std::uint64_t> begin_; // of each partition, and the end of the last
     std::uint64_t memory_;
     std::filesystem::path scratch_;
     E on_;

@@ -50,15 +50,15 @@ struct bucket_layout {
     row_partitioning rows{};
     std::uint64_t relations = 0; ///< relation ids are below; with 0 or 1 none is stored
 
-    [[nodiscard]] constexpr bool has_relations() const noexcept { return relations > 1; }
-    [[nodiscard]] constexpr std::uint64_t buckets() const noexcept {
+    [[nodiscard]] bool has_relations() const noexcept { return relations > 1; }
+    [[nodiscard]] std::uint64_t buckets() const noexcept {
         return std::uint64_t{rows.partitions} * rows.partitions;
     }
-    [[nodiscard]] constexpr std::uint64_t index(edge_bucket b) const noexcept {
+    [[nodiscard]] std::uint64_t index(edge_bucket b) const noexcept {
         return std::uint64_t{b.first} * rows.partitions + b.second;
     }
 
-    [[nodiscard]] constexpr edge_block_shape shape(
+    [[nodiscard]] edge_block_shape shape(
         edge_bucket bucket, const bucket_row& row, edge_direction direction) const noexcept {
         const std::uint64_t sources = rows.size(bucket.first), destinations = rows.size(bucket.second);
         const bool out = direction == edge_direction::out;
@@ -66,7 +66,7 @@ struct bucket_layout {
             out ? destinations : sources, relations};
     }
     /// Where a block lies, padding included.
-    [[nodiscard]] constexpr byte_range range(
+    [[nodiscard]] byte_range range(
         edge_bucket bucket, const bucket_row& row, edge_direction direction) const noexcept {
         return {row.offset(direction), round_up(4 * shape(bucket, row, direction).words(), bucket_alignment)};
     }

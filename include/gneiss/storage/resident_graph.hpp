@@ -81,7 +81,7 @@ public:
         std::vector<block> out, std::vector<block> in)
         : rows_(rows),
           keeps_(keeps),
-          capacity_(static_cast<std::uint32_t>(std::max<std::uint64_t>(rows.capacity(), 1))),
+          finder_(rows),
           resident_(std::move(resident)),
           place_(rows.partitions, absent),
           out_(std::move(out)),
@@ -177,7 +177,7 @@ private:
     /// Calls visit(block, local id, first node of the partner) in the order of the node's list.
     template <class Visit>
     void for_each_block(node_id v, neighbour_direction d, Visit&& visit) const {
-        const partition_id own = v / capacity_;
+        const partition_id own = finder_.of(v);
         const std::uint32_t place = place_[own];
         if (place == absent) return;
         const std::uint32_t local = v - begin_[place];
@@ -201,7 +201,7 @@ private:
 
     row_partitioning rows_;
     neighbour_direction keeps_;
-    std::uint32_t capacity_;
+    row_finder finder_;
     std::vector<partition_id> resident_;
     std::vector<std::uint32_t> place_; // of each partition among the resident ones
     std::vector<node_id> begin_;       // first node of each resident partition

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <gneiss/core/executor/algorithms.hpp>
@@ -40,8 +41,8 @@ class resident_rows {
 public:
     resident_rows() = default;
     resident_rows(row_partitioning partitioning, row_layout layout, row_locks& locks)
-        : partitioning_(partitioning), layout_(layout), capacity_(partitioning.capacity()), locks_(&locks),
-          base_(partitioning.partitions, nullptr) {}
+        : partitioning_(std::move(partitioning)), layout_(layout), finder_(partitioning_), locks_(&locks),
+          base_(partitioning_.partitions, nullptr) {}
 
     void place(partition_id p, float* rows) noexcept { base_[p] = rows; }
 
@@ -56,22 +57,22 @@ public:
     }
     /// Value and state of a resident node's row: [dim + state].
     [[nodiscard]] std::span<float> operator[](node_id node) const noexcept {
-        const std::uint64_t p = node / capacity_;
+        const partition_id p = finder_.of(node);
         GNEISS_ASSERT(base_[p] != nullptr);
-        return {base_[p] + (node - p * capacity_) * layout_.floats(), layout_.floats()};
+        return {base_[p] + (node - finder_.begin(p)) * layout_.floats(), layout_.floats()};
     }
 
     /// Asks for a resident node's row to be read later.
     void prefetch(node_id node) const noexcept {
-        const std::uint64_t p = node / capacity_;
-        const auto* const row = reinterpret_cast<const std::byte*>(base_[p] + (node - p * capacity_) * layout_.floats());
+        const partition_id p = finder_.of(node);
+        const auto* const row = reinterpret_cast<const std::byte*>(base_[p] + (node - finder_.begin(p)) * layout_.floats());
         for (std::size_t line = 0; line < layout_.bytes(); line += 64) gneiss::prefetch(row + line);
     }
 
 private:
     row_partitioning partitioning_{};
     row_layout layout_{};
-    std::uint64_t capacity_ = 1;
+    row_finder finder_;
     row_locks* locks_ = nullptr;
     std::vector<float*> base_; // by partition; null: not resident
 };

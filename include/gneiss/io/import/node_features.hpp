@@ -135,11 +135,10 @@ private:
     /// Cuts rows of a window at the ends of partitions.
     template <class Append>
     void by_partition(const row_window& window, Append&& append) const {
-        const std::uint64_t capacity = how_.rows.capacity(), end = window.first + window.seen.size();
+        const std::uint64_t end = window.first + window.seen.size();
         for (std::uint64_t first = window.first; first < end;) {
-            const std::uint64_t next = std::min(end, (first / capacity + 1) * capacity);
-            append(static_cast<std::size_t>(first - window.first), static_cast<std::size_t>(next - first),
-                next % capacity == 0);
+            const std::uint64_t border = how_.rows.begin(how_.rows.of(first) + 1), next = std::min(end, border);
+            append(static_cast<std::size_t>(first - window.first), static_cast<std::size_t>(next - first), next == border);
             first = next;
         }
     }

@@ -13,6 +13,7 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/row_layout.hpp>
 #include <gneiss/io/import/spill.hpp>
 
 // Values of nodes arrive in the order of their source and are stored by row. The rows are cut into windows that fit in
@@ -45,6 +46,13 @@ public:
             last = end;
         }
         first_.push_back(rows);
+    }
+
+    /// A window for each partition that has rows.
+    row_windows(const row_partitioning& cut, std::uint64_t row_bytes) : row_bytes_(row_bytes) {
+        for (partition_id p = 0; p < cut.partitions; ++p)
+            if (cut.size(p) != 0) first_.push_back(cut.begin(p));
+        first_.push_back(cut.nodes);
     }
 
     [[nodiscard]] std::size_t size() const noexcept { return first_.size() - 1; }

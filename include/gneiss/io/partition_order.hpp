@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/random.hpp>
+#include <gneiss/core/row_layout.hpp>
+#include <gneiss/core/types.hpp>
+
+namespace gneiss {
+
+/// The order that partitions give to rows: partition after partition, at random within each. It is asked for the old
+/// rows one after the other, ascending, with the partition that each goes to.
+///
+/// The result is a function of (sizes, key, partitions asked). Memory: 40 bytes a partition. Not thread-safe.
+class partition_order {
+public:
+    /// \param sizes  rows of each partition
+    partition_order(std::span<const std::uint64_t> sizes, random_key key)
+        : rows_(row_partitioning::of_sizes(sizes)), met_(sizes.size(), 0) {
+        for (std::size_t p = 0; p < sizes.size(); ++p) within_.emplace_back(sizes[p], key.with(p));
+    }
+
+    [[nodiscard]] const row_partitioning& rows() const noexcept { return rows_; }
+
+    /// The new row of the next row, which goes to `p`. Throws errc::invalid_argument when `p` is full. O(1).
+    [[nodiscard]] node_id operator()(partition_id p) {
+        if (met_[p] == within_[p].size()) throw error(errc::invalid_argument, "a partition gets more rows than it has room for");
+        return static_cast<node_id>(rows_.begin(p) + within_[p](met_[p]++));
+    }
+
+private:
+    row_partitioning rows_;
+    std::vector<keyed_permutation> within_;
+    std::vector<std::uint64_t> met_; // rows that went to each
+};
+
+} // namespace gneiss
