@@ -55,7 +55,9 @@
 #include <gneiss/graph/edge_buckets.hpp>
 #include <gneiss/graph/edge_list.hpp>
 #include <gneiss/graph/edge_shuffle.hpp>
+#include <gneiss/graph/generate/geometric.hpp>
 #include <gneiss/graph/generate/kronecker.hpp>
+#include <gneiss/graph/generate/lfr.hpp>
 #include <gneiss/graph/generate/normal.hpp>
 #include <gneiss/graph/generate/planted_partition.hpp>
 #include <gneiss/graph/generate/rmat.hpp>
@@ -131,6 +133,7 @@
 #include <gneiss/order/validate.hpp>
 #include <gneiss/partition/assignment.hpp>
 #include <gneiss/partition/band.hpp>
+#include <gneiss/partition/cluster.hpp>
 #include <gneiss/partition/concepts.hpp>
 #include <gneiss/partition/fennel.hpp>
 #include <gneiss/partition/gap.hpp>
@@ -138,6 +141,7 @@
 #include <gneiss/partition/ldg.hpp>
 #include <gneiss/partition/multilevel.hpp>
 #include <gneiss/partition/quality.hpp>
+#include <gneiss/partition/quotient.hpp>
 #include <gneiss/partition/random.hpp>
 #include <gneiss/partition/refine.hpp>
 #include <gneiss/partition/weighted_graph.hpp>
