@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <sstream>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -95,6 +96,30 @@ TEST_CASE("a run that is interrupted goes on to the unbroken run's bits, with an
             CHECK(shop.predictions("cut") == expected);
             CHECK_FALSE(fs::exists(shop / "cut/superbatches"));
         }
+}
+
+TEST_CASE("superbatches take the files they were given, within 3 %, and the last one what is left") {
+    const ginex_workshop shop("--nodes 6000 --edges 90000");
+    const auto told = [](const std::string& text, const std::string& before) { // "986 KiB" behind these words
+        const std::size_t at = text.find(before);
+        REQUIRE(at != std::string::npos);
+        std::istringstream words(text.substr(at + before.size()));
+        double value = 0;
+        std::string unit;
+        words >> value >> unit;
+        return value * (unit.starts_with("KiB") ? 1024 : unit.starts_with("MiB") ? 1024 * 1024 : 1);
+    };
+    for (const std::string how : {"--pipeline overlap", "--pipeline alternate"}) {
+        const auto got = shop.run("train data --epochs 2 --layers sage:8,sage --fanout 5,5 --batch 25 --no-eval --topology disk --feature-cache belady "
+                                  "--memory 80MiB --run-files 900KiB --no-report --force --out run " + how);
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        const double planned = told(got.err, "planned "), largest = told(got.err, "files of the largest superbatch: ");
+        CHECK(largest > planned * .965); // told in three digits
+        CHECK(largest < planned * 1.035);
+        CHECK(planned > .9 * 450 * 1024); // half of the files, less than a batch of it unused
+        CHECK_FALSE(fs::exists(shop / "run/superbatches"));
+    }
 }
 
 TEST_CASE("what cannot be is refused in one line that says what to do") {

@@ -156,6 +156,8 @@ public:
         return evaluated_.at(split);
     }
 
+    /// Files of the largest superbatch [bytes]; 0 without superbatches.
+    [[nodiscard]] std::uint64_t largest_superbatch() const { return training_->inspected().largest_bytes; }
     [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_->statistics(); }
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return {}; }
@@ -242,10 +244,11 @@ programs::exit_code train(options& how, programs::command& command) {
     gneiss::memory_budget budget(trainers::budget_of(how));
     topology lists(how, lists_of(data, how.neighbours()), engine.make, budget);
     const gneiss::node_batches first(classes.train, *how.batch, how.seed, 0, 0);
-    const profile seen = take_profile(how, lists.samplers(), first, on, interrupts.token());
+    const profile seen = take_profile(how, lists, lists_of(data, how.neighbours()), static_cast<std::size_t>(given.bytes() / given.rows()), first, on, interrupts.token());
     const training_plan plan = plan_training(how, data, given, net, seen, budget.used());
-    live.say(fmt::format("{} batches drawn: {} nodes and {} each, {:.1f} ms{}", seen.batches, programs::human_count(seen.nodes),
+    live.say(fmt::format("{} batches drawn: {} nodes and {} each, {:.1f} ms{}{}", seen.batches, programs::human_count(seen.nodes),
         gneiss::format_bytes(static_cast<std::uint64_t>(seen.sample_bytes)), 1000 * seen.seconds,
+        seen.rows.requests() == 0 ? "" : fmt::format("; {} of the caches' memory for neighbours", programs::human_percent(*how.cache_split)),
         plan.superbatch == 0 ? "" : fmt::format("; superbatches of {}, {} of files", plan.superbatch, gneiss::format_bytes(plan.run_file_bytes))));
     const gneiss::bucket_store buckets = data.buckets();
     if (how.dry_run) {
@@ -261,8 +264,11 @@ programs::exit_code train(options& how, programs::command& command) {
     trainers::course course(how,
         {.unit = "nodes", .measure = "accuracy", .examples = graph.node_data.train, .validates = validates, .best = how.early_stop != 0 && validates},
         plan.common, run->directory, live, command.configuration());
-    return trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, data, command, planned), how, live,
-        interrupts.token(), began);
+    const programs::exit_code code = trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, data, command, planned),
+        how, live, interrupts.token(), began);
+    if (plan.superbatch != 0)
+        live.say(fmt::format("files of the largest superbatch: {}, planned {}", gneiss::format_bytes(training.largest_superbatch()), gneiss::format_bytes(plan.run_file_bytes / 2)));
+    return code;
 }
 
 } // namespace

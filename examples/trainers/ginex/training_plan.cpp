@@ -8,12 +8,13 @@
 #include <fmt/format.h>
 
 #include <gneiss/cache/belady.hpp>
+#include <gneiss/core/executor/serial.hpp>
 #include <gneiss/pipeline/graph_memory.hpp>
 #include <gneiss/pipeline/layerwise_inference.hpp>
 #include <gneiss/storage/row_gather.hpp>
+#include <gneiss/storage/trace_file.hpp>
 
 #include "common/machine.hpp"
-#include "stores.hpp"
 #include "trainers/common/link_evaluation.hpp"
 
 namespace ginex {
@@ -71,13 +72,43 @@ change_set_memory memory_of_change_sets(std::uint64_t accesses, std::uint64_t sl
     return {std::min(direct, hashed), direct <= hashed};
 }
 
+/// What a batch adds to the files of a superbatch, on average [bytes]: its sample and, for change sets, its ids and the changes of
+/// a cache of `slots` rows, worked out for as many of the profiled batches as `memory` allows. The last ones change less,
+/// since nothing follows them: they are left out.
+double run_file_bytes(const profile& seen, std::uint64_t slots, std::uint64_t memory) {
+    if (seen.asked.batches() == 0) return seen.sample_bytes;
+    double ids = 0, changes = 0;
+    std::vector<gneiss::node_id> none;
+    for (std::size_t i = 0; i < seen.asked.batches(); ++i) ids += static_cast<double>(gneiss::trace_bytes(seen.asked.read(i, none)));
+    ids /= static_cast<double>(seen.asked.batches());
+    std::size_t count = seen.asked.batches();
+    const auto bytes = [&] {
+        const auto accesses = static_cast<std::uint64_t>(static_cast<double>(count) * seen.nodes);
+        return gneiss::belady_bytes(accesses, accesses, {.slots = static_cast<std::size_t>(slots), .nodes = 0, .resident = {}});
+    };
+    while (count > 1 && bytes() > memory) --count;
+    gneiss::trace_part part(seen.asked, 0, count);
+    const std::size_t counted = std::max<std::size_t>(count * 3 / 4, 1);
+    (void)gneiss::belady(part, {.slots = static_cast<std::size_t>(slots), .nodes = 0, .resident = {}}, gneiss::serial_executor{},
+        [&](std::size_t batch, const gneiss::change_set& c) {
+            if (batch < counted) changes += static_cast<double>(gneiss::change_set_bytes(c));
+        });
+    return seen.sample_bytes + ids + changes / static_cast<double>(counted);
+}
+
 } // namespace
 
-profile take_profile(const options& how, const gneiss::batch_sampler_factory& samplers, const gneiss::node_batches& batches,
-    const gneiss::tbb_executor& on, const std::stop_token& stop) {
+profile take_profile(const options& how, const topology& graph, const gneiss::csc_files& files, std::size_t row_bytes,
+    const gneiss::node_batches& batches, const gneiss::tbb_executor& on, const std::stop_token& stop) {
     profile seen;
     seen.batches = std::min<std::uint64_t>(16, batches.size());
-    const auto sampler = samplers();
+    const bool both_caches = how.caches_rows() && *how.topology == "disk" && *how.pipeline != "alternate" && !how.cache_split;
+    std::vector<std::uint32_t> lengths, rows; // rows: how often each is asked for
+    if (both_caches) {
+        lengths = graph.lengths();
+        rows.resize(lengths.size());
+    }
+    const auto sampler = graph.samplers()();
     std::vector<gneiss::node_id> seeds;
     gneiss::mini_batch_arena arena;
     gneiss::layer_stack layers;
@@ -95,12 +126,25 @@ profile take_profile(const options& how, const gneiss::batch_sampler_factory& sa
         seen.most_nodes = std::max<std::uint64_t>(seen.most_nodes, sample.nodes.size());
         seen.most_edges = std::max<std::uint64_t>(seen.most_edges, sample.edges);
         seen.most_bytes = std::max<std::uint64_t>(seen.most_bytes, made.bytes().size() + layers.memory_bytes());
+        if (*how.feature_cache == "belady") seen.asked.append(sample.nodes);
+        if (both_caches)
+            for (const gneiss::node_id v : sample.nodes) ++rows[v];
         if (k >= 9 && std::chrono::steady_clock::now() - began > std::chrono::seconds(20)) seen.batches = k + 1;
     }
     const auto count = static_cast<double>(seen.batches);
     seen.nodes /= count;
     seen.sample_bytes /= count;
     seen.seconds = seconds / count;
+    if (both_caches) {
+        // What a node is reached by is how often it stands in lists; its own length, where the graph goes both ways.
+        std::vector<std::uint32_t> reached;
+        if (*how.neighbour_rank == "ratio") reached = occurrences(files);
+        const auto score = [&](std::size_t v) { return static_cast<double>(reached.empty() ? lengths[v] : reached[v]); };
+        for (std::size_t v = 0; v < rows.size(); ++v) seen.rows.add(score(v), row_bytes, rows[v]);
+        rows = graph.visits(batches, seen.batches, on, stop);
+        for (std::size_t v = 0; v < rows.size(); ++v)
+            if (lengths[v] != 0) seen.lists.add(score(v), lengths[v] * sizeof(gneiss::node_id), rows[v]);
+    }
     return seen;
 }
 
@@ -186,7 +230,8 @@ training_plan plan_training(options& how, const gneiss::dataset& data, const gne
             const auto space = std::filesystem::space(std::filesystem::absolute(how.out.value_or(".")).parent_path(), ignored);
             how.run_files = programs::byte_size{std::min<std::uint64_t>(std::uint64_t{10} << 30, ignored ? ~std::uint64_t{0} : space.available / 10)};
         }
-        const double each = seen.run_file_bytes(belady);
+        const std::uint64_t slots = std::min<std::uint64_t>(graph.nodes, rest / (row_bytes + 60)); // with 12 of a table, 48 of bookkeeping
+        const double each = run_file_bytes(seen, slots, rest);
         made.superbatch = static_cast<std::uint64_t>(static_cast<double>(how.run_files->bytes) / (2 * each)); // the paper's rule
         if (made.superbatch == 0)
             throw programs::usage_error(fmt::format("--run-files {} holds no two batches of {}", programs::to_flag(*how.run_files),
@@ -195,7 +240,6 @@ training_plan plan_training(options& how, const gneiss::dataset& data, const gne
         made.superbatch = std::min(made.superbatch, batches.size());
         if (belady) {
             const auto accesses = [&](std::uint64_t count) { return static_cast<std::uint64_t>(static_cast<double>(count) * seen.nodes * 1.05); };
-            const std::uint64_t slots = std::min<std::uint64_t>(graph.nodes, rest / (row_bytes + 60)); // with 12 of a table, 48 of bookkeeping
             const auto memory = [&](std::uint64_t count) { return memory_of_change_sets(accesses(count), slots, graph.nodes); };
             const std::uint64_t most = in_turns ? rest : rest / 2;
             if (!how.superbatch && memory(made.superbatch).bytes > most) { // as many batches as memory is there for
@@ -213,9 +257,9 @@ training_plan plan_training(options& how, const gneiss::dataset& data, const gne
         }
         made.run_file_bytes = static_cast<std::uint64_t>(2 * static_cast<double>(made.superbatch) * each);
     }
-    if (!how.cache_split) how.cache_split = how.caches_rows() ? 0.25 : 1.0;
-    const bool neighbours = *how.topology == "disk" && *how.cache_split > 0;
     const std::uint64_t sampling = rest - change_sets; // what the caches have while superbatches are sampled
+    if (!how.cache_split) how.cache_split = how.caches_rows() ? gneiss::best_split(seen.lists, seen.rows, sampling) : 1.0;
+    const bool neighbours = *how.topology == "disk" && *how.cache_split > 0;
     if (neighbours)
         made.neighbour_bytes = in_turns ? sampling : static_cast<std::uint64_t>(static_cast<double>(sampling) * *how.cache_split);
     if (how.caches_rows()) {

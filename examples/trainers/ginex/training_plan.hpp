@@ -4,7 +4,9 @@
 #include <stop_token>
 #include <string>
 
+#include <gneiss/cache/coverage.hpp>
 #include <gneiss/cache/slot_table.hpp>
+#include <gneiss/cache/trace.hpp>
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/pipeline/batch_sampler.hpp>
@@ -12,6 +14,7 @@
 
 #include "network.hpp"
 #include "options.hpp"
+#include "stores.hpp"
 #include "trainers/common/plan.hpp"
 
 namespace ginex {
@@ -22,13 +25,13 @@ struct profile {
     double nodes = 0, sample_bytes = 0;    ///< means of a batch: distinct nodes; sample with its lists
     std::uint64_t most_nodes = 0, most_edges = 0, most_bytes = 0;
     double seconds = 0;                    ///< of sampling one
-
-    /// Files of a superbatch, a batch's share: sample, ids, and about what of the ids changes in a cache [bytes].
-    [[nodiscard]] double run_file_bytes(bool change_sets) const { return sample_bytes + nodes * (change_sets ? 5.5 : 4); }
+    gneiss::memory_trace asked;            ///< the ids of each, where change sets are to be worked out
+    gneiss::coverage_curve rows, lists;    ///< what caches of rows and of lists would save of its reads; empty: not asked for
 };
 
-/// Draws some batches of epoch 0. Throws errc::cancelled, and what samplers throw.
-[[nodiscard]] profile take_profile(const options& how, const gneiss::batch_sampler_factory& samplers,
+/// Draws some batches of epoch 0. Throws errc::cancelled, and what samplers throw. Where memory is to be split between two
+/// caches, 8 bytes a node are in use meanwhile.
+[[nodiscard]] profile take_profile(const options& how, const topology& graph, const gneiss::csc_files& files, std::size_t row_bytes,
     const gneiss::node_batches& batches, const gneiss::tbb_executor& on, const std::stop_token& stop);
 
 /// What a run holds in memory and on disk, decided before it begins.

@@ -16,6 +16,17 @@
 
 namespace gneiss {
 
+/// Bytes of these ids as a batch of a trace file. O(ids).
+[[nodiscard]] inline std::uint64_t trace_bytes(std::span<const node_id> ids) {
+    std::vector<std::byte> coded;
+    detail::encode_ids(ids, coded);
+    return coded.size();
+}
+/// Bytes of a change set in a file of them. O(ids).
+[[nodiscard]] inline std::uint64_t change_set_bytes(const change_set& changes) {
+    return trace_bytes(changes.in_position) + trace_bytes(changes.out);
+}
+
 /// Writes the rows that batches ask for: a run file with a record for each batch. Ids that ascend are stored by their
 /// differences, mostly a byte or two each, others by four bytes. Cost and errors as `run_file_writer`.
 class trace_file_writer {
