@@ -48,6 +48,7 @@
 #include <gneiss/eval/sampled_ranking.hpp>
 #include <gneiss/eval/score_kernel.hpp>
 #include <gneiss/eval/top_k.hpp>
+#include <gneiss/graph/adjacency_edges.hpp>
 #include <gneiss/graph/adjacency_stream.hpp>
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/graph/coo.hpp>
@@ -121,6 +122,9 @@
 #include <gneiss/order/from_buckets.hpp>
 #include <gneiss/order/hilbert.hpp>
 #include <gneiss/order/in_memory.hpp>
+#include <gneiss/order/macro_batches.hpp>
+#include <gneiss/order/multistage_cost.hpp>
+#include <gneiss/order/node_plan.hpp>
 #include <gneiss/order/parse.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/order/row_major.hpp>
@@ -140,10 +144,12 @@
 #include <gneiss/partition/grem.hpp>
 #include <gneiss/partition/ldg.hpp>
 #include <gneiss/partition/multilevel.hpp>
+#include <gneiss/partition/portfolio.hpp>
 #include <gneiss/partition/quality.hpp>
 #include <gneiss/partition/quotient.hpp>
 #include <gneiss/partition/random.hpp>
 #include <gneiss/partition/refine.hpp>
+#include <gneiss/partition/semi.hpp>
 #include <gneiss/partition/weighted_graph.hpp>
 #include <gneiss/pipeline/batch_sampler.hpp>
 #include <gneiss/pipeline/concepts.hpp>
@@ -155,6 +161,7 @@
 #include <gneiss/pipeline/queue.hpp>
 #include <gneiss/pipeline/row_staleness.hpp>
 #include <gneiss/pipeline/staleness.hpp>
+#include <gneiss/pipeline/state_reuse.hpp>
 #include <gneiss/pipeline/superbatch.hpp>
 #include <gneiss/pipeline/training_pipeline.hpp>
 #include <gneiss/sample/dense.hpp>
@@ -178,6 +185,7 @@
 #include <gneiss/storage/csc_files.hpp>
 #include <gneiss/storage/csc_stream.hpp>
 #include <gneiss/storage/disk_csc.hpp>
+#include <gneiss/storage/disk_scratch.hpp>
 #include <gneiss/storage/durable.hpp>
 #include <gneiss/storage/edge_buffer.hpp>
 #include <gneiss/storage/engine/faulty.hpp>

@@ -1,0 +1,187 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/prefetch.hpp>
+#include <gneiss/core/random.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/partition/concepts.hpp>
+#include <gneiss/partition/weighted_graph.hpp>
+
+namespace gneiss::detail {
+
+/// Sums by key: a dense array of which only what was touched is reset. O(1) an addition, O(touched) a reset.
+class sparse_sums {
+public:
+    explicit sparse_sums(std::size_t keys) : sum_(keys) {}
+
+    void add(std::uint32_t key, std::uint64_t weight) {
+        if (sum_[key] == 0) touched_.push_back(key);
+        sum_[key] += weight;
+    }
+    [[nodiscard]] std::uint64_t operator[](std::uint32_t key) const noexcept { return sum_[key]; }
+    [[nodiscard]] const std::vector<std::uint32_t>& touched() const noexcept { return touched_; }
+    void reset() noexcept {
+        for (const std::uint32_t key : touched_) sum_[key] = 0;
+        touched_.clear();
+    }
+
+private:
+    std::vector<std::uint64_t> sum_;
+    std::vector<std::uint32_t> touched_;
+};
+
+/// Nodes of few neighbours before those of many (by powers of two), at random among their like.
+[[nodiscard]] inline std::vector<node_id> by_degree(const weighted_graph& graph, random_key key) {
+    std::vector<node_id> order(graph.nodes());
+    std::vector<std::size_t> first(34);
+    const auto bucket = [&](std::size_t v) {
+        return std::min<std::size_t>(std::bit_width(graph.degree(static_cast<node_id>(v))), 32);
+    };
+    for (std::size_t v = 0; v < order.size(); ++v) ++first[bucket(v) + 1];
+    for (std::size_t b = 1; b < first.size(); ++b) first[b] += first[b - 1];
+    const std::vector<std::size_t> begin = first;
+    for (std::size_t v = 0; v < order.size(); ++v) order[first[bucket(v)]++] = static_cast<node_id>(v);
+    for (std::size_t b = 0; b + 1 < begin.size(); ++b) {
+        std::span<node_id> like(order.data() + begin[b], begin[b + 1] - begin[b]);
+        shuffle(like, key.with(b));
+    }
+    return order;
+}
+
+/// What a level of coarsening is made by.
+struct cluster_options {
+    std::uint64_t max_weight = 1;        ///< of a cluster of more than one node
+    std::uint32_t passes = 5;
+    std::span<const part_id> parts{};    ///< [nodes] or empty; clusters keep to one part
+};
+
+/// Clusters of a graph.
+struct clustering {
+    std::vector<node_id> of; ///< [nodes] below `clusters`
+    std::size_t clusters = 0;
+};
+
+/// Size-constrained label propagation: each node joins the cluster that it has the heaviest edges to and that has room, again
+/// and again. Nodes left alone then join others that long for the same full cluster (leaves of a hub), and those without
+/// neighbours each other. O(passes · arcs); 25 bytes a node. Pure function of its arguments.
+/// Source: Meyerhenke, Sanders and Schulz, ESA 2014; two-hop: LaSalle et al., IA3 2015.
+class cluster_maker {
+public:
+    cluster_maker(const weighted_graph& graph, const cluster_options& options, random_key key)
+        : graph_(graph), options_(options), key_(key), of_(graph.nodes()), weight_(graph.nodes()), sums_(graph.nodes()) {
+        for (std::size_t v = 0; v < of_.size(); ++v) {
+            of_[v] = static_cast<node_id>(v);
+            weight_[v] = graph.weight(of_[v]);
+        }
+    }
+
+    [[nodiscard]] clustering make() && {
+        const std::vector<node_id> order = by_degree(graph_, key_);
+        std::vector<std::uint8_t> active(of_.size(), 1);
+        std::size_t clusters = of_.size();
+        for (std::uint32_t pass = 0; pass < options_.passes; ++pass) {
+            std::size_t moved = 0;
+            for (const node_id v : order) {
+                if (!std::exchange(active[v], std::uint8_t{0})) continue;
+                const node_id to = best(v, options_.max_weight, key_.with(pass).with(v).value());
+                if (to == of_[v]) continue;
+                join(v, to);
+                ++moved;
+                graph_.for_each(v, [&](node_id u, std::uint32_t) { active[u] = 1; });
+            }
+            clusters = static_cast<std::size_t>(std::ranges::count_if(weight_, [](std::uint64_t w) { return w != 0; }));
+            if (moved * 64 < of_.size()) break;
+        }
+        merge_isolated(order, clusters);
+        merge_two_hop(order, clusters);
+        // numbered by the first of their nodes
+        std::vector<node_id> number(of_.size(), ~node_id{0});
+        clustering made{std::move(of_), 0};
+        for (node_id& c : made.of) {
+            if (number[c] == ~node_id{0}) number[c] = static_cast<node_id>(made.clusters++);
+            c = number[c];
+        }
+        return made;
+    }
+
+private:
+    [[nodiscard]] bool may_join(node_id v, node_id cluster_of) const {
+        return options_.parts.empty() || options_.parts[v] == options_.parts[cluster_of];
+    }
+    /// The cluster among its neighbours', or its own, that `v` has the heaviest edges to and that has room.
+    [[nodiscard]] node_id best(node_id v, std::uint64_t max_weight, std::uint64_t tie) {
+        graph_.for_each(v, [&](node_id u, std::uint32_t w) {
+            if (may_join(v, u)) sums_.add(of_[u], w);
+        });
+        node_id found = of_[v];
+        std::uint64_t most = sums_[found];
+        std::uint32_t equal = 1;
+        for (const std::uint32_t c : sums_.touched()) {
+            if (c == of_[v] || sums_[c] < most || weight_[c] + graph_.weight(v) > max_weight) continue;
+            if (sums_[c] == most) { // one of those that are as good, each as likely
+                tie = mix64(tie);
+                if (below(tie, ++equal) != 0) continue;
+            } else {
+                equal = 1;
+            }
+            most = sums_[c];
+            found = c;
+        }
+        sums_.reset();
+        return found;
+    }
+    void join(node_id v, node_id to) {
+        weight_[of_[v]] -= graph_.weight(v);
+        weight_[to] += graph_.weight(v);
+        of_[v] = to;
+    }
+    [[nodiscard]] bool alone(node_id v) const { return of_[v] == v && weight_[v] == graph_.weight(v); }
+
+    void merge_isolated(std::span<const node_id> order, std::size_t& clusters) {
+        std::vector<node_id> open; // by part
+        for (const node_id v : order) {
+            if (graph_.degree(v) != 0) break;
+            merge(v, options_.parts.empty() ? 0 : options_.parts[v], open, clusters);
+        }
+    }
+    /// Nodes alone whose favourite, room or not, is one cluster: joined until half of the nodes' number is reached.
+    void merge_two_hop(std::span<const node_id> order, std::size_t& clusters) {
+        if (clusters * 2 <= of_.size()) return;
+        std::vector<node_id> open(of_.size(), ~node_id{0});
+        for (const node_id v : order) {
+            if (clusters * 2 <= of_.size()) break;
+            if (graph_.degree(v) == 0 || !alone(v)) continue;
+            const node_id favourite = best(v, ~std::uint64_t{0}, 0);
+            if (favourite != v) merge(v, favourite, open, clusters);
+        }
+    }
+    /// Joins `v` to the cluster begun for `group`, or begins one.
+    void merge(node_id v, std::size_t group, std::vector<node_id>& open, std::size_t& clusters) {
+        if (group >= open.size()) open.resize(group + 1, ~node_id{0});
+        node_id& to = open[group];
+        if (to == v || !alone(v)) return;
+        if (to != ~node_id{0} && of_[to] == to && may_join(v, to) &&
+            weight_[to] + graph_.weight(v) <= options_.max_weight) {
+            join(v, to);
+            --clusters;
+        } else {
+            to = v;
+        }
+    }
+
+    const weighted_graph& graph_;
+    const cluster_options& options_;
+    random_key key_;
+    std::vector<node_id> of_;
+    std::vector<std::uint64_t> weight_;
+    sparse_sums sums_;
+};
+
+} // namespace gneiss::detail

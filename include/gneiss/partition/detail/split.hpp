@@ -1,0 +1,205 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/executor/algorithms.hpp>
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/random.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/partition/concepts.hpp>
+#include <gneiss/partition/detail/bisect.hpp>
+#include <gneiss/partition/detail/cluster.hpp>
+#include <gneiss/partition/weighted_graph.hpp>
+
+namespace gneiss::detail {
+
+/// The final parts [first, first + count) that a block of an unfinished partition will be split into.
+struct block {
+    std::uint32_t first, count;
+};
+
+/// Bisects a small graph: coarsened, grown from several nodes, refined as it becomes fine again.
+/// Nodes without neighbours are left out and fill what room is left.
+class bisector {
+public:
+    bisector(bisection::weights caps, std::uint32_t attempts, random_key key) : caps_(caps), attempts_(attempts), key_(key) {}
+
+    [[nodiscard]] std::vector<std::uint8_t> operator()(weighted_graph graph) const {
+        // Nodes without edges: by falling weight, each to the side of more room.
+        std::vector<node_id> lonely, kept(graph.nodes(), ~node_id{0});
+        node_id others = 0;
+        for (node_id v = 0; v < graph.nodes(); ++v) {
+            if (graph.degree(v) == 0)
+                lonely.push_back(v);
+            else
+                kept[v] = others++;
+        }
+        std::vector<std::uint32_t> weights;
+        if (!graph.node_weights.empty()) weights = graph.node_weights;
+        const std::size_t nodes = graph.nodes();
+        if (!lonely.empty()) without_lonely(graph, kept);
+        bisection::weights weight{};
+        std::vector<std::uint8_t> side(nodes);
+        {
+            bisection made = best_of(std::move(graph), weight);
+            for (node_id v = 0; v < nodes; ++v)
+                if (kept[v] != ~node_id{0}) side[v] = made.sides()[kept[v]];
+        }
+        const auto weight_of = [&](node_id v) { return weights.empty() ? 1U : weights[v]; };
+        std::ranges::stable_sort(lonely, std::greater<>{}, weight_of);
+        for (const node_id v : lonely) {
+            const auto room = [&](std::size_t s) {
+                return static_cast<double>(caps_[s]) - static_cast<double>(weight[s]);
+            };
+            side[v] = room(1) > room(0) ? 1 : 0;
+            weight[side[v]] += weight_of(v);
+        }
+        return side;
+    }
+
+private:
+    static void without_lonely(weighted_graph& graph, std::span<const node_id> kept) {
+        std::size_t to = 0;
+        for (std::size_t v = 0; v < kept.size(); ++v) {
+            if (kept[v] == ~node_id{0}) continue;
+            if (!graph.node_weights.empty()) graph.node_weights[to] = graph.node_weights[v];
+            graph.offsets[++to] = graph.offsets[v + 1];
+        }
+        graph.offsets.resize(to + 1);
+        if (!graph.node_weights.empty()) graph.node_weights.resize(to);
+        for (node_id& u : graph.neighbours) u = kept[u];
+    }
+    [[nodiscard]] bisection best_of(weighted_graph graph, bisection::weights& weight) const {
+        std::vector<std::pair<weighted_graph, std::vector<node_id>>> levels; // and the clusters that make the next
+        constexpr std::size_t enough = 120;
+        const std::uint64_t total = graph.total_node_weight();
+        while (graph.nodes() > enough) {
+            clustering made = cluster_maker(graph, {.max_weight = std::max<std::uint64_t>(total / 50, 1), .passes = 3},
+                key_.with(levels.size())).make();
+            if (made.clusters * 20 > graph.nodes() * 19) break;
+            weighted_graph coarse = contract(graph, made.of, made.clusters, serial_executor{});
+            levels.emplace_back(std::move(graph), std::move(made.of));
+            graph = std::move(coarse);
+        }
+        bisection best(graph, caps_);
+        if (graph.nodes() != 0) {
+            const random_key key = key_.with(1000);
+            for (std::uint32_t i = 0; i < attempts_; ++i) {
+                bisection tried(graph, caps_);
+                const node_id seed = i == 0 ? heaviest(graph) : static_cast<node_id>(below(key[i], graph.nodes()));
+                tried.grow(seed, key.with(i));
+                tried.refine(4, 60);
+                if (i == 0 || tried.better_than(best)) best = std::move(tried);
+            }
+        }
+        std::vector<std::uint8_t> sides = std::move(best.sides());
+        weight = best.weight();
+        while (!levels.empty()) {
+            std::vector<std::uint8_t> fine(levels.back().first.nodes());
+            for (std::size_t v = 0; v < fine.size(); ++v) fine[v] = sides[levels.back().second[v]];
+            bisection refined(levels.back().first, caps_, std::move(fine));
+            refined.refine(3, 150);
+            sides = std::move(refined.sides());
+            weight = refined.weight();
+            graph = std::move(levels.back().first);
+            levels.pop_back();
+        }
+        return bisection(graph, caps_, std::move(sides));
+    }
+    [[nodiscard]] static node_id heaviest(const weighted_graph& graph) {
+        node_id found = 0;
+        std::uint64_t most = 0;
+        for (node_id v = 0; v < graph.nodes(); ++v) {
+            std::uint64_t sum = 0;
+            graph.for_each(v, [&](node_id, std::uint32_t w) { sum += w; });
+            if (sum > most) most = sum, found = v;
+        }
+        return found;
+    }
+
+    bisection::weights caps_;
+    std::uint32_t attempts_;
+    random_key key_;
+};
+
+/// Caps of blocks: those of their parts together, less the share of the slack that the bisections to come will need.
+[[nodiscard]] inline std::vector<std::uint64_t> block_caps(
+    std::span<const block> blocks, std::span<const std::uint64_t> part_caps, std::uint64_t total) {
+    const auto depth = [](std::size_t parts) { return static_cast<double>(std::bit_width(std::max<std::size_t>(parts, 1) - 1)); };
+    double sum = 0;
+    for (const std::uint64_t cap : part_caps) sum += static_cast<double>(cap);
+    const double tight = std::min(1.0, static_cast<double>(total) / std::max(sum, 1.0));
+    std::vector<std::uint64_t> caps;
+    for (const block& b : blocks) {
+        double mine = 0;
+        for (std::uint32_t p = b.first; p < b.first + b.count; ++p) mine += static_cast<double>(part_caps[p]);
+        caps.push_back(static_cast<std::uint64_t>(
+            mine * std::pow(tight, depth(b.count) / std::max(depth(part_caps.size()), 1.0)) + 1e-6 * mine));
+        if (b.count == 1) caps.back() = part_caps[b.first];
+    }
+    return caps;
+}
+
+/// Splits every block of more than one part in two, ⌈count/2⌉ : ⌊count/2⌋. `parts` are numbers of blocks, before and after.
+template <executor E>
+void split_blocks(const weighted_graph& graph, std::span<part_id> parts, std::vector<block>& blocks,
+    std::span<const std::uint64_t> part_caps, std::uint32_t attempts, random_key key, const E& on) {
+    std::vector<block> halves;
+    std::vector<std::uint32_t> number(blocks.size());
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+        number[b] = static_cast<std::uint32_t>(halves.size());
+        const std::uint32_t left = blocks[b].count - blocks[b].count / 2;
+        halves.push_back({blocks[b].first, left});
+        if (blocks[b].count > 1) halves.push_back({blocks[b].first + left, blocks[b].count - left});
+    }
+    const std::vector<std::uint64_t> caps = block_caps(halves, part_caps, graph.total_node_weight());
+
+    std::vector<node_id> members(graph.nodes()), local(graph.nodes());
+    std::vector<std::size_t> first(blocks.size() + 1);
+    for (const part_id p : parts) ++first[p + std::size_t{1}];
+    for (std::size_t b = 0; b < blocks.size(); ++b) first[b + 1] += first[b];
+    {
+        std::vector<std::size_t> at(first.begin(), first.end() - 1);
+        for (node_id v = 0; v < graph.nodes(); ++v) {
+            local[v] = static_cast<node_id>(at[parts[v]] - first[parts[v]]);
+            members[at[parts[v]]++] = v;
+        }
+    }
+    std::vector<std::vector<std::uint8_t>> sides(blocks.size());
+    on.run(blocks.size(), [&](std::size_t b) {
+        if (blocks[b].count == 1 || first[b] == first[b + 1]) return;
+        const std::span mine = std::span(members).subspan(first[b], first[b + 1] - first[b]);
+        weighted_graph inner;
+        inner.offsets.reserve(mine.size() + 1);
+        std::size_t arcs = 0;
+        for (const node_id v : mine) graph.for_each(v, [&](node_id u, std::uint32_t) { arcs += parts[u] == b; });
+        inner.neighbours.reserve(arcs);
+        if (!graph.edge_weights.empty()) inner.edge_weights.reserve(arcs);
+        if (!graph.node_weights.empty()) inner.node_weights.reserve(mine.size());
+        for (const node_id v : mine) {
+            graph.for_each(v, [&](node_id u, std::uint32_t w) {
+                if (parts[u] != b) return;
+                inner.neighbours.push_back(local[u]);
+                if (!graph.edge_weights.empty()) inner.edge_weights.push_back(w);
+            });
+            inner.offsets.push_back(inner.neighbours.size());
+            if (!graph.node_weights.empty()) inner.node_weights.push_back(graph.weight(v));
+        }
+        const bisector split({caps[number[b]], caps[number[b] + 1]}, attempts, key.with(blocks[b].first));
+        sides[b] = split(std::move(inner));
+    });
+    for (std::size_t b = 0; b < blocks.size(); ++b)
+        for (std::size_t i = first[b]; i < first[b + 1]; ++i)
+            parts[members[i]] = static_cast<part_id>(number[b] + (sides[b].empty() ? 0 : sides[b][i - first[b]]));
+    blocks = std::move(halves);
+}
+
+} // namespace gneiss::detail

@@ -1,0 +1,212 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/executor/algorithms.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/graph/adjacency_stream.hpp>
+#include <gneiss/partition/assignment.hpp>
+#include <gneiss/partition/concepts.hpp>
+
+namespace gneiss {
+
+/// An undirected graph in memory whose nodes and edges have weights. Plain data; `check` tells whether it is one.
+///
+/// Invariant: an edge u–v stands in the lists of both ends with the same weight, once; no loops. Weights are positive.
+/// Weights that are all 1 need not be stored. Sums of weights are 64-bit; a single weight beyond 32 bits saturates.
+struct weighted_graph {
+    std::vector<edge_index> offsets{0};        ///< [nodes + 1]
+    std::vector<node_id> neighbours;           ///< [arcs], two of each edge
+    std::vector<std::uint32_t> edge_weights;   ///< [arcs] or empty: all 1
+    std::vector<std::uint32_t> node_weights;   ///< [nodes] or empty: all 1
+
+    [[nodiscard]] std::size_t nodes() const noexcept { return offsets.size() - 1; }
+    [[nodiscard]] edge_index arcs() const noexcept { return neighbours.size(); }
+    [[nodiscard]] std::size_t degree(node_id v) const noexcept {
+        return static_cast<std::size_t>(offsets[v + std::size_t{1}] - offsets[v]);
+    }
+    [[nodiscard]] std::uint32_t weight(node_id v) const noexcept { return node_weights.empty() ? 1 : node_weights[v]; }
+    [[nodiscard]] std::uint64_t total_node_weight() const noexcept {
+        return node_weights.empty() ? nodes()
+                                    : std::accumulate(node_weights.begin(), node_weights.end(), std::uint64_t{0});
+    }
+    /// Each edge once.
+    [[nodiscard]] std::uint64_t total_edge_weight() const noexcept {
+        return (edge_weights.empty() ? arcs()
+                                     : std::accumulate(edge_weights.begin(), edge_weights.end(), std::uint64_t{0})) / 2;
+    }
+    /// What the arrays take.
+    [[nodiscard]] std::uint64_t bytes() const noexcept {
+        return 8 * offsets.size() + 4 * (neighbours.size() + edge_weights.size() + node_weights.size());
+    }
+
+    /// Calls `visit(neighbour, weight of the edge)` along the list of `v`.
+    template <class Visit>
+    void for_each(node_id v, Visit&& visit) const {
+        const std::size_t first = static_cast<std::size_t>(offsets[v]), last = static_cast<std::size_t>(offsets[v + std::size_t{1}]);
+        if (edge_weights.empty())
+            for (std::size_t a = first; a < last; ++a) visit(neighbours[a], std::uint32_t{1});
+        else
+            for (std::size_t a = first; a < last; ++a) visit(neighbours[a], edge_weights[a]);
+    }
+};
+
+/// Throws errc::invalid_argument unless the arrays of `graph` fit each other and ids are below its nodes. That it is symmetric
+/// and has no loops is the caller's business. O(nodes + arcs).
+inline void check_graph(const weighted_graph& graph) {
+    const auto check = [](bool good, const char* what) {
+        if (!good) throw error(errc::invalid_argument, what);
+    };
+    check(!graph.offsets.empty() && graph.offsets.front() == 0 && graph.offsets.back() == graph.neighbours.size() &&
+              std::ranges::is_sorted(graph.offsets),
+        "the offsets of a graph do not cut its neighbours into lists");
+    check(graph.nodes() <= std::size_t{1} << 31, "a weighted graph has at most 2^31 nodes");
+    check(graph.edge_weights.empty() || graph.edge_weights.size() == graph.neighbours.size(),
+        "a graph needs a weight for each arc, or none");
+    check(graph.node_weights.empty() || graph.node_weights.size() == graph.nodes(),
+        "a graph needs a weight for each node, or none");
+    check(std::ranges::all_of(graph.neighbours, [n = graph.nodes()](node_id u) { return u < n; }),
+        "a neighbour is no node of its graph");
+}
+
+/// The weight of the edges between parts, each once. O(arcs).
+/// Precondition: a part for every node.
+[[nodiscard]] inline std::uint64_t edge_cut(const weighted_graph& graph, std::span<const part_id> parts) {
+    std::uint64_t twice = 0;
+    for (std::size_t v = 0; v < graph.nodes(); ++v)
+        graph.for_each(static_cast<node_id>(v), [&](node_id u, std::uint32_t w) { twice += parts[u] != parts[v] ? w : 0; });
+    return twice / 2;
+}
+
+/// Weight of each part: [parts]. Precondition: parts below `parts`. O(nodes).
+[[nodiscard]] inline std::vector<std::uint64_t> part_weights(
+    const weighted_graph& graph, std::span<const part_id> assignment, std::uint32_t parts) {
+    std::vector<std::uint64_t> weights(parts);
+    for (std::size_t v = 0; v < graph.nodes(); ++v) weights[assignment[v]] += graph.weight(static_cast<node_id>(v));
+    return weights;
+}
+
+/// The graph of clusters: what stands for a node of the result are the nodes of one cluster, and what stands for an edge are
+/// all edges between two of them. Edges inside a cluster vanish.
+///
+/// \param cluster   [nodes] below `clusters`; each cluster has a node
+/// Cost: O(nodes + arcs), twice over the arcs, shared by threads. Memory beside the result: 4 bytes a node and
+/// 4 · min(16, threads + 1) a cluster. Lists have no particular order, the same at any number of threads.
+template <executor E>
+[[nodiscard]] weighted_graph contract(
+    const weighted_graph& graph, std::span<const node_id> cluster, std::size_t clusters, const E& on) {
+    std::vector<node_id> members(graph.nodes());
+    std::vector<std::uint32_t> first(clusters + 1);
+    for (const node_id c : cluster) ++first[c + std::size_t{1}];
+    std::partial_sum(first.begin(), first.end(), first.begin());
+    for (std::size_t v = graph.nodes(); v-- > 0;) members[--first[cluster[v] + std::size_t{1}]] = static_cast<node_id>(v);
+    // first[c + 1] is now where cluster c begins
+    const auto members_of = [&](std::size_t c) {
+        const std::size_t begin = first[c + 1], end = c + 1 < clusters ? first[c + 2] : members.size();
+        return std::span(members).subspan(begin, end - begin);
+    };
+
+    weighted_graph coarse;
+    coarse.offsets.assign(clusters + 1, 0);
+    coarse.node_weights.resize(clusters);
+    const auto saturated = [](std::uint64_t w) {
+        return static_cast<std::uint32_t>(std::min<std::uint64_t>(w, std::numeric_limits<std::uint32_t>::max()));
+    };
+    // Threads share the clusters in runs. Each run keeps where in the list of the cluster at hand its neighbours stand.
+    const std::size_t runs = std::min<std::size_t>({on.concurrency() == 1 ? 1 : on.concurrency() + 1, 16, clusters});
+    if (runs == 0) return coarse;
+    const std::size_t grain = ceil_div(clusters, runs);
+    parallel_for(on, clusters, grain, [&](std::size_t begin, std::size_t end) {
+        std::vector<node_id> seen_by(clusters, ~node_id{0});
+        for (std::size_t c = begin; c < end; ++c) {
+            std::uint64_t weight = 0;
+            edge_index distinct = 0;
+            seen_by[c] = static_cast<node_id>(c);
+            for (const node_id v : members_of(c)) {
+                weight += graph.weight(v);
+                graph.for_each(v, [&](node_id u, std::uint32_t) {
+                    node_id& seen = seen_by[cluster[u]];
+                    distinct += seen != c;
+                    seen = static_cast<node_id>(c);
+                });
+            }
+            coarse.node_weights[c] = saturated(weight);
+            coarse.offsets[c + 1] = distinct;
+        }
+    });
+    std::partial_sum(coarse.offsets.begin(), coarse.offsets.end(), coarse.offsets.begin());
+    coarse.neighbours.resize(static_cast<std::size_t>(coarse.offsets.back()));
+    coarse.edge_weights.resize(coarse.neighbours.size());
+    parallel_for(on, clusters, grain, [&](std::size_t begin, std::size_t end) {
+        std::vector<std::uint32_t> place(clusters, 0); // 1 + position in the list at hand; 0: not in it
+        for (std::size_t c = begin; c < end; ++c) {
+            const std::size_t list = static_cast<std::size_t>(coarse.offsets[c]);
+            std::uint32_t size = 0;
+            for (const node_id v : members_of(c))
+                graph.for_each(v, [&](node_id u, std::uint32_t w) {
+                    const node_id to = cluster[u];
+                    if (to == c) return;
+                    if (place[to] == 0) {
+                        coarse.neighbours[list + size] = to;
+                        place[to] = ++size;
+                        coarse.edge_weights[list + size - 1] = w;
+                        return;
+                    }
+                    std::uint32_t& sum = coarse.edge_weights[list + place[to] - 1];
+                    sum = saturated(std::uint64_t{sum} + w);
+                });
+            for (std::uint32_t i = 0; i < size; ++i) place[coarse.neighbours[list + i]] = 0;
+        }
+    });
+    return coarse;
+}
+
+/// The graph of a stream, in memory: nodes weigh what `balance` says, repeated edges are one of their number's weight, loops
+/// are left out.
+///
+/// Cost: one pass of the stream and O(arcs log degree). Memory: 8 bytes a node and 4 an arc, at most 8 where edges repeat; as
+/// `std::vector` grows when the stream does not know its arcs.
+template <adjacency_stream Stream>
+[[nodiscard]] weighted_graph make_weighted_graph(Stream& stream, balance_by balance = balance_by::nodes) {
+    weighted_graph graph;
+    graph.offsets.reserve(static_cast<std::size_t>(stream.nodes()) + 1);
+    graph.neighbours.reserve(static_cast<std::size_t>(stream.arcs()));
+    if (balance == balance_by::edges) graph.node_weights.reserve(static_cast<std::size_t>(stream.nodes()));
+    std::vector<node_id> list;
+    stream.rewind();
+    for (adjacency_chunk chunk = stream.next(); !chunk.empty(); chunk = stream.next())
+        for (std::size_t i = 0; i < chunk.size(); ++i) {
+            const node_id v = chunk.node(i);
+            const std::span<const node_id> all = chunk.list(i);
+            if (balance == balance_by::edges)
+                graph.node_weights.push_back(static_cast<std::uint32_t>(node_weight(balance, all.size())));
+            list.assign(all.begin(), all.end());
+            if (!std::ranges::is_sorted(list)) std::ranges::sort(list);
+            for (std::size_t j = 0; j < list.size();) {
+                std::size_t next = j + 1;
+                while (next < list.size() && list[next] == list[j]) ++next;
+                if (list[j] != v) {
+                    if (next - j > 1 && graph.edge_weights.empty()) {
+                        graph.edge_weights.reserve(graph.neighbours.capacity());
+                        graph.edge_weights.assign(graph.neighbours.size(), 1);
+                    }
+                    graph.neighbours.push_back(list[j]);
+                    if (next - j > 1 || !graph.edge_weights.empty())
+                        graph.edge_weights.push_back(static_cast<std::uint32_t>(next - j));
+                }
+                j = next;
+            }
+            graph.offsets.push_back(graph.neighbours.size());
+        }
+    return graph;
+}
+
+} // namespace gneiss
