@@ -15,4 +15,5 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/gneissConfigVersion.cmake
                                  COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES ${PROJECT_BINARY_DIR}/gneissConfig.cmake ${PROJECT_BINARY_DIR}/gneissConfigVersion.cmake
               ${PROJECT_SOURCE_DIR}/cmake/FindXxHash.cmake ${PROJECT_SOURCE_DIR}/cmake/FindUring.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/FindMetis.cmake
         DESTINATION ${gneiss_package_dir} COMPONENT gneiss_headers)

@@ -5,7 +5,7 @@
 #
 #   check.sh [ROOT]               every violation as FILE:LINE: what; exit 1 if there is one
 #   check.sh --update [ROOT]      rewrites the list of gneiss.hpp
-#   check.sh --needing DEP [ROOT] headers that need DEP (eigen, uring, io, yaml), directly or not
+#   check.sh --needing DEP [ROOT] headers that need DEP (eigen, uring, metis, io, yaml), directly or not
 set -euo pipefail
 export LC_ALL=C
 
@@ -81,7 +81,8 @@ option() {
     Eigen/* | unsupported/Eigen/*) echo eigen ;;
     nlohmann/* | zlib.h) echo io ;;
     yaml-cpp/*) echo yaml ;;
-    zip.h | metis.h) echo other ;;
+    metis.h) echo metis ;;
+    zip.h) echo other ;;
     esac
 }
 
