@@ -1,8 +1,13 @@
+#include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include <gneiss/graph/generate/geometric.hpp>
+#include <gneiss/graph/generate/lfr.hpp>
 #include <gneiss/graph/generate/planted_partition.hpp>
 #include <gneiss/graph/generate/rmat.hpp>
 
@@ -26,26 +31,40 @@ struct generate_flags {
 
 template <class Generator>
 gneiss::import_source source_of(
-    std::string name, const Generator& generator, std::uint32_t relations, std::string fingerprint) {
+    std::string name, const std::shared_ptr<const Generator>& graph, std::uint32_t relations, std::string fingerprint) {
     return {.path = std::move(name),
         .fingerprint = std::move(fingerprint),
-        .compute = [generator](std::uint64_t first, std::span<gneiss::edge> out) { generator.fill(first, out); },
-        .computed_edges = generator.edges(),
-        .computed_nodes = generator.nodes(),
+        .compute = [graph](std::uint64_t first, std::span<gneiss::edge> out) { graph->fill(first, out); },
+        .computed_edges = graph->edges(),
+        .computed_nodes = graph->nodes(),
         .computed_relations = relations};
+}
+
+/// Flags that only some kinds of graphs know.
+void check_kind(const generate_flags& flags, const programs::command& self) {
+    const auto only = [&](bool given, const std::string& what, std::initializer_list<std::string_view> kinds) {
+        if (!given || std::ranges::find(kinds, flags.kind) != kinds.end()) return;
+        std::string names;
+        for (const std::string_view kind : kinds) names += (names.empty() ? "" : " and ") + std::string(kind);
+        throw programs::usage_error(what + " belongs to " + names + ", not to " + flags.kind);
+    };
+    for (const char* flag : {"a", "b", "c", "noise", "relation-skew"})
+        only(self.given(flag), "--" + std::string(flag), {"rmat"});
+    for (const char* flag : {"classes", "num-features", "feature-signal"})
+        only(self.given(flag), "--" + std::string(flag), {"planted"});
+    for (const char* flag : {"mixing", "degree-exponent"})
+        only(self.given(flag), "--" + std::string(flag), {"planted", "lfr"});
+    only(self.given("relations"), "--relations", {"rmat", "planted"});
+    only(flags.output.task == "node", "--task node", {"planted", "lfr"});
 }
 
 programs::exit_code generate(const generate_flags& flags, const programs::command& self) {
     check_output(flags.output, flags.common);
     gneiss::import_options options;
     std::string fingerprint = self.to_toml();
-    const bool nodes = flags.kind == "planted" && (flags.num_features != 0 || flags.output.task == "node");
+    check_kind(flags, self);
+    const bool nodes = flags.output.task == "node" || flags.num_features != 0;
     if (flags.kind == "rmat") {
-        if (flags.mixing || flags.degree_exponent || flags.feature_signal || flags.num_features != 0 ||
-            self.given("classes") || flags.output.task == "node")
-            throw programs::usage_error(
-                "--mixing, --degree-exponent, --classes, --num-features, --feature-signal and --task node belong to "
-                "planted, not to rmat");
         gneiss::rmat_options how{.nodes = flags.nodes,
             .edges = flags.edges,
             .relations = flags.relations,
@@ -55,10 +74,23 @@ programs::exit_code generate(const generate_flags& flags, const programs::comman
         how.a = flags.a.value_or(how.a);
         how.b = flags.b.value_or(how.b);
         how.c = flags.c.value_or(how.c);
-        options.sources.push_back(source_of("rmat", gneiss::rmat<>(how), flags.relations, fingerprint));
+        options.sources.push_back(source_of("rmat", std::make_shared<const gneiss::rmat<>>(how), flags.relations, fingerprint));
+    } else if (flags.kind == "geometric") {
+        const gneiss::geometric_options how{.nodes = flags.nodes, .edges = flags.edges, .seed = flags.common.seed};
+        options.sources.push_back(source_of("geometric", std::make_shared<const gneiss::geometric<>>(how), 1, fingerprint));
+    } else if (flags.kind == "lfr") {
+        gneiss::lfr_options how{.nodes = flags.nodes, .edges = flags.edges, .seed = flags.common.seed};
+        how.mixing = flags.mixing.value_or(how.mixing);
+        how.degree_exponent = flags.degree_exponent.value_or(how.degree_exponent);
+        const auto graph = std::make_shared<const gneiss::lfr<>>(how);
+        options.sources.push_back(source_of("lfr", graph, 1, fingerprint));
+        if (nodes) {
+            options.node_data.compute_label = [graph](std::uint64_t node) {
+                return static_cast<std::int32_t>(graph->label(node));
+            };
+            options.node_data.classes = graph->communities();
+        }
     } else {
-        if (flags.a || flags.b || flags.c || flags.noise || flags.relation_skew)
-            throw programs::usage_error("--a, --b, --c, --noise and --relation-skew belong to rmat, not to planted");
         gneiss::planted_partition_options how{.nodes = flags.nodes,
             .edges = flags.edges,
             .communities = flags.classes,
@@ -67,17 +99,17 @@ programs::exit_code generate(const generate_flags& flags, const programs::comman
         how.mixing = flags.mixing.value_or(how.mixing);
         how.degree_exponent = flags.degree_exponent.value_or(how.degree_exponent);
         how.feature_signal = flags.feature_signal.value_or(how.feature_signal);
-        const gneiss::planted_partition<> graph(how);
+        const auto graph = std::make_shared<const gneiss::planted_partition<>>(how);
         options.sources.push_back(source_of("planted", graph, flags.relations, fingerprint));
         if (nodes) {
             options.node_data.compute_label = [graph](std::uint64_t node) {
-                return static_cast<std::int32_t>(graph.label(node));
+                return static_cast<std::int32_t>(graph->label(node));
             };
             options.node_data.classes = flags.classes;
         }
         if (flags.num_features != 0) {
             options.node_data.compute_features = [graph](std::uint64_t node, std::span<float> out) {
-                graph.features(node, out);
+                graph->features(node, out);
             };
             options.node_data.computed_columns = flags.num_features;
         }
@@ -98,12 +130,15 @@ void add_generate(programs::command_line& to) {
     const auto flags = std::make_shared<generate_flags>();
     programs::command& command = to.add("generate", "Makes a synthetic graph of any size; the seed tells it exactly.",
         [flags](programs::command& self) { return generate(*flags, self); });
-    command.positional("kind", flags->kind, "rmat: skewed degrees, self-similar; planted: communities")
-        .choices({"rmat", "planted"});
+    command
+        .positional("kind", flags->kind,
+            "rmat: skewed degrees, self-similar; planted: communities; lfr: communities by power laws; geometric: near "
+            "points of a square")
+        .choices({"rmat", "planted", "lfr", "geometric"});
     flags->output.add_to(command);
     command.group("Graph");
     command.option("nodes", flags->nodes, "nodes").range(1, 4294967294.0).required();
-    command.option("edges", flags->edges, "edges, repetitions included").range(1).required();
+    command.option("edges", flags->edges, "edges, repetitions included; about, for lfr and geometric").range(1).required();
     command.option("relations", flags->relations, "kinds of edges").range(1);
     command
         .option("train-fraction", flags->train_fraction,
@@ -123,10 +158,10 @@ void add_generate(programs::command_line& to) {
     command.option("feature-signal", flags->feature_signal, "planted: distance of a class's mean from 0; noise is 1")
         .default_text("1");
     flags->features.add_to(command);
-    command.option("mixing", flags->mixing, "planted: share of edges between communities")
-        .default_text("0.2")
+    command.option("mixing", flags->mixing, "planted, lfr: share of edges between communities")
+        .default_text("0.2; 0.33")
         .range(0, 1);
-    command.option("degree-exponent", flags->degree_exponent, "planted: of the power law of degrees; 0: all equal")
+    command.option("degree-exponent", flags->degree_exponent, "planted, lfr: of the power law of degrees; planted 0: all equal")
         .default_text("2.5");
     flags->common.add_to(command);
 }

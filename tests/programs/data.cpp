@@ -75,6 +75,8 @@ TEST_CASE("what is wrong with a command line is told, exit 2") {
     shop.refuses(2, "import a.tsv --out new --partitions 0", {"partitions"});
     shop.refuses(2, "import a.tsv --out new --format parquet", {"parquet"});
     shop.refuses(2, "generate rmat --nodes 10 --edges 10 --mixing .1 --out new", {"--mixing"});
+    shop.refuses(2, "generate geometric --nodes 10 --edges 10 --mixing .1 --out new", {"--mixing belongs to planted and lfr"});
+    shop.refuses(2, "generate lfr --nodes 100 --edges 500 --a .5 --out new", {"--a belongs to rmat"});
     shop.refuses(2, "generate rmat --nodes -3 --edges 10 --out new", {"nodes"});
     shop.refuses(2, "get nothing --out new", {"nothing"});
     CHECK(shop.run("--help").out.find("import") != std::string::npos);
@@ -131,6 +133,10 @@ TEST_CASE("generated graphs are the same for one seed, and valid") {
         CHECK(shop.read("one/" + std::string(file)) == shop.read("two/" + std::string(file)));
     CHECK(shop.run("generate rmat --nodes 1000 --edges 3000 --out three").code == 0);
     CHECK(nlohmann::json::parse(shop.run("inspect three --json").out)["edges"] == 3000);
+    CHECK(shop.run("generate geometric --nodes 1000 --edges 5000 --undirected --out four").code == 0);
+    CHECK(shop.run("generate lfr --nodes 1000 --edges 5000 --mixing .2 --undirected --task node --out five").code == 0);
+    CHECK(shop.run("verify four").code == 0);
+    CHECK(nlohmann::json::parse(shop.run("inspect five --json").out)["classes"] > 1);
 }
 
 TEST_CASE("data of nodes: import, inspect, verify, export and import again") {
