@@ -74,6 +74,7 @@ void add_import(programs::command_line& to);
 void add_get(programs::command_line& to);
 void add_generate(programs::command_line& to);
 void add_expand(programs::command_line& to);
+void add_partition(programs::command_line& to);
 void add_reorder(programs::command_line& to);
 void add_sample(programs::command_line& to);
 void add_inspect(programs::command_line& to);

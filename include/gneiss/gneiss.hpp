@@ -65,6 +65,7 @@
 #include <gneiss/graph/generate/stream.hpp>
 #include <gneiss/graph/symmetric.hpp>
 #include <gneiss/graph/visit_counter.hpp>
+#include <gneiss/io/assignment_file.hpp>
 #include <gneiss/io/csc_builder.hpp>
 #include <gneiss/io/import/fields.hpp>
 #include <gneiss/io/import/journal.hpp>

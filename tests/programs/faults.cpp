@@ -134,6 +134,31 @@ std::uint64_t sweep_output(std::uint64_t stride, const std::string& program, con
     });
 }
 
+/// Lists of neighbours are made and streamed, a journal is saved after each pass.
+std::uint64_t sweep_partition(std::uint64_t stride) {
+    const fault_workshop shop;
+    REQUIRE(shop.data(import_command).code == 0);
+    const std::string command = "partition data --partitioner fennel --passes 3 --partitions 4 --graph disk --threads 1 --quiet --out parts.npy";
+    REQUIRE(shop.data(command).code == 0);
+    const std::string whole = shop.read("parts.npy");
+    return sweep(shop, stride, [&](const std::string& before, bool deadly) {
+        shop.remove({"parts.npy", "data/csc-in", "data/csc-out"});
+        const program_outcome got = shop.data(command, before);
+        if (got.code != 0) {
+            if (deadly) CHECK((got.code == 137 || got.code == -1));
+            else shop.check_told(got);
+            if (!fs::exists(shop / "parts.npy")) { // else what came after them failed
+                const program_outcome again = shop.data(command);
+                CAPTURE(again.err);
+                CHECK(again.code == 0);
+            }
+        }
+        CHECK(shop.read("parts.npy") == whole);
+        shop.remove({"parts.npy.journal"});
+        return got.code == 0;
+    });
+}
+
 std::uint64_t sweep_training(std::uint64_t stride) {
     const fault_workshop shop;
     REQUIRE(shop.data(import_command).code == 0);
@@ -293,6 +318,13 @@ TEST_CASE("every system call of exports, verify and eval fails or kills once" * 
     MESSAGE("export of embeddings: ", sweep_output(1, "gneiss-marius", "export run --out exported", "exported"), " runs");
     MESSAGE("verify: ", sweep_output(1, "gneiss-data", "verify data", ""), " runs");
     MESSAGE("eval: ", sweep_output(1, "gneiss-marius", "eval run --threads 1", ""), " runs");
+}
+
+TEST_CASE("a fault at any place of a partitioning is told, and the same command goes on to the same parts") {
+    CHECK(sweep_partition(41) > 20);
+}
+TEST_CASE("a fault at every place of a partitioning" * doctest::test_suite("long")) {
+    MESSAGE("partition: ", sweep_partition(1), " runs");
 }
 
 TEST_CASE("a flipped bit or a cut in any file of a dataset is told by verify, and never believed") {

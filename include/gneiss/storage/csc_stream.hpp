@@ -154,7 +154,7 @@ private:
 ///
 /// Cost: a pass reads 8 bytes an edge and 16 a node, in order; a thread reads, verifies and puts the next chunk together
 /// while one is looked at. The constructor reads offsets and outgoing neighbours once, to count self loops and to find the
-/// longest list. Memory, charged: `memory(files, how)`, and where the longest list, of in- and outgoing neighbours together,
+/// longest list. Memory, charged: `memory(nodes, edges, how)`, and where the longest list, of in- and outgoing neighbours together,
 /// is longer than a chunk, two of it instead of two chunks.
 /// Errors: io_error; errc::corrupt with path and offset; `over_budget`; errc::invalid_argument for files exchanged or of
 /// different graphs. After an error that `next` threw it throws it again, until `rewind`. One thread at a time; moves.
@@ -175,23 +175,16 @@ public:
     /// Neighbours of the node with most of them, a loop counted twice.
     [[nodiscard]] std::uint64_t longest_list() const noexcept { return self_->longest; }
 
-    /// Memory of a stream whose lists fit in chunks [bytes]. Reads the stamps. Errors: io_error, errc::corrupt.
-    [[nodiscard]] static std::uint64_t memory(const csc_files& files, const csc_stream_options& how = {}) {
-        std::uint64_t bytes = 2 * chunk_bytes(how.chunk_arcs, how) + 8 * std::uint64_t{how.piece_bytes};
-        for (const auto& directory : {files.in, files.out}) {
-            const csc_stamp stamp = csc_lists::read_stamp(directory);
-            bytes += sizeof(checked_block) *
-                     (ceil_div(stamp.edges * sizeof(node_id), std::uint64_t{csc_block_bytes}) +
-                         ceil_div((stamp.nodes + 1) * sizeof(edge_index), std::uint64_t{checksum_block_bytes}));
-        }
-        return bytes;
+    /// Memory of a stream whose lists fit in chunks [bytes].
+    [[nodiscard]] static std::uint64_t memory(
+        std::uint64_t nodes, edge_index edges, const csc_stream_options& how = {}) noexcept {
+        const std::uint64_t blocks = ceil_div(edges * sizeof(node_id), std::uint64_t{csc_block_bytes}) +
+                                     ceil_div((nodes + 1) * sizeof(edge_index), std::uint64_t{checksum_block_bytes});
+        return 2 * (how.chunk_arcs * sizeof(node_id) + (how.chunk_nodes + 1) * sizeof(std::uint32_t)) +
+               8 * how.piece_bytes + 2 * blocks * sizeof(checked_block);
     }
 
 private:
-    [[nodiscard]] static std::uint64_t chunk_bytes(std::uint64_t arcs, const csc_stream_options& how) noexcept {
-        return arcs * sizeof(node_id) + (std::uint64_t{how.chunk_nodes} + 1) * sizeof(std::uint32_t);
-    }
-
     struct chunk {
         node_id first = 0;
         std::vector<std::uint32_t> offsets;
@@ -201,7 +194,7 @@ private:
     struct body {
         body(const csc_files& files, const engine_factory& engines, memory_budget& budget, const csc_stream_options& wanted)
             : how(checked(files, wanted)),
-              charge(budget.charge("reading lists of neighbours", memory(files, how))),
+              charge(charge_for(files, how, budget)),
               from(files, engines(), how) {
             for (from.begin(how.stop); from.node() < from.nodes();) {
                 const auto v = static_cast<node_id>(from.node());
@@ -230,6 +223,12 @@ private:
                 how.piece_bytes % checksum_block_bytes != 0)
                 throw error(errc::invalid_argument, "a chunk has at least one list and one arc; pieces are whole MiB");
             return how;
+        }
+
+        [[nodiscard]] static memory_charge charge_for(
+            const csc_files& files, const csc_stream_options& how, memory_budget& budget) {
+            const csc_stamp stamp = csc_lists::read_stamp(files.in);
+            return budget.charge("reading lists of neighbours", memory(stamp.nodes, stamp.edges, how));
         }
 
         void stop() noexcept {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cerrno>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -18,20 +20,24 @@
 
 namespace gneiss {
 
-/// Puts `bytes` at `path` in one durable step: temporary file, fsync, rename, fsync of the directory.
+/// Puts what `write(sequential_writer&)` appends at `path` in one durable step: temporary file, fsync, rename, fsync of the
+/// directory.
 ///
 /// Meaning: after a crash at any moment the file is the old or the new one, whole; when this has returned, the new
 /// one. On an error before the rename the old file is untouched and the temporary is removed; after it, the new one
 /// is in place but power loss may bring the old one back. Cost: two device flushes.
 /// Precondition: one writer of `path` at a time (the temporary is `path` + ".tmp"; one that a crash left is replaced).
 /// Errors: `io_error`; a failed fsync is not repeated. Source: the protocol that lost nothing in 25 power cuts.
-inline void atomic_write_file(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+template <std::invocable<sequential_writer&> Write>
+void atomic_write_file(const std::filesystem::path& path, Write&& write) {
     std::filesystem::path temporary = path;
     temporary += ".tmp";
     try {
         plain_file file = plain_file::create(temporary);
-        file.write_at(0, bytes);
+        sequential_writer out(file);
+        write(out);
         file.sync();
+        out.drop();
         file.close();
         if (std::rename(temporary.c_str(), path.c_str()) != 0)
             throw io_error(errno, "cannot rename the temporary file", {.path = path});
@@ -41,6 +47,10 @@ inline void atomic_write_file(const std::filesystem::path& path, std::span<const
         throw;
     }
     sync_directory(path.parent_path());
+}
+/// The same of bytes in memory.
+inline void atomic_write_file(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+    atomic_write_file(path, [&](sequential_writer& out) { out.append(bytes); });
 }
 
 /// Leaves nothing of a directory that did not get its final name.

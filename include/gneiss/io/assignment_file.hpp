@@ -1,0 +1,135 @@
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/io/npy.hpp>
+#include <gneiss/partition/assignment.hpp>
+#include <gneiss/partition/concepts.hpp>
+#include <gneiss/storage/durable.hpp>
+#include <gneiss/storage/plain_file.hpp>
+
+namespace gneiss {
+
+/// How an assignment of nodes to parts is written. Entries are in the order of the nodes' numbers in the source; where nodes
+/// have names, in that of rows, which is the order of `gneiss-data export --format npy`.
+enum class assignment_format : std::uint8_t {
+    npy,     ///< u32 [nodes]: what `reorder_options::by` takes
+    metis,   ///< a number a line, as gpmetis writes GRAPH.part.K
+    distdgl, ///< a directory for DGL's dispatch_data.py --partitions-dir: _N.txt, a number a line; partition_meta.json
+};
+
+namespace detail {
+
+/// Calls `visit(first node, rows)` for the nodes of a dataset in the order of files, with the row of each; a span is valid
+/// during the call. Verified. Memory: 256 KiB. Errors: errc::corrupt, io_error.
+template <class Visit>
+void for_each_row_by_node(const dataset& data, Visit&& visit) {
+    const std::uint64_t nodes = data.manifest().nodes;
+    const std::string_view forward = data.row_arrays().first;
+    const bool mapped = data.manifest().ids == dataset_ids::integer && data.has(forward);
+    std::vector<node_id> rows(std::size_t{1} << 16);
+    const plain_file file = mapped ? plain_file::open(data.path(forward)) : plain_file();
+    const checksum_table sums = mapped ? data.checksums(forward) : checksum_table();
+    for (std::uint64_t first = 0; first < nodes; first += rows.size()) {
+        const auto some = std::span(rows).first(static_cast<std::size_t>(std::min<std::uint64_t>(rows.size(), nodes - first)));
+        if (mapped) {
+            sums.read(file, first * sizeof(node_id), std::as_writable_bytes(some));
+            file.drop_cached(sums.data_offset() + first * sizeof(node_id), some.size_bytes());
+        } else {
+            for (std::size_t i = 0; i < some.size(); ++i) some[i] = static_cast<node_id>(first + i);
+        }
+        if (std::ranges::any_of(some, [&](node_id row) { return row >= nodes; }))
+            throw error(errc::corrupt, "holds a row out of range", {.path = file.path()});
+        visit(first, std::span<const node_id>(some));
+    }
+}
+
+/// A number a line, of every node.
+inline void write_part_lines(const dataset& data, std::span<const part_id> parts, sequential_writer& out) {
+    std::string text;
+    for_each_row_by_node(data, [&](std::uint64_t, std::span<const node_id> rows) {
+        text.clear();
+        for (const node_id row : rows) {
+            char digits[8];
+            text.append(digits, std::to_chars(digits, digits + sizeof digits, parts[row]).ptr);
+            text += '\n';
+        }
+        out.append(std::as_bytes(std::span(text)));
+    });
+}
+
+} // namespace detail
+
+/// Writes the part of each row of a dataset, in place of what is at `to` or, after an error or a crash, not at all.
+///
+/// \param parts   [nodes] by row
+/// \param method  who made it, for formats that say so; no quotes
+///
+/// distdgl makes the directory and each of its two files so; the number of the parts is the last, so that with it the rest
+/// is whole. Memory: 1 MiB. Errors: io_error, errc::corrupt; errc::invalid_argument for another number of parts than nodes.
+inline void write_assignment(const dataset& data, std::span<const part_id> parts, std::uint32_t count,
+    std::string_view method, const std::filesystem::path& to, assignment_format format = assignment_format::npy) {
+    check_assignment(parts, count, data.manifest().nodes);
+    const auto lines = [&](sequential_writer& out) { detail::write_part_lines(data, parts, out); };
+    switch (format) {
+    case assignment_format::npy:
+        return atomic_write_file(to, [&](sequential_writer& out) {
+            out.append(format_npy_header(npy_dtype::u32, std::vector<std::uint64_t>{parts.size()}));
+            std::vector<std::uint32_t> words;
+            detail::for_each_row_by_node(data, [&](std::uint64_t, std::span<const node_id> rows) {
+                words.clear();
+                for (const node_id row : rows) words.push_back(parts[row]);
+                out.append(std::as_bytes(std::span(words)));
+            });
+        });
+    case assignment_format::metis: return atomic_write_file(to, lines);
+    case assignment_format::distdgl: break;
+    }
+    std::filesystem::create_directories(to);
+    atomic_write_file(to / "_N.txt", lines);
+    const std::string meta = "{\"version\": \"1.0.0\", \"num_parts\": " + std::to_string(count) + ", \"algo_name\": \"" +
+                             std::string(method) + "\"}\n";
+    atomic_write_file(to / "partition_meta.json", std::as_bytes(std::span(meta)));
+}
+
+/// Reads an assignment that is to be one of this dataset: integers [nodes] of any type, .npy. Returns the part of each row.
+///
+/// Memory: 2 bytes a node. Errors: errc::invalid_format with the numbers for another shape; errc::out_of_range for a part
+/// that is no part; io_error.
+[[nodiscard]] inline std::vector<part_id> read_assignment(const dataset& data, const std::filesystem::path& from) {
+    const std::uint64_t nodes = data.manifest().nodes;
+    npy_reader in(from);
+    if (in.header().shape != std::vector<std::uint64_t>{nodes})
+        throw error(errc::invalid_format,
+            "is " + shape_text(in.header().shape) + ", an assignment has an entry for each of " + std::to_string(nodes) + " nodes",
+            {.path = from, .field = "npy shape"});
+    std::vector<part_id> parts(static_cast<std::size_t>(nodes));
+    std::vector<std::uint32_t> words;
+    detail::for_each_row_by_node(data, [&](std::uint64_t first, std::span<const node_id> rows) {
+        words.resize(rows.size());
+        (void)in.read_as(std::span(words));
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+            if (words[i] >= max_parts)
+                throw error(errc::out_of_range,
+                    "entry " + std::to_string(first + i) + " is " + std::to_string(words[i]) + ", parts are below " +
+                        std::to_string(max_parts),
+                    {.path = from});
+            parts[rows[i]] = static_cast<part_id>(words[i]);
+        }
+    });
+    return parts;
+}
+
+} // namespace gneiss

@@ -1,0 +1,267 @@
+// Runs gneiss-data partition as users do: parts against their definitions, counted from exported edges.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <gneiss/io/npy.hpp>
+
+#include "support/program.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct workshop : gneiss::test::workshop {
+    workshop() : gneiss::test::workshop("gneiss-data") {}
+
+    /// Runs it, which must succeed, and returns what it says with --json.
+    json made(const std::string& arguments) const {
+        CAPTURE(arguments);
+        const auto got = run(arguments + " --json");
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        return json::parse(got.out);
+    }
+    [[nodiscard]] std::vector<std::uint32_t> parts(const std::string& name) const {
+        gneiss::npy_reader in(*this / name);
+        std::vector<std::uint32_t> all(static_cast<std::size_t>(in.header().size()));
+        (void)in.read(std::span(all));
+        return all;
+    }
+    void write_npy(const std::string& name, const std::vector<std::uint32_t>& values) const {
+        gneiss::npy_writer out(*this / name, gneiss::npy_dtype::u32);
+        out.append(std::span<const std::uint32_t>(values));
+        out.close();
+    }
+    [[nodiscard]] std::set<std::string> files() const {
+        std::set<std::string> left;
+        for (const auto& entry : fs::directory_iterator(path())) left.insert(entry.path().filename().string());
+        return left;
+    }
+};
+
+using edges = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
+
+/// Edges as text, of integer ids; loops left out.
+edges edges_of(const workshop& shop, const std::string& file) {
+    std::istringstream lines(shop.read(file));
+    edges found;
+    for (std::string line; std::getline(lines, line);) {
+        std::istringstream fields(line);
+        std::vector<std::uint32_t> numbers;
+        for (std::string field; std::getline(fields, field, '\t');) numbers.push_back(static_cast<std::uint32_t>(std::stoul(field)));
+        if (numbers.front() != numbers.back()) found.emplace_back(numbers.front(), numbers.back());
+    }
+    return found;
+}
+
+std::uint64_t cut_of(const edges& all, const std::vector<std::uint32_t>& parts) {
+    return static_cast<std::uint64_t>(std::ranges::count_if(all, [&](const auto& e) { return parts[e.first] != parts[e.second]; }));
+}
+
+/// 4000 nodes in 8 classes with numbers for names, isolated nodes among them.
+void planted(const workshop& shop) {
+    (void)shop.made("generate planted --nodes 4000 --edges 30000 --classes 8 --num-features 2 --train-fraction .4 --partitions 3 --out a");
+}
+
+} // namespace
+
+TEST_CASE("every partitioner gives the same parts from memory and disk, on any threads, and what it tells is so") {
+    const workshop shop;
+    planted(shop);
+    (void)shop.run("export a --out text");
+    const edges all = edges_of(shop, "text/train.tsv");
+    REQUIRE(all.size() > 20000);
+    const std::string help = shop.run("partition --help").out;
+    const auto first = help.find("--partitioner") + 14;
+    std::istringstream names(help.substr(first, help.find_first_of(" \n", first) - first));
+    int methods = 0;
+    for (std::string name; std::getline(names, name, '|'); ++methods) {
+        CAPTURE(name);
+        const std::string command = "partition a --partitioner " + name + " --partitions 7 --seed 5 --force ";
+        const json here = shop.made(command + "--out m.npy --threads 1 --graph memory"),
+                   there = shop.made(command + "--out d.npy --threads 3 --graph disk");
+        CHECK(here["graph"] == "memory");
+        CHECK(there["graph"] == "disk");
+        CHECK(shop.read("m.npy") == shop.read("d.npy"));
+        const auto parts = shop.parts("m.npy");
+        REQUIRE(parts.size() == 4000);
+        CHECK(*std::ranges::max_element(parts) < 7);
+        for (const json& told : {here, there}) {
+            CHECK(told["nodes"] == 4000);
+            CHECK(told["edges"] == all.size());
+            CHECK(told["cut_edges"] == cut_of(all, parts));
+            CHECK(told["cut"].get<double>() == doctest::Approx(static_cast<double>(cut_of(all, parts)) / static_cast<double>(all.size())));
+            for (const char* key : {"seconds", "prepare_seconds", "partition_seconds", "peak_rss_bytes", "peak_disk_bytes",
+                     "node_imbalance", "edge_imbalance", "label_imbalance", "kept"})
+                CHECK(told.contains(key));
+        }
+        CHECK(there["peak_disk_bytes"] > here["peak_disk_bytes"]);
+        CHECK(here["node_imbalance"].get<double>() <= .0301);
+        const json scored = shop.made("partition a --score m.npy");
+        for (const char* key : {"cut_edges", "node_imbalance", "edge_imbalance", "label_imbalance", "kept", "parts_used"})
+            CHECK(scored[key] == here[key]);
+        if (name != "random") CHECK(shop.read("m.npy") != shop.read("random.npy"));
+        else fs::copy(shop / "m.npy", shop / "random.npy");
+    }
+    CHECK(methods >= 5);
+    CHECK(shop.files() == std::set<std::string>{"a", "text", "m.npy", "d.npy", "random.npy", "stdout.txt", "stderr.txt"});
+}
+
+TEST_CASE("gap keeps its default cap of every label exactly, and training nodes go first where that is asked") {
+    const workshop shop;
+    planted(shop);
+    (void)shop.run("export a --out text");
+    std::istringstream lines(shop.read("text/labels.tsv"));
+    std::map<std::uint32_t, std::string> label; // of training nodes
+    for (std::string node, name, part; std::getline(lines, node, '\t') && std::getline(lines, name, '\t') && std::getline(lines, part);)
+        if (part == "train") label[static_cast<std::uint32_t>(std::stoul(node))] = name;
+    REQUIRE(label.size() > 1000);
+    std::map<std::string, std::uint64_t> total;
+    for (const auto& [node, name] : label) ++total[name];
+    const json capped = shop.made("partition a --partitioner gap --partitions 6 --out capped.npy"),
+               free = shop.made("partition a --partitioner gap --partitions 6 --label-cap off --imbalance off --out free.npy");
+    const auto parts = shop.parts("capped.npy");
+    std::map<std::pair<std::string, std::uint32_t>, std::uint64_t> counts;
+    for (const auto& [node, name] : label) ++counts[{name, parts[node]}];
+    double worst = 0;
+    for (const auto& [key, count] : counts) {
+        const double mean = static_cast<double>(total[key.first]) / 6;
+        CHECK(count <= std::max<std::uint64_t>((total[key.first] + 5) / 6, static_cast<std::uint64_t>(1.05 * mean)));
+        worst = std::max(worst, (static_cast<double>(count) - std::ceil(mean)) / mean);
+    }
+    CHECK(capped["label_imbalance"].get<double>() == doctest::Approx(worst));
+    CHECK(capped["label_imbalance"].get<double>() <= .05);
+    CHECK(free["cut"].get<double>() <= capped["cut"].get<double>());
+
+    (void)shop.made("partition a --partitioner training_nodes_first --partitions 8 --out first.npy");
+    const auto first = shop.parts("first.npy");
+    for (std::uint32_t v = 0; v < 4000; ++v) CHECK((first[v] <= (label.size() - 1) / 500) == (label.contains(v) || first[v] == (label.size() - 1) / 500));
+}
+
+TEST_CASE("an assignment is exported for other tools: a number a line, and a directory for DGL") {
+    const workshop shop;
+    planted(shop);
+    const std::string command = "partition a --partitioner fennel --partitions 5 --out ";
+    (void)shop.made(command + "a.npy");
+    (void)shop.made(command + "a.part.5 --export metis");
+    (void)shop.made(command + "a-dgl --export distdgl");
+    std::string lines;
+    for (const std::uint32_t part : shop.parts("a.npy")) lines += std::to_string(part) + "\n";
+    CHECK(shop.read("a.part.5") == lines);
+    CHECK(shop.read("a-dgl/_N.txt") == lines);
+    const json meta = json::parse(shop.read("a-dgl/partition_meta.json"));
+    CHECK(meta["num_parts"] == 5);
+    CHECK(meta["algo_name"] == "fennel");
+    CHECK(meta["version"] == "1.0.0");
+    (void)shop.made("reorder a --by a.npy --out b"); // what reorder takes
+}
+
+TEST_CASE("a graph larger than memory is partitioned within it, and less is refused with the numbers") {
+    const workshop shop;
+    (void)shop.made("generate planted --nodes 100000 --edges 4000000 --classes 4 --partitions 1 --out a");
+    const json told = shop.made("partition a --partitioner fennel --partitions 16 --memory 40MiB --threads 1 --out a.npy");
+    CHECK(told["graph"] == "disk");
+    CHECK(told["peak_rss_bytes"].get<std::uint64_t>() <= std::uint64_t{40} << 20);
+    CHECK(told["peak_disk_bytes"].get<std::uint64_t>() > 8 * 4000000);
+    const json whole = shop.made("partition a --partitioner fennel --partitions 16 --memory 1GiB --out b.npy");
+    CHECK(whole["graph"] == "memory");
+    CHECK(shop.read("a.npy") == shop.read("b.npy"));
+    shop.refuses(3, "partition a --partitioner fennel --partitions 16 --memory 20MiB --out new", {"budget is 20.0 MiB", "partitioner fennel"});
+    shop.refuses(3, "partition a --partitioner fennel --partitions 16 --memory 8MiB --out new", {"budget is 8.00 MiB", "program 16.0 MiB"});
+    CHECK(!fs::exists(shop / "new.journal"));
+}
+
+TEST_CASE("a partitioning that was stopped or killed goes on, to the parts of one that was not") {
+    const workshop shop;
+    (void)shop.made("generate planted --nodes 60000 --edges 900000 --classes 4 --out a");
+    const std::string command = "partition a --partitioner fennel --passes 25 --partitions 32 --graph disk --quiet --out ";
+    (void)shop.made(command + "whole.npy");
+    fs::remove_all(shop / "a/csc-in"); // half of the lists are made anew
+    for (const std::string signal : {"INT", "KILL"}) {
+        CAPTURE(signal);
+        REQUIRE(shop.run_stopped(command + "b.npy", signal).code == 0);
+        CHECK(shop.read("b.npy") == shop.read("whole.npy"));
+        CHECK(!fs::exists(shop / "b.npy.journal"));
+        fs::remove(shop / "b.npy");
+        fs::remove_all(shop / "a/csc-out");
+    }
+    // Another seed does not go on where this one was.
+    const auto stopped = shop.run(command + "c.npy", "", "timeout --foreground --preserve-status -s INT 1");
+    if (stopped.code == 130 && fs::exists(shop / "c.npy.journal")) {
+        shop.refuses(2, command + "c.npy --seed 9", {"c.npy.journal", "other flags"});
+        std::string journal = shop.read("c.npy.journal");
+        journal[journal.size() / 2] = static_cast<char>(journal[journal.size() / 2] ^ 1);
+        shop.write("c.npy.journal", journal);
+        shop.refuses(1, command + "c.npy", {"c.npy.journal", "checksum"});
+        shop.write("c.npy.journal", journal.substr(0, 30));
+        shop.refuses(1, command + "c.npy", {"c.npy.journal"});
+        CHECK(shop.run(command + "c.npy --force").code == 0);
+        CHECK(shop.read("c.npy") == shop.read("whole.npy"));
+    }
+    CHECK(!fs::exists(shop / "c.npy.journal"));
+}
+
+TEST_CASE("damaged lists of neighbours are told with file and place, and make no parts") {
+    const workshop shop;
+    planted(shop);
+    const std::string command = "partition a --partitioner ldg --partitions 4 --graph disk --out new";
+    (void)shop.made("partition a --partitioner ldg --partitions 4 --graph disk");
+    for (const std::string file : {"a/csc-in/neighbours.npy", "a/csc-out/neighbours.npy", "a/csc-in/indptr.npy", "a/csc-out/stamp.npy"}) {
+        const std::string whole = shop.read(file);
+        std::string damaged = whole;
+        damaged[4096 + (damaged.size() - 4096) / 2] ^= 4;
+        shop.write(file, damaged);
+        shop.refuses(1, command, {file.substr(2), "checksum mismatch"});
+        shop.write(file, whole.substr(0, whole.size() - 3));
+        shop.refuses(1, command, {file.substr(2)});
+        shop.write(file, whole);
+    }
+}
+
+TEST_CASE("what cannot be partitioned or scored is told before any work") {
+    const workshop shop;
+    planted(shop);
+    std::string train;
+    for (int i = 0; i < 30; ++i) train += "n" + std::to_string(i) + "\tn" + std::to_string((i * 7 + 1) % 30) + "\n";
+    shop.write("train.tsv", train);
+    (void)shop.made("import train.tsv --out plain");
+    shop.refuses(2, "partition a --partitions 4 --out new", {"--partitioner"});
+    shop.refuses(2, "partition a --partitioner gap --out new", {"--partitions"});
+    shop.refuses(2, "partition a --partitioner nonsense --partitions 4 --out new", {"nonsense"});
+    shop.refuses(2, "partition a --partitioner gap --partitions 4001 --out new", {"4001", "4000 nodes"});
+    shop.refuses(2, "partition a --partitioner gap --partitions 0 --out new", {"--partitions"});
+    shop.refuses(2, "partition a --partitioner gap --partitions 4 --label-cap .9 --out new", {"--label-cap", "at least 1"});
+    shop.refuses(2, "partition a --partitioner gap --partitions 4 --label-cap much --out new", {"--label-cap", "much"});
+    shop.refuses(2, "partition a --partitioner fennel --partitions 4 --label-cap 1.05 --out new", {"--label-cap", "fennel"});
+    shop.refuses(2, "partition plain --partitioner gap --partitions 4 --label-cap 1.05 --out new", {"plain", "labels"});
+    shop.refuses(2, "partition plain --partitioner training_nodes_first --partitions 4 --out new", {"plain", "labels"});
+    shop.refuses(2, "partition a --partitioner random --partitions 4 --passes 3 --out new", {"--passes", "random"});
+    shop.refuses(2, "partition a --partitioner gap --partitions 4 --imbalance -1 --out new", {"--imbalance"});
+    shop.refuses(1, "partition none --partitioner gap --partitions 4 --out new", {"none"});
+    CHECK(shop.run("partition plain --partitioner gap --partitions 4").code == 0); // no labels: as fennel
+
+    shop.write_npy("short.npy", std::vector<std::uint32_t>(3999));
+    shop.write_npy("high.npy", std::vector<std::uint32_t>(4000, 70000));
+    shop.write_npy("nine.npy", std::vector<std::uint32_t>(4000, 8));
+    shop.write("text.npy", "no array");
+    shop.refuses(1, "partition a --score short.npy", {"short.npy", "3999", "4000"});
+    shop.refuses(1, "partition a --score high.npy", {"high.npy", "70000"});
+    shop.refuses(1, "partition a --score nine.npy --partitions 8", {"nine.npy", "part 8"});
+    shop.refuses(1, "partition a --score text.npy", {"text.npy"});
+    shop.refuses(1, "partition a --score gone.npy", {"gone.npy"});
+    shop.refuses(2, "partition a --score nine.npy --partitioner gap", {"--score"});
+    (void)shop.made("partition a --partitioner random --partitions 4 --out there.npy");
+    shop.refuses(2, "partition a --partitioner random --partitions 4 --out there.npy", {"exists already"});
+}
