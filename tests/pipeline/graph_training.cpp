@@ -8,6 +8,8 @@
 #include <gneiss/model/initialize.hpp>
 #include <gneiss/order/any_order.hpp>
 #include <gneiss/order/in_memory.hpp>
+#include <gneiss/order/macro_batches.hpp>
+#include <gneiss/pipeline/state_reuse.hpp>
 #include <gneiss/storage/bucket_reader.hpp>
 #include <gneiss/storage/engine/faulty.hpp>
 
@@ -15,6 +17,7 @@
 #include <storage/buckets.hpp>
 #include <storage/features.hpp>
 #include <storage/support.hpp>
+#include <support/cut_into.hpp>
 #include <support/temporary_directory.hpp>
 
 #include <atomic>
@@ -65,6 +68,10 @@ struct graph_data {
     }
     /// Hubs, repeated edges, self loops, a third of the nodes isolated; classes and features mean nothing.
     static graph_data random(std::uint64_t nodes, std::uint32_t partitions, std::uint64_t kinds, std::size_t count, std::uint64_t seed) {
+        return random({nodes, partitions}, kinds, count, seed);
+    }
+    static graph_data random(const row_partitioning& cut, std::uint64_t kinds, std::size_t count, std::uint64_t seed) {
+        const std::uint64_t nodes = cut.nodes;
         auto edges = test::hub_edges(nodes, count, seed);
         for (edge& e : edges) e.relation = kinds > 1 ? e.relation % static_cast<relation_id>(kinds) : 0;
         random_stream draw(random_key(seed, random_domain::user));
@@ -73,7 +80,7 @@ struct graph_data {
         std::vector<class_id> known;
         for (node_id v = 0; v < nodes; ++v)
             known.push_back(draw.below(10) == 0 ? unlabelled : static_cast<class_id>(draw.below(classes)));
-        return {{nodes, partitions}, kinds, edges, std::move(numbers), std::move(known)};
+        return {cut, kinds, edges, std::move(numbers), std::move(known)};
     }
 };
 
@@ -426,6 +433,140 @@ TEST_CASE("training stopped and continued anywhere equals training that was not 
             with.buffer_slots = 6;
             CHECK((train(data, with) == whole));
         }
+}
+
+namespace {
+
+/// How a training on macro-batches is run.
+struct macro_run {
+    std::uint32_t pinned = 1, macro = 2;
+    std::function<bool(std::uint64_t epoch, std::uint32_t state, std::uint32_t passes, bool ready)> again;
+    std::uint64_t stop_every = 0; ///< go on from a checkpoint after so many batches
+    bool ahead = true;            ///< the next epoch's first state is loaded behind the last
+    io_stats read{};              ///< of features, out
+};
+
+outcome train_macro(const graph_data& data, const set_up& with, macro_run& how) {
+    trainer all(data, with);
+    std::vector<node_id> training;
+    for (node_id v = 0; v < data.rows.nodes; v += 2) training.push_back(v);
+    const auto plan_of = [&](std::uint64_t epoch) { return macro_batches(data.rows.partitions, how.pinned, how.macro, 3, epoch); };
+    std::vector<graph_statistics> epochs;
+    resume_position at{};
+    std::uint64_t steps = 0;
+    while (at.epoch < with.epochs) {
+        memory_budget budget;
+        const tbb_executor on(with.threads);
+        std::uint64_t graph_bytes = 0, feature_bytes = 0;
+        for (std::uint64_t e = 0; e < with.epochs; ++e) {
+            plan two = plan_of(e).states;
+            two.push_back(plan_of(e + 1).states.front());
+            graph_bytes = std::max(graph_bytes, graph_buffer::bytes_needed(two, data.store, all.direction()));
+            feature_bytes = std::max(feature_bytes, feature_buffer::bytes_needed(two, *all.features));
+        }
+        feature_buffer features(*all.features, with.engines, feature_bytes, budget);
+        graph_buffer graph(data.store, with.engines, all.direction(), graph_bytes, budget);
+        std::uint64_t epoch = at.epoch;
+        const graph_task task = node_task{data.labels, [&](std::uint32_t s, std::vector<node_id>& out) {
+            append_training_nodes(plan_of(epoch), s, data.rows, training, out);
+        }};
+        graph_training run(with.training, task, *all.encode, all.weights, all.dense, all.optimizer, {.features = &features, .graph = graph}, on, budget);
+        run.set_steps(steps);
+        std::stop_source stop;
+        std::atomic<std::uint64_t> applied{0};
+        graph_observer observer;
+        observer.on_batch = [&](const batch_key&, const graph_statistics&) {
+            if (how.stop_every != 0 && ++applied == how.stop_every) stop.request_stop();
+        };
+        if (how.again)
+            observer.again = [&](std::uint32_t s, std::uint32_t passes, bool ready) { return how.again(epoch, s, passes, ready); };
+        for (; epoch < with.epochs; epoch = at.epoch) {
+            std::optional<state> ahead;
+            if (how.ahead && epoch + 1 < with.epochs) ahead = plan_of(epoch + 1).states.front();
+            const graph_epoch done = run.run(plan_of(epoch).states, epoch, at.next, observer, stop.get_token(), ahead);
+            epochs.push_back(done.model);
+            at = done.position;
+            steps = run.steps();
+            if (done.stopped) break;
+        }
+        how.read += features.statistics();
+    }
+    return all.end(std::move(epochs));
+}
+
+bool same_weights(const outcome& a, const outcome& b) { return a.weights == b.weights && a.state == b.state; }
+
+} // namespace
+
+TEST_CASE("macro-batches with pinned hubs: any store and number of threads gives the same bits, hubs are read once") {
+    const graph_data data = graph_data::random(test::cut_into({9, 60, 0, 31, 44, 2, 70, 25}), 1, 1500, 11);
+    set_up with;
+    with.rows = false;
+    with.features = test::feature_form{};
+    with.training.batch = 7;
+    with.training.seed = 4;
+    with.epochs = 3;
+    macro_run how;
+    const outcome first = train_macro(data, with, how);
+    CHECK(first.epochs.front().examples > 90);
+    // Every partition is read at most once an epoch, and the hubs once in all.
+    std::uint64_t others = 0;
+    for (partition_id p = 1; p < data.rows.partitions; ++p) others += data.rows.size(p) * graph_data::columns * 4;
+    CHECK(how.read.read_bytes < 3 * (others + 512 * 14) + data.rows.size(0) * graph_data::columns * 4 + 4096);
+    for (const auto& [name, engine] : storage_test::all_engines()) {
+        if (name == "memory") continue;
+        CAPTURE(name);
+        with.engines = engine;
+        with.threads = 2;
+        with.training.pipeline.sample_workers = 2;
+        macro_run other{.ahead = false};
+        CHECK((train_macro(data, with, other) == first));
+    }
+    macro_run no_hubs{.pinned = 0};
+    CHECK_FALSE(same_weights(train_macro(data, with, no_hubs), first));
+}
+
+TEST_CASE("passes over a macro-batch that were recorded are replayed to the same bits, and a resume within one changes nothing") {
+    const graph_data data = graph_data::random(test::cut_into({9, 60, 0, 31, 44, 2, 70, 25}), 1, 1500, 12);
+    set_up with;
+    with.rows = false;
+    with.features = test::feature_form{.sparse = true};
+    with.training.batch = 7;
+    macro_run once;
+    const outcome plain = train_macro(data, with, once);
+    // What a slow disk would have done.
+    state_reuse recorder(4);
+    macro_run slow{.again = [&](std::uint64_t epoch, std::uint32_t s, std::uint32_t passes, bool) {
+        return recorder.again(epoch, s, passes, passes > (epoch + s) % 4);
+    }};
+    const outcome reused = train_macro(data, with, slow);
+    CHECK(recorder.record().size() == 2);
+    CHECK(recorder.record()[1][1] == 3);
+    CHECK_FALSE(same_weights(reused, plain));
+    std::uint64_t trained = 0;
+    for (const graph_statistics& epoch : reused.epochs) trained += epoch.examples;
+    CHECK(trained > plain.epochs[0].examples + plain.epochs[1].examples);
+    const auto replay = [&](std::uint64_t stop_every) {
+        state_reuse by_record(1, {}, recorder.record());
+        macro_run again{.again = [&](std::uint64_t epoch, std::uint32_t s, std::uint32_t passes, bool ready) {
+            return by_record.again(epoch, s, passes, ready);
+        }, .stop_every = stop_every};
+        with.threads = stop_every == 0 ? 2 : 1;
+        const outcome made = train_macro(data, with, again);
+        CHECK(by_record.record() == recorder.record());
+        return made;
+    };
+    CHECK((replay(0) == reused));
+    for (const std::uint64_t every : {1U, 5U, 8U}) CHECK(same_weights(replay(every), reused));
+    // A pass draws other batches than the one before.
+    const node_batches batches({1, 2, 3, 4, 5, 6, 7, 8, 9}, 9, 1, 0, 0);
+    std::vector<node_id> one, two;
+    batches.choose(0, one);
+    batches.choose(0, two, 1);
+    CHECK(one != two);
+    std::ranges::sort(one);
+    std::ranges::sort(two);
+    CHECK(one == two);
 }
 
 TEST_CASE("one batch steps rows and weights by the gradients of encoder and task put together by hand") {

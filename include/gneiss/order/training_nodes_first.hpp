@@ -13,17 +13,9 @@
 #include <gneiss/core/random.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/order/detail/check.hpp>
-#include <gneiss/order/plan.hpp>
+#include <gneiss/order/node_plan.hpp>
 
 namespace gneiss {
-
-/// One epoch over nodes: what is resident, and whose training nodes train when. Plain data.
-struct node_plan {
-    plan states;                                    ///< without edge buckets: all edges between residents are sampled
-    std::vector<std::vector<partition_id>> trained; ///< [states] partitions whose training nodes train there, ascending
-
-    friend bool operator==(const node_plan&, const node_plan&) = default;
-};
 
 /// How many leading partitions hold all training rows: k. 0 for none. O(rows).
 [[nodiscard]] inline std::uint32_t leading_partitions(

@@ -34,6 +34,9 @@ struct epoch_observer {
     std::function<void(const batch_key&, const Statistics&)> on_batch;
     /// Whether a checkpoint is due; asked between batches on the driving thread.
     std::function<bool()> checkpoint_due;
+    /// Whether the batches of state `state` are gone through once more, with samples of their own: asked after each pass, on
+    /// the driving thread, with the passes made and whether the next state is at hand. Empty: each state once.
+    std::function<bool(std::uint32_t state, std::uint32_t passes, bool next_is_ready)> again;
     /// Makes a checkpoint. Everything before `position` is applied and written; nothing else is.
     std::function<void(const resume_position&)> checkpoint;
 };
@@ -83,12 +86,13 @@ public:
     ///
     /// \param begin    begin() starts the sources of an epoch other than rows
     /// \param work_of  work_of(s): what the batches of state s share, a shared_ptr<const Work>
+    /// \param ready    ready(s): whether work_of(s) would not wait; asked for `observer::again`
     ///
     /// Stops early, with everything applied, when `stop` is requested. Partitions are written and leave at the end.
     /// After an exception no stage is at work any more, and every later call throws it again.
     template <class Begin, class WorkOf>
-    result run(const plan& states, std::uint64_t epoch, batch_number from, const observer& told,
-        const std::stop_token& stop, Begin&& begin, WorkOf&& work_of) {
+    result run(const plan& states, std::uint64_t epoch, batch_number from, const observer& told, const std::stop_token& stop,
+        Begin&& begin, WorkOf&& work_of, const std::function<bool(std::uint32_t)>& ready = {}) {
         if (failure_) std::rethrow_exception(failure_);
         try {
             observer_ = &told;
@@ -96,7 +100,7 @@ public:
             applied_ = 0;
             begin();
             if (rows_ != nullptr) rows_->begin_epoch(states, from.state);
-            return run_states(states, epoch, from, stop, work_of);
+            return run_states(states, epoch, from, stop, work_of, ready);
         } catch (...) { // what the stages use goes out of scope
             failure_ = std::current_exception();
             pipeline_.stop(failure_);
@@ -114,12 +118,14 @@ public:
 
 private:
     template <class WorkOf>
-    result run_states(const plan& states, std::uint64_t epoch, batch_number from, const std::stop_token& stop, WorkOf& work_of) {
+    result run_states(const plan& states, std::uint64_t epoch, batch_number from, const std::stop_token& stop, WorkOf& work_of,
+        const std::function<bool(std::uint32_t)>& ready) {
         result made;
         made.position = {epoch + 1, {}, {}};
         for (std::uint32_t s = from.state; s < states.size() && !made.stopped; ++s) {
-            const auto resume_here = [&](std::uint64_t index) { return resume_position{epoch, {s, 0, index}, {}}; };
-            const std::uint64_t first = s == from.state ? from.index : 0;
+            std::uint32_t pass = s == from.state ? from.pass : 0;
+            const auto resume_here = [&](std::uint64_t index) { return resume_position{epoch, {s, pass, index}, {}}; };
+            std::uint64_t first = s == from.state ? from.index : 0;
             state_lease lease;
             if (!acquire_rows(s, lease, resume_here(first), stop)) {
                 made.stopped = true;
@@ -128,24 +134,27 @@ private:
             }
             const std::shared_ptr<const work_type> work = work_of(s); // a stop waits for it: less than a state's training
             const std::uint64_t count = work->size();
-            for (std::uint64_t i = first; i < count; ++i) {
-                if (interruptible(i)) {
-                    made.stopped = stop.stop_requested();
-                    if (made.stopped || (observer_->checkpoint_due && observer_->checkpoint_due())) {
-                        pipeline_.drain();
-                        if (made.stopped) {
-                            made.position = resume_here(i);
-                            break;
+            for (;; ++pass, first = 0) {
+                for (std::uint64_t i = first; i < count; ++i) {
+                    if (interruptible(i)) {
+                        made.stopped = stop.stop_requested();
+                        if (made.stopped || (observer_->checkpoint_due && observer_->checkpoint_due())) {
+                            pipeline_.drain();
+                            if (made.stopped) {
+                                made.position = resume_here(i);
+                                break;
+                            }
+                            observer_->checkpoint(resume_here(i));
                         }
-                        observer_->checkpoint(resume_here(i));
                     }
+                    auto b = pipeline_.take();
+                    b->key = {epoch, {s, pass, i}};
+                    b->work = work;
+                    b->rows = lease;
+                    b->step = ++steps_;
+                    pipeline_.submit(std::move(b), segment_end(i, count) - 1 - i);
                 }
-                auto b = pipeline_.take();
-                b->key = {epoch, {s, 0, i}};
-                b->work = work;
-                b->rows = lease;
-                b->step = ++steps_;
-                pipeline_.submit(std::move(b), segment_end(i, count) - 1 - i);
+                if (made.stopped || count == 0 || !observer_->again || !observer_->again(s, pass + 1, !ready || ready(s + 1))) break;
             }
         }
         pipeline_.drain();

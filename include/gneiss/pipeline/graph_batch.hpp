@@ -71,7 +71,7 @@ struct link_task {
 /// Predict classes: the encoder's outputs are their scores.
 struct node_task {
     std::span<const class_id> labels; ///< of all nodes
-    /// Appends the nodes that train in state `state` of the epoch's plan: resident ones, each once an epoch. Called on the
+    /// Appends the nodes that train in state `state` of the epoch's plan: resident ones, each in one state. Called on the
     /// driving thread.
     std::function<void(std::uint32_t state, std::vector<node_id>& out)> nodes;
 };
@@ -152,7 +152,7 @@ public:
             hide(work);
             draw(b, b.links->nodes, on);
         } else {
-            work.nodes->choose(b.key.number.index, seeds_);
+            work.nodes->choose(b.key.number.index, seeds_, b.key.number.pass);
             labels_of(seeds_, labels, classes, b.labels);
             draw(b, seeds_, on);
         }

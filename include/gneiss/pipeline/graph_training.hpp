@@ -72,17 +72,25 @@ public:
 
     /// Runs epoch `epoch` over `states`, from batch `from` on.
     ///
+    /// \param ahead  what the next epoch begins with, to be loaded behind the last state, within the buffers' memory
+    ///
     /// Stops early, with everything applied, when `stop` is requested. Partitions are written and leave at the end.
     /// Throws errc::invalid_argument when a whole epoch has nothing to train; errc::out_of_range for a training node that is
     /// not resident, or whose label is no class; over_budget for a batch larger than `batch_memory`; and what the stages
     /// met. After an exception no stage is at work any more, and every later call throws it again.
     graph_epoch run(const plan& states, std::uint64_t epoch, batch_number from = {}, const graph_observer& observer = {},
-        const std::stop_token& stop = {}) {
+        const std::stop_token& stop = {}, const std::optional<state>& ahead = {}) {
+        if (links() && observer.again) throw error(errc::invalid_argument, "further passes over a state are for node tasks");
         std::uint64_t planned = 0;
         const auto begin = [&] {
             if (const auto* links = std::get_if<link_task>(&task_)) links->edges.begin_epoch(states, from.state);
-            if (inputs_.features != nullptr) inputs_.features->begin_epoch(states, from.state);
-            inputs_.graph.begin_epoch(states, from.state);
+            plan loaded = states;
+            if (ahead) loaded.push_back(*ahead);
+            if (inputs_.features != nullptr) inputs_.features->begin_epoch(loaded, from.state);
+            inputs_.graph.begin_epoch(loaded, from.state);
+        };
+        const auto ready = [&](std::uint32_t s) {
+            return inputs_.graph.ready(s) && (inputs_.features == nullptr || inputs_.features->ready(s));
         };
         const auto work_of = [&](std::uint32_t s) {
             auto work = make_state(states[s], epoch, s);
@@ -91,7 +99,7 @@ public:
                 throw error(errc::invalid_argument, "there is nothing to train: no state of the epoch has an edge or a training node");
             return work;
         };
-        return driver_.run(states, epoch, from, observer, stop, begin, work_of);
+        return driver_.run(states, epoch, from, observer, stop, begin, work_of, ready);
     }
 
     /// Batches applied before this run: what optimisers call t. Part of the state that a resume restores.

@@ -22,28 +22,34 @@
 
 namespace gneiss {
 
-/// The training nodes of a state, shuffled by (seed, epoch, state) and cut into batches. Batch k is a function of its
-/// number. Thread-safe.
+/// The training nodes of a state, shuffled by (seed, epoch, state), anew in each further pass, and cut into batches. Batch k
+/// of a pass is a function of its number. Thread-safe.
 class node_batches {
 public:
     /// \param nodes  distinct
     node_batches(std::vector<node_id> nodes, std::uint64_t batch, std::uint64_t seed, std::uint64_t epoch, std::uint32_t state)
-        : nodes_(std::move(nodes)), count_(nodes_.size()), cut_(std::span(&count_, 1), batch, edge_shuffle_key(seed, epoch, state)) {}
+        : nodes_(std::move(nodes)), batch_(batch), key_(edge_shuffle_key(seed, epoch, state)), first_pass_(cut(0)) {}
 
-    [[nodiscard]] std::uint64_t size() const noexcept { return cut_.size(); }
+    [[nodiscard]] std::uint64_t size() const noexcept { return first_pass_.size(); }
 
-    /// The nodes of batch `index`, the seeds of its sample. O(batch).
-    void choose(std::uint64_t index, std::vector<node_id>& seeds) const {
-        std::vector<edge_position> positions(static_cast<std::size_t>(cut_.batch_edges(index)));
-        cut_.fill(index, positions);
+    /// The nodes of batch `index` of a pass, the seeds of its sample. O(batch).
+    void choose(std::uint64_t index, std::vector<node_id>& seeds, std::uint32_t pass = 0) const {
+        std::vector<edge_position> positions(static_cast<std::size_t>(first_pass_.batch_edges(index)));
+        (pass == 0 ? first_pass_ : cut(pass)).fill(index, positions);
         seeds.resize(positions.size());
         for (std::size_t i = 0; i < positions.size(); ++i) seeds[i] = nodes_[positions[i].edge];
     }
 
 private:
+    [[nodiscard]] state_batches cut(std::uint32_t pass) const {
+        const edge_index count = nodes_.size();
+        return {std::span(&count, 1), batch_, pass == 0 ? key_ : key_.with(pass)};
+    }
+
     std::vector<node_id> nodes_;
-    edge_index count_;
-    state_batches cut_;
+    std::uint64_t batch_;
+    random_key key_;
+    state_batches first_pass_;
 };
 
 /// Labels of a batch's seeds. Throws errc::out_of_range for a label that is no class, naming the node.

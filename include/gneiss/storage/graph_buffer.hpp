@@ -71,6 +71,9 @@ public:
         return loader_->acquire(index, stop);
     }
 
+    /// Whether state `index` is loaded, or beyond the plan. Not to be asked of a state that was acquired.
+    [[nodiscard]] bool ready(std::uint32_t index) const { return loader_->ready(index); }
+
     [[nodiscard]] io_stats statistics() const { return reader_.statistics(); }
 
 private:

@@ -59,6 +59,12 @@ public:
         return std::move(ready_[index]);
     }
 
+    /// Whether `acquire(index)` would not wait; true beyond the plan.
+    [[nodiscard]] bool ready(std::uint32_t index) const {
+        const std::scoped_lock lock(mutex_);
+        return failure_ || index >= ready_.size() || ready_[index];
+    }
+
 private:
     void run(const std::stop_token& stop) {
         std::unique_lock lock(mutex_);
@@ -97,7 +103,7 @@ private:
 
     std::function<std::unique_ptr<T>(const state&)> make_;
 
-    std::mutex mutex_; // guards what follows
+    mutable std::mutex mutex_; // guards what follows
     std::condition_variable changed_;
     plan states_;
     std::vector<std::shared_ptr<const T>> ready_;

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/random.hpp>
+#include <gneiss/order/node_plan.hpp>
+
+namespace gneiss {
+
+/// An epoch of Hanoi: all partitions in random order, `macro` at a time, each group a state together with the pinned
+/// partitions, which hold hubs. The last group may be smaller. Every training node is a seed once: in the state that
+/// brings its partition, or, on a pinned one, in a random state. Training on macro-batches without pinned partitions,
+/// over random partitions, is MariusGNN's batching.
+///
+/// \param partitions  p, the pinned ones included; some of them may have no training node
+/// \param pinned      the first so many partitions stay in memory
+/// \param macro       partitions that come and go together
+///
+/// Pure function of its arguments. Key (seed, plan, epoch, 15…): 15 the order, 16 where pinned nodes train. Throws
+/// errc::invalid_argument without a partition, for macro 0, and for more pinned than partitions. O(p log p).
+/// Source: Hanoi, thesis, §4.2.1 and §4.3.3.
+[[nodiscard]] inline node_plan macro_batches(
+    std::uint32_t partitions, std::uint32_t pinned, std::uint32_t macro, std::uint64_t seed, std::uint64_t epoch) {
+    if (partitions == 0 || pinned > partitions)
+        throw error(errc::invalid_argument, std::to_string(pinned) + " of " + std::to_string(partitions) + " partitions cannot be pinned");
+    if (macro == 0) throw error(errc::invalid_argument, "a macro-batch needs at least one partition");
+    const random_key key = random_key{seed, random_domain::plan}.with(epoch);
+    std::vector<partition_id> order(partitions - pinned);
+    std::iota(order.begin(), order.end(), pinned);
+    shuffle(order, key.with(15));
+    node_plan made{.states = {}, .trained = {}, .pinned = pinned, .pinned_key = key.with(16)};
+    for (std::size_t first = 0; first < order.size() || made.states.empty(); first += macro) {
+        const auto begin = order.begin() + static_cast<std::ptrdiff_t>(first);
+        std::vector<partition_id> group(begin, begin + static_cast<std::ptrdiff_t>(std::min<std::size_t>(macro, order.size() - first)));
+        std::ranges::sort(group);
+        std::vector<partition_id> resident(pinned);
+        std::iota(resident.begin(), resident.end(), partition_id{0});
+        resident.insert(resident.end(), group.begin(), group.end());
+        made.states.push_back({std::move(resident), {}});
+        made.trained.push_back(std::move(group));
+    }
+    return made;
+}
+
+} // namespace gneiss

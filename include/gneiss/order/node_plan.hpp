@@ -1,0 +1,44 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <gneiss/core/random.hpp>
+#include <gneiss/core/row_layout.hpp>
+#include <gneiss/order/plan.hpp>
+
+namespace gneiss {
+
+/// One epoch over nodes: what is resident, and whose training nodes train when. Plain data.
+struct node_plan {
+    plan states;                                    ///< without edge buckets: all edges between residents are sampled
+    std::vector<std::vector<partition_id>> trained; ///< [states] partitions whose training nodes train there, ascending
+    /// So many leading partitions are in every state. Each of their training nodes trains in a random one, by the key.
+    std::uint32_t pinned = 0;
+    random_key pinned_key{0, random_domain::plan};
+
+    friend bool operator==(const node_plan& a, const node_plan& b) {
+        return a.states == b.states && a.trained == b.trained && a.pinned == b.pinned &&
+               a.pinned_key.value() == b.pinned_key.value();
+    }
+};
+
+/// Appends the nodes that train in state `s`: those of its trained partitions, then the pinned ones that fall to it.
+/// Over all states that is each training node of a trained or pinned partition once.
+///
+/// \param training  training nodes, ascending
+/// Cost: O(nodes appended + pinned training nodes + partitions log nodes).
+inline void append_training_nodes(const node_plan& epoch, std::uint32_t s, const row_partitioning& rows,
+    std::span<const node_id> training, std::vector<node_id>& out) {
+    for (const partition_id p : epoch.trained[s]) {
+        const auto first = std::ranges::lower_bound(training, rows.begin(p));
+        out.insert(out.end(), first, std::ranges::lower_bound(first, training.end(), rows.begin(p + 1)));
+    }
+    const std::uint64_t states = epoch.states.size(), hubs = rows.begin(epoch.pinned);
+    for (auto node = training.begin(); node != training.end() && *node < hubs; ++node)
+        if (below(epoch.pinned_key[*node], states) == s) out.push_back(*node);
+}
+
+} // namespace gneiss
