@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/ranked_bitmap.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/graph/symmetric.hpp>
+
+namespace gneiss::detail {
+
+/// The neighbours of each node by the edges of one chunk: 4 bytes a node of the graph, 16 an edge of the largest chunk.
+class chunk_lists {
+public:
+    /// \param edges  of a chunk, at most
+    chunk_lists(std::uint64_t nodes, std::size_t edges) : offsets_(static_cast<std::size_t>(nodes) + 2) {
+        ends_.reserve(edges);
+        neighbours_.reserve(2 * edges);
+    }
+
+    /// Adds an edge to the chunk to come. Self loops are nobody's neighbours.
+    void add(node_id u, node_id v) {
+        if (u >= nodes() || v >= nodes())
+            throw error(errc::out_of_range, "edge " + std::to_string(u) + " - " + std::to_string(v) + " of a graph of " +
+                                                std::to_string(nodes()) + " nodes");
+        if (u != v) ends_.emplace_back(u, v);
+    }
+    /// Makes lists of the edges added since the last call. O(nodes + edges).
+    void make() {
+        offsets_.assign(offsets_.size(), 0); // list v begins at v + 1 until all are filled
+        for (const auto& [u, v] : ends_) {
+            ++offsets_[u + std::size_t{2}];
+            ++offsets_[v + std::size_t{2}];
+        }
+        for (std::size_t v = 2; v < offsets_.size(); ++v) offsets_[v] += offsets_[v - 1];
+        neighbours_.resize(2 * ends_.size());
+        for (const auto& [u, v] : ends_) {
+            neighbours_[offsets_[u + std::size_t{1}]++] = v;
+            neighbours_[offsets_[v + std::size_t{1}]++] = u;
+        }
+        ends_.clear();
+    }
+
+    [[nodiscard]] std::size_t nodes() const noexcept { return offsets_.size() - 2; }
+    [[nodiscard]] std::span<const node_id> list(node_id v) const noexcept {
+        return std::span(neighbours_).subspan(offsets_[v], offsets_[v + std::size_t{1}] - offsets_[v]);
+    }
+    /// Nodes that have a neighbour, ascending.
+    [[nodiscard]] std::vector<node_id> seen() const {
+        std::vector<node_id> nodes_seen;
+        for (std::size_t v = 0; v < nodes(); ++v)
+            if (offsets_[v] != offsets_[v + 1]) nodes_seen.push_back(static_cast<node_id>(v));
+        return nodes_seen;
+    }
+    /// The graph of the chunk: node i is members[i], those of `seen`. Memory: 8 bytes a member and an edge.
+    [[nodiscard]] symmetric_csr graph(std::span<const node_id> members) const {
+        const ranked_bitmap place(nodes(), members);
+        symmetric_csr made;
+        made.offsets.reserve(members.size() + 1);
+        made.neighbours.reserve(neighbours_.size());
+        for (const node_id v : members) {
+            for (const node_id u : list(v)) made.neighbours.push_back(*place.rank(u));
+            made.offsets.push_back(made.neighbours.size());
+        }
+        return made;
+    }
+
+private:
+    std::vector<std::pair<node_id, node_id>> ends_;
+    std::vector<std::uint32_t> offsets_; // [nodes + 2]
+    std::vector<node_id> neighbours_;
+};
+
+} // namespace gneiss::detail

@@ -1,0 +1,134 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/partition/concepts.hpp>
+#include <gneiss/partition/detail/chunk_lists.hpp>
+
+namespace gneiss::detail {
+
+/// Algorithm 1 of Armada, one chunk at a time: two sides, and for each node a running estimate of its neighbours in both.
+class grem_bisection {
+public:
+    static constexpr std::uint8_t no_side = 2;
+
+    /// \param sides   [nodes], the caller's: read and written in place, and so is
+    /// \param counts  [2 · nodes] neighbours of node v by side at 2v and 2v + 1, where v has a side
+    /// \param most    nodes of each side, at most; together at least all nodes
+    /// \param older   share that the chunks before have in an estimate; 1: a node keeps its first side
+    grem_bisection(std::span<std::uint8_t> sides, std::span<float> counts, std::array<std::uint64_t, 2> most, float older)
+        : sides_(sides), counts_(counts), most_(most), older_(older) {}
+
+    /// Either nobody has a side yet, or sides and counts are those of a bisection that was interrupted at these sizes.
+    void begin() { std::ranges::fill(sides_, no_side); }
+    void resume(std::array<std::uint64_t, 2> sizes) noexcept { sizes_ = sizes; }
+
+    [[nodiscard]] std::array<std::uint64_t, 2> sizes() const noexcept { return sizes_; }
+
+    /// Takes the sides that a seed partitioner gave to the nodes of the first chunk. What is beyond a cap changes sides, those
+    /// that lose the fewest neighbours first.
+    void take_seed(const chunk_lists& chunk, std::span<const node_id> members, std::span<const part_id> given) {
+        if (given.size() != members.size() || std::ranges::any_of(given, [](part_id p) { return p > 1; }))
+            throw error(errc::invalid_argument, "the seed partitioner gave no two sides");
+        for (std::size_t i = 0; i < members.size(); ++i) {
+            sides_[members[i]] = static_cast<std::uint8_t>(given[i]);
+            ++sizes_[given[i]];
+        }
+        for (const std::uint8_t side : {std::uint8_t{0}, std::uint8_t{1}})
+            if (sizes_[side] > most_[side]) lighten(chunk, members, side);
+        for (const node_id v : members) {
+            const auto [zero, one] = neighbours(chunk.list(v));
+            counts_[2 * std::size_t{v}] = zero;
+            counts_[2 * std::size_t{v} + 1] = one;
+        }
+    }
+
+    /// Gives each node of the chunk, ascending, the side where most of its neighbours are, by this chunk and the ones before.
+    /// A node leaves its side before it chooses, or a full side would lose all its nodes one by one.
+    void take(const chunk_lists& chunk) {
+        for (std::size_t v = 0; v < sides_.size(); ++v) {
+            const std::span<const node_id> list = chunk.list(static_cast<node_id>(v));
+            if (list.empty()) continue;
+            const std::uint8_t old = sides_[v];
+            if (old != no_side && older_ == 1) continue;
+            auto [zero, one] = neighbours(list);
+            if (old != no_side) {
+                zero = older_ * counts_[2 * v] + (1 - older_) * zero;
+                one = older_ * counts_[2 * v + 1] + (1 - older_) * one;
+                --sizes_[old];
+            }
+            counts_[2 * v] = zero;
+            counts_[2 * v + 1] = one;
+            sides_[v] = choose(zero, one, old);
+            ++sizes_[sides_[v]];
+        }
+    }
+
+    /// Nodes without an edge go where there is most room.
+    void finish() {
+        for (std::uint8_t& side : sides_)
+            if (side == no_side) ++sizes_[side = emptier()];
+    }
+
+private:
+    struct pair {
+        float zero, one;
+    };
+    [[nodiscard]] static std::uint8_t other(std::uint8_t side) noexcept { return side == 0 ? 1 : 0; }
+
+    [[nodiscard]] pair neighbours(std::span<const node_id> list) const noexcept {
+        std::uint32_t ones = 0, none = 0;
+        for (const node_id u : list) {
+            ones += sides_[u] & 1U;
+            none += sides_[u] >> 1;
+        }
+        return {static_cast<float>(list.size() - ones - none), static_cast<float>(ones)};
+    }
+    /// Of a node that has left its side, so that it has room there.
+    [[nodiscard]] std::uint8_t choose(float zero, float one, std::uint8_t old) const noexcept {
+        if (zero == one) return old != no_side ? old : emptier();
+        const std::uint8_t wanted = one > zero ? 1 : 0;
+        return sizes_[wanted] < most_[wanted] ? wanted : other(wanted);
+    }
+    /// The side that is filled less, of its own size.
+    [[nodiscard]] std::uint8_t emptier() const noexcept {
+        const auto filled = [&](std::size_t i) { return static_cast<double>(sizes_[i]) / static_cast<double>(most_[i]); };
+        return sizes_[0] >= most_[0] || (sizes_[1] < most_[1] && filled(1) < filled(0)) ? 1 : 0;
+    }
+    void lighten(const chunk_lists& chunk, std::span<const node_id> members, std::uint8_t side) {
+        struct loss {
+            float lost;
+            node_id node;
+            bool operator<(const loss& other) const noexcept {
+                return lost != other.lost ? lost < other.lost : node < other.node;
+            }
+        };
+        std::vector<loss> losses;
+        for (const node_id v : members)
+            if (sides_[v] == side) {
+                const auto [zero, one] = neighbours(chunk.list(v));
+                losses.push_back({side == 0 ? zero - one : one - zero, v});
+            }
+        const std::uint64_t excess = sizes_[side] - most_[side];
+        std::ranges::nth_element(losses, losses.begin() + static_cast<std::ptrdiff_t>(excess), std::less<>());
+        for (std::size_t i = 0; i < excess; ++i) sides_[losses[i].node] = other(side);
+        sizes_[side] -= excess;
+        sizes_[other(side)] += excess;
+    }
+
+    std::span<std::uint8_t> sides_;
+    std::span<float> counts_;
+    std::array<std::uint64_t, 2> most_;
+    std::array<std::uint64_t, 2> sizes_{};
+    float older_;
+};
+
+} // namespace gneiss::detail

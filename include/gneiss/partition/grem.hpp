@@ -1,0 +1,344 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/random.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/graph/concepts.hpp>
+#include <gneiss/graph/edge_shuffle.hpp>
+#include <gneiss/graph/symmetric.hpp>
+#include <gneiss/partition/assignment.hpp>
+#include <gneiss/partition/concepts.hpp>
+#include <gneiss/partition/detail/chunk_lists.hpp>
+#include <gneiss/partition/detail/grem_bisection.hpp>
+
+namespace gneiss {
+
+/// Cuts a graph in memory in two: what GREM begins with.
+///
+/// Meaning: `s(graph, most, seed)` gives each node of `graph` side 0 or 1; both together hold all, and side i at most `most[i]`
+/// nodes, or a few more where it cannot promise that. An edge that occurs twice counts twice. A function of its arguments.
+template <class S>
+concept seed_bisector = requires(S& s, symmetric_csr graph, std::array<std::uint64_t, 2> most, std::uint64_t seed) {
+    { s(std::move(graph), most, seed) } -> std::same_as<std::vector<part_id>>;
+};
+
+/// How GREM streams edges. The defaults are Armada's.
+struct grem_options {
+    double chunk = .1;   ///< share of the graph's edges that is in memory at once
+    double older = .5;   ///< share of the chunks before in an estimate; 1: a node keeps its first part, plain streaming greedy
+    bool shuffle = true; ///< off: the edges come in random order already
+    std::uint32_t passes = 1; ///< over all chunks of a bisection
+};
+
+/// Most memory that `grem` takes beside its streams and the seed partitioner [bytes]: 15 a node, 19 for more than two parts,
+/// and 24 an edge of a chunk; and a piece of the shuffle with its 3 MiB of edges to be written.
+[[nodiscard]] constexpr std::uint64_t grem_bytes(
+    std::uint64_t nodes, edge_index edges, std::uint32_t parts, const grem_options& options) noexcept {
+    const auto chunk = static_cast<edge_index>(options.chunk * static_cast<double>(edges)) + 1;
+    const std::uint64_t shuffle = options.shuffle ? piece_of(edges, {}) * sizeof(edge) + (std::uint64_t{3} << 20) : 0;
+    return nodes * (parts > 2 ? 19 : 15) + 24 * chunk + shuffle;
+}
+
+namespace detail {
+
+inline constexpr std::uint64_t grem_key = 7; // (seed, partition, 7, …): 0 the shuffle, 1 seed partitions by bisection
+
+/// The recursion of `grem`: which nodes are in which group of parts.
+template <scratch Scratch, seed_bisector Seed>
+class grem_run {
+public:
+    grem_run(std::uint64_t nodes, edge_index edges, Scratch& place, const partition_request& request,
+        const grem_options& options, Seed& seed)
+        : place_(place), request_(request), options_(options), seed_(seed), nodes_(static_cast<std::size_t>(nodes)),
+          chunk_(std::max<edge_index>(1, static_cast<edge_index>(std::ceil(options.chunk * static_cast<double>(edges))))),
+          most_(max_weight(nodes, request.parts, request.imbalance)),
+          state_(aligned_buffer<std::byte>::zeroed(counts_at() + 9 * nodes_)) {
+        if (chunk_ >= edge_index{1} << 31)
+            throw error(errc::out_of_range, "a chunk of " + std::to_string(chunk_) + " edges: 2^31 are too many", {.field = "chunk"});
+        if (request.parts > 2) {
+            order_.resize(nodes_);
+            for (std::size_t v = 0; v < nodes_; ++v) order_[v] = static_cast<node_id>(v);
+        }
+        restore();
+    }
+
+    template <edge_stream Stream>
+    std::vector<part_id> run(Stream& edges) {
+        const group all{.first = 0, .parts = request_.parts, .step = 0, .begin = 0, .size = nodes_};
+        if (request_.parts > 1) {
+            auto halves = halve(edges, all);
+            divide_halves(std::move(halves), all);
+        }
+        const std::span<const part_id> made = parts();
+        return {made.begin(), made.end()};
+    }
+
+private:
+    using edges_type = scratch_stream<Scratch>;
+    using halves = std::array<std::optional<edges_type>, 2>; // without: one part, which has no use for its edges
+
+    /// Nodes order_[begin … begin + size), which go to parts first … first + parts. Its bisection is number `step`: groups are
+    /// numbered as the recursion comes to them, and one of q parts makes q − 1.
+    struct group {
+        std::uint32_t first, parts, step;
+        std::size_t begin, size;
+
+        [[nodiscard]] std::uint32_t parts_of(std::size_t side) const noexcept {
+            return side == 0 ? ceil_div(parts, 2U) : parts / 2;
+        }
+    };
+    /// What is saved: this, the parts, and counts and sides of the group that is being bisected.
+    struct header {
+        std::uint64_t nodes, step, chunk; ///< the next chunk of bisection `step`
+        std::array<std::uint64_t, 2> sizes;
+        std::uint32_t parts, saves;
+    };
+
+    [[nodiscard]] std::size_t counts_at() const noexcept { return round_up(sizeof(header) + 2 * nodes_, std::size_t{8}); }
+    [[nodiscard]] std::span<part_id> parts() noexcept {
+        return {reinterpret_cast<part_id*>(state_.data() + sizeof(header)), nodes_};
+    }
+    [[nodiscard]] std::span<float> counts(std::size_t nodes) noexcept {
+        return {reinterpret_cast<float*>(state_.data() + counts_at()), 2 * nodes};
+    }
+    [[nodiscard]] std::span<std::uint8_t> sides(std::size_t nodes) noexcept {
+        return {reinterpret_cast<std::uint8_t*>(state_.data() + counts_at() + 8 * nodes), nodes};
+    }
+    [[nodiscard]] part_id& part_of(const group& g, std::size_t i) noexcept {
+        return parts()[order_.empty() ? i : order_[g.begin + i]];
+    }
+
+    void restore() {
+        if (request_.journal == nullptr || request_.journal->step() == 0) return;
+        const std::span<const std::byte> saved = request_.journal->state();
+        header at{};
+        if (saved.size() >= sizeof(at)) std::memcpy(&at, saved.data(), sizeof(at));
+        if (saved.size() < counts_at() || saved.size() > state_.size() || at.nodes != nodes_ || at.parts != request_.parts)
+            throw error(errc::config_mismatch, "what was saved is not of this graph and number of parts");
+        std::ranges::copy(saved, state_.data());
+        at_ = at;
+    }
+    /// Bytes saved stay below twelve an edge that was streamed.
+    void save(std::uint32_t step, edge_index chunk, std::array<std::uint64_t, 2> sizes, std::size_t group_size) {
+        if (request_.journal == nullptr || streamed_ < nodes_) return;
+        streamed_ = 0;
+        at_ = {nodes_, step, chunk, sizes, request_.parts, at_.saves + 1};
+        std::memcpy(state_.data(), &at_, sizeof(at_));
+        request_.journal->save(at_.saves, state_.span().first(counts_at() + 9 * group_size));
+    }
+    void tell(const group& g, edge_index done, edge_index all) {
+        if (request_.progress && all != 0)
+            request_.progress("bisection " + std::to_string(g.step + 1) + " of " + std::to_string(request_.parts - 1), done, all);
+    }
+
+    /// Bisects a group, unless that was done before an interruption, and gives each half its edges.
+    template <edge_stream Stream>
+    halves halve(Stream& edges, const group& g) {
+        if (g.step >= at_.step) bisect(edges, g);
+        return split(edges, g);
+    }
+
+    template <edge_stream Stream>
+    void bisect(Stream& edges, const group& g) {
+        if (g.size == 0) return;
+        const edge_index all = edges.edges(), chunks = ceil_div(all, chunk_);
+        chunk_lists chunk(g.size, static_cast<std::size_t>(std::min(all, chunk_)));
+        grem_bisection sides_of(sides(g.size), counts(g.size), most_of(g), static_cast<float>(options_.older));
+        edge_index number = 0, begin = 0; // chunks, through all passes; the first to look at
+        if (g.step == at_.step && at_.chunk != 0) {
+            begin = at_.chunk;
+            sides_of.resume(at_.sizes);
+        } else
+            sides_of.begin();
+        const auto end_chunk = [&] {
+            if (number++ < begin) return;
+            check_stop(request_);
+            chunk.make();
+            if (number == 1)
+                start(sides_of, chunk, g);
+            else
+                sides_of.take(chunk);
+            save(g.step, number, sides_of.sizes(), g.size);
+            tell(g, number, chunks * options_.passes);
+        };
+        for (std::uint32_t pass = 0; pass < options_.passes; ++pass) {
+            edge_index streamed = 0, chunk_end = chunks == 0 ? 0 : all / chunks;
+            edges.rewind();
+            for (auto some = edges.next(); !some.empty(); some = edges.next())
+                for (const auto& e : some) {
+                    if (number >= begin) {
+                        chunk.add(e.source, e.destination);
+                        ++streamed_;
+                    }
+                    if (++streamed != chunk_end) continue;
+                    end_chunk();
+                    chunk_end = all * (number % chunks + 1) / chunks;
+                }
+            while (number < chunks * (pass + 1)) end_chunk(); // the stream counts loops that it does not give
+        }
+        sides_of.finish();
+        for (std::size_t i = 0; i < g.size; ++i)
+            part_of(g, i) = static_cast<part_id>(g.first + (sides(g.size)[i] != 0 ? g.parts_of(0) : 0));
+        save(g.step + 1, 0, {}, 0);
+    }
+
+    /// The seed partition of the first chunk, whose nodes share the slack of all.
+    void start(grem_bisection& sides_of, const chunk_lists& chunk, const group& g) {
+        const std::vector<node_id> members = chunk.seen();
+        if (members.empty()) return;
+        const std::array<std::uint64_t, 2> all = most_of(g);
+        std::array<std::uint64_t, 2> most{};
+        for (const std::size_t side : {std::size_t{0}, std::size_t{1}})
+            most[side] = std::max(ceil_div(members.size() * std::uint64_t{g.parts_of(side)}, std::uint64_t{g.parts}),
+                members.size() * all[side] / g.size);
+        const random_key key = random_key{request_.seed, random_domain::partition}.with(grem_key).with(1).with(g.step);
+        sides_of.take_seed(chunk, members, seed_(chunk.graph(members), most, key.value()));
+    }
+
+    /// Nodes of each side, at most. What parts may have beyond their fair share is used up evenly, level by level.
+    [[nodiscard]] std::array<std::uint64_t, 2> most_of(const group& g) const {
+        std::array<std::uint64_t, 2> most{};
+        const int levels = std::bit_width(g.parts - 1);
+        const double fair = static_cast<double>(g.size) / g.parts, slack = std::pow(static_cast<double>(most_) / fair, 1. / levels);
+        for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+            const std::uint64_t parts = g.parts_of(side), all = parts * most_;
+            const double wanted = fair * static_cast<double>(parts) * slack;
+            most[side] = levels == 1 || wanted >= static_cast<double>(all)
+                             ? all
+                             : std::max(ceil_div(g.size * parts, std::uint64_t{g.parts}), static_cast<std::uint64_t>(wanted));
+        }
+        return most;
+    }
+
+    /// Sorts the nodes of a group by side, and its edges within a side into two new sets, in the numbers of the halves.
+    template <edge_stream Stream>
+    halves split(Stream& edges, const group& g) {
+        halves made;
+        if (g.parts == 2) return made;
+        const std::uint32_t border = g.first + g.parts_of(0);
+        std::vector<node_id> place(g.size); // in its half
+        std::vector<std::uint8_t> side_of(g.size);
+        std::array<node_id, 2> sizes{};
+        for (std::size_t i = 0; i < g.size; ++i) {
+            side_of[i] = part_of(g, i) >= border;
+            place[i] = sizes[side_of[i]]++;
+        }
+        std::array<std::optional<scratch_writer<Scratch>>, 2> writers;
+        for (const std::size_t side : {std::size_t{0}, std::size_t{1}})
+            if (g.parts_of(side) > 1) writers[side].emplace(place_.create(sizes[side]));
+        std::array<std::vector<edge>, 2> waiting;
+        edges.rewind();
+        for (auto some = edges.next(); !some.empty(); some = edges.next()) {
+            check_stop(request_);
+            for (const auto& e : some) {
+                const std::uint8_t side = side_of[e.source];
+                if (writers[side] && side == side_of[e.destination])
+                    waiting[side].push_back({place[e.source], 0, place[e.destination]});
+            }
+            for (const std::size_t side : {std::size_t{0}, std::size_t{1}})
+                if (writers[side]) writers[side]->append(std::exchange(waiting[side], {}));
+        }
+        for (const std::size_t side : {std::size_t{0}, std::size_t{1}})
+            if (writers[side]) made[side].emplace(std::move(*writers[side]).finish());
+        return made;
+    }
+
+    void divide_halves(halves edges, const group& g) {
+        if (g.parts == 2) return;
+        const std::uint32_t border = g.first + g.parts_of(0);
+        const auto nodes = std::span(order_).subspan(g.begin, g.size);
+        const auto middle = std::ranges::stable_partition(nodes, [&](node_id v) { return parts()[v] < border; }).begin();
+        const auto left = static_cast<std::size_t>(middle - nodes.begin());
+        const std::array<group, 2> half{
+            group{g.first, g.parts_of(0), g.step + 1, g.begin, left},
+            group{border, g.parts_of(1), g.step + g.parts_of(0), g.begin + left, g.size - left}};
+        for (const std::size_t side : {std::size_t{0}, std::size_t{1}})
+            if (edges[side]) divide(*std::exchange(edges[side], std::nullopt), half[side]);
+    }
+    void divide(edges_type edges, const group& g) {
+        if (at_.step >= g.step + g.parts - 1) return; // all of it was done before
+        halves made = halve(edges, g);
+        { const edges_type gone = std::move(edges); }
+        divide_halves(std::move(made), g);
+    }
+
+    Scratch& place_;
+    const partition_request& request_;
+    const grem_options& options_;
+    Seed& seed_;
+    std::size_t nodes_;
+    edge_index chunk_;
+    std::uint64_t most_; ///< nodes of a part
+    aligned_buffer<std::byte> state_;
+    std::vector<node_id> order_; ///< nodes by group; empty where one bisection is all
+    header at_{};
+    edge_index streamed_ = 0; ///< since the last save
+};
+
+} // namespace detail
+
+/// GREM: a streaming partitioner that sees a chunk of randomly ordered edges at a time and may move a node whenever it appears.
+///
+///     memory_scratch<> place;
+///     const std::vector<part_id> part = grem(edges, place, {.parts = 8}, {.chunk = .1}, multilevel_bisector{&on});
+///
+/// Two parts come of one bisection. The first chunk is cut by the seed partitioner. In every other one each node, ascending,
+/// counts its neighbours on both sides, averages that with what it knew and joins the side of more; on a tie it stays, and a new
+/// node goes where there is more room. Nodes without an edge fill up at the end. More parts come of ⌈p/2⌉ : ⌊p/2⌋, each with its
+/// own set of edges, and with chunks of as many edges: deeper ones hold a larger share. What parts may have beyond the mean is
+/// shared over the levels, so that no part exceeds `max_weight`.
+/// A chunk of x of the edges places a node about as well as 3x would that are seen once, and (1 + older)/(1 − older) times x in
+/// general, once several chunks were seen. So GREM is for dense graphs, where a chunk shows some neighbours of every node;
+/// `older` = .65 and a second pass bring most of what is missing to the seed partitioner's cut of all edges.
+///
+/// \param edges  directed or not: both ends are neighbours, as often as edges occur; self loops do not count
+/// \param place  for the shuffle and, beyond two parts, for the edges of groups: twice the edges at most
+/// \return       [nodes] the part of each node; a function of the stream, the request, the options and the seed partitioner
+///
+/// Cost: a shuffle; then edges are read ⌈log₂ p⌉ times at most, and written once less. Memory: `grem_bytes`.
+/// A journal holds 11 bytes a node and is written at most once for so many edges as there are nodes; a resume shuffles and
+/// splits again, but chunks that were seen are only read over.
+/// Errors: errc::invalid_argument for a request or options that make no sense, or a seed partitioner that gives no two sides;
+/// errc::unsupported for caps of labels or balance by edges; errc::out_of_range for an edge beyond the nodes, or 2³¹ edges in a
+/// chunk; errc::config_mismatch for a journal of another graph; errc::cancelled; what streams and scratch throw.
+/// Source: Armada (Waleffe et al.), section 4, Algorithms 1 and 2. As printed, `fix_sizes` has lost its minus sign, and `assign`
+/// counts the node itself in its old part, so that a full part drives out its own nodes; both are put right.
+template <edge_stream Stream, scratch Scratch, seed_bisector Seed>
+[[nodiscard]] std::vector<part_id> grem(Stream& edges, Scratch& place, const partition_request& request,
+    const grem_options& options, Seed&& seed) {
+    const auto check = [](bool good, const char* field, const char* what) {
+        if (!good) throw error(errc::invalid_argument, what, {.field = field});
+    };
+    check_request(request, edges.nodes());
+    check(options.chunk > 0 && options.chunk <= 1, "chunk", "a share of the edges above 0 is needed");
+    check(options.older >= 0 && options.older <= 1, "older", "a share from 0 to 1 is needed");
+    check(options.passes > 0, "passes", "at least one pass is needed");
+    if (request.balance != balance_by::nodes || request.label_cap != 0)
+        throw error(errc::unsupported, "GREM balances nodes, neither edges nor labels");
+    if (edges.nodes() == 0) return {};
+    detail::grem_run run(edges.nodes(), edges.edges(), place, request, options, seed);
+    if (!options.shuffle || request.parts == 1) return run.run(edges);
+    const random_key key = random_key{request.seed, random_domain::partition}.with(detail::grem_key).with(0);
+    auto shuffled = shuffle_edges(edges, place, key, {}, [&](edge_index done) {
+        check_stop(request);
+        if (request.progress) request.progress("shuffle", done, edges.edges());
+    });
+    return run.run(shuffled);
+}
+
+} // namespace gneiss
