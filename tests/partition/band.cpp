@@ -26,7 +26,8 @@ TEST_CASE("bands fall from the hubs down, each half as high as the one before, t
         for (std::size_t degree = 0; degree < 5000; ++degree) {
             CHECK(bands.of(degree + 1) <= bands.of(degree));
             CHECK((bands.of(degree) == detail::degree_bands::count - 1) == (degree < 2));
-            if (bands.of(degree) > 0 && bands.of(degree) + 2 < detail::degree_bands::count) CHECK(bands.of(2 * degree) + 1 == bands.of(degree));
+            if (bands.of(degree) > 0 && bands.of(degree) + 2 < detail::degree_bands::count)
+                CHECK(bands.of(2 * degree) + 1 == bands.of(degree));
         }
     }
 }
@@ -40,7 +41,8 @@ TEST_CASE("bands keep caps of nodes and of labels exactly, on whatever graph") {
                     CAPTURE(k);
                     CAPTURE(imbalance);
                     const auto labels = random_labels(graph.nodes(), 3, 5);
-                    const partition_request request{.parts = k, .imbalance = imbalance, .labels = labels, .label_cap = label_cap};
+                    const partition_request request{
+                        .parts = k, .imbalance = imbalance, .labels = labels, .label_cap = label_cap};
                     symmetric_stream stream(graph, 7);
                     const auto parts = band_partitioner{}(stream, request, on);
                     CHECK_NOTHROW(check_caps(graph, parts, request));
@@ -75,7 +77,8 @@ TEST_CASE("neither threads nor chunks change what bands give, and it is resumed 
 }
 
 TEST_CASE("bands alone cut fewer edges of a graph whose hubs come last than its order does") {
-    const symmetric_csr graph = random_graph(20000, 100000, 9); // small numbers are hubs: the order by degree, turned round
+    const symmetric_csr graph =
+        random_graph(20000, 100000, 9); // small numbers are hubs: the order by degree, turned round
     symmetric_csr turned = graph;
     const auto n = static_cast<node_id>(graph.nodes());
     turned.neighbours.clear();

@@ -20,7 +20,8 @@ namespace {
 const serial_executor on;
 
 /// A pass by its definition: all parts are scanned, whatever they hold is counted anew.
-std::uint64_t refine_by_scan(const symmetric_csr& graph, std::vector<part_id>& parts, const partition_request& request) {
+std::uint64_t refine_by_scan(
+    const symmetric_csr& graph, std::vector<part_id>& parts, const partition_request& request) {
     const auto n = static_cast<node_id>(graph.nodes());
     const std::uint64_t cap =
         max_weight(total_weight(request.balance, n, graph.arcs()), request.parts, request.imbalance);
@@ -36,8 +37,8 @@ std::uint64_t refine_by_scan(const symmetric_csr& graph, std::vector<part_id>& p
         std::uint32_t best = request.parts;
         for (std::uint32_t p = 0; p < request.parts; ++p) {
             if (p == parts[v] || neighbours[p] == 0 || weights[p] + weight > cap) continue;
-            if (best == request.parts ||
-                std::tuple(neighbours[best], weights[p], first[p]) < std::tuple(neighbours[p], weights[best], first[best]))
+            if (best == request.parts || std::tuple(neighbours[best], weights[p], first[p]) <
+                                             std::tuple(neighbours[p], weights[best], first[best]))
                 best = p;
         }
         const std::uint32_t home = parts[v];
@@ -118,7 +119,8 @@ TEST_CASE("neither threads nor chunks change a refinement") {
     const partition_request request{.parts = 7, .labels = labels, .label_cap = 1.05};
     symmetric_stream whole(graph), pieces(graph, 1234);
     auto alone = gap_partitioner{}(whole, request, on), shared = alone;
-    const refinement one = refine_parts(whole, alone, request, 3, on), other = refine_parts(pieces, shared, request, 3, tbb_executor(3));
+    const refinement one = refine_parts(whole, alone, request, 3, on),
+                     other = refine_parts(pieces, shared, request, 3, tbb_executor(3));
     CHECK(one.moves > 1000);
     CHECK(one.moves == other.moves);
     CHECK(alone == shared);

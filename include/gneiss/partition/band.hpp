@@ -15,6 +15,7 @@
 #include <gneiss/partition/concepts.hpp>
 #include <gneiss/partition/detail/fennel_rule.hpp>
 #include <gneiss/partition/detail/greedy.hpp>
+#include <gneiss/partition/detail/mend.hpp>
 #include <gneiss/partition/detail/saved_parts.hpp>
 #include <gneiss/partition/refine.hpp>
 
@@ -22,13 +23,15 @@ namespace gneiss {
 
 namespace detail {
 
-/// Bands of degrees from the highest, 0, on: each but the first is as wide as all below it, and the mean lies in the eighth.
+/// Bands of degrees from the highest, 0, on: each but the first is as wide as all below it, and the mean lies in the
+/// eighth.
 class degree_bands {
 public:
     static constexpr std::uint32_t count = 11;
 
     explicit degree_bands(double mean) noexcept {
-        for (std::uint32_t band = 0; band < count - 1; ++band) lowest_[band] = std::max(2., std::ldexp(mean, 6 - static_cast<int>(band)));
+        for (std::uint32_t band = 0; band < count - 1; ++band)
+            lowest_[band] = std::max(2., std::ldexp(mean, 6 - static_cast<int>(band)));
         lowest_[count - 2] = 2;
     }
     /// The last band holds the nodes of at most one neighbour.
@@ -45,8 +48,8 @@ private:
 } // namespace detail
 
 /// Nodes in falling bands of degree, each where FENNEL's score is highest, the ones of at most one neighbour last; then
-/// refinement. Hubs choose while every part has room, and what hangs on them follows: near the best known cuts on graphs with
-/// heavy-tailed degrees, whatever the order of the nodes.
+/// refinement. Hubs choose while every part has room, and what hangs on them follows: near the best known cuts on
+/// graphs with heavy-tailed degrees, whatever the order of the nodes.
 ///
 ///     const std::vector<part_id> parts = band_partitioner{}(stream, {.parts = 64}, on);
 ///
@@ -71,26 +74,17 @@ struct band_partitioner {
     }
 
     [[nodiscard]] std::uint64_t memory(std::uint64_t nodes, edge_index arcs, const partition_request& request) const {
-        return detail::greedy_bytes(nodes, limits(nodes, arcs, request).groups(), request) + refine_bytes(nodes, arcs, request);
+        return detail::greedy_bytes(nodes, detail::limits_of(nodes, arcs, request).groups(), request) +
+               refine_bytes(nodes, arcs, request);
     }
 
 private:
-    [[nodiscard]] static detail::greedy_limits limits(
-        std::uint64_t nodes, edge_index arcs, const partition_request& request) {
-        detail::greedy_limits made{
-            .cap = max_weight(total_weight(request.balance, nodes, arcs), request.parts, request.imbalance)};
-        if (request.labels.empty() || request.label_cap == 0) return made;
-        made.labels = request.labels;
-        made.counts = label_counts(request.labels);
-        made.label_caps = label_caps(made.counts, request.parts, request.label_cap);
-        return made;
-    }
-
     template <adjacency_stream Stream>
     [[nodiscard]] static std::vector<part_id> place(Stream& stream, const partition_request& request) {
         const std::uint64_t nodes = stream.nodes();
-        const detail::degree_bands bands(static_cast<double>(stream.arcs()) / static_cast<double>(std::max<std::uint64_t>(nodes, 1)));
-        detail::greedy_limits kept = limits(nodes, stream.arcs(), request);
+        const detail::degree_bands bands(
+            static_cast<double>(stream.arcs()) / static_cast<double>(std::max<std::uint64_t>(nodes, 1)));
+        detail::greedy_limits kept = detail::limits_of(nodes, stream.arcs(), request);
         const std::uint64_t total = kept.labels.empty() ? total_weight(request.balance, nodes, stream.arcs()) : nodes;
         const detail::fennel_rule rule(1.5, total, stream.arcs(), request.parts, kept.counts);
         detail::greedy_engine<detail::fennel_rule> engine(request, nodes, rule, std::move(kept));

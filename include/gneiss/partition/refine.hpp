@@ -33,14 +33,14 @@ template <adjacency_stream Stream>
     return room;
 }
 
-/// Where a node is best, of the part it is in and those that it fits into: where most of its neighbours are; of equal ones
-/// where it is, unless another is the lighter even with it.
+/// Where a node is best, of the part it is in and those that it fits into: where most of its neighbours are; of equal
+/// ones where it is, unless another is the lighter even with it.
 struct best_part {
     part_id part;
     std::uint32_t neighbours, at_home;
 };
-[[nodiscard]] inline best_part find_best_part(neighbour_counts& counts, std::size_t list, node_id v, std::uint64_t weight,
-    std::span<const part_id> parts, const part_room& room) {
+[[nodiscard]] inline best_part find_best_part(neighbour_counts& counts, std::size_t list, node_id v,
+    std::uint64_t weight, std::span<const part_id> parts, const part_room& room) {
     const part_id home = parts[v];
     best_part best{home, 0, 0};
     counts.count(list, parts);
@@ -59,9 +59,10 @@ struct best_part {
 
 } // namespace detail
 
-/// Most memory that `refine_parts` takes beside the parts [bytes], on up to eight threads, where no block of nodes that move
-/// has more than four times as many neighbours as is usual.
-[[nodiscard]] inline std::uint64_t refine_bytes(std::uint64_t nodes, edge_index arcs, const partition_request& request) {
+/// Most memory that `refine_parts` takes beside the parts [bytes], on up to eight threads, where no block of nodes that
+/// move has more than four times as many neighbours as is usual.
+[[nodiscard]] inline std::uint64_t refine_bytes(
+    std::uint64_t nodes, edge_index arcs, const partition_request& request) {
     const std::uint64_t usual = detail::proposal_block * ceil_div(arcs, std::max<std::uint64_t>(nodes, 1));
     const std::uint64_t labels =
         request.labels.empty() || request.label_cap == 0 ? 0 : label_counts(request.labels).size();
@@ -69,17 +70,17 @@ struct best_part {
            8 * std::min(arcs, 4 * usual) + 9 * detail::proposal_block;
 }
 
-/// Passes of label propagation over given parts: node by node goes where most of its neighbours are, of the parts that it
-/// fits into; of equal ones to a lighter one. No move raises the cut, and no cap is broken that was kept. Ends before
-/// `passes` when one of them changes fewer than one of 2¹⁰ nodes.
+/// Passes of label propagation over given parts: node by node goes where most of its neighbours are, of the parts that
+/// it fits into; of equal ones to a lighter one. No move raises the cut, and no cap is broken that was kept. Ends
+/// before `passes` when one of them changes fewer than one of 2¹⁰ nodes.
 ///
 /// \param parts  [nodes], below request.parts; changed in place
 ///
 /// A self loop holds a node where it is. Ignores request.journal.
 /// Cost: a pass reads the stream once, O(arcs), shared by the threads of `on`; the result is the same for any number.
-/// Memory: `refine_bytes`: 256 KiB a thread, 8 bytes a part and label, and the lists of those that move among 8192 nodes.
-/// Errors: those of `check_request` and `check_assignment`; errc::cancelled.
-/// Source: Meyerhenke, Sanders and Schulz, arXiv 1404.4887, section IV.
+/// Memory: `refine_bytes`: 256 KiB a thread, 8 bytes a part and label, and the lists of those that move among 8192
+/// nodes. Errors: those of `check_request` and `check_assignment`; errc::cancelled. Source: Meyerhenke, Sanders and
+/// Schulz, arXiv 1404.4887, section IV.
 template <adjacency_stream Stream, executor E>
 refinement refine_parts(
     Stream& stream, std::span<part_id> parts, const partition_request& request, std::uint32_t passes, const E& on) {

@@ -69,9 +69,10 @@ struct kept_lists {
 
 inline constexpr std::size_t proposal_block = 8192; ///< nodes
 
-/// One pass in which few nodes change anything. Nodes are looked at in blocks of consecutive ones, by several threads and
-/// with the state as it is when the block begins; those that want a change are then asked again, one by one in their order,
-/// when all changes before theirs were made. So the result depends neither on threads nor on where chunks end.
+/// One pass in which few nodes change anything. Nodes are looked at in blocks of consecutive ones, by several threads
+/// and with the state as it is when the block begins; those that want a change are then asked again, one by one in
+/// their order, when all changes before theirs were made. So the result depends neither on threads nor on where chunks
+/// end.
 ///
 ///     wants(counts, chunk, i) -> bool      reads; at once on several threads, of the lists i of a chunk in order
 ///     change(counts, lists, i, v)          the list of node v again, by one thread

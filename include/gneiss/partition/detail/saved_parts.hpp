@@ -18,9 +18,12 @@ class saved_parts {
 public:
     /// Throws errc::config_mismatch for a journal that cannot be that of `steps` such steps on `nodes` nodes.
     saved_parts(const partition_request& request, std::uint64_t nodes, std::uint32_t steps)
-        : journal_(request.journal), nodes_(nodes), parts_(request.parts) {
+        : journal_(request.journal),
+          nodes_(nodes),
+          parts_(request.parts) {
         if (done() > steps || (done() != 0 && journal_->state().size() != nodes * sizeof(part_id)))
-            throw error(errc::config_mismatch, "the journal is not that of this partitioner on " + std::to_string(nodes) + " nodes");
+            throw error(errc::config_mismatch,
+                "the journal is not that of this partitioner on " + std::to_string(nodes) + " nodes");
     }
 
     /// The last step that ended; 0: none.

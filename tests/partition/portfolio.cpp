@@ -1,0 +1,62 @@
+#include <gneiss/partition/portfolio.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/partition/ldg.hpp>
+
+#include "support.hpp"
+
+using namespace gneiss;
+using namespace partition_test;
+
+namespace {
+
+const serial_executor on;
+
+} // namespace
+
+TEST_CASE("a portfolio gives what its best candidate does, and keeps caps") {
+    for (const auto& [name, graph] : small_graphs())
+        for (const std::uint32_t k : {1U, 2U, 5U, 100U}) {
+            CAPTURE(name);
+            CAPTURE(k);
+            symmetric_stream stream(graph, 7);
+            const partition_request request{.parts = k};
+            const auto parts = default_portfolio{}(stream, request, on);
+            const auto band = band_partitioner{}(stream, request, on), semi = semi_partitioner{}(stream, request, on);
+            CHECK(parts == (cut_edges(graph, semi) < cut_edges(graph, band) ? semi : band));
+            CHECK_NOTHROW(check_caps(graph, parts, request));
+        }
+}
+
+TEST_CASE("candidates that run at once give what they do in turn, whatever the chunks") {
+    const symmetric_csr graph = random_graph(20000, 60000, 6);
+    const partition_request request{.parts = 6};
+    symmetric_stream whole(graph), pieces(graph, 1234);
+    any_adjacency in_turn{symmetric_stream(graph, 777)}; // cannot be copied
+    const auto alone = default_portfolio{}(whole, request, on);
+    CHECK(default_portfolio{}(pieces, request, tbb_executor(3)) == alone);
+    CHECK(default_portfolio{}(in_turn, request, tbb_executor(3)) == alone);
+}
+
+TEST_CASE("a portfolio that was interrupted behind any candidate gives the same bits") {
+    const symmetric_csr graph = random_graph(900, 4000, 2);
+    symmetric_stream stream(graph);
+    const partition_request request{.parts = 6};
+    const portfolio_partitioner<band_partitioner, ldg_partitioner, semi_partitioner> portfolio;
+    const auto whole = portfolio(stream, request, on);
+    for (const std::uint32_t step : {1U, 2U, 3U}) {
+        memory_journal journal;
+        journal.end_at = step;
+        partition_request interrupted = request;
+        interrupted.journal = &journal;
+        CHECK_THROWS_AS((void)portfolio(stream, interrupted, on), error);
+        journal.end_at = 0;
+        CHECK(portfolio(stream, interrupted, on) == whole);
+    }
+}

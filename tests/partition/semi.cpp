@@ -1,0 +1,97 @@
+#include <gneiss/partition/semi.hpp>
+
+#include <doctest/doctest.h>
+
+#include <stop_token>
+#include <vector>
+
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/partition/fennel.hpp>
+
+#include "support.hpp"
+
+using namespace gneiss;
+using namespace partition_test;
+
+namespace {
+
+const serial_executor on;
+
+} // namespace
+
+TEST_CASE("parts made of clusters keep caps of nodes and of labels exactly, on whatever graph") {
+    for (const auto& [name, graph] : small_graphs())
+        for (const std::uint32_t k : {1U, 2U, 5U, 100U})
+            for (const double imbalance : {0., .03, .5})
+                for (const double label_cap : {0., 1., 1.1}) {
+                    CAPTURE(name);
+                    CAPTURE(k);
+                    CAPTURE(imbalance);
+                    CAPTURE(label_cap);
+                    const auto labels = random_labels(graph.nodes(), 3, 5);
+                    const partition_request request{
+                        .parts = k, .imbalance = imbalance, .labels = labels, .label_cap = label_cap};
+                    symmetric_stream stream(graph, 7);
+                    CHECK_NOTHROW(check_caps(graph, semi_partitioner{}(stream, request, on), request));
+                }
+}
+
+TEST_CASE("parts made of clusters keep the cap by edges where no node alone is too heavy") {
+    const symmetric_csr graph = random_graph(2000, 9000, 3);
+    const partition_request request{.parts = 4, .imbalance = .05, .balance = balance_by::edges};
+    symmetric_stream stream(graph);
+    CHECK_NOTHROW(check_caps(graph, semi_partitioner{}(stream, request, on), request));
+}
+
+TEST_CASE("a ring is cut once a part, where a streamed partitioner cuts it nearly everywhere") {
+    std::vector<node_id> number(4000);
+    for (node_id v = 0; v < 4000; ++v) number[v] = v;
+    shuffle(number, random_key(1, random_domain::user));
+    std::vector<edge> edges;
+    for (node_id v = 0; v < 4000; ++v)
+        for (const node_id step : {1U, 2U, 3U}) edges.push_back({number[v], 0, number[(v + step) % 4000]});
+    const symmetric_csr graph = graph_of(4000, edges);
+    symmetric_stream stream(graph);
+    const partition_request request{.parts = 4};
+    CHECK(cut_edges(graph, semi_partitioner{}(stream, request, on)) <= 48); // 24 is least
+    CHECK(cut_edges(graph, fennel_partitioner{}(stream, request, on)) > 1000);
+}
+
+TEST_CASE("a graph of clusters that may have few edges is made of heavier ones, or bands are taken") {
+    const symmetric_csr graph = random_graph(3000, 12000, 3);
+    symmetric_stream stream(graph);
+    const partition_request request{.parts = 4};
+    CHECK(semi_partitioner{.most_edges = 1}(stream, request, on) == band_partitioner{}(stream, request, on));
+    CHECK_NOTHROW(check_caps(graph, semi_partitioner{.most_edges = 4000}(stream, request, on), request));
+}
+
+TEST_CASE("neither threads nor chunks change parts made of clusters, and they are resumed to the same bits") {
+    const symmetric_csr graph = random_graph(20000, 60000, 6);
+    const partition_request request{.parts = 9, .seed = 3};
+    symmetric_stream whole(graph), pieces(graph, 1234);
+    const auto alone = semi_partitioner{}(whole, request, on);
+    CHECK(semi_partitioner{}(pieces, request, tbb_executor(3)) == alone);
+    memory_journal journal;
+    journal.end_at = 1;
+    partition_request interrupted = request;
+    interrupted.journal = &journal;
+    CHECK_THROWS_AS((void)semi_partitioner{}(whole, interrupted, on), error);
+    journal.end_at = 0;
+    CHECK(semi_partitioner{}(pieces, interrupted, on) == alone);
+}
+
+TEST_CASE("a stop ends it wherever it is") {
+    const symmetric_csr graph = random_graph(500, 1500, 8);
+    for (const std::uint64_t calls : {1U, 30U, 60U, 65U}) {
+        symmetric_stream stream(graph, 50);
+        std::stop_source stop;
+        partition_request request{.parts = 4, .stop = stop.get_token()};
+        std::uint64_t told = 0;
+        request.progress = [&](std::string_view, std::uint64_t, std::uint64_t) {
+            if (++told == calls) stop.request_stop();
+        };
+        CHECK_THROWS_AS((void)semi_partitioner{}(stream, request, on), error);
+        CHECK(told == calls);
+    }
+}
