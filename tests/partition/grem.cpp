@@ -172,7 +172,7 @@ TEST_CASE("GREM is its corrected listing, line by line") {
     for (std::uint64_t seed = 0; seed < 12; ++seed) {
         edge_list<> edges = communities(120 + seed, 900, 2, .2, seed);
         for (const double imbalance : {0., .03, .2})
-            for (const std::size_t chunks : {2, 5, 9}) {
+            for (const std::size_t chunks : {2UL, 5UL, 9UL}) {
                 const std::uint64_t most = max_weight(edges.nodes(), 2, imbalance);
                 memory_scratch<> place;
                 CHECK(grem(edges, place, {.imbalance = imbalance},
@@ -328,6 +328,7 @@ TEST_CASE("what cannot be done is refused") {
     edge_list<> beyond(3, {{0, 0, 3}});
     CHECK(code_of([&] { (void)grem(beyond, place, {}, {}, by_spectrum); }) == errc::out_of_range);
     CHECK(code_of([&] {
-        (void)grem(edges, place, {}, {}, [](const symmetric_csr&, std::array<std::uint64_t, 2>, std::uint64_t) { return std::vector<part_id>{}; });
+        (void)grem(edges, place, {}, {},
+            [](const symmetric_csr&, std::array<std::uint64_t, 2>, std::uint64_t) { return std::vector<part_id>{}; });
     }) == errc::invalid_argument);
 }

@@ -213,7 +213,7 @@ private:
     /// Nodes of each side, at most. What parts may have beyond their fair share is used up evenly, level by level.
     [[nodiscard]] std::array<std::uint64_t, 2> most_of(const group& g) const {
         std::array<std::uint64_t, 2> most{};
-        const int levels = std::bit_width(g.parts - 1);
+        const auto levels = static_cast<std::uint32_t>(std::bit_width(g.parts - 1));
         const double fair = static_cast<double>(g.size) / g.parts, slack = std::pow(static_cast<double>(most_) / fair, 1. / levels);
         for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
             const std::uint64_t parts = g.parts_of(side), all = parts * most_;
