@@ -4,7 +4,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <span>
 #include <string>
@@ -19,6 +18,7 @@
 #include <gneiss/partition/concepts.hpp>
 #include <gneiss/partition/detail/burden_table.hpp>
 #include <gneiss/partition/detail/neighbour_counts.hpp>
+#include <gneiss/partition/detail/saved_parts.hpp>
 
 namespace gneiss::detail {
 
@@ -244,7 +244,7 @@ private:
            40 * std::uint64_t{parts} + neighbour_counts::bytes(parts) + 32 * groups;
 }
 
-/// Runs `passes` of the engine, from the journal's state, `initial` or nothing; saves after each but the last.
+/// Runs `passes` of the engine, from the journal's state, `initial` or nothing; saves after each.
 /// Throws errc::config_mismatch where the journal holds the state of something else.
 template <adjacency_stream Stream, greedy_rule Rule>
 [[nodiscard]] std::vector<part_id> run_greedy(Stream& stream, const partition_request& request, const Rule& rule,
@@ -252,15 +252,10 @@ template <adjacency_stream Stream, greedy_rule Rule>
     const std::uint64_t nodes = stream.nodes();
     if (passes == 0) throw error(errc::invalid_argument, "at least one pass is needed", {.field = "passes"});
     greedy_engine<Rule> engine(request, nodes, rule, std::move(limits));
-    std::uint32_t done = request.journal == nullptr ? 0 : request.journal->step();
+    const saved_parts journal(request, nodes, passes);
+    std::uint32_t done = journal.done();
     if (done != 0) {
-        const auto state = request.journal->state();
-        if (done >= passes || state.size() != nodes * sizeof(part_id))
-            throw error(errc::config_mismatch, "the journal is not that of these passes over " + std::to_string(nodes) + " nodes");
-        std::vector<part_id> saved(static_cast<std::size_t>(nodes));
-        if (!state.empty()) std::memcpy(saved.data(), state.data(), state.size());
-        check_assignment(saved, request.parts, nodes);
-        engine.start_from(stream, saved);
+        engine.start_from(stream, journal.load());
     } else if (!initial.empty()) {
         check_assignment(initial, request.parts, nodes);
         engine.start_from(stream, initial);
@@ -271,7 +266,7 @@ template <adjacency_stream Stream, greedy_rule Rule>
             check_stop(request);
             if (request.progress) request.progress(phase, placed, nodes);
         });
-        if (request.journal != nullptr && done + 1 < passes) request.journal->save(done + 1, std::as_bytes(engine.parts()));
+        journal.save(done + 1, engine.parts());
     }
     return std::move(engine).take();
 }
