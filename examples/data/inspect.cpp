@@ -104,7 +104,7 @@ exit_code inspect(const read_flags& flags) {
         nlohmann::ordered_json result{{"name", m.name}, {"task", std::string(to_string(m.task))},
             {"ids", std::string(to_string(m.ids))}, {"nodes", m.nodes}, {"edges", edges}, {"relations", m.relations},
             {"train_edges", m.train_edges}, {"valid_edges", m.valid_edges}, {"test_edges", m.test_edges},
-            {"partitions", m.partitions},
+            {"partitions", m.partitions}, {"pinned_nodes", data.rows().begin(m.pinned)},
             {"bucket_edges", {{"least", least}, {"mean", mean}, {"most", most}, {"empty", empty}}}, {"seed", m.seed},
             {"generation", m.generation}, {"bytes", bytes}, {"arrays", arrays},
             {"provenance", {{"tool", m.provenance.tool}, {"options", m.provenance.options}, {"sources", sources}}}};
@@ -139,7 +139,8 @@ exit_code inspect(const read_flags& flags) {
     facts.add({"mean degree",
         fmt::format("{:.2f} (train, in and out)",
             2 * static_cast<double>(m.train_edges) / static_cast<double>(std::max<std::uint64_t>(m.nodes, 1)))});
-    facts.add({"partitions", fmt::format("{} of up to {} nodes", m.partitions, data.rows().capacity())});
+    facts.add({"partitions", fmt::format("{} of up to {} nodes{}", m.partitions, data.rows().capacity(),
+                                 m.pinned == 0 ? "" : fmt::format(", the first pinned: {} hubs", data.rows().begin(m.pinned)))});
     facts.add({"buckets", fmt::format("{}, edges in each: least {}, mean {:.1f}, most {}",
                               std::uint64_t{m.partitions} * m.partitions, least, mean, most)});
     facts.add({"seed", fmt::format("{}, generation {}", m.seed, m.generation)});

@@ -11,6 +11,7 @@
 #include <gneiss/io/reorder.hpp>
 
 #include "commands.hpp"
+#include "common/node_file.hpp"
 
 namespace data_tool {
 namespace {
@@ -19,7 +20,7 @@ using namespace gneiss;
 
 struct reorder_flags {
     std::filesystem::path dataset{}, out{};
-    std::optional<std::string> by{};
+    std::optional<std::filesystem::path> by{}, hubs{};
     bool training_first = false;
     common_flags common{};
 };
@@ -27,8 +28,8 @@ struct reorder_flags {
 programs::exit_code run_reorder(const reorder_flags& flags) {
     check_dataset(flags.dataset);
     check_output({.out = flags.out}, flags.common);
-    if (flags.by.has_value() == flags.training_first)
-        throw programs::usage_error("one of --by FILE.npy and --training-first says what the order is");
+    if ((flags.by || flags.hubs) == flags.training_first)
+        throw programs::usage_error("--training-first, or --by FILE.npy and --hubs FILE.npy, say what the order is");
     // What the program takes beside the buffers: code, stacks, allocator, buffers of open files.
     constexpr std::uint64_t base = std::uint64_t{16} << 20, least = std::uint64_t{16} << 20;
     if (flags.common.memory_bytes() < base + least)
@@ -43,6 +44,7 @@ programs::exit_code run_reorder(const reorder_flags& flags) {
     options.training_first = flags.training_first;
     options.seed = flags.common.seed;
     options.memory = flags.common.memory_bytes() - base;
+    if (flags.hubs) options.hubs = programs::rows_in(*flags.hubs, from, options.memory / 8);
     options.stop = interrupts.token();
     options.progress = [&](std::string_view phase, std::uint64_t done, std::uint64_t total) {
         live.update([&] {
@@ -64,16 +66,21 @@ programs::exit_code run_reorder(const reorder_flags& flags) {
     }
     live.clear();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    const dataset_manifest& m = from.manifest();
-    const std::uint64_t edges = m.train_edges + m.valid_edges + m.test_edges;
+    const dataset to(flags.out);
+    const dataset_manifest& m = to.manifest();
+    const std::uint64_t edges = m.train_edges + m.valid_edges + m.test_edges, hubs = to.rows().begin(m.pinned);
     if (flags.common.json)
         fmt::print("{}\n",
             nlohmann::ordered_json{{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"nodes", m.nodes},
-                {"edges", edges}, {"train_nodes", m.node_data.train}, {"dataset", flags.out.string()}}
+                {"edges", edges}, {"train_nodes", m.node_data.train}, {"partitions", m.partitions}, {"pinned_nodes", hubs}, {"dataset", flags.out.string()}}
                 .dump());
     else
         fmt::print("{}: {} nodes, {} edges{}\n{}, peak RSS {}\n", flags.out.string(), m.nodes, edges,
-            flags.training_first ? fmt::format("; the {} training nodes come first", m.node_data.train) : "",
+            flags.training_first ? fmt::format("; the {} training nodes come first", m.node_data.train)
+            : m.partition_sizes.empty()
+                ? ""
+                : fmt::format("; {} partitions of up to {} nodes{}", m.partitions, to.rows().capacity(),
+                      hubs == 0 ? "" : fmt::format(", the first of {} hubs", hubs)),
             programs::human_seconds(seconds), format_bytes(programs::peak_rss()));
     return programs::exit_code::done;
 }
@@ -89,8 +96,12 @@ void add_reorder(programs::command_line& to) {
     command.option("out", flags->out, "directory of the dataset to make").value_name("DATASET").required();
     command
         .option("by", flags->by,
-            "integers [nodes], .npy: entry r is the node that becomes row r, by its number; where nodes have names, by "
-            "its present row")
+            "integers [nodes], .npy: entry r is the node that becomes row r, or, where values repeat, entry v is the "
+            "partition of node v; nodes by number, where they have names by present row")
+        .value_name("FILE");
+    command
+        .option("hubs", flags->hubs,
+            "integers, .npy: nodes that become a first partition of their own, which trainers keep in memory")
         .value_name("FILE");
     command.option("training-first", flags->training_first,
         "training nodes take the first rows and partitions; random within them and within the others, by --seed");

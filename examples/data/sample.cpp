@@ -77,10 +77,7 @@ seed_batches given_seeds(const sample_flags& flags, const programs::command& sel
     for (std::uint64_t b = 0; b < used; ++b) {
         auto& row = made.rows.emplace_back();
         for (const std::int64_t node : all[static_cast<std::size_t>(b)]) {
-            const auto found = data.manifest().ids == dataset_ids::integer ? data.find_row(std::to_string(node))
-                               : node >= 0 && std::cmp_less(node, data.manifest().nodes)
-                                   ? std::optional(static_cast<std::uint64_t>(node))
-                                   : std::nullopt;
+            const auto found = node < 0 ? std::nullopt : data.row_of(static_cast<std::uint64_t>(node));
             if (!found)
                 throw error(errc::out_of_range,
                     fmt::format("seed {} in row {} of a graph of {} nodes", node, b, data.manifest().nodes),
