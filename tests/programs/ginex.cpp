@@ -111,7 +111,7 @@ TEST_CASE("superbatches take the files they were given, within 3 %, and the last
     };
     for (const std::string how : {"--pipeline overlap", "--pipeline alternate"}) {
         const auto got = shop.run("train data --epochs 2 --layers sage:8,sage --fanout 5,5 --batch 25 --no-eval --topology disk --feature-cache belady "
-                                  "--memory 80MiB --run-files 900KiB --no-report --force --out run " + how);
+                                  "--memory 160MiB --run-files 900KiB --no-report --force --out run " + how);
         CAPTURE(got.err);
         REQUIRE(got.code == 0);
         const double planned = told(got.err, "planned "), largest = told(got.err, "files of the largest superbatch: ");
