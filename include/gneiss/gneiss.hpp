@@ -143,6 +143,7 @@
 #include <gneiss/partition/fennel.hpp>
 #include <gneiss/partition/gap.hpp>
 #include <gneiss/partition/grem.hpp>
+#include <gneiss/partition/grem_analysis.hpp>
 #include <gneiss/partition/hubs.hpp>
 #include <gneiss/partition/ldg.hpp>
 #include <gneiss/partition/multilevel.hpp>

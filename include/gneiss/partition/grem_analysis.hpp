@@ -1,0 +1,98 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/graph/adjacency_stream.hpp>
+#include <gneiss/partition/assignment.hpp>
+#include <gneiss/partition/concepts.hpp>
+
+namespace gneiss {
+
+/// How many chunks an estimate is worth that averages the `seen` last ones, where those before have share `older` in each
+/// average: 1/Σw² of the weights. 1 for one chunk; of many (1 + older)/(1 − older), 3 where they halve.
+/// Precondition: seen ≥ 1, 0 ≤ older < 1. O(1).
+[[nodiscard]] inline double effective_chunks(double older, double seen) noexcept {
+    const double first = std::pow(older * older, seen - 1); // the first chunk's weight, squared; the others' is a series
+    return 1 / (first + (1 - older) / (1 + older) * (1 - first));
+}
+
+/// The probability that of `drawn` of k neighbours, k₀ of which are in the first part, fewer than half are in it; and that
+/// exactly half are. Hypergeometric. Precondition: k₀ ≤ k, drawn ≤ k. O(drawn).
+struct wrong_or_tie {
+    double wrong = 0, tie = 0;
+};
+[[nodiscard]] inline wrong_or_tie wrong_side(std::uint64_t k, std::uint64_t k0, std::uint64_t drawn) {
+    const auto log_choose = [](std::uint64_t n, std::uint64_t r) {
+        const auto a = static_cast<double>(n), b = static_cast<double>(r);
+        return std::lgamma(a + 1) - std::lgamma(b + 1) - std::lgamma(a - b + 1);
+    };
+    wrong_or_tie found;
+    const std::uint64_t least = drawn > k - k0 ? drawn - (k - k0) : 0;
+    for (std::uint64_t in_first = least; 2 * in_first <= drawn && in_first <= k0; ++in_first) {
+        const double p = std::exp(
+            log_choose(k0, in_first) + log_choose(k - k0, drawn - in_first) - log_choose(k, drawn));
+        (2 * in_first < drawn ? found.wrong : found.tie) += p;
+    }
+    return found;
+}
+
+/// What a tie between both parts counts as.
+enum class greedy_tie : std::uint8_t {
+    right, ///< the better part, as printed: a node of which nothing is known is always right
+    even   ///< either part, as it happens where ties are broken by size
+};
+
+/// The share of edges that a greedy partitioner is expected to cut where each node is placed by a random share x of the edges,
+/// once all others have their parts: equation 1 over the number of edges, halved, since it counts a cut edge at both ends.
+///
+/// With refinement estimates are as of `effective_chunks` times the chunk: 2x after two, 3x in the limit.
+///
+/// \param assignment  [nodes] two parts, such as a good partition of all edges: k₀ of a node is the larger number of its
+///                    neighbours in one of them
+/// \param share       x, in [0, 1]; a node of k neighbours draws x·k of them, a fraction of one by chance
+///
+/// Cost: one pass of the stream, and O(x·k) for each pair (k, k₀) that occurs; 40 bytes for each of them.
+/// Errors: errc::invalid_argument for another number of nodes, or a share that is none; errc::out_of_range for a third part.
+/// Source: Armada, section 4.2.
+template <adjacency_stream Stream>
+[[nodiscard]] double expected_greedy_cut(
+    Stream& stream, std::span<const part_id> assignment, double share, greedy_tie tie = greedy_tie::right) {
+    check_assignment(assignment, 2, stream.nodes());
+    if (!(share >= 0 && share <= 1)) throw error(errc::invalid_argument, "a share from 0 to 1 is needed", {.field = "share"});
+    std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> kinds; // nodes by (k, k0)
+    stream.rewind();
+    for (adjacency_chunk chunk = stream.next(); !chunk.empty(); chunk = stream.next())
+        for (std::size_t i = 0; i < chunk.size(); ++i) {
+            std::uint64_t neighbours = 0, second = 0;
+            for (const node_id u : chunk.list(i))
+                if (u != chunk.node(i)) {
+                    ++neighbours;
+                    second += assignment[u];
+                }
+            if (neighbours != 0) ++kinds[{neighbours, std::max(second, neighbours - second)}];
+        }
+    double cut = 0, ends = 0;
+    for (const auto& [kind, nodes] : kinds) {
+        const auto [k, k0] = kind;
+        const double draws = share * static_cast<double>(k), whole = std::floor(draws);
+        const auto misplaced = [&](double drawn) {
+            const wrong_or_tie odds = wrong_side(k, k0, std::min(k, static_cast<std::uint64_t>(drawn)));
+            return odds.wrong + (tie == greedy_tie::even ? odds.tie / 2 : 0);
+        };
+        const double wrong = misplaced(whole) + (draws - whole) * (misplaced(whole + 1) - misplaced(whole));
+        const auto mine = static_cast<double>(k0), others = static_cast<double>(k - k0);
+        cut += static_cast<double>(nodes) * (others * (1 - wrong) + mine * wrong);
+        ends += static_cast<double>(nodes * k);
+    }
+    return ends == 0 ? 0 : cut / ends; // both count an edge twice
+}
+
+} // namespace gneiss
