@@ -27,7 +27,8 @@ inline edge_map random_edges(node_id nodes, std::size_t tries, std::uint64_t hea
 }
 
 /// Nodes weigh from 1 to `heaviest`, at random.
-inline weighted_graph weighted(node_id nodes, const edge_map& edges, std::uint64_t heaviest = 1, std::uint64_t seed = 0) {
+inline weighted_graph weighted(
+    node_id nodes, const edge_map& edges, std::uint64_t heaviest = 1, std::uint64_t seed = 0) {
     std::vector<std::vector<std::pair<node_id, std::uint64_t>>> lists(nodes);
     for (const auto& [edge, weight] : edges) {
         lists[edge.first].emplace_back(edge.second, weight);

@@ -55,7 +55,8 @@ weighted_graph communities(node_id rings, node_id size, std::uint64_t seed) {
     };
     for (node_id r = 0; r < rings; ++r)
         for (node_id i = 0; i < size; ++i)
-            for (int times = 0; times < 4; ++times) join(r * size + i, r * size + static_cast<node_id>(draw.below(size)));
+            for (int times = 0; times < 4; ++times)
+                join(r * size + i, r * size + static_cast<node_id>(draw.below(size)));
     for (node_id i = 0; i < rings * size / 2; ++i)
         join(static_cast<node_id>(draw.below(rings * size)), static_cast<node_id>(draw.below(rings * size)));
     return test::weighted(rings * size, edges);
@@ -66,12 +67,14 @@ TEST_CASE("no part exceeds its cap: weights of nodes, numbers of parts, slack an
         random_stream draw(random_key{seed, random_domain::user}.with(4));
         const auto nodes = static_cast<node_id>(2 + draw.below(seed % 10 == 0 ? 5000 : 300));
         const std::uint64_t heaviest = seed % 3 == 0 ? 1 : 4;
-        const weighted_graph graph = test::weighted(nodes, test::random_edges(nodes, 4 * nodes, 20, seed), heaviest, seed);
+        const weighted_graph graph =
+            test::weighted(nodes, test::random_edges(nodes, 4 * nodes, 20, seed), heaviest, seed);
         multilevel_options options{.parts = static_cast<std::uint32_t>(1 + draw.below(40)), .seed = seed};
         options.imbalance = heaviest == 1 ? std::array{0., .03, .5}[seed / 3 % 3] : .05;
         options.effort = static_cast<multilevel_effort>(draw.below(3));
         if (heaviest > 1) // room for a node more than in the mean: packing cannot fail
-            options.max_weights.assign(options.parts, max_weight(graph.total_node_weight(), options.parts, .03) + heaviest);
+            options.max_weights.assign(
+                options.parts, max_weight(graph.total_node_weight(), options.parts, .03) + heaviest);
         CAPTURE(seed);
         CHECK(keeps_caps(graph, cut(graph, options), options));
     }
@@ -85,7 +88,8 @@ TEST_CASE("parts may have different caps") {
 
 TEST_CASE("two cliques that one edge joins are parted at that edge") {
     for (const node_id size : {3U, 10U, 60U})
-        CHECK(edge_cut(test::weighted(2 * size, test::two_cliques(size)), cut(test::weighted(2 * size, test::two_cliques(size)), {.parts = 2})) == 1);
+        CHECK(edge_cut(test::weighted(2 * size, test::two_cliques(size)),
+                  cut(test::weighted(2 * size, test::two_cliques(size)), {.parts = 2})) == 1);
 }
 
 TEST_CASE("a path is cut into k pieces by k − 1 edges") {
@@ -145,7 +149,7 @@ TEST_CASE("graphs that degenerate") {
         CHECK(keeps_caps(graph, cut(graph, options), options));
     };
     balanced(test::weighted(1, {}), 5);
-    balanced(test::weighted(5000, {}), 7); // no edge at all
+    balanced(test::weighted(5000, {}), 7);                // no edge at all
     balanced(test::weighted(3, test::two_cliques(1)), 8); // more parts than nodes
     test::edge_map star, clique;
     for (node_id v = 1; v < 5000; ++v) star[{0, v}] = 1;
@@ -180,7 +184,8 @@ TEST_CASE("as many parts as the program allows of a graph of that many nodes") {
 
 TEST_CASE("refinement mends parts that are too heavy, and lets no cut grow otherwise") {
     const weighted_graph graph = communities(12, 200, 7);
-    for (const multilevel_effort effort : {multilevel_effort::fast, multilevel_effort::normal, multilevel_effort::high}) {
+    for (const multilevel_effort effort :
+        {multilevel_effort::fast, multilevel_effort::normal, multilevel_effort::high}) {
         const multilevel_options options{.parts = 6, .effort = effort};
         std::vector<part_id> parts(graph.nodes(), 2); // all in one
         multilevel_refine(graph, parts, options, on);

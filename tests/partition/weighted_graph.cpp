@@ -19,7 +19,8 @@ TEST_CASE("contraction keeps weights: what lies between two clusters stands betw
         const std::size_t clusters = 1 + seed % 12;
         std::vector<node_id> cluster(40);
         for (std::size_t v = 0; v < 40; ++v)
-            cluster[v] = v < clusters ? static_cast<node_id>(v) : static_cast<node_id>(below(random_key{seed, random_domain::user}[v], clusters));
+            cluster[v] = v < clusters ? static_cast<node_id>(v)
+                                      : static_cast<node_id>(below(random_key{seed, random_domain::user}[v], clusters));
         test::edge_map wanted;
         for (const auto& [edge, weight] : edges) {
             const auto [a, b] = std::minmax(cluster[edge.first], cluster[edge.second]);

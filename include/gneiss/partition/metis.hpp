@@ -23,12 +23,12 @@ namespace gneiss {
 
 /// What METIS is asked for.
 struct metis_options {
-    std::uint32_t parts = 2;             ///< k, 1 … max_parts
-    double imbalance = .03;              ///< a part may weigh 1 + imbalance times the mean
-    bool recursive = false;              ///< recursive bisection instead of the direct k-way method
-    std::span<const class_id> labels{};  ///< [nodes] or empty; each label becomes a constraint; `unlabelled`: in none
-    double label_imbalance = .05;        ///< a part may have 1 + label_imbalance times the mean of a label's nodes
-    std::uint64_t seed = 0;              ///< its low 31 bits count
+    std::uint32_t parts = 2;            ///< k, 1 … max_parts
+    double imbalance = .03;             ///< a part may weigh 1 + imbalance times the mean
+    bool recursive = false;             ///< recursive bisection instead of the direct k-way method
+    std::span<const class_id> labels{}; ///< [nodes] or empty; each label becomes a constraint; `unlabelled`: in none
+    double label_imbalance = .05;       ///< a part may have 1 + label_imbalance times the mean of a label's nodes
+    std::uint64_t seed = 0;             ///< its low 31 bits count
 };
 
 namespace detail {
@@ -48,12 +48,12 @@ namespace detail {
 
 /// METIS on a graph in memory: what partitioners are compared with. The graph is consumed.
 ///
-/// Balance is what METIS reaches, and no promise: with labels (one constraint for the weights of nodes and one for each label)
-/// it may exceed what was asked by far. Fewer nodes than parts: each gets one of its own, and METIS is not asked.
-/// Cost and memory: METIS's, some 10 to 20 times the graph, beside 4 bytes a node and constraint. A function of graph and
-/// options for a given build of METIS, which serialises nothing: one call at a time, since it sets signal handlers.
-/// Errors: errc::invalid_argument for no or too many parts, labels of another number or a graph whose arrays do not fit;
-/// errc::unsupported for sums of weights beyond METIS's integers, and for what it refuses; std::bad_alloc.
+/// Balance is what METIS reaches, and no promise: with labels (one constraint for the weights of nodes and one for each
+/// label) it may exceed what was asked by far. Fewer nodes than parts: each gets one of its own, and METIS is not
+/// asked. Cost and memory: METIS's, some 10 to 20 times the graph, beside 4 bytes a node and constraint. A function of
+/// graph and options for a given build of METIS, which serialises nothing: one call at a time, since it sets signal
+/// handlers. Errors: errc::invalid_argument for no or too many parts, labels of another number or a graph whose arrays
+/// do not fit; errc::unsupported for sums of weights beyond METIS's integers, and for what it refuses; std::bad_alloc.
 /// Source: Karypis and Kumar, SIAM J. Sci. Comput. 20(1), 1998; the constraints: SC'98.
 [[nodiscard]] inline std::vector<part_id> metis_partition(weighted_graph graph, const metis_options& options) {
     const std::size_t nodes = graph.nodes();
@@ -100,8 +100,8 @@ namespace detail {
     idx_t cut = 0, none = 0;
     std::vector<idx_t> found(nodes);
     const auto run = options.recursive ? METIS_PartGraphRecursive : METIS_PartGraphKway;
-    const int status = run(&n, &constraints, lists.data(), neighbours != nullptr ? neighbours : &none, node_weights, nullptr,
-        edge_weights, &parts, nullptr, slack.data(), settings, &cut, found.data());
+    const int status = run(&n, &constraints, lists.data(), neighbours != nullptr ? neighbours : &none, node_weights,
+        nullptr, edge_weights, &parts, nullptr, slack.data(), settings, &cut, found.data());
     if (status == METIS_ERROR_MEMORY) throw std::bad_alloc();
     if (status != METIS_OK) throw error(errc::unsupported, "METIS refused with status " + std::to_string(status));
     std::ranges::transform(found, made.begin(), [](idx_t p) { return static_cast<part_id>(p); });

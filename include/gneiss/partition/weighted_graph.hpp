@@ -23,10 +23,10 @@ namespace gneiss {
 /// Invariant: an edge u–v stands in the lists of both ends with the same weight, once; no loops. Weights are positive.
 /// Weights that are all 1 need not be stored. Sums of weights are 64-bit; a single weight beyond 32 bits saturates.
 struct weighted_graph {
-    std::vector<edge_index> offsets{0};        ///< [nodes + 1]
-    std::vector<node_id> neighbours;           ///< [arcs], two of each edge
-    std::vector<std::uint32_t> edge_weights;   ///< [arcs] or empty: all 1
-    std::vector<std::uint32_t> node_weights;   ///< [nodes] or empty: all 1
+    std::vector<edge_index> offsets{0};      ///< [nodes + 1]
+    std::vector<node_id> neighbours;         ///< [arcs], two of each edge
+    std::vector<std::uint32_t> edge_weights; ///< [arcs] or empty: all 1
+    std::vector<std::uint32_t> node_weights; ///< [nodes] or empty: all 1
 
     [[nodiscard]] std::size_t nodes() const noexcept { return offsets.size() - 1; }
     [[nodiscard]] edge_index arcs() const noexcept { return neighbours.size(); }
@@ -41,7 +41,8 @@ struct weighted_graph {
     /// Each edge once.
     [[nodiscard]] std::uint64_t total_edge_weight() const noexcept {
         return (edge_weights.empty() ? arcs()
-                                     : std::accumulate(edge_weights.begin(), edge_weights.end(), std::uint64_t{0})) / 2;
+                                     : std::accumulate(edge_weights.begin(), edge_weights.end(), std::uint64_t{0})) /
+               2;
     }
     /// What the arrays take.
     [[nodiscard]] std::uint64_t bytes() const noexcept {
@@ -51,7 +52,8 @@ struct weighted_graph {
     /// Calls `visit(neighbour, weight of the edge)` along the list of `v`.
     template <class Visit>
     void for_each(node_id v, Visit&& visit) const {
-        const std::size_t first = static_cast<std::size_t>(offsets[v]), last = static_cast<std::size_t>(offsets[v + std::size_t{1}]);
+        const std::size_t first = static_cast<std::size_t>(offsets[v]),
+                          last = static_cast<std::size_t>(offsets[v + std::size_t{1}]);
         if (edge_weights.empty())
             for (std::size_t a = first; a < last; ++a) visit(neighbours[a], std::uint32_t{1});
         else
@@ -59,8 +61,8 @@ struct weighted_graph {
     }
 };
 
-/// Throws errc::invalid_argument unless the arrays of `graph` fit each other and ids are below its nodes. That it is symmetric
-/// and has no loops is the caller's business. O(nodes + arcs).
+/// Throws errc::invalid_argument unless the arrays of `graph` fit each other and ids are below its nodes. That it is
+/// symmetric and has no loops is the caller's business. O(nodes + arcs).
 inline void check_graph(const weighted_graph& graph) {
     const auto check = [](bool good, const char* what) {
         if (!good) throw error(errc::invalid_argument, what);
@@ -82,7 +84,8 @@ inline void check_graph(const weighted_graph& graph) {
 [[nodiscard]] inline std::uint64_t edge_cut(const weighted_graph& graph, std::span<const part_id> parts) {
     std::uint64_t twice = 0;
     for (std::size_t v = 0; v < graph.nodes(); ++v)
-        graph.for_each(static_cast<node_id>(v), [&](node_id u, std::uint32_t w) { twice += parts[u] != parts[v] ? w : 0; });
+        graph.for_each(
+            static_cast<node_id>(v), [&](node_id u, std::uint32_t w) { twice += parts[u] != parts[v] ? w : 0; });
     return twice / 2;
 }
 
@@ -94,8 +97,8 @@ inline void check_graph(const weighted_graph& graph) {
     return weights;
 }
 
-/// The graph of clusters: what stands for a node of the result are the nodes of one cluster, and what stands for an edge are
-/// all edges between two of them. Edges inside a cluster vanish.
+/// The graph of clusters: what stands for a node of the result are the nodes of one cluster, and what stands for an
+/// edge are all edges between two of them. Edges inside a cluster vanish.
 ///
 /// \param cluster   [nodes] below `clusters`; each cluster has a node
 /// Cost: O(nodes + arcs), twice over the arcs, shared by threads. Memory beside the result: 4 bytes a node and
@@ -107,7 +110,8 @@ template <executor E>
     std::vector<std::uint32_t> first(clusters + 1);
     for (const node_id c : cluster) ++first[c + std::size_t{1}];
     std::partial_sum(first.begin(), first.end(), first.begin());
-    for (std::size_t v = graph.nodes(); v-- > 0;) members[--first[cluster[v] + std::size_t{1}]] = static_cast<node_id>(v);
+    for (std::size_t v = graph.nodes(); v-- > 0;)
+        members[--first[cluster[v] + std::size_t{1}]] = static_cast<node_id>(v);
     // first[c + 1] is now where cluster c begins
     const auto members_of = [&](std::size_t c) {
         const std::size_t begin = first[c + 1], end = c + 1 < clusters ? first[c + 2] : members.size();
@@ -169,11 +173,11 @@ template <executor E>
     return coarse;
 }
 
-/// The graph of a stream, in memory: nodes weigh what `balance` says, repeated edges are one of their number's weight, loops
-/// are left out.
+/// The graph of a stream, in memory: nodes weigh what `balance` says, repeated edges are one of their number's weight,
+/// loops are left out.
 ///
-/// Cost: one pass of the stream and O(arcs log degree). Memory: 8 bytes a node and 4 an arc, at most 8 where edges repeat; as
-/// `std::vector` grows when the stream does not know its arcs.
+/// Cost: one pass of the stream and O(arcs log degree). Memory: 8 bytes a node and 4 an arc, at most 8 where edges
+/// repeat; as `std::vector` grows when the stream does not know its arcs.
 template <adjacency_stream Stream>
 [[nodiscard]] weighted_graph make_weighted_graph(Stream& stream, balance_by balance = balance_by::nodes) {
     weighted_graph graph;

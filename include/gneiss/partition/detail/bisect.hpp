@@ -24,7 +24,9 @@ public:
     using weights = std::array<std::uint64_t, 2>;
 
     bisection(const weighted_graph& graph, weights caps, std::vector<std::uint8_t> sides = {})
-        : graph_(&graph), caps_(caps), side_(std::move(sides)) {
+        : graph_(&graph),
+          caps_(caps),
+          side_(std::move(sides)) {
         side_.resize(graph.nodes());
         std::uint64_t twice = 0;
         for (node_id v = 0; v < graph.nodes(); ++v) {
@@ -43,23 +45,25 @@ public:
     [[nodiscard]] std::vector<std::uint8_t>& sides() noexcept { return side_; }
     [[nodiscard]] const weights& weight() const noexcept { return weight_; }
 
-    /// All in side 0 at first: moves nodes to side 1 from `seed` on, always the one that adds least to the cut, until that
-    /// side is full, and takes back what was moved after the best moment.
-    void grow(node_id seed, random_key key) {
+    /// All in side 0 at first: moves nodes to side 1 from `seed` on, until that side is full, and takes back what was
+    /// moved after the best moment. Always the node that adds least to the cut; or, `dense`, that has the heaviest
+    /// edges to side 1: so the core of a graph of hubs is gathered, and what hangs loosely on it stays behind.
+    void grow(node_id seed, bool dense, random_key key) {
         const std::size_t n = graph_->nodes();
         gain_queue queue(n);
-        std::vector<std::int64_t> gain(n);
+        std::vector<std::int64_t> inside(n),
+            gain(n); // weight of the edges to side 1; what the cut gains by a move there
         std::vector<node_id> moved;
-        for (node_id v = 0; v < n; ++v)
-            graph_->for_each(v, [&](node_id, std::uint32_t w) { gain[v] -= w; });
+        for (node_id v = 0; v < n; ++v) graph_->for_each(v, [&](node_id, std::uint32_t w) { gain[v] -= w; });
+        const auto rank = [&](node_id v) { return dense ? inside[v] : gain[v]; };
         random_stream draw(key);
         std::size_t next = static_cast<std::size_t>(draw.below(n)), begun = 0, best = 0;
         std::pair<std::uint64_t, std::uint64_t> least{excess(), cut_};
-        queue.push(seed, gain[seed]);
+        queue.push(seed, rank(seed));
         while (weight_[1] < caps_[1]) {
             if (queue.empty()) { // another component
                 if (begun++ == n) break;
-                if (side_[next] == 0) queue.push(static_cast<node_id>(next), gain[next]);
+                if (side_[next] == 0) queue.push(static_cast<node_id>(next), rank(static_cast<node_id>(next)));
                 next = next + 1 == n ? 0 : next + 1;
                 continue;
             }
@@ -69,8 +73,9 @@ public:
             moved.push_back(v);
             if (const std::pair now{excess(), cut_}; now < least) least = now, best = moved.size();
             graph_->for_each(v, [&](node_id u, std::uint32_t w) {
+                inside[u] += w;
                 gain[u] += 2 * std::int64_t{w};
-                if (side_[u] == 0) queue.push(u, gain[u]);
+                if (side_[u] == 0) queue.push(u, rank(u));
             });
             if (moved.size() == n) break;
         }
@@ -78,7 +83,8 @@ public:
             const node_id v = moved.back();
             moved.pop_back();
             std::int64_t back = 0;
-            graph_->for_each(v, [&](node_id u, std::uint32_t w) { back += side_[u] == 0 ? std::int64_t{w} : -std::int64_t{w}; });
+            graph_->for_each(
+                v, [&](node_id u, std::uint32_t w) { back += side_[u] == 0 ? std::int64_t{w} : -std::int64_t{w}; });
             flip(v, back);
         }
     }
@@ -110,7 +116,8 @@ public:
                 const node_id v = queue[from].pop();
                 locked[v] = 1;
                 const std::uint8_t to = from ^ 1;
-                if (weight_[to] + graph_->weight(v) > caps_[to] && over(from) <= weight_[to] + graph_->weight(v) - caps_[to])
+                if (weight_[to] + graph_->weight(v) > caps_[to] &&
+                    over(from) <= weight_[to] + graph_->weight(v) - caps_[to])
                     continue; // it would not fit
                 flip(v, gain[v]);
                 moved.push_back(v);
@@ -125,7 +132,9 @@ public:
                 const node_id v = moved.back();
                 moved.pop_back();
                 std::int64_t back = 0;
-                graph_->for_each(v, [&](node_id u, std::uint32_t w) { back += side_[u] == side_[v] ? -std::int64_t{w} : std::int64_t{w}; });
+                graph_->for_each(v, [&](node_id u, std::uint32_t w) {
+                    back += side_[u] == side_[v] ? -std::int64_t{w} : std::int64_t{w};
+                });
                 flip(v, back);
             }
             if (least == before) break;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -16,16 +18,20 @@
 
 namespace gneiss::detail {
 
-/// Sums by key: a dense array of which only what was touched is reset. O(1) an addition, O(touched) a reset.
+/// Sums of weights, not 0, by key, which saturate: a dense array of which only what was touched is reset. O(1) an
+/// addition, O(touched) a reset.
+template <std::unsigned_integral T>
 class sparse_sums {
 public:
     explicit sparse_sums(std::size_t keys) : sum_(keys) {}
 
-    void add(std::uint32_t key, std::uint64_t weight) {
-        if (sum_[key] == 0) touched_.push_back(key);
-        sum_[key] += weight;
+    void add(std::uint32_t key, std::uint32_t weight) {
+        T& sum = sum_[key];
+        if (sum == 0) touched_.push_back(key);
+        sum = static_cast<T>(sum + weight);
+        if (sum < weight) sum = std::numeric_limits<T>::max();
     }
-    [[nodiscard]] std::uint64_t operator[](std::uint32_t key) const noexcept { return sum_[key]; }
+    [[nodiscard]] T operator[](std::uint32_t key) const noexcept { return sum_[key]; }
     [[nodiscard]] const std::vector<std::uint32_t>& touched() const noexcept { return touched_; }
     void reset() noexcept {
         for (const std::uint32_t key : touched_) sum_[key] = 0;
@@ -33,7 +39,7 @@ public:
     }
 
 private:
-    std::vector<std::uint64_t> sum_;
+    std::vector<T> sum_;
     std::vector<std::uint32_t> touched_;
 };
 
@@ -57,9 +63,9 @@ private:
 
 /// What a level of coarsening is made by.
 struct cluster_options {
-    std::uint64_t max_weight = 1;        ///< of a cluster of more than one node
+    std::uint64_t max_weight = 1; ///< of a cluster of more than one node
     std::uint32_t passes = 5;
-    std::span<const part_id> parts{};    ///< [nodes] or empty; clusters keep to one part
+    std::span<const part_id> parts{}; ///< [nodes] or empty; clusters keep to one part
 };
 
 /// Clusters of a graph.
@@ -68,14 +74,19 @@ struct clustering {
     std::size_t clusters = 0;
 };
 
-/// Size-constrained label propagation: each node joins the cluster that it has the heaviest edges to and that has room, again
-/// and again. Nodes left alone then join others that long for the same full cluster (leaves of a hub), and those without
-/// neighbours each other. O(passes · arcs); 25 bytes a node. Pure function of its arguments.
-/// Source: Meyerhenke, Sanders and Schulz, ESA 2014; two-hop: LaSalle et al., IA3 2015.
+/// Size-constrained label propagation: each node joins the cluster that it has the heaviest edges to and that has room,
+/// again and again. Nodes left alone then join others that long for the same full cluster (leaves of a hub), and those
+/// without neighbours each other. O(passes · arcs); 25 bytes a node. Pure function of its arguments. Source:
+/// Meyerhenke, Sanders and Schulz, ESA 2014; two-hop: LaSalle et al., IA3 2015.
 class cluster_maker {
 public:
     cluster_maker(const weighted_graph& graph, const cluster_options& options, random_key key)
-        : graph_(graph), options_(options), key_(key), of_(graph.nodes()), weight_(graph.nodes()), sums_(graph.nodes()) {
+        : graph_(graph),
+          options_(options),
+          key_(key),
+          of_(graph.nodes()),
+          weight_(graph.nodes()),
+          sums_(graph.nodes()) {
         for (std::size_t v = 0; v < of_.size(); ++v) {
             of_[v] = static_cast<node_id>(v);
             weight_[v] = graph.weight(of_[v]);
@@ -96,8 +107,8 @@ public:
                 ++moved;
                 graph_.for_each(v, [&](node_id u, std::uint32_t) { active[u] = 1; });
             }
-            clusters = static_cast<std::size_t>(std::ranges::count_if(weight_, [](std::uint64_t w) { return w != 0; }));
-            if (moved * 64 < of_.size()) break;
+            clusters = static_cast<std::size_t>(std::ranges::count_if(weight_, [](std::uint32_t w) { return w != 0; }));
+            if (moved * 16 < of_.size()) break;
         }
         merge_isolated(order, clusters);
         merge_two_hop(order, clusters);
@@ -121,10 +132,10 @@ private:
             if (may_join(v, u)) sums_.add(of_[u], w);
         });
         node_id found = of_[v];
-        std::uint64_t most = sums_[found];
+        std::uint32_t most = sums_[found];
         std::uint32_t equal = 1;
         for (const std::uint32_t c : sums_.touched()) {
-            if (c == of_[v] || sums_[c] < most || weight_[c] + graph_.weight(v) > max_weight) continue;
+            if (c == of_[v] || sums_[c] < most || std::uint64_t{weight_[c]} + graph_.weight(v) > max_weight) continue;
             if (sums_[c] == most) { // one of those that are as good, each as likely
                 tie = mix64(tie);
                 if (below(tie, ++equal) != 0) continue;
@@ -168,7 +179,7 @@ private:
         node_id& to = open[group];
         if (to == v || !alone(v)) return;
         if (to != ~node_id{0} && of_[to] == to && may_join(v, to) &&
-            weight_[to] + graph_.weight(v) <= options_.max_weight) {
+            std::uint64_t{weight_[to]} + graph_.weight(v) <= options_.max_weight) {
             join(v, to);
             --clusters;
         } else {
@@ -180,8 +191,8 @@ private:
     const cluster_options& options_;
     random_key key_;
     std::vector<node_id> of_;
-    std::vector<std::uint64_t> weight_;
-    sparse_sums sums_;
+    std::vector<std::uint32_t> weight_;
+    sparse_sums<std::uint32_t> sums_;
 };
 
 } // namespace gneiss::detail

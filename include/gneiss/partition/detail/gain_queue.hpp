@@ -8,8 +8,8 @@
 
 namespace gneiss::detail {
 
-/// Nodes by gain, the greatest first; equal ones in an order that their history fixes. A heap of which each node knows its
-/// place. O(log) a change; 4 bytes a node and 16 an entry.
+/// Nodes by gain, the greatest first; equal ones in an order that their history fixes. A heap of which each node knows
+/// its place. O(log) a change; 4 bytes a node and 16 an entry.
 class gain_queue {
 public:
     explicit gain_queue(std::size_t nodes) : place_(nodes) {}

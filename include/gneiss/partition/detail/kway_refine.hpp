@@ -19,12 +19,16 @@ namespace gneiss::detail {
 
 /// Betters a partition into k parts by moving nodes between them, under caps.
 ///
-/// What is moved never makes a part heavier than its cap. Serial; a pure function of its arguments. Memory: 4 to 9 bytes a
-/// node, 24 a part and what the queue of a search holds.
+/// What is moved never makes a part heavier than its cap. Serial; a pure function of its arguments. Memory: 4 to 9
+/// bytes a node, 24 a part and what the queue of a search holds.
 class kway_refiner {
 public:
     kway_refiner(const weighted_graph& graph, std::span<part_id> parts, std::span<const std::uint64_t> caps)
-        : graph_(graph), part_(parts), caps_(caps), weight_(caps.size()), to_(caps.size()) {
+        : graph_(graph),
+          part_(parts),
+          caps_(caps),
+          weight_(caps.size()),
+          to_(caps.size()) {
         for (node_id v = 0; v < graph.nodes(); ++v) weight_[part_[v]] += graph.weight(v);
     }
 
@@ -46,7 +50,9 @@ public:
                 const node_id v = i < n - start ? start + i : i - (n - start);
                 if (!std::exchange(active[v], std::uint8_t{0})) continue;
                 const move m = best_move(v);
-                if (m.to == no_part || m.gain < 0 || (m.gain == 0 && weight_[m.to] + graph_.weight(v) >= weight_[part_[v]])) continue;
+                if (m.to == no_part || m.gain < 0 ||
+                    (m.gain == 0 && weight_[m.to] + graph_.weight(v) >= weight_[part_[v]]))
+                    continue;
                 if (m.gain == 0 && pass + 1 == passes) continue;
                 apply(v, m.to);
                 gained += static_cast<std::uint64_t>(m.gain);
@@ -58,10 +64,10 @@ public:
         return gained;
     }
 
-    /// Searches from one node of the border each: it and then what lies around moves, the best first and worse ones too, until
-    /// that leads nowhere, and what came after the best moment is undone. A node moves once a round.
-    /// \param patience  moves without a new best that end a search
-    /// Returns the gain. Source: Sanders and Schulz, ESA 2011 (multi-try FM).
+    /// Searches from one node of the border each: it and then what lies around moves, the best first and worse ones
+    /// too, until that leads nowhere, and what came after the best moment is undone. A node moves once a round. \param
+    /// patience  moves without a new best that end a search Returns the gain. Source: Sanders and Schulz, ESA 2011
+    /// (multi-try FM).
     std::uint64_t search(std::uint32_t rounds, std::size_t patience, random_key key) {
         const std::size_t n = graph_.nodes();
         gain_queue queue(n);
@@ -152,7 +158,8 @@ public:
             if (weight_[part_[v]] <= caps_[part_[v]]) continue;
             const move m = relief(v);
             if (m.to == no_part) continue;
-            if (const std::int64_t now = relative(m.gain, graph_.weight(v)); now < believed && !queue.empty() && now < queue.top_gain()) {
+            if (const std::int64_t now = relative(m.gain, graph_.weight(v));
+                now < believed && !queue.empty() && now < queue.top_gain()) {
                 queue.push(v, now);
                 continue;
             }
@@ -162,9 +169,11 @@ public:
     }
 
 private:
-    /// Arcs that a round may read: what it gains pays for more, so that graphs that are all border do not take for ever.
+    /// Arcs that a round may read: what it gains pays for more, so that graphs that are all border do not take for
+    /// ever.
     [[nodiscard]] double allowed_work(std::uint64_t gained, std::uint64_t twice_cut) const noexcept {
-        const double share = 2 * static_cast<double>(gained) / static_cast<double>(std::max<std::uint64_t>(twice_cut, 1));
+        const double share =
+            2 * static_cast<double>(gained) / static_cast<double>(std::max<std::uint64_t>(twice_cut, 1));
         return static_cast<double>(graph_.arcs()) * (2 + 400 * share);
     }
     struct move {
@@ -201,11 +210,14 @@ private:
         if (m.to != no_part) return m;
         std::uint64_t room = 0;
         for (std::size_t p = 0; p < caps_.size(); ++p)
-            if (p != part_[v] && caps_[p] > weight_[p] && caps_[p] - weight_[p] > room && fits(v, static_cast<part_id>(p))) {
+            if (p != part_[v] && caps_[p] > weight_[p] && caps_[p] - weight_[p] > room &&
+                fits(v, static_cast<part_id>(p))) {
                 room = caps_[p] - weight_[p];
                 m.to = static_cast<part_id>(p);
             }
-        if (m.to != no_part) graph_.for_each(v, [&](node_id u, std::uint32_t w) { m.gain -= part_[u] == part_[v] ? std::int64_t{w} : 0; });
+        if (m.to != no_part)
+            graph_.for_each(
+                v, [&](node_id u, std::uint32_t w) { m.gain -= part_[u] == part_[v] ? std::int64_t{w} : 0; });
         return m;
     }
     /// Gain for a unit of weight, losses so; gains times it.
@@ -217,7 +229,7 @@ private:
     std::span<part_id> part_;
     std::span<const std::uint64_t> caps_;
     std::vector<std::uint64_t> weight_;
-    sparse_sums to_;
+    sparse_sums<std::uint64_t> to_;
     std::uint64_t read_ = 0; // arcs, for `allowed_work`
 };
 

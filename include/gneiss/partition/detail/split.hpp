@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -26,15 +27,25 @@ struct block {
     std::uint32_t first, count;
 };
 
-/// Bisects a small graph: coarsened, grown from several nodes, refined as it becomes fine again.
+/// How a bisection is sought.
+struct bisection_effort {
+    std::uint32_t repeats = 1;  ///< coarsenings, of which the best result counts
+    std::uint32_t attempts = 1; ///< growths from different nodes, on the coarsest graph
+    std::size_t coarsest = 120; ///< nodes; beyond the graph's: nothing is coarsened
+    std::size_t patience = 60;  ///< moves without a new best that end a pass of refinement there
+};
+
+/// Bisects a graph: coarsened, grown from several nodes, refined as it becomes fine again.
 /// Nodes without neighbours are left out and fill what room is left.
 class bisector {
 public:
-    bisector(bisection::weights caps, std::uint32_t attempts, random_key key) : caps_(caps), attempts_(attempts), key_(key) {}
+    bisector(bisection::weights caps, const bisection_effort& effort, random_key key)
+        : caps_(caps),
+          effort_(effort),
+          key_(key) {}
 
     [[nodiscard]] std::vector<std::uint8_t> operator()(weighted_graph graph) const {
-        // Nodes without edges: by falling weight, each to the side of more room.
-        std::vector<node_id> lonely, kept(graph.nodes(), ~node_id{0});
+        std::vector<node_id> lonely, kept(graph.nodes(), none);
         node_id others = 0;
         for (node_id v = 0; v < graph.nodes(); ++v) {
             if (graph.degree(v) == 0)
@@ -43,33 +54,37 @@ public:
                 kept[v] = others++;
         }
         std::vector<std::uint32_t> weights;
-        if (!graph.node_weights.empty()) weights = graph.node_weights;
-        const std::size_t nodes = graph.nodes();
+        for (const node_id v : lonely) weights.push_back(graph.weight(v));
         if (!lonely.empty()) without_lonely(graph, kept);
-        bisection::weights weight{};
-        std::vector<std::uint8_t> side(nodes);
-        {
-            bisection made = best_of(std::move(graph), weight);
-            for (node_id v = 0; v < nodes; ++v)
-                if (kept[v] != ~node_id{0}) side[v] = made.sides()[kept[v]];
-        }
-        const auto weight_of = [&](node_id v) { return weights.empty() ? 1U : weights[v]; };
-        std::ranges::stable_sort(lonely, std::greater<>{}, weight_of);
-        for (const node_id v : lonely) {
-            const auto room = [&](std::size_t s) {
-                return static_cast<double>(caps_[s]) - static_cast<double>(weight[s]);
-            };
-            side[v] = room(1) > room(0) ? 1 : 0;
-            weight[side[v]] += weight_of(v);
+
+        bisection best = once(graph, key_);
+        for (std::uint32_t i = 1; i < effort_.repeats; ++i)
+            if (bisection made = once(graph, key_.with(i)); made.better_than(best)) best = std::move(made);
+        std::vector<std::uint8_t> side(kept.size());
+        for (std::size_t v = 0; v < side.size(); ++v)
+            if (kept[v] != none) side[v] = best.sides()[kept[v]];
+
+        // The heavy ones first, each to the side of more room.
+        bisection::weights weight = best.weight();
+        std::vector<std::size_t> order(lonely.size());
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        std::ranges::stable_sort(order, std::greater<>{}, [&](std::size_t i) { return weights[i]; });
+        const auto room = [&](std::size_t s) { return static_cast<double>(caps_[s]) - static_cast<double>(weight[s]); };
+        for (const std::size_t i : order) {
+            const std::uint8_t to = room(1) > room(0) ? 1 : 0;
+            side[lonely[i]] = to;
+            weight[to] += weights[i];
         }
         return side;
     }
 
 private:
+    static constexpr node_id none = ~node_id{0};
+
     static void without_lonely(weighted_graph& graph, std::span<const node_id> kept) {
         std::size_t to = 0;
         for (std::size_t v = 0; v < kept.size(); ++v) {
-            if (kept[v] == ~node_id{0}) continue;
+            if (kept[v] == none) continue;
             if (!graph.node_weights.empty()) graph.node_weights[to] = graph.node_weights[v];
             graph.offsets[++to] = graph.offsets[v + 1];
         }
@@ -77,44 +92,42 @@ private:
         if (!graph.node_weights.empty()) graph.node_weights.resize(to);
         for (node_id& u : graph.neighbours) u = kept[u];
     }
-    [[nodiscard]] bisection best_of(weighted_graph graph, bisection::weights& weight) const {
-        std::vector<std::pair<weighted_graph, std::vector<node_id>>> levels; // and the clusters that make the next
-        constexpr std::size_t enough = 120;
-        const std::uint64_t total = graph.total_node_weight();
-        while (graph.nodes() > enough) {
-            clustering made = cluster_maker(graph, {.max_weight = std::max<std::uint64_t>(total / 50, 1), .passes = 3},
-                key_.with(levels.size())).make();
-            if (made.clusters * 20 > graph.nodes() * 19) break;
-            weighted_graph coarse = contract(graph, made.of, made.clusters, serial_executor{});
-            levels.emplace_back(std::move(graph), std::move(made.of));
-            graph = std::move(coarse);
+
+    [[nodiscard]] bisection once(const weighted_graph& graph, random_key key) const {
+        std::vector<std::pair<std::vector<node_id>, weighted_graph>> levels; // clusters of the finer graph, and theirs
+        const auto coarsest = [&]() -> const weighted_graph& { return levels.empty() ? graph : levels.back().second; };
+        const std::uint64_t heaviest = std::max<std::uint64_t>(graph.total_node_weight() / 50, 1);
+        while (coarsest().nodes() > effort_.coarsest) {
+            const cluster_options limit{.max_weight = heaviest, .passes = 3};
+            clustering made = cluster_maker(coarsest(), limit, key.with(levels.size())).make();
+            if (made.clusters * 20 > coarsest().nodes() * 19) break;
+            weighted_graph coarse = contract(coarsest(), made.of, made.clusters, serial_executor{});
+            levels.emplace_back(std::move(made.of), std::move(coarse));
         }
-        bisection best(graph, caps_);
-        if (graph.nodes() != 0) {
-            const random_key key = key_.with(1000);
-            for (std::uint32_t i = 0; i < attempts_; ++i) {
-                bisection tried(graph, caps_);
-                const node_id seed = i == 0 ? heaviest(graph) : static_cast<node_id>(below(key[i], graph.nodes()));
-                tried.grow(seed, key.with(i));
-                tried.refine(4, 60);
-                if (i == 0 || tried.better_than(best)) best = std::move(tried);
-            }
-        }
-        std::vector<std::uint8_t> sides = std::move(best.sides());
-        weight = best.weight();
+        std::vector<std::uint8_t> sides = grown(coarsest(), key.with(1000));
         while (!levels.empty()) {
-            std::vector<std::uint8_t> fine(levels.back().first.nodes());
-            for (std::size_t v = 0; v < fine.size(); ++v) fine[v] = sides[levels.back().second[v]];
-            bisection refined(levels.back().first, caps_, std::move(fine));
+            std::vector<std::uint8_t> fine(levels.back().first.size());
+            for (std::size_t v = 0; v < fine.size(); ++v) fine[v] = sides[levels.back().first[v]];
+            levels.pop_back();
+            bisection refined(coarsest(), caps_, std::move(fine));
             refined.refine(3, 150);
             sides = std::move(refined.sides());
-            weight = refined.weight();
-            graph = std::move(levels.back().first);
-            levels.pop_back();
         }
         return bisection(graph, caps_, std::move(sides));
     }
-    [[nodiscard]] static node_id heaviest(const weighted_graph& graph) {
+    /// The best of some growths, the first from the node of the heaviest edges.
+    [[nodiscard]] std::vector<std::uint8_t> grown(const weighted_graph& graph, random_key key) const {
+        bisection best(graph, caps_);
+        if (graph.nodes() == 0) return std::move(best.sides());
+        for (std::uint32_t i = 0; i < effort_.attempts; ++i) {
+            bisection tried(graph, caps_);
+            tried.grow(i == 0 ? hub(graph) : static_cast<node_id>(below(key[i], graph.nodes())), i == 0, key.with(i));
+            tried.refine(4, effort_.patience);
+            if (i == 0 || tried.better_than(best)) best = std::move(tried);
+        }
+        return std::move(best.sides());
+    }
+    [[nodiscard]] static node_id hub(const weighted_graph& graph) {
         node_id found = 0;
         std::uint64_t most = 0;
         for (node_id v = 0; v < graph.nodes(); ++v) {
@@ -126,14 +139,16 @@ private:
     }
 
     bisection::weights caps_;
-    std::uint32_t attempts_;
+    bisection_effort effort_;
     random_key key_;
 };
 
 /// Caps of blocks: those of their parts together, less the share of the slack that the bisections to come will need.
 [[nodiscard]] inline std::vector<std::uint64_t> block_caps(
     std::span<const block> blocks, std::span<const std::uint64_t> part_caps, std::uint64_t total) {
-    const auto depth = [](std::size_t parts) { return static_cast<double>(std::bit_width(std::max<std::size_t>(parts, 1) - 1)); };
+    const auto depth = [](std::size_t parts) {
+        return static_cast<double>(std::bit_width(std::max<std::size_t>(parts, 1) - 1));
+    };
     double sum = 0;
     for (const std::uint64_t cap : part_caps) sum += static_cast<double>(cap);
     const double tight = std::min(1.0, static_cast<double>(total) / std::max(sum, 1.0));
@@ -148,10 +163,11 @@ private:
     return caps;
 }
 
-/// Splits every block of more than one part in two, ⌈count/2⌉ : ⌊count/2⌋. `parts` are numbers of blocks, before and after.
+/// Splits every block of more than one part in two, ⌈count/2⌉ : ⌊count/2⌋. `parts` are numbers of blocks, before and
+/// after.
 template <executor E>
 void split_blocks(const weighted_graph& graph, std::span<part_id> parts, std::vector<block>& blocks,
-    std::span<const std::uint64_t> part_caps, std::uint32_t attempts, random_key key, const E& on) {
+    std::span<const std::uint64_t> part_caps, const bisection_effort& effort, random_key key, const E& on) {
     std::vector<block> halves;
     std::vector<std::uint32_t> number(blocks.size());
     for (std::size_t b = 0; b < blocks.size(); ++b) {
@@ -193,7 +209,7 @@ void split_blocks(const weighted_graph& graph, std::span<part_id> parts, std::ve
             inner.offsets.push_back(inner.neighbours.size());
             if (!graph.node_weights.empty()) inner.node_weights.push_back(graph.weight(v));
         }
-        const bisector split({caps[number[b]], caps[number[b] + 1]}, attempts, key.with(blocks[b].first));
+        const bisector split({caps[number[b]], caps[number[b] + 1]}, effort, key.with(blocks[b].first));
         sides[b] = split(std::move(inner));
     });
     for (std::size_t b = 0; b < blocks.size(); ++b)
