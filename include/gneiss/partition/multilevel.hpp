@@ -96,6 +96,7 @@ public:
 
 private:
     static constexpr std::size_t block_nodes = 1000; // a block is split when it has about twice as many
+    static constexpr double most_shrinkage = 128;    // of one level: a heavier cluster leaves no level to be split at
 
     struct level {
         std::vector<node_id> cluster; ///< of each node of the finer graph
@@ -131,9 +132,9 @@ private:
             const weighted_graph& fine = coarsest();
             const double blocks =
                 std::clamp(static_cast<double>(fine.nodes()) / block_nodes, 2.0, std::max(2.0, 1.0 * options_.parts));
-            const cluster_options limit{
-                .max_weight = std::clamp<std::uint64_t>(
-                    static_cast<std::uint64_t>(.03 * static_cast<double>(total_) / blocks), 1, ~std::uint32_t{0}),
+            const double share = std::min(.03 / blocks, most_shrinkage / static_cast<double>(fine.nodes()));
+            const cluster_options limit{.max_weight = std::clamp<std::uint64_t>(
+                                            static_cast<std::uint64_t>(share * static_cast<double>(total_)), 1, ~std::uint32_t{0}),
                 .parts = parts};
             clustering made = cluster_maker(fine, limit, key_.with(levels_.size())).make();
             if (made.clusters * 20 > fine.nodes() * 19) break;

@@ -29,7 +29,7 @@ struct block {
 
 /// How a bisection is sought.
 struct bisection_effort {
-    std::uint32_t repeats = 1;  ///< coarsenings, of which the best result counts
+    std::uint32_t repeats = 1;  ///< coarsenings, of which the best counts; 1 on graphs of 2¹⁹ arcs or more
     std::uint32_t attempts = 1; ///< growths from different nodes, on the coarsest graph
     std::size_t coarsest = 120; ///< nodes; beyond the graph's: nothing is coarsened
     std::size_t patience = 60;  ///< moves without a new best that end a pass of refinement there
@@ -58,7 +58,7 @@ public:
         if (!lonely.empty()) without_lonely(graph, kept);
 
         bisection best = once(graph, key_);
-        for (std::uint32_t i = 1; i < effort_.repeats; ++i)
+        for (std::uint32_t i = 1; i < effort_.repeats && graph.arcs() < repeated_arcs; ++i)
             if (bisection made = once(graph, key_.with(i)); made.better_than(best)) best = std::move(made);
         std::vector<std::uint8_t> side(kept.size());
         for (std::size_t v = 0; v < side.size(); ++v)
@@ -80,6 +80,7 @@ public:
 
 private:
     static constexpr node_id none = ~node_id{0};
+    static constexpr edge_index repeated_arcs = edge_index{1} << 19;
 
     static void without_lonely(weighted_graph& graph, std::span<const node_id> kept) {
         std::size_t to = 0;
