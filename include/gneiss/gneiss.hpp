@@ -63,6 +63,7 @@
 #include <gneiss/graph/generate/planted_partition.hpp>
 #include <gneiss/graph/generate/rmat.hpp>
 #include <gneiss/graph/generate/stream.hpp>
+#include <gneiss/graph/listed_edges.hpp>
 #include <gneiss/graph/symmetric.hpp>
 #include <gneiss/graph/visit_counter.hpp>
 #include <gneiss/io/assignment_file.hpp>
@@ -144,6 +145,7 @@
 #include <gneiss/partition/gap.hpp>
 #include <gneiss/partition/grem.hpp>
 #include <gneiss/partition/grem_analysis.hpp>
+#include <gneiss/partition/grem_partitioner.hpp>
 #include <gneiss/partition/hubs.hpp>
 #include <gneiss/partition/ldg.hpp>
 #include <gneiss/partition/multilevel.hpp>

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/executor/concepts.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/graph/adjacency_stream.hpp>
+#include <gneiss/graph/concepts.hpp>
+#include <gneiss/graph/listed_edges.hpp>
+#include <gneiss/graph/symmetric.hpp>
+#include <gneiss/partition/concepts.hpp>
+#include <gneiss/partition/grem.hpp>
+#include <gneiss/partition/multilevel.hpp>
+#include <gneiss/partition/weighted_graph.hpp>
+
+namespace gneiss {
+
+/// GREM's seed partitions by the library's multilevel partitioner, which keeps caps. `on` outlives it.
+template <executor E>
+struct multilevel_bisector {
+    const E* on;
+    multilevel_effort effort = multilevel_effort::normal;
+
+    [[nodiscard]] std::vector<part_id> operator()(
+        symmetric_csr graph, std::array<std::uint64_t, 2> most, std::uint64_t seed) const {
+        symmetric_stream lists(graph);
+        const weighted_graph weighted = make_weighted_graph(lists);
+        graph = {};
+        return multilevel_partition(
+            weighted, {.parts = 2, .max_weights = {most[0], most[1]}, .effort = effort, .seed = seed}, *on);
+    }
+};
+
+/// GREM over lists of neighbours, which it reads once where its options shuffle. See `grem`.
+struct grem_partitioner {
+    grem_options options{};
+
+    template <adjacency_stream Stream, scratch Scratch, executor E>
+    [[nodiscard]] std::vector<part_id> operator()(
+        Stream& graph, const partition_request& request, Scratch& place, const E& on) const {
+        listed_edges edges(graph);
+        return grem(edges, place, request, options, multilevel_bisector<E>{&on});
+    }
+    /// With the seed partitioner on a chunk, beside stream and scratch.
+    [[nodiscard]] std::uint64_t memory(std::uint64_t nodes, edge_index arcs, const partition_request& request) const noexcept {
+        const auto chunk = static_cast<edge_index>(options.chunk * static_cast<double>(arcs / 2)) + 1;
+        return grem_bytes(nodes, arcs / 2, request.parts, options) + 56 * std::min(nodes, 2 * chunk) + 32 * chunk;
+    }
+};
+
+} // namespace gneiss
