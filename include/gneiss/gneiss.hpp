@@ -48,7 +48,6 @@
 #include <gneiss/eval/sampled_ranking.hpp>
 #include <gneiss/eval/score_kernel.hpp>
 #include <gneiss/eval/top_k.hpp>
-#include <gneiss/graph/adjacency_edges.hpp>
 #include <gneiss/graph/adjacency_stream.hpp>
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/graph/coo.hpp>
