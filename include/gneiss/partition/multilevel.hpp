@@ -95,7 +95,8 @@ public:
     }
 
 private:
-    static constexpr std::size_t block_nodes = 1000; // a block is split when it has about twice as many
+    static constexpr std::size_t coarse_nodes = 1000; // a graph of twice as many is not coarsened
+    static constexpr std::size_t block_nodes = 300;   // a block that has more on average is split
     static constexpr double most_shrinkage = 128;    // of one level: a heavier cluster leaves no level to be split at
 
     struct level {
@@ -128,10 +129,10 @@ private:
     /// Makes `levels_` until the coarsest is small or shrinks no more. `parts` are carried along, if there are any.
     void coarsen(std::span<const part_id> parts) {
         std::vector<part_id> coarse_parts;
-        while (coarsest().nodes() > 2 * block_nodes) {
+        while (coarsest().nodes() > 2 * coarse_nodes) {
             const weighted_graph& fine = coarsest();
             const double blocks =
-                std::clamp(static_cast<double>(fine.nodes()) / block_nodes, 2.0, std::max(2.0, 1.0 * options_.parts));
+                std::clamp(static_cast<double>(fine.nodes()) / coarse_nodes, 2.0, std::max(2.0, 1.0 * options_.parts));
             const double share = std::min(.03 / blocks, most_shrinkage / static_cast<double>(fine.nodes()));
             const cluster_options limit{.max_weight = std::clamp<std::uint64_t>(
                                             static_cast<std::uint64_t>(share * static_cast<double>(total_)), 1, ~std::uint32_t{0}),
@@ -212,20 +213,22 @@ void multilevel_refine(
 ///
 /// The graph is coarsened by size-constrained label propagation, where hubs take their leaves with them and leaves of
 /// full clusters join each other, to some 2000 nodes. Blocks are then bisected until there are k (uneven ones ⌈k/2⌉ :
-/// ⌊k/2⌋), as soon as a block has some 1000 nodes on the way back: so many parts cost little more than few. Every level
-/// is refined by label propagation and by localised searches in the manner of Fiduccia and Mattheyses.
+/// ⌊k/2⌋), as soon as a block has some 300 nodes on the way back: so many parts cost little more than few. Every level is
+/// refined by label propagation and by localised searches in the manner of Fiduccia and Mattheyses.
 ///
-/// Caps are hard: with nodes of weight 1 and caps that hold them all, no part is heavier than its cap. With other
-/// weights the same is tried (nodes leave heavy parts in the order of least loss); where a node outweighs every cap, or
-/// caps are so tight that packing fails, the result exceeds caps by what could not be placed. No error: `part_weights`
-/// tells.
+/// Where hubs hold a quarter of the arcs and more than a quarter of the edges was cut, another way is tried too: without
+/// coarsening, the core that fills half of the parts is parted from the rest, and so on. It copies the graph.
+///
+/// Caps are hard: with nodes of weight 1 and caps that hold them all, no part is heavier than its cap. With other weights
+/// the same is tried (nodes leave heavy parts in the order of least loss); where a node outweighs every cap, or caps are so
+/// tight that packing fails, the result exceeds them by what could not be placed. No error: `part_weights` tells.
 ///
 /// \returns the part of each node, [nodes]. A pure function of graph and options, whatever the executor.
-/// Cost: O(arcs · log k) expected, one thread but for contractions and bisections of different blocks. Memory beside
-/// the graph: 40 bytes a node, and the coarse graphs, 8 bytes an arc; most when the first has just been made. Errors:
-/// errc::invalid_argument for no or too many parts, caps of another number, a graph whose arrays do not fit.
-/// Thread-safe. Source: Gottesbüren, Heuer, Sanders, Schulz and Seemaier, ESA 2021 (deep multilevel); Sanders and
-/// Schulz, ESA 2011.
+/// Cost: O(arcs · log k) expected, on one thread but for contractions and bisections of different blocks. Memory beside the
+/// graph: some 25 bytes a node and the coarse graphs, 8 bytes an arc; one and a half to three times the graph in all.
+/// Errors: errc::invalid_argument for no or too many parts, caps of another number, a graph whose arrays do not fit.
+/// Thread-safe. Source: Gottesbüren, Heuer, Sanders, Schulz and Seemaier, ESA 2021 (deep multilevel); Sanders and Schulz,
+/// ESA 2011 (localised searches).
 template <executor E>
 [[nodiscard]] std::vector<part_id> multilevel_partition(
     const weighted_graph& graph, const multilevel_options& options, const E& on) {
