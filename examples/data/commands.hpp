@@ -1,12 +1,14 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gneiss/core/executor/tbb.hpp>
@@ -54,11 +56,28 @@ struct feature_flags {
     void apply(gneiss::import_node_data& data) const;
 };
 
+/// A live line on stderr: what is done, how much of it, how long it will take, and memory. A phase begins with its first report.
+class phase_progress {
+public:
+    explicit phase_progress(bool quiet) : live_(quiet) {}
+    /// \param total  in the unit of `done`; 0: not known
+    void operator()(std::string_view phase, std::uint64_t done, std::uint64_t total);
+    [[nodiscard]] programs::progress& line() noexcept { return live_; }
+
+private:
+    programs::progress live_;
+    std::string phase_;
+    std::chrono::steady_clock::time_point began_{};
+};
+
 /// "train,valid,test" as given to --fractions. Throws usage_error.
 [[nodiscard]] std::array<double, 3> parse_fractions(const std::vector<double>& values);
 
 /// Checks what can be checked before work begins; throws usage_error, gneiss::error.
 void check_output(const output_flags& output, const common_flags& common);
+
+/// The same for commands that make a file. Throws usage_error.
+void check_file_out(const std::filesystem::path& out, const common_flags& common);
 
 /// Imports with progress on stderr and the result on stdout (`--json`: one object), and returns the exit code.
 /// `source_memory` [bytes] is what the sources take beside the import.
@@ -75,6 +94,7 @@ void add_get(programs::command_line& to);
 void add_generate(programs::command_line& to);
 void add_expand(programs::command_line& to);
 void add_partition(programs::command_line& to);
+void add_hubs(programs::command_line& to);
 void add_reorder(programs::command_line& to);
 void add_sample(programs::command_line& to);
 void add_inspect(programs::command_line& to);

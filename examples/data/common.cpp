@@ -63,6 +63,22 @@ void feature_flags::apply(gneiss::import_node_data& data) const {
     data.project = project;
 }
 
+void phase_progress::operator()(std::string_view phase, std::uint64_t done, std::uint64_t total) {
+    if (phase != phase_) {
+        phase_ = phase;
+        began_ = std::chrono::steady_clock::now();
+    }
+    live_.update([&] {
+        std::string text = fmt::format("{:<8}", phase_);
+        if (total != 0)
+            text += fmt::format("{:>5}  ETA {}",
+                programs::human_percent(static_cast<double>(done) / static_cast<double>(total)),
+                programs::human_eta(static_cast<double>(done), static_cast<double>(total),
+                    std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count()));
+        return text + "  RSS " + gneiss::format_bytes(programs::current_rss());
+    });
+}
+
 std::array<double, 3> parse_fractions(const std::vector<double>& values) {
     if (values.size() != 3)
         throw programs::usage_error("--fractions are three numbers: train,valid,test, such as .9,.05,.05");
@@ -79,6 +95,12 @@ void check_output(const output_flags& output, const common_flags& common) {
             output.out.string() + " exists already: choose another --out, or --force to replace it");
     if (std::filesystem::exists(output.out, failed) && !std::filesystem::exists(output.out / "manifest.json", failed))
         throw programs::usage_error(output.out.string() + " is not a dataset: --force replaces datasets only");
+}
+
+void check_file_out(const std::filesystem::path& out, const common_flags& common) {
+    std::error_code failed;
+    if (!common.force && std::filesystem::exists(out, failed))
+        throw programs::usage_error(out.string() + " exists already: choose another --out, or --force to replace it");
 }
 
 std::string provenance_of(const programs::command& command) {

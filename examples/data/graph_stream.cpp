@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -73,14 +74,14 @@ std::uint64_t bytes_under(const std::filesystem::path& directory) {
 
 } // namespace
 
-graph_stream open_graph(const dataset& data, memory_budget& budget, std::optional<bool> in_memory, const tbb_executor& on,
+graph_stream open_graph(const dataset& data, memory_budget& budget, std::string_view where, const tbb_executor& on,
     const std::stop_token& stop, const told& progress) {
     const bucket_store buckets = data.buckets();
     std::uint64_t largest = 0;
     for (const bucket_row& row : buckets.table()) largest = std::max(largest, row.edges);
     const std::uint64_t graph = 8 * (buckets.rows().nodes + 2) + 8 * buckets.edges(),
                         reading = largest * sizeof(edge) + buckets.largest_block(edge_direction::out);
-    if (in_memory.value_or(graph + reading <= budget.available())) {
+    if (where == "memory" || (where == "auto" && graph + reading <= budget.available())) {
         memory_charge charge = budget.charge("graph", graph);
         const auto while_reading = budget.charge("edges of a bucket", reading);
         return {owned_graph(read_graph(buckets, stop, progress)), true, 0, std::move(charge)};

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <stop_token>
+#include <string_view>
 
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/memory_budget.hpp>
@@ -23,9 +23,9 @@ struct graph_stream {
 
 /// Opens the graph: in memory where the budget has room for it, else from DATASET/csc-in and csc-out, which are made within
 /// what the budget has left where they are not there. Throws over_budget; errc::cancelled.
-/// \param in_memory  true, false: there, or not; absent: as said
+/// \param where  memory, disk, or auto: as said
 [[nodiscard]] graph_stream open_graph(const gneiss::dataset& data, gneiss::memory_budget& budget,
-    std::optional<bool> in_memory, const gneiss::tbb_executor& on, const std::stop_token& stop,
+    std::string_view where, const gneiss::tbb_executor& on, const std::stop_token& stop,
     const std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)>& progress);
 
 } // namespace data_tool

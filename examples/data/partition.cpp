@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -19,6 +20,7 @@
 #include <gneiss/io/node_data.hpp>
 #include <gneiss/io/partition_journal_file.hpp>
 #include <gneiss/partition/quality.hpp>
+#include <gneiss/storage/disk_scratch.hpp>
 
 #include "commands.hpp"
 #include "graph_stream.hpp"
@@ -88,7 +90,7 @@ std::uint64_t identity_of(const dataset& data, const programs::command& self) {
 const partition_method& method_of(const partition_flags& flags, const programs::command& self) {
     const auto& all = partition_methods();
     const partition_method& method = *std::ranges::find(all, *flags.partitioner, &partition_method::name);
-    for (const char* flag : {"passes", "gamma", "nu"})
+    for (const char* flag : {"passes", "gamma", "nu", "effort", "chunk", "older", "edge-order", "seed-partitioner"})
         if (self.given(flag) && std::ranges::find(method.flags, flag) == method.flags.end())
             throw usage_error(fmt::format("--{} means nothing to {}", flag, method.name));
     return method;
@@ -106,12 +108,6 @@ partition_request request_of(const partition_flags& flags, const partition_metho
         throw usage_error(fmt::format("{} needs labels, {} has none: import them with --labels",
             asked ? "--label-cap" : method.name, flags.dataset.string()));
     return request;
-}
-
-void check_out(const partition_flags& flags) {
-    std::error_code failed;
-    if (!flags.out || flags.common.force || !std::filesystem::exists(*flags.out, failed)) return;
-    throw usage_error(flags.out->string() + " exists already: choose another --out, or --force to replace it");
 }
 
 nlohmann::ordered_json kept_json(const partition_quality& q) {
@@ -172,7 +168,7 @@ exit_code run_partition(const partition_flags& flags, const programs::command& s
     if (scores && flags.out) throw usage_error("--score makes no parts: leave --out out");
     if (!scores && flags.partitions == 0) throw usage_error("--partitions N says how many parts to make");
     const partition_method* const method = scores ? nullptr : &method_of(flags, self);
-    check_out(flags);
+    if (flags.out) check_file_out(*flags.out, flags.common);
     const auto start = clock::now();
     const dataset data(flags.dataset);
     const std::uint64_t nodes = data.manifest().nodes;
@@ -215,33 +211,18 @@ exit_code run_partition(const partition_flags& flags, const programs::command& s
         scores ? nodes * sizeof(part_id) : chosen.memory(nodes, 2 * data.buckets().edges(), request));
 
     const programs::interrupt_guard interrupts;
-    programs::progress live(flags.common.quiet);
+    phase_progress progress(flags.common.quiet);
     const tbb_executor on(flags.common.thread_count());
-    std::string phase;
-    auto phase_start = clock::now();
-    const auto progress = [&](std::string_view name, std::uint64_t done, std::uint64_t total) {
-        if (name != phase) {
-            phase = name;
-            phase_start = clock::now();
-        }
-        live.update([&] {
-            std::string text = fmt::format("{:<8}", phase);
-            if (total != 0)
-                text += fmt::format("{:>5}  ETA {}", programs::human_percent(static_cast<double>(done) / static_cast<double>(total)),
-                    programs::human_eta(static_cast<double>(done), static_cast<double>(total), seconds_since(phase_start)));
-            return text + "  RSS " + format_bytes(programs::current_rss());
-        });
-    };
-    if (made.resumed_step != 0) live.say(fmt::format("going on after step {}, which an earlier run had saved", made.resumed_step));
-    graph_stream from = open_graph(data, budget,
-        flags.graph == "auto" ? std::nullopt : std::optional(flags.graph == "memory"), on, interrupts.token(), progress);
+    if (made.resumed_step != 0) progress.line().say(fmt::format("going on after step {}, which an earlier run had saved", made.resumed_step));
+    graph_stream from = open_graph(data, budget, flags.graph, on, interrupts.token(), std::ref(progress));
     made.in_memory = from.in_memory;
     made.prepare_seconds = seconds_since(start);
     request.stop = interrupts.token();
-    request.progress = progress;
+    request.progress = std::ref(progress);
+    disk_scratch place(flags.out && flags.out->has_parent_path() ? flags.out->parent_path() : std::filesystem::path("."));
     const auto began = clock::now();
     if (!scores) {
-        parts = chosen.run(from.graph, request, on);
+        parts = chosen.run(from.graph, request, place, on);
         made.partition_seconds = seconds_since(began);
         if (flags.out)
             write_assignment(data, parts, request.parts, made.method, *flags.out,
@@ -253,10 +234,10 @@ exit_code run_partition(const partition_flags& flags, const programs::command& s
     progress("quality", 0, 0);
     made.quality = measure_partition(from.graph, parts, request.parts, labels);
     made.quality_seconds = seconds_since(measured);
-    made.disk_bytes = disk_bytes(data) + from.disk_bytes + (journal ? journal->bytes() : 0);
+    made.disk_bytes = disk_bytes(data) + from.disk_bytes + place.peak_bytes() + (journal ? journal->bytes() : 0);
     if (journal) journal->remove();
     made.seconds = seconds_since(start);
-    live.clear();
+    progress.line().clear();
     tell(flags, data, made);
     return exit_code::done;
 }
@@ -287,9 +268,17 @@ void add_partition(programs::command_line& to) {
     command.option("label-cap", flags->label_cap, "training nodes of a label in a part, at most, over their mean; off: any number")
         .value_name("X|off").default_text("1.05 for gap, else off");
     command.group("Partitioners");
-    command.option("passes", flags->method.passes, "times that nodes are placed (ldg, fennel, gap); of refinement (band)")
+    command.option("passes", flags->method.passes, "times that nodes are placed (ldg, fennel, gap), or refined (band, semi); over all chunks (grem)")
         .default_text("the partitioner's").range(1, 1e6);
     command.option("gamma", flags->method.gamma, "how steeply balance counts (fennel, gap)").default_text("1.5");
+    command.option("effort", flags->method.effort, "time for quality (multilevel)").choices({"fast", "normal", "high"}).default_text("normal");
+    command.option("chunk", flags->method.chunk, "share of the edges that is in memory at once (grem)").default_text("0.1").range(0, 1);
+    command.option("older", flags->method.older, "weight of earlier chunks in an estimate; 1: nodes stay where they were first (grem)")
+        .default_text("0.5").range(0, 1);
+    command.option("edge-order", flags->method.edge_order, "random: edges are shuffled first (grem)").choices({"random", "given"})
+        .default_text("random");
+    command.option("seed-partitioner", flags->method.seed_partitioner, "of the first chunk (grem)")
+        .choices({"multilevel", "metis"}).default_text("multilevel");
     command.option("nu", flags->method.nu, "fennel's cap over the mean, instead of --imbalance").default_text("as --imbalance").range(1);
     flags->common.add_to(command);
 }

@@ -1,17 +1,30 @@
 #include "partitioners.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <utility>
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/core/row_layout.hpp>
+#include <gneiss/graph/listed_edges.hpp>
+#include <gneiss/graph/symmetric.hpp>
 #include <gneiss/partition/assignment.hpp>
 #include <gneiss/partition/band.hpp>
 #include <gneiss/partition/fennel.hpp>
 #include <gneiss/partition/gap.hpp>
+#include <gneiss/partition/grem.hpp>
+#include <gneiss/partition/grem_partitioner.hpp>
 #include <gneiss/partition/ldg.hpp>
+#ifdef GNEISS_HAS_METIS
+#include <gneiss/partition/metis.hpp>
+#endif
+#include <gneiss/partition/multilevel.hpp>
+#include <gneiss/partition/portfolio.hpp>
 #include <gneiss/partition/random.hpp>
+#include <gneiss/partition/semi.hpp>
+#include <gneiss/partition/weighted_graph.hpp>
 
 namespace data_tool {
 namespace {
@@ -43,20 +56,101 @@ struct training_first_partitioner {
     }
 };
 
-template <partitioner P>
-any_partitioner any_of(P chosen) {
-    return {[chosen](any_adjacency& graph, const partition_request& request, const tbb_executor& on) {
-                return chosen(graph, request, on);
-            },
-        [chosen](std::uint64_t nodes, edge_index arcs, const partition_request& request) -> std::uint64_t {
-            return chosen.memory(nodes, arcs, request);
-        }};
-}
+/// The library's, which takes a graph in memory.
+struct in_memory_multilevel {
+    multilevel_effort effort = multilevel_effort::normal;
+
+    template <adjacency_stream Stream, executor E>
+    [[nodiscard]] std::vector<part_id> operator()(Stream& graph, const partition_request& request, const E& on) const {
+        check_request(request, graph.nodes());
+        const weighted_graph whole = make_weighted_graph(graph, request.balance);
+        check_stop(request);
+        if (request.progress) request.progress("multilevel", 0, 0);
+        return multilevel_partition(whole,
+            {.parts = request.parts, .imbalance = request.imbalance, .effort = effort, .seed = request.seed}, on);
+    }
+    [[nodiscard]] std::uint64_t memory(std::uint64_t nodes, edge_index arcs, const partition_request&) const noexcept {
+        return 52 * nodes + 16 * arcs;
+    }
+};
+
+#ifdef GNEISS_HAS_METIS
+/// METIS; labels become constraints, which it does not keep exactly.
+struct in_memory_metis {
+    template <adjacency_stream Stream, executor E>
+    [[nodiscard]] std::vector<part_id> operator()(Stream& graph, const partition_request& request, const E&) const {
+        check_request(request, graph.nodes());
+        weighted_graph whole = make_weighted_graph(graph, request.balance);
+        check_stop(request);
+        if (request.progress) request.progress("METIS", 0, 0);
+        metis_options how{.parts = request.parts, .imbalance = request.imbalance, .seed = request.seed};
+        if (request.label_cap != 0) {
+            how.labels = request.labels;
+            how.label_imbalance = request.label_cap - 1;
+        }
+        return metis_partition(std::move(whole), how);
+    }
+    /// What it took of graphs of some millions of edges.
+    [[nodiscard]] std::uint64_t memory(std::uint64_t nodes, edge_index arcs, const partition_request&) const noexcept {
+        return 100 * nodes + 64 * arcs;
+    }
+};
+#endif
 
 /// A flag's value, or what the partitioner has.
 template <class T, class Value>
 void set(T& option, const std::optional<Value>& flag) {
     if (flag) option = static_cast<T>(*flag);
+}
+
+#ifdef GNEISS_HAS_METIS
+/// GREM's seed partitions by METIS, where both sides are to be alike; others by the library.
+struct metis_bisector {
+    multilevel_bisector<tbb_executor> other;
+
+    [[nodiscard]] std::vector<part_id> operator()(symmetric_csr graph, std::array<std::uint64_t, 2> most, std::uint64_t seed) const {
+        if (most[0] != most[1]) return other(std::move(graph), most, seed);
+        symmetric_stream lists(graph);
+        weighted_graph whole = make_weighted_graph(lists);
+        graph = {};
+        const double slack = 2 * static_cast<double>(most[0]) / static_cast<double>(std::max<std::size_t>(whole.nodes(), 1)) - 1;
+        return metis_partition(std::move(whole), {.imbalance = std::max(.001, slack), .seed = seed});
+    }
+};
+#endif
+
+any_partitioner make_grem(const partitioner_flags& flags) {
+    grem_partitioner made;
+    set(made.options.chunk, flags.chunk);
+    set(made.options.older, flags.older);
+    set(made.options.passes, flags.passes);
+    made.options.shuffle = flags.edge_order != "given";
+    const bool metis = flags.seed_partitioner == "metis";
+#ifndef GNEISS_HAS_METIS
+    if (metis) throw error(errc::unsupported, "--seed-partitioner metis: this build has no METIS");
+#endif
+    return {[made, metis](any_adjacency& graph, const partition_request& request, disk_scratch& place, const tbb_executor& on) {
+#ifdef GNEISS_HAS_METIS
+                if (metis) {
+                    listed_edges edges(graph);
+                    return grem(edges, place, request, made.options, metis_bisector{{&on}});
+                }
+#endif
+                return made(graph, request, place, on);
+            },
+        [made](std::uint64_t nodes, edge_index arcs, const partition_request& request) {
+            return made.memory(nodes, arcs, request) + (std::uint64_t{8} << 20); // sets of edges that are being written
+        }};
+}
+
+template <partitioner P>
+any_partitioner any_of(P chosen) {
+    return {[chosen](any_adjacency& graph, const partition_request& request, disk_scratch&, const tbb_executor& on) {
+                return chosen(graph, request, on);
+            },
+        [chosen](std::uint64_t nodes, edge_index arcs, const partition_request& request) -> std::uint64_t {
+            return chosen.memory(nodes, arcs, request);
+        }};
 }
 
 /// One whose only option is how often it goes over the graph.
@@ -98,6 +192,23 @@ const std::vector<partition_method>& partition_methods() {
                     return any_of(made);
                 }},
         {.name = "band", .flags = {"passes"}, .caps = true, .make = with_passes<band_partitioner>},
+        {.name = "grem", .flags = {"passes", "chunk", "older", "edge-order", "seed-partitioner"}, .make = make_grem},
+        {.name = "semi", .flags = {"passes"}, .caps = true, .make = with_passes<semi_partitioner>},
+        {.name = "portfolio", .caps = true, .make = [](const partitioner_flags&) { return any_of(default_portfolio{}); }},
+        {.name = "multilevel",
+            .flags = {"effort"},
+            .make =
+                [](const partitioner_flags& flags) {
+                    in_memory_multilevel made;
+                    if (flags.effort)
+                        made.effort = *flags.effort == "fast"   ? multilevel_effort::fast
+                                      : *flags.effort == "high" ? multilevel_effort::high
+                                                                : multilevel_effort::normal;
+                    return any_of(made);
+                }},
+#ifdef GNEISS_HAS_METIS
+        {.name = "metis", .caps = true, .make = [](const partitioner_flags&) { return any_of(in_memory_metis{}); }},
+#endif
     };
     return methods;
 }

@@ -9,19 +9,22 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/graph/adjacency_stream.hpp>
 #include <gneiss/partition/concepts.hpp>
+#include <gneiss/storage/disk_scratch.hpp>
 
 namespace data_tool {
 
 /// Flags of `partition` that only some partitioners take. Absent: the partitioner's own default.
 struct partitioner_flags {
     std::optional<std::uint64_t> passes{};
-    std::optional<double> gamma{}, nu{};
+    std::optional<double> gamma{}, nu{}, chunk{}, older{};
+    std::optional<std::string> effort{}, edge_order{}, seed_partitioner{};
 };
 
 /// A partitioner whose type is chosen at run time.
 struct any_partitioner {
     std::function<std::vector<gneiss::part_id>(
-        gneiss::any_adjacency& graph, const gneiss::partition_request& request, const gneiss::tbb_executor& on)>
+        gneiss::any_adjacency& graph, const gneiss::partition_request& request, gneiss::disk_scratch& place,
+        const gneiss::tbb_executor& on)>
         run{};
     std::function<std::uint64_t(std::uint64_t nodes, gneiss::edge_index arcs, const gneiss::partition_request& request)>
         memory{}; ///< beside the graph, its result with it [bytes]

@@ -104,6 +104,22 @@ inline void write_assignment(const dataset& data, std::span<const part_id> parts
     atomic_write_file(to / "partition_meta.json", std::as_bytes(std::span(meta)));
 }
 
+/// Writes nodes, given by row, as u32 [nodes], .npy: their numbers in the source, or rows where nodes have names. Atomic, as above.
+inline void write_nodes(const dataset& data, std::span<const node_id> rows, const std::filesystem::path& to) {
+    std::vector<std::uint32_t> numbers(rows.begin(), rows.end());
+    const std::string_view back = data.row_arrays().second;
+    if (data.manifest().ids == dataset_ids::integer && data.has(back)) {
+        const plain_file file = plain_file::open(data.path(back));
+        data.checksums(back).verify_file(file);
+        const mapped_npy nodes = data.map(back);
+        for (std::uint32_t& number : numbers) number = nodes.elements<std::uint32_t>()[number];
+    }
+    atomic_write_file(to, [&](sequential_writer& out) {
+        out.append(format_npy_header(npy_dtype::u32, std::vector<std::uint64_t>{numbers.size()}));
+        out.append(std::as_bytes(std::span(numbers)));
+    });
+}
+
 /// Reads an assignment that is to be one of this dataset: integers [nodes] of any type, .npy. Returns the part of each row.
 ///
 /// Memory: 2 bytes a node. Errors: errc::invalid_format with the numbers for another shape; errc::out_of_range for a part
