@@ -116,6 +116,26 @@ programs::plan_record training_plan::record(const gneiss::bucket_store& buckets,
     return made;
 }
 
+std::uint64_t reads_of(const gneiss::plan& states, gneiss::neighbour_direction keeps, const gneiss::bucket_store& buckets,
+    const gneiss::feature_store* features) {
+    std::uint64_t bytes = 0;
+    std::span<const gneiss::partition_id> before;
+    const bool known = !states.empty() && !states.front().resident.empty();
+    for (const gneiss::state& s : states) {
+        const auto fresh = [&](gneiss::partition_id p) { return !std::ranges::binary_search(before, p); };
+        for (const gneiss::partition_id i : s.resident) {
+            if (features != nullptr && fresh(i))
+                for (const auto part : {gneiss::feature_part::numbers, gneiss::feature_part::offsets, gneiss::feature_part::indices})
+                    bytes += features->blocks(i, part).length;
+            for (const gneiss::partition_id j : s.resident)
+                if (known && s.resident.back() < buckets.rows().partitions && (fresh(i) || fresh(j)))
+                    for_each_side(keeps, [&](gneiss::edge_direction d) { bytes += buckets.extent({i, j}).range(d).length; });
+        }
+        before = s.resident;
+    }
+    return bytes;
+}
+
 training_plan choose_plan(run_options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets,
     const std::string& default_order, const std::function<training_plan(std::uint32_t, std::uint32_t, bool)>& with) {
     const auto fits = [](const training_plan& plan) { return plan.memory_bytes() <= plan.budget; };

@@ -39,15 +39,17 @@ std::unique_ptr<gneiss::row_file> create_rows(const gneiss::engine_factory& engi
 
 std::unique_ptr<gneiss::row_file> open_rows(const gneiss::engine_factory& engines, const std::filesystem::path& checkpoint,
     const training_plan& plan, const gneiss::checkpoint& saved) {
-    if (saved.partitioning != plan.partitioning || saved.layout != plan.layout)
+    if (saved.partitioning.partitions != plan.partitioning.partitions || saved.layout != plan.layout)
         throw gneiss::error(gneiss::errc::config_mismatch, "the checkpoint has other rows or partitions", {.path = checkpoint / checkpoint_name});
-    return open_rows(engines, checkpoint, saved);
+    return open_rows(engines, checkpoint, plan.partitioning, saved);
 }
 
-std::unique_ptr<gneiss::row_file> open_rows(
-    const gneiss::engine_factory& engines, const std::filesystem::path& checkpoint, const gneiss::checkpoint& saved) {
-    return std::make_unique<gneiss::row_file>(engines, checkpoint / rows_name, saved.partitioning, saved.layout, saved.slots,
-        saved.disk_slots, saved.row_checksums);
+std::unique_ptr<gneiss::row_file> open_rows(const gneiss::engine_factory& engines, const std::filesystem::path& checkpoint,
+    const gneiss::row_partitioning& stored, const gneiss::checkpoint& saved) {
+    if (saved.partitioning.nodes != stored.nodes)
+        throw gneiss::error(gneiss::errc::config_mismatch, "the checkpoint has rows of other nodes", {.path = checkpoint / checkpoint_name});
+    return std::make_unique<gneiss::row_file>(engines, checkpoint / rows_name, stored.in(saved.partitioning.partitions), saved.layout,
+        saved.slots, saved.disk_slots, saved.row_checksums);
 }
 
 void put_rows(gneiss::checkpoint& to, const gneiss::row_file& rows) {

@@ -33,9 +33,9 @@ struct row_beginning {
 /// Opens it as `saved` names its slots. Throws errc::config_mismatch when the plan has other rows.
 [[nodiscard]] std::unique_ptr<gneiss::row_file> open_rows(const gneiss::engine_factory& engines,
     const std::filesystem::path& checkpoint, const training_plan& plan, const gneiss::checkpoint& saved);
-/// The same for reading, whatever the plan was.
-[[nodiscard]] std::unique_ptr<gneiss::row_file> open_rows(
-    const gneiss::engine_factory& engines, const std::filesystem::path& checkpoint, const gneiss::checkpoint& saved);
+/// The same for reading, whatever the plan was. `stored` are the dataset's partitions.
+[[nodiscard]] std::unique_ptr<gneiss::row_file> open_rows(const gneiss::engine_factory& engines, const std::filesystem::path& checkpoint,
+    const gneiss::row_partitioning& stored, const gneiss::checkpoint& saved);
 
 /// Writes into `to` what names the rows' slots now.
 void put_rows(gneiss::checkpoint& to, const gneiss::row_file& rows);

@@ -1,151 +1,22 @@
 #include "commands.hpp"
 
 #include <memory>
-#include <optional>
-#include <string>
 
-#include <fmt/format.h>
-
-#include "common/dataset_path.hpp"
-#include "common/signals.hpp"
-#include "evaluation.hpp"
-#include "network.hpp"
-#include "trainers/common/checkpoint.hpp"
-#include "trainers/common/class_predictions.hpp"
-#include "trainers/common/engine.hpp"
-#include "trainers/common/link_evaluation.hpp"
-#include "trainers/common/link_queries.hpp"
-#include "trainers/common/node_metrics.hpp"
-#include "trainers/common/run_flags.hpp"
+#include "options.hpp"
+#include "trainers/common/class_commands.hpp"
 
 namespace ginex {
 
 namespace {
 
-/// A run that was trained, opened for reading: nothing here changes it.
-class trained_model {
-public:
-    /// The run's best state, or the last one where none was kept; `other` is a graph that it is applied to instead of its own.
-    trained_model(const std::filesystem::path& run, const trainers::run_flags& flags, const std::optional<std::filesystem::path>& other = {})
-        : memory(flags.memory_bytes()), on(flags.executor()) {
-        const bool best = std::filesystem::exists(run / "best" / trainers::checkpoint_name);
-        const gneiss::checkpoint saved = trainers::load_trained(run, run / (best ? "best" : "checkpoint"));
-        programs::command_line reader(program, "");
-        programs::command& command = reader.add("train", "", {});
-        how.add_to(command);
-        std::string ignored;
-        reader.parse({"train", "--config", (run / "config.toml").string()}, ignored);
-        programs::check_dataset(how.dataset, "; if it was moved, change 'dataset' in " + (run / "config.toml").string());
-        own_ = std::make_unique<gneiss::dataset>(how.dataset);
-        how.resolve(*own_);
-        trainers::refuse_another(run, saved, *own_, command);
-        net.emplace(how, *own_);
-        net->take(saved);
-        if (other) {
-            programs::check_dataset(*other);
-            other_ = std::make_unique<gneiss::dataset>(*other);
-            trainers::refuse_other_features(own_->features(), other_->features(), *other);
-        }
-    }
-
-    [[nodiscard]] const gneiss::dataset& trained_on() const { return *own_; }
-    [[nodiscard]] const gneiss::dataset& data() const { return other_ ? *other_ : *own_; }
-
-    /// Scores of all nodes.
-    void operator()(const gneiss::row_block_visitor& visit, const std::stop_token& stop) {
-        gneiss::node_features features = data().features();
-        if (*how.normalize_features) features.normalize_rows();
-        for_each_block({how, *net, data(), features, trainers::choose_engine(how).make, std::filesystem::temp_directory_path(), on,
-            trainers::memory_left(gneiss::memory_budget(memory), memory), stop}, visit);
-    }
-
-    options how;
-    std::optional<network> net;
-    std::uint64_t memory;
-    gneiss::tbb_executor on;
-
-private:
-    std::unique_ptr<gneiss::dataset> own_, other_;
-};
-
-programs::exit_code eval(const trainers::eval_flags& flags) {
-    const programs::interrupt_guard interrupts;
-    trained_model trained(flags.run, flags);
-    const auto labels = trained.data().labels();
-    trainers::node_metrics metrics(trained.data().nodes_of(flags.split == "valid" ? gneiss::node_split::valid : gneiss::node_split::test),
-        trained.net->encode.outputs(), gneiss::classes_of(labels.values()));
-    trained([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
-        for (std::size_t i = 0; i < some.rows(); ++i) metrics.add(static_cast<gneiss::node_id>(first + i), some[i]);
-    }, interrupts.token());
-    trainers::tell_metrics(program, flags, flags.split, metrics.values(), "nodes", trained.how.dataset);
-    return programs::exit_code::done;
-}
-
-struct predict_flags : trainers::run_flags, trainers::node_flags {
-    std::optional<std::filesystem::path> graph;
-};
-
-programs::exit_code predict(const predict_flags& flags) {
-    const programs::interrupt_guard interrupts;
-    trained_model trained(flags.run, flags, flags.graph);
-    trained.data().verify_labels();
-    const auto asked = trainers::asked_nodes(trained.data(), flags);
-    trainers::predict_classes(program, {trained.data(), trained.trained_on()}, asked,
-        [&](const gneiss::row_block_visitor& visit) { trained(visit, interrupts.token()); }, flags.json);
-    return programs::exit_code::done;
-}
-
-struct export_flags : trainers::run_flags {
-    std::filesystem::path out;
-    std::optional<std::filesystem::path> graph;
-    std::string format = "npy";
-    bool force = false;
-};
-
-programs::exit_code export_run(const export_flags& flags) {
-    trainers::export_directory out(flags.out, flags.force, {"nodes.tsv", "predictions.tsv"});
-    const programs::interrupt_guard interrupts;
-    trained_model trained(flags.run, flags, flags.graph);
-    trained.data().verify_labels();
-    trainers::export_predictions({trained.data(), trained.trained_on()},
-        [&](const gneiss::row_block_visitor& visit) { trained(visit, interrupts.token()); }, flags.format, out.begin());
-    out.finish();
-    const std::uint64_t nodes = trained.data().manifest().nodes;
-    if (flags.json)
-        programs::print_json({{"program", program}, {"out", out.path().string()}, {"nodes", nodes}, {"what", "predictions"}});
-    else
-        fmt::print("predictions of {} nodes are in {}\n", nodes, out.path().string());
-    return programs::exit_code::done;
+trainers::class_design design() {
+    return {program, [] { return std::make_unique<trainers::class_options_of<options>>(); }};
 }
 
 } // namespace
 
-void add_eval(programs::command_line& to) {
-    static trainers::eval_flags flags;
-    programs::command& command = to.add("eval", "Evaluates a trained run on a split, by the neighbours of the whole graph.",
-        [](programs::command&) { return eval(flags); });
-    flags.run_flags::add_to(command);
-    command.option("split", flags.split, "whose nodes").choices({"valid", "test"});
-}
-
-void add_predict(programs::command_line& to) {
-    static predict_flags flags;
-    programs::command& command = to.add("predict", "Tells the classes of nodes.", [](programs::command&) { return predict(flags); });
-    flags.run_flags::add_to(command);
-    flags.node_flags::add_to(command);
-    command.group("Graph");
-    command.option("graph", flags.graph, trainers::graph_help).value_name("DATASET");
-}
-
-void add_export(programs::command_line& to) {
-    static export_flags flags;
-    programs::command& command = to.add("export", "Writes the probabilities of classes of all nodes, with their names.",
-        [](programs::command&) { return export_run(flags); });
-    flags.add_to(command);
-    command.option("out", flags.out, "directory to write").required();
-    command.option("format", flags.format, "npy: an array, and a table of names; tsv: a name, its class and probability a line").choices({"npy", "tsv"});
-    command.option("graph", flags.graph, trainers::graph_help).value_name("DATASET");
-    command.option("force", flags.force, "replace an export that is at --out").transient();
-}
+void add_eval(programs::command_line& to) { trainers::add_class_eval(to, design()); }
+void add_predict(programs::command_line& to) { trainers::add_class_predict(to, design()); }
+void add_export(programs::command_line& to) { trainers::add_class_export(to, design()); }
 
 } // namespace ginex

@@ -32,7 +32,7 @@ trained_model::trained_model(const std::filesystem::path& run, std::uint64_t mem
         {static_cast<std::uint32_t>(model.relation_floats()),
             static_cast<std::uint32_t>(optimizer.state_floats(model.relation_floats()))});
     trainers::from_bytes(saved.sections.at("relations"), relations.numbers(), "relations");
-    row_file = trainers::open_rows(trainers::choose_engine(how).make, where, saved);
+    row_file = trainers::open_rows(trainers::choose_engine(how).make, where, data->rows(), saved);
     rows = std::make_unique<gneiss::partition_buffer>(
         *row_file, gneiss::partition_buffer_options{.slots = 1, .prefetch = 1}, budget);
 }

@@ -18,7 +18,7 @@ trainers::training_plan plan_training(options& o, const gneiss::dataset_manifest
     const std::uint64_t batches = gneiss::link_training::in_flight(training);
     return trainers::choose_plan(o, graph, buckets, "beta-spread", [&](std::uint32_t partitions, std::uint32_t slots, bool in_memory) {
         trainers::training_plan plan = made;
-        plan.partitioning = {graph.nodes, partitions};
+        plan.partitioning = buckets.rows().in(partitions);
         plan.in_memory = in_memory;
         plan.slots = slots;
         plan.prefetch = trainers::prefetch_of(o, plan.keeps_all());

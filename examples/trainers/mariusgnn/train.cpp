@@ -276,12 +276,7 @@ private:
         if (!of_.how.links()) {
             const auto epochs = node_epochs(of_.how, plan_.partitioning, plan_.slots, data_->training_nodes());
             const auto nodes = [this, epochs](std::uint32_t state, std::vector<gneiss::node_id>& out) {
-                const std::vector<gneiss::node_id>& train = data_->training_nodes();
-                const gneiss::node_plan now = epochs(epoch_);
-                for (const gneiss::partition_id p : now.trained[state]) {
-                    const auto first = std::ranges::lower_bound(train, plan_.partitioning.begin(p));
-                    out.insert(out.end(), first, std::ranges::lower_bound(train, plan_.partitioning.begin(p + 1)));
-                }
+                gneiss::append_training_nodes(epochs(epoch_), state, plan_.partitioning, data_->training_nodes(), out);
             };
             return gneiss::node_task{data_->labels(), nodes};
         }

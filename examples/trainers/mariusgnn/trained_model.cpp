@@ -45,7 +45,7 @@ trained_model::trained_model(const std::filesystem::path& run, std::uint64_t mem
     if (how.uses_features()) trainers::refuse_other_features(trained_on->features(), *graph->features(), data().directory());
     engine_ = trainers::choose_engine(how);
     if (how.uses_rows()) {
-        row_file_ = trainers::open_rows(engine_.make, where, saved);
+        row_file_ = trainers::open_rows(engine_.make, where, data().rows(), saved);
         rows_ = std::make_unique<gneiss::partition_buffer>(
             *row_file_, gneiss::partition_buffer_options{.slots = 1, .prefetch = 1}, budget);
     }

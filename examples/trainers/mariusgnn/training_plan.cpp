@@ -20,14 +20,9 @@ namespace mariusgnn {
 namespace {
 
 using gneiss::edge_direction;
+using trainers::for_each_side;
+using trainers::reads_of;
 using trainers::training_plan;
-
-/// Calls visit for the sides that the direction needs.
-template <class Visit>
-void for_each_side(gneiss::neighbour_direction keeps, Visit&& visit) {
-    if (keeps != gneiss::neighbour_direction::in) visit(edge_direction::out);
-    if (keeps != gneiss::neighbour_direction::out) visit(edge_direction::in);
-}
 
 /// The most that a function of an epoch's plan is in the first epochs, and a little more for later ones.
 template <class Bytes>
@@ -49,27 +44,6 @@ std::uint64_t graph_memory(const options& o, const training_plan& plan, const gn
     const double share = static_cast<double>(plan.slots) / plan.partitioning.partitions, blocks = plan.slots * plan.slots;
     const double ranks = blocks * static_cast<double>(gneiss::resident_block::memory_of_ranks(plan.partitioning.capacity()) + 2 * gneiss::page_alignment);
     return static_cast<std::uint64_t>(2 * (share * share * static_cast<double>(bytes) + 2 * ranks)) + (1U << 20);
-}
-
-/// What the states of an epoch read of graph and features: what the state before has not.
-std::uint64_t reads_of(const gneiss::plan& states, gneiss::neighbour_direction keeps, const gneiss::bucket_store& buckets,
-    const gneiss::feature_store* features) {
-    std::uint64_t bytes = 0;
-    std::span<const gneiss::partition_id> before;
-    const bool known = !states.empty() && !states.front().resident.empty();
-    for (const gneiss::state& s : states) {
-        const auto fresh = [&](gneiss::partition_id p) { return !std::ranges::binary_search(before, p); };
-        for (const gneiss::partition_id i : s.resident) {
-            if (features != nullptr && fresh(i))
-                for (const auto part : {gneiss::feature_part::numbers, gneiss::feature_part::offsets, gneiss::feature_part::indices})
-                    bytes += features->blocks(i, part).length;
-            for (const gneiss::partition_id j : s.resident)
-                if (known && s.resident.back() < buckets.rows().partitions && (fresh(i) || fresh(j)))
-                    for_each_side(keeps, [&](edge_direction d) { bytes += buckets.extent({i, j}).range(d).length; });
-        }
-        before = s.resident;
-    }
-    return bytes;
 }
 
 /// The least that an evaluation needs.
@@ -216,7 +190,7 @@ tuned_plan plan_training(options& chosen, const planning& of) {
 
     const auto with = [&](const options& o, std::uint32_t partitions, std::uint32_t slots, bool in_memory) {
         training_plan plan = made;
-        plan.partitioning = {graph.nodes, partitions};
+        plan.partitioning = of.graph.buckets().rows().in(partitions);
         plan.in_memory = in_memory;
         plan.slots = slots;
         plan.prefetch = trainers::prefetch_of(o, plan.keeps_all());

@@ -1,0 +1,52 @@
+#include "trainers/common/classifier.hpp"
+
+#include <fmt/format.h>
+
+#include <gneiss/pipeline/layerwise_inference.hpp>
+
+#include "trainers/common/checkpoint.hpp"
+#include "trainers/common/link_evaluation.hpp"
+
+namespace trainers {
+
+namespace {
+
+gneiss::input_columns input_of(const gneiss::dataset& data) {
+    const auto columns = static_cast<std::size_t>(data.manifest().node_data.features);
+    return data.has("features.indptr") ? gneiss::input_columns{.dense = 0, .sparse = columns}
+                                       : gneiss::input_columns{.dense = columns, .sparse = 0};
+}
+
+} // namespace
+
+classifier::classifier(const run_options& run, const graph_options& how, const gneiss::dataset& data)
+    : encode(weights, how.layer_options(static_cast<std::size_t>(data.manifest().node_data.classes)), input_of(data)) {
+    const std::uint64_t classes = data.manifest().node_data.classes;
+    if (encode.outputs() != classes)
+        throw programs::usage_error(fmt::format("--layers {} gives {} columns for {} classes: leave out the last width",
+            *how.layers, encode.outputs(), classes));
+    weights.allocate(run.seed);
+    how.dense_optimizer(0, *run.epochs).allocate_state(weights);
+}
+
+void classifier::put(gneiss::checkpoint& to) const {
+    to.sections["weights"] = to_bytes(weights.values());
+    to.sections["weights.state"] = to_bytes(weights.state());
+}
+
+void classifier::take(const gneiss::checkpoint& from) {
+    from_bytes(from.sections.at("weights"), weights.values(), "weights");
+    from_bytes(from.sections.at("weights.state"), weights.state(), "states of weights");
+}
+
+void for_each_block(const classifier_source& from, const gneiss::row_block_visitor& visit) {
+    gneiss::memory_budget budget(from.memory);
+    std::filesystem::create_directories(from.scratch);
+    const gneiss::bucket_store buckets = from.data.buckets();
+    const gneiss::layerwise_options options{.direction = from.how.neighbours(), .engines = from.engines, .scratch = from.scratch};
+    const gneiss::layerwise_result result = gneiss::infer_layerwise(from.net.encode, from.net.weights,
+        gneiss::fixed_features(from.features, buckets.rows()), buckets, options, from.on, budget, from.stop);
+    stoppable_rows(*result.rows, from.stop).for_each_block(visit);
+}
+
+} // namespace trainers

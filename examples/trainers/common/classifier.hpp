@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <stop_token>
+
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/model/backend/eigen.hpp>
+#include <gneiss/model/dense_parameters.hpp>
+#include <gneiss/model/encoder.hpp>
+#include <gneiss/storage/any_engine.hpp>
+#include <gneiss/storage/checkpoint.hpp>
+#include <gneiss/storage/concepts.hpp>
+
+#include "trainers/common/graph_options.hpp"
+#include "trainers/common/options.hpp"
+
+namespace trainers {
+
+/// A graph network that tells classes of nodes from given features. All that is trained are the layers' weights.
+class classifier {
+public:
+    /// Throws usage_error for layers whose last gives another width than the classes.
+    classifier(const run_options& run, const graph_options& how, const gneiss::dataset& data);
+    /// Of a design whose flags are both.
+    template <class Options>
+    classifier(const Options& how, const gneiss::dataset& data) : classifier(how, how, data) {}
+
+    gneiss::dense_parameters<> weights;
+    gneiss::encoder<float, gneiss::eigen_backend> encode;
+
+    /// Writes and reads a checkpoint's sections: values and the optimiser's state.
+    void put(gneiss::checkpoint& to) const;
+    void take(const gneiss::checkpoint& from);
+};
+
+/// What a trained network is applied to.
+struct classifier_source {
+    const graph_options& how;
+    classifier& net;
+    const gneiss::dataset& data;
+    const gneiss::node_features& features;
+    gneiss::engine_factory engines;
+    std::filesystem::path scratch; ///< directory for rows that memory does not hold
+    const gneiss::tbb_executor& on;
+    std::uint64_t memory;          ///< bytes for the work and its result
+    std::stop_token stop;
+};
+
+/// Visits the scores [nodes, classes] of all nodes, ascending, some at a time: by all neighbours in the whole graph, layer by
+/// layer out of core. Throws over_budget, errc::cancelled, errc::corrupt, io_error.
+void for_each_block(const classifier_source& from, const gneiss::row_block_visitor& visit);
+
+} // namespace trainers

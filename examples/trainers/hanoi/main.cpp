@@ -1,0 +1,14 @@
+#include "commands.hpp"
+#include "trainers/common/program.hpp"
+
+/// gneiss-hanoi: graph networks for classes of nodes on graphs larger than memory, trained on macro-batches of partitions
+/// with pinned hubs (Hanoi, thesis, ch. 4).
+int main(int argc, char** argv) {
+    programs::command_line program(
+        hanoi::program, "Trains graph networks on graphs and features larger than memory, macro-batch by macro-batch (Hanoi).");
+    hanoi::add_train(program);
+    hanoi::add_eval(program);
+    hanoi::add_predict(program);
+    hanoi::add_export(program);
+    return trainers::run_trainer(program, argc, argv);
+}

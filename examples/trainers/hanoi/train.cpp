@@ -1,0 +1,324 @@
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <fmt/format.h>
+
+#include <gneiss/io/npy.hpp>
+#include <gneiss/io/reorder.hpp>
+#include <gneiss/order/multistage_cost.hpp>
+#include <gneiss/pipeline/graph_training.hpp>
+#include <gneiss/pipeline/state_reuse.hpp>
+#include <gneiss/storage/durable.hpp>
+
+#include "commands.hpp"
+#include "common/dataset_path.hpp"
+#include "common/machine.hpp"
+#include "common/node_file.hpp"
+#include "common/run_directory.hpp"
+#include "common/signals.hpp"
+#include "training_plan.hpp"
+#include "trainers/common/checkpoint.hpp"
+#include "trainers/common/class_commands.hpp"
+#include "trainers/common/course.hpp"
+#include "trainers/common/engine.hpp"
+#include "trainers/common/feature_fault.hpp"
+#include "trainers/common/node_metrics.hpp"
+#include "trainers/common/open_run.hpp"
+
+namespace hanoi {
+
+namespace {
+
+using trainers::clock;
+
+/// The passes that a file names: {"passes": [[1, 2, …], …]}, epoch by epoch. Throws errc::invalid_format.
+gneiss::pass_record read_passes(const std::filesystem::path& file) {
+    try {
+        return nlohmann::ordered_json::parse(programs::read_file(file)).at("passes").get<gneiss::pass_record>();
+    } catch (const nlohmann::ordered_json::exception&) {
+        throw gneiss::error(gneiss::errc::invalid_format, "is no record of passes, as reuse.json of a run is", {.path = file});
+    }
+}
+
+/// The run's dataset in partitions of its own, as flags say; made once, kept in RUN/checkpoint.
+std::shared_ptr<const gneiss::dataset> partitioned(const options& how, const gneiss::dataset& from, const trainers::opened_run& run,
+    std::uint64_t memory, const gneiss::tbb_executor& on, programs::progress& live, const std::stop_token& stop) {
+    const std::filesystem::path checkpoint = run.directory.checkpoint(), to = checkpoint / trainers::partitioned_name;
+    if (!run.saved) std::filesystem::remove_all(to); // of another graph, for all we know
+    if (std::filesystem::exists(to)) return std::make_shared<const gneiss::dataset>(to);
+    const auto began = clock::now();
+    std::filesystem::create_directories(checkpoint);
+    gneiss::reorder_options order{.seed = how.seed, .memory = memory,
+        .progress = [&](std::string_view phase, std::uint64_t, std::uint64_t) { live.update([&] { return fmt::format("partitions  {}", phase); }); },
+        .stop = stop};
+    if (const auto file = how.hub_file()) order.hubs = programs::rows_in(*file, from, memory / 8);
+    if (how.assignment) order.by = *how.assignment;
+    const std::filesystem::path drawn = checkpoint / "random.npy";
+    if (*how.partitioner == "random") { // as many nodes in each, or one more
+        const std::uint64_t nodes = from.manifest().nodes;
+        const gneiss::keyed_permutation deal(nodes, gneiss::random_key{how.seed, gneiss::random_domain::partition}.with(1));
+        gneiss::npy_writer out(drawn, gneiss::npy_dtype::u32);
+        for (std::uint64_t v = 0; v < nodes; ++v) out.append(static_cast<std::uint32_t>(deal(v) % *how.partitions));
+        out.close();
+        order.by = drawn;
+    }
+    gneiss::reorder(from, to, order, on);
+    for (const auto& path : {drawn, gneiss::sidecar_path(drawn)}) std::filesystem::remove(path);
+    auto made = std::make_shared<const gneiss::dataset>(to);
+    live.say(fmt::format("{} partitions of up to {} nodes, {} hubs pinned ({:.1f} s)", made->manifest().partitions, made->rows().capacity(),
+        made->rows().begin(made->manifest().pinned), trainers::seconds_since(began)));
+    return made;
+}
+
+/// There are no learned rows to step.
+gneiss::any_row_optimizer no_rows() { return gneiss::make_row_optimizer("sgd", 1); }
+
+/// Assembles Hanoi: graph and features of a macro-batch, the next one on its way, samples within it, an encoder.
+class hanoi_design final : public trainers::design {
+public:
+    struct parts {
+        options& how;
+        programs::command& command;
+        const gneiss::dataset& dataset; ///< the run's
+        const gneiss::dataset& data;    ///< the same in the run's partitions
+        const gneiss::node_features& features;
+        const trainers::training_plan& plan;
+        const trainers::opened_run& run;
+        const gneiss::engine_choice& engine;
+    };
+
+    /// Starts a run, or goes on with it.
+    hanoi_design(const parts& of, trainers::classifier& net, const std::stop_token& stop)
+        : of_(of), net_(net), stop_(stop), on_(of.how.threads), budget_(of.plan.budget), classes_(of.data.labels()),
+          train_(of.data.nodes_of(gneiss::node_split::train)), store_(of.features.files(), of.plan.partitioning) {
+        for (const char* name : {"program", "classes of nodes", "weights", "evaluation"})
+            for (const gneiss::memory_part& part : of.plan.parts) // the others charge for themselves
+                if (part.name == name) charges_.push_back(budget_.charge(part.name, part.bytes));
+        std::filesystem::create_directories(of.run.directory.checkpoint());
+        gneiss::pass_record done;
+        if (of.run.saved) {
+            net.take(*of.run.saved);
+            generation_ = of.run.saved->generation;
+            done = trainers::progress_of(*of.run.saved).at("passes").get<gneiss::pass_record>();
+        }
+        std::optional<gneiss::pass_record> replay;
+        if (of.how.reuse_plan) replay = read_passes(*of.how.reuse_plan);
+        reuse_.emplace(of.how.reuse, std::move(done), std::move(replay));
+        features_ = std::make_unique<gneiss::feature_buffer>(store_, of.engine.make, of.plan.feature_bytes, budget_);
+        graph_ = std::make_unique<gneiss::graph_buffer>(buckets_, of.engine.make, of.how.neighbours(), of.plan.graph_bytes, budget_);
+        gneiss::graph_training_options training = of.how.training_options();
+        training.batches_in_flight = of.plan.batches;
+        training.resident_partitions = of.plan.slots;
+        const gneiss::node_task task{gneiss::classes_of(classes_.values()), [this](std::uint32_t state, std::vector<gneiss::node_id>& out) {
+            gneiss::append_training_nodes(now_, state, of_.plan.partitioning, train_, out);
+        }};
+        training_ = std::make_unique<gneiss::graph_training>(training, task, net.encode, net.weights,
+            of.how.dense_optimizer(0, *of.how.epochs), no_rows(),
+            gneiss::graph_inputs{.features = features_.get(), .graph = *graph_}, on_, budget_);
+        if (of.run.saved) {
+            epoch_ = trainers::last_trained(of.run.saved->position);
+            training_->set_steps(trainers::progress_of(*of.run.saved).at("steps").get<std::uint64_t>());
+        }
+    }
+
+    trainers::epoch_end train(const gneiss::resume_position& from, const trainers::course_observer& observer, const std::stop_token& stop) override {
+        evaluated_.clear();
+        epoch_ = from.epoch;
+        now_ = epoch_of(of_.how, of_.data, epoch_);
+        training_->set_optimizers(no_rows(), of_.how.dense_optimizer(from.epoch, *of_.how.epochs));
+        gneiss::graph_observer told;
+        told.on_batch = [&](const gneiss::batch_key& key, const gneiss::graph_statistics& s) {
+            observer.on_batch(key, {.loss = s.loss, .examples = s.examples, .sampled_edges = s.sampled_edges});
+        };
+        told.checkpoint_due = observer.checkpoint_due;
+        told.checkpoint = observer.checkpoint;
+        told.again = [&](std::uint32_t state, std::uint32_t passes, bool next_is_ready) { return reuse_->again(epoch_, state, passes, next_is_ready); };
+        const gneiss::plan states = with_next(of_.how, of_.data, epoch_);
+        std::optional<gneiss::state> ahead;
+        if (states.size() > now_.states.size() && !of_.plan.in_memory) ahead = states.back();
+        try {
+            const gneiss::graph_epoch done = training_->run(now_.states, from.epoch, from.next, told, stop, ahead);
+            seen_ += done.model;
+            batches_ += done.batches;
+            write_passes();
+            return {done.position, done.stopped};
+        } catch (const gneiss::error& e) {
+            if (e.code() == gneiss::errc::not_finite) trainers::find_fault(of_.data, of_.features);
+            throw;
+        }
+    }
+
+    void save(const gneiss::resume_position& at, const nlohmann::ordered_json& progress) override {
+        gneiss::checkpoint c = header(at);
+        c.generation = ++generation_;
+        nlohmann::ordered_json with_passes = progress;
+        with_passes["passes"] = reuse_->record();
+        trainers::put_progress(c, with_passes);
+        gneiss::save_checkpoint(of_.run.directory.checkpoint() / trainers::checkpoint_name, c);
+    }
+    void keep_best() override {
+        std::filesystem::create_directories(of_.run.directory.best());
+        gneiss::checkpoint c = header({epoch_ + 1, {}, {}});
+        c.generation = ++best_generation_;
+        gneiss::save_checkpoint(of_.run.directory.best() / trainers::checkpoint_name, c);
+    }
+
+    programs::metric_values evaluate(const std::string& split) override {
+        if (evaluated_.empty()) {
+            std::map<std::string, trainers::node_metrics> metrics;
+            for (const auto& [name, part] : {std::pair("valid", gneiss::node_split::valid), std::pair("test", gneiss::node_split::test)})
+                metrics.emplace(name, trainers::node_metrics(of_.data.nodes_of(part), net_.encode.outputs(), gneiss::classes_of(classes_.values())));
+            trainers::for_each_block({of_.how, net_, of_.data, of_.features, of_.engine.make, of_.run.directory.checkpoint() / "scratch", on_,
+                of_.plan.evaluation_bytes, stop_}, [&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
+                for (std::size_t i = 0; i < rows.rows(); ++i)
+                    for (auto& [name, of] : metrics) of.add(static_cast<gneiss::node_id>(first + i), rows[i]);
+            });
+            for (const auto& [name, of] : metrics) evaluated_[name] = of.values();
+        }
+        return evaluated_.at(split);
+    }
+
+    /// What was read against what the cost model says of batches that are sampled from disk, for people; empty before a batch.
+    [[nodiscard]] std::string cost() const {
+        if (batches_ == 0) return {};
+        const double row = static_cast<double>(of_.features.bytes()) / static_cast<double>(of_.features.rows());
+        const gneiss::io_stats read = io();
+        const double batch = row * static_cast<double>(seen_.input_nodes) / static_cast<double>(batches_);
+        const gneiss::multistage_cost model{.batch = batch, .miss_ratio = 1, .staged_batch = batch,
+            .macro_batch = static_cast<double>(read.read_bytes), .batches_of_it = static_cast<double>(batches_)};
+        return fmt::format("{} read for {} batches of {} of rows: {:.1f} % of what they would read from disk one by one; a cache would have to hold {:.1f} % of accesses to read as little",
+            gneiss::format_bytes(read.read_bytes), batches_, gneiss::format_bytes(static_cast<std::uint64_t>(batch)), 100 * model.ratio(),
+            100 * std::max(0.0, 1 - model.ratio()));
+    }
+
+    [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
+    [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_->statistics(); }
+    [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return {}; }
+    [[nodiscard]] gneiss::io_stats io() const override {
+        gneiss::io_stats sum = graph_->statistics();
+        sum += features_->statistics();
+        return sum;
+    }
+
+private:
+    [[nodiscard]] gneiss::checkpoint header(const gneiss::resume_position& at) const {
+        gneiss::checkpoint c = trainers::begin_checkpoint(of_.command, of_.dataset, at);
+        net_.put(c);
+        return c;
+    }
+    /// RUN/reuse.json: what --reuse-plan of another run takes.
+    void write_passes() const {
+        const std::string text = nlohmann::ordered_json{{"passes", reuse_->record()}}.dump() + "\n";
+        gneiss::atomic_write_file(of_.run.directory.path() / "reuse.json", std::as_bytes(std::span(text)));
+    }
+
+    parts of_;
+    trainers::classifier& net_;
+    std::stop_token stop_;
+    gneiss::tbb_executor on_;
+    gneiss::memory_budget budget_;
+    std::vector<gneiss::memory_charge> charges_;
+    gneiss::mapped_array<std::int32_t> classes_;
+    std::vector<gneiss::node_id> train_;
+    gneiss::feature_store store_;
+    gneiss::bucket_store buckets_ = of_.data.buckets();
+    std::uint64_t generation_ = 0, best_generation_ = 0, epoch_ = 0;
+    gneiss::node_plan now_; // of epoch_
+    std::optional<gneiss::state_reuse> reuse_;
+    gneiss::graph_statistics seen_; // in this process
+    std::uint64_t batches_ = 0;     // the same
+
+    std::unique_ptr<gneiss::feature_buffer> features_;
+    std::unique_ptr<gneiss::graph_buffer> graph_;
+    std::unique_ptr<gneiss::graph_training> training_;
+    std::map<std::string, programs::metric_values> evaluated_; // since the last epoch was trained
+};
+
+/// What can be told of files before a run is touched.
+void check_files(const options& how, const gneiss::dataset& data, std::uint64_t memory) {
+    if (how.assignment) {
+        const gneiss::npy_reader in(*how.assignment);
+        if (in.header().shape != std::vector<std::uint64_t>{data.manifest().nodes})
+            throw gneiss::error(gneiss::errc::invalid_format,
+                fmt::format("is {}, an assignment has an entry for each of {} nodes", gneiss::shape_text(in.header().shape), data.manifest().nodes),
+                {.path = *how.assignment, .field = "npy shape"});
+    }
+    if (const auto file = how.hub_file()) (void)programs::rows_in(*file, data, memory / 8);
+    if (how.reuse_plan) (void)read_passes(*how.reuse_plan);
+}
+
+programs::exit_code train(options& how, programs::command& command) {
+    const auto began = clock::now();
+    trainers::require_device(how);
+    programs::check_dataset(how.dataset);
+    const auto dataset = std::make_shared<const gneiss::dataset>(how.dataset);
+    const gneiss::dataset_manifest& graph = dataset->manifest();
+    how.resolve(*dataset);
+    check_files(how, *dataset, trainers::budget_of(how));
+    trainers::classifier net(how, *dataset);
+    gneiss::node_features given = dataset->features();
+    if (*how.normalize_features) given.normalize_rows();
+    programs::progress live(how.quiet);
+    const gneiss::engine_choice engine = trainers::choose_engine(how);
+    live.say(fmt::format("{} {} on {} CPUs ({}), I/O by {} ({})", program, programs::version(), how.threads,
+        programs::cpu_name(), engine.name, engine.reason));
+    live.say(fmt::format("{}: {} nodes, {} edges, {} classes, {} nodes to train; {} of {} features, fan-out {} ({})", graph.name, graph.nodes,
+        graph.train_edges, graph.node_data.classes, graph.node_data.train, *how.layers, graph.node_data.features, *how.fanout, *how.direction));
+    trainers::training_plan plan;
+    if (!how.partitions_anew()) {
+        plan = plan_training(how, *dataset, given, net);
+    } else { // what fits is known when they are made
+        if (how.dry_run) throw programs::usage_error("--dry-run tells of partitions that are there: gneiss-data partition and reorder make them");
+        plan.budget = trainers::budget_of(how);
+        plan.disk_bytes = 12 * graph.train_edges + 8 * graph.nodes;
+        for (const gneiss::dataset_array& a : graph.arrays) plan.disk_bytes += 2 * a.bytes;
+    }
+    if (how.dry_run) {
+        trainers::tell_dry_run(program, how, command, plan, dataset->buckets());
+        return programs::exit_code::done;
+    }
+    const auto run = trainers::open_run(program, how, command, *dataset, plan);
+    if (!run) return programs::exit_code::done;
+    const programs::interrupt_guard interrupts;
+    programs::return_large_blocks();
+    std::shared_ptr<const gneiss::dataset> data = dataset;
+    if (how.partitions_anew()) {
+        data = partitioned(how, *dataset, *run, plan.budget / 2, gneiss::tbb_executor(how.threads), live, interrupts.token());
+        programs::give_back_memory();
+        given = data->features();
+        if (*how.normalize_features) given.normalize_rows();
+        const std::uint64_t disk = plan.disk_bytes;
+        plan = plan_training(how, *data, given, net);
+        plan.disk_bytes = disk;
+        run->directory.write_config(command.to_toml()); // with the macro-batch that was chosen
+    }
+    const programs::plan_record planned = plan.record(data->buckets());
+    if (!how.quiet) {
+        live.say(trainers::describe(plan, planned));
+        live.say(fmt::format("macro-batches of {} partitions{}, {} an epoch", *how.macro,
+            how.pinned(*data) == 0 ? "" : fmt::format(" and {} hubs", data->rows().begin(how.pinned(*data))), *planned.states));
+    }
+    hanoi_design training({how, command, *dataset, *data, given, plan, *run, engine}, net, interrupts.token());
+    const bool validates = graph.node_data.valid != 0;
+    trainers::course course(how,
+        {.unit = "nodes", .measure = "accuracy", .examples = graph.node_data.train, .validates = validates, .best = how.early_stop != 0 && validates},
+        plan, run->directory, live, command.configuration());
+    const programs::exit_code code = trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, *dataset, command, planned),
+        how, live, interrupts.token(), began);
+    if (const std::string cost = training.cost(); !cost.empty()) live.say(cost);
+    return code;
+}
+
+} // namespace
+
+void add_train(programs::command_line& to) {
+    static options how;
+    programs::command& command = to.add("train", "Trains a graph network for classes of nodes.",
+        [](programs::command& self) { return train(how, self); });
+    how.add_to(command);
+}
+
+} // namespace hanoi

@@ -1,0 +1,184 @@
+// Runs bin/gneiss-hanoi as users do: partitions, hubs, macro-batches, reuse, what survives a kill, what is refused.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <gneiss/io/npy.hpp>
+
+#include "support/program.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using gneiss::test::program_outcome;
+
+/// A dataset "data" with classes and features that a graph network can learn.
+struct hanoi_workshop : gneiss::test::workshop {
+    std::uint64_t nodes;
+
+    explicit hanoi_workshop(std::uint64_t count = 600, const std::string& more = "--partitions 6") : workshop("gneiss-hanoi"), nodes(count) {
+        succeed("generate planted --nodes " + std::to_string(nodes) + " --edges " + std::to_string(9 * nodes) + " --classes 4 --undirected --out data --seed 5 "
+                "--task node --num-features 8 --feature-signal 2 --train-fraction .3 " + more, "gneiss-data");
+    }
+    void succeed(const std::string& arguments, const std::string& program = "") const {
+        const program_outcome got = run(arguments, program);
+        CAPTURE(arguments);
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+    }
+    /// Trains, and returns run.json.
+    [[nodiscard]] nlohmann::json train(const std::string& arguments) const {
+        const program_outcome got = run("train " + arguments + " --quiet --json");
+        CAPTURE(arguments);
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        return nlohmann::json::parse(got.out);
+    }
+    /// The probabilities that a run gives all nodes, bit for bit.
+    [[nodiscard]] std::string predictions(const std::string& name, const std::string& program = "gneiss-hanoi") const {
+        fs::remove_all(*this / "exported");
+        succeed("export " + name + " --out exported" + (program == "gneiss-hanoi" ? "" : " --what predictions"), program);
+        return read("exported/predictions.npy");
+    }
+    [[nodiscard]] std::uint64_t training_nodes() const {
+        return nlohmann::json::parse(run("inspect data --json", "gneiss-data").out)["train_nodes"];
+    }
+    void save(const std::string& name, const std::vector<std::uint32_t>& values) const {
+        gneiss::npy_writer out(*this / name, gneiss::npy_dtype::u32);
+        out.append(std::span<const std::uint32_t>(values));
+        out.close();
+    }
+    /// An assignment of the nodes to `parts`, and of some hubs.
+    void partition(std::uint32_t parts) const {
+        std::vector<std::uint32_t> of(nodes), hubs;
+        for (std::uint32_t v = 0; v < nodes; ++v) of[v] = (v * 7 + v / 11) % parts;
+        for (std::uint32_t v = 5; v < nodes; v += 60) hubs.push_back(v);
+        save("parts.npy", of);
+        save("hubs.npy", hubs);
+    }
+};
+
+const std::string task = " --epochs 4 --layers sage:16,sage --fanout 5,5 --batch 20 --early-stop 0 --seed 3 --no-eval --memory 256MiB --force ";
+
+} // namespace
+
+TEST_CASE("classes are learned on macro-batches with hubs, and told in the contract's keys") {
+    const hanoi_workshop shop;
+    shop.partition(8);
+    const auto run = shop.train("data --assignment parts.npy --hubs hubs.npy --macro 3 --out a --epochs 15 --memory 256MiB");
+    CHECK(run == nlohmann::json::parse(shop.read("a/run.json")));
+    CHECK(run["program"] == "gneiss-hanoi");
+    CHECK(run["status"] == "done");
+    CHECK(run["plan"]["states"] == 3);
+    CHECK(run["config"]["macro"] == 3);
+    for (const char* key : {"epoch", "seconds", "loss", "examples", "stage_seconds", "sampled_edges", "read_bytes", "valid"})
+        CHECK(run["epochs"][0].contains(key));
+    CHECK(run["metrics"]["test"]["accuracy"] > 0.6);
+    CHECK(fs::exists(shop / "a/report.html"));
+    const auto passes = nlohmann::json::parse(shop.read("a/reuse.json"))["passes"];
+    REQUIRE(passes.size() == run["epochs"].size());
+    CHECK(passes[0].size() == 3);
+    const auto again = nlohmann::json::parse(shop.run("eval a --json").out);
+    CHECK(again["metrics"]["test"]["accuracy"] == run["metrics"]["test"]["accuracy"]);
+    CHECK(nlohmann::json::parse(shop.run("predict a --node 3,5 --json").out)["predictions"].size() == 2);
+}
+
+TEST_CASE("one macro-batch of everything is training in memory, and any engine and threads give a plan's bits") {
+    const hanoi_workshop shop;
+    shop.succeed("train data " + task + "--task node --sampler neighbour --store memory --order memory --staleness 0 --direction in --quiet --out oracle", "gneiss-mariusgnn");
+    (void)shop.train("data" + task + "--direction in --partitioner given --out whole");
+    CHECK(shop.predictions("whole") == shop.predictions("oracle", "gneiss-mariusgnn"));
+    shop.partition(7);
+    shop.succeed("reorder data --by parts.npy --hubs hubs.npy --out parted --quiet", "gneiss-data");
+    const std::string on_disk = "parted" + task + "--macro 2 --reuse 1 --out run ";
+    (void)shop.train(on_disk + "--threads 1");
+    const std::string expected = shop.predictions("run");
+    for (const std::string how : {"--threads 2", "--io-engine threads", "--throttle 4MiB"}) {
+        CAPTURE(how);
+        (void)shop.train(on_disk + how);
+        CHECK(shop.predictions("run") == expected);
+    }
+    // Partitioned within the run it is the same; without hubs, or on random partitions, it is not.
+    (void)shop.train("data" + task + "--macro 2 --reuse 1 --assignment parts.npy --hubs hubs.npy --direction both --out other");
+    CHECK(fs::exists(shop / "other/checkpoint/graph"));
+    (void)shop.train("parted" + task + "--macro 2 --reuse 1 --hubs 0 --out none");
+    CHECK(shop.predictions("none") != expected);
+    const auto random = shop.train("parted" + task + "--macro 2 --reuse 1 --hubs 0 --partitioner random --partitions 7 --out random");
+    CHECK(random["plan"]["states"] == 4);
+    CHECK(shop.predictions("random") != expected);
+}
+
+TEST_CASE("macro-batches are passed over again on a slow disk, and the record replays to the same bits") {
+    const hanoi_workshop shop(3000, "--partitions 12");
+    const std::string base = "data" + task + "--partitioner given --macro 2 ";
+    const auto slow = shop.train(base + "--throttle 200KiB --reuse 3 --out slow");
+    std::uint64_t most = 0, examples = 0;
+    const auto record = nlohmann::json::parse(shop.read("slow/reuse.json"));
+    for (const auto& epoch : record["passes"])
+        for (const auto& passes : epoch) most = std::max(most, passes.get<std::uint64_t>());
+    CHECK(most > 1);
+    CHECK(most <= 3);
+    for (const auto& epoch : slow["epochs"]) examples += epoch["examples"].get<std::uint64_t>();
+    CHECK(examples > 4 * shop.training_nodes());
+    (void)shop.train(base + "--reuse-plan slow/reuse.json --reuse 3 --out fast");
+    CHECK(nlohmann::json::parse(shop.read("fast/reuse.json")) == record);
+    CHECK(shop.predictions("fast") == shop.predictions("slow"));
+}
+
+TEST_CASE("a run that is interrupted within a macro-batch goes on to the unbroken run's bits") {
+    const hanoi_workshop shop(3000, "--partitions 8");
+    shop.partition(8);
+    const std::string base = "data --assignment parts.npy --hubs hubs.npy --macro 3 --reuse 1 --epochs 10 --layers sage:32,sage --fanout 8,8 --batch 20 --no-eval --seed 3 "
+                             "--memory 256MiB ";
+    (void)shop.train(base + "--out whole");
+    const std::string expected = shop.predictions("whole");
+    for (const std::string signal : {"INT", "KILL"}) {
+        CAPTURE(signal);
+        fs::remove_all(shop / "cut");
+        CHECK(shop.run_stopped("train " + base + "--checkpoint-every .05s --quiet --out cut --resume", signal).code == 0);
+        CHECK(shop.predictions("cut") == expected);
+    }
+}
+
+TEST_CASE("partitions without training nodes are passed by, and every training node is a seed once a pass") {
+    const hanoi_workshop shop;
+    std::vector<std::uint32_t> parts(shop.nodes);
+    for (std::uint32_t v = 0; v < shop.nodes; ++v) parts[v] = v % 97 == 0 ? 4 : 1; // three of five have no nodes at all
+    shop.save("parts.npy", parts);
+    const auto run = shop.train("data --assignment parts.npy --macro 1 --reuse 1 --out run" + task);
+    CHECK(run["plan"]["states"] == 5);
+    for (const auto& epoch : run["epochs"]) CHECK(epoch["examples"] == shop.training_nodes());
+}
+
+TEST_CASE("what cannot be is refused in one line that says what to do") {
+    const hanoi_workshop shop(20000, "--partitions 16");
+    const std::string base = "train data --quiet --out new ";
+    shop.refuses(2, base + "--assignment parts.npy --partitioner random", {"--assignment", "--partitioner file"});
+    shop.refuses(2, base + "--partitioner file", {"--assignment"});
+    shop.refuses(2, base + "--partitioner given --partitions 4", {"--partitions", "random"});
+    shop.refuses(2, base + "--reuse 5", {"--reuse"});
+    shop.save("parts.npy", {0, 1, 1, 0});
+    shop.refuses(1, base + "--assignment parts.npy", {"parts.npy", "each of 20000 nodes"});
+    shop.save("hubs.npy", {3, 20000});
+    shop.refuses(1, base + "--hubs hubs.npy", {"hubs.npy", "not below 20000"});
+    shop.write("passes.json", "{}");
+    shop.refuses(1, base + "--reuse-plan passes.json", {"passes.json", "record of passes"});
+    const std::string small = base + "--layers sage:8,sage --fanout 2,2 --batch 50 --partitioner given --no-eval ";
+    shop.refuses(3, small + "--memory 8MiB", {"larger --memory", "features"});
+    // Memory for some partitions and not for all: --macro says which fit.
+    const auto plan = nlohmann::json::parse(shop.run(small + "--memory 1GiB --macro 2 --dry-run --json").out)["plan"]["parts"];
+    std::uint64_t needed = 0;
+    for (const auto& [part, bytes] : plan.items()) needed += part == "evaluation" ? 0 : bytes.get<std::uint64_t>();
+    shop.refuses(3, small + "--macro 15 --memory " + std::to_string(needed + (1U << 18)) + "B", {"--macro ", " fits, 15 does not"});
+    // All nodes as hubs.
+    std::vector<std::uint32_t> all(shop.nodes - 1);
+    for (std::uint32_t v = 0; v < all.size(); ++v) all[v] = v;
+    shop.save("all.npy", all);
+    shop.succeed("reorder data --hubs all.npy --out hubs --quiet", "gneiss-data");
+    shop.refuses(3, "train hubs --quiet --out new --layers sage:8,sage --fanout 2,2 --batch 50 --no-eval --memory 12MiB", {"fewer hubs (now 19999 nodes)"});
+}
