@@ -65,7 +65,6 @@
 #include <gneiss/graph/listed_edges.hpp>
 #include <gneiss/graph/symmetric.hpp>
 #include <gneiss/graph/visit_counter.hpp>
-#include <gneiss/io/assignment_file.hpp>
 #include <gneiss/io/csc_builder.hpp>
 #include <gneiss/io/import/fields.hpp>
 #include <gneiss/io/import/journal.hpp>
@@ -139,6 +138,7 @@
 #include <gneiss/partition/assignment.hpp>
 #include <gneiss/partition/band.hpp>
 #include <gneiss/partition/cluster.hpp>
+#include <gneiss/partition/combine.hpp>
 #include <gneiss/partition/concepts.hpp>
 #include <gneiss/partition/fennel.hpp>
 #include <gneiss/partition/gap.hpp>

@@ -20,7 +20,7 @@ const serial_executor on;
 
 } // namespace
 
-TEST_CASE("a portfolio gives what its best candidate does, and keeps caps") {
+TEST_CASE("a portfolio cuts no more than any candidate, and keeps caps") {
     for (const auto& [name, graph] : small_graphs())
         for (const std::uint32_t k : {1U, 2U, 5U, 100U}) {
             CAPTURE(name);
@@ -29,7 +29,7 @@ TEST_CASE("a portfolio gives what its best candidate does, and keeps caps") {
             const partition_request request{.parts = k};
             const auto parts = default_portfolio{}(stream, request, on);
             const auto band = band_partitioner{}(stream, request, on), semi = semi_partitioner{}(stream, request, on);
-            CHECK(parts == (cut_edges(graph, semi) < cut_edges(graph, band) ? semi : band));
+            CHECK(cut_edges(graph, parts) <= std::min(cut_edges(graph, semi), cut_edges(graph, band)));
             CHECK_NOTHROW(check_caps(graph, parts, request));
         }
 }

@@ -15,6 +15,7 @@
 #include <gneiss/graph/adjacency_stream.hpp>
 #include <gneiss/partition/assignment.hpp>
 #include <gneiss/partition/band.hpp>
+#include <gneiss/partition/combine.hpp>
 #include <gneiss/partition/concepts.hpp>
 #include <gneiss/partition/detail/saved_parts.hpp>
 #include <gneiss/partition/quality.hpp>
@@ -22,15 +23,16 @@
 
 namespace gneiss {
 
-/// Runs several partitioners and keeps the parts that cut the fewest edges, counted over the stream; of equal ones the
-/// first.
+/// Runs several partitioners, takes the two results that cut the fewest edges, counted over the stream, and combines
+/// them
+/// (`combine_parts`); of equal ones the first. What it gives cuts no more than any candidate does.
 ///
-///     const std::vector<part_id> parts = portfolio_partitioner{}(stream, {.parts = 64}, on);
+///     const std::vector<part_id> parts = default_portfolio{}(stream, {.parts = 64}, on);
 ///
 /// A step is one candidate. Where the stream can be copied and no journal is kept they run at once on the threads of
 /// `on`, else in turn; the result is the same. request.progress is never called twice at once. Cost: that of all
-/// candidates, and a pass for each. Memory: as much as all of them where they run at once, else as the one that takes
-/// most, and 2 bytes a node. Errors: theirs.
+/// candidates, a pass for each, and the combination. Memory: as much as all of them, and 4 bytes a node. Errors:
+/// theirs.
 template <class... Candidates>
 struct portfolio_partitioner {
     std::tuple<Candidates...> candidates{};
@@ -38,7 +40,8 @@ struct portfolio_partitioner {
     template <adjacency_stream Stream, executor E>
     [[nodiscard]] std::vector<part_id> operator()(Stream& stream, const partition_request& request, const E& on) const {
         check_request(request, stream.nodes());
-        const detail::saved_parts journal(request, stream.nodes(), sizeof...(Candidates));
+        if (stream.nodes() == 0) return {};
+        const detail::saved_parts journal(request, stream.nodes(), sizeof...(Candidates), 2);
         partition_request one = request;
         one.journal = nullptr;
         std::mutex telling;
@@ -47,32 +50,20 @@ struct portfolio_partitioner {
                 const std::lock_guard lock(telling);
                 request.progress(phase, done, total);
             };
-        outcome best;
-        if constexpr (std::copy_constructible<Stream>)
-            if (request.journal == nullptr && on.concurrency() > 1) {
-                std::vector<outcome> all(sizeof...(Candidates));
-                on.run(all.size(), [&](std::size_t i) {
-                    Stream mine = stream;
-                    visit(static_cast<std::uint32_t>(i),
-                        [&](const auto& candidate) { all[i] = run(candidate, mine, one, on); });
-                });
-                for (outcome& made : all) best.keep_better(std::move(made));
-                return std::move(best.parts);
-            }
-        if (journal.done() != 0) {
-            best.parts = journal.load();
-            best.cut = measure_partition(stream, best.parts, request.parts).cut_edges;
-        }
-        for (std::uint32_t i = journal.done(); i < sizeof...(Candidates); ++i) {
-            visit(i, [&](const auto& candidate) { best.keep_better(run(candidate, stream, one, on)); });
-            journal.save(i + 1, best.parts);
-        }
-        return std::move(best.parts);
+        two_best best;
+        if (std::copy_constructible<Stream> && request.journal == nullptr && on.concurrency() > 1)
+            run_at_once(stream, one, on, best);
+        else
+            run_in_turn(stream, one, on, journal, best);
+        outcome combined{best.first.parts};
+        combine_parts(stream, combined.parts, best.second.parts, one, on);
+        combined.cut = measure_partition(stream, combined.parts, request.parts).cut_edges;
+        return std::move(combined.cut < best.first.cut ? combined.parts : best.first.parts);
     }
 
     [[nodiscard]] std::uint64_t memory(std::uint64_t nodes, edge_index arcs, const partition_request& request) const {
         return std::apply(
-            [&](const auto&... candidate) { return 2 * nodes + (candidate.memory(nodes, arcs, request) + ...); },
+            [&](const auto&... candidate) { return 4 * nodes + (candidate.memory(nodes, arcs, request) + ...); },
             candidates);
     }
 
@@ -80,22 +71,58 @@ private:
     struct outcome {
         std::vector<part_id> parts{};
         edge_index cut = ~edge_index{0};
+    };
+    struct two_best {
+        outcome first{}, second{};
 
-        void keep_better(outcome&& other) {
-            if (other.cut < cut) *this = std::move(other);
+        void add(outcome&& other) {
+            if (other.cut < first.cut) std::swap(other, first);
+            if (other.cut < second.cut) second = std::move(other);
+            if (second.parts.empty()) second.parts = first.parts;
         }
     };
 
+    template <class Stream, class E>
+    void run_at_once(Stream& stream, const partition_request& request, const E& on, two_best& best) const {
+        if constexpr (std::copy_constructible<Stream>) {
+            std::vector<outcome> all(sizeof...(Candidates));
+            on.run(all.size(), [&](std::size_t i) {
+                Stream mine = stream;
+                visit(i, [&](const auto& candidate) { all[i] = run(candidate, mine, request, on); });
+            });
+            for (outcome& made : all) best.add(std::move(made));
+        }
+    }
+    template <class Stream, class E>
+    void run_in_turn(Stream& stream, const partition_request& request, const E& on, const detail::saved_parts& journal,
+        two_best& best) const {
+        if (journal.done() != 0) {
+            const std::vector<part_id> both = journal.load();
+            const auto middle = both.begin() + static_cast<std::ptrdiff_t>(stream.nodes());
+            best.add(measured({both.begin(), middle}, stream, request));
+            best.add(measured({middle, both.end()}, stream, request));
+        }
+        for (std::size_t i = journal.done(); i < sizeof...(Candidates); ++i) {
+            visit(i, [&](const auto& candidate) { best.add(run(candidate, stream, request, on)); });
+            std::vector<part_id> both = best.first.parts;
+            both.insert(both.end(), best.second.parts.begin(), best.second.parts.end());
+            journal.save(static_cast<std::uint32_t>(i + 1), both);
+        }
+    }
+    template <class Stream>
+    [[nodiscard]] static outcome measured(
+        std::vector<part_id> parts, Stream& stream, const partition_request& request) {
+        const edge_index cut = measure_partition(stream, parts, request.parts).cut_edges;
+        return {std::move(parts), cut};
+    }
     template <class Candidate, class Stream, class E>
     [[nodiscard]] static outcome run(
         const Candidate& candidate, Stream& stream, const partition_request& request, const E& on) {
-        outcome made{candidate(stream, request, on)};
-        made.cut = measure_partition(stream, made.parts, request.parts).cut_edges;
-        return made;
+        return measured(candidate(stream, request, on), stream, request);
     }
     template <class Visit>
-    void visit(std::uint32_t number, Visit&& with) const {
-        std::uint32_t i = 0;
+    void visit(std::size_t number, Visit&& with) const {
+        std::size_t i = 0;
         std::apply([&](const auto&... candidate) { ((i++ == number ? with(candidate) : void()), ...); }, candidates);
     }
 };

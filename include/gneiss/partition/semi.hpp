@@ -16,7 +16,6 @@
 #include <gneiss/partition/cluster.hpp>
 #include <gneiss/partition/concepts.hpp>
 #include <gneiss/partition/detail/burden_table.hpp>
-#include <gneiss/partition/detail/label_placement.hpp>
 #include <gneiss/partition/detail/mend.hpp>
 #include <gneiss/partition/detail/part_room.hpp>
 #include <gneiss/partition/detail/saved_parts.hpp>
@@ -56,13 +55,13 @@ namespace detail {
 ///     const std::vector<part_id> parts = semi_partitioner{}(stream, {.parts = 64}, on);
 ///
 /// Clusters weigh at most 1/(20 k) of all. Where the graph of clusters has more than `most_edges`, they may weigh twice
-/// as much, again and again; where even 1/k does not help, the parts are those of `band_partitioner`. Where labels have
-/// caps, clusters are smaller, and get parts one by one under these caps (`detail::label_placement`).
+/// as much, again and again; where even 1/k does not help, and where labels have caps, the parts are those of
+/// `band_partitioner`.
 ///
 /// Steps: `clustering_passes` + 2 of the stream, one for the graph of clusters, one to look at caps and `passes` of
 /// refinement. Cost: O(arcs) a pass, and the multilevel method on the graph of clusters. Memory: `memory`.
-/// Caps: exact, those of labels too (by `mend_parts`); a node that weighs its list and fits nowhere goes to the
-/// lightest part. Errors: those of `check_request`; errc::config_mismatch for another run's journal; errc::cancelled.
+/// Caps: exact, those of labels too; a node that weighs its list and fits nowhere goes to the lightest part.
+/// Errors: those of `check_request`; errc::config_mismatch for another run's journal; errc::cancelled.
 /// Source: Meyerhenke, Sanders and Schulz, arXiv 1404.4887.
 struct semi_partitioner {
     std::uint32_t clustering_passes = 5; ///< at most
@@ -94,35 +93,23 @@ private:
         return most_edges != 0 ? most_edges : nodes + arcs / 4;
     }
 
-    /// Finer where labels have caps: a cluster is to fit where its labels do.
-    [[nodiscard]] static clustering_limits cluster_limits(std::uint64_t total, std::uint64_t share,
-        const detail::greedy_limits& limits, const partition_request& request) {
-        const std::uint64_t labels = std::clamp<std::uint64_t>(limits.label_caps.size(), 1, 8);
-        return {.max_weight =
-                    std::clamp<std::uint64_t>(total / (share * request.parts * labels), 2, std::uint64_t{1} << 31)};
-    }
-
     template <adjacency_stream Stream, executor E>
     [[nodiscard]] std::vector<part_id> by_clusters(
         Stream& stream, const partition_request& request, const E& on) const {
         const std::uint64_t nodes = stream.nodes(), total = total_weight(request.balance, nodes, stream.arcs());
-        const detail::greedy_limits limits = detail::limits_of(nodes, stream.arcs(), request);
-        for (std::uint64_t share = finest; share != 0; share /= 2) {
-            clustering_limits made_of = cluster_limits(total, share, limits, request);
-            made_of.passes = clustering_passes;
-            const node_clusters clusters = cluster_nodes(stream, request, made_of, on);
+        const std::vector<std::uint64_t> caps(request.parts, max_weight(total, request.parts, request.imbalance));
+        const bool labelled = !request.labels.empty() && request.label_cap != 0;
+        for (std::uint64_t share = labelled ? 0 : finest; share != 0; share /= 2) {
+            const clustering_limits limits{
+                .max_weight = std::clamp<std::uint64_t>(total / (share * request.parts), 2, std::uint64_t{1} << 31),
+                .passes = clustering_passes};
+            const node_clusters clusters = cluster_nodes(stream, request, limits, on);
             std::optional<weighted_graph> graph =
                 quotient_graph(stream, clusters, limit(nodes, stream.arcs()), request);
             if (!graph) continue;
             const std::vector<std::uint32_t> weights = graph->node_weights;
-            const std::vector<part_id> of_cluster =
-                limits.label_caps.empty()
-                    ? multilevel_partition(*std::move(graph),
-                          multilevel_options{.parts = request.parts,
-                              .max_weights = std::vector<std::uint64_t>(request.parts, limits.cap),
-                              .seed = request.seed},
-                          on)
-                    : detail::label_placement(*graph, clusters, limits, request.parts)(passes);
+            const std::vector<part_id> of_cluster = multilevel_partition(*std::move(graph),
+                multilevel_options{.parts = request.parts, .max_weights = caps, .seed = request.seed}, on);
             std::vector<std::uint64_t> held(request.parts);
             for (std::size_t c = 0; c < weights.size(); ++c) held[of_cluster[c]] += weights[c];
             std::vector<part_id> parts = detail::project_parts(clusters, of_cluster, held, request.parts);

@@ -17,18 +17,19 @@ namespace gneiss::detail {
 class saved_parts {
 public:
     /// Throws errc::config_mismatch for a journal that cannot be that of `steps` such steps on `nodes` nodes.
-    saved_parts(const partition_request& request, std::uint64_t nodes, std::uint32_t steps)
+    /// \param sets  of parts that a step leaves
+    saved_parts(const partition_request& request, std::uint64_t nodes, std::uint32_t steps, std::uint64_t sets = 1)
         : journal_(request.journal),
-          nodes_(nodes),
+          nodes_(sets * nodes),
           parts_(request.parts) {
-        if (done() > steps || (done() != 0 && journal_->state().size() != nodes * sizeof(part_id)))
+        if (done() > steps || (done() != 0 && journal_->state().size() != nodes_ * sizeof(part_id)))
             throw error(errc::config_mismatch,
                 "the journal is not that of this partitioner on " + std::to_string(nodes) + " nodes");
     }
 
     /// The last step that ended; 0: none.
     [[nodiscard]] std::uint32_t done() const { return journal_ == nullptr ? 0 : journal_->step(); }
-    /// What it ended with. Precondition: done() > 0.
+    /// What it ended with, [sets, nodes]. Precondition: done() > 0.
     [[nodiscard]] std::vector<part_id> load() const {
         std::vector<part_id> parts(static_cast<std::size_t>(nodes_));
         const auto state = journal_->state();
@@ -42,7 +43,7 @@ public:
 
 private:
     partition_journal* journal_;
-    std::uint64_t nodes_;
+    std::uint64_t nodes_; // of all sets
     std::uint32_t parts_;
 };
 

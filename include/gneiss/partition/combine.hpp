@@ -1,0 +1,79 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/executor/concepts.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/graph/adjacency_stream.hpp>
+#include <gneiss/partition/assignment.hpp>
+#include <gneiss/partition/cluster.hpp>
+#include <gneiss/partition/concepts.hpp>
+#include <gneiss/partition/multilevel.hpp>
+#include <gneiss/partition/quotient.hpp>
+#include <gneiss/partition/refine.hpp>
+#include <gneiss/partition/weighted_graph.hpp>
+
+namespace gneiss {
+
+namespace detail {
+
+/// A number for each pair of parts that a node is in; nothing where there are too many.
+[[nodiscard]] inline std::optional<std::vector<part_id>> overlay(
+    std::span<const part_id> a, std::span<const part_id> b) {
+    std::map<std::pair<part_id, part_id>, part_id> numbers;
+    std::vector<part_id> made(a.size());
+    for (std::size_t v = 0; v < made.size(); ++v) {
+        made[v] = numbers.try_emplace({a[v], b[v]}, static_cast<part_id>(numbers.size())).first->second;
+        if (numbers.size() > max_parts) return std::nullopt;
+    }
+    return made;
+}
+
+} // namespace detail
+
+/// Betters parts with the help of others of the same nodes: where both agree nodes hang together. Clusters of such
+/// nodes make a graph that fits into memory, on which `multilevel_refine` moves whole clusters; then nodes are refined.
+///
+/// \param parts  [nodes] keep their caps; what is changed
+/// \param other  [nodes] may be `parts` itself
+///
+/// Does nothing where labels have caps, where the graph of clusters has more than nodes + arcs / 4 edges, or where more
+/// than 65534 pairs of parts meet. Memory: 2 bytes a node, `cluster_bytes`, and the graph with what refines it.
+/// Cost: some 12 passes of the stream. Errors: those of `refine_parts`.
+/// Source: the combination of KaFFPaE (Sanders and Schulz, ALENEX 2012), over a stream.
+template <adjacency_stream Stream, executor E>
+void combine_parts(Stream& stream, std::span<part_id> parts, std::span<const part_id> other,
+    const partition_request& request, const E& on) {
+    check_assignment(other, request.parts, stream.nodes());
+    if (!request.labels.empty() && request.label_cap != 0) return;
+    const auto within = detail::overlay(parts, other);
+    if (!within) return;
+    const std::uint64_t total = total_weight(request.balance, stream.nodes(), stream.arcs());
+    const clustering_limits limits{
+        .max_weight = std::clamp<std::uint64_t>(total / (20 * request.parts), 2, std::uint64_t{1} << 31),
+        .within = *within};
+    const node_clusters clusters = cluster_nodes(stream, request, limits, on);
+    const auto graph = quotient_graph(stream, clusters, stream.nodes() + stream.arcs() / 4, request);
+    if (!graph || graph->nodes() == 0) return;
+    std::vector<part_id> of_cluster(clusters.count);
+    std::vector<std::uint64_t> caps(request.parts, max_weight(total, request.parts, request.imbalance));
+    for (std::size_t v = 0; v < parts.size(); ++v)
+        if (clusters.of[v] != no_cluster)
+            of_cluster[clusters.of[v]] = parts[v];
+        else if (caps[parts[v]] != 0)
+            --caps[parts[v]]; // stays where it is, and weighs 1 by nodes and by edges
+    multilevel_refine(*graph, of_cluster,
+        multilevel_options{.parts = request.parts, .max_weights = std::move(caps), .seed = request.seed}, on);
+    for (std::size_t v = 0; v < parts.size(); ++v)
+        if (clusters.of[v] != no_cluster) parts[v] = of_cluster[clusters.of[v]];
+    refine_parts(stream, parts, request, 4, on);
+}
+
+} // namespace gneiss
