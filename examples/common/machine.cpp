@@ -166,6 +166,11 @@ void give_back_memory() {
 #endif
 }
 
+std::uint64_t major_page_faults() {
+    rusage used{};
+    return ::getrusage(RUSAGE_SELF, &used) == 0 ? static_cast<std::uint64_t>(used.ru_majflt) : 0;
+}
+
 std::uint64_t bytes_read_from_device() { return number_behind("/proc/self/io", "read_bytes").value_or(0); }
 
 double cpu_seconds() {

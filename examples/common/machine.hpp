@@ -33,6 +33,8 @@ void return_large_blocks();
 void give_back_memory();
 /// Bytes that the device read for this process, pages of mapped files among them; 0 where the system does not tell.
 [[nodiscard]] std::uint64_t bytes_read_from_device();
+/// Pages that this process touched and had to wait for: mapped files that were not in the page cache.
+[[nodiscard]] std::uint64_t major_page_faults();
 
 /// User and system time of all threads of this process so far [seconds].
 [[nodiscard]] double cpu_seconds();

@@ -225,7 +225,7 @@ void run_directory::write_timeline(const std::vector<time_sample>& samples) cons
     std::string lines;
     for (const time_sample& s : samples)
         lines += nlohmann::ordered_json{{"seconds", s.seconds}, {"busy_share", s.busy_share}, {"wait_share", s.wait_share},
-                     {"read_rate", s.read_rate}, {"write_rate", s.write_rate}, {"rss_bytes", s.rss_bytes}}
+                     {"read_rate", s.read_rate}, {"write_rate", s.write_rate}, {"rss_bytes", s.rss_bytes}, {"fault_rate", s.fault_rate}}
                      .dump() +
                  '\n';
     write_file_atomically(path_ / "timeline.jsonl", lines);

@@ -20,7 +20,8 @@ std::vector<time_sample> merged_pairs(const std::vector<time_sample>& samples) {
         const double first = a.seconds - before, second = b.seconds - a.seconds, both = first + second;
         const auto mean = [&](double x, double y) { return both > 0 ? (x * first + y * second) / both : (x + y) / 2; };
         half.push_back({b.seconds, mean(a.busy_share, b.busy_share), mean(a.wait_share, b.wait_share),
-            mean(a.read_rate, b.read_rate), mean(a.write_rate, b.write_rate), std::max(a.rss_bytes, b.rss_bytes)});
+            mean(a.read_rate, b.read_rate), mean(a.write_rate, b.write_rate), std::max(a.rss_bytes, b.rss_bytes),
+            mean(a.fault_rate, b.fault_rate)});
         before = b.seconds;
     }
     if (samples.size() % 2 == 1) half.push_back(samples.back());
@@ -32,7 +33,8 @@ run_sampler::run_sampler(std::function<activity()> totals, double workers, doubl
       workers_(workers),
       every_(every_seconds),
       began_(now()),
-      last_(totals_()) {
+      last_(totals_()),
+      last_faults_(major_page_faults()) {
     thread_ = std::jthread([this](std::stop_token stopped) {
         std::unique_lock lock(mutex_);
         while (!stopped.stop_requested()) {
@@ -46,14 +48,17 @@ void run_sampler::look() {
     const activity total = totals_();
     const double time = now() - began_, span = time - last_time_;
     if (span <= 0) return;
+    const std::uint64_t faults = major_page_faults();
     const auto share = [&](double seconds) { return std::clamp(seconds / (span * workers_), 0.0, 1.0); };
     const auto rate = [&](std::uint64_t from, std::uint64_t to) {
         return to > from ? static_cast<double>(to - from) / span : 0.0;
     };
     samples_.push_back(
         {time, share(total.compute_seconds - last_.compute_seconds), share(total.wait_seconds - last_.wait_seconds),
-            rate(last_.read_bytes, total.read_bytes), rate(last_.write_bytes, total.write_bytes), current_rss()});
+            rate(last_.read_bytes, total.read_bytes), rate(last_.write_bytes, total.write_bytes), current_rss(),
+            rate(last_faults_, faults)});
     last_ = total;
+    last_faults_ = faults;
     last_time_ = time;
     if (samples_.size() >= most_samples) {
         samples_ = merged_pairs(samples_);

@@ -23,6 +23,7 @@ struct time_sample {
     double busy_share = 0, wait_share = 0; ///< of the compute stage's time; the rest is neither
     double read_rate = 0, write_rate = 0;  ///< bytes/s
     std::uint64_t rss_bytes = 0;
+    double fault_rate = 0;                 ///< pages/s that were mapped, touched and not in the page cache
 };
 
 /// Looks at a run while it goes on: a thread of its own calls `totals` at even intervals and keeps the differences. A
@@ -49,6 +50,7 @@ private:
     std::function<activity()> totals_;
     double workers_, every_, began_, last_time_ = 0;
     activity last_{};
+    std::uint64_t last_faults_ = 0;
     std::vector<time_sample> samples_;
     mutable std::mutex mutex_;
     std::condition_variable_any wake_;

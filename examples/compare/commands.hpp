@@ -7,5 +7,6 @@ namespace compare {
 
 void add_caches(programs::command_line& to);
 void add_runs(programs::command_line& to);
+void add_grem(programs::command_line& to);
 
 } // namespace compare

@@ -54,6 +54,7 @@ constexpr figure figures[] = {
     {"waiting", "Compute stage waiting, share of its time", "wait_share", plot::quantity::percent},
     {"read", "Read from disk", "read_rate", plot::quantity::bandwidth},
     {"written", "Written to disk", "write_rate", plot::quantity::bandwidth},
+    {"faults", "Pages touched that were not in the page cache, a second", "fault_rate", plot::quantity::count},
 };
 
 plot::line_chart chart_of(const figure& f, const std::vector<run_timeline>& runs) {
@@ -87,7 +88,7 @@ int main(int argc, char** argv) {
     programs::command_line program("gneiss-compare", "Draws what runs did over time, one over the other, and what caches of rows would read.");
     std::vector<fs::path> runs;
     fs::path out = ".";
-    auto& draw = program.add("draw", "Writes busy.svg, waiting.svg, read.svg and written.svg.", [&](programs::command&) {
+    auto& draw = program.add("draw", "Writes busy.svg, waiting.svg, read.svg, written.svg and faults.svg.", [&](programs::command&) {
         std::vector<run_timeline> timelines;
         for (const fs::path& run : runs) timelines.push_back(read_timeline(run));
         fs::create_directories(out);
@@ -98,5 +99,6 @@ int main(int argc, char** argv) {
     draw.option("out", out, "directory of the figures").value_name("DIR").default_text("here");
     compare::add_caches(program);
     compare::add_runs(program);
+    compare::add_grem(program);
     return program.run(argc, argv);
 }

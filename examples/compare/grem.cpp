@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/graph/edge_list.hpp>
+#include <gneiss/graph/symmetric.hpp>
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/partition/grem_analysis.hpp>
+#include <gneiss/partition/grem_partitioner.hpp>
+#include <gneiss/partition/multilevel.hpp>
+#include <gneiss/partition/quality.hpp>
+#ifdef GNEISS_HAS_METIS
+#include <gneiss/partition/metis.hpp>
+#endif
+
+#include "commands.hpp"
+#include "common/dataset_path.hpp"
+#include "common/machine.hpp"
+#include "common/plot.hpp"
+#include "common/signals.hpp"
+#include "common/terminal.hpp"
+
+namespace compare {
+namespace {
+
+namespace plot = programs::plot;
+
+struct grem_flags {
+    std::filesystem::path dataset{};
+    std::vector<double> chunks{.01, .02, .05, .1, .2, .3};
+    std::uint64_t parts = 2, seeds = 3, threads = 0;
+    std::optional<std::filesystem::path> out{};
+    bool json = false, quiet = false;
+};
+
+/// A way to partition that chunks are compared with, or a line of theory: cuts by chunk.
+struct curve {
+    std::string name, key;
+    plot::line_style style = plot::line_style::solid;
+    std::vector<double> cut{};
+};
+
+/// The undirected training edges; a pair that is an edge twice counts twice.
+gneiss::symmetric_csr load(const gneiss::dataset& data) {
+    std::vector<gneiss::edge> all;
+    const gneiss::bucket_store buckets = data.buckets();
+    all.reserve(static_cast<std::size_t>(buckets.edges()));
+    buckets.for_each_edge([&](std::span<const gneiss::edge> edges) { all.insert(all.end(), edges.begin(), edges.end()); });
+    gneiss::edge_list<> edges(data.manifest().nodes, std::move(all));
+    return gneiss::make_symmetric_csr(edges);
+}
+
+programs::exit_code grem(const grem_flags& flags) {
+    programs::check_dataset(flags.dataset);
+    const gneiss::dataset data(flags.dataset);
+    const std::uint64_t bytes = 8 * data.manifest().nodes + 56 * data.manifest().train_edges;
+    if (bytes > programs::available_memory())
+        throw gneiss::over_budget(programs::available_memory(), {{"the graph, and its edges in chunks", bytes}});
+    const programs::interrupt_guard interrupts;
+    programs::progress live(flags.quiet);
+    const gneiss::tbb_executor on(flags.threads != 0 ? static_cast<unsigned>(flags.threads) : programs::usable_cpus());
+    const gneiss::symmetric_csr graph = load(data);
+    gneiss::symmetric_stream stream(graph);
+    const auto parts = static_cast<std::uint32_t>(flags.parts);
+    gneiss::partition_request request{.parts = parts};
+    request.stop = interrupts.token();
+    const auto cut_of = [&](std::span<const gneiss::part_id> assignment) { return gneiss::measure_partition(stream, assignment, parts).cut; };
+
+    // Those that see all edges at once.
+    const std::vector<gneiss::part_id> whole = gneiss::multilevel_partition(gneiss::make_weighted_graph(stream), {.parts = parts}, on);
+    std::vector<curve> curves{{.name = "all edges: multilevel", .key = "multilevel", .style = plot::line_style::dashed}};
+    curves[0].cut.assign(flags.chunks.size(), cut_of(whole));
+#ifdef GNEISS_HAS_METIS
+    const auto by_metis = gneiss::metis_partition(gneiss::make_weighted_graph(stream), {.parts = parts});
+    curves.push_back({"all edges: METIS", "metis", plot::line_style::dashed, std::vector<double>(flags.chunks.size(), cut_of(by_metis))});
+#endif
+    const auto greedy = [&](const char* name, const char* key, double older, std::uint32_t passes) {
+        curve made{name, key};
+        for (const double chunk : flags.chunks) {
+            double sum = 0;
+            for (std::uint64_t seed = 0; seed < flags.seeds; ++seed) {
+                live.update([&] { return fmt::format("{}, chunks of {}", name, programs::human_percent(chunk)); });
+                request.seed = seed;
+                gneiss::memory_scratch<> place;
+                sum += cut_of(gneiss::grem_partitioner{{.chunk = chunk, .older = older, .passes = passes}}(stream, request, place, on));
+            }
+            made.cut.push_back(sum / static_cast<double>(flags.seeds));
+        }
+        curves.push_back(std::move(made));
+    };
+    greedy("fixed greedy", "fixed", 1, 1);
+    greedy("GREM", "grem", .5, 1);
+    greedy("GREM, older edges .65, 2 passes", "grem-two-passes", .65, 2);
+    if (parts == 2)
+        for (const auto& [name, key, times] : {std::tuple("theory: fixed", "theory-fixed", 1.0), std::tuple("theory: refined", "theory-refined", gneiss::effective_chunks(.5, 1000))}) {
+            curve made{name, key, plot::line_style::dashed};
+            for (const double chunk : flags.chunks)
+                made.cut.push_back(gneiss::expected_greedy_cut(stream, whole, std::min(1.0, times * chunk), gneiss::greedy_tie::even));
+            curves.push_back(std::move(made));
+        }
+    live.clear();
+
+    const std::string name = (flags.dataset / "").parent_path().filename().string();
+    if (flags.out) {
+        plot::line_chart chart{.title = fmt::format("{}: edges cut in {} parts, by the share of edges in memory", name, parts),
+            .x = {.label = "chunk, share of the edges", .of = plot::quantity::percent, .log = true},
+            .y = {.of = plot::quantity::percent, .from_zero = true},
+            .lines = {}};
+        for (const curve& c : curves) {
+            plot::series line{.name = c.name, .points = {}, .style = c.style};
+            for (std::size_t i = 0; i < c.cut.size(); ++i) line.points.push_back({flags.chunks[i], c.cut[i]});
+            chart.lines.push_back(std::move(line));
+        }
+        if (flags.out->has_parent_path()) std::filesystem::create_directories(flags.out->parent_path());
+        plot::write_svg(*flags.out, chart);
+    }
+    if (flags.json) {
+        nlohmann::ordered_json told{{"dataset", name}, {"parts", parts}, {"seeds", flags.seeds}, {"chunks", flags.chunks}};
+        for (const curve& c : curves) told["cut"][c.key] = c.cut;
+        fmt::print("{}\n", told.dump());
+        return programs::exit_code::done;
+    }
+    std::vector<programs::table::column> columns{{"chunk"}};
+    for (const curve& c : curves) columns.push_back({c.name});
+    programs::table table(columns);
+    for (std::size_t i = 0; i < flags.chunks.size(); ++i) {
+        std::vector<std::string> cells{programs::human_percent(flags.chunks[i])};
+        for (const curve& c : curves) cells.push_back(fmt::format("{:.4f}", c.cut[i]));
+        table.add(std::move(cells));
+    }
+    fmt::print("{}: edges cut in {} parts, means of {} seeds\n\n{}", name, parts, flags.seeds, table.str());
+    return programs::exit_code::done;
+}
+
+} // namespace
+
+void add_grem(programs::command_line& to) {
+    const auto flags = std::make_shared<grem_flags>();
+    programs::command& command = to.add("grem", "Cuts that GREM and fixed greedy assignments make by chunk size, beside theory and who sees all edges (Armada, Figure 6).",
+        [flags](programs::command&) { return grem(*flags); });
+    command.positional("dataset", flags->dataset, "directory of the dataset; it is held in memory");
+    command.option("chunks", flags->chunks, "shares of the edges that are in memory at once").range(1e-6, 1);
+    command.option("partitions", flags->parts, "parts; theory is for 2").range(2, 4096);
+    command.option("seeds", flags->seeds, "runs of each, of which means are told").range(1, 1000);
+    command.option("threads", flags->threads, "at work").range(0, 1024).default_text("all CPUs");
+    command.option("out", flags->out, "a chart").value_name("FILE.svg");
+    command.option("json", flags->json, "the result as one JSON object");
+    command.option("quiet", flags->quiet, "no progress");
+}
+
+} // namespace compare
