@@ -116,7 +116,7 @@ TEST_CASE("one macro-batch of everything is training in memory, and any engine a
 TEST_CASE("macro-batches are passed over again on a slow disk, and the record replays to the same bits") {
     const hanoi_workshop shop(3000, "--partitions 12");
     const std::string base = "data" + task + "--partitioner given --macro 2 ";
-    const auto slow = shop.train(base + "--throttle 200KiB --reuse 3 --out slow");
+    const auto slow = shop.train(base + "--throttle 2MiB --reuse 3 --out slow");
     std::uint64_t most = 0, examples = 0;
     const auto record = nlohmann::json::parse(shop.read("slow/reuse.json"));
     for (const auto& epoch : record["passes"])
