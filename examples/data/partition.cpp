@@ -198,6 +198,11 @@ exit_code run_partition(const partition_flags& flags, const programs::command& s
         request = request_of(flags, *method, labels);
         check_request(request, nodes);
         chosen = method->make(flags.method);
+        const edge_index arcs = 2 * data.buckets().edges();
+        constexpr std::uint64_t stream = std::uint64_t{18} << 20; // that lists are read through
+        const std::uint64_t left = budget.available() - std::min(budget.available(), stream);
+        for (std::uint64_t edges = (nodes + arcs / 4) / 2; edges > 4096 && chosen.with_edges && chosen.memory(nodes, arcs, request) > left; edges /= 2)
+            chosen = chosen.with_edges(edges); // coarser clusters, where memory is short
         if (flags.out) {
             std::filesystem::path path = *flags.out;
             path += ".journal";

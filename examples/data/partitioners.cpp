@@ -161,6 +161,21 @@ any_partitioner with_passes(const partitioner_flags& flags) {
     return any_of(made);
 }
 
+any_partitioner make_semi(const partitioner_flags& flags, std::uint64_t most_edges) {
+    semi_partitioner made;
+    set(made.passes, flags.passes);
+    made.most_edges = most_edges;
+    any_partitioner any = any_of(made);
+    any.with_edges = [flags](std::uint64_t fewer) { return make_semi(flags, fewer); };
+    return any;
+}
+
+any_partitioner make_portfolio(std::uint64_t most_edges) {
+    any_partitioner any = any_of(default_portfolio{.candidates = {band_partitioner{}, semi_partitioner{.most_edges = most_edges}}, .most_edges = most_edges});
+    any.with_edges = make_portfolio;
+    return any;
+}
+
 } // namespace
 
 const std::vector<partition_method>& partition_methods() {
@@ -193,8 +208,8 @@ const std::vector<partition_method>& partition_methods() {
                 }},
         {.name = "band", .flags = {"passes"}, .caps = true, .make = with_passes<band_partitioner>},
         {.name = "grem", .flags = {"passes", "chunk", "older", "edge-order", "seed-partitioner"}, .make = make_grem},
-        {.name = "semi", .flags = {"passes"}, .caps = true, .make = with_passes<semi_partitioner>},
-        {.name = "portfolio", .caps = true, .make = [](const partitioner_flags&) { return any_of(default_portfolio{}); }},
+        {.name = "semi", .flags = {"passes"}, .caps = true, .make = [](const partitioner_flags& flags) { return make_semi(flags, 0); }},
+        {.name = "portfolio", .caps = true, .make = [](const partitioner_flags&) { return make_portfolio(0); }},
         {.name = "multilevel",
             .flags = {"effort"},
             .make =

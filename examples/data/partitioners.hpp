@@ -28,6 +28,8 @@ struct any_partitioner {
         run{};
     std::function<std::uint64_t(std::uint64_t nodes, gneiss::edge_index arcs, const gneiss::partition_request& request)>
         memory{}; ///< beside the graph, its result with it [bytes]
+    /// The same with a graph of clusters of so many edges at most: for those that make one. Else empty.
+    std::function<any_partitioner(std::uint64_t most_edges)> with_edges{};
 };
 
 /// How a partitioner is named and made.

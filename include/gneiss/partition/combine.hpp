@@ -44,13 +44,15 @@ namespace detail {
 /// \param parts  [nodes] keep their caps; what is changed
 /// \param other  [nodes] may be `parts` itself
 ///
-/// Does nothing where labels have caps, where the graph of clusters has more than nodes + arcs / 4 edges, or where more
-/// than 65534 pairs of parts meet. Memory: 2 bytes a node, `cluster_bytes`, and the graph with what refines it.
+/// \param most_edges  of the graph of clusters; 0: nodes + arcs / 4
+///
+/// Does nothing where labels have caps, where the graph of clusters has more edges, or where more than 65534 pairs of
+/// parts meet. Memory: 2 bytes a node, `cluster_bytes`, and the graph with what refines it.
 /// Cost: some 12 passes of the stream. Errors: those of `refine_parts`.
 /// Source: the combination of KaFFPaE (Sanders and Schulz, ALENEX 2012), over a stream.
 template <adjacency_stream Stream, executor E>
 void combine_parts(Stream& stream, std::span<part_id> parts, std::span<const part_id> other,
-    const partition_request& request, const E& on) {
+    const partition_request& request, const E& on, std::uint64_t most_edges = 0) {
     check_assignment(other, request.parts, stream.nodes());
     if (!request.labels.empty() && request.label_cap != 0) return;
     const auto within = detail::overlay(parts, other);
@@ -60,7 +62,8 @@ void combine_parts(Stream& stream, std::span<part_id> parts, std::span<const par
         .max_weight = std::clamp<std::uint64_t>(total / (20 * request.parts), 2, std::uint64_t{1} << 31),
         .within = *within};
     const node_clusters clusters = cluster_nodes(stream, request, limits, on);
-    const auto graph = quotient_graph(stream, clusters, stream.nodes() + stream.arcs() / 4, request);
+    const auto graph = quotient_graph(
+        stream, clusters, most_edges != 0 ? most_edges : stream.nodes() + stream.arcs() / 4, request);
     if (!graph || graph->nodes() == 0) return;
     std::vector<part_id> of_cluster(clusters.count);
     std::vector<std::uint64_t> caps(request.parts, max_weight(total, request.parts, request.imbalance));

@@ -36,6 +36,7 @@ namespace gneiss {
 template <class... Candidates>
 struct portfolio_partitioner {
     std::tuple<Candidates...> candidates{};
+    std::uint64_t most_edges = 0; ///< of the graph by which two results are combined; 0: nodes + arcs / 4
 
     template <adjacency_stream Stream, executor E>
     [[nodiscard]] std::vector<part_id> operator()(Stream& stream, const partition_request& request, const E& on) const {
@@ -56,7 +57,7 @@ struct portfolio_partitioner {
         else
             run_in_turn(stream, one, on, journal, best);
         outcome combined{best.first.parts};
-        combine_parts(stream, combined.parts, best.second.parts, one, on);
+        combine_parts(stream, combined.parts, best.second.parts, one, on, most_edges);
         combined.cut = measure_partition(stream, combined.parts, request.parts).cut_edges;
         return std::move(combined.cut < best.first.cut ? combined.parts : best.first.parts);
     }
