@@ -31,14 +31,14 @@ struct epoch_result {
 template <class Statistics>
 struct epoch_observer {
     /// After each batch was applied, in order, on the update stage's thread: keep it short.
-    std::function<void(const batch_key&, const Statistics&)> on_batch;
+    std::function<void(const batch_key&, const Statistics&)> on_batch{};
     /// Whether a checkpoint is due; asked between batches on the driving thread.
-    std::function<bool()> checkpoint_due;
+    std::function<bool()> checkpoint_due{};
+    /// Makes a checkpoint. Everything before `position` is applied and written; nothing else is.
+    std::function<void(const resume_position&)> checkpoint{};
     /// Whether the batches of state `state` are gone through once more, with samples of their own: asked after each pass, on
     /// the driving thread, with the passes made and whether the next state is at hand. Empty: each state once.
-    std::function<bool(std::uint32_t state, std::uint32_t passes, bool next_is_ready)> again;
-    /// Makes a checkpoint. Everything before `position` is applied and written; nothing else is.
-    std::function<void(const resume_position&)> checkpoint;
+    std::function<bool(std::uint32_t state, std::uint32_t passes, bool next_is_ready)> again{};
 };
 
 /// What each batch of a training loop carries. `Work` is what the batches of a state share; its `size()` is their number.
