@@ -38,7 +38,7 @@ public:
         report_.partitions = choose_or_keep_partitions();
         std::uint64_t records = 0;
         for (std::size_t split = 0; split < 3; ++split) records += count(split);
-        base::need_disk(records * 64, "the buckets");
+        base::need_disk(bucket_disk_bytes(records), "the buckets");
         if (base::integer_)
             with_numbers();
         else {
@@ -54,6 +54,12 @@ public:
     }
 
 private:
+    /// Edges while they are sorted and merged, blocks of both directions, and the sort within a bucket: at most, about.
+    [[nodiscard]] std::uint64_t bucket_disk_bytes(std::uint64_t records) const {
+        const std::uint64_t p = report_.partitions, relations = report_.relations > 1 ? 8 : 0;
+        const std::uint64_t lists = std::min(16 * records, 16 * report_.nodes * p); // a node and where its edges begin
+        return records * (24 + 12 + relations) + lists + ceil_div(16 * records, p);
+    }
     [[nodiscard]] const importing::journal& journal() const { return *base::journal_; }
     [[nodiscard]] std::uint64_t count(std::size_t split) const { return journal()["edges" + std::to_string(split)]; }
 
