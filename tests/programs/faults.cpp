@@ -181,6 +181,41 @@ std::uint64_t sweep_training(std::uint64_t stride) {
     });
 }
 
+/// Training for classes, by rows and lists that are read as batches ask for them, or by macro-batches. Lists, caches, run files
+/// and a run's own partitions are made anew each time.
+std::uint64_t sweep_classes(std::uint64_t stride, const std::string& program, const std::string& flags) {
+    const fault_workshop shop;
+    REQUIRE(shop.data("generate planted --nodes 300 --edges 2000 --classes 3 --task node --num-features 8 --train-fraction .3 --partitions 3 "
+                      "--out data --seed 5 --quiet").code == 0);
+    const std::string train = "train data --out run --epochs 2 --layers sage:8,sage --fanout 3,3 --batch 15 --threads 1 --seed 3 --no-eval --no-report "
+                              "--checkpoint-every 1epoch --quiet --io-engine threads --memory 256MiB " + flags;
+    const auto predictions = [&] {
+        shop.remove({"exported"});
+        const program_outcome made = shop.run("export run --out exported", program);
+        CAPTURE(made.err);
+        CHECK(made.code == 0);
+        return made.code == 0 ? shop.read("exported/predictions.npy") : std::string();
+    };
+    REQUIRE(shop.run(train, program).code == 0);
+    const std::string whole = predictions();
+    return sweep(shop, stride, [&](const std::string& before, bool deadly) {
+        shop.remove({"run", "data/csc-in", "data/csc-out", "data/device.profile"});
+        const program_outcome got = shop.run(train, program, before);
+        if (got.code != 0) {
+            if (deadly) CHECK((got.code == 137 || got.code == -1));
+            else shop.check_told(got);
+            const program_outcome resumed = shop.run(train + " --resume", program);
+            CAPTURE(resumed.err);
+            CHECK(resumed.code == 0);
+        }
+        CHECK(predictions() == whole);
+        CHECK_FALSE(fs::exists(shop / "run/superbatches"));
+        return got.code == 0;
+    });
+}
+const std::string ginex_flags = "--topology disk --feature-cache belady --pipeline overlap --superbatch 3 --direction in";
+const std::string hanoi_flags = "--partitioner random --partitions 4 --macro 2 --hubs 0 --reuse 1 --direction in";
+
 /// Damages each file of `folder` in turn and calls `check(name, what)`.
 template <class Check>
 std::uint64_t damage_files(const fault_workshop& shop, const std::string& folder, std::uint64_t flips, std::uint64_t cuts, Check&& check) {
@@ -325,6 +360,15 @@ TEST_CASE("a fault at any place of a partitioning is told, and the same command 
 }
 TEST_CASE("a fault at every place of a partitioning" * doctest::test_suite("long")) {
     MESSAGE("partition: ", sweep_partition(1), " runs");
+}
+
+TEST_CASE("a fault at any place of training by superbatches or macro-batches: told, and a resume ends in the same bits") {
+    CHECK(sweep_classes(131, "gneiss-ginex", ginex_flags) > 20);
+    CHECK(sweep_classes(131, "gneiss-hanoi", hanoi_flags) > 20);
+}
+TEST_CASE("a fault at every place of training by superbatches or macro-batches" * doctest::test_suite("long")) {
+    MESSAGE("superbatches: ", sweep_classes(1, "gneiss-ginex", ginex_flags), " runs");
+    MESSAGE("macro-batches: ", sweep_classes(1, "gneiss-hanoi", hanoi_flags), " runs");
 }
 
 TEST_CASE("a flipped bit or a cut in any file of a dataset is told by verify, and never believed") {
