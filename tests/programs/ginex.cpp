@@ -122,6 +122,14 @@ TEST_CASE("superbatches take the files they were given, within 3 %, and the last
     }
 }
 
+TEST_CASE("batches that are larger than all of the profile fit: small ones differ much") {
+    for (const std::string seed : {"1", "2", "3"}) {
+        const ginex_workshop shop("--nodes 300 --edges 2000");
+        (void)shop.train("--epochs 12 --layers sage:8,sage --fanout 3,3 --batch 8 --no-eval --topology disk --feature-cache belady --superbatch 3 "
+                         "--memory 256MiB --out run --seed " + seed);
+    }
+}
+
 TEST_CASE("what cannot be is refused in one line that says what to do") {
     const ginex_workshop shop;
     const std::string base = "train data --quiet --out new ";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <vector>
 
@@ -27,8 +28,11 @@ std::vector<gneiss::layer_options> layers_of(const network& net) {
     return layers;
 }
 
-/// A little more than was seen: batches of an epoch are much alike.
-std::uint64_t some_more(std::uint64_t most) { return most + most / 12; }
+/// A little more than was seen: batches of an epoch are much alike, small ones less so. Their sizes are sums of draws, so that
+/// eight square roots are far more than they ever differ by.
+std::uint64_t some_more(std::uint64_t most) {
+    return most + most / 12 + static_cast<std::uint64_t>(8 * std::sqrt(static_cast<double>(most))) + 16;
+}
 
 /// What batches of the seen sizes need.
 gneiss::graph_memory memory_of_batches(const options& how, const network& net, const profile& seen, std::uint64_t nodes, std::uint64_t entries) {
