@@ -69,6 +69,7 @@ public:
             for (const gneiss::memory_part& part : of.plan.common.parts) // the others charge for themselves
                 if (part.name == name) charges_.push_back(of.budget.charge(part.name, part.bytes));
         std::filesystem::create_directories(of.run.directory.checkpoint());
+        std::filesystem::remove_all(superbatches()); // of a run that could not, and that may have no batch left to train
         if (of.run.saved) {
             net.take(*of.run.saved);
             generation_ = of.run.saved->generation;
@@ -87,7 +88,7 @@ public:
         gneiss::superbatch_training_options options{.batch = *how.batch, .sampler = how.sampling(), .seed = how.seed,
             .rows_in_flight = static_cast<std::size_t>(*how.in_flight), .sample_workers = how.pipeline_options().sample_workers,
             .batch_nodes = of.plan.batch_nodes,
-            .superbatches = {.schedule = how.schedule(), .batches = of.plan.superbatch, .directory = of.run.directory.path() / "superbatches",
+            .superbatches = {.schedule = how.schedule(), .batches = of.plan.superbatch, .directory = superbatches(),
                 .slots = 0, .direct_table = of.plan.direct_table, .carry = *how.carry == "on", .accesses = of.plan.accesses, .epochs = *how.epochs}};
         gneiss::superbatch_parts parts{.samplers = of.graph.samplers(), .features = features_->input(), .labels = of.classes.labels(),
             .training_nodes = of.classes.train, .encode = net.encode, .weights = net.weights,
@@ -177,6 +178,8 @@ public:
     }
 
 private:
+    [[nodiscard]] std::filesystem::path superbatches() const { return of_.run.directory.path() / "superbatches"; }
+
     /// That of the run, unless there is none yet or it is larger than this process' plan.
     void open_neighbour_cache(programs::progress& live) {
         const std::filesystem::path path = of_.run.directory.path() / "neighbours.cache";
