@@ -105,3 +105,46 @@ TEST_CASE("caches: a link dataset has seeds too; memory holds, and with little o
     shop.refuses(2, command, {"data.trace"});
     CHECK(shop.read("data.trace") == "mine");
 }
+
+TEST_CASE("runs: cases in turn, medians, a chart of their stages; what fails is told and the others are compared") {
+    const gneiss::test::workshop shop("gneiss-compare");
+    REQUIRE(shop.run("generate planted --nodes 400 --edges 3000 --classes 3 --task node --num-features 8 --train-fraction .5 --out data --quiet", "gneiss-data").code == 0);
+    const std::string with = " --with '--epochs 2 --layers sage:8,sage --fanout 3,3 --batch 50 --no-eval --memory 256MiB --direction in' --work work --quiet --json ";
+    const auto varied = shop.run("runs gneiss-ginex data" + with + "--vary feature-cache none memory --repeat 2 --out figures/stages.svg");
+    CAPTURE(varied.err);
+    REQUIRE(varied.code == 0);
+    const auto cases = nlohmann::json::parse(varied.out)["cases"];
+    REQUIRE(cases.size() == 2);
+    CHECK(cases[0]["case"] == "feature-cache none");
+    CHECK(cases[0]["all_seconds"].size() == 2);
+    CHECK(cases[0]["loss"] == cases[1]["loss"]); // the same training, whatever holds the rows
+    CHECK(cases[0]["stage_seconds"].contains("gather"));
+    const std::string chart = shop.read("figures/stages.svg");
+    for (const char* text : {"feature-cache none", "feature-cache memory", "gather"}) CHECK(chart.find(text) != std::string::npos);
+    CHECK_FALSE(std::filesystem::exists(shop / "work"));
+
+    const auto mixed = shop.run("runs gneiss-ginex data" + with + "--case 'good: --preset memory' 'bad: --preset none'");
+    CHECK(mixed.code == 1);
+    const auto told = nlohmann::json::parse(mixed.out)["cases"];
+    CHECK(told[0].contains("seconds"));
+    CHECK(told[1].contains("failure"));
+    shop.refuses(2, "runs gneiss-ginex data --quiet", {"--case or --vary"});
+    shop.refuses(2, "runs gneiss-ginex data --quiet --case nothing", {"NAME: FLAGS"});
+    shop.refuses(1, "runs gneiss-ginex none --quiet --vary batch 1 2", {"none"});
+}
+
+TEST_CASE("grem: larger chunks cut less, refinement less than fixed assignments, and a chart is drawn") {
+    const gneiss::test::workshop shop("gneiss-compare");
+    REQUIRE(shop.run("generate planted --nodes 2000 --edges 60000 --classes 2 --mixing .1 --task link --out data --quiet", "gneiss-data").code == 0);
+    const auto got = shop.run("grem data --chunks .02,.3 --seeds 2 --out figures/grem.svg --quiet --json");
+    CAPTURE(got.err);
+    REQUIRE(got.code == 0);
+    const auto told = nlohmann::json::parse(got.out);
+    const auto& cut = told["cut"];
+    CHECK(cut["multilevel"][0] == cut["multilevel"][1]);
+    for (const char* key : {"fixed", "grem", "theory-fixed"}) CHECK(cut[key][0].get<double>() >= cut[key][1].get<double>() - .01);
+    CHECK(cut["grem"][0].get<double>() < cut["fixed"][0].get<double>());
+    CHECK(cut["multilevel"][0].get<double>() < .12); // a tenth of the edges lies between the two communities
+    CHECK(shop.read("figures/grem.svg").find("fixed greedy") != std::string::npos);
+    shop.refuses(2, "grem data --chunks 0 --quiet", {"--chunks"});
+}
