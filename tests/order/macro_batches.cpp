@@ -31,9 +31,9 @@ TEST_CASE("each partition comes once an epoch in groups of the asked size, with 
                 }
                 CHECK(seen.size() == others);
             }
-    CHECK_THROWS_AS(macro_batches(0, 0, 1, 1, 0), error);
-    CHECK_THROWS_AS(macro_batches(3, 4, 1, 1, 0), error);
-    CHECK_THROWS_AS(macro_batches(3, 0, 0, 1, 0), error);
+    CHECK_THROWS_AS((void)macro_batches(0, 0, 1, 1, 0), error);
+    CHECK_THROWS_AS((void)macro_batches(3, 4, 1, 1, 0), error);
+    CHECK_THROWS_AS((void)macro_batches(3, 0, 0, 1, 0), error);
 }
 
 TEST_CASE("every training node is a seed once an epoch, where it is resident, whether or not its partition has others") {
