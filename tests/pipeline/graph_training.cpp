@@ -440,7 +440,7 @@ namespace {
 /// How a training on macro-batches is run.
 struct macro_run {
     std::uint32_t pinned = 1, macro = 2;
-    std::function<bool(std::uint64_t epoch, std::uint32_t state, std::uint32_t passes, bool ready)> again;
+    std::function<bool(std::uint64_t epoch, std::uint32_t state, std::uint32_t passes, bool ready)> again{};
     std::uint64_t stop_every = 0; ///< go on from a checkpoint after so many batches
     bool ahead = true;            ///< the next epoch's first state is loaded behind the last
     io_stats read{};              ///< of features, out
