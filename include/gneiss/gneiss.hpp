@@ -20,6 +20,7 @@
 #include <gneiss/cache/static_rank.hpp>
 #include <gneiss/cache/trace.hpp>
 #include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/bfloat16.hpp>
 #include <gneiss/core/bitmap.hpp>
 #include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>

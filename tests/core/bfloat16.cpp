@@ -1,0 +1,33 @@
+#include <gneiss/core/bfloat16.hpp>
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+using namespace gneiss;
+
+TEST_CASE("every bfloat16 goes to a float and back") {
+    for (std::uint32_t bits = 0; bits < 65536; ++bits) {
+        const auto stored = static_cast<bfloat16>(bits);
+        const float value = to_float(stored);
+        if (std::isnan(value)) CHECK(std::isnan(to_float(to_bfloat16(value))));
+        else CHECK(to_bfloat16(value) == stored);
+    }
+}
+
+TEST_CASE("a float becomes the nearest bfloat16, the even one of two") {
+    for (std::uint32_t upper = 0; upper < 0x7f80; ++upper) { // each positive value, and places between it and the next
+        const float here = to_float(static_cast<bfloat16>(upper)), next = to_float(static_cast<bfloat16>(upper + 1));
+        const auto between = [upper](std::uint32_t lower) { return std::bit_cast<float>((upper << 16) | lower); };
+        CHECK(to_float(to_bfloat16(between(0x7fff))) == here);
+        CHECK(to_float(to_bfloat16(between(0x8001))) == next);
+        CHECK(to_float(to_bfloat16(between(0x8000))) == (upper % 2 == 0 ? here : next));
+        CHECK(to_float(to_bfloat16(-between(0x8001))) == -next);
+    }
+    CHECK(std::isinf(to_float(to_bfloat16(std::numeric_limits<float>::max()))));
+    CHECK(to_bfloat16(-0.0F) == static_cast<bfloat16>(0x8000));
+    static_assert(to_float(to_bfloat16(1.5F)) == 1.5F);
+}
