@@ -27,7 +27,8 @@ tree_in_order() {
     put model/backend/eigen.hpp '#include <Eigen/Core>' '#include <gneiss/model/concepts.hpp>'
     put io/manifest.hpp '#include <nlohmann/json.hpp>'
     put pipeline/p.hpp '#include <gneiss/model/concepts.hpp>' '#include <gneiss/order/plan.hpp>'
-    put cuda/order/plan.cuh '#include <cuda_runtime.h>' '#include <gneiss/order/plan.hpp>'
+    put cuda/vocabulary.cuh '#include <simt/emulator.hpp>' '#include <cuda_runtime.h>'
+    put cuda/order/plan.cuh '#include <gneiss/cuda/vocabulary.cuh>' '#include <gneiss/order/plan.hpp>'
 }
 
 expect_caught() { # where and what, as check.sh should say it
@@ -57,11 +58,12 @@ planted "model/concepts.hpp:2: includes <gneiss/storage/s.hpp>, which $up" model
 planted "pipeline/p.hpp:2: includes <gneiss/storage/s.hpp>, which $up" pipeline/p.hpp '#include <gneiss/storage/s.hpp>'
 planted "storage/s.hpp:2: includes <gneiss/cuda/order/plan.cuh>, which $up" storage/s.hpp '#include <gneiss/cuda/order/plan.cuh>'
 planted "cuda/order/plan.cuh:2: includes <gneiss/storage/s.hpp>, which $up" cuda/order/plan.cuh '#include <gneiss/storage/s.hpp>'
+planted "core/a.hpp:2: includes <gneiss/cuda/vocabulary.cuh>, which $up" core/a.hpp '#include <gneiss/cuda/vocabulary.cuh>'
 planted 'core/a.hpp:2: includes <gneiss/core/gone.hpp>, which is not there' core/a.hpp '#include <gneiss/core/gone.hpp>'
 planted 'core/a.hpp:2: includes "b.hpp", not <gneiss/…>' core/a.hpp '#include "b.hpp"'
 
 for fenced in liburing.h Eigen/Dense tbb/parallel_for.h oneapi/tbb.h xxhash.h nlohmann/json.hpp zlib.h metis.h cuda_runtime.h \
-    CLI/CLI.hpp fmt/core.h boost/any.hpp; do
+    simt/emulator.hpp CLI/CLI.hpp fmt/core.h boost/any.hpp; do
     planted "storage/s.hpp:2: includes <$fenced>, which is fenced to" storage/s.hpp "#  include <$fenced>"
 done
 planted 'gneiss.hpp:1: needs an option: uring' storage/s.hpp '#include <gneiss/storage/engine/uring.hpp>'

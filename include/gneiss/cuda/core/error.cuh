@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/cuda/vocabulary.cuh>
+
+namespace gneiss::cuda {
+
+/// A call of the CUDA runtime that failed. `code()` is `errc::unsupported` where there is no GPU or no driver for it,
+/// `errc::over_budget` where device or pinned memory ran out, else `errc::io`; `reason()` is CUDA's own.
+class device_error : public error {
+public:
+    device_error(cudaError_t reason, const std::string& operation)
+        : error(code_of(reason), operation + ": " + cudaGetErrorString(reason) + " (" + cudaGetErrorName(reason) + ")"),
+          reason_(reason) {}
+
+    [[nodiscard]] cudaError_t reason() const noexcept { return reason_; }
+
+private:
+    static errc code_of(cudaError_t reason) noexcept {
+        switch (reason) {
+        case cudaErrorInsufficientDriver:
+        case cudaErrorNoDevice: return errc::unsupported;
+        case cudaErrorMemoryAllocation: return errc::over_budget;
+        default: return errc::io;
+        }
+    }
+
+    cudaError_t reason_;
+};
+
+/// Throws `device_error` unless `result` is success.
+inline void check(cudaError_t result, const char* operation) {
+    if (result != cudaSuccess) [[unlikely]]
+        throw device_error(result, operation);
+}
+
+} // namespace gneiss::cuda

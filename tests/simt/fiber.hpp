@@ -1,0 +1,215 @@
+#pragma once
+
+// A stack that is run for a while, left, and entered again. What the sanitizers must be told of it is told here.
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <system_error>
+#include <utility>
+#if !defined(__x86_64__)
+#include <ucontext.h>
+#endif
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SIMT_ASAN 1
+#endif
+#if __has_feature(thread_sanitizer)
+#define SIMT_TSAN 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define SIMT_ASAN 1
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define SIMT_TSAN 1
+#endif
+#if defined(SIMT_ASAN)
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if defined(SIMT_TSAN)
+#include <sanitizer/tsan_interface.h>
+extern "C" {
+void AnnotateIgnoreReadsBegin(const char* file, int line);
+void AnnotateIgnoreReadsEnd(const char* file, int line);
+void AnnotateIgnoreWritesBegin(const char* file, int line);
+void AnnotateIgnoreWritesEnd(const char* file, int line);
+}
+#endif
+
+namespace simt {
+
+#if defined(SIMT_TSAN)
+inline constexpr bool under_tsan = true;
+#else
+inline constexpr bool under_tsan = false;
+#endif
+
+/// To the thread sanitizer every fiber is a thread of its own, and going from one to another orders nothing: only these
+/// do. What one thread released, one that acquires the same token afterwards has seen.
+inline void release([[maybe_unused]] void* token) noexcept {
+#if defined(SIMT_TSAN)
+    __tsan_release(token);
+#endif
+}
+inline void acquire([[maybe_unused]] void* token) noexcept {
+#if defined(SIMT_TSAN)
+    __tsan_acquire(token);
+#endif
+}
+
+/// While one lives, the thread sanitizer does not look: the emulator's own data is not the kernel's.
+struct unseen {
+#if defined(SIMT_TSAN)
+    unseen() noexcept {
+        AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+        AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+    }
+    ~unseen() {
+        AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+        AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
+    }
+#else
+    unseen() noexcept {} // not trivial: no warning of an unused variable
+#endif
+    unseen(const unseen&) = delete;
+    unseen& operator=(const unseen&) = delete;
+};
+
+#if defined(__x86_64__)
+/// Keeps the callee-saved registers on this stack, whose top goes to *from, and goes on where `to` was left.
+[[gnu::naked, gnu::noinline]] inline void switch_stack(void** /*from*/, void* /*to*/) {
+    asm("pushq %rbp\n pushq %rbx\n pushq %r12\n pushq %r13\n pushq %r14\n pushq %r15\n"
+        "movq %rsp, (%rdi)\n movq %rsi, %rsp\n"
+        "popq %r15\n popq %r14\n popq %r13\n popq %r12\n popq %rbx\n popq %rbp\n ret");
+}
+#endif
+
+/// One fiber. Entered from the stack that owns it, which it goes back to by `leave`. Its function must not throw.
+class fiber {
+public:
+    static constexpr std::size_t stack_bytes = 256 * 1024; // touched pages only; a guard page below
+
+    fiber() {
+        const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+        void* memory = mmap(nullptr, stack_bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "stack of an emulated thread");
+        memory_ = static_cast<std::byte*>(memory);
+        guard_ = page;
+        mprotect(memory_, guard_, PROT_NONE);
+    }
+    fiber(const fiber&) = delete;
+    fiber& operator=(const fiber&) = delete;
+    ~fiber() {
+        abandon();
+        munmap(memory_, guard_ + stack_bytes);
+    }
+
+    /// The next `enter` begins `run(argument)`. A function that has not returned is given up, where it stands.
+    void prepare(void (*run)(void*), void* argument) {
+        run_ = run;
+        argument_ = argument;
+        if (std::exchange(idle_, false)) return;
+        abandon();
+#if defined(SIMT_ASAN)
+        __asan_unpoison_memory_region(memory_ + guard_, stack_bytes);
+        fake_stack_ = nullptr;
+#endif
+#if defined(__x86_64__)
+        auto* top = reinterpret_cast<void**>(memory_ + guard_ + stack_bytes);
+        *--top = nullptr; // the return address of `first`, aligned as after a call
+        *--top = reinterpret_cast<void*>(&first);
+        for (int i = 0; i < 6; ++i) *--top = nullptr;
+        top_ = top;
+#else
+        getcontext(&context_);
+        context_.uc_stack.ss_sp = memory_ + guard_;
+        context_.uc_stack.ss_size = stack_bytes;
+        makecontext(&context_, &first, 0);
+#endif
+#if defined(SIMT_TSAN)
+        sanitizer_ = __tsan_create_fiber(0);
+#endif
+    }
+
+    /// Runs until it leaves.
+    void enter() noexcept {
+        entered() = this;
+#if defined(SIMT_TSAN)
+        owner_sanitizer_ = __tsan_get_current_fiber();
+        __tsan_switch_to_fiber(sanitizer_, __tsan_switch_to_fiber_no_sync);
+#endif
+#if defined(SIMT_ASAN)
+        void* fake = nullptr;
+        __sanitizer_start_switch_fiber(&fake, memory_ + guard_, stack_bytes);
+#endif
+        go_in();
+#if defined(SIMT_ASAN)
+        __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
+#endif
+    }
+
+    /// From inside: back to the owner, until it enters again.
+    void leave() noexcept {
+#if defined(SIMT_TSAN)
+        __tsan_switch_to_fiber(owner_sanitizer_, __tsan_switch_to_fiber_no_sync);
+#endif
+#if defined(SIMT_ASAN)
+        __sanitizer_start_switch_fiber(&fake_stack_, owner_bottom_, owner_bytes_);
+#endif
+        go_out();
+#if defined(SIMT_ASAN)
+        __sanitizer_finish_switch_fiber(fake_stack_, &owner_bottom_, &owner_bytes_);
+#endif
+    }
+
+private:
+    void abandon() noexcept {
+#if defined(SIMT_TSAN)
+        if (sanitizer_ != nullptr) __tsan_destroy_fiber(sanitizer_);
+        sanitizer_ = nullptr;
+#endif
+    }
+    static fiber*& entered() noexcept {
+        static thread_local fiber* one = nullptr;
+        return one;
+    }
+    static void first() noexcept {
+        fiber* self = entered();
+#if defined(SIMT_ASAN)
+        __sanitizer_finish_switch_fiber(nullptr, &self->owner_bottom_, &self->owner_bytes_);
+#endif
+        for (;;) {
+            self->run_(self->argument_);
+            self->idle_ = true;
+            self->leave();
+        }
+    }
+#if defined(__x86_64__)
+    void go_in() noexcept { switch_stack(&owner_top_, top_); }
+    void go_out() noexcept { switch_stack(&top_, owner_top_); }
+#else
+    void go_in() noexcept { swapcontext(&owner_context_, &context_); }
+    void go_out() noexcept { swapcontext(&context_, &owner_context_); }
+    ucontext_t context_{}, owner_context_{};
+#endif
+
+    std::byte* memory_ = nullptr;
+    std::size_t guard_ = 0;
+    bool idle_ = false; ///< its function has returned, and the next begins where that was called
+    void (*run_)(void*) = nullptr;
+    void* argument_ = nullptr;
+    void* top_ = nullptr;
+    void* owner_top_ = nullptr;
+    void* fake_stack_ = nullptr;
+    const void* owner_bottom_ = nullptr;
+    std::size_t owner_bytes_ = 0;
+    void* sanitizer_ = nullptr;
+    void* owner_sanitizer_ = nullptr;
+};
+
+} // namespace simt
