@@ -257,12 +257,15 @@ private:
     static void run_thread(void* of) noexcept {
         auto& self = *static_cast<block*>(of);
         acquire(self.launched_);
-        self.body_(self.argument_);
+        const auto body = self.body_;
+        const void* argument = self.argument_;
+        look();
+        body(argument);
+        look_away();
         release(&self.ended_);
         self.exit();
     }
     void exit() noexcept {
-        const unseen here;
         self_->exited = true;
         ++ended_threads_;
         idle_turns_ = 0;
@@ -310,6 +313,7 @@ private:
         leave();
     }
     void enter(thread& next) {
+        const unseen here; // every thread reads threadIdx, and finds its own
         self_ = &next;
         threadIdx = next.index;
         fibers_[next.number].enter();

@@ -41,6 +41,9 @@ void AnnotateIgnoreWritesEnd(const char* file, int line);
 }
 #endif
 
+// A function that the thread sanitizer does not see.
+#define SIMT_UNSEEN [[gnu::noinline]] __attribute__((no_sanitize("thread")))
+
 namespace simt {
 
 #if defined(SIMT_TSAN)
@@ -62,20 +65,26 @@ inline void acquire([[maybe_unused]] void* token) noexcept {
 #endif
 }
 
+#if defined(SIMT_TSAN)
+inline constinit thread_local int looking_away = 0; // times that the fiber which runs has looked away and not back
+SIMT_UNSEEN inline void look() noexcept {
+    --looking_away;
+    AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+    AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
+}
+SIMT_UNSEEN inline void look_away() noexcept {
+    ++looking_away;
+    AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+    AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+}
+#else
+inline void look() noexcept {}
+inline void look_away() noexcept {}
+#endif
 /// While one lives, the thread sanitizer does not look: the emulator's own data is not the kernel's.
 struct unseen {
-#if defined(SIMT_TSAN)
-    unseen() noexcept {
-        AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
-        AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
-    }
-    ~unseen() {
-        AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
-        AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
-    }
-#else
-    unseen() noexcept {} // not trivial: no warning of an unused variable
-#endif
+    unseen() noexcept { look_away(); }
+    ~unseen() { look(); }
     unseen(const unseen&) = delete;
     unseen& operator=(const unseen&) = delete;
 };
@@ -109,7 +118,7 @@ public:
         munmap(memory_, guard_ + stack_bytes);
     }
 
-    /// The next `enter` begins `run(argument)`. A function that has not returned is given up, where it stands.
+    /// The next `enter` begins `run(argument)`, unseen: what is to be seen, it says. A function that has not returned is given up, where it stands.
     void prepare(void (*run)(void*), void* argument) {
         run_ = run;
         argument_ = argument;
@@ -137,10 +146,11 @@ public:
     }
 
     /// Runs until it leaves.
-    void enter() noexcept {
+    SIMT_UNSEEN void enter() noexcept {
         entered() = this;
 #if defined(SIMT_TSAN)
         owner_sanitizer_ = __tsan_get_current_fiber();
+        std::swap(looking_away, looking_away_);
         __tsan_switch_to_fiber(sanitizer_, __tsan_switch_to_fiber_no_sync);
 #endif
 #if defined(SIMT_ASAN)
@@ -148,13 +158,16 @@ public:
         __sanitizer_start_switch_fiber(&fake, memory_ + guard_, stack_bytes);
 #endif
         go_in();
+#if defined(SIMT_TSAN)
+        std::swap(looking_away, looking_away_);
+#endif
 #if defined(SIMT_ASAN)
         __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 #endif
     }
 
     /// From inside: back to the owner, until it enters again.
-    void leave() noexcept {
+    SIMT_UNSEEN void leave() noexcept {
 #if defined(SIMT_TSAN)
         __tsan_switch_to_fiber(owner_sanitizer_, __tsan_switch_to_fiber_no_sync);
 #endif
@@ -168,10 +181,16 @@ public:
     }
 
 private:
-    void abandon() noexcept {
+    SIMT_UNSEEN void abandon() noexcept {
 #if defined(SIMT_TSAN)
-        if (sanitizer_ != nullptr) __tsan_destroy_fiber(sanitizer_);
-        sanitizer_ = nullptr;
+        if (sanitizer_ == nullptr) return;
+        void* self = __tsan_get_current_fiber();
+        std::swap(looking_away, looking_away_);
+        __tsan_switch_to_fiber(sanitizer_, 0); // a thread must not end while it looks away
+        while (looking_away != 0) look();
+        __tsan_switch_to_fiber(self, 0);
+        std::swap(looking_away, looking_away_);
+        __tsan_destroy_fiber(std::exchange(sanitizer_, nullptr));
 #endif
     }
     static fiber*& entered() noexcept {
@@ -179,6 +198,7 @@ private:
         return one;
     }
     static void first() noexcept {
+        const unseen here;
         fiber* self = entered();
 #if defined(SIMT_ASAN)
         __sanitizer_finish_switch_fiber(nullptr, &self->owner_bottom_, &self->owner_bytes_);
@@ -190,11 +210,11 @@ private:
         }
     }
 #if defined(__x86_64__)
-    void go_in() noexcept { switch_stack(&owner_top_, top_); }
-    void go_out() noexcept { switch_stack(&top_, owner_top_); }
+    SIMT_UNSEEN void go_in() noexcept { switch_stack(&owner_top_, top_); }
+    SIMT_UNSEEN void go_out() noexcept { switch_stack(&top_, owner_top_); }
 #else
-    void go_in() noexcept { swapcontext(&owner_context_, &context_); }
-    void go_out() noexcept { swapcontext(&context_, &owner_context_); }
+    SIMT_UNSEEN void go_in() noexcept { swapcontext(&owner_context_, &context_); }
+    SIMT_UNSEEN void go_out() noexcept { swapcontext(&context_, &owner_context_); }
     ucontext_t context_{}, owner_context_{};
 #endif
 
@@ -209,6 +229,7 @@ private:
     const void* owner_bottom_ = nullptr;
     std::size_t owner_bytes_ = 0;
     void* sanitizer_ = nullptr;
+    int looking_away_ = 0; ///< of this fiber, or while it runs of its owner
     void* owner_sanitizer_ = nullptr;
 };
 
