@@ -1,7 +1,12 @@
 #include "common/neighbour_lists.hpp"
 
+#include <sys/file.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <span>
+#include <thread>
 #include <utility>
 
 #include <gneiss/core/error.hpp>
@@ -10,6 +15,20 @@
 #include <gneiss/storage/plain_file.hpp>
 
 namespace programs {
+namespace {
+
+/// Who makes the lists of a dataset; another process that comes meanwhile waits, and finds them. Nobody is kept out where
+/// the file system has no locks.
+gneiss::plain_file lock_lists(const gneiss::dataset& data, const std::stop_token& stop) {
+    gneiss::plain_file directory = gneiss::plain_file::open(data.directory());
+    while (::flock(directory.descriptor(), LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
+        if (stop.stop_requested()) throw gneiss::error(gneiss::errc::cancelled, "waiting for lists of neighbours was stopped");
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return directory;
+}
+
+} // namespace
 
 gneiss::csc_files lists_of(const gneiss::dataset& data, gneiss::neighbour_direction d) {
     gneiss::csc_files files;
@@ -22,6 +41,7 @@ void make_lists(const gneiss::dataset& data, gneiss::neighbour_direction d, std:
     const std::stop_token& stop, const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
     const gneiss::bucket_store buckets = data.buckets();
     const gneiss::csc_files files = lists_of(data, d);
+    const gneiss::plain_file lock = lock_lists(data, stop);
     for (const auto& [side, to] : {std::pair(gneiss::neighbour_direction::in, files.in), std::pair(gneiss::neighbour_direction::out, files.out)})
         if (!to.empty()) (void)gneiss::build_csc(buckets, side, to, {.memory = memory, .stop = stop, .progress = progress}, on);
 }
