@@ -68,12 +68,13 @@ process_source::process_source(arguments command) : command_(std::move(command))
 
 process_source::~process_source() {
     if (output_ >= 0) ::close(output_);
-    if (child_ > 0) {
-        ::kill(child_, SIGTERM);
-        int status = 0;
-        while (::waitpid(child_, &status, 0) < 0 && errno == EINTR) {
-        }
-    }
+    end();
+    if (child_ > 0) (void)reap();
+}
+
+void process_source::end() {
+    const std::scoped_lock lock(mutex_);
+    if (child_ > 0) ::kill(child_, SIGTERM);
 }
 
 std::size_t process_source::read(char* data, std::size_t size) {
@@ -88,16 +89,24 @@ std::size_t process_source::read(char* data, std::size_t size) {
 }
 
 void process_source::wait() {
-    if (child_ <= 0) return;
+    if (child_ > 0) check_status(command_, reap());
+}
+
+int process_source::reap() {
+    siginfo_t ended;
+    while (::waitid(P_PID, static_cast<id_t>(child_), &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+    }
+    const std::scoped_lock lock(mutex_);
     int status = 0;
     while (::waitpid(child_, &status, 0) < 0 && errno == EINTR) {
     }
     child_ = -1;
-    check_status(command_, status);
+    return status;
 }
 
-std::string output_of(const arguments& command) {
+std::string output_of(const arguments& command, std::stop_token stop) {
     process_source source(command);
+    const std::stop_callback end(std::move(stop), [&] { source.end(); });
     std::string all;
     char buffer[1 << 16];
     while (const std::size_t got = source.read(buffer, sizeof buffer)) all.append(buffer, got);

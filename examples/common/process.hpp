@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <mutex>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -24,17 +26,22 @@ public:
     ~process_source() override;
 
     std::size_t read(char* data, std::size_t size) override;
+    /// Asks the program to end (SIGTERM) while it runs. From any thread.
+    void end();
 
 private:
     void wait();
+    int reap(); ///< the child's status, when it has ended
 
     arguments command_;
+    std::mutex mutex_; ///< over the end of the child, whose number means another process after it
     pid_t child_ = -1;
     int output_ = -1;
 };
 
-/// All that a program writes to standard output. Throws `gneiss::error` when it fails or cannot be started.
-[[nodiscard]] std::string output_of(const arguments& command);
+/// All that a program writes to standard output; a stop ends the program. Throws `gneiss::error` when it fails, is ended
+/// or cannot be started.
+[[nodiscard]] std::string output_of(const arguments& command, std::stop_token stop = {});
 
 /// Runs a program to its end, its standard output sent to our stderr. Throws as `output_of`.
 void run_process(const arguments& command);
