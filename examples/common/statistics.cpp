@@ -1,0 +1,36 @@
+#include "common/statistics.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace programs {
+
+double student_t(std::size_t freedom, double confidence) {
+    // With t = √freedom · tan a, the density is proportional to cosᶠ⁻¹ a on [0, π/2]: Simpson's rule.
+    const auto area = [&](double end) {
+        constexpr int panels = 2000;
+        double sum = 0;
+        for (int i = 0; i <= panels; ++i)
+            sum += (i == 0 || i == panels ? 1 : i % 2 != 0 ? 4 : 2) * std::pow(std::max(0.0, std::cos(end * i / panels)), static_cast<double>(freedom - 1));
+        return sum * end / (3 * panels);
+    };
+    double low = 0, high = std::numbers::pi / 2;
+    const double wanted = confidence * area(high);
+    for (int i = 0; i < 50; ++i) (area((low + high) / 2) < wanted ? low : high) = (low + high) / 2;
+    return std::sqrt(static_cast<double>(freedom)) * std::tan(low);
+}
+
+estimate estimate_mean(std::span<const double> values) {
+    estimate made{.count = values.size()};
+    if (values.empty()) return made;
+    const auto count = static_cast<double>(values.size());
+    for (const double value : values) made.mean += value / count;
+    if (values.size() < 2) return made;
+    double squares = 0;
+    for (const double value : values) squares += (value - made.mean) * (value - made.mean);
+    made.half = student_t(values.size() - 1) * std::sqrt(squares / (count - 1) / count);
+    return made;
+}
+
+} // namespace programs

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+
+/// What a few repeated measurements say of their mean.
+namespace programs {
+
+/// A mean, and how far from it the true one lies at most with a confidence of 95 %.
+struct estimate {
+    std::size_t count = 0;
+    double mean = 0;              ///< 0 without values
+    std::optional<double> half{}; ///< of the interval mean ± half; absent with fewer than two values
+};
+
+/// Mean of independent, about normally distributed values and its interval by Student's t. O(values).
+[[nodiscard]] estimate estimate_mean(std::span<const double> values);
+
+/// The t for which a variable of Student's distribution with `freedom` ≥ 1 degrees of freedom lies in [−t, t] with
+/// probability `confidence` < 1; accurate to 6 digits. About 10⁵ evaluations of a power.
+[[nodiscard]] double student_t(std::size_t freedom, double confidence = .95);
+
+} // namespace programs
