@@ -107,6 +107,23 @@ void make_directories(const fs::path& path) {
 
 std::string read_file(const fs::path& path) { return descriptor(path, O_RDONLY).read(); }
 
+std::vector<nlohmann::ordered_json> read_json_lines(const fs::path& path) {
+    const std::string text = read_file(path);
+    std::vector<nlohmann::ordered_json> lines;
+    for (std::size_t from = 0, end = 0; (end = text.find('\n', from)) != std::string::npos; from = end + 1) {
+        lines.push_back(nlohmann::ordered_json::parse(std::string_view(text).substr(from, end - from), nullptr, false));
+        if (!lines.back().is_object())
+            throw gneiss::error(errc::corrupt, "is not a JSON object", {.path = path, .line = lines.size()});
+    }
+    return lines;
+}
+
+void append_json_line(const fs::path& path, const nlohmann::ordered_json& object) {
+    const descriptor file(path, O_WRONLY | O_CREAT | O_APPEND);
+    file.write(object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
+    file.sync();
+}
+
 void write_file_atomically(const fs::path& path, std::string_view text) {
     try {
         gneiss::atomic_write_file(path, std::as_bytes(std::span(text)));
@@ -193,32 +210,25 @@ std::optional<nlohmann::ordered_json> run_directory::finished_result() const {
 std::vector<epoch_record> run_directory::keep_metrics_before(std::uint64_t epoch) const {
     const fs::path file = path_ / "metrics.jsonl";
     std::vector<epoch_record> kept;
-    const std::string text = fs::exists(file) ? read_file(file) : "";
     std::string lines;
-    std::uint64_t number = 1;
-    for (std::size_t from = 0; from < text.size(); ++number) {
-        const auto end = text.find('\n', from);
-        if (end == std::string::npos) break; // cut short
-        const std::string line = text.substr(from, end - from);
-        from = end + 1;
+    std::uint64_t number = 0;
+    for (const nlohmann::ordered_json& line : fs::exists(file) ? read_json_lines(file) : std::vector<nlohmann::ordered_json>()) {
+        ++number;
         try {
-            epoch_record record = epoch_from_json(nlohmann::ordered_json::parse(line));
+            epoch_record record = epoch_from_json(line);
             if (record.epoch >= epoch) continue;
             kept.push_back(std::move(record));
         } catch (const nlohmann::json::exception& e) {
             throw gneiss::error(errc::corrupt, e.what(), {.path = file, .line = number});
         }
-        lines += line + '\n';
+        lines += line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
     }
     write_file_atomically(file, lines);
     return kept;
 }
 
 void run_directory::append_metrics(const epoch_record& record) const {
-    const std::string line = to_json(record).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
-    const descriptor file(path_ / "metrics.jsonl", O_WRONLY | O_CREAT | O_APPEND);
-    file.write(line);
-    file.sync();
+    append_json_line(path_ / "metrics.jsonl", to_json(record));
 }
 
 void run_directory::write_timeline(const std::vector<time_sample>& samples) const {

@@ -21,6 +21,12 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
 /// The text of a file. Throws `gneiss::io_error`.
 [[nodiscard]] std::string read_file(const std::filesystem::path& path);
 
+/// The lines of a file as JSON objects. A last line without its line break, which a crash cut short, is left out.
+/// Throws `gneiss::error` (errc::corrupt) that names a line which is no object; `gneiss::io_error`.
+[[nodiscard]] std::vector<nlohmann::ordered_json> read_json_lines(const std::filesystem::path& path);
+/// Adds the object as one line and hands it to the device. Throws `gneiss::io_error`.
+void append_json_line(const std::filesystem::path& path, const nlohmann::ordered_json& object);
+
 /// How an existing run directory is met.
 enum class existing_run { refuse, resume, replace };
 
