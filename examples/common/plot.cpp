@@ -387,6 +387,37 @@ std::string svg(const bar_chart& chart, use how) {
     return out.finish();
 }
 
+std::string svg(const interval_chart& chart, use how) {
+    constexpr double row = 26, begin = 40, cap = 5;
+    double least = infinity, most = -infinity;
+    std::size_t longest = 0;
+    for (const auto& point : chart.points) {
+        least = std::min(least, point.x - point.half), most = std::max(most, point.x + point.half);
+        longest = std::max(longest, point.name.size());
+    }
+    const layout x(chart.x, least, most, 7);
+    const double end = begin + row * static_cast<double>(chart.points.size());
+    const double left = std::min(28 + glyph * static_cast<double>(longest), width / 2);
+    const auto at = [&](double value) { return left + x.share(value) * (width - right - 8 - left); };
+    canvas out(chart.title, width, end + bottom, how);
+    for (const auto& tick : x.ticks()) {
+        out.line(at(tick.value), begin, at(tick.value), end, tick.value == 0 ? "zero" : "grid");
+        out.text(at(tick.value), end + 16, "tick", "middle", tick.text);
+    }
+    out.text((left + width - right) / 2, end + bottom - 8, "unit", "middle", x.label());
+    for (std::size_t i = 0; i < chart.points.size(); ++i) {
+        const auto& point = chart.points[i];
+        const double y = begin + row * (static_cast<double>(i) + 0.5), from = at(point.x - point.half), to = at(point.x + point.half);
+        out.text(left - 10, y + 4, "name", "end", point.name);
+        out.raw(fmt::format("<path class=\"curve\" d=\"M{0:.1f} {1:.1f}V{2:.1f}M{0:.1f} {3:.1f}H{4:.1f}M{4:.1f} {1:.1f}V{2:.1f}\" stroke=\"{5}\"/>\n", from,
+            y - cap, y + cap, y, to, colour(0)));
+        out.raw(fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\"/>\n", at(point.x), y, colour(0)));
+        out.box(left, y - row / 2, width - right - left, row, R"(class="hit")",
+            fmt::format("{}: {} ± {}", point.name, told(point.x, chart.x.of), told(point.half, chart.x.of)));
+    }
+    return out.finish();
+}
+
 std::string svg(const stack_chart& chart, use how) {
     constexpr double tall = 142, bar_top = 64, bar_tall = 34;
     double sum = 0, most = 0;
@@ -427,6 +458,9 @@ void write_svg(const std::filesystem::path& path, const line_chart& chart) {
     write_file_atomically(path, svg(chart, use::standalone));
 }
 void write_svg(const std::filesystem::path& path, const bar_chart& chart) {
+    write_file_atomically(path, svg(chart, use::standalone));
+}
+void write_svg(const std::filesystem::path& path, const interval_chart& chart) {
     write_file_atomically(path, svg(chart, use::standalone));
 }
 

@@ -57,6 +57,17 @@ struct bar_chart {
     std::vector<part> parts{};
 };
 
+/// Named points from top to bottom, each with whiskers from x − half to x + half.
+struct interval_chart {
+    struct interval {
+        std::string name{};
+        double x = 0, half = 0;
+    };
+    std::string title{};
+    axis x{};
+    std::vector<interval> points{};
+};
+
 /// One horizontal bar of stacked parts, with marked limits: a memory plan against its budget.
 struct stack_chart {
     struct part {
@@ -78,11 +89,13 @@ enum class use { embedded, standalone };
 
 [[nodiscard]] std::string svg(const line_chart& chart, use how = use::embedded);
 [[nodiscard]] std::string svg(const bar_chart& chart, use how = use::embedded);
+[[nodiscard]] std::string svg(const interval_chart& chart, use how = use::embedded);
 [[nodiscard]] std::string svg(const stack_chart& chart, use how = use::embedded);
 
 /// Writes `svg(chart, use::standalone)`. Throws `gneiss::io_error`.
 void write_svg(const std::filesystem::path& path, const line_chart& chart);
 void write_svg(const std::filesystem::path& path, const bar_chart& chart);
+void write_svg(const std::filesystem::path& path, const interval_chart& chart);
 
 /// The CSS that colours the plots, for light and dark.
 [[nodiscard]] std::string_view style_sheet() noexcept;

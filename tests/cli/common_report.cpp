@@ -133,10 +133,11 @@ TEST_CASE("every plot is well-formed, embedded or alone, with odd values too") {
     const double nan = std::numeric_limits<double>::quiet_NaN();
     line_chart lines{.title = "a < b & c", .x = {.label = "x"}, .y = {.label = "y", .of = quantity::bytes}};
     bar_chart bars{.title = "t", .x_label = "x", .categories = {"<1>", "2"}};
+    interval_chart intervals{.title = "t", .x = {.label = "x", .from_zero = true}};
     stack_chart stack{.title = "t", .x = {.of = quantity::memory}};
     const auto check = [&] {
         for (const auto how : {use::embedded, use::standalone})
-            for (const std::string& text : {svg(lines, how), svg(bars, how), svg(stack, how)}) {
+            for (const std::string& text : {svg(lines, how), svg(bars, how), svg(intervals, how), svg(stack, how)}) {
                 CHECK(flaw(text) == "");
                 CHECK_FALSE(contains(text, "nan"));
                 CHECK_FALSE(contains(text, "inf"));
@@ -148,6 +149,7 @@ TEST_CASE("every plot is well-formed, embedded or alone, with odd values too") {
         {.name = "a", .points = {{1, 1}, {2, 2}}, .style = line_style::area},
         {.name = "b", .points = {{1, 1}, {2, nan}}, .style = line_style::area}};
     bars.parts = {{"p", {1, nan}}, {"q", {-1}}};
+    intervals.points = {{"<p>", -1, 2}, {"a name", 3, 0}};
     stack.parts = {{"p", 0}, {"q", 5}};
     stack.marks = {{"m", 3}, {"n", 9}};
     check();
