@@ -5,6 +5,7 @@
 /// The comparing program: one function per command, which adds it to the program.
 namespace compare {
 
+void add_draw(programs::command_line& to);
 void add_caches(programs::command_line& to);
 void add_runs(programs::command_line& to);
 void add_grem(programs::command_line& to);

@@ -1,14 +1,21 @@
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
+#include <exception>
 #include <filesystem>
-#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <gneiss/core/error.hpp>
@@ -21,6 +28,7 @@
 #include "common/signals.hpp"
 #include "common/terminal.hpp"
 #include "common/units.hpp"
+#include "study.hpp"
 
 namespace compare {
 namespace {
@@ -30,18 +38,19 @@ namespace plot = programs::plot;
 using nlohmann::ordered_json;
 
 struct runs_flags {
-    std::string trainer{};
+    std::string trainer{}, metric{};
     fs::path dataset{};
     std::vector<std::string> cases{}, vary{};
-    std::optional<std::string> with{};
-    std::uint64_t repeat = 1;
+    std::optional<std::string> with{}, against{};
+    std::uint64_t repeat = 1, seeds = 0, parallel = 1;
     bool warm = false, json = false, quiet = false;
-    std::optional<fs::path> work{}, out{};
+    std::optional<fs::path> work{}, out{}, differences{}, log{};
 };
 
-/// Flags of one of the runs that are compared.
+/// One of the cases that are compared.
 struct run_case {
     std::string name;
+    std::string program;
     programs::arguments flags;
 };
 
@@ -62,15 +71,28 @@ std::vector<run_case> cases_of(const runs_flags& flags) {
         const std::size_t colon = text.find(": ");
         if (colon == std::string::npos || colon == 0)
             throw programs::usage_error(fmt::format("--case '{}' is not 'NAME: FLAGS'", text));
-        made.push_back({text.substr(0, colon), words_of(std::string_view(text).substr(colon + 1))});
+        run_case one{text.substr(0, colon), flags.trainer, words_of(std::string_view(text).substr(colon + 1))};
+        if (!one.flags.empty() && !one.flags.front().starts_with('-')) {
+            one.program = one.flags.front();
+            one.flags.erase(one.flags.begin());
+        }
+        made.push_back(std::move(one));
     }
     if (!flags.vary.empty()) {
         if (!made.empty()) throw programs::usage_error("--case and --vary are two ways to say the same: one of them");
         const std::string& flag = flags.vary.front();
         for (std::size_t i = 1; i < flags.vary.size(); ++i)
-            made.push_back({flag + " " + flags.vary[i], {"--" + flag, flags.vary[i]}});
+            made.push_back({flag + " " + flags.vary[i], flags.trainer, {"--" + flag, flags.vary[i]}});
     }
     if (made.empty()) throw programs::usage_error("--case or --vary says what the runs differ in");
+    for (run_case& one : made) {
+        if (std::ranges::count(made, one.name, &run_case::name) > 1) throw programs::usage_error(fmt::format("two cases are named '{}'", one.name));
+        const programs::arguments all = words_of(flags.with.value_or(""));
+        one.flags.insert(one.flags.begin(), all.begin(), all.end());
+    }
+    if (flags.against && std::ranges::find(made, *flags.against, &run_case::name) == made.end())
+        throw programs::usage_error(fmt::format("--against '{}' is the name of no case", *flags.against));
+    if (flags.differences && !flags.against) throw programs::usage_error("--differences draws the differences to a case: --against names it");
     return made;
 }
 
@@ -78,54 +100,6 @@ std::vector<run_case> cases_of(const runs_flags& flags) {
 void forget_pages(const fs::path& directory) {
     for (const auto& entry : fs::recursive_directory_iterator(directory))
         if (entry.is_regular_file()) gneiss::plain_file::open(entry.path()).drop_cached(0, 0);
-}
-
-/// What is told of a case: medians over its runs, of each the mean epoch.
-struct outcome {
-    std::string name;
-    std::string failure{}; ///< why there is nothing else
-    std::vector<double> all_seconds{};
-    double seconds = 0, read_bytes = 0, read_requests = 0, hit_rate = 0, loss = 0, peak_rss = 0, accuracy = 0;
-    std::vector<std::pair<std::string, double>> stages{};
-};
-
-double median(std::vector<double> values) {
-    if (values.empty()) return 0;
-    std::ranges::sort(values);
-    const std::size_t half = values.size() / 2;
-    return values.size() % 2 != 0 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
-outcome summarise(const std::string& name, const std::vector<ordered_json>& runs) {
-    outcome made{.name = name};
-    const auto over_runs = [&](auto value) {
-        std::vector<double> values;
-        for (const ordered_json& run : runs) values.push_back(value(run));
-        return median(values);
-    };
-    const auto of_epochs = [](const ordered_json& run, const auto& key) {
-        double sum = 0;
-        for (const ordered_json& epoch : run.at("epochs")) sum += epoch.value(key, 0.0);
-        return sum / static_cast<double>(std::max<std::size_t>(run.at("epochs").size(), 1));
-    };
-    for (const ordered_json& run : runs) made.all_seconds.push_back(of_epochs(run, "seconds"));
-    made.seconds = median(made.all_seconds);
-    made.read_bytes = over_runs([&](const ordered_json& r) { return of_epochs(r, "read_bytes"); });
-    made.read_requests = over_runs([&](const ordered_json& r) { return of_epochs(r, "read_requests"); });
-    made.hit_rate = over_runs([&](const ordered_json& r) { return of_epochs(r, "hit_rate"); });
-    made.loss = over_runs([](const ordered_json& r) { return r.at("epochs").back().value("loss", 0.0); });
-    made.peak_rss = over_runs([](const ordered_json& r) { return r.value("peak_rss_bytes", 0.0); });
-    made.accuracy = over_runs([](const ordered_json& r) {
-        const auto metrics = r.value("metrics", ordered_json::object()).value("test", ordered_json::object());
-        return metrics.value("accuracy", metrics.value("mrr", 0.0));
-    });
-    for (const auto& [stage, ignored] : runs.front().at("epochs").front().at("stage_seconds").items())
-        made.stages.emplace_back(stage, over_runs([&, stage = stage](const ordered_json& r) {
-            double sum = 0;
-            for (const ordered_json& epoch : r.at("epochs")) sum += epoch.at("stage_seconds").value(stage, 0.0);
-            return sum / static_cast<double>(r.at("epochs").size());
-        }));
-    return made;
 }
 
 /// Names of all stages that took time in a case.
@@ -137,106 +111,206 @@ std::vector<std::string> stages_of(const std::vector<outcome>& seen) {
     return names;
 }
 
-double stage(const outcome& of, const std::string& name) {
-    const auto found = std::ranges::find(of.stages, name, &std::pair<std::string, double>::first);
-    return found == of.stages.end() ? 0 : found->second;
+/// "0.9123 ± 0.0012"; a difference has a sign.
+std::string told(const programs::estimate& of, bool difference = false) {
+    if (of.count == 0) return {};
+    const std::string mean = difference ? fmt::format("{:+.4f}", of.mean) : fmt::format("{:.4f}", of.mean);
+    return of.half ? fmt::format("{} ± {:.4f}", mean, *of.half) : mean;
 }
 
-std::string table_of(const std::vector<outcome>& seen) {
-    std::vector<programs::table::column> columns{
-        {"case", programs::align::left}, {"epoch"}, {"read"}, {"requests"}, {"hits"}, {"loss"}, {"test"}, {"peak RSS"}};
+std::string table_of(const std::vector<outcome>& seen, const runs_flags& flags) {
+    const std::string at_once = flags.parallel > 1 ? fmt::format(", {} at once", flags.parallel) : "";
+    std::vector<programs::table::column> columns{{"case", programs::align::left}, {"runs"}, {"epoch" + at_once}, {"run" + at_once}, {"read"}, {"requests"},
+        {"hits"}, {"loss"}, {"peak RSS"}, {"test"}};
+    if (flags.against) columns.push_back({"less " + *flags.against});
     const std::vector<std::string> stages = stages_of(seen);
-    for (const std::string& name : stages) columns.push_back({name});
+    for (const std::string& name : stages) columns.push_back({name + at_once});
     programs::table made(columns);
     const auto unless_zero = [](double value, const std::string& text) { return value == 0 ? std::string() : text; };
     for (const outcome& one : seen) {
-        if (!one.failure.empty()) {
-            made.add({one.name, "failed"});
+        const std::string failed = one.failed != 0 ? fmt::format("{} failed", one.failed) : "";
+        if (!one.told()) {
+            made.add({one.name, failed});
             continue;
         }
-        std::vector<std::string> cells{one.name, programs::human_seconds(one.seconds),
+        std::vector<std::string> cells{one.name, fmt::format("{}{}", one.all_seconds.size(), failed.empty() ? "" : ", " + failed),
+            programs::human_seconds(one.seconds), programs::human_seconds(one.run_seconds.mean),
             unless_zero(one.read_bytes, gneiss::format_bytes(static_cast<std::uint64_t>(one.read_bytes))),
             unless_zero(one.read_requests, programs::human_count(one.read_requests)),
             unless_zero(one.hit_rate, programs::human_percent(one.hit_rate)), fmt::format("{:.6f}", one.loss),
-            unless_zero(one.accuracy, fmt::format("{:.4f}", one.accuracy)),
-            gneiss::format_bytes(static_cast<std::uint64_t>(one.peak_rss))};
-        for (const std::string& name : stages) cells.push_back(fmt::format("{:.2f}", stage(one, name)));
+            gneiss::format_bytes(static_cast<std::uint64_t>(one.peak_rss)), told(one.test)};
+        if (flags.against) cells.push_back(one.name == *flags.against ? "" : told(one.difference, true));
+        for (const std::string& name : stages) cells.push_back(fmt::format("{:.2f}", one.stage(name)));
         made.add(std::move(cells));
     }
     return made.str();
 }
 
+plot::interval_chart differences_of(const std::vector<outcome>& seen, const runs_flags& flags, const std::string& title) {
+    plot::interval_chart chart{.title = title, .x = {.label = fmt::format("test metric less {}'s, mean and 95 % interval", *flags.against), .from_zero = true}, .points = {}};
+    for (const outcome& one : seen)
+        if (one.difference.count != 0 && one.name != *flags.against)
+            chart.points.push_back({one.name, one.difference.mean, one.difference.half.value_or(0)});
+    return chart;
+}
+
 plot::bar_chart chart_of(const std::vector<outcome>& seen, const std::string& title) {
     plot::bar_chart chart{.title = title, .x_label = {}, .y = {.label = "busy seconds an epoch", .of = plot::quantity::seconds, .from_zero = true}, .categories = {}, .parts = {}};
     for (const outcome& one : seen)
-        if (one.failure.empty()) chart.categories.push_back(one.name);
+        if (one.told()) chart.categories.push_back(one.name);
     for (const std::string& name : stages_of(seen)) {
         plot::bar_chart::part part{.name = name, .values = {}};
         for (const outcome& one : seen)
-            if (one.failure.empty()) part.values.push_back(stage(one, name));
+            if (one.told()) part.values.push_back(one.stage(name));
         chart.parts.push_back(std::move(part));
     }
     return chart;
 }
 
-ordered_json json_of(const std::vector<outcome>& seen) {
+ordered_json json_of(const programs::estimate& of) {
+    ordered_json made{{"count", of.count}, {"mean", of.mean}};
+    if (of.half) made.update({{"low", of.mean - *of.half}, {"high", of.mean + *of.half}});
+    return made;
+}
+
+ordered_json json_of(const std::vector<outcome>& seen, const runs_flags& flags) {
     ordered_json list = ordered_json::array();
     for (const outcome& one : seen) {
-        if (!one.failure.empty()) {
-            list.push_back({{"case", one.name}, {"failure", one.failure}});
-            continue;
+        ordered_json made{{"case", one.name}};
+        if (one.failed != 0) made.update({{"failed", one.failed}, {"failure", one.failure}});
+        if (one.told()) {
+            ordered_json stages = ordered_json::object();
+            for (const auto& [name, seconds] : one.stages) stages[name] = seconds;
+            made.update({{"seconds", one.seconds}, {"all_seconds", one.all_seconds}, {"run_seconds", one.run_seconds.mean}, {"read_bytes", one.read_bytes},
+                {"read_requests", one.read_requests}, {"hit_rate", one.hit_rate}, {"loss", one.loss},
+                {"peak_rss_bytes", one.peak_rss}, {"stage_seconds", stages}});
+            if (one.test.count != 0) made["test"] = json_of(one.test);
+            if (flags.against && one.difference.count != 0) made["difference"] = json_of(one.difference);
         }
-        ordered_json stages = ordered_json::object();
-        for (const auto& [name, seconds] : one.stages) stages[name] = seconds;
-        list.push_back({{"case", one.name}, {"seconds", one.seconds}, {"all_seconds", one.all_seconds}, {"read_bytes", one.read_bytes},
-            {"read_requests", one.read_requests}, {"hit_rate", one.hit_rate}, {"loss", one.loss}, {"test", one.accuracy},
-            {"peak_rss_bytes", one.peak_rss}, {"stage_seconds", stages}});
+        list.push_back(std::move(made));
     }
-    return {{"cases", list}};
+    ordered_json told{{"cases", list}, {"parallel", flags.parallel}};
+    if (flags.against) told["against"] = *flags.against;
+    return told;
 }
+
+/// The runs of a study: each case with each seed, in turn, so that what else the machine does meets all cases.
+class study {
+public:
+    study(const runs_flags& flags, const std::vector<run_case>& cases, const std::string& dataset)
+        : flags_(flags), cases_(cases), dataset_(dataset), log_(flags.log), live_(flags.quiet), runs_(cases.size()), failed_(cases.size()) {
+        for (std::uint64_t round = 0; round < flags.repeat; ++round)
+            for (std::uint64_t seed = 1; seed <= std::max<std::uint64_t>(flags.seeds, 1); ++seed)
+                for (std::size_t c = 0; c < cases.size(); ++c) {
+                    tasks_.push_back({c, runs_[c].size(), key_of(cases[c], flags.seeds != 0 ? std::optional(seed) : std::nullopt)});
+                    runs_[c].push_back(log_.take(tasks_.back().key));
+                }
+        std::erase_if(tasks_, [&](const task& t) { return runs_[t.of][t.index].has_value(); });
+    }
+
+    /// Does what the log does not have. Throws errc::cancelled at a stop; what the log cannot take.
+    void run(std::stop_token stop) {
+        const fs::path work = flags_.work.value_or(fs::temp_directory_path() / fmt::format("gneiss-runs-{}", ::getpid()));
+        std::exception_ptr failure;
+        const auto some = [&](std::size_t worker) {
+            try {
+                for (std::size_t i; !stop.stop_requested() && (i = next_++) < tasks_.size();)
+                    one(tasks_[i], i, work / fmt::format("run-{}", worker), stop);
+            } catch (...) {
+                const std::scoped_lock lock(mutex_);
+                failure = std::current_exception();
+                next_ = tasks_.size();
+            }
+        };
+        {
+            std::vector<std::jthread> workers;
+            for (std::size_t w = 0; w < std::min<std::size_t>(flags_.parallel, tasks_.size()); ++w) workers.emplace_back(some, w);
+        }
+        std::error_code ignored;
+        fs::remove(work, ignored);
+        live_.clear();
+        if (failure) std::rethrow_exception(failure);
+        if (stop.stop_requested()) throw gneiss::error(gneiss::errc::cancelled, "interrupted");
+    }
+
+    [[nodiscard]] std::vector<outcome> outcomes() const {
+        std::vector<outcome> seen;
+        for (std::size_t c = 0; c < cases_.size(); ++c) {
+            seen.push_back(summarise(cases_[c].name, runs_[c], flags_.metric));
+            seen.back().failed = failed_[c].first;
+            seen.back().failure = failed_[c].second;
+            for (std::size_t base = 0; base < cases_.size(); ++base)
+                if (cases_[base].name == flags_.against) seen.back().difference = paired_difference(runs_[c], runs_[base], flags_.metric);
+        }
+        return seen;
+    }
+
+private:
+    struct task {
+        std::size_t of, index; ///< case, and which of its runs
+        run_key key;
+    };
+
+    [[nodiscard]] run_key key_of(const run_case& of, std::optional<std::uint64_t> seed) const {
+        return {fs::path(of.program).filename().string(), dataset_, fmt::format("{}", fmt::join(of.flags, " ")), seed};
+    }
+
+    void one(const task& task, std::size_t position, const fs::path& run, const std::stop_token& stop) {
+        const run_case& of = cases_[task.of];
+        live_.say(fmt::format("{}{} ({} of {})", of.name, task.key.seed ? fmt::format(", seed {}", *task.key.seed) : "", position + 1, tasks_.size()));
+        try {
+            if (!flags_.warm && flags_.parallel == 1) forget_pages(flags_.dataset);
+            const fs::path beside = fs::read_symlink("/proc/self/exe").parent_path() / of.program;
+            programs::arguments line{fs::exists(beside) ? beside.string() : of.program, "train", flags_.dataset.string(), "--out", run.string(), "--force", "--json", "--quiet", "--no-report"};
+            line.insert(line.end(), of.flags.begin(), of.flags.end());
+            if (task.key.seed) line.insert(line.end(), {"--seed", std::to_string(*task.key.seed)});
+            const ordered_json done = line_of(of.name, task.key, ordered_json::parse(programs::output_of(line, stop)));
+            const std::scoped_lock lock(mutex_);
+            runs_[task.of][task.index] = done;
+        } catch (const std::exception& e) { // the others go on
+            if (!stop.stop_requested()) live_.say(e.what());
+            const std::scoped_lock lock(mutex_);
+            ++failed_[task.of].first;
+            failed_[task.of].second = e.what();
+        }
+        std::error_code ignored;
+        fs::remove_all(run, ignored);
+        const std::scoped_lock lock(mutex_);
+        if (const auto& done = runs_[task.of][task.index]) log_.add(*done);
+    }
+
+    const runs_flags& flags_;
+    const std::vector<run_case>& cases_;
+    std::string dataset_;
+    study_log log_;
+    programs::progress live_;
+    std::vector<task> tasks_;
+    std::atomic<std::size_t> next_ = 0;
+    std::mutex mutex_; ///< over what follows, and the log
+    std::vector<runs_of_case> runs_;
+    std::vector<std::pair<std::uint64_t, std::string>> failed_; ///< how many runs of a case, and why the last
+};
 
 programs::exit_code runs(const runs_flags& flags) {
     programs::check_dataset(flags.dataset);
     const std::vector<run_case> cases = cases_of(flags);
-    const fs::path beside = fs::read_symlink("/proc/self/exe").parent_path() / flags.trainer;
-    const std::string program = fs::exists(beside) ? beside.string() : flags.trainer;
-    const fs::path work = flags.work.value_or(fs::temp_directory_path() / fmt::format("gneiss-runs-{}", ::getpid()));
-    const programs::interrupt_guard interrupts;
-    programs::progress live(flags.quiet);
-    std::map<std::string, std::vector<ordered_json>> done;
-    std::map<std::string, std::string> failures;
-    for (std::uint64_t round = 0; round < flags.repeat; ++round)
-        for (const run_case& one : cases) { // in turn, so that what else the machine does meets all of them
-            if (interrupts.interrupted()) throw gneiss::error(gneiss::errc::cancelled, "interrupted");
-            if (failures.contains(one.name)) continue;
-            live.say(fmt::format("{} ({} of {})", one.name, round + 1, flags.repeat));
-            if (!flags.warm) forget_pages(flags.dataset);
-            const fs::path run = work / "run";
-            programs::arguments line{program, "train", flags.dataset.string(), "--out", run.string(), "--force", "--json", "--quiet", "--no-report"};
-            for (const auto& more : {words_of(flags.with.value_or("")), one.flags}) line.insert(line.end(), more.begin(), more.end());
-            try {
-                done[one.name].push_back(ordered_json::parse(programs::output_of(line)));
-            } catch (const gneiss::error& e) {
-                live.say(e.what());
-                failures[one.name] = e.what();
-            }
-            std::error_code ignored;
-            fs::remove_all(run, ignored);
-        }
-    std::error_code ignored;
-    fs::remove(work, ignored);
-    std::vector<outcome> seen;
-    for (const run_case& one : cases)
-        seen.push_back(failures.contains(one.name) ? outcome{.name = one.name, .failure = failures[one.name]} : summarise(one.name, done[one.name]));
     const std::string name = (flags.dataset / "").parent_path().filename().string();
-    if (flags.out) {
-        if (flags.out->has_parent_path()) fs::create_directories(flags.out->parent_path());
-        plot::write_svg(*flags.out, chart_of(seen, fmt::format("{} on {}: where an epoch's time goes", flags.trainer, name)));
-    }
-    live.clear();
-    if (flags.json) fmt::print("{}\n", json_of(seen).dump());
-    else fmt::print("{}", table_of(seen));
-    return failures.empty() ? programs::exit_code::done : programs::exit_code::failed;
+    const programs::interrupt_guard interrupts;
+    study work(flags, cases, name);
+    work.run(interrupts.token());
+    const std::vector<outcome> seen = work.outcomes();
+    for (const outcome& one : seen)
+        if (one.told() && one.test.count == 0 && !flags.metric.empty())
+            throw gneiss::error(gneiss::errc::not_found, fmt::format("runs of {} tell no '{}' of the test split", one.name, flags.metric));
+    const auto draw = [&](const fs::path& file, const auto& chart) {
+        if (file.has_parent_path()) fs::create_directories(file.parent_path());
+        plot::write_svg(file, chart);
+    };
+    if (flags.out) draw(*flags.out, chart_of(seen, fmt::format("{} on {}: where an epoch's time goes", flags.trainer, name)));
+    if (flags.differences) draw(*flags.differences, differences_of(seen, flags, fmt::format("{}: differences over {} seeds", name, flags.seeds)));
+    if (flags.json) fmt::print("{}\n", json_of(seen, flags).dump());
+    else fmt::print("{}", table_of(seen, flags));
+    return std::ranges::all_of(seen, [](const outcome& one) { return one.failed == 0; }) ? programs::exit_code::done : programs::exit_code::failed;
 }
 
 } // namespace
@@ -247,13 +321,19 @@ void add_runs(programs::command_line& to) {
         [flags](programs::command&) { return runs(*flags); });
     command.positional("trainer", flags->trainer, "a program: gneiss-ginex, gneiss-hanoi, ...");
     command.positional("dataset", flags->dataset, "directory of the dataset");
-    command.option("case", flags->cases, "one run each: 'NAME: FLAGS'").words(1, 64).value_name("CASE");
+    command.option("case", flags->cases, "what is compared: 'NAME: FLAGS', or 'NAME: PROGRAM FLAGS' for another trainer").words(1, 64).value_name("CASE");
     command.option("vary", flags->vary, "or: a flag without its dashes, and its values").words(2, 64).value_name("WORD");
     command.option("with", flags->with, "flags of all runs").value_name("FLAGS");
     command.option("repeat", flags->repeat, "runs of each case, in turn; medians are told").range(1, 1000);
+    command.option("seeds", flags->seeds, "runs of each case with --seed 1 to N; means and 95 % intervals are told").range(1, 10000).default_text("the trainers' seed");
+    command.option("against", flags->against, "a case: the others' differences to it are told, seed by seed").value_name("CASE");
+    command.option("metric", flags->metric, "of the test split: macro_f1, roc_auc, ...").default_text("accuracy or mrr");
+    command.option("parallel", flags->parallel, "runs at a time; what they take is then no measurement").range(1, 256);
+    command.option("log", flags->log, "adds a line for each finished run, and takes runs that are there instead of doing them").value_name("FILE.jsonl");
     command.option("warm", flags->warm, "leave the dataset in the page cache between runs");
     command.option("work", flags->work, "directory for the runs; each is removed after it").value_name("DIR").default_text("a temporary one");
     command.option("out", flags->out, "a chart of the stages").value_name("FILE.svg");
+    command.option("differences", flags->differences, "a chart of the differences and their intervals").value_name("FILE.svg");
     command.option("json", flags->json, "the result as one JSON object");
     command.option("quiet", flags->quiet, "no progress");
 }

@@ -1,6 +1,7 @@
 // Runs bin/gneiss-compare over runs of bin/gneiss-marius, and over datasets.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -16,20 +17,26 @@ TEST_CASE("runs are drawn one over the other, each named as its directory; what 
     std::string edges;
     for (unsigned v = 0; v < 40; ++v) edges += std::to_string(v) + "\t" + std::to_string((v + 1) % 40) + "\n";
     shop.write("edges.tsv", edges);
-    REQUIRE(shop.run("import edges.tsv --ids int --out data --partitions 4", "gneiss-data").code == 0);
-    for (const char* run : {"first", "second"})
-        REQUIRE(shop.run(std::string("train data --quiet --no-eval --epochs 2 --dim 8 --negatives 10 --out ") + run, "gneiss-marius").code == 0);
+    REQUIRE(shop.run("import edges.tsv --ids int --fractions .8,.1,.1 --out data --partitions 4", "gneiss-data").code == 0);
+    for (const char* run : {"first --no-eval", "second --eval-every 1"})
+        REQUIRE(shop.run(std::string("train data --quiet --epochs 2 --dim 8 --negatives 10 --out ") + run, "gneiss-marius").code == 0);
     CHECK(shop.read("first/timeline.jsonl").starts_with("{\"seconds\":"));
 
-    const auto drawn = shop.run("draw first second/ --out figures");
+    const auto drawn = shop.run("draw first second/ --out figures --json");
     CAPTURE(drawn.err);
     REQUIRE(drawn.code == 0);
-    for (const char* name : {"busy", "waiting", "read", "written"}) {
+    for (const char* name : {"busy", "waiting", "read", "written", "valid", "loss"}) {
         const std::string svg = shop.read("figures/" + std::string(name) + ".svg");
         CHECK(svg.starts_with("<svg"));
         CHECK(svg.find("first") != std::string::npos);
         CHECK(svg.find("second") != std::string::npos);
     }
+    const auto told = nlohmann::json::parse(drawn.out)["runs"];
+    CHECK_FALSE(told[0].contains("metric")); // never validated
+    CHECK(told[0]["loss"] == told[1]["loss"]);
+    CHECK(told[1]["metric"] == "mrr");
+    CHECK(told[1]["best_seconds"] <= told[1]["seconds"]);
+    CHECK(shop.run("draw second --out figures --metric hits@10").out.find("hits@10") != std::string::npos);
     shop.refuses(1, "draw data --out new", {"data/timeline.jsonl"});
     shop.write("second/timeline.jsonl", "{\"seconds\":1}\nnonsense\n");
     shop.refuses(1, "draw second --out new", {"second/timeline.jsonl", "line 2"});
@@ -131,6 +138,55 @@ TEST_CASE("runs: cases in turn, medians, a chart of their stages; what fails is 
     shop.refuses(2, "runs gneiss-ginex data --quiet", {"--case or --vary"});
     shop.refuses(2, "runs gneiss-ginex data --quiet --case nothing", {"NAME: FLAGS"});
     shop.refuses(1, "runs gneiss-ginex none --quiet --vary batch 1 2", {"none"});
+}
+
+TEST_CASE("runs: seeds are paired, a study that was cut goes on from its log, and what fails does not end it") {
+    const gneiss::test::workshop shop("gneiss-compare");
+    REQUIRE(shop.run("generate planted --nodes 400 --edges 3000 --classes 3 --task node --num-features 8 --train-fraction .5 --out data --quiet", "gneiss-data").code == 0);
+    const std::string study = "runs gneiss-ginex data --work work --quiet --json --warm --with '--epochs 2 --layers sage:8,sage --fanout 3,3 --batch 50 --memory 256MiB --direction in'";
+    const std::string cases = " --case 'base: --feature-cache none' 'same: --feature-cache memory' 'wide: gneiss-ginex --layers sage:16,sage' --against base --log study.jsonl";
+    const auto lines = [&] {
+        const std::string text = shop.read("study.jsonl");
+        return std::count(text.begin(), text.end(), '\n');
+    };
+    const auto first = shop.run(study + cases + " --seeds 2 --parallel 2");
+    CAPTURE(first.err);
+    REQUIRE(first.code == 0);
+    CHECK(lines() == 6);
+    CHECK(nlohmann::json::parse(first.out)["parallel"] == 2);
+
+    shop.write("study.jsonl", shop.read("study.jsonl") + "{\"case\": \"cut sh"); // as a kill would leave it
+    const auto second = shop.run(study + cases + " --seeds 3 --differences figures/differences.svg");
+    CAPTURE(second.err);
+    REQUIRE(second.code == 0);
+    CHECK(lines() == 9);
+    const auto told = nlohmann::json::parse(second.out)["cases"];
+    for (const auto& one : told) {
+        CHECK(one["test"]["count"] == 3);
+        CHECK(one["all_seconds"].size() == 3);
+        CHECK(one["test"]["low"] <= one["test"]["mean"]);
+    }
+    CHECK(told[1]["difference"]["mean"] == 0); // the same training with the same seeds
+    CHECK(told[1]["difference"]["high"] == 0);
+    CHECK(told[2]["difference"]["count"] == 3);
+    CHECK(told[2]["difference"]["mean"].get<double>() == doctest::Approx(told[2]["test"]["mean"].get<double>() - told[0]["test"]["mean"].get<double>()));
+    CHECK(shop.read("figures/differences.svg").find("wide") != std::string::npos);
+    for (const char* part : {"case", "less base", " ± "}) CHECK(shop.run(study.substr(0, study.find(" --json")) + study.substr(study.find(" --warm")) + cases + " --seeds 3").out.find(part) != std::string::npos);
+    CHECK(lines() == 9); // all from the log
+
+    const auto broken = shop.run(study + " --case 'base: --feature-cache none' 'bad: --feature-cache nonsense' --seeds 2 --log study.jsonl");
+    CHECK(broken.code == 1);
+    const auto mixed = nlohmann::json::parse(broken.out)["cases"];
+    CHECK(mixed[0]["test"]["count"] == 2);
+    CHECK(mixed[1]["failed"] == 2);
+    CHECK(lines() == 9);
+
+    shop.refuses(2, study + " --case 'a: --epochs 1' --against b", {"--against 'b'"});
+    shop.refuses(2, study + " --case 'a: --epochs 1' 'a: --epochs 2'", {"'a'"});
+    shop.refuses(2, study + " --case 'a: --epochs 1' --differences new", {"--against"});
+    shop.refuses(1, study + cases + " --seeds 3 --metric nonsense", {"nonsense"});
+    shop.write("study.jsonl", "{\"case\":\"a\"}\n");
+    shop.refuses(1, study + cases, {"study.jsonl", "line 1"});
 }
 
 TEST_CASE("grem: larger chunks cut less, refinement less than fixed assignments, and a chart is drawn") {

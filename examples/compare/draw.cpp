@@ -1,0 +1,168 @@
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "commands.hpp"
+#include "common/plot.hpp"
+#include "common/run_directory.hpp"
+#include "common/terminal.hpp"
+#include "common/units.hpp"
+
+namespace compare {
+namespace {
+
+namespace fs = std::filesystem;
+namespace plot = programs::plot;
+using nlohmann::ordered_json;
+
+struct draw_flags {
+    std::vector<fs::path> runs{};
+    fs::path out = ".";
+    std::string metric{};
+    bool json = false;
+};
+
+/// What happened in one run, as its timeline.jsonl and metrics.jsonl tell.
+struct run_timeline {
+    std::string name;
+    std::vector<ordered_json> samples, epochs;
+};
+
+run_timeline read_run(const fs::path& run) {
+    return {fs::path(run / "").parent_path().filename().string(), programs::read_json_lines(run / "timeline.jsonl"), programs::read_json_lines(run / "metrics.jsonl")};
+}
+
+struct figure {
+    const char* name;  ///< of the file
+    const char* title; ///< above it
+    const char* key;   ///< of a sample
+    plot::quantity of;
+};
+constexpr figure figures[] = {
+    {"busy", "Compute stage at work, share of its time", "busy_share", plot::quantity::percent},
+    {"waiting", "Compute stage waiting, share of its time", "wait_share", plot::quantity::percent},
+    {"read", "Read from disk", "read_rate", plot::quantity::bandwidth},
+    {"written", "Written to disk", "write_rate", plot::quantity::bandwidth},
+    {"faults", "Pages touched that were not in the page cache, a second", "fault_rate", plot::quantity::count},
+};
+
+plot::line_chart chart_of(const figure& f, const std::vector<run_timeline>& runs) {
+    plot::line_chart chart{.title = f.title,
+        .x = {.label = "time since the start", .of = plot::quantity::seconds, .from_zero = true},
+        .y = {.of = f.of, .from_zero = true},
+        .lines = {}};
+    if (f.of == plot::quantity::percent) chart.y.most = 1;
+    for (const run_timeline& run : runs) {
+        plot::series line{.name = run.name};
+        const std::size_t together = run.samples.size() / 120 + 1; // means of neighbours: a line that can be read
+        for (std::size_t i = 0; i < run.samples.size(); i += together) {
+            plot::point mean;
+            const std::size_t end = std::min(i + together, run.samples.size());
+            for (std::size_t k = i; k < end; ++k) {
+                mean.x += run.samples[k].value("seconds", 0.0) / static_cast<double>(end - i);
+                mean.y += run.samples[k].value(f.key, 0.0) / static_cast<double>(end - i);
+            }
+            line.points.push_back(mean);
+        }
+        chart.lines.push_back(std::move(line));
+    }
+    return chart;
+}
+
+/// The metric that a run validates by: the given one, or its first.
+std::string metric_of(const run_timeline& run, const std::string& wanted) {
+    for (const ordered_json& epoch : run.epochs) {
+        const ordered_json valid = epoch.value("valid", ordered_json::object());
+        for (const auto& [name, ignored] : valid.items())
+            if (wanted.empty() || name == wanted) return name;
+    }
+    return wanted;
+}
+
+/// How a run came to where it is: a value of its epochs over the seconds that they and those before them took.
+std::vector<plot::point> course_of(const run_timeline& run, auto&& value) {
+    std::vector<plot::point> course;
+    double seconds = 0;
+    for (const ordered_json& epoch : run.epochs) {
+        seconds += epoch.value("seconds", 0.0);
+        if (const std::optional<double> y = value(epoch)) course.push_back({seconds, *y});
+    }
+    return course;
+}
+
+/// Validation and loss of a run over its seconds.
+struct convergence {
+    std::string name, metric;
+    std::vector<plot::point> valid, loss;
+};
+
+convergence convergence_of(const run_timeline& run, const std::string& wanted) {
+    const std::string metric = metric_of(run, wanted);
+    const auto number = [](const ordered_json& object, const std::string& key) {
+        return object.contains(key) && object.at(key).is_number() ? std::optional(object.at(key).get<double>()) : std::nullopt;
+    };
+    return {run.name, metric, course_of(run, [&](const ordered_json& epoch) { return number(epoch.value("valid", ordered_json::object()), metric); }),
+        course_of(run, [&](const ordered_json& epoch) { return number(epoch, "loss"); })};
+}
+
+/// Nothing where no run has such values.
+void draw_course(const fs::path& file, const std::vector<convergence>& runs, const std::string& title, std::vector<plot::point> convergence::*of) {
+    plot::line_chart chart{.title = title, .x = {.label = "training time", .of = plot::quantity::seconds, .from_zero = true}, .y = {}, .lines = {}};
+    for (const convergence& run : runs) chart.lines.push_back({.name = run.name, .points = run.*of});
+    if (std::ranges::any_of(chart.lines, [](const plot::series& line) { return !line.points.empty(); })) plot::write_svg(file, chart);
+}
+
+programs::exit_code draw(const draw_flags& flags) {
+    std::vector<run_timeline> timelines;
+    std::vector<convergence> courses;
+    for (const fs::path& run : flags.runs) {
+        timelines.push_back(read_run(run));
+        courses.push_back(convergence_of(timelines.back(), flags.metric));
+    }
+    fs::create_directories(flags.out);
+    for (const figure& f : figures) plot::write_svg(flags.out / (std::string(f.name) + ".svg"), chart_of(f, timelines));
+    const auto told = std::ranges::find_if(courses, [](const convergence& run) { return !run.valid.empty(); });
+    draw_course(flags.out / "valid.svg", courses, fmt::format("Validation: {}", told == courses.end() ? "" : told->metric), &convergence::valid);
+    draw_course(flags.out / "loss.svg", courses, "Training loss", &convergence::loss);
+
+    ordered_json list = ordered_json::array();
+    programs::table table({{"run", programs::align::left}, {"epochs"}, {"trained for"}, {"loss"}, {"metric", programs::align::left}, {"best"}, {"after"}});
+    for (std::size_t i = 0; i < courses.size(); ++i) {
+        const convergence& run = courses[i];
+        ordered_json object{{"run", run.name}, {"epochs", timelines[i].epochs.size()}};
+        std::vector<std::string> cells{run.name, std::to_string(timelines[i].epochs.size())};
+        cells.push_back(run.loss.empty() ? "" : programs::human_seconds(run.loss.back().x));
+        cells.push_back(run.loss.empty() ? "" : fmt::format("{:.4f}", run.loss.back().y));
+        if (!run.loss.empty()) object.update({{"seconds", run.loss.back().x}, {"loss", run.loss.back().y}});
+        if (!run.valid.empty()) {
+            const auto best = std::ranges::max_element(run.valid, {}, &plot::point::y);
+            object.update({{"metric", run.metric}, {"best", best->y}, {"best_seconds", best->x}});
+            for (const std::string& cell : {run.metric, fmt::format("{:.4f}", best->y), programs::human_seconds(best->x)}) cells.push_back(cell);
+        }
+        list.push_back(std::move(object));
+        table.add(std::move(cells));
+    }
+    if (flags.json) fmt::print("{}\n", ordered_json{{"runs", list}}.dump());
+    else fmt::print("{}", table.str());
+    return programs::exit_code::done;
+}
+
+} // namespace
+
+void add_draw(programs::command_line& to) {
+    const auto flags = std::make_shared<draw_flags>();
+    programs::command& command = to.add("draw", "Draws runs over each other: busy, waiting, read, written and faults over time, valid and loss over training time.",
+        [flags](programs::command&) { return draw(*flags); });
+    command.positional("run", flags->runs, "directories of runs; a line is named as its directory");
+    command.option("out", flags->out, "directory of the figures").value_name("DIR").default_text("here");
+    command.option("metric", flags->metric, "of the validation, in valid.svg").default_text("each run's first");
+    command.option("json", flags->json, "what the table tells as one JSON object");
+}
+
+} // namespace compare
