@@ -83,34 +83,36 @@ TEST_CASE("cuts and sizes are those that a pass over the edges counts") {
     }
 }
 
-TEST_CASE("neighbours kept are the mean over all choices of parts that are in memory together") {
-    for (std::uint32_t parts = 1; parts <= 6; ++parts) {
-        edge_list<> edges = random_edges(40, 200, parts);
-        const std::vector<part_id> part = random_parts(40, parts, parts);
-        std::vector<class_id> labels(40, unlabelled);
-        for (std::size_t v = 0; v < 40; v += 3) labels[v] = 0;
-        const symmetric_csr graph = make_symmetric_csr(edges);
-        symmetric_stream stream(graph);
-        const partition_quality seen = measure_partition(stream, part, parts, labels);
-        CHECK(seen.training.nodes == 14);
-        for (const bool training : {false, true})
-            for (std::uint32_t together = 1; together <= parts; ++together) {
-                double sum = 0, nodes = 0;
-                for (node_id v = 0; v < 40; ++v) {
-                    if (training && labels[v] == unlabelled) continue;
-                    double kept = 0, choices = 0;
-                    for (std::uint32_t chosen = 0; chosen < 1U << parts; ++chosen) {
-                        if (std::popcount(chosen) != static_cast<int>(together) || (chosen >> part[v] & 1) == 0) continue;
-                        ++choices;
-                        for (const node_id u : graph.list(v)) kept += chosen >> part[u] & 1;
+TEST_CASE("neighbours kept are the mean over all choices of parts that are in memory together, beside pinned ones") {
+    for (std::uint32_t parts = 1; parts <= 6; ++parts)
+        for (std::uint32_t pinned = 0; pinned < std::min(parts, 3U); ++pinned) {
+            edge_list<> edges = random_edges(40, 200, parts);
+            const std::vector<part_id> part = random_parts(40, parts, parts);
+            std::vector<class_id> labels(40, unlabelled);
+            for (std::size_t v = 0; v < 40; v += 3) labels[v] = 0;
+            const symmetric_csr graph = make_symmetric_csr(edges);
+            symmetric_stream stream(graph);
+            const partition_quality seen = measure_partition(stream, part, parts, labels, pinned);
+            CHECK(seen.training.nodes == 14);
+            for (const bool training : {false, true})
+                for (std::uint32_t together = 1; together <= parts - pinned; ++together) {
+                    double sum = 0, nodes = 0;
+                    for (node_id v = 0; v < 40; ++v) {
+                        if (training && labels[v] == unlabelled) continue;
+                        double kept = 0, choices = 0;
+                        for (std::uint32_t chosen = 0; chosen < 1U << parts; ++chosen) {
+                            const std::uint32_t always = (1U << pinned) - 1;
+                            if ((chosen & always) != always || std::popcount(chosen) != static_cast<int>(together + pinned) || (chosen >> part[v] & 1) == 0) continue;
+                            ++choices;
+                            for (const node_id u : graph.list(v)) kept += chosen >> part[u] & 1;
+                        }
+                        sum += kept / choices;
+                        ++nodes;
                     }
-                    sum += kept / choices;
-                    ++nodes;
+                    CHECK((training ? seen.training : seen.all).kept(together, parts - pinned) == doctest::Approx(sum / nodes));
                 }
-                CHECK((training ? seen.training : seen.all).kept(together, parts) == doctest::Approx(sum / nodes));
-            }
-        CHECK(seen.all.kept(parts, parts) == doctest::Approx(seen.all.mean()));
-    }
+            CHECK(seen.all.kept(parts - pinned, parts - pinned) == doctest::Approx(seen.all.mean()));
+        }
 }
 
 TEST_CASE("labels are out of balance by what the fullest part has beyond its fair share") {

@@ -20,14 +20,19 @@ struct neighbour_counts {
     std::uint64_t nodes = 0;   ///< the nodes that are looked at
     edge_index neighbours = 0; ///< of them all, each as often as an edge leads there
     edge_index in_part = 0;    ///< of these, in the part of the node itself
+    edge_index pinned = 0;     ///< of these, in another part, one that is pinned
+    edge_index of_pinned = 0;  ///< seen from a pinned part, in another one that is not
 
     /// Neighbours of a node, on average; 0 without nodes.
     [[nodiscard]] double mean() const noexcept { return per_node(static_cast<double>(neighbours)); }
-    /// Neighbours that are there on average, while the part of a node and `together` − 1 others, drawn at random of `parts`,
-    /// are in memory. Not an estimate: its mean over all choices. Precondition: 1 ≤ together ≤ parts.
+    /// Neighbours that are there on average, while the part of a node and `together` − 1 others, drawn at random of the `parts`
+    /// that are not pinned, are in memory beside the pinned ones; for a node of these, `together` drawn at random. Not an
+    /// estimate: its mean over all choices. Precondition: 1 ≤ together ≤ parts.
     [[nodiscard]] double kept(std::uint32_t together, std::uint32_t parts) const noexcept {
         const double there = parts == 1 ? 1 : (together - 1.) / (parts - 1.); // that another given part is drawn
-        return per_node(static_cast<double>(in_part) + there * static_cast<double>(neighbours - in_part));
+        const edge_index others = neighbours - in_part - pinned - of_pinned;
+        return per_node(static_cast<double>(in_part + pinned) + there * static_cast<double>(others) +
+                        static_cast<double>(together) / parts * static_cast<double>(of_pinned));
     }
 
 private:
@@ -50,6 +55,7 @@ struct partition_quality {
 ///
 /// \param assignment  [nodes] the part of each node
 /// \param labels      [nodes] or empty; `unlabelled`: not a training node
+/// \param pinned      so many leading parts hold hubs, which are in memory whatever else is
 ///
 /// Cost: O(nodes + arcs), a random read of two bytes an arc. Memory: 16 bytes a part, 8 a part and label.
 /// Errors: errc::invalid_argument for another number of parts or labels than of nodes, or for no parts;
@@ -57,7 +63,7 @@ struct partition_quality {
 /// Source: `kept` is Table 4.3 of the Hanoi thesis, which draws nodes and not parts.
 template <adjacency_stream Stream>
 [[nodiscard]] partition_quality measure_partition(Stream& stream, std::span<const part_id> assignment,
-    std::uint32_t parts, std::span<const class_id> labels = {}) {
+    std::uint32_t parts, std::span<const class_id> labels = {}, std::uint32_t pinned = 0) {
     const std::uint64_t nodes = stream.nodes();
     check_request({.parts = parts, .labels = labels}, nodes);
     check_assignment(assignment, parts, nodes);
@@ -65,26 +71,33 @@ template <adjacency_stream Stream>
     const std::size_t classes = of_label.size() - 1; // the last are those without one
     std::vector<std::uint64_t> degrees(parts), label_sizes(parts * classes);
     partition_quality seen{.parts = parts};
-    const auto add = [](neighbour_counts& to, edge_index neighbours, edge_index in_part) {
-        ++to.nodes;
-        to.neighbours += neighbours;
-        to.in_part += in_part;
+    const auto add = [](neighbour_counts& to, const neighbour_counts& node) {
+        to.nodes += node.nodes;
+        to.neighbours += node.neighbours;
+        to.in_part += node.in_part;
+        to.pinned += node.pinned;
+        to.of_pinned += node.of_pinned;
     };
     stream.rewind();
     for (adjacency_chunk chunk = stream.next(); !chunk.empty(); chunk = stream.next())
         for (std::size_t i = 0; i < chunk.size(); ++i) {
             const node_id v = chunk.node(i);
             const part_id mine = assignment[v];
-            edge_index in_part = 0, loops = 0;
+            edge_index in_part = 0, loops = 0, on_pinned = 0;
             for (const node_id u : chunk.list(i)) { // no branch: reads of unrelated nodes overlap
                 in_part += assignment[u] == mine;
+                on_pinned += assignment[u] < pinned;
                 loops += u == v;
             }
-            const edge_index neighbours = chunk.list(i).size() - loops;
-            degrees[mine] += neighbours;
-            add(seen.all, neighbours, in_part - loops);
+            neighbour_counts node{.nodes = 1, .neighbours = chunk.list(i).size() - loops, .in_part = in_part - loops, .pinned = on_pinned};
+            if (mine < pinned) {
+                node.pinned -= in_part;
+                node.of_pinned = node.neighbours - node.in_part - node.pinned;
+            }
+            degrees[mine] += node.neighbours;
+            add(seen.all, node);
             if (labels.empty() || labels[v] == unlabelled) continue;
-            add(seen.training, neighbours, in_part - loops);
+            add(seen.training, node);
             ++label_sizes[mine * classes + labels[v]];
         }
     seen.edges = seen.all.neighbours / 2;
