@@ -1,4 +1,4 @@
-#include "graph_stream.hpp"
+#include "common/graph_stream.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -15,7 +15,7 @@
 
 #include "common/neighbour_lists.hpp"
 
-namespace data_tool {
+namespace programs {
 namespace {
 
 using namespace gneiss;
@@ -86,15 +86,15 @@ graph_stream open_graph(const dataset& data, memory_budget& budget, std::string_
         const auto while_reading = budget.charge("edges of a bucket", reading);
         return {owned_graph(read_graph(buckets, stop, progress)), true, 0, std::move(charge)};
     }
-    const csc_files files = programs::lists_of(data, neighbour_direction::both);
+    const csc_files files = lists_of(data, neighbour_direction::both);
     { // told before the lists are made
         const auto least = budget.charge("reading lists of neighbours", csc_stream::memory(buckets.rows().nodes, buckets.edges()));
     }
-    programs::make_lists(data, neighbour_direction::both, budget.available(), on, stop,
+    make_lists(data, neighbour_direction::both, budget.available(), on, stop,
         [&](std::uint64_t done, std::uint64_t total) { progress("lists", done, total); });
     progress("lists", 0, 0);
     return {csc_stream(files, [] { return any_engine(threads_engine(8)); }, budget, {.stop = stop}), false,
         bytes_under(files.in) + bytes_under(files.out)};
 }
 
-} // namespace data_tool
+} // namespace programs

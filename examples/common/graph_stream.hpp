@@ -10,7 +10,7 @@
 #include <gneiss/graph/adjacency_stream.hpp>
 #include <gneiss/io/dataset.hpp>
 
-namespace data_tool {
+namespace programs {
 
 /// The training edges of a dataset without their directions, in memory or streamed from lists on disk: the same lists in the
 /// same order.
@@ -28,4 +28,4 @@ struct graph_stream {
     std::string_view where, const gneiss::tbb_executor& on, const std::stop_token& stop,
     const std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)>& progress);
 
-} // namespace data_tool
+} // namespace programs

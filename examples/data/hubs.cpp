@@ -18,7 +18,7 @@
 #include <gneiss/partition/hubs.hpp>
 
 #include "commands.hpp"
-#include "graph_stream.hpp"
+#include "common/graph_stream.hpp"
 
 namespace data_tool {
 namespace {
@@ -59,7 +59,7 @@ programs::exit_code run_hubs(const hubs_flags& flags) {
     const programs::interrupt_guard interrupts;
     phase_progress progress(flags.common.quiet);
     const tbb_executor on(flags.common.thread_count());
-    graph_stream from = open_graph(data, budget, flags.graph, on, interrupts.token(), std::ref(progress));
+    programs::graph_stream from = programs::open_graph(data, budget, flags.graph, on, interrupts.token(), std::ref(progress));
     const std::vector<node_id> seeds = data.nodes_of(node_split::train);
     const influence_options how{.steps = static_cast<std::uint32_t>(flags.steps),
         .lazy = flags.lazy == "half" ? lazy_walk::half : lazy_walk::self_loop,

@@ -23,7 +23,7 @@
 #include <gneiss/storage/disk_scratch.hpp>
 
 #include "commands.hpp"
-#include "graph_stream.hpp"
+#include "common/graph_stream.hpp"
 #include "partitioners.hpp"
 
 namespace data_tool {
@@ -219,7 +219,7 @@ exit_code run_partition(const partition_flags& flags, const programs::command& s
     phase_progress progress(flags.common.quiet);
     const tbb_executor on(flags.common.thread_count());
     if (made.resumed_step != 0) progress.line().say(fmt::format("going on after step {}, which an earlier run had saved", made.resumed_step));
-    graph_stream from = open_graph(data, budget, flags.graph, on, interrupts.token(), std::ref(progress));
+    programs::graph_stream from = programs::open_graph(data, budget, flags.graph, on, interrupts.token(), std::ref(progress));
     made.in_memory = from.in_memory;
     made.prepare_seconds = seconds_since(start);
     request.stop = interrupts.token();
