@@ -214,19 +214,7 @@ nlohmann::ordered_json json_of(const std::vector<result>& results, const compari
 
 /// What the flags ask for, where there are so many seeds. Throws usage_error.
 sampling sampling_of(const caches_flags& flags, std::size_t seeds) {
-    const auto direction = flags.direction == "in"    ? gneiss::neighbour_direction::in
-                           : flags.direction == "out" ? gneiss::neighbour_direction::out
-                                                      : gneiss::neighbour_direction::both;
-    sampling how;
-    try {
-        how.fanout = gneiss::parse_fanout(flags.fanout, direction);
-    } catch (const gneiss::error& e) {
-        throw programs::usage_error(e.what());
-    }
-    how.direction = how.fanout.front().direction();
-    for (const gneiss::hop_fanout& hop : how.fanout)
-        if (hop.direction() != how.direction) how.direction = gneiss::neighbour_direction::both;
-    how.kind = flags.sampler == "dense" ? gneiss::neighbour_sampling::dense : gneiss::neighbour_sampling::layered;
+    sampling how = read_sampling(flags.fanout, flags.direction, flags.sampler);
     how.batch = flags.batch;
     how.batches = flags.batches.value_or(std::min<std::uint64_t>(200, gneiss::ceil_div(std::uint64_t{seeds}, flags.batch)));
     how.profiled = flags.profile.value_or(how.batches);

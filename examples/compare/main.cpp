@@ -8,5 +8,6 @@ int main(int argc, char** argv) {
     compare::add_caches(program);
     compare::add_runs(program);
     compare::add_grem(program);
+    compare::add_macro(program);
     return program.run(argc, argv);
 }

@@ -13,6 +13,7 @@
 #include <gneiss/storage/engine/threads.hpp>
 #include <gneiss/storage/mapped_csc.hpp>
 
+#include "common/exit_codes.hpp"
 #include "common/neighbour_lists.hpp"
 
 namespace compare {
@@ -62,6 +63,23 @@ std::vector<node_id> seeds_of(const gneiss::dataset& data) {
         std::iota(seeds.begin(), seeds.end(), node_id{0});
     }
     return seeds;
+}
+
+sampling read_sampling(const std::string& fanout, const std::string& direction, const std::string& sampler) {
+    const auto leads = direction == "in"    ? gneiss::neighbour_direction::in
+                       : direction == "out" ? gneiss::neighbour_direction::out
+                                            : gneiss::neighbour_direction::both;
+    sampling how;
+    try {
+        how.fanout = gneiss::parse_fanout(fanout, leads);
+    } catch (const gneiss::error& e) {
+        throw programs::usage_error(e.what());
+    }
+    how.direction = how.fanout.front().direction();
+    for (const gneiss::hop_fanout& hop : how.fanout)
+        if (hop.direction() != how.direction) how.direction = gneiss::neighbour_direction::both;
+    how.kind = sampler == "dense" ? gneiss::neighbour_sampling::dense : gneiss::neighbour_sampling::layered;
+    return how;
 }
 
 sampled_trace sample_trace(const gneiss::dataset& data, const std::vector<node_id>& seeds, const sampling& how,

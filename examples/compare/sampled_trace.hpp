@@ -27,6 +27,10 @@ struct sampling {
     std::uint64_t seed = 0;
 };
 
+/// The hops and the kind that flags ask for: `fanout` as in --fanout, `direction` in, out or both, `sampler` neighbour or dense.
+/// Throws usage_error.
+[[nodiscard]] sampling read_sampling(const std::string& fanout, const std::string& direction, const std::string& sampler);
+
 /// What training asks for: the rows of each batch, and of as many others.
 struct sampled_trace {
     std::variant<gneiss::memory_trace, gneiss::trace_file> rows;

@@ -204,3 +204,52 @@ TEST_CASE("grem: larger chunks cut less, refinement less than fixed assignments,
     CHECK(shop.read("figures/grem.svg").find("fixed greedy") != std::string::npos);
     shop.refuses(2, "grem data --chunks 0 --quiet", {"--chunks"});
 }
+
+TEST_CASE("macro: whole macro-batches keep all neighbours, hubs and own partitions more of them; large batches load less for each node") {
+    const gneiss::test::workshop shop("gneiss-compare");
+    REQUIRE(shop.run("generate planted --nodes 2000 --edges 30000 --classes 4 --mixing .1 --task node --num-features 4 --train-fraction .25 --partitions 8 --out random --quiet", "gneiss-data").code == 0);
+    REQUIRE(shop.run("partition random --partitioner gap --partitions 8 --out gap.npy --quiet", "gneiss-data").code == 0);
+    REQUIRE(shop.run("reorder random --by gap.npy --out data --quiet", "gneiss-data").code == 0);
+    const auto got = shop.run("macro data --macro 1,2,8 --batch 10,100,100000 --fanout 5,5 --hubs 5% --by gap.npy --out figures/macro.svg --quiet --json");
+    CAPTURE(got.err);
+    REQUIRE(got.code == 0);
+    const auto told = nlohmann::json::parse(got.out);
+    REQUIRE(told["batches"].size() == 2); // an epoch has 500 training nodes
+    CHECK(told["batches"][0]["normalised"] > told["batches"][1]["normalised"]);
+    CHECK(told["batches"][0]["normalised"] <= 31); // a seed, and at most 5 + 25 neighbours
+    CHECK(told["macro_batches"][2]["nodes"] == 2000);
+    CHECK(told["macro_batches"][0]["nodes"] == (1900 + 8 * 100) / 8.0);
+    REQUIRE(told["kept"].size() == 6);
+    for (const auto& row : told["kept"]) {
+        CHECK(row["all"][2].get<double>() == doctest::Approx(told["neighbours"].get<double>()));
+        CHECK(row["training"][2].get<double>() == doctest::Approx(told["training_neighbours"].get<double>()));
+        CHECK(row["all"][0] < row["all"][1]);
+    }
+    for (const std::size_t plain : {0U, 2U, 4U}) {
+        CHECK(told["kept"][plain]["hubs"] == 0);
+        CHECK(told["kept"][plain + 1]["hubs"] == 100);
+        CHECK(told["kept"][plain]["all"][0] < told["kept"][plain + 1]["all"][0]);
+    }
+    CHECK(told["kept"][2]["all"] == told["kept"][4]["all"]); // its own partitions are that file's
+    CHECK(told["kept"][0]["all"][0].get<double>() == doctest::Approx(told["neighbours"].get<double>() / 8).epsilon(.15));
+    CHECK(told["kept"][2]["all"][0].get<double>() > 1.5 * told["kept"][0]["all"][0].get<double>());
+    CHECK(shop.read("figures/macro.svg").find("macro-batches") != std::string::npos);
+
+    REQUIRE(shop.run("hubs data --hubs 5% --out hubs.npy --quiet", "gneiss-data").code == 0);
+    REQUIRE(shop.run("reorder random --by gap.npy --hubs hubs.npy --out pinned --quiet", "gneiss-data").code == 0);
+    const auto pinned = shop.run("macro pinned --macro 1 --batch 100 --quiet --json");
+    CAPTURE(pinned.err);
+    REQUIRE(pinned.code == 0);
+    const auto own = nlohmann::json::parse(pinned.out);
+    CHECK(own["hubs"] == 100);
+    CHECK(own["kept"].back()["all"][0].get<double>() == doctest::Approx(told["kept"][3]["all"][0].get<double>()));
+    CHECK(shop.run("macro data --batch 100 --quiet").out.find("neighbours kept") != std::string::npos);
+
+    shop.refuses(2, "macro data --macro 9 --quiet", {"--macro 9", "8 partitions"});
+    shop.refuses(2, "macro data --partitions 4 --quiet", {"--partitions 4"});
+    shop.refuses(2, "macro pinned --by gap.npy --quiet", {"hubs of its own"});
+    shop.refuses(2, "macro data --fanout x --quiet", {"x"});
+    shop.refuses(1, "macro data --batch 100 --by data/features.npy --quiet", {"features.npy"});
+    shop.refuses(3, "macro data --memory 16MiB --quiet", {"16"});
+    shop.refuses(1, "macro none", {"none"});
+}
