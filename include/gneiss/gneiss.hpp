@@ -83,6 +83,7 @@
 #include <gneiss/io/partition_order.hpp>
 #include <gneiss/io/reorder_rows.hpp>
 #include <gneiss/io/row_shuffle.hpp>
+#include <gneiss/model/activation.hpp>
 #include <gneiss/model/backend/row_kernels.hpp>
 #include <gneiss/model/backend/segment_kernels.hpp>
 #include <gneiss/model/classify.hpp>

@@ -18,12 +18,47 @@ struct logical_rows {
     std::uint64_t first = 0; ///< name of row 0 where there are no ids
 
     [[nodiscard]] std::uint64_t operator[](std::size_t row) const noexcept {
-        return ids.empty() ? first + row : row < ids.size() ? ids[row] : (std::uint64_t{1} << 32) + row;
+        return name(ids.empty() ? nullptr : ids.data(), ids.size(), first, row);
+    }
+    /// The same of plain arrays; null: no ids.
+    [[nodiscard]] GNEISS_HD static constexpr std::uint64_t name(
+        const node_id* ids, std::size_t size, std::uint64_t first, std::size_t row) noexcept {
+        return ids == nullptr ? first + row : row < size ? ids[row] : (std::uint64_t{1} << 32) + row;
     }
     /// The names of `count` rows from `begin` on.
     [[nodiscard]] logical_rows middle(std::size_t begin, std::size_t count) const noexcept {
         return ids.empty() ? logical_rows{{}, first + begin} : logical_rows{ids.subspan(begin, count), 0};
     }
+};
+
+/// How many of 2¹⁶ elements are dropped; of four that share a random word, which. A value that a device takes too.
+class dropout_rate {
+public:
+    /// Nothing is dropped.
+    dropout_rate() = default;
+    /// Throws `invalid_argument` unless 0 ≤ rate < 1.
+    explicit dropout_rate(double rate) {
+        if (!(rate >= 0 && rate < 1)) throw error(errc::invalid_argument, "a dropout rate must lie in [0, 1)");
+        threshold_ = static_cast<std::uint32_t>(std::lround(rate * 65536));
+        if (threshold_ > 65535) threshold_ = 65535;
+    }
+
+    [[nodiscard]] GNEISS_HD constexpr bool kept(std::uint64_t word, std::size_t lane) const noexcept {
+        return ((word >> (16 * lane)) & 0xffffU) >= threshold_;
+    }
+    /// What kept elements are multiplied by.
+    template <class T>
+    [[nodiscard]] GNEISS_HD constexpr T factor() const noexcept {
+        return T{65536} / static_cast<T>(65536 - threshold_);
+    }
+    /// What the element of a column is multiplied by, `row` being the key of its row.
+    template <class T>
+    [[nodiscard]] GNEISS_HD constexpr T scale_of(const random_key& row, std::size_t column) const noexcept {
+        return kept(row[column / 4], column % 4) ? factor<T>() : T{0};
+    }
+
+private:
+    std::uint32_t threshold_ = 0;
 };
 
 /// Which elements of a matrix are dropped: a pure function of (key, logical row, column), never stored, so that
@@ -34,44 +69,31 @@ struct logical_rows {
 class dropout_mask {
 public:
     /// Throws `invalid_argument` unless 0 ≤ rate < 1.
-    dropout_mask(random_key key, double rate, logical_rows rows) : key_(key), rows_(rows) {
-        if (!(rate >= 0 && rate < 1)) throw error(errc::invalid_argument, "a dropout rate must lie in [0, 1)");
-        threshold_ = static_cast<std::uint32_t>(std::lround(rate * 65536));
-        if (threshold_ > 65535) threshold_ = 65535;
-    }
+    dropout_mask(random_key key, double rate, logical_rows rows) : key_(key), rows_(rows), rate_(rate) {}
 
     /// out = in where kept, scaled; 0 where dropped. They may be the same. One random word for four columns.
     template <class T>
     void apply(std::size_t row, const T* in, T* out, std::size_t columns) const noexcept {
         const random_key key = key_.with(rows_[row]);
-        const T scale = factor<T>();
+        const T scale = rate_.factor<T>();
         std::size_t c = 0;
         for (; c + 4 <= columns; c += 4) {
             const std::uint64_t word = key[c / 4];
-            for (std::size_t lane = 0; lane < 4; ++lane) out[c + lane] = kept(word, lane) ? scale * in[c + lane] : T{0};
+            for (std::size_t lane = 0; lane < 4; ++lane) out[c + lane] = rate_.kept(word, lane) ? scale * in[c + lane] : T{0};
         }
-        for (; c < columns; ++c) out[c] = kept(key[c / 4], c % 4) ? scale * in[c] : T{0};
+        for (; c < columns; ++c) out[c] = rate_.kept(key[c / 4], c % 4) ? scale * in[c] : T{0};
     }
 
     /// The same for an entry of a sparse row: what its value is multiplied by.
     template <class T>
     [[nodiscard]] T scale_of(std::size_t row, std::size_t column) const noexcept {
-        return kept(key_.with(rows_[row])[column / 4], column % 4) ? factor<T>() : T{0};
-    }
-
-    template <class T>
-    [[nodiscard]] T factor() const noexcept {
-        return T{65536} / static_cast<T>(65536 - threshold_);
+        return rate_.scale_of<T>(key_.with(rows_[row]), column);
     }
 
 private:
-    [[nodiscard]] bool kept(std::uint64_t word, std::size_t lane) const noexcept {
-        return ((word >> (16 * lane)) & 0xffffU) >= threshold_;
-    }
-
     random_key key_;
     logical_rows rows_;
-    std::uint32_t threshold_;
+    dropout_rate rate_;
 };
 
 } // namespace gneiss

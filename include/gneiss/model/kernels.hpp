@@ -7,19 +7,10 @@
 
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/matrix_view.hpp>
+#include <gneiss/model/activation.hpp>
 #include <gneiss/model/dropout.hpp>
 
 namespace gneiss {
-
-/// A function of one number. Its derivative is a function of the result y, so that backward keeps only results.
-enum class activation : std::uint8_t {
-    none,
-    relu,       ///< max(x, 0)
-    leaky_relu, ///< x or x / 100
-    elu,        ///< x or eˣ − 1
-    tanh,
-    sigmoid
-};
 
 /// What follows a product while its rows are still in the cache: out = then((accumulate ? out : 0) + product + bias).
 template <class T>

@@ -30,9 +30,10 @@ struct sgd {
     void step(std::span<float> value, std::span<float>, std::span<const float> gradient, std::uint64_t) const noexcept {
         float* const x = value.data();
         const float* const g = gradient.data();
-        const float by = rate; // a copy: stores through x cannot change it, so the loop vectorises
-        for (std::size_t i = 0; i < gradient.size(); ++i) x[i] -= by * g[i];
+        const sgd by = *this; // a copy: stores through x cannot change it, so the loop vectorises
+        for (std::size_t i = 0; i < gradient.size(); ++i) by.step_one(x[i], g[i]);
     }
+    GNEISS_HD constexpr void step_one(float& value, float gradient) const noexcept { value -= rate * gradient; }
 };
 
 /// state += gradient²; value −= rate · gradient / (√state + epsilon). Source: Duchi et al., JMLR 2011.
@@ -47,12 +48,13 @@ struct adagrad {
         float* const x = value.data();
         float* const s = state.data();
         const float* const g = gradient.data();
-        const float by = rate, tiny = epsilon;
-        for (std::size_t i = 0; i < gradient.size(); ++i) {
-            const float sum = s[i] + g[i] * g[i];
-            s[i] = sum;
-            x[i] -= by * g[i] / (detail::square_root(sum) + tiny);
-        }
+        const adagrad by = *this;
+        for (std::size_t i = 0; i < gradient.size(); ++i) by.step_one(x[i], s[i], g[i]);
+    }
+    GNEISS_HD void step_one(float& value, float& state, float gradient) const noexcept {
+        const float sum = state + gradient * gradient;
+        state = sum;
+        value -= rate * gradient / (detail::square_root(sum) + epsilon);
     }
 };
 
@@ -73,17 +75,26 @@ struct adam {
         float* const first = state.data();
         float* const second = state.data() + dim;
         const float* const g = gradient.data();
+        const adam by = *this;
+        const moments inverse = correction(t);
+        for (std::size_t i = 0; i < dim; ++i) by.step_one(x[i], first[i], second[i], g[i], inverse);
+    }
+
+    struct moments {
+        float first, second;
+    };
+    /// What the moments of batch t are multiplied by.
+    [[nodiscard]] GNEISS_HD moments correction(std::uint64_t t) const noexcept {
         const double n = static_cast<double>(t);
-        const float by_first = static_cast<float>(1 / (1 - std::pow(static_cast<double>(beta1), n)));
-        const float by_second = static_cast<float>(1 / (1 - std::pow(static_cast<double>(beta2), n)));
-        const float by = rate, keep1 = beta1, keep2 = beta2, tiny = epsilon;
-        for (std::size_t i = 0; i < dim; ++i) {
-            const float m = keep1 * first[i] + (1 - keep1) * g[i];
-            const float v = keep2 * second[i] + (1 - keep2) * g[i] * g[i];
-            first[i] = m;
-            second[i] = v;
-            x[i] -= by * (m * by_first) / (detail::square_root(v * by_second) + tiny);
-        }
+        return {static_cast<float>(1 / (1 - std::pow(static_cast<double>(beta1), n))),
+            static_cast<float>(1 / (1 - std::pow(static_cast<double>(beta2), n)))};
+    }
+    GNEISS_HD void step_one(float& value, float& first, float& second, float gradient, const moments& inverse) const noexcept {
+        const float m = beta1 * first + (1 - beta1) * gradient;
+        const float v = beta2 * second + (1 - beta2) * gradient * gradient;
+        first = m;
+        second = v;
+        value -= rate * (m * inverse.first) / (detail::square_root(v * inverse.second) + epsilon);
     }
 };
 

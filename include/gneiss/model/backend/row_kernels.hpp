@@ -10,6 +10,7 @@
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/matrix_view.hpp>
+#include <gneiss/model/activation.hpp>
 #include <gneiss/model/detail/vector_math.hpp>
 #include <gneiss/model/kernels.hpp>
 
@@ -52,22 +53,12 @@ struct row_kernels {
         for (std::size_t i = 0; i < x.rows(); ++i) {
             T* const row = x.data() + i * x.stride();
             if (!then.bias.empty()) add_scaled(T{1}, then.bias.data(), row, n);
-            switch (then.then) {
-            case activation::none: break;
-            case activation::relu: each(row, n, [](T v) { return v > T{0} ? v : T{0}; }); break;
-            case activation::leaky_relu: each(row, n, [](T v) { return v > T{0} ? v : v * T(0.01); }); break;
-            case activation::elu: detail::replace_and_sum(row, n, [](auto v) {
-                const decltype(v) zero{}, below = detail::exponential(v > zero ? zero : v) - T{1};
-                return v > zero ? v : below;
-            }); break;
-            case activation::tanh: detail::replace_and_sum(row, n, [](auto v) {
-                const decltype(v) most = decltype(v){} + T{20}, e = detail::exponential(T{2} * (v > most ? most : v));
-                return (e - T{1}) / (e + T{1});
-            }); break;
-            case activation::sigmoid: detail::replace_and_sum(row, n, [](auto v) {
-                return T{1} / (T{1} + detail::exponential(-v));
-            }); break;
-            }
+            with_activation(then.then, [row, n]<activation Act>() {
+                if constexpr (Act == activation::relu || Act == activation::leaky_relu)
+                    for (std::size_t c = 0; c < n; ++c) row[c] = activate<Act>(row[c]);
+                else if constexpr (Act != activation::none)
+                    detail::replace_and_sum(row, n, [](auto x) { return activate<Act>(x); });
+            });
         }
     }
 
@@ -78,14 +69,9 @@ struct row_kernels {
                 const T* const from = y[i].data();
                 T* const to = g[i].data();
                 const std::size_t n = g.columns();
-                switch (act) {
-                case activation::none: break;
-                case activation::relu: scale_by(to, from, n, [](T v) { return v > T{0} ? T{1} : T{0}; }); break;
-                case activation::leaky_relu: scale_by(to, from, n, [](T v) { return v > T{0} ? T{1} : T(0.01); }); break;
-                case activation::elu: scale_by(to, from, n, [](T v) { return v > T{0} ? T{1} : v + T{1}; }); break;
-                case activation::tanh: scale_by(to, from, n, [](T v) { return T{1} - v * v; }); break;
-                case activation::sigmoid: scale_by(to, from, n, [](T v) { return v * (T{1} - v); }); break;
-                }
+                with_activation(act, [from, to, n]<activation Act>() {
+                    for (std::size_t c = 0; c < n; ++c) to[c] *= activation_slope<Act>(from[c]);
+                });
             }
         });
     }
@@ -233,15 +219,6 @@ struct row_kernels {
     }
 
 private:
-    template <class F>
-    static void each(T* x, std::size_t n, F f) noexcept {
-        for (std::size_t c = 0; c < n; ++c) x[c] = f(x[c]);
-    }
-    template <class F>
-    static void scale_by(T* g, const T* y, std::size_t n, F slope) noexcept {
-        for (std::size_t c = 0; c < n; ++c) g[c] *= slope(y[c]);
-    }
-
     struct mean_and_inverse {
         T mean, inverse;
     };

@@ -1,27 +1,27 @@
 #pragma once
 
 #include <gneiss/model/concepts.hpp>
+#include <gneiss/model/detail/decoder_terms.hpp>
 
 namespace gneiss {
 
 /// Σᵢ headᵢ relationᵢ tailᵢ. Symmetric in its ends. Cost: dim multiplications a query, 2·dim backwards; nothing throws.
 /// Thread-safe. Source: Yang et al., ICLR 2015.
-struct distmult_decoder {
+struct distmult_decoder : detail::decoder_terms<distmult_decoder, 1> {
     static constexpr similarity compare = similarity::inner_product;
     static constexpr std::size_t relation_floats(std::size_t dim) noexcept { return dim; }
 
     template <class T>
-    void query(side, vector_in<T> known, vector_in<T> relation, std::span<T> q) const noexcept {
-        for (std::size_t i = 0; i < q.size(); ++i) q[i] = known[i] * relation[i];
+    [[nodiscard]] GNEISS_HD static constexpr term<T> query_term(side, const term<T>& known, const term<T>& relation) noexcept {
+        return {{known.part[0] * relation.part[0]}};
     }
-
     template <class T>
-    void query_backward(side, vector_in<T> known, vector_in<T> relation, vector_in<T> grad_q, std::span<T> grad_known,
-        std::span<T> grad_relation) const noexcept {
-        for (std::size_t i = 0; i < grad_q.size(); ++i) {
-            grad_known[i] += grad_q[i] * relation[i];
-            grad_relation[i] += grad_q[i] * known[i];
-        }
+    [[nodiscard]] GNEISS_HD static constexpr term<T> known_gradient(side, const term<T>& relation, const term<T>& g) noexcept {
+        return {{g.part[0] * relation.part[0]}};
+    }
+    template <class T>
+    [[nodiscard]] GNEISS_HD static constexpr term<T> relation_gradient(side, const term<T>& known, const term<T>& g) noexcept {
+        return {{g.part[0] * known.part[0]}};
     }
 };
 

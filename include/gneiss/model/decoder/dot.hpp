@@ -1,27 +1,20 @@
 #pragma once
 
-#include <algorithm>
-
 #include <gneiss/model/concepts.hpp>
+#include <gneiss/model/detail/decoder_terms.hpp>
 
 namespace gneiss {
 
 /// ⟨head, tail⟩; edges have no relation parameters. Cost: a copy a query, dim additions backwards; nothing throws.
 /// Thread-safe.
-struct dot_decoder {
+struct dot_decoder : detail::decoder_terms<dot_decoder, 1> {
     static constexpr similarity compare = similarity::inner_product;
     static constexpr std::size_t relation_floats(std::size_t) noexcept { return 0; }
 
     template <class T>
-    void query(side, vector_in<T> known, vector_in<T>, std::span<T> q) const noexcept {
-        std::copy(known.begin(), known.end(), q.begin());
-    }
-
+    [[nodiscard]] GNEISS_HD static constexpr term<T> query_term(side, const term<T>& known, const term<T>&) noexcept { return known; }
     template <class T>
-    void query_backward(side, vector_in<T>, vector_in<T>, vector_in<T> grad_q, std::span<T> grad_known,
-        std::span<T>) const noexcept {
-        for (std::size_t i = 0; i < grad_q.size(); ++i) grad_known[i] += grad_q[i];
-    }
+    [[nodiscard]] GNEISS_HD static constexpr term<T> known_gradient(side, const term<T>&, const term<T>& g) noexcept { return g; }
 };
 
 static_assert(decoder<dot_decoder>);

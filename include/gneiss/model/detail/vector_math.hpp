@@ -9,6 +9,8 @@
 #include <limits>
 #include <type_traits>
 
+#include <gneiss/core/types.hpp>
+
 // Row loops that a compiler vectorises without -ffast-math: elementary functions free of branches, calls and errno,
 // and reductions over a fixed number of lanes (so a sum is the same whatever the vector width, up to fma contraction).
 namespace gneiss::detail {
@@ -36,9 +38,9 @@ using bits_of = std::conditional_t<std::is_same_v<V, float>, std::uint32_t, word
 /// Cody–Waite reduction by ln 2 and a polynomial of degree 6.
 template <class V>
     requires(std::is_same_v<V, float> || std::is_same_v<V, float_block>)
-[[nodiscard]] inline V exponential(V x) noexcept {
+[[nodiscard]] GNEISS_HD inline V exponential(V x) noexcept {
     constexpr float shift = 0x1.8p23F; // adding it rounds to an integer that lies in the low bits
-    const V zero{}, most = zero + 88.72283F, infinite = zero + std::numeric_limits<float>::infinity();
+    const V zero{}, most = zero + 88.72283F, infinite = zero + __builtin_inff();
     const V bounded = x > most ? most : x;
     const V shifted = bounded * 1.44269504F + shift;
     const V n = shifted - shift;
@@ -50,16 +52,17 @@ template <class V>
     p = p * r + 0.5F;
     p = p * (r * r) + r + 1.0F;
     // 2ⁿ in two factors: n = 128 has no exponent of its own
-    const auto half = (std::bit_cast<bits_of<V>>(shifted) - (std::bit_cast<std::uint32_t>(shift) + 1U)) << 23;
-    const V y = (p * std::bit_cast<V>(half + 0x3f800000U)) * 2.0F;
+    constexpr std::uint32_t shift_bits = __builtin_bit_cast(std::uint32_t, shift) + 1U;
+    const auto half = (__builtin_bit_cast(bits_of<V>, shifted) - shift_bits) << 23;
+    const V y = (p * __builtin_bit_cast(V, half + 0x3f800000U)) * 2.0F;
     const V low = x < zero - 86.5F ? zero : y;
     return x > most ? infinite : low;
 }
 [[nodiscard]] inline double exponential(double x) noexcept { return std::exp(x); }
 
 /// √x for x ≥ 0, within 2 units in the last place, without the errno of `std::sqrt` that stops vectorisers.
-[[nodiscard]] inline float square_root(float x) noexcept {
-    float y = std::bit_cast<float>(0x5f375a86U - (std::bit_cast<std::uint32_t>(x) >> 1));
+[[nodiscard]] GNEISS_HD inline float square_root(float x) noexcept {
+    float y = __builtin_bit_cast(float, 0x5f375a86U - (__builtin_bit_cast(std::uint32_t, x) >> 1));
     const float half = 0.5F * x;
     y = y * (1.5F - half * y * y);
     y = y * (1.5F - half * y * y);
