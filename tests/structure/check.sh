@@ -41,7 +41,7 @@ may_include() {
     sample:graph/* | sample:order/plan.hpp) return 0 ;;
     storage:graph/* | storage:order/plan.hpp | storage:cache/*) return 0 ;;
     io:graph/* | io:order/plan.hpp | io:cache/* | io:partition/* | io:storage/*) return 0 ;;
-    model:graph/* | model:order/plan.hpp | model:sample/mini_batch.hpp | model:sample/layer_view.hpp) return 0 ;;
+    model:graph/* | model:order/plan.hpp | model:sample/mini_batch.hpp | model:sample/layer_view.hpp | model:sample/layer_view.cuh) return 0 ;;
     pipeline:*/concepts.hpp | eval:*/concepts.hpp | dist:*/concepts.hpp) return 0 ;;
     pipeline:* | eval:* | dist:*) # values
         case "$to" in

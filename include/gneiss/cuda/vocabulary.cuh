@@ -36,6 +36,13 @@
 #include <cuda_runtime.h>
 #endif
 
+/// In front of a loop that must be unrolled, so that arrays it indexes lie in registers.
+#if defined(__CUDACC__)
+#define GNEISS_UNROLL _Pragma("unroll")
+#else
+#define GNEISS_UNROLL
+#endif
+
 namespace gneiss::cuda {
 
 #if defined(GNEISS_SIMT)
