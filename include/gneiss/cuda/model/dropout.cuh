@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+
+#include <gneiss/core/random.hpp>
+#include <gneiss/cuda/vocabulary.cuh>
+#include <gneiss/model/dropout.hpp>
+
+namespace gneiss::cuda {
+
+/// A `gneiss::dropout_mask` that kernels take: the same elements are dropped. What changes from batch to batch lies in device
+/// memory.
+struct dropout_mask {
+    dropout_rate rate{};
+    const random_key* key = nullptr;       ///< null: nothing is dropped
+    const node_id* ids = nullptr;          ///< names of rows; null: `first` and on
+    const std::uint32_t* size = nullptr;   ///< how many ids
+    std::uint64_t first = 0;
+
+    [[nodiscard]] GNEISS_HD bool drops() const noexcept { return key != nullptr; }
+    [[nodiscard]] GNEISS_HD random_key row_key(std::uint32_t row) const noexcept {
+        return key->with(logical_rows::name(ids, ids == nullptr ? 0 : *size, first, row));
+    }
+    [[nodiscard]] GNEISS_HD float scale_of(const random_key& row, std::uint64_t column) const noexcept {
+        return rate.scale_of<float>(row, static_cast<std::size_t>(column));
+    }
+};
+
+} // namespace gneiss::cuda
