@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+
+#include <gneiss/core/bfloat16.hpp>
+#include <gneiss/cuda/model/row_slice.cuh>
+#include <gneiss/cuda/vocabulary.cuh>
+
+// Products of small tiles that lie in shared memory, by a whole warp: on tensor cores, or, where there are none, by plain loops
+// over the same tiles.
+namespace gneiss::cuda::detail {
+
+/// c [16, 8] += a [16, depth] · b [8, depth]ᵀ, both with `depth` side by side. Lane l holds c(l / 4, 2 (l % 4)), the value
+/// right of it, and both eight rows further down.
+///
+/// Of floats each operand is split into two of 11 bits, and three products are added up, so that errors are those of float
+/// sums but for 2⁻²¹ of a product. All lanes of the warp call.
+template <class T>
+struct mma_tile {
+    static constexpr unsigned rows = 16, columns = 8;
+    static constexpr unsigned depth = sizeof(T) == 4 ? 8 : 16;
+    using sums = float[4];
+
+#if defined(__CUDA_ARCH__)
+    /// Rows l / 4 and l / 4 + 8 of a tile, or row l / 4 of b: what lane l needs of an operand.
+    template <unsigned Words>
+    struct fragment {
+        std::uint32_t large[Words], small[Words];
+    };
+    using a_fragment = fragment<4>;
+    using b_fragment = fragment<2>;
+
+    [[nodiscard]] __device__ static a_fragment load_a(const T* tile, unsigned stride) {
+        a_fragment a;
+        const T* const at = tile + (threadIdx.x % 32 / 4) * stride + first();
+        set(a, 0, at), set(a, 1, at + 8 * stride), set(a, 2, at + depth / 2), set(a, 3, at + 8 * stride + depth / 2);
+        return a;
+    }
+    [[nodiscard]] __device__ static b_fragment load_b(const T* tile, unsigned stride) {
+        b_fragment b;
+        const T* const at = tile + (threadIdx.x % 32 / 4) * stride + first();
+        set(b, 0, at), set(b, 1, at + depth / 2);
+        return b;
+    }
+    __device__ static void multiply_add(sums& c, const a_fragment& a, const b_fragment& b) {
+        if constexpr (sizeof(T) == 4) {
+            product(c, a.small, b.large);
+            product(c, a.large, b.small);
+        }
+        product(c, a.large, b.large);
+    }
+
+private:
+    [[nodiscard]] __device__ static unsigned first() { return threadIdx.x % 4 * (4 / sizeof(T)); }
+    template <class F>
+    __device__ static void set(F& to, unsigned word, const T* at) {
+        if constexpr (sizeof(T) == 4) {
+            to.large[word] = rounded(*at);
+            to.small[word] = rounded(*at - __uint_as_float(to.large[word]));
+        } else {
+            to.large[word] = *reinterpret_cast<const std::uint32_t*>(at);
+        }
+    }
+    [[nodiscard]] __device__ static std::uint32_t rounded(float x) {
+        std::uint32_t bits;
+        asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+        return bits;
+    }
+    __device__ static void product(sums& c, const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+        if constexpr (sizeof(T) == 4)
+            asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+        else
+            asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    }
+#else
+    struct a_fragment {
+        const T* tile;
+        unsigned stride;
+    };
+    using b_fragment = a_fragment;
+
+    [[nodiscard]] __device__ static a_fragment load_a(const T* tile, unsigned stride) { return {tile, stride}; }
+    [[nodiscard]] __device__ static b_fragment load_b(const T* tile, unsigned stride) { return {tile, stride}; }
+    __device__ static void multiply_add(sums& c, const a_fragment& a, const b_fragment& b) {
+        const unsigned lane = threadIdx.x % 32;
+        for (unsigned i = 0; i < 4; ++i)
+            for (unsigned k = 0; k < depth; ++k)
+                c[i] += widen(a.tile[(lane / 4 + i / 2 * 8) * a.stride + k]) * widen(b.tile[(lane % 4 * 2 + i % 2) * b.stride + k]);
+    }
+#endif
+};
+
+} // namespace gneiss::cuda::detail
