@@ -5,6 +5,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -12,8 +14,7 @@
 
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/memory_budget.hpp>
-#include <gneiss/graph/edge_list.hpp>
-#include <gneiss/graph/symmetric.hpp>
+#include <gneiss/graph/adjacency_stream.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/partition/grem_analysis.hpp>
 #include <gneiss/partition/grem_partitioner.hpp>
@@ -25,10 +26,12 @@
 
 #include "commands.hpp"
 #include "common/dataset_path.hpp"
+#include "common/graph_stream.hpp"
 #include "common/machine.hpp"
 #include "common/plot.hpp"
 #include "common/signals.hpp"
 #include "common/terminal.hpp"
+#include "common/units.hpp"
 
 namespace compare {
 namespace {
@@ -50,27 +53,19 @@ struct curve {
     std::vector<double> cut{};
 };
 
-/// The undirected training edges; a pair that is an edge twice counts twice.
-gneiss::symmetric_csr load(const gneiss::dataset& data) {
-    std::vector<gneiss::edge> all;
-    const gneiss::bucket_store buckets = data.buckets();
-    all.reserve(static_cast<std::size_t>(buckets.edges()));
-    buckets.for_each_edge([&](std::span<const gneiss::edge> edges) { all.insert(all.end(), edges.begin(), edges.end()); });
-    gneiss::edge_list<> edges(data.manifest().nodes, std::move(all));
-    return gneiss::make_symmetric_csr(edges);
-}
-
 programs::exit_code grem(const grem_flags& flags) {
     programs::check_dataset(flags.dataset);
     const gneiss::dataset data(flags.dataset);
-    const std::uint64_t bytes = 8 * data.manifest().nodes + 56 * data.manifest().train_edges;
-    if (bytes > programs::available_memory())
-        throw gneiss::over_budget(programs::available_memory(), {{"the graph, and its edges in chunks", bytes}});
+    gneiss::memory_budget budget(programs::available_memory());
+    const auto chunks = budget.charge("edges in chunks", 48 * data.manifest().train_edges);
     const programs::interrupt_guard interrupts;
     programs::progress live(flags.quiet);
     const gneiss::tbb_executor on(flags.threads != 0 ? static_cast<unsigned>(flags.threads) : programs::usable_cpus());
-    const gneiss::symmetric_csr graph = load(data);
-    gneiss::symmetric_stream stream(graph);
+    programs::graph_stream from = programs::open_graph(data, budget, "memory", on, interrupts.token(),
+        [&](std::string_view phase, std::uint64_t done, std::uint64_t total) {
+            live.update([&] { return fmt::format("{}  {}", phase, programs::human_percent(static_cast<double>(done) / static_cast<double>(total))); });
+        });
+    gneiss::any_adjacency& stream = from.graph;
     const auto parts = static_cast<std::uint32_t>(flags.parts);
     gneiss::partition_request request{.parts = parts};
     request.stop = interrupts.token();
