@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -23,6 +22,9 @@
 
 /// The dataset tool: one function per command, which adds it to the program.
 namespace data_tool {
+
+/// What a program takes beside what it works on: code, stacks, allocator, buffers of open files [bytes].
+inline constexpr std::uint64_t program_bytes = std::uint64_t{16} << 20;
 
 /// Flags of every command.
 struct common_flags {
@@ -54,20 +56,6 @@ struct feature_flags {
 
     void add_to(programs::command& to);
     void apply(gneiss::import_node_data& data) const;
-};
-
-/// A live line on stderr: what is done, how much of it, how long it will take, and memory. A phase begins with its first report.
-class phase_progress {
-public:
-    explicit phase_progress(bool quiet) : live_(quiet) {}
-    /// \param total  in the unit of `done`; 0: not known
-    void operator()(std::string_view phase, std::uint64_t done, std::uint64_t total);
-    [[nodiscard]] programs::progress& line() noexcept { return live_; }
-
-private:
-    programs::progress live_;
-    std::string phase_;
-    std::chrono::steady_clock::time_point began_{};
 };
 
 /// "train,valid,test" as given to --fractions. Throws usage_error.

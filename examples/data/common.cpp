@@ -63,22 +63,6 @@ void feature_flags::apply(gneiss::import_node_data& data) const {
     data.project = project;
 }
 
-void phase_progress::operator()(std::string_view phase, std::uint64_t done, std::uint64_t total) {
-    if (phase != phase_) {
-        phase_ = phase;
-        began_ = std::chrono::steady_clock::now();
-    }
-    live_.update([&] {
-        std::string text = fmt::format("{:<8}", phase_);
-        if (total != 0)
-            text += fmt::format("{:>5}  ETA {}",
-                programs::human_percent(static_cast<double>(done) / static_cast<double>(total)),
-                programs::human_eta(static_cast<double>(done), static_cast<double>(total),
-                    std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count()));
-        return text + "  RSS " + gneiss::format_bytes(programs::current_rss());
-    });
-}
-
 std::array<double, 3> parse_fractions(const std::vector<double>& values) {
     if (values.size() != 3)
         throw programs::usage_error("--fractions are three numbers: train,valid,test, such as .9,.05,.05");
@@ -140,8 +124,7 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
     options.out = output.out;
     options.partitions = output.partitions;
     options.task = output.chosen_task();
-    // What the program takes beside the buffers of the import: code, stacks, allocator, buffers of open files.
-    constexpr std::uint64_t base = std::uint64_t{16} << 20, least = std::uint64_t{16} << 20;
+    constexpr std::uint64_t base = program_bytes, least = std::uint64_t{16} << 20;
     if (common.memory_bytes() < base + least + source_memory) {
         std::vector<gneiss::memory_part> parts{{"program", base}, {"least buffers of an import", least}};
         if (source_memory != 0) parts.push_back({"nodes of the source", source_memory});

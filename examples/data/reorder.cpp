@@ -30,8 +30,7 @@ programs::exit_code run_reorder(const reorder_flags& flags) {
     check_output({.out = flags.out}, flags.common);
     if ((flags.by || flags.hubs) == flags.training_first)
         throw programs::usage_error("--training-first, or --by FILE.npy and --hubs FILE.npy, say what the order is");
-    // What the program takes beside the buffers: code, stacks, allocator, buffers of open files.
-    constexpr std::uint64_t base = std::uint64_t{16} << 20, least = std::uint64_t{16} << 20;
+    constexpr std::uint64_t base = program_bytes, least = std::uint64_t{16} << 20;
     if (flags.common.memory_bytes() < base + least)
         throw over_budget(flags.common.memory_bytes(), {{"program", base}, {"least buffers to reorder with", least}});
     const auto start = std::chrono::steady_clock::now();

@@ -1,4 +1,4 @@
-#include "partitioners.hpp"
+#include "common/partitioners.hpp"
 
 #include <algorithm>
 #include <array>
@@ -26,7 +26,7 @@
 #include <gneiss/partition/semi.hpp>
 #include <gneiss/partition/weighted_graph.hpp>
 
-namespace data_tool {
+namespace programs {
 namespace {
 
 using namespace gneiss;
@@ -228,4 +228,4 @@ const std::vector<partition_method>& partition_methods() {
     return methods;
 }
 
-} // namespace data_tool
+} // namespace programs

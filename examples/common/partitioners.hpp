@@ -11,9 +11,9 @@
 #include <gneiss/partition/concepts.hpp>
 #include <gneiss/storage/disk_scratch.hpp>
 
-namespace data_tool {
+namespace programs {
 
-/// Flags of `partition` that only some partitioners take. Absent: the partitioner's own default.
+/// Flags that only some partitioners take. Absent: the partitioner's own default.
 struct partitioner_flags {
     std::optional<std::uint64_t> passes{};
     std::optional<double> gamma{}, nu{}, chunk{}, older{};
@@ -45,4 +45,4 @@ struct partition_method {
 /// All there are.
 [[nodiscard]] const std::vector<partition_method>& partition_methods();
 
-} // namespace data_tool
+} // namespace programs

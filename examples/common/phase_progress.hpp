@@ -1,0 +1,28 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/terminal.hpp"
+
+namespace programs {
+
+/// A live line of work that goes phase by phase: what is done, how much of it, how long it will take, and memory. A phase
+/// begins with its first report. One thread reports at a time.
+class phase_progress {
+public:
+    /// \param to  outlives this
+    explicit phase_progress(progress& to) : line_(to) {}
+    /// \param total  in the unit of `done`; 0: not known
+    void operator()(std::string_view phase, std::uint64_t done, std::uint64_t total);
+    [[nodiscard]] progress& line() const noexcept { return line_; }
+
+private:
+    progress& line_;
+    std::string phase_;
+    std::chrono::steady_clock::time_point began_{};
+};
+
+} // namespace programs
