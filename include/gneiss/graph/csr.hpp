@@ -114,6 +114,7 @@ public:
     [[nodiscard]] std::uint32_t degree(NodeId v) const noexcept {
         return static_cast<std::uint32_t>(begin(v + 1) - begin(v));
     }
+    void prefetch_offsets(NodeId v) const noexcept { prefetch(offsets_.data() + v); }
     [[nodiscard]] std::span<const NodeId> neighbours(NodeId v) const noexcept {
         return std::span(neighbours_).subspan(static_cast<std::size_t>(begin(v)), degree(v));
     }
@@ -190,19 +191,7 @@ public:
     }
 
     void neighbours_at(const neighbour_request<NodeId>& request, const neighbour_answer<NodeId>& answer) const {
-        const auto kept_lists = lists(request.direction);
-        for (const csr<NodeId>* kept : {kept_lists.first, kept_lists.second})
-            if (kept != nullptr && ((!answer.relations.empty() && kept->relations().size() != kept->edges()) ||
-                                       (!answer.edge_ids.empty() && kept->edge_ids().size() != kept->edges())))
-                throw error(errc::invalid_argument, "relations or edge ids are asked of a graph that does not keep them");
-        // All lines are asked for before the first is waited for.
-        kept_lists.for_each_place(request,
-            [&](const csr<NodeId>& from, std::size_t place, std::size_t) { prefetch(from.neighbours().data() + place); });
-        kept_lists.for_each_place(request, [&](const csr<NodeId>& from, std::size_t place, std::size_t k) {
-            answer.neighbours[k] = from.neighbours()[place];
-            if (!answer.relations.empty()) answer.relations[k] = from.relations()[place];
-            if (!answer.edge_ids.empty()) answer.edge_ids[k] = from.edge_ids()[place];
-        });
+        lists(request.direction).answer(request, answer);
     }
 
 private:

@@ -14,6 +14,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/huge_pages.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/prefetch.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/graph/detail/list_pair.hpp>
@@ -124,6 +125,7 @@ public:
     [[nodiscard]] std::uint32_t degree(node_id v) const noexcept {
         return static_cast<std::uint32_t>(offsets_[std::size_t{v} + 1] - offsets_[v]);
     }
+    void prefetch_offsets(node_id v) const noexcept { prefetch(offsets_.data() + v); }
 
     /// The file of neighbours, and its checksums.
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }

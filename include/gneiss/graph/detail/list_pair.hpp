@@ -13,7 +13,7 @@ namespace gneiss::detail {
 
 /// The lists that a question is about: those of one direction, or the outgoing and then the incoming ones.
 ///
-/// `Lists` has offsets() [nodes + 1], begin(v) and degree(v), both from its offsets.
+/// `Lists` has begin(v) and degree(v), both from its offsets, and prefetch_offsets(v).
 template <class Lists>
 struct list_pair {
     const Lists* first = nullptr;
@@ -29,8 +29,8 @@ struct list_pair {
 
     template <node_id_type NodeId>
     void prefetch_offsets(NodeId v) const noexcept {
-        prefetch(first->offsets().data() + v);
-        if (second != nullptr) prefetch(second->offsets().data() + v);
+        first->prefetch_offsets(v);
+        if (second != nullptr) second->prefetch_offsets(v);
     }
 
     template <node_id_type NodeId>
@@ -63,6 +63,24 @@ struct list_pair {
                     visit(*second, other + (position - outgoing), k);
             }
         }
+    }
+
+    /// Answers a request from lists whose neighbours(), relations() and edge_ids() are in memory. Throws `invalid_argument`
+    /// for relations or edge ids that are not kept.
+    template <node_id_type NodeId>
+    void answer(const neighbour_request<NodeId>& request, const neighbour_answer<NodeId>& to) const {
+        for (const Lists* kept : {first, second})
+            if (kept != nullptr && ((!to.relations.empty() && kept->relations().size() != kept->edges()) ||
+                                       (!to.edge_ids.empty() && kept->edge_ids().size() != kept->edges())))
+                throw error(errc::invalid_argument, "relations or edge ids are asked of a graph that does not keep them");
+        // All lines are asked for before the first is waited for.
+        for_each_place(request,
+            [&](const Lists& from, std::size_t place, std::size_t) { prefetch(from.neighbours().data() + place); });
+        for_each_place(request, [&](const Lists& from, std::size_t place, std::size_t k) {
+            to.neighbours[k] = from.neighbours()[place];
+            if (!to.relations.empty()) to.relations[k] = from.relations()[place];
+            if (!to.edge_ids.empty()) to.edge_ids[k] = from.edge_ids()[place];
+        });
     }
 };
 
