@@ -209,6 +209,7 @@
 #include <gneiss/storage/mapped_csc.hpp>
 #include <gneiss/storage/mapped_file.hpp>
 #include <gneiss/storage/mapped_rows.hpp>
+#include <gneiss/storage/merged_lists.hpp>
 #include <gneiss/storage/neighbour_cache.hpp>
 #include <gneiss/storage/partition_buffer.hpp>
 #include <gneiss/storage/plain_file.hpp>

@@ -28,6 +28,10 @@ engine_factory threads() {
     return [] { return any_engine(threads_engine(4)); };
 }
 
+/// The two forms, telling everything.
+const graph_buffer_options both_forms[] = {
+    {graph_form::blocks, {}}, {graph_form::csr, {.relations = true, .edge_ids = true}}};
+
 /// A dataset on disk, and the same edges in stored order, whose positions are the edge ids.
 struct stored {
     test::temporary_directory directory{};
@@ -102,22 +106,33 @@ TEST_CASE("the graph of a state is the CSR of the edges among its partitions, po
     for (const auto& [relations, rows] : {std::pair<std::uint64_t, row_partitioning>{1U, {211, 7}}, {3U, {211, 7}},
              {3U, test::cut_into({5, 100, 0, 20, 16, 1, 69})}}) {
         const stored data(rows, relations, 3000);
-        memory_budget budget;
-        graph_buffer buffer(data.store, threads(), neighbour_direction::both, 1 << 20, budget);
-        const plan states{{{0, 1, 2}, {}}, {{1, 2, 6}, {}}, {{5}, {}}, {{}, {}}, {{0, 1, 2, 3, 4, 5, 6}, {}}};
-        buffer.begin_epoch(states);
-        for (std::uint32_t s = 0; s < states.size(); ++s) check_equal(*buffer.acquire(s), data.among(states[s].resident));
+        const plan states{{{0, 1, 2}, {}}, {{1, 2, 6}, {}}, {{1, 2, 6}, {}}, {{1, 3, 4, 6}, {}}, {{5}, {}}, {{}, {}},
+            {{0, 1, 2, 3, 4, 5, 6}, {}}, {{0, 1, 2, 4, 5, 6}, {}}};
+        for (const graph_buffer_options& form : both_forms)
+            for (const bool short_of_memory : {false, true}) { // then what states share is read again
+                memory_budget budget;
+                std::uint64_t bytes = 1 << 20;
+                if (short_of_memory) {
+                    bytes = 0;
+                    for (const state& s : states)
+                        bytes = std::max(bytes, graph_buffer::bytes_needed({s}, data.store, neighbour_direction::both, form));
+                }
+                graph_buffer buffer(data.store, threads(), neighbour_direction::both, bytes, budget, form);
+                buffer.begin_epoch(states);
+                for (std::uint32_t s = 0; s < states.size(); ++s) check_equal(*buffer.acquire(s), data.among(states[s].resident));
+            }
     }
 }
 
-TEST_CASE("resident blocks and a CSR give the same samples, bit for bit, on one thread and several") {
+TEST_CASE("resident blocks, merged or not, and a CSR give the same samples, bit for bit, on one thread and several") {
     const stored data(2000, 5, 3, 30000);
-    memory_budget budget;
-    graph_buffer buffer(data.store, threads(), neighbour_direction::both, 1 << 24, budget);
     const tbb_executor two(2);
     const plan states{{{0, 1, 2, 3, 4}, {}}, {{1, 3}, {}}};
-    buffer.begin_epoch(states);
-    for (std::uint32_t s = 0; s < states.size(); ++s) {
+    for (std::uint32_t i = 0; i < 2 * states.size(); ++i) {
+        const std::uint32_t s = i / 2;
+        memory_budget budget;
+        graph_buffer buffer(data.store, threads(), neighbour_direction::both, 1 << 24, budget, both_forms[i % 2]);
+        buffer.begin_epoch(states, s);
         const auto resident = buffer.acquire(s);
         const csr_graph<> whole = data.among(states[s].resident);
         const auto seeds = test::some_nodes(2000, 100, 1);
@@ -185,6 +200,40 @@ TEST_CASE("a swap reads the new blocks only, batches of two states overlap, and 
     }
 }
 
+TEST_CASE("macro-batches merge what is new and copy what is pinned, and a state that stays is neither read nor merged") {
+    const stored data(test::cut_into({20, 60, 70, 50, 60, 40}), 1, 5000);
+    const plan states{{{0, 1, 2}, {}}, {{0, 3, 4}, {}}, {{0, 1, 5}, {}}};
+    const graph_buffer_options merged{graph_form::csr, {}};
+    for (const auto keeps : {neighbour_direction::in, neighbour_direction::out, neighbour_direction::both}) {
+        const std::uint64_t bytes = graph_buffer::bytes_needed(states, data.store, keeps, merged);
+        CHECK(bytes < graph_buffer::bytes_needed(states, data.store, keeps, both_forms[1]));
+        memory_budget budget;
+        graph_buffer buffer(data.store, threads(), keeps, bytes, budget, merged);
+        CHECK(budget.used() == bytes);
+        std::uint64_t expected = 0;
+        plan with_next = states;
+        with_next.push_back(states[0]); // the next epoch's, behind the last
+        buffer.begin_epoch(with_next);
+        for (std::uint32_t s = 0; s < with_next.size(); ++s) {
+            const auto now = buffer.acquire(s);
+            for (const partition_id i : with_next[s].resident)
+                for (const partition_id j : with_next[s].resident) {
+                    const bool there = s > 0 && std::ranges::binary_search(with_next[s - 1].resident, i) &&
+                                       std::ranges::binary_search(with_next[s - 1].resident, j);
+                    if (!there)
+                        expected += (keeps != neighbour_direction::in ? data.store.extent({i, j}).out.length : 0) +
+                                    (keeps != neighbour_direction::out ? data.store.extent({i, j}).in.length : 0);
+                }
+        }
+        const io_stats before = buffer.statistics();
+        CHECK(before.read_bytes >= expected);
+        CHECK(before.read_bytes <= expected + 2 * page_alignment * before.reads);
+        buffer.begin_epoch({states[0]});
+        CHECK(buffer.acquire(0)->edges() == data.among(states[0].resident).edges());
+        CHECK(buffer.statistics().read_bytes == before.read_bytes);
+    }
+}
+
 TEST_CASE("a direction that is not kept, a budget that is too small and a damaged block are errors") {
     stored data(100, 3, 1, 1000);
     const plan states = in_memory_order(3)(0);
@@ -201,13 +250,31 @@ TEST_CASE("a direction that is not kept, a budget that is too small and a damage
         CHECK_THROWS_AS(graph->degrees(ids, neighbour_direction::out, degree), error);
         CHECK_THROWS_AS(graph->degrees(ids, neighbour_direction::both, degree), error);
     }
+    {
+        const graph_buffer_options merged{graph_form::csr, {}};
+        graph_buffer buffer(data.store, threads(), neighbour_direction::in, 1 << 20, budget, merged);
+        buffer.begin_epoch(states);
+        const auto graph = buffer.acquire(0);
+        std::vector<std::uint32_t> degree(1);
+        const std::vector<node_id> ids{data.edges[0].destination};
+        CHECK_THROWS_AS(graph->degrees(ids, neighbour_direction::both, degree), error);
+        const std::vector<std::uint32_t> offsets{0, 1}, positions{0};
+        std::vector<node_id> neighbour(1);
+        std::vector<relation_id> relation(1);
+        std::vector<edge_index> id(1);
+        graph->neighbours_at({ids, neighbour_direction::in, offsets, positions}, {neighbour, {}, {}});
+        CHECK_THROWS_AS(graph->neighbours_at({ids, neighbour_direction::in, offsets, positions}, {neighbour, relation, {}}), error);
+        CHECK_THROWS_AS(graph->neighbours_at({ids, neighbour_direction::in, offsets, positions}, {neighbour, {}, id}), error);
+    }
     std::fstream file(data.store.path(edge_direction::in), std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(static_cast<std::streamoff>(data.store.extent({1, 1}).in.offset + 8));
     file.put('\x7f');
     file.close();
-    graph_buffer buffer(data.store, threads(), neighbour_direction::in, bytes, budget);
-    buffer.begin_epoch(states);
-    CHECK_THROWS_AS((void)buffer.acquire(0), error);
+    for (const graph_buffer_options& form : both_forms) {
+        graph_buffer buffer(data.store, threads(), neighbour_direction::in, 1 << 20, budget, form);
+        buffer.begin_epoch(states);
+        CHECK_THROWS_AS((void)buffer.acquire(0), error);
+    }
 }
 
 TEST_CASE("who waits for a graph can be stopped, and a plan can be abandoned") {

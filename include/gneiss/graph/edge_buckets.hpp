@@ -34,6 +34,10 @@ struct edge_block {
     std::span<const std::uint32_t> edge_ids{};   ///< direction `in` only
 
     [[nodiscard]] std::size_t edges() const noexcept { return neighbours.size(); }
+    /// Number of the edge at a position among those of the bucket.
+    [[nodiscard]] std::uint32_t edge_id(std::uint32_t position) const noexcept {
+        return edge_ids.empty() ? position : edge_ids[position];
+    }
 };
 
 /// What the words of a block must agree with.

@@ -17,8 +17,10 @@
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/concepts.hpp>
+#include <gneiss/graph/detail/list_pair.hpp>
 #include <gneiss/graph/edge_buckets.hpp>
 #include <gneiss/order/plan.hpp>
+#include <gneiss/storage/merged_lists.hpp>
 
 namespace gneiss {
 
@@ -49,7 +51,7 @@ public:
     [[nodiscard]] const edge_block& block() const noexcept { return block_; }
     /// Number of the edge at a position among all edges of the dataset.
     [[nodiscard]] edge_index edge_id(std::uint32_t position) const noexcept {
-        return first_edge_ + (block_.edge_ids.empty() ? position : block_.edge_ids[position]);
+        return first_edge_ + block_.edge_id(position);
     }
 
 private:
@@ -59,14 +61,15 @@ private:
     ranked_bitmap ranks_;
 };
 
-/// The graph among the partitions of one state: the union of the blocks of their buckets, a `neighbour_source`.
+/// The graph among the partitions of one state, a `neighbour_source`: the union of the blocks of their buckets, or the
+/// same lists merged.
 ///
 /// A node's list is the concatenation over its resident partners, ascending, hence in the same order as a CSR of the same
 /// edges. Ids are those of rows. Edge ids count the dataset's edges bucket by bucket, row by row, each in its stored
 /// order; they do not depend on what is resident. Nodes of other partitions have no neighbours. Blocks are shared: two
 /// graphs that have a bucket in common hold it once, and each lives as long as somebody samples it.
-/// Cost: O(c) a node for c resident partitions, O(c) at most a position. Memory of its own: 2 pointers a bucket.
-/// Immutable, thread-safe.
+/// Cost: O(c) a node for c resident partitions and O(c) at most a position, merged O(1). Memory of its own: 2 pointers a
+/// bucket. Immutable, thread-safe.
 class resident_graph {
 public:
     using id_type = node_id;
@@ -94,17 +97,27 @@ public:
         GNEISS_ASSERT(keeps == neighbour_direction::out || in_.size() == resident_.size() * resident_.size());
     }
 
+    /// \param out, in  of the same partitions, filled; null: the direction is not kept. At least one is there
+    resident_graph(const row_partitioning& rows, std::shared_ptr<const merged_lists> out, std::shared_ptr<const merged_lists> in)
+        : rows_(rows),
+          keeps_(!in ? neighbour_direction::out : !out ? neighbour_direction::in : neighbour_direction::both),
+          resident_((in ? in : out)->resident().begin(), (in ? in : out)->resident().end()),
+          merged_out_(std::move(out)),
+          merged_in_(std::move(in)) {}
+
     [[nodiscard]] std::uint64_t nodes() const noexcept { return rows_.nodes; }
     [[nodiscard]] std::span<const partition_id> resident() const noexcept { return resident_; }
     [[nodiscard]] std::uint64_t id_of(node_id v) const noexcept { return v; }
-    /// Edges among the resident partitions. O(c²).
+    /// Edges among the resident partitions. O(c²), merged O(1).
     [[nodiscard]] edge_index edges() const noexcept {
+        if (merged()) return (merged_in_ ? merged_in_ : merged_out_)->edges();
         edge_index sum = 0;
         for (const block& b : keeps_ == neighbour_direction::in ? in_ : out_) sum += b ? b->block().edges() : 0;
         return sum;
     }
 
     void degrees(std::span<const node_id> ids, neighbour_direction d, std::span<std::uint32_t> to) const {
+        if (merged()) return lists(d).degrees(ids, to);
         constexpr std::size_t ahead = 8;
         check(d);
         for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -122,6 +135,7 @@ public:
     }
 
     void neighbours_at(const neighbour_request<node_id>& request, const neighbour_answer<node_id>& answer) const {
+        if (merged()) return lists(request.direction).answer(request, answer);
         check(request.direction);
         places waiting;
         std::size_t done = 0, k = 0;
@@ -169,6 +183,11 @@ private:
     };
     using places = std::array<place, 512>;
 
+    [[nodiscard]] bool merged() const noexcept { return merged_out_ || merged_in_; }
+    [[nodiscard]] detail::list_pair<merged_lists> lists(neighbour_direction d) const {
+        return detail::list_pair<merged_lists>::of(merged_in_.get(), merged_out_.get(), d);
+    }
+
     void check(neighbour_direction d) const {
         if (keeps_ != neighbour_direction::both && keeps_ != d)
             throw error(errc::invalid_argument, "a direction is asked of a graph that does not keep it");
@@ -203,6 +222,8 @@ private:
     neighbour_direction keeps_;
     row_finder finder_;
     std::vector<partition_id> resident_;
+    std::shared_ptr<const merged_lists> merged_out_, merged_in_;
+    // The union of blocks.
     std::vector<std::uint32_t> place_; // of each partition among the resident ones
     std::vector<node_id> begin_;       // first node of each resident partition
     std::vector<block> out_, in_;
