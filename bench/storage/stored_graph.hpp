@@ -24,7 +24,9 @@ inline constexpr std::uint64_t nodes = std::uint64_t{1} << 20, edges = 16 * node
 /// A dataset's edges (RMAT, 2^20 nodes, 16 M edges) and its lists in the current folder, gone with the process.
 class stored_graph {
 public:
-    stored_graph() : directory_("gneiss-bench-csc-" + std::to_string(::getpid())), store_(build(directory_)) {
+    explicit stored_graph(std::uint32_t partitions = 4)
+        : directory_("gneiss-bench-csc-" + std::to_string(::getpid()) + "-" + std::to_string(partitions)),
+          store_(build(directory_, partitions)) {
         build_csc(store_, neighbour_direction::in, directory_ / "in", {}, tbb_executor(2));
     }
     stored_graph(const stored_graph&) = delete;
@@ -54,9 +56,9 @@ public:
     }
 
 private:
-    static bucket_store build(const std::filesystem::path& directory) {
+    static bucket_store build(const std::filesystem::path& directory, std::uint32_t partitions) {
         std::filesystem::create_directory(directory);
-        const bucket_layout layout{{nodes, 4}, 1};
+        const bucket_layout layout{{nodes, partitions}, 1};
         const rmat<> source({.nodes = nodes, .edges = edges, .seed = 1});
         bucket_builder<tbb_executor> builder(layout, std::uint64_t{512} << 20, directory, tbb_executor(2));
         std::vector<edge> some(1 << 20);

@@ -443,6 +443,7 @@ struct macro_run {
     std::function<bool(std::uint64_t epoch, std::uint32_t state, std::uint32_t passes, bool ready)> again{};
     std::uint64_t stop_every = 0; ///< go on from a checkpoint after so many batches
     bool ahead = true;            ///< the next epoch's first state is loaded behind the last
+    graph_buffer_options graph{};
     io_stats read{};              ///< of features, out
 };
 
@@ -461,11 +462,11 @@ outcome train_macro(const graph_data& data, const set_up& with, macro_run& how) 
         for (std::uint64_t e = 0; e < with.epochs; ++e) {
             plan two = plan_of(e).states;
             two.push_back(plan_of(e + 1).states.front());
-            graph_bytes = std::max(graph_bytes, graph_buffer::bytes_needed(two, data.store, all.direction()));
+            graph_bytes = std::max(graph_bytes, graph_buffer::bytes_needed(two, data.store, all.direction(), how.graph));
             feature_bytes = std::max(feature_bytes, feature_buffer::bytes_needed(two, *all.features));
         }
         feature_buffer features(*all.features, with.engines, feature_bytes, budget);
-        graph_buffer graph(data.store, with.engines, all.direction(), graph_bytes, budget);
+        graph_buffer graph(data.store, with.engines, all.direction(), graph_bytes, budget, how.graph);
         std::uint64_t epoch = at.epoch;
         const graph_task task = node_task{data.labels, [&](std::uint32_t s, std::vector<node_id>& out) {
             append_training_nodes(plan_of(epoch), s, data.rows, training, out);
@@ -498,7 +499,7 @@ bool same_weights(const outcome& a, const outcome& b) { return a.weights == b.we
 
 } // namespace
 
-TEST_CASE("macro-batches with pinned hubs: any store and number of threads gives the same bits, hubs are read once") {
+TEST_CASE("macro-batches with pinned hubs: any store, form of the graph and number of threads gives the same bits, hubs are read once") {
     const graph_data data = graph_data::random(test::cut_into({9, 60, 0, 31, 44, 2, 70, 25}), 1, 1500, 11);
     set_up with;
     with.rows = false;
@@ -519,7 +520,7 @@ TEST_CASE("macro-batches with pinned hubs: any store and number of threads gives
         with.engines = engine;
         with.threads = 2;
         with.training.pipeline.sample_workers = 2;
-        macro_run other{.ahead = false};
+        macro_run other{.ahead = false, .graph = {.form = graph_form::csr}};
         CHECK((train_macro(data, with, other) == first));
     }
     macro_run no_hubs{.pinned = 0};
