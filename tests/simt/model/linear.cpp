@@ -81,7 +81,7 @@ public:
             }
         const std::uint32_t count = of_.rows, capacity = count + 3, first = of_.first;
         const cuda::row_range range{&count, capacity, &first};
-        std::vector<float> scratch(cuda::weight_gradient_slices(capacity).floats(of_.k, of_.n), 1e9F), bits;
+        std::vector<float> scratch(cuda::partial_slices(capacity).floats(of_.k * of_.n), 1e9F), bits;
         simt::for_each_seed(2, [&] {
             rows<T> grad_x = before;
             cuda::linear_input_gradient<T>(nullptr, range, std::as_const(g_).view(), std::as_const(w_).view(), grad_x.view(), accumulate);

@@ -1,40 +1,23 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include <gneiss/cuda/launch.cuh>
+#include <gneiss/cuda/model/partial_sums.cuh>
 #include <gneiss/cuda/model/product.cuh>
+#include <gneiss/cuda/model/row_maps.cuh>
 #include <gneiss/cuda/model/row_slice.cuh>
 #include <gneiss/cuda/vocabulary.cuh>
 
 // Rows times weights, and back. Weights are floats; rows of bfloat16 meet weights rounded to it; sums are of floats.
 namespace gneiss::cuda {
 
-/// Which rows a product is of: `count` of them at most `capacity`, from row *first of a matrix on. In device memory but for
-/// the capacity.
-struct row_range {
-    const std::uint32_t* count = nullptr;
-    std::uint32_t capacity = 0;
-    const std::uint32_t* first = nullptr; ///< null: 0
-};
-
 namespace detail {
-
-[[nodiscard]] __device__ inline std::uint32_t first_row(const std::uint32_t* first) { return first == nullptr ? 0 : __ldg(first); }
 
 /// The value of an epilogue for one element.
 [[nodiscard]] __device__ inline float finished(const epilogue& then, float sum, std::uint32_t column) {
-    if (then.bias != nullptr) sum += read(then.bias + column);
-    switch (then.then) {
-    case activation::relu: return activate<activation::relu>(sum);
-    case activation::leaky_relu: return activate<activation::leaky_relu>(sum);
-    case activation::elu: return activate<activation::elu>(sum);
-    case activation::tanh: return activate<activation::tanh>(sum);
-    case activation::sigmoid: return activate<activation::sigmoid>(sum);
-    default: return sum;
-    }
+    return activated(then.then, then.bias == nullptr ? sum : sum + read(then.bias + column));
 }
 
 /// Writes a block's tile of a product.
@@ -56,7 +39,7 @@ private:
     __device__ void one(std::uint32_t r, std::uint32_t c, float sum, const random_key& key) const {
         if (c >= out.columns) return;
         T* const to = out[r + shift] + c;
-        float value = finished(then, then.accumulate ? widen(read(to)) + sum : sum, c);
+        float value = finished(then, then.accumulate ? widen(reread(to)) + sum : sum, c);
         if (then.dropout.drops()) value *= then.dropout.scale_of(key, c);
         write(to, narrow<T>(value));
     }
@@ -100,18 +83,6 @@ __global__ void __launch_bounds__(product_blocks::threads, 2) multiply_tn(row_ra
     tile.for_each_pair(write_partial{partial + std::size_t{blockIdx.z} * a.columns * g.columns, row, column, a.columns, g.columns});
 }
 
-/// to[i] += Σ partial[slice, i], slice by slice.
-template <unsigned Threads>
-__global__ void __launch_bounds__(Threads) add_partials(const float* partial, std::uint32_t slices, std::uint32_t columns, std::size_t size,
-    rows_view<float> to) {
-    const std::size_t i = std::size_t{blockIdx.x} * Threads + threadIdx.x;
-    if (i >= size) return;
-    float sum = 0;
-    for (std::uint32_t slice = 0; slice < slices; ++slice) sum += read(partial + slice * size + i);
-    float* const at = to[i / columns] + i % columns;
-    write(at, read(at) + sum);
-}
-
 } // namespace detail
 
 /// out = dropped(then(x · w + bias)), or added to what is there first.
@@ -137,33 +108,18 @@ void linear_input_gradient(
         epilogue{.accumulate = accumulate});
 }
 
-/// How the rows behind a gradient of weights are cut: by the capacity alone, so that sums are always of the same parts.
-struct weight_gradient_slices {
-    static constexpr std::uint32_t least_rows = 512, most = 256;
-
-    std::uint32_t slices, slice_rows;
-
-    explicit weight_gradient_slices(std::uint32_t capacity)
-        : slices(std::clamp(ceil_div(capacity, least_rows), 1U, most)),
-          slice_rows(std::max(round_up(ceil_div(capacity, slices), detail::product_blocks::depth), detail::product_blocks::depth)) {}
-    /// Floats of scratch for weights [k, n].
-    [[nodiscard]] std::size_t floats(std::size_t k, std::size_t n) const noexcept { return slices * k * n; }
-};
-
 /// grad_w += xᵀ · g: the gradient of `linear` with respect to w, in two passes: products of slices of rows, and their sum.
 ///
 /// x [·, k] with rows from *rows.first on, g [rows, n], grad_w [k, n]; scratch holds
-/// weight_gradient_slices(rows.capacity).floats(k, n) floats. Cost: 2 · rows · k · n operations and twice the scratch.
+/// partial_slices(rows.capacity).floats(k · n) floats. Cost: 2 · rows · k · n operations and twice the scratch.
 template <storage T>
 void linear_weight_gradient(cudaStream_t stream, const row_range& rows, rows_view<const T> x, rows_view<const T> g, rows_view<float> grad_w, float* scratch) {
     using blocks = detail::product_blocks;
-    const weight_gradient_slices cut(rows.capacity);
+    const partial_slices cut(rows.capacity);
     launch(stream, detail::multiply_tn<T>,
         dim3(ceil_div(x.columns, blocks::rows), ceil_div(g.columns, blocks::columns), cut.slices), blocks::threads, 0, rows, x, x.aligned(),
         g, g.aligned(), cut.slice_rows, scratch);
-    const std::size_t size = std::size_t{x.columns} * g.columns;
-    launch(stream, detail::add_partials<256>, dim3(static_cast<unsigned>(ceil_div(size, std::size_t{256}))), 256, 0, scratch, cut.slices,
-        g.columns, size, grad_w);
+    detail::add_partial_sums(stream, cut, std::size_t{x.columns} * g.columns, scratch, grad_w);
 }
 
 } // namespace gneiss::cuda

@@ -25,12 +25,12 @@ struct rows_view {
     std::uint32_t stride = 0;
 
     rows_view() = default;
-    rows_view(T* rows, std::size_t width, std::size_t apart)
+    GNEISS_HD rows_view(T* rows, std::size_t width, std::size_t apart)
         : data(rows), columns(static_cast<std::uint32_t>(width)), stride(static_cast<std::uint32_t>(apart)) {}
     rows_view(matrix_view<T> of) : rows_view(of.data(), of.columns(), of.stride()) {} // NOLINT(google-explicit-constructor)
     template <class U>
         requires(std::is_const_v<T> && std::is_same_v<const U, T>)
-    rows_view(const rows_view<U>& of) : rows_view(of.data, of.columns, of.stride) {} // NOLINT(google-explicit-constructor)
+    GNEISS_HD rows_view(const rows_view<U>& of) : rows_view(of.data, of.columns, of.stride) {} // NOLINT(google-explicit-constructor)
 
     [[nodiscard]] GNEISS_HD T* operator[](std::size_t row) const noexcept { return data + row * stride; }
     /// Whether every row begins at a multiple of 16 bytes.
@@ -52,10 +52,15 @@ template <storage T>
     else return to_bfloat16(x);
 }
 
-/// One value, and 16 bytes of them.
+/// One value of memory that the kernel only reads.
 [[nodiscard]] __device__ inline float read(const float* at) { return __ldg(at); }
 [[nodiscard]] __device__ inline bfloat16 read(const bfloat16* at) {
     return static_cast<bfloat16>(__ldg(reinterpret_cast<const unsigned short*>(at)));
+}
+/// One value of memory that this thread also writes: past the cache that is never told of writes.
+[[nodiscard]] __device__ inline float reread(const float* at) { return __ldcg(at); }
+[[nodiscard]] __device__ inline bfloat16 reread(const bfloat16* at) {
+    return static_cast<bfloat16>(__ldcg(reinterpret_cast<const unsigned short*>(at)));
 }
 __device__ inline void write(float* at, float x) { __stwb(at, x); }
 __device__ inline void write(bfloat16* at, bfloat16 x) {
@@ -99,6 +104,18 @@ struct row_slice {
 GNEISS_UNROLL
             for (unsigned k = 0; k < size; ++k)
                 if (wanted && column(k) < all) in.value[k] = read(row + column(k));
+        }
+        return in;
+    }
+    /// The same of memory that this thread also writes.
+    [[nodiscard]] __device__ packet reload(const T* row, bool wanted = true) const {
+        packet in{};
+        if constexpr (Aligned) {
+            if (wanted && first < all) in = __builtin_bit_cast(packet, __ldcg(reinterpret_cast<const uint4*>(row + first)));
+        } else {
+            GNEISS_UNROLL
+            for (unsigned k = 0; k < size; ++k)
+                if (wanted && column(k) < all) in.value[k] = reread(row + column(k));
         }
         return in;
     }

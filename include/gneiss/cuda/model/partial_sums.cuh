@@ -1,0 +1,108 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include <gneiss/cuda/launch.cuh>
+#include <gneiss/cuda/model/row_slice.cuh>
+#include <gneiss/cuda/vocabulary.cuh>
+
+// Sums over all rows of a matrix, in two passes: of slices of rows side by side, then of the slices in their order.
+namespace gneiss::cuda {
+
+/// Which rows a product is of: `count` of them at most `capacity`, from row *first of a matrix on. In device memory but for
+/// the capacity.
+struct row_range {
+    const std::uint32_t* count = nullptr;
+    std::uint32_t capacity = 0;
+    const std::uint32_t* first = nullptr; ///< null: 0
+};
+
+/// How rows are cut that are summed over: by the capacity alone, so that sums are always of the same parts.
+struct partial_slices {
+    static constexpr std::uint32_t least_rows = 512, most = 256, unit = 32;
+
+    std::uint32_t slices, slice_rows;
+
+    explicit partial_slices(std::uint32_t capacity)
+        : slices(std::clamp(ceil_div(capacity, least_rows), 1U, most)),
+          slice_rows(std::max(round_up(ceil_div(capacity, slices), unit), unit)) {}
+    /// Floats of scratch for so many sums.
+    [[nodiscard]] std::size_t floats(std::size_t sums) const noexcept { return slices * sums; }
+};
+
+namespace detail {
+
+[[nodiscard]] __device__ inline std::uint32_t first_row(const std::uint32_t* first) { return first == nullptr ? 0 : __ldg(first); }
+
+/// to[i] += Σ partial[slice, i].
+template <unsigned Threads>
+__global__ void __launch_bounds__(Threads) add_partials(const float* partial, std::uint32_t slices, std::uint32_t columns, std::size_t size,
+    rows_view<float> to) {
+    const std::size_t i = std::size_t{blockIdx.x} * Threads + threadIdx.x;
+    if (i >= size) return;
+    float sum = 0;
+    for (std::uint32_t slice = 0; slice < slices; ++slice) sum += read(partial + slice * size + i);
+    float* const at = to[i / columns] + i % columns;
+    write(at, reread(at) + sum);
+}
+
+/// Adds slices of `size` sums each to the rows of `to`.
+inline void add_partial_sums(cudaStream_t stream, const partial_slices& cut, std::size_t size, const float* partial, rows_view<float> to) {
+    launch(stream, add_partials<256>, dim3(static_cast<unsigned>(ceil_div(size, std::size_t{256}))), 256, 0, partial, cut.slices, to.columns,
+        size, to);
+}
+
+/// partial[slice, c] = Σ term(row, c) over the slice's rows, for 32 columns: each warp takes every eighth row.
+template <class Term>
+__global__ void __launch_bounds__(256) sum_columns(const std::uint32_t* count, std::uint32_t columns, std::uint32_t slice_rows, Term term, float* partial) {
+    __shared__ float sums[8][warp_lanes];
+    const unsigned lane = threadIdx.x % warp_lanes, warp = threadIdx.x / warp_lanes;
+    const std::uint32_t column = blockIdx.x * warp_lanes + lane, rows = __ldg(count);
+    const std::uint32_t begin = min(blockIdx.y * slice_rows, rows), end = min(begin + slice_rows, rows);
+    float sum = 0;
+    if (column < columns)
+        for (std::uint32_t row = begin + warp; row < end; row += 8) sum += term(row, column);
+    sums[warp][lane] = sum;
+    __syncthreads();
+    if (warp != 0 || column >= columns) return;
+    for (unsigned w = 1; w < 8; ++w) sum += sums[w][lane];
+    write(partial + std::size_t{blockIdx.y} * columns + column, sum);
+}
+
+/// out[c] += Σ term(row, c), a function object that devices call; scratch holds partial_slices(capacity).floats(columns).
+template <class Term>
+void add_columns(cudaStream_t stream, const row_range& rows, std::uint32_t columns, const Term& term, float* scratch, float* out) {
+    const partial_slices cut(rows.capacity);
+    launch(stream, sum_columns<Term>, dim3(ceil_div(columns, warp_lanes), cut.slices), 256, 0, rows.count, columns, cut.slice_rows, term, scratch);
+    add_partial_sums(stream, cut, columns, scratch, rows_view<float>(out, columns, columns));
+}
+
+template <storage T>
+struct column_term {
+    rows_view<const T> x;
+    const std::uint32_t* first;
+    rows_view<const float> weights; ///< null: 1
+    std::uint32_t width;            ///< columns that share a weight
+
+    __device__ float operator()(std::uint32_t row, std::uint32_t column) const {
+        const float value = widen(read(x[row + first_row(first)] + column));
+        return weights.data == nullptr ? value : value * read(weights[row] + column / width);
+    }
+};
+
+} // namespace detail
+
+/// out[c] += Σ x[*rows.first + r, c]: the gradient of a bias. Or each times weights[r, c / width], width = columns / weights'
+/// columns: the gradient of vectors that heads are multiplied by.
+///
+/// x [·, columns], weights [rows, heads], out [columns]; scratch holds partial_slices(rows.capacity).floats(columns) floats.
+/// Cost: one read of x.
+template <storage T>
+void add_column_sums(cudaStream_t stream, const row_range& rows, rows_view<const T> x, float* scratch, float* out, rows_view<const float> weights = {}) {
+    const std::uint32_t width = weights.data == nullptr ? x.columns : x.columns / weights.columns;
+    detail::add_columns(stream, rows, x.columns, detail::column_term<T>{x, rows.first, weights, width}, scratch, out);
+}
+
+} // namespace gneiss::cuda
