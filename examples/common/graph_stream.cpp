@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include <gneiss/graph/symmetric.hpp>
 #include <gneiss/io/csc_builder.hpp>
 #include <gneiss/storage/csc_stream.hpp>
 #include <gneiss/storage/engine/threads.hpp>
@@ -36,8 +35,15 @@ private:
     symmetric_stream stream_;
 };
 
-/// Of each node the outgoing neighbours in order, then the incoming ones, as `csc_stream` gives them: buckets come so that
-/// either are found in order, in a pass of their own.
+std::uint64_t bytes_under(const std::filesystem::path& directory) {
+    std::uint64_t bytes = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) bytes += entry.file_size();
+    return bytes;
+}
+
+} // namespace
+
+// Lists as `csc_stream` gives them: buckets come so that outgoing and incoming neighbours are found in order, each in a pass.
 symmetric_csr read_graph(const bucket_store& buckets, const std::stop_token& stop, const told& progress) {
     const auto nodes = static_cast<std::size_t>(buckets.rows().nodes);
     symmetric_csr made;
@@ -48,7 +54,8 @@ symmetric_csr read_graph(const bucket_store& buckets, const std::stop_token& sto
             if (stop.stop_requested()) throw error(errc::cancelled, "reading the graph was stopped");
             for (const edge& e : edges)
                 if (e.source != e.destination) visit(e);
-            progress("graph", done += edges.size(), 3 * buckets.edges());
+            done += edges.size();
+            if (progress) progress("graph", done, 3 * buckets.edges());
         });
     };
     for_each([&](const edge& e) {
@@ -65,14 +72,6 @@ symmetric_csr read_graph(const bucket_store& buckets, const std::stop_token& sto
     made.offsets.pop_back();
     return made;
 }
-
-std::uint64_t bytes_under(const std::filesystem::path& directory) {
-    std::uint64_t bytes = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(directory)) bytes += entry.file_size();
-    return bytes;
-}
-
-} // namespace
 
 graph_stream open_graph(const dataset& data, memory_budget& budget, std::string_view where, const tbb_executor& on,
     const std::stop_token& stop, const told& progress) {

@@ -8,7 +8,9 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/graph/adjacency_stream.hpp>
+#include <gneiss/graph/symmetric.hpp>
 #include <gneiss/io/dataset.hpp>
+#include <gneiss/storage/bucket_store.hpp>
 
 namespace programs {
 
@@ -20,6 +22,11 @@ struct graph_stream {
     std::uint64_t disk_bytes = 0; ///< of the lists
     gneiss::memory_charge charge{};
 };
+
+/// The graph in memory: of each node the outgoing neighbours in order, then the incoming ones, without loops. Reads the buckets
+/// three times, and holds one of them beside 8 bytes a node and 8 an edge. Throws errc::cancelled.
+[[nodiscard]] gneiss::symmetric_csr read_graph(const gneiss::bucket_store& buckets, const std::stop_token& stop,
+    const std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)>& progress = {});
 
 /// Opens the graph: in memory where the budget has room for it, else from DATASET/csc-in and csc-out, which are made within
 /// what the budget has left where they are not there. Throws over_budget; errc::cancelled.

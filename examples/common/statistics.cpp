@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include <fmt/format.h>
+
 namespace programs {
 
 double student_t(std::size_t freedom, double confidence) {
@@ -31,6 +33,12 @@ estimate estimate_mean(std::span<const double> values) {
     for (const double value : values) squares += (value - made.mean) * (value - made.mean);
     made.half = student_t(values.size() - 1) * std::sqrt(squares / (count - 1) / count);
     return made;
+}
+
+std::string to_text(const estimate& of, bool difference) {
+    if (of.count == 0) return {};
+    const std::string mean = difference ? fmt::format("{:+.4f}", of.mean) : fmt::format("{:.4f}", of.mean);
+    return of.half ? fmt::format("{} ± {:.4f}", mean, *of.half) : mean;
 }
 
 } // namespace programs

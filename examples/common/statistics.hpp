@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 
 /// What a few repeated measurements say of their mean.
 namespace programs {
@@ -16,6 +17,9 @@ struct estimate {
 
 /// Mean of independent, about normally distributed values and its interval by Student's t. O(values).
 [[nodiscard]] estimate estimate_mean(std::span<const double> values);
+
+/// "0.9123 ± 0.0012"; empty without values. A difference has a sign.
+[[nodiscard]] std::string to_text(const estimate& of, bool difference = false);
 
 /// The t for which a variable of Student's distribution with `freedom` ≥ 1 degrees of freedom lies in [−t, t] with
 /// probability `confidence` < 1; accurate to 6 digits. About 10⁵ evaluations of a power.

@@ -10,5 +10,6 @@ void add_caches(programs::command_line& to);
 void add_runs(programs::command_line& to);
 void add_grem(programs::command_line& to);
 void add_macro(programs::command_line& to);
+void add_drop(programs::command_line& to);
 
 } // namespace compare

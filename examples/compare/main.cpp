@@ -9,5 +9,6 @@ int main(int argc, char** argv) {
     compare::add_runs(program);
     compare::add_grem(program);
     compare::add_macro(program);
+    compare::add_drop(program);
     return program.run(argc, argv);
 }

@@ -111,13 +111,6 @@ std::vector<std::string> stages_of(const std::vector<outcome>& seen) {
     return names;
 }
 
-/// "0.9123 ± 0.0012"; a difference has a sign.
-std::string told(const programs::estimate& of, bool difference = false) {
-    if (of.count == 0) return {};
-    const std::string mean = difference ? fmt::format("{:+.4f}", of.mean) : fmt::format("{:.4f}", of.mean);
-    return of.half ? fmt::format("{} ± {:.4f}", mean, *of.half) : mean;
-}
-
 std::string table_of(const std::vector<outcome>& seen, const runs_flags& flags) {
     const std::string at_once = flags.parallel > 1 ? fmt::format(", {} at once", flags.parallel) : "";
     std::vector<programs::table::column> columns{{"case", programs::align::left}, {"runs"}, {"epoch" + at_once}, {"run" + at_once}, {"read"}, {"requests"},
@@ -138,8 +131,8 @@ std::string table_of(const std::vector<outcome>& seen, const runs_flags& flags) 
             unless_zero(one.read_bytes, gneiss::format_bytes(static_cast<std::uint64_t>(one.read_bytes))),
             unless_zero(one.read_requests, programs::human_count(one.read_requests)),
             unless_zero(one.hit_rate, programs::human_percent(one.hit_rate)), fmt::format("{:.6f}", one.loss),
-            gneiss::format_bytes(static_cast<std::uint64_t>(one.peak_rss)), told(one.test)};
-        if (flags.against) cells.push_back(one.name == *flags.against ? "" : told(one.difference, true));
+            gneiss::format_bytes(static_cast<std::uint64_t>(one.peak_rss)), programs::to_text(one.test)};
+        if (flags.against) cells.push_back(one.name == *flags.against ? "" : programs::to_text(one.difference, true));
         for (const std::string& name : stages) cells.push_back(fmt::format("{:.2f}", one.stage(name)));
         made.add(std::move(cells));
     }

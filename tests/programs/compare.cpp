@@ -253,3 +253,28 @@ TEST_CASE("macro: whole macro-batches keep all neighbours, hubs and own partitio
     shop.refuses(3, "macro data --memory 16MiB --quiet", {"16"});
     shop.refuses(1, "macro none", {"none"});
 }
+
+TEST_CASE("drop: with none or all dropped policies agree; where the graph tells, accuracy falls, and influence holds it longest") {
+    const gneiss::test::workshop shop("gneiss-compare");
+    REQUIRE(shop.run("generate planted --nodes 2000 --edges 12000 --classes 4 --mixing .1 --task node --num-features 8 --train-fraction .4 --out data --quiet", "gneiss-data").code == 0);
+    const std::string how = "drop data --drop 0,90,100 --layers 2 --hidden 16 --epochs 12 --batch 50 --lr .01 --dropout 0 --quiet";
+    const auto got = shop.run(how + " --seeds 2 --json --out figures/drop.svg");
+    CAPTURE(got.err);
+    REQUIRE(got.code == 0);
+    const auto accuracy = nlohmann::json::parse(got.out)["accuracy"];
+    const auto of = [&](const char* policy, std::size_t at) { return accuracy[policy][at]["mean"].get<double>(); };
+    for (const char* policy : {"neighbour", "influence"})
+        for (const std::size_t at : {0U, 2U}) CHECK(of(policy, at) == of("random", at));
+    CHECK(of("random", 0) > .8);
+    CHECK(of("random", 2) < of("random", 0) - .05);
+    CHECK(of("influence", 1) > of("random", 1));
+    CHECK(accuracy["random"][0].contains("half"));
+    CHECK(shop.read("figures/drop.svg").find("influence") != std::string::npos);
+    CHECK(shop.run("drop data --drop 0 --layers 2 --hidden 4 --epochs 1 --seeds 1 --quiet").out.find("neighbour") != std::string::npos);
+
+    shop.refuses(2, how + " --drop 101", {"--drop"});
+    REQUIRE(shop.run("generate rmat --nodes 200 --edges 2000 --out links --quiet", "gneiss-data").code == 0);
+    shop.refuses(2, "drop links --quiet", {"links", "features"});
+    shop.refuses(3, how + " --hidden 65536 --layers 16 --drop 0", {"neighbourhoods"});
+    shop.refuses(1, "drop none", {"none"});
+}
