@@ -120,9 +120,7 @@ programs::exit_code export_run(const class_design& of, const export_flags& flags
     return programs::exit_code::done;
 }
 
-} // namespace
-
-void add_class_eval(programs::command_line& to, const class_design& of) {
+void add_eval(programs::command_line& to, const class_design& of) {
     static eval_flags flags;
     programs::command& command = to.add("eval", "Evaluates a trained run on a split, by the neighbours of the whole graph.",
         [of](programs::command&) { return eval(of, flags); });
@@ -130,7 +128,7 @@ void add_class_eval(programs::command_line& to, const class_design& of) {
     command.option("split", flags.split, "whose nodes").choices({"valid", "test"});
 }
 
-void add_class_predict(programs::command_line& to, const class_design& of) {
+void add_predict(programs::command_line& to, const class_design& of) {
     static predict_flags flags;
     programs::command& command = to.add("predict", "Tells the classes of nodes.", [of](programs::command&) { return predict(of, flags); });
     flags.run_flags::add_to(command);
@@ -139,7 +137,7 @@ void add_class_predict(programs::command_line& to, const class_design& of) {
     command.option("graph", flags.graph, graph_help).value_name("DATASET");
 }
 
-void add_class_export(programs::command_line& to, const class_design& of) {
+void add_export(programs::command_line& to, const class_design& of) {
     static export_flags flags;
     programs::command& command = to.add("export", "Writes the probabilities of classes of all nodes, with their names.",
         [of](programs::command&) { return export_run(of, flags); });
@@ -148,6 +146,14 @@ void add_class_export(programs::command_line& to, const class_design& of) {
     command.option("format", flags.format, "npy: an array, and a table of names; tsv: a name, its class and probability a line").choices({"npy", "tsv"});
     command.option("graph", flags.graph, graph_help).value_name("DATASET");
     command.option("force", flags.force, "replace an export that is at --out").transient();
+}
+
+} // namespace
+
+void add_class_commands(programs::command_line& to, const class_design& of) {
+    add_eval(to, of);
+    add_predict(to, of);
+    add_export(to, of);
 }
 
 } // namespace trainers

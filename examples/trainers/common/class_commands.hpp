@@ -43,9 +43,12 @@ struct class_design {
 /// Where a run keeps its dataset in partitions of its own, if it does.
 inline constexpr const char* partitioned_name = "graph";
 
-// The commands that read a run, by all neighbours of the whole graph.
-void add_class_eval(programs::command_line& to, const class_design& of);
-void add_class_predict(programs::command_line& to, const class_design& of);
-void add_class_export(programs::command_line& to, const class_design& of);
+/// Adds the commands that read a run, by all neighbours of the whole graph: `eval`, `predict`, `export`.
+void add_class_commands(programs::command_line& to, const class_design& of);
+/// The same for a program whose flags of `train` are `Options`.
+template <class Options>
+void add_class_commands(programs::command_line& to, const std::string& program) {
+    add_class_commands(to, class_design{program, [] { return std::make_unique<class_options_of<Options>>(); }});
+}
 
 } // namespace trainers

@@ -1,4 +1,6 @@
 #include "commands.hpp"
+#include "options.hpp"
+#include "trainers/common/class_commands.hpp"
 #include "trainers/common/program.hpp"
 
 /// gneiss-ginex: graph networks for classes of nodes, with adjacency and features on disk, trained as Ginex does (VLDB'22):
@@ -7,8 +9,6 @@ int main(int argc, char** argv) {
     programs::command_line program(
         ginex::program, "Trains graph networks on graphs and features larger than memory (Ginex).");
     ginex::add_train(program);
-    ginex::add_eval(program);
-    ginex::add_predict(program);
-    ginex::add_export(program);
+    trainers::add_class_commands<ginex::options>(program, ginex::program);
     return trainers::run_trainer(program, argc, argv);
 }

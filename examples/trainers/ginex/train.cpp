@@ -13,11 +13,10 @@
 #include "common/dataset_path.hpp"
 #include "common/machine.hpp"
 #include "common/signals.hpp"
-#include "evaluation.hpp"
-#include "network.hpp"
 #include "stores.hpp"
 #include "training_plan.hpp"
 #include "trainers/common/checkpoint.hpp"
+#include "trainers/common/classifier.hpp"
 #include "trainers/common/course.hpp"
 #include "trainers/common/engine.hpp"
 #include "trainers/common/feature_fault.hpp"
@@ -63,7 +62,7 @@ public:
     };
 
     /// Starts a run, or goes on with it.
-    ginex_design(const parts& of, network& net, programs::progress& live, const std::stop_token& stop)
+    ginex_design(const parts& of, trainers::classifier& net, programs::progress& live, const std::stop_token& stop)
         : of_(of), net_(net), stop_(stop), on_(of.how.threads) {
         for (const char* name : {"program", "classes of nodes", "weights", "batches", "samplers", "encoder", "change sets", "evaluation"})
             for (const gneiss::memory_part& part : of.plan.common.parts) // the others charge for themselves
@@ -146,9 +145,8 @@ public:
             std::map<std::string, trainers::node_metrics> metrics;
             for (const auto& [name, part] : {std::pair("valid", gneiss::node_split::valid), std::pair("test", gneiss::node_split::test)})
                 metrics.emplace(name, trainers::node_metrics(of_.data.nodes_of(part), net_.encode.outputs(), of_.classes.labels()));
-            const evaluation_source from{of_.how, net_, of_.data, of_.features, of_.engine.make, of_.run.directory.checkpoint() / "scratch", on_,
-                of_.plan.common.evaluation_bytes, stop_};
-            for_each_block(from, [&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
+            trainers::for_each_block({of_.how, net_, of_.data, of_.features, of_.engine.make, of_.run.directory.checkpoint() / "scratch", on_,
+                of_.plan.common.evaluation_bytes, stop_}, [&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
                 for (std::size_t i = 0; i < rows.rows(); ++i)
                     for (auto& [name, of] : metrics) of.add(static_cast<gneiss::node_id>(first + i), rows[i]);
             });
@@ -207,7 +205,7 @@ private:
     }
 
     parts of_;
-    network& net_;
+    trainers::classifier& net_;
     std::stop_token stop_;
     gneiss::tbb_executor on_;
     std::vector<gneiss::memory_charge> charges_;
@@ -226,7 +224,7 @@ programs::exit_code train(options& how, programs::command& command) {
     const gneiss::dataset data(how.dataset);
     const gneiss::dataset_manifest& graph = data.manifest();
     how.resolve(data);
-    network net(how, data);
+    trainers::classifier net(how, data);
     gneiss::node_features given = data.features();
     if (*how.normalize_features) given.normalize_rows();
     const classes_of_nodes classes(data);

@@ -22,7 +22,7 @@ namespace ginex {
 
 namespace {
 
-std::vector<gneiss::layer_options> layers_of(const network& net) {
+std::vector<gneiss::layer_options> layers_of(const trainers::classifier& net) {
     std::vector<gneiss::layer_options> layers;
     for (std::size_t i = 0; i < net.encode.layers(); ++i) layers.push_back(net.encode.options(i));
     return layers;
@@ -35,7 +35,7 @@ std::uint64_t some_more(std::uint64_t most) {
 }
 
 /// What batches of the seen sizes need.
-gneiss::graph_memory memory_of_batches(const options& how, const network& net, const profile& seen, std::uint64_t nodes, std::uint64_t entries) {
+gneiss::graph_memory memory_of_batches(const options& how, const trainers::classifier& net, const profile& seen, std::uint64_t nodes, std::uint64_t entries) {
     gneiss::graph_training_options training;
     training.batch = *how.batch;
     training.neighbours = how.neighbour_options();
@@ -47,7 +47,7 @@ gneiss::graph_memory memory_of_batches(const options& how, const network& net, c
 }
 
 /// The least that an evaluation by the whole graph needs.
-std::uint64_t least_evaluation(const options& how, const gneiss::dataset& data, const gneiss::node_features& features, const network& net) {
+std::uint64_t least_evaluation(const options& how, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net) {
     constexpr std::uint64_t some = std::uint64_t{8} << 20;
     if (how.no_eval) return 0;
     const gneiss::bucket_store buckets = data.buckets();
@@ -152,7 +152,7 @@ profile take_profile(const options& how, const topology& graph, const gneiss::cs
     return seen;
 }
 
-void choose_stores(options& how, const gneiss::dataset& data, const network& net) {
+void choose_stores(options& how, const gneiss::dataset& data, const trainers::classifier& net) {
     const std::uint64_t budget = trainers::budget_of(how);
     const gneiss::dataset_manifest& graph = data.manifest();
     const std::uint64_t sides = how.neighbours() == gneiss::neighbour_direction::both ? 2 : 1;
@@ -173,7 +173,7 @@ void choose_stores(options& how, const gneiss::dataset& data, const network& net
     if (!how.neighbour_rank) how.neighbour_rank = sides == 1 && *how.direction == "in" && !trainers::looks_undirected(data) ? "ratio" : "visits";
 }
 
-training_plan plan_training(options& how, const gneiss::dataset& data, const gneiss::node_features& features, const network& net, const profile& seen,
+training_plan plan_training(options& how, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net, const profile& seen,
     std::uint64_t charged) {
     const gneiss::dataset_manifest& graph = data.manifest();
     training_plan made;

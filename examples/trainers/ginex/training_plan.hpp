@@ -12,9 +12,9 @@
 #include <gneiss/pipeline/batch_sampler.hpp>
 #include <gneiss/pipeline/node_batches.hpp>
 
-#include "network.hpp"
 #include "options.hpp"
 #include "stores.hpp"
+#include "trainers/common/classifier.hpp"
 #include "trainers/common/plan.hpp"
 
 namespace ginex {
@@ -49,11 +49,11 @@ struct training_plan {
 
 /// Chooses topology, cache and pipeline where the user did not, by what fits, and writes the choice back: before lists of
 /// neighbours are opened.
-void choose_stores(options& how, const gneiss::dataset& data, const network& net);
+void choose_stores(options& how, const gneiss::dataset& data, const trainers::classifier& net);
 
 /// The plan, with every part; `charged` of what the process takes is in a part of its own already. Throws gneiss::error (over_budget) with the parts when not even empty caches fit, usage_error
 /// for --run-files that hold no superbatch.
 [[nodiscard]] training_plan plan_training(options& how, const gneiss::dataset& data, const gneiss::node_features& features,
-    const network& net, const profile& seen, std::uint64_t charged);
+    const trainers::classifier& net, const profile& seen, std::uint64_t charged);
 
 } // namespace ginex

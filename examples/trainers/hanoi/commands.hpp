@@ -7,8 +7,5 @@ namespace hanoi {
 inline constexpr const char* program = "gneiss-hanoi";
 
 void add_train(programs::command_line& to);
-void add_eval(programs::command_line& to);
-void add_predict(programs::command_line& to);
-void add_export(programs::command_line& to);
 
 } // namespace hanoi

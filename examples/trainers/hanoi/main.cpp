@@ -1,4 +1,6 @@
 #include "commands.hpp"
+#include "options.hpp"
+#include "trainers/common/class_commands.hpp"
 #include "trainers/common/program.hpp"
 
 /// gneiss-hanoi: graph networks for classes of nodes on graphs larger than memory, trained on macro-batches of partitions
@@ -7,8 +9,6 @@ int main(int argc, char** argv) {
     programs::command_line program(
         hanoi::program, "Trains graph networks on graphs and features larger than memory, macro-batch by macro-batch (Hanoi).");
     hanoi::add_train(program);
-    hanoi::add_eval(program);
-    hanoi::add_predict(program);
-    hanoi::add_export(program);
+    trainers::add_class_commands<hanoi::options>(program, hanoi::program);
     return trainers::run_trainer(program, argc, argv);
 }
