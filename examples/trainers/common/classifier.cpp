@@ -19,6 +19,12 @@ gneiss::input_columns input_of(const gneiss::dataset& data) {
 
 } // namespace
 
+std::vector<gneiss::layer_options> layers_of(const graph_encoder& encode) {
+    std::vector<gneiss::layer_options> layers;
+    for (std::size_t i = 0; i < encode.layers(); ++i) layers.push_back(encode.options(i));
+    return layers;
+}
+
 classifier::classifier(const run_options& run, const graph_options& how, const gneiss::dataset& data)
     : encode(weights, how.layer_options(static_cast<std::size_t>(data.manifest().node_data.classes)), input_of(data)) {
     const std::uint64_t classes = data.manifest().node_data.classes;
@@ -47,6 +53,24 @@ void for_each_block(const classifier_source& from, const gneiss::row_block_visit
     const gneiss::layerwise_result result = gneiss::infer_layerwise(from.net.encode, from.net.weights,
         gneiss::fixed_features(from.features, buckets.rows()), buckets, options, from.on, budget, from.stop);
     stoppable_rows(*result.rows, from.stop).for_each_block(visit);
+}
+
+std::uint64_t least_evaluation(const graph_encoder& encode, const gneiss::layerwise_input& input,
+    const gneiss::bucket_store& buckets, gneiss::neighbour_direction direction) {
+    constexpr std::uint64_t some = std::uint64_t{8} << 20;
+    try {
+        (void)gneiss::plan_layerwise(encode, input, buckets, {.direction = direction, .engines = {}, .scratch = "."}, 0);
+    } catch (const gneiss::over_budget& least) {
+        return some + least.needed();
+    }
+    return some;
+}
+
+std::uint64_t least_evaluation(const run_options& run, const graph_options& how, const classifier& net,
+    const gneiss::node_features& features, const gneiss::bucket_store& buckets) {
+    if (run.no_eval) return 0;
+    return least_evaluation(net.encode,
+        {.columns = net.encode.inputs(), .bytes = gneiss::fixed_features(features, buckets.rows()).bytes}, buckets, how.neighbours());
 }
 
 } // namespace trainers

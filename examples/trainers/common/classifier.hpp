@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <stop_token>
+#include <vector>
 
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/model/backend/eigen.hpp>
 #include <gneiss/model/dense_parameters.hpp>
 #include <gneiss/model/encoder.hpp>
+#include <gneiss/pipeline/layerwise_input.hpp>
 #include <gneiss/storage/any_engine.hpp>
 #include <gneiss/storage/checkpoint.hpp>
 #include <gneiss/storage/concepts.hpp>
@@ -17,6 +19,11 @@
 #include "trainers/common/options.hpp"
 
 namespace trainers {
+
+using graph_encoder = gneiss::encoder<float, gneiss::eigen_backend>;
+
+/// The layers that it was made of.
+[[nodiscard]] std::vector<gneiss::layer_options> layers_of(const graph_encoder& encode);
 
 /// A graph network that tells classes of nodes from given features. All that is trained are the layers' weights.
 class classifier {
@@ -28,7 +35,7 @@ public:
     classifier(const Options& how, const gneiss::dataset& data) : classifier(how, how, data) {}
 
     gneiss::dense_parameters<> weights;
-    gneiss::encoder<float, gneiss::eigen_backend> encode;
+    graph_encoder encode;
 
     /// Writes and reads a checkpoint's sections: values and the optimiser's state.
     void put(gneiss::checkpoint& to) const;
@@ -51,5 +58,12 @@ struct classifier_source {
 /// Visits the scores [nodes, classes] of all nodes, ascending, some at a time: by all neighbours in the whole graph, layer by
 /// layer out of core. Throws over_budget, errc::cancelled, errc::corrupt, io_error.
 void for_each_block(const classifier_source& from, const gneiss::row_block_visitor& visit);
+
+/// The least memory of an evaluation by the whole graph: that of inference, and 8 MiB for what is done with its rows [bytes].
+[[nodiscard]] std::uint64_t least_evaluation(const graph_encoder& encode, const gneiss::layerwise_input& input,
+    const gneiss::bucket_store& buckets, gneiss::neighbour_direction direction);
+/// The same of given features; 0 with --no-eval.
+[[nodiscard]] std::uint64_t least_evaluation(const run_options& run, const graph_options& how, const classifier& net,
+    const gneiss::node_features& features, const gneiss::bucket_store& buckets);
 
 } // namespace trainers

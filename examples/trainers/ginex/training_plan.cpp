@@ -11,7 +11,6 @@
 #include <gneiss/cache/belady.hpp>
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/pipeline/graph_memory.hpp>
-#include <gneiss/pipeline/layerwise_inference.hpp>
 #include <gneiss/storage/row_gather.hpp>
 #include <gneiss/storage/trace_file.hpp>
 
@@ -21,12 +20,6 @@
 namespace ginex {
 
 namespace {
-
-std::vector<gneiss::layer_options> layers_of(const trainers::classifier& net) {
-    std::vector<gneiss::layer_options> layers;
-    for (std::size_t i = 0; i < net.encode.layers(); ++i) layers.push_back(net.encode.options(i));
-    return layers;
-}
 
 /// A little more than was seen: batches of an epoch are much alike, small ones less so. Their sizes are sums of draws, so that
 /// eight square roots are far more than they ever differ by.
@@ -43,23 +36,7 @@ gneiss::graph_memory memory_of_batches(const options& how, const trainers::class
     return gneiss::bound_graph_memory(training,
         {.links = false, .nodes = std::min(nodes, some_more(seen.most_nodes)), .edges = some_more(seen.most_edges), .all_nodes = std::min(nodes, some_more(seen.most_nodes)),
             .columns = net.encode.inputs(), .learned = 0, .sparse_entries = entries},
-        layers_of(net));
-}
-
-/// The least that an evaluation by the whole graph needs.
-std::uint64_t least_evaluation(const options& how, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net) {
-    constexpr std::uint64_t some = std::uint64_t{8} << 20;
-    if (how.no_eval) return 0;
-    const gneiss::bucket_store buckets = data.buckets();
-    gneiss::layerwise_input input;
-    input.bytes = gneiss::fixed_features(features, buckets.rows()).bytes;
-    input.columns = net.encode.inputs();
-    try {
-        (void)gneiss::plan_layerwise(net.encode, input, buckets, {.direction = how.neighbours(), .engines = {}, .scratch = "."}, 0);
-    } catch (const gneiss::over_budget& least) {
-        return some + least.needed();
-    }
-    return some;
+        trainers::layers_of(net.encode));
 }
 
 /// Memory of working out change sets for so many accesses, and whether an array over all nodes takes less than a hash table.
@@ -212,7 +189,7 @@ training_plan plan_training(options& how, const gneiss::dataset& data, const gne
     add("batches", (*how.in_flight + workers + (how.superbatches() ? 1 : 0)) * sample + *how.in_flight * rows_of_batch + staged);
     add("samplers", workers * bound.sampler);
     add("encoder", bound.encoder);
-    plan.evaluation_bytes = least_evaluation(how, data, features, net);
+    plan.evaluation_bytes = trainers::least_evaluation(how, how, net, features, data.buckets());
     add("evaluation", plan.evaluation_bytes);
 
     const std::uint64_t used = plan.memory_bytes(), margin = plan.budget / 20; // as the paper leaves 5 %
@@ -286,7 +263,7 @@ training_plan plan_training(options& how, const gneiss::dataset& data, const gne
     plan.disk_bytes = made.run_file_bytes + made.neighbour_bytes + 4 * net.weights.size_bytes() + (std::uint64_t{1} << 20);
     if (!how.no_eval) { // rows of a layer and the next, when they do not stay in memory
         std::size_t widest = 0;
-        for (const auto& layer : layers_of(net)) widest = std::max(widest, layer.outputs());
+        for (const auto& layer : trainers::layers_of(net.encode)) widest = std::max(widest, layer.outputs());
         plan.disk_bytes += 2 * graph.nodes * widest * sizeof(float);
     }
     return made;

@@ -9,7 +9,6 @@
 
 #include <gneiss/order/macro_batches.hpp>
 #include <gneiss/pipeline/graph_memory.hpp>
-#include <gneiss/pipeline/layerwise_inference.hpp>
 #include <gneiss/storage/feature_buffer.hpp>
 #include <gneiss/storage/graph_buffer.hpp>
 
@@ -18,26 +17,6 @@
 namespace hanoi {
 
 using trainers::training_plan;
-
-namespace {
-
-/// The least that an evaluation by the whole graph needs.
-std::uint64_t least_evaluation(const options& how, const gneiss::bucket_store& buckets, const gneiss::node_features& features,
-    const trainers::classifier& net) {
-    constexpr std::uint64_t some = std::uint64_t{8} << 20;
-    if (how.no_eval) return 0;
-    gneiss::layerwise_input input;
-    input.bytes = gneiss::fixed_features(features, buckets.rows()).bytes;
-    input.columns = net.encode.inputs();
-    try {
-        (void)gneiss::plan_layerwise(net.encode, input, buckets, {.direction = how.neighbours(), .engines = {}, .scratch = "."}, 0);
-    } catch (const gneiss::over_budget& least) {
-        return some + least.needed();
-    }
-    return some;
-}
-
-} // namespace
 
 gneiss::node_plan epoch_of(const options& how, const gneiss::dataset& data, std::uint64_t epoch) {
     return gneiss::macro_batches(data.manifest().partitions, how.pinned(data), *how.macro, how.seed, epoch);
@@ -56,9 +35,8 @@ training_plan plan_training(
     const auto store = std::make_shared<const gneiss::feature_store>(features.files(), buckets.rows());
     const gneiss::state_sizes sizes(buckets, &*store);
     const gneiss::graph_training_options training = how.training_options();
-    const std::uint64_t budget = trainers::budget_of(how), evaluation = least_evaluation(how, buckets, features, net);
-    std::vector<gneiss::layer_options> layers;
-    for (std::size_t i = 0; i < net.encode.layers(); ++i) layers.push_back(net.encode.options(i));
+    const std::uint64_t budget = trainers::budget_of(how), evaluation = trainers::least_evaluation(how, how, net, features, buckets);
+    const std::vector<gneiss::layer_options> layers = trainers::layers_of(net.encode);
     const std::uint32_t pinned = how.pinned(data), others = graph.partitions - pinned;
 
     const auto with = [&](std::uint32_t macro) {

@@ -4,26 +4,23 @@
 
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/model/any_link_model.hpp>
-#include <gneiss/model/backend/eigen.hpp>
 #include <gneiss/model/dense_parameters.hpp>
-#include <gneiss/model/encoder.hpp>
 #include <gneiss/model/parameter.hpp>
 #include <gneiss/storage/checkpoint.hpp>
 
 #include "options.hpp"
+#include "trainers/common/classifier.hpp"
 
 namespace mariusgnn {
 
 /// All that is trained but the rows of nodes: the layers' weights, and for links a decoder with its relations.
 class network {
 public:
-    using encoder_type = gneiss::encoder<float, gneiss::eigen_backend>;
-
     /// Throws usage_error for layers whose last gives another width than the classes.
     network(const options& how, const gneiss::dataset_manifest& graph);
 
     gneiss::dense_parameters<> weights;
-    encoder_type encode;
+    trainers::graph_encoder encode;
     std::optional<gneiss::any_link_model> links;
     gneiss::parameter relations;
 

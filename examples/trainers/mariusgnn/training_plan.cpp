@@ -14,6 +14,7 @@
 
 #include "common/machine.hpp"
 #include "inference.hpp"
+#include "trainers/common/classifier.hpp"
 
 namespace mariusgnn {
 
@@ -57,14 +58,8 @@ std::uint64_t least_evaluation(const options& o, const planning& of, const gneis
                (o.links() ? 2 * gneiss::scratch_rows::memory_bytes(partitioning, of.net.encode.outputs(), false) : 0);
     }
     if (partitioning != of.graph.buckets().rows()) return ranking; // told exactly once the edges are bucketed anew
-    const auto input = input_shape(o, of.net.encode.inputs(), of.graph.features(), partitioning);
-    try {
-        (void)gneiss::plan_layerwise(of.net.encode, input, of.graph.buckets(),
-            {.direction = o.neighbours(), .engines = {}, .scratch = "."}, 0);
-    } catch (const gneiss::over_budget& least) {
-        return ranking + least.needed();
-    }
-    return ranking;
+    return trainers::least_evaluation(of.net.encode, input_shape(o, of.net.encode.inputs(), of.graph.features(), partitioning),
+        of.graph.buckets(), o.neighbours());
 }
 
 /// What a state of the plan may have; of edges and entries an estimate where they are to be bucketed anew.
@@ -182,8 +177,7 @@ tuned_plan plan_training(options& chosen, const planning& of) {
         made.layout = {*chosen.dim, static_cast<std::uint32_t>(chosen.any_row_optimizer(0).state_floats(*chosen.dim))};
     made.budget = trainers::budget_of(chosen);
     const gneiss::graph_training_options training = chosen.training_options();
-    std::vector<gneiss::layer_options> layers;
-    for (std::size_t i = 0; i < of.net.encode.layers(); ++i) layers.push_back(of.net.encode.options(i));
+    const std::vector<gneiss::layer_options> layers = trainers::layers_of(of.net.encode);
     std::optional<gneiss::feature_store> stored;
     if (of.graph.features() != nullptr) stored.emplace(of.graph.features()->files(), of.graph.buckets().rows());
     const gneiss::state_sizes sizes(of.graph.buckets(), stored ? &*stored : nullptr);
