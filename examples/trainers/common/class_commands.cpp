@@ -35,11 +35,11 @@ public:
         how->add_to(command);
         std::string ignored;
         reader.parse({"train", "--config", (run / "config.toml").string()}, ignored);
-        programs::check_dataset(how->run().dataset, "; if it was moved, change 'dataset' in " + (run / "config.toml").string());
-        own_ = std::make_unique<gneiss::dataset>(how->run().dataset);
+        programs::check_dataset(how->dataset, "; if it was moved, change 'dataset' in " + (run / "config.toml").string());
+        own_ = std::make_unique<gneiss::dataset>(how->dataset);
         how->resolve(*own_);
         refuse_another(run, saved, *own_, command);
-        net.emplace(how->run(), how->graph(), *own_);
+        net.emplace(*how, *own_);
         net->take(saved);
         if (const auto partitioned = run / "checkpoint" / partitioned_name; std::filesystem::exists(partitioned))
             own_ = std::make_unique<gneiss::dataset>(partitioned);
@@ -56,8 +56,8 @@ public:
     /// Scores of all nodes.
     void operator()(const gneiss::row_block_visitor& visit, const std::stop_token& stop) {
         gneiss::node_features features = data().features();
-        if (*how->graph().normalize_features) features.normalize_rows();
-        for_each_block({how->graph(), *net, data(), features, choose_engine(how->run()).make, std::filesystem::temp_directory_path(), on,
+        if (*how->normalize_features) features.normalize_rows();
+        for_each_block({*how, *net, data(), features, choose_engine(*how).make, std::filesystem::temp_directory_path(), on,
             memory_left(gneiss::memory_budget(memory), memory), stop}, visit);
     }
 
@@ -79,7 +79,7 @@ programs::exit_code eval(const class_design& of, const eval_flags& flags) {
     trained([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
         for (std::size_t i = 0; i < some.rows(); ++i) metrics.add(static_cast<gneiss::node_id>(first + i), some[i]);
     }, interrupts.token());
-    tell_metrics(of.program, flags, flags.split, metrics.values(), "nodes", trained.how->run().dataset);
+    tell_metrics(of.program, flags, flags.split, metrics.values(), "nodes", trained.how->dataset);
     return programs::exit_code::done;
 }
 

@@ -25,14 +25,14 @@ std::vector<gneiss::layer_options> layers_of(const graph_encoder& encode) {
     return layers;
 }
 
-classifier::classifier(const run_options& run, const graph_options& how, const gneiss::dataset& data)
+classifier::classifier(const graph_options& how, const gneiss::dataset& data)
     : encode(weights, how.layer_options(static_cast<std::size_t>(data.manifest().node_data.classes)), input_of(data)) {
     const std::uint64_t classes = data.manifest().node_data.classes;
     if (encode.outputs() != classes)
         throw programs::usage_error(fmt::format("--layers {} gives {} columns for {} classes: leave out the last width",
             *how.layers, encode.outputs(), classes));
-    weights.allocate(run.seed);
-    how.dense_optimizer(0, *run.epochs).allocate_state(weights);
+    weights.allocate(how.seed);
+    how.dense_optimizer(0).allocate_state(weights);
 }
 
 void classifier::put(gneiss::checkpoint& to) const {
@@ -66,9 +66,9 @@ std::uint64_t least_evaluation(const graph_encoder& encode, const gneiss::layerw
     return some;
 }
 
-std::uint64_t least_evaluation(const run_options& run, const graph_options& how, const classifier& net,
+std::uint64_t least_evaluation(const graph_options& how, const classifier& net,
     const gneiss::node_features& features, const gneiss::bucket_store& buckets) {
-    if (run.no_eval) return 0;
+    if (how.no_eval) return 0;
     return least_evaluation(net.encode,
         {.columns = net.encode.inputs(), .bytes = gneiss::fixed_features(features, buckets.rows()).bytes}, buckets, how.neighbours());
 }

@@ -16,7 +16,6 @@
 #include <gneiss/storage/concepts.hpp>
 
 #include "trainers/common/graph_options.hpp"
-#include "trainers/common/options.hpp"
 
 namespace trainers {
 
@@ -29,10 +28,7 @@ using graph_encoder = gneiss::encoder<float, gneiss::eigen_backend>;
 class classifier {
 public:
     /// Throws usage_error for layers whose last gives another width than the classes.
-    classifier(const run_options& run, const graph_options& how, const gneiss::dataset& data);
-    /// Of a design whose flags are both.
-    template <class Options>
-    classifier(const Options& how, const gneiss::dataset& data) : classifier(how, how, data) {}
+    classifier(const graph_options& how, const gneiss::dataset& data);
 
     gneiss::dense_parameters<> weights;
     graph_encoder encode;
@@ -63,7 +59,7 @@ void for_each_block(const classifier_source& from, const gneiss::row_block_visit
 [[nodiscard]] std::uint64_t least_evaluation(const graph_encoder& encode, const gneiss::layerwise_input& input,
     const gneiss::bucket_store& buckets, gneiss::neighbour_direction direction);
 /// The same of given features; 0 with --no-eval.
-[[nodiscard]] std::uint64_t least_evaluation(const run_options& run, const graph_options& how, const classifier& net,
+[[nodiscard]] std::uint64_t least_evaluation(const graph_options& how, const classifier& net,
     const gneiss::node_features& features, const gneiss::bucket_store& buckets);
 
 } // namespace trainers

@@ -11,17 +11,25 @@ void run_options::add_dataset(programs::command& to) {
     to.positional("dataset", dataset, "a directory that gneiss-data made");
 }
 
-void run_options::add_memory(programs::command& to, const std::string& orders, const std::string& default_order) {
+void run_options::add_budget(programs::command& to) {
     to.group("Memory and disk");
     to.option("memory", memory, "budget; kept, or refused with exit code 3").default_text("what is free");
+}
+
+void run_options::add_disk(programs::command& to) {
+    to.option("io-engine", io_engine, "auto tries io_uring").choices({"auto", "uring", "threads"});
+    to.option("throttle", throttle, "bytes a second at most: stands for a slower disk").default_text("no limit");
+}
+
+void run_options::add_memory(programs::command& to, const std::string& orders, const std::string& default_order) {
+    add_budget(to);
     to.option("store", store, "where rows live").choices({"memory", "disk"}).default_text("memory if it fits");
     to.option("partitions", partitions, "of the nodes").range(1, 16384).default_text("the dataset's, or more");
     to.option("buffer", buffer, "partitions that are resident").range(1, 16384).default_text("what fits");
     to.option("prefetch", prefetch, "further slots to load ahead and write behind: auto, off or N");
     to.option("order", order, orders).default_text(default_order);
     to.option("spare-slots", spare_slots, "free partition slots on disk").default_text("as many as partitions if the disk has room");
-    to.option("io-engine", io_engine, "auto tries io_uring").choices({"auto", "uring", "threads"});
-    to.option("throttle", throttle, "bytes a second at most: stands for a slower disk").default_text("no limit");
+    add_disk(to);
 }
 
 void run_options::add_execution(programs::command& to) {
@@ -30,6 +38,12 @@ void run_options::add_execution(programs::command& to) {
     to.option("threads", threads, "at work in a batch").range(0, 1024).default_text("all CPUs");
     to.option("staleness", staleness, "batches that may be unapplied when one reads; 0: synchronous").range(0, 4096);
     to.option("deterministic", deterministic, "the same bits at any staleness > 0 too");
+}
+
+void run_options::add_validation(programs::command& to, const std::string& default_every) {
+    to.group("Evaluation");
+    to.option("eval-every", eval_every, "epochs between validations; 0: at the end only").default_text(default_every);
+    to.option("no-eval", no_eval, "no validation, no test");
 }
 
 void run_options::add_output(programs::command& to, const std::string& program) {

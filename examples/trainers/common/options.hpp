@@ -48,10 +48,14 @@ struct run_options {
 
     // Groups of flags, in the order of the help.
     void add_dataset(programs::command& to);
+    void add_budget(programs::command& to);
+    void add_disk(programs::command& to);
     /// \param orders         what `--order` takes
     /// \param default_order  which of them is taken on disk
     void add_memory(programs::command& to, const std::string& orders, const std::string& default_order);
     void add_execution(programs::command& to);
+    /// \param default_every  epochs between validations, in words
+    void add_validation(programs::command& to, const std::string& default_every);
     void add_output(programs::command& to, const std::string& program);
 
     [[nodiscard]] gneiss::pipeline_options pipeline_options() const;

@@ -7,14 +7,12 @@
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/pipeline/superbatch_training.hpp>
 
-#include "trainers/common/graph_options.hpp"
-#include "trainers/common/options.hpp"
+#include "trainers/common/class_options.hpp"
 
 namespace ginex {
 
 /// Every flag of `gneiss-ginex train`. Optionals that the user leaves out are chosen by `resolve`, or by the plan.
-struct options : trainers::run_options, trainers::graph_options {
-    std::string sampler = "neighbour";
+struct options final : trainers::class_options {
     std::optional<std::string> preset;
     std::optional<std::string> topology, feature_cache, pipeline;
     std::optional<double> cache_split; ///< share of the caches' memory that is for neighbours, 0 to 1
@@ -25,18 +23,9 @@ struct options : trainers::run_options, trainers::graph_options {
     std::optional<std::uint64_t> gather_threads;
     std::optional<std::uint64_t> in_flight;
 
-    void add_to(programs::command& to);
+    void add_to(programs::command& to) override;
+    void resolve(const gneiss::dataset& data) override;
 
-    /// Fills what was left out from the graph, and refuses what does not go together. Every default that depends on the
-    /// graph stands here; what depends on memory is the plan's (training_plan.hpp).
-    void resolve(const gneiss::dataset& data);
-
-    [[nodiscard]] gneiss::neighbour_sampling sampling() const {
-        return sampler == "dense" ? gneiss::neighbour_sampling::dense : gneiss::neighbour_sampling::layered;
-    }
-    [[nodiscard]] gneiss::neighbour_options neighbour_options() const {
-        return {.fanout = hops(), .replace = false, .relations = false, .edge_ids = false};
-    }
     [[nodiscard]] gneiss::superbatch_schedule schedule() const;
     [[nodiscard]] bool superbatches() const { return *pipeline != "conventional"; }
     /// Whether features are read row by row through `cached_rows` of some slots.

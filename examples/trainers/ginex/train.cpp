@@ -101,7 +101,7 @@ public:
                 programs::give_back_memory();
                 if (features_->cache() != nullptr) features_->cache()->acquire();
             }};
-        training_ = std::make_unique<gneiss::superbatch_training>(std::move(options), std::move(parts), how.dense_optimizer(0, *how.epochs), on_);
+        training_ = std::make_unique<gneiss::superbatch_training>(std::move(options), std::move(parts), how.dense_optimizer(0), on_);
         if (of.run.saved) {
             epoch_ = trainers::last_trained(of.run.saved->position);
             training_->set_steps(trainers::progress_of(*of.run.saved).at("steps").get<std::uint64_t>());
@@ -111,7 +111,7 @@ public:
     trainers::epoch_end train(const gneiss::resume_position& from, const trainers::course_observer& observer, const std::stop_token& stop) override {
         evaluated_.clear();
         epoch_ = from.epoch;
-        training_->set_optimizer(of_.how.dense_optimizer(from.epoch, *of_.how.epochs));
+        training_->set_optimizer(of_.how.dense_optimizer(from.epoch));
         gneiss::superbatch_training::observer told;
         told.on_batch = [&](const gneiss::batch_key& key, const gneiss::graph_statistics& s) {
             observer.on_batch(key, {.loss = s.loss, .examples = s.examples, .sampled_edges = s.sampled_edges});

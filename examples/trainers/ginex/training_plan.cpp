@@ -29,11 +29,7 @@ std::uint64_t some_more(std::uint64_t most) {
 
 /// What batches of the seen sizes need.
 gneiss::graph_memory memory_of_batches(const options& how, const trainers::classifier& net, const profile& seen, std::uint64_t nodes, std::uint64_t entries) {
-    gneiss::graph_training_options training;
-    training.batch = *how.batch;
-    training.neighbours = how.neighbour_options();
-    training.sampler = how.sampling();
-    return gneiss::bound_graph_memory(training,
+    return gneiss::bound_graph_memory(how.training_options(),
         {.links = false, .nodes = std::min(nodes, some_more(seen.most_nodes)), .edges = some_more(seen.most_edges), .all_nodes = std::min(nodes, some_more(seen.most_nodes)),
             .columns = net.encode.inputs(), .learned = 0, .sparse_entries = entries},
         trainers::layers_of(net.encode));
@@ -189,7 +185,7 @@ training_plan plan_training(options& how, const gneiss::dataset& data, const gne
     add("batches", (*how.in_flight + workers + (how.superbatches() ? 1 : 0)) * sample + *how.in_flight * rows_of_batch + staged);
     add("samplers", workers * bound.sampler);
     add("encoder", bound.encoder);
-    plan.evaluation_bytes = trainers::least_evaluation(how, how, net, features, data.buckets());
+    plan.evaluation_bytes = trainers::least_evaluation(how, net, features, data.buckets());
     add("evaluation", plan.evaluation_bytes);
 
     const std::uint64_t used = plan.memory_bytes(), margin = plan.budget / 20; // as the paper leaves 5 %

@@ -116,7 +116,7 @@ public:
             gneiss::append_training_nodes(now_, state, of_.plan.partitioning, train_, out);
         }};
         training_ = std::make_unique<gneiss::graph_training>(training, task, net.encode, net.weights,
-            of.how.dense_optimizer(0, *of.how.epochs), no_rows(),
+            of.how.dense_optimizer(0), no_rows(),
             gneiss::graph_inputs{.features = features_.get(), .graph = *graph_}, on_, budget_);
         if (of.run.saved) {
             epoch_ = trainers::last_trained(of.run.saved->position);
@@ -128,7 +128,7 @@ public:
         evaluated_.clear();
         epoch_ = from.epoch;
         now_ = epoch_of(of_.how, of_.data, epoch_);
-        training_->set_optimizers(no_rows(), of_.how.dense_optimizer(from.epoch, *of_.how.epochs));
+        training_->set_optimizers(no_rows(), of_.how.dense_optimizer(from.epoch));
         gneiss::graph_observer told;
         told.on_batch = [&](const gneiss::batch_key& key, const gneiss::graph_statistics& s) {
             observer.on_batch(key, {.loss = s.loss, .examples = s.examples, .sampled_edges = s.sampled_edges});

@@ -35,7 +35,7 @@ training_plan plan_training(
     const auto store = std::make_shared<const gneiss::feature_store>(features.files(), buckets.rows());
     const gneiss::state_sizes sizes(buckets, &*store);
     const gneiss::graph_training_options training = how.training_options();
-    const std::uint64_t budget = trainers::budget_of(how), evaluation = trainers::least_evaluation(how, how, net, features, buckets);
+    const std::uint64_t budget = trainers::budget_of(how), evaluation = trainers::least_evaluation(how, net, features, buckets);
     const std::vector<gneiss::layer_options> layers = trainers::layers_of(net.encode);
     const std::uint32_t pinned = how.pinned(data), others = graph.partitions - pinned;
 

@@ -22,9 +22,7 @@ void options::add_to(programs::command& to) {
     to.option("seed", seed, "of all randomness");
     add_memory(to, "of edge buckets: beta, beta-spread, comet, comet-balanced, comet-beta, hilbert, hilbert-symmetric, row-major, searched, memory, or a file of \"i j\" lines", "beta-spread");
     add_execution(to);
-    to.group("Evaluation");
-    to.option("eval-every", eval_every, "epochs between validations; 0: at the end only").default_text("a fifth of the epochs");
-    to.option("no-eval", no_eval, "no validation, no test");
+    add_validation(to, "a fifth of the epochs");
     add_ranking(to);
     to.option("early-stop", early_stop, "stop after N validations without a better MRR; 0: never");
     add_output(to, "gneiss-marius");

@@ -32,26 +32,22 @@ void options::add_to(programs::command& to) {
     to.group("Training");
     to.option("epochs", epochs, "passes over the edges, or the training nodes").range(1).default_text("from the graph");
     to.option("batch", batch, "edges or nodes of a batch").range(1).default_text("from the graph");
-    to.option("sampler", sampler, "dense: a node's neighbours once per batch; neighbour: anew at every hop").choices({"dense", "neighbour"});
-    add_neighbours(to);
+    add_sampling(to);
     to.option("hide-batch-edges", hide_batch_edges, "neighbours are not reached over edges that the batch predicts");
     add_negatives(to);
-    add_optimizer(to, "adam; adagrad for edges", "0.01; 0.1 for edges");
+    add_optimizer(to, "adam; adagrad for edges", "0.01; 0.1 for edges", "constant; linear for edges");
     to.option("row-optimizer", row_optimizer, "of learned rows and of relations").choices({"sgd", "adagrad", "adam"}).default_text("adagrad");
     to.option("row-lr", row_lr, "their learning rate").default_text("0.1");
-    to.option("lr-schedule", lr_schedule, "how rates change from epoch to epoch").choices({"constant", "linear", "cosine", "step"}).default_text("constant; linear for edges");
     to.option("batch-from", batch_from, "batches of edges mix a state's buckets, or take one after the other").choices({"state", "bucket"});
     to.option("seed", seed, "of all randomness");
     add_memory(to, "comet, comet-balanced, beta, beta-spread, … or a file of \"i j\" lines; for classes training-first", "comet; training-first");
     to.option("reshuffle", reshuffle, "epochs between new random partitions of the nodes; 0: never").value_name("N");
     add_execution(to);
-    to.group("Evaluation");
-    to.option("eval-every", eval_every, "epochs between validations; 0: at the end only").default_text("from the graph");
-    to.option("no-eval", no_eval, "no validation, no test");
+    add_validation(to, "from the graph");
     to.option("eval-graph", eval_graph, "neighbours are those of the whole graph, or those in the buffer").choices({"full", "resident"});
     to.option("eval-fanout", eval_fanout, "neighbours at each hop, for resident").value_name("N,N").default_text("all");
     add_ranking(to);
-    to.option("early-stop", stop_early, "stop after N validations without a better one and take the best; 0: never").default_text("from the graph");
+    add_early_stop(to);
     add_output(to, "gneiss-mariusgnn");
 }
 
@@ -102,18 +98,9 @@ void options::resolve(const gneiss::dataset& data, const programs::command& self
     if (links())
         resolve_link(graph);
     else
-        resolve_classes(graph, epochs, batch, eval_every);
-    if (!attention_dropout) attention_dropout = 0;
-    if (!lr_schedule) lr_schedule = links() ? "linear" : "constant";
-    resolve_fanout(graph);
-    early_stop = *stop_early;
-    if (threads == 0) threads = programs::usable_cpus();
-    try { // a fan-out and layers that do not fit, a layer that cannot be
-        gneiss::validate(hops(), gneiss::hops_of(layer_options(1)));
-        if (eval_fanout) gneiss::validate(gneiss::parse_fanout(*eval_fanout, neighbours()), hops().size());
-    } catch (const gneiss::error& e) {
-        throw programs::usage_error(e.what());
-    }
+        resolve_classes(graph);
+    resolve_sampling(graph, links() ? "linear" : "constant");
+    if (eval_fanout) check_fanout(*eval_fanout);
 }
 
 void options::resolve_link(const gneiss::dataset_manifest& graph) {
@@ -136,22 +123,17 @@ void options::resolve_link(const gneiss::dataset_manifest& graph) {
 }
 
 gneiss::graph_training_options options::training_options() const {
-    gneiss::graph_training_options made;
-    made.batch = *batch;
+    gneiss::graph_training_options made = graph_options::training_options();
     if (links()) {
         made.batch_from = batch_from == "state" ? gneiss::batch_source::state : gneiss::batch_source::bucket;
         made.negatives = negative_options();
         made.hide_batch_edges = hide_batch_edges;
     }
-    made.neighbours = {.fanout = hops(), .replace = false, .relations = false, .edge_ids = false};
-    made.sampler = sampler == "dense" ? gneiss::neighbour_sampling::dense : gneiss::neighbour_sampling::layered;
-    made.pipeline = pipeline_options();
-    made.seed = seed;
     return made;
 }
 
 gneiss::any_row_optimizer options::any_row_optimizer(std::uint64_t epoch) const {
-    return gneiss::make_row_optimizer(row_optimizer.value_or("adagrad"), static_cast<float>(row_lr.value_or(*lr) * rate_factor(epoch, *epochs)));
+    return gneiss::make_row_optimizer(row_optimizer.value_or("adagrad"), static_cast<float>(row_lr.value_or(*lr) * rate_factor(epoch)));
 }
 
 } // namespace mariusgnn

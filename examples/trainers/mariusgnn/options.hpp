@@ -17,9 +17,8 @@
 namespace mariusgnn {
 
 /// Every flag of `gneiss-mariusgnn train`. Optionals that the user leaves out are chosen by `resolve`.
-struct options : trainers::run_options, trainers::link_options, trainers::graph_options {
+struct options : trainers::graph_options, trainers::link_options {
     std::optional<std::string> task, inputs;
-    std::string sampler = "dense";
     bool hide_batch_edges = false;
     std::optional<std::string> row_optimizer;
     std::optional<double> row_lr;
@@ -27,6 +26,7 @@ struct options : trainers::run_options, trainers::link_options, trainers::graph_
     std::string eval_graph = "full";
     std::optional<std::string> eval_fanout;
 
+    options() { sampler = "dense"; }
     void add_to(programs::command& to);
 
     /// Fills what was left out from the graph, and refuses what does not go together or the task does not use: `self` is
@@ -37,8 +37,6 @@ struct options : trainers::run_options, trainers::link_options, trainers::graph_
     [[nodiscard]] bool uses_rows() const { return *inputs != "features"; }
     [[nodiscard]] bool uses_features() const { return *inputs != "rows"; }
     [[nodiscard]] gneiss::graph_training_options training_options() const;
-    /// With the learning rate of an epoch.
-    [[nodiscard]] gneiss::dense_optimizer dense_optimizer(std::uint64_t epoch) const { return graph_options::dense_optimizer(epoch, *epochs); }
     [[nodiscard]] gneiss::any_row_optimizer any_row_optimizer(std::uint64_t epoch) const;
 
 private:
