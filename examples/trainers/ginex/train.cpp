@@ -1,5 +1,4 @@
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,12 +14,9 @@
 #include "common/signals.hpp"
 #include "stores.hpp"
 #include "training_plan.hpp"
-#include "trainers/common/checkpoint.hpp"
-#include "trainers/common/classifier.hpp"
+#include "trainers/common/class_training.hpp"
 #include "trainers/common/course.hpp"
 #include "trainers/common/engine.hpp"
-#include "trainers/common/feature_fault.hpp"
-#include "trainers/common/node_metrics.hpp"
 #include "trainers/common/open_run.hpp"
 
 namespace ginex {
@@ -29,16 +25,6 @@ namespace {
 
 using trainers::clock;
 
-/// Classes of all nodes, and those that train.
-struct classes_of_nodes {
-    gneiss::mapped_array<std::int32_t> stored;
-    std::vector<gneiss::node_id> train;
-
-    explicit classes_of_nodes(const gneiss::dataset& data)
-        : stored(data.labels()), train(data.nodes_of(gneiss::node_split::train)) {}
-    [[nodiscard]] std::span<const gneiss::class_id> labels() const { return gneiss::classes_of(stored.values()); }
-};
-
 /// Unwanted bytes between rows that are read rather than asked around.
 std::size_t gap_of(const gneiss::dataset& data, const options& how) {
     const auto device = trainers::device_profile(data, how);
@@ -46,51 +32,30 @@ std::size_t gap_of(const gneiss::dataset& data, const options& how) {
 }
 
 /// Assembles Ginex: a graph and features on disk, caches of both, superbatches, an encoder.
-class ginex_design final : public trainers::design {
+class ginex_design final : public trainers::class_training {
 public:
-    struct parts {
-        options& how;
-        programs::command& command;
-        const gneiss::dataset& data;
-        const gneiss::node_features& features;
-        const classes_of_nodes& classes;
-        const training_plan& plan;
-        const trainers::opened_run& run;
-        const gneiss::engine_choice& engine;
-        topology& graph;
-        gneiss::memory_budget& budget; ///< what the graph is charged to, too
-    };
-
-    /// Starts a run, or goes on with it.
-    ginex_design(const parts& of, trainers::classifier& net, programs::progress& live, const std::stop_token& stop)
-        : of_(of), net_(net), stop_(stop), on_(of.how.threads) {
-        for (const char* name : {"program", "classes of nodes", "weights", "batches", "samplers", "encoder", "change sets", "evaluation"})
-            for (const gneiss::memory_part& part : of.plan.common.parts) // the others charge for themselves
-                if (part.name == name) charges_.push_back(of.budget.charge(part.name, part.bytes));
-        std::filesystem::create_directories(of.run.directory.checkpoint());
+    /// Starts a run, or goes on with it. `lists` are charged to the budget, too.
+    ginex_design(const parts& of, const options& how, const training_plan& plan, topology& lists, programs::progress& live)
+        : class_training(of, {"program", "classes of nodes", "weights", "batches", "samplers", "encoder", "change sets", "evaluation"}),
+          how_(how), plan_(plan), graph_(lists) {
         std::filesystem::remove_all(superbatches()); // of a run that could not, and that may have no batch left to train
-        if (of.run.saved) {
-            net.take(*of.run.saved);
-            generation_ = of.run.saved->generation;
-        }
-        if (of.plan.neighbour_bytes != 0) open_neighbour_cache(live);
+        if (plan.neighbour_bytes != 0) open_neighbour_cache(live);
         std::vector<std::uint32_t> ranked_by;
-        if (of.how.feature_cache == "static") ranked_by = occurrences(lists_of(of.data, of.how.neighbours()));
+        if (how.feature_cache == "static") ranked_by = occurrences(lists_of(of.data, how.neighbours()));
         programs::give_back_memory();
-        features_.emplace(of.how, of.features,
-            features::settings{.slots = of.plan.slots, .table = of.plan.table, .gap = gap_of(of.data, of.how), .rank = ranked_by},
+        features_.emplace(how, of.features,
+            features::settings{.slots = plan.slots, .table = plan.table, .gap = gap_of(of.data, how), .rank = ranked_by},
             of.engine.make, on_, of.budget);
-        const options& how = of.how;
         const bool in_turns = *how.pipeline == "alternate";
         if (neighbours_ && !in_turns) neighbours_->load();
         if (in_turns && features_->cache() != nullptr) features_->cache()->release();
         gneiss::superbatch_training_options options{.batch = *how.batch, .sampler = how.sampling(), .seed = how.seed,
             .rows_in_flight = static_cast<std::size_t>(*how.in_flight), .sample_workers = how.pipeline_options().sample_workers,
-            .batch_nodes = of.plan.batch_nodes,
-            .superbatches = {.schedule = how.schedule(), .batches = of.plan.superbatch, .directory = superbatches(),
-                .slots = 0, .direct_table = of.plan.direct_table, .carry = *how.carry == "on", .accesses = of.plan.accesses, .epochs = *how.epochs}};
-        gneiss::superbatch_parts parts{.samplers = of.graph.samplers(), .features = features_->input(), .labels = of.classes.labels(),
-            .training_nodes = of.classes.train, .encode = net.encode, .weights = net.weights,
+            .batch_nodes = plan.batch_nodes,
+            .superbatches = {.schedule = how.schedule(), .batches = plan.superbatch, .directory = superbatches(),
+                .slots = 0, .direct_table = plan.direct_table, .carry = *how.carry == "on", .accesses = plan.accesses, .epochs = *how.epochs}};
+        gneiss::superbatch_parts parts{.samplers = lists.samplers(), .features = features_->input(), .labels = of.classes.labels(),
+            .training_nodes = of.classes.train, .encode = of.net.encode, .weights = of.net.weights,
             .before_sampling = [this] {
                 if (features_->cache() != nullptr) features_->cache()->release();
                 programs::give_back_memory();
@@ -102,67 +67,16 @@ public:
                 if (features_->cache() != nullptr) features_->cache()->acquire();
             }};
         training_ = std::make_unique<gneiss::superbatch_training>(std::move(options), std::move(parts), how.dense_optimizer(0), on_);
-        if (of.run.saved) {
-            epoch_ = trainers::last_trained(of.run.saved->position);
-            training_->set_steps(trainers::progress_of(*of.run.saved).at("steps").get<std::uint64_t>());
-        }
-    }
-
-    trainers::epoch_end train(const gneiss::resume_position& from, const trainers::course_observer& observer, const std::stop_token& stop) override {
-        evaluated_.clear();
-        epoch_ = from.epoch;
-        training_->set_optimizer(of_.how.dense_optimizer(from.epoch));
-        gneiss::superbatch_training::observer told;
-        told.on_batch = [&](const gneiss::batch_key& key, const gneiss::graph_statistics& s) {
-            observer.on_batch(key, {.loss = s.loss, .examples = s.examples, .sampled_edges = s.sampled_edges});
-        };
-        told.checkpoint_due = observer.checkpoint_due;
-        told.checkpoint = observer.checkpoint;
-        try {
-            const auto done = training_->run(from.epoch, from.next, told, stop);
-            return {done.position, done.stopped};
-        } catch (const gneiss::error& e) {
-            if (e.code() == gneiss::errc::not_finite) trainers::find_fault(of_.data, of_.features);
-            throw;
-        }
-    }
-
-    void save(const gneiss::resume_position& at, const nlohmann::ordered_json& progress) override {
-        gneiss::checkpoint c = header(at);
-        c.generation = ++generation_;
-        trainers::put_progress(c, progress);
-        gneiss::save_checkpoint(of_.run.directory.checkpoint() / trainers::checkpoint_name, c);
-    }
-    void keep_best() override {
-        std::filesystem::create_directories(of_.run.directory.best());
-        gneiss::checkpoint c = header({epoch_ + 1, {}, {}});
-        c.generation = ++best_generation_;
-        gneiss::save_checkpoint(of_.run.directory.best() / trainers::checkpoint_name, c);
-    }
-
-    programs::metric_values evaluate(const std::string& split) override {
-        if (evaluated_.empty()) {
-            std::map<std::string, trainers::node_metrics> metrics;
-            for (const auto& [name, part] : {std::pair("valid", gneiss::node_split::valid), std::pair("test", gneiss::node_split::test)})
-                metrics.emplace(name, trainers::node_metrics(of_.data.nodes_of(part), net_.encode.outputs(), of_.classes.labels()));
-            trainers::for_each_block({of_.how, net_, of_.data, of_.features, of_.engine.make, of_.run.directory.checkpoint() / "scratch", on_,
-                of_.plan.common.evaluation_bytes, stop_}, [&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
-                for (std::size_t i = 0; i < rows.rows(); ++i)
-                    for (auto& [name, of] : metrics) of.add(static_cast<gneiss::node_id>(first + i), rows[i]);
-            });
-            for (const auto& [name, of] : metrics) evaluated_[name] = of.values();
-        }
-        return evaluated_.at(split);
+        if (of.run.saved) training_->set_steps(saved_progress().at("steps").get<std::uint64_t>());
     }
 
     /// Files of the largest superbatch [bytes]; 0 without superbatches.
     [[nodiscard]] std::uint64_t largest_superbatch() const { return training_->inspected().largest_bytes; }
     [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_->statistics(); }
-    [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return {}; }
     [[nodiscard]] gneiss::io_stats io() const override {
-        if (*of_.how.topology == "mmap" || *of_.how.feature_cache == "mmap") return {.read_bytes = programs::bytes_read_from_device()};
-        return features_->statistics().io + of_.graph.io();
+        if (*how_.topology == "mmap" || *how_.feature_cache == "mmap") return {.read_bytes = programs::bytes_read_from_device()};
+        return features_->statistics().io + graph_.io();
     }
     [[nodiscard]] programs::named<double> stage_seconds() const override {
         const gneiss::superbatch_times t = training_->times();
@@ -176,45 +90,40 @@ public:
     }
 
 private:
+    trainers::epoch_end train_epoch(const gneiss::resume_position& from, gneiss::superbatch_training::observer told, const std::stop_token& stop) override {
+        training_->set_optimizer(how_.dense_optimizer(from.epoch));
+        const auto done = training_->run(from.epoch, from.next, told, stop);
+        return {done.position, done.stopped};
+    }
+
     [[nodiscard]] std::filesystem::path superbatches() const { return of_.run.directory.path() / "superbatches"; }
 
     /// That of the run, unless there is none yet or it is larger than this process' plan.
     void open_neighbour_cache(programs::progress& live) {
         const std::filesystem::path path = of_.run.directory.path() / "neighbours.cache";
-        const gneiss::neighbour_direction d = of_.how.neighbours();
-        gneiss::disk_csc& graph = *of_.graph.on_disk();
+        const gneiss::neighbour_direction d = how_.neighbours();
+        gneiss::disk_csc& graph = *graph_.on_disk();
         const std::uint64_t fingerprint = graph.fingerprint(d);
         const auto open = [&] { neighbours_ = std::make_unique<gneiss::neighbour_cache>(path, fingerprint, of_.budget); };
         if (of_.run.saved && std::filesystem::exists(path)) open();
-        if (!neighbours_ || neighbours_->memory_bytes() > of_.plan.neighbour_bytes) {
-            live.say(fmt::format("building the cache of neighbours, {}", gneiss::format_bytes(of_.plan.neighbour_bytes)));
-            const std::vector<std::uint32_t> lengths = of_.graph.lengths();
-            const std::vector<std::uint32_t> value = *of_.how.neighbour_rank == "visits"
-                ? of_.graph.visits(gneiss::node_batches(of_.classes.train, *of_.how.batch, of_.how.seed, ~std::uint64_t{0}, 0), 100, on_, stop_)
+        if (!neighbours_ || neighbours_->memory_bytes() > plan_.neighbour_bytes) {
+            live.say(fmt::format("building the cache of neighbours, {}", gneiss::format_bytes(plan_.neighbour_bytes)));
+            const std::vector<std::uint32_t> lengths = graph_.lengths();
+            const std::vector<std::uint32_t> value = *how_.neighbour_rank == "visits"
+                ? graph_.visits(gneiss::node_batches(of_.classes.train, *how_.batch, how_.seed, ~std::uint64_t{0}, 0), 100, on_, of_.stop)
                 : occurrences(lists_of(of_.data, d));
-            gneiss::neighbour_cache::build(path, graph, d, gneiss::rank_lists(value, lengths, on_), of_.plan.neighbour_bytes, fingerprint);
+            gneiss::neighbour_cache::build(path, graph, d, gneiss::rank_lists(value, lengths, on_), plan_.neighbour_bytes, fingerprint);
             open();
         }
         graph.set_cache(neighbours_.get());
     }
 
-    [[nodiscard]] gneiss::checkpoint header(const gneiss::resume_position& at) const {
-        gneiss::checkpoint c = trainers::begin_checkpoint(of_.command, of_.data, at);
-        net_.put(c);
-        return c;
-    }
-
-    parts of_;
-    trainers::classifier& net_;
-    std::stop_token stop_;
-    gneiss::tbb_executor on_;
-    std::vector<gneiss::memory_charge> charges_;
-    std::uint64_t generation_ = 0, best_generation_ = 0, epoch_ = 0;
-
+    const options& how_;
+    const training_plan& plan_;
+    topology& graph_;
     std::unique_ptr<gneiss::neighbour_cache> neighbours_;
     std::optional<features> features_;
     std::unique_ptr<gneiss::superbatch_training> training_;
-    std::map<std::string, programs::metric_values> evaluated_; // since the last epoch was trained
 };
 
 programs::exit_code train(options& how, programs::command& command) {
@@ -227,7 +136,7 @@ programs::exit_code train(options& how, programs::command& command) {
     trainers::classifier net(how, data);
     gneiss::node_features given = data.features();
     if (*how.normalize_features) given.normalize_rows();
-    const classes_of_nodes classes(data);
+    const trainers::classes_of_nodes classes(data);
     choose_stores(how, data, net);
     programs::progress live(how.quiet);
     const gneiss::engine_choice engine = trainers::choose_engine(how);
@@ -260,11 +169,8 @@ programs::exit_code train(options& how, programs::command& command) {
     if (!run) return programs::exit_code::done;
     const programs::plan_record planned = plan.common.record(buckets);
     if (!how.quiet) live.say(trainers::describe(plan.common, planned));
-    ginex_design training({how, command, data, given, classes, plan, *run, engine, lists, budget}, net, live, interrupts.token());
-    const bool validates = graph.node_data.valid != 0;
-    trainers::course course(how,
-        {.unit = "nodes", .measure = "accuracy", .examples = graph.node_data.train, .validates = validates, .best = how.early_stop != 0 && validates},
-        plan.common, run->directory, live, command.configuration());
+    ginex_design training({how, command, data, data, given, classes, plan.common, *run, engine, net, budget, interrupts.token()}, how, plan, lists, live);
+    trainers::course course(how, trainers::course_of_classes(how, graph), plan.common, run->directory, live, command.configuration());
     const programs::exit_code code = trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, data, command, planned),
         how, live, interrupts.token(), began);
     if (plan.superbatch != 0)

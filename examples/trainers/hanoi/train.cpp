@@ -1,5 +1,4 @@
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,12 +19,10 @@
 #include "common/run_directory.hpp"
 #include "common/signals.hpp"
 #include "training_plan.hpp"
-#include "trainers/common/checkpoint.hpp"
 #include "trainers/common/class_commands.hpp"
+#include "trainers/common/class_training.hpp"
 #include "trainers/common/course.hpp"
 #include "trainers/common/engine.hpp"
-#include "trainers/common/feature_fault.hpp"
-#include "trainers/common/node_metrics.hpp"
 #include "trainers/common/open_run.hpp"
 
 namespace hanoi {
@@ -77,108 +74,29 @@ std::shared_ptr<const gneiss::dataset> partitioned(const options& how, const gne
 gneiss::any_row_optimizer no_rows() { return gneiss::make_row_optimizer("sgd", 1); }
 
 /// Assembles Hanoi: graph and features of a macro-batch, the next one on its way, samples within it, an encoder.
-class hanoi_design final : public trainers::design {
+class hanoi_design final : public trainers::class_training {
 public:
-    struct parts {
-        options& how;
-        programs::command& command;
-        const gneiss::dataset& dataset; ///< the run's
-        const gneiss::dataset& data;    ///< the same in the run's partitions
-        const gneiss::node_features& features;
-        const trainers::training_plan& plan;
-        const trainers::opened_run& run;
-        const gneiss::engine_choice& engine;
-    };
-
     /// Starts a run, or goes on with it.
-    hanoi_design(const parts& of, trainers::classifier& net, const std::stop_token& stop)
-        : of_(of), net_(net), stop_(stop), on_(of.how.threads), budget_(of.plan.budget), classes_(of.data.labels()),
-          train_(of.data.nodes_of(gneiss::node_split::train)), store_(of.features.files(), of.plan.partitioning) {
-        for (const char* name : {"program", "classes of nodes", "weights", "evaluation"})
-            for (const gneiss::memory_part& part : of.plan.parts) // the others charge for themselves
-                if (part.name == name) charges_.push_back(budget_.charge(part.name, part.bytes));
-        std::filesystem::create_directories(of.run.directory.checkpoint());
+    hanoi_design(const parts& of, const options& how)
+        : class_training(of, {"program", "classes of nodes", "weights", "evaluation"}), how_(how),
+          store_(of.features.files(), of.plan.partitioning) {
         gneiss::pass_record done;
-        if (of.run.saved) {
-            net.take(*of.run.saved);
-            generation_ = of.run.saved->generation;
-            done = trainers::progress_of(*of.run.saved).at("passes").get<gneiss::pass_record>();
-        }
+        if (of.run.saved) done = saved_progress().at("passes").get<gneiss::pass_record>();
         std::optional<gneiss::pass_record> replay;
-        if (of.how.reuse_plan) replay = read_passes(*of.how.reuse_plan);
-        reuse_.emplace(of.how.reuse, std::move(done), std::move(replay));
-        features_ = std::make_unique<gneiss::feature_buffer>(store_, of.engine.make, of.plan.feature_bytes, budget_);
-        graph_ = std::make_unique<gneiss::graph_buffer>(buckets_, of.engine.make, of.how.neighbours(), of.plan.graph_bytes, budget_);
-        gneiss::graph_training_options training = of.how.training_options();
+        if (how.reuse_plan) replay = read_passes(*how.reuse_plan);
+        reuse_.emplace(how.reuse, std::move(done), std::move(replay));
+        features_ = std::make_unique<gneiss::feature_buffer>(store_, of.engine.make, of.plan.feature_bytes, of.budget);
+        graph_ = std::make_unique<gneiss::graph_buffer>(buckets_, of.engine.make, how.neighbours(), of.plan.graph_bytes, of.budget);
+        gneiss::graph_training_options training = how.training_options();
         training.batches_in_flight = of.plan.batches;
         training.resident_partitions = of.plan.slots;
-        const gneiss::node_task task{gneiss::classes_of(classes_.values()), [this](std::uint32_t state, std::vector<gneiss::node_id>& out) {
-            gneiss::append_training_nodes(now_, state, of_.plan.partitioning, train_, out);
+        const gneiss::node_task task{of.classes.labels(), [this](std::uint32_t state, std::vector<gneiss::node_id>& out) {
+            gneiss::append_training_nodes(now_, state, of_.plan.partitioning, of_.classes.train, out);
         }};
-        training_ = std::make_unique<gneiss::graph_training>(training, task, net.encode, net.weights,
-            of.how.dense_optimizer(0), no_rows(),
-            gneiss::graph_inputs{.features = features_.get(), .graph = *graph_}, on_, budget_);
-        if (of.run.saved) {
-            epoch_ = trainers::last_trained(of.run.saved->position);
-            training_->set_steps(trainers::progress_of(*of.run.saved).at("steps").get<std::uint64_t>());
-        }
-    }
-
-    trainers::epoch_end train(const gneiss::resume_position& from, const trainers::course_observer& observer, const std::stop_token& stop) override {
-        evaluated_.clear();
-        epoch_ = from.epoch;
-        now_ = epoch_of(of_.how, of_.data, epoch_);
-        training_->set_optimizers(no_rows(), of_.how.dense_optimizer(from.epoch));
-        gneiss::graph_observer told;
-        told.on_batch = [&](const gneiss::batch_key& key, const gneiss::graph_statistics& s) {
-            observer.on_batch(key, {.loss = s.loss, .examples = s.examples, .sampled_edges = s.sampled_edges});
-        };
-        told.checkpoint_due = observer.checkpoint_due;
-        told.checkpoint = observer.checkpoint;
-        told.again = [&](std::uint32_t state, std::uint32_t passes, bool next_is_ready) { return reuse_->again(epoch_, state, passes, next_is_ready); };
-        const gneiss::plan states = with_next(of_.how, of_.data, epoch_);
-        std::optional<gneiss::state> ahead;
-        if (states.size() > now_.states.size() && !of_.plan.in_memory) ahead = states.back();
-        try {
-            const gneiss::graph_epoch done = training_->run(now_.states, from.epoch, from.next, told, stop, ahead);
-            seen_ += done.model;
-            batches_ += done.batches;
-            write_passes();
-            return {done.position, done.stopped};
-        } catch (const gneiss::error& e) {
-            if (e.code() == gneiss::errc::not_finite) trainers::find_fault(of_.data, of_.features);
-            throw;
-        }
-    }
-
-    void save(const gneiss::resume_position& at, const nlohmann::ordered_json& progress) override {
-        gneiss::checkpoint c = header(at);
-        c.generation = ++generation_;
-        nlohmann::ordered_json with_passes = progress;
-        with_passes["passes"] = reuse_->record();
-        trainers::put_progress(c, with_passes);
-        gneiss::save_checkpoint(of_.run.directory.checkpoint() / trainers::checkpoint_name, c);
-    }
-    void keep_best() override {
-        std::filesystem::create_directories(of_.run.directory.best());
-        gneiss::checkpoint c = header({epoch_ + 1, {}, {}});
-        c.generation = ++best_generation_;
-        gneiss::save_checkpoint(of_.run.directory.best() / trainers::checkpoint_name, c);
-    }
-
-    programs::metric_values evaluate(const std::string& split) override {
-        if (evaluated_.empty()) {
-            std::map<std::string, trainers::node_metrics> metrics;
-            for (const auto& [name, part] : {std::pair("valid", gneiss::node_split::valid), std::pair("test", gneiss::node_split::test)})
-                metrics.emplace(name, trainers::node_metrics(of_.data.nodes_of(part), net_.encode.outputs(), gneiss::classes_of(classes_.values())));
-            trainers::for_each_block({of_.how, net_, of_.data, of_.features, of_.engine.make, of_.run.directory.checkpoint() / "scratch", on_,
-                of_.plan.evaluation_bytes, stop_}, [&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
-                for (std::size_t i = 0; i < rows.rows(); ++i)
-                    for (auto& [name, of] : metrics) of.add(static_cast<gneiss::node_id>(first + i), rows[i]);
-            });
-            for (const auto& [name, of] : metrics) evaluated_[name] = of.values();
-        }
-        return evaluated_.at(split);
+        training_ = std::make_unique<gneiss::graph_training>(training, task, of.net.encode, of.net.weights,
+            how.dense_optimizer(0), no_rows(),
+            gneiss::graph_inputs{.features = features_.get(), .graph = *graph_}, on_, of.budget);
+        if (of.run.saved) training_->set_steps(saved_progress().at("steps").get<std::uint64_t>());
     }
 
     /// What was read against what the cost model says of batches that are sampled from disk, for people; empty before a batch.
@@ -196,7 +114,6 @@ public:
 
     [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_->statistics(); }
-    [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return {}; }
     [[nodiscard]] gneiss::io_stats io() const override {
         gneiss::io_stats sum = graph_->statistics();
         sum += features_->statistics();
@@ -204,29 +121,31 @@ public:
     }
 
 private:
-    [[nodiscard]] gneiss::checkpoint header(const gneiss::resume_position& at) const {
-        gneiss::checkpoint c = trainers::begin_checkpoint(of_.command, of_.dataset, at);
-        net_.put(c);
-        return c;
+    trainers::epoch_end train_epoch(const gneiss::resume_position& from, gneiss::graph_observer told, const std::stop_token& stop) override {
+        now_ = epoch_of(how_, of_.data, from.epoch);
+        training_->set_optimizers(no_rows(), how_.dense_optimizer(from.epoch));
+        told.again = [&](std::uint32_t state, std::uint32_t passes, bool next_is_ready) { return reuse_->again(from.epoch, state, passes, next_is_ready); };
+        const gneiss::plan states = with_next(how_, of_.data, from.epoch);
+        std::optional<gneiss::state> ahead;
+        if (states.size() > now_.states.size() && !of_.plan.in_memory) ahead = states.back();
+        const gneiss::graph_epoch done = training_->run(now_.states, from.epoch, from.next, told, stop, ahead);
+        seen_ += done.model;
+        batches_ += done.batches;
+        write_passes();
+        return {done.position, done.stopped};
     }
+    void add_progress(nlohmann::ordered_json& to) const override { to["passes"] = reuse_->record(); }
+
     /// RUN/reuse.json: what --reuse-plan of another run takes.
     void write_passes() const {
         const std::string text = nlohmann::ordered_json{{"passes", reuse_->record()}}.dump() + "\n";
         gneiss::atomic_write_file(of_.run.directory.path() / "reuse.json", std::as_bytes(std::span(text)));
     }
 
-    parts of_;
-    trainers::classifier& net_;
-    std::stop_token stop_;
-    gneiss::tbb_executor on_;
-    gneiss::memory_budget budget_;
-    std::vector<gneiss::memory_charge> charges_;
-    gneiss::mapped_array<std::int32_t> classes_;
-    std::vector<gneiss::node_id> train_;
+    const options& how_;
     gneiss::feature_store store_;
     gneiss::bucket_store buckets_ = of_.data.buckets();
-    std::uint64_t generation_ = 0, best_generation_ = 0, epoch_ = 0;
-    gneiss::node_plan now_; // of epoch_
+    gneiss::node_plan now_; // of the epoch
     std::optional<gneiss::state_reuse> reuse_;
     gneiss::graph_statistics seen_; // in this process
     std::uint64_t batches_ = 0;     // the same
@@ -234,7 +153,6 @@ private:
     std::unique_ptr<gneiss::feature_buffer> features_;
     std::unique_ptr<gneiss::graph_buffer> graph_;
     std::unique_ptr<gneiss::graph_training> training_;
-    std::map<std::string, programs::metric_values> evaluated_; // since the last epoch was trained
 };
 
 /// What can be told of files before a run is touched.
@@ -301,11 +219,10 @@ programs::exit_code train(options& how, programs::command& command) {
         live.say(fmt::format("macro-batches of {} partitions{}, {} an epoch", *how.macro,
             how.pinned(*data) == 0 ? "" : fmt::format(" and {} hubs", data->rows().begin(how.pinned(*data))), *planned.states));
     }
-    hanoi_design training({how, command, *dataset, *data, given, plan, *run, engine}, net, interrupts.token());
-    const bool validates = graph.node_data.valid != 0;
-    trainers::course course(how,
-        {.unit = "nodes", .measure = "accuracy", .examples = graph.node_data.train, .validates = validates, .best = how.early_stop != 0 && validates},
-        plan, run->directory, live, command.configuration());
+    const trainers::classes_of_nodes classes(*data);
+    gneiss::memory_budget budget(plan.budget);
+    hanoi_design training({how, command, *dataset, *data, given, classes, plan, *run, engine, net, budget, interrupts.token()}, how);
+    trainers::course course(how, trainers::course_of_classes(how, graph), plan, run->directory, live, command.configuration());
     const programs::exit_code code = trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, *dataset, command, planned),
         how, live, interrupts.token(), began);
     if (const std::string cost = training.cost(); !cost.empty()) live.say(cost);

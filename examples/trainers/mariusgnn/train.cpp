@@ -25,6 +25,7 @@
 #include "trainers/common/course.hpp"
 #include "trainers/common/engine.hpp"
 #include "trainers/common/feature_fault.hpp"
+#include "trainers/common/graph_observer.hpp"
 #include "trainers/common/link_evaluation.hpp"
 #include "trainers/common/open_run.hpp"
 #include "trainers/common/row_store.hpp"
@@ -90,14 +91,9 @@ public:
         epoch_ = from.epoch;
         if (reshuffles_at(from) && !reshuffle(from, observer, stop)) return {from, true};
         training_->set_optimizers(of_.how.any_row_optimizer(from.epoch), of_.how.dense_optimizer(from.epoch));
-        gneiss::graph_observer told;
-        told.on_batch = [&](const gneiss::batch_key& key, const gneiss::graph_statistics& s) {
-            observer.on_batch(key, {.loss = s.loss, .examples = s.examples, .sampled_edges = s.sampled_edges});
-        };
-        told.checkpoint_due = observer.checkpoint_due;
-        told.checkpoint = observer.checkpoint;
         try {
-            const gneiss::graph_epoch done = training_->run(plan_.order(from.epoch), from.epoch, from.next, told, stop);
+            const gneiss::graph_epoch done =
+                training_->run(plan_.order(from.epoch), from.epoch, from.next, trainers::graph_observer_of(observer), stop);
             return {done.position, done.stopped};
         } catch (const gneiss::error& e) {
             if (e.code() == gneiss::errc::not_finite && data_->features() != nullptr) trainers::find_fault(data_->data(), *data_->features());
