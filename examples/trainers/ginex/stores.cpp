@@ -1,6 +1,7 @@
 #include "stores.hpp"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include <gneiss/cache/lru.hpp>
@@ -53,20 +54,25 @@ std::vector<std::uint32_t> topology::lengths() const {
     });
 }
 
+counting_samplers topology::counting() const {
+    return visit([&](const auto& graph) -> counting_samplers {
+        const auto counter = std::make_shared<gneiss::visit_counter<std::remove_cvref_t<decltype(graph)>>>(graph);
+        return {counter, counter->visits(), gneiss::sample_from(*counter, how_.sampling(), how_.neighbour_options(), how_.seed)};
+    });
+}
+
 std::vector<std::uint32_t> topology::visits(const gneiss::node_batches& batches, std::uint64_t count, const gneiss::tbb_executor& on,
     const std::stop_token& stop) const {
-    return visit([&](const auto& graph) {
-        const gneiss::visit_counter counted(graph);
-        const auto sampler = gneiss::sample_from(counted, how_.sampling(), how_.neighbour_options(), how_.seed)();
-        std::vector<gneiss::node_id> seeds;
-        gneiss::mini_batch_arena arena;
-        for (std::uint64_t k = 0; k < std::min(count, batches.size()); ++k) {
-            trainers::go_on(stop);
-            batches.choose(k, seeds);
-            (void)sampler->sample({~std::uint64_t{0}, {0, 0, k}}, seeds, on, arena);
-        }
-        return std::vector(counted.visits().begin(), counted.visits().end());
-    });
+    const counting_samplers counted = counting();
+    const auto sampler = counted.make();
+    std::vector<gneiss::node_id> seeds;
+    gneiss::mini_batch_arena arena;
+    for (std::uint64_t k = 0; k < std::min(count, batches.size()); ++k) {
+        trainers::go_on(stop);
+        batches.choose(k, seeds);
+        (void)sampler->sample({~std::uint64_t{0}, {0, 0, k}}, seeds, on, arena);
+    }
+    return {counted.visits.begin(), counted.visits.end()};
 }
 
 features::features(const options& how, const gneiss::node_features& from, const settings& with, const gneiss::engine_factory& engines,

@@ -31,18 +31,26 @@ using programs::occurrences;
 /// What offsets and, in memory, lists take [bytes].
 [[nodiscard]] std::uint64_t memory_of_lists(const options& how, const gneiss::csc_files& files);
 
+/// Samplers that count how many reads each node's list is worth in what they draw: see `visit_counter`.
+struct counting_samplers {
+    std::shared_ptr<const void> counter;   ///< what the others refer to
+    std::span<const std::uint32_t> visits; ///< [nodes], so far
+    gneiss::batch_sampler_factory make;
+};
+
 /// The graph as samplers see it, by `--topology`.
 class topology {
 public:
     topology(const options& how, const gneiss::csc_files& files, const gneiss::engine_factory& engines, gneiss::memory_budget& budget);
 
     [[nodiscard]] gneiss::batch_sampler_factory samplers() const;
+    [[nodiscard]] counting_samplers counting() const;
     /// Of a topology on disk, else null.
     [[nodiscard]] gneiss::disk_csc* on_disk() const noexcept { return disk_.get(); }
     [[nodiscard]] gneiss::io_stats io() const;
     /// Length of each node's list.
     [[nodiscard]] std::vector<std::uint32_t> lengths() const;
-    /// How many reads each node's list is worth in so many batches: see `visit_counter`.
+    /// What `counting` samplers count in so many batches.
     [[nodiscard]] std::vector<std::uint32_t> visits(const gneiss::node_batches& batches, std::uint64_t count, const gneiss::tbb_executor& on,
         const std::stop_token& stop) const;
 

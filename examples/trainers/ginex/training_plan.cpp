@@ -80,12 +80,13 @@ profile take_profile(const options& how, const topology& graph, const gneiss::cs
     profile seen;
     seen.batches = std::min<std::uint64_t>(16, batches.size());
     const bool both_caches = how.caches_rows() && *how.topology == "disk" && *how.pipeline != "alternate" && !how.cache_split;
-    std::vector<std::uint32_t> lengths, rows; // rows: how often each is asked for
+    std::vector<std::uint32_t> rows; // how often each is asked for
+    counting_samplers counted;
     if (both_caches) {
-        lengths = graph.lengths();
-        rows.resize(lengths.size());
+        counted = graph.counting();
+        rows.resize(counted.visits.size());
     }
-    const auto sampler = graph.samplers()();
+    const auto sampler = both_caches ? counted.make() : graph.samplers()();
     std::vector<gneiss::node_id> seeds;
     gneiss::mini_batch_arena arena;
     gneiss::layer_stack layers;
@@ -113,14 +114,15 @@ profile take_profile(const options& how, const topology& graph, const gneiss::cs
     seen.sample_bytes /= count;
     seen.seconds = seconds / count;
     if (both_caches) {
+        const std::vector<std::uint32_t> lengths = graph.lengths();
         // What a node is reached by is how often it stands in lists; its own length, where the graph goes both ways.
         std::vector<std::uint32_t> reached;
         if (*how.neighbour_rank == "ratio") reached = occurrences(files);
         const auto score = [&](std::size_t v) { return static_cast<double>(reached.empty() ? lengths[v] : reached[v]); };
-        for (std::size_t v = 0; v < rows.size(); ++v) seen.rows.add(score(v), row_bytes, rows[v]);
-        rows = graph.visits(batches, seen.batches, on, stop);
-        for (std::size_t v = 0; v < rows.size(); ++v)
-            if (lengths[v] != 0) seen.lists.add(score(v), lengths[v] * sizeof(gneiss::node_id), rows[v]);
+        for (std::size_t v = 0; v < rows.size(); ++v) {
+            seen.rows.add(score(v), row_bytes, rows[v]);
+            if (lengths[v] != 0) seen.lists.add(score(v), lengths[v] * sizeof(gneiss::node_id), counted.visits[v]);
+        }
     }
     return seen;
 }

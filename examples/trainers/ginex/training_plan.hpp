@@ -30,7 +30,7 @@ struct profile {
 };
 
 /// Draws some batches of epoch 0. Throws errc::cancelled, and what samplers throw. Where memory is to be split between two
-/// caches, 8 bytes a node are in use meanwhile.
+/// caches, 16 bytes a node are in use meanwhile.
 [[nodiscard]] profile take_profile(const options& how, const topology& graph, const gneiss::csc_files& files, std::size_t row_bytes,
     const gneiss::node_batches& batches, const gneiss::tbb_executor& on, const std::stop_token& stop);
 
