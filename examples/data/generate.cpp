@@ -20,6 +20,7 @@ struct generate_flags {
     std::string kind{};
     std::uint64_t nodes = 0, edges = 0;
     std::uint32_t relations = 1, classes = 16;
+    std::optional<std::uint32_t> communities{};
     std::optional<double> a{}, b{}, c{}, noise{}, mixing{}, degree_exponent{}, relation_skew{};
     std::optional<double> train_fraction{}, feature_signal{};
     std::uint64_t num_features = 0;
@@ -50,7 +51,7 @@ void check_kind(const generate_flags& flags, const programs::command& self) {
     };
     for (const char* flag : {"a", "b", "c", "noise", "relation-skew"})
         only(self.given(flag), "--" + std::string(flag), {"rmat"});
-    for (const char* flag : {"classes", "num-features", "feature-signal"})
+    for (const char* flag : {"classes", "communities", "num-features", "feature-signal"})
         only(self.given(flag), "--" + std::string(flag), {"planted"});
     for (const char* flag : {"mixing", "degree-exponent"})
         only(self.given(flag), "--" + std::string(flag), {"planted", "lfr"});
@@ -93,7 +94,8 @@ programs::exit_code generate(const generate_flags& flags, const programs::comman
     } else {
         gneiss::planted_partition_options how{.nodes = flags.nodes,
             .edges = flags.edges,
-            .communities = flags.classes,
+            .communities = flags.communities.value_or(flags.classes),
+            .classes = flags.classes,
             .relations = flags.relations,
             .seed = flags.common.seed};
         how.mixing = flags.mixing.value_or(how.mixing);
@@ -151,7 +153,10 @@ void add_generate(programs::command_line& to) {
     command.option("c", flags->c, "rmat: probability of (high, low)").default_text("0.19").range(0, 1);
     command.option("noise", flags->noise, "rmat: change of b and c from level to level").default_text("0");
     command.option("relation-skew", flags->relation_skew, "rmat: 0 draws all relations alike").default_text("0");
-    command.option("classes", flags->classes, "planted: communities, which are the labels").range(1);
+    command.option("classes", flags->classes, "planted: classes of nodes").range(1);
+    command.option("communities", flags->communities, "planted: groups that edges stay in, several to a class")
+        .range(1)
+        .default_text("a class each");
     command.option("num-features", flags->num_features, "planted: features of nodes, for --task node")
         .default_text("none")
         .range(1, 1 << 20);

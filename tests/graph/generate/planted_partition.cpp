@@ -125,6 +125,15 @@ TEST_CASE("there is no self loop unless a community has a single node") {
     CHECK(alone(3) == edge{0, 0, 0});
 }
 
+TEST_CASE("several communities share a class, and edges stay in the community") {
+    const planted_partition<> g({.nodes = 2000, .edges = 40000, .communities = 40, .classes = 5, .mixing = .1, .seed = 8});
+    CHECK(g.classes() == 5);
+    for (std::uint64_t v = 0; v < g.nodes(); ++v) REQUIRE(g.label(v) == g.community(v) % 5);
+    std::uint64_t inside = 0;
+    for (edge_index i = 0; i < g.edges(); ++i) inside += g.community(g(i).source) == g.community(g(i).destination) ? 1 : 0;
+    CHECK(static_cast<double>(inside) / 40000 == doctest::Approx(.9).epsilon(.02));
+}
+
 TEST_CASE("the relation of an edge is a function of the communities it joins") {
     const planted_partition<> g({.nodes = 3000, .edges = 50000, .communities = 8, .relations = 12, .seed = 6});
     const std::vector<std::uint32_t> labels = all_labels(g);
@@ -222,6 +231,7 @@ TEST_CASE("options that make no graph are refused by name") {
     CHECK(refused({.nodes = 1ULL << 33}) == "nodes");
     CHECK(refused({.nodes = 9, .communities = 10}) == "communities");
     CHECK(refused({.nodes = 9, .communities = 0}) == "communities");
+    CHECK(refused({.nodes = 9, .communities = 3, .classes = 4}) == "classes");
     CHECK(refused({.nodes = 99, .mixing = 1.5}) == "mixing");
     CHECK(refused({.nodes = 99, .communities = 1}) == "mixing");
     CHECK(refused({.nodes = 99, .degree_exponent = 2}) == "degree_exponent");

@@ -18,11 +18,12 @@
 
 namespace gneiss {
 
-/// A graph with communities, for node classification: the label of a node is its community.
+/// A graph with communities, for node classification: the label of a node is its community, or shared by several.
 struct planted_partition_options {
     std::uint64_t nodes = 0;
     edge_index edges = 0;           ///< directed; repetitions included
-    std::uint32_t communities = 16; ///< the classes
+    std::uint32_t communities = 16;
+    std::uint32_t classes = 0; ///< at most `communities`: the label of community c is c mod classes; 0: c itself
     double mixing = .2; ///< fraction of edges that lead to another community; 1 − 1/communities: no structure
     double degree_exponent = 2.5; ///< of the power law of expected degrees, > 2; 0: all equal
     double hub_factor = 50;       ///< largest expected degree over the mean, > 1
@@ -73,13 +74,15 @@ public:
 
     [[nodiscard]] std::uint64_t nodes() const noexcept { return options_.nodes; }
     [[nodiscard]] edge_index edges() const noexcept { return options_.edges; }
-    [[nodiscard]] std::uint32_t classes() const noexcept { return options_.communities; }
+    [[nodiscard]] std::uint32_t classes() const noexcept { return options_.classes == 0 ? options_.communities : options_.classes; }
     [[nodiscard]] const planted_partition_options& options() const noexcept { return options_; }
 
     /// The community of `node`. O(log communities). Precondition: node < nodes().
-    [[nodiscard]] std::uint32_t label(std::uint64_t node) const noexcept {
+    [[nodiscard]] std::uint32_t community(std::uint64_t node) const noexcept {
         return community_of(scramble_.inverse(node));
     }
+    /// The class of `node`. O(log communities). Precondition: node < nodes().
+    [[nodiscard]] std::uint32_t label(std::uint64_t node) const noexcept { return community(node) % classes(); }
 
     /// Edge `i`. For many use `fill`.
     [[nodiscard]] edge_type operator()(edge_index i) const noexcept {
@@ -137,6 +140,7 @@ private:
         if (o.nodes - 1 > std::numeric_limits<NodeId>::max()) refuse("nodes", "more nodes than the node id can number");
         if (o.communities == 0) refuse("communities", "a node needs a community");
         if (o.communities > o.nodes) refuse("communities", "every community needs a node");
+        if (o.classes > o.communities) refuse("classes", "every class needs a community");
         if (o.relations == 0) refuse("relations", "an edge needs a relation");
         if (!(o.mixing >= 0 && o.mixing <= 1)) refuse("mixing", "a fraction from 0 to 1 is needed");
         if (o.mixing > 0 && o.communities == 1) refuse("mixing", "one community leaves nowhere else to go");

@@ -156,7 +156,7 @@ inline void unpack_archives(import_options& options, const std::filesystem::path
 ///
 /// Throws errc::not_found, naming what was looked for, for a directory without a train file.
 inline void resolve_directory(import_options& options) {
-    if (options.sources.size() != 1) return;
+    if (options.sources.size() != 1 || options.sources[0].compute) return; // a graph that is made only has a name
     const std::filesystem::path directory = options.sources[0].path;
     std::error_code failed;
     if (!std::filesystem::is_directory(directory, failed)) return;
