@@ -1,15 +1,14 @@
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include <gneiss/core/prefetch.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/adjacency_stream.hpp>
+#include <gneiss/partition/detail/fetched_lists.hpp>
 
 namespace gneiss::detail {
 
@@ -20,21 +19,14 @@ public:
     cluster_counts() { grow(64); }
 
     /// The lists that follow are this chunk's.
-    void begin(const adjacency_chunk& chunk) noexcept {
-        chunk_ = chunk;
-        fetched_ = chunk.empty() ? 0 : chunk.offsets.front();
-    }
+    void begin(const adjacency_chunk& chunk) noexcept { lists_.begin(chunk); }
     /// Counts list `i` of the chunk, of node v, itself left out. Precondition: what was counted before was taken.
     void count(std::size_t i, node_id v, std::span<const node_id> cluster) {
-        const node_id* const neighbours = chunk_.neighbours.data();
-        const std::size_t begin = chunk_.offsets[i], end = chunk_.offsets[i + 1];
-        const std::size_t wanted = std::min<std::size_t>(end + ahead, chunk_.offsets.back());
-        for (fetched_ = std::max(fetched_, begin); fetched_ < wanted; ++fetched_)
-            prefetch(cluster.data() + neighbours[fetched_]);
-        if (2 * (end - begin) > slots_.size()) grow(std::bit_ceil(2 * (end - begin)));
-        for (std::size_t j = begin; j < end; ++j) {
-            if (neighbours[j] == v) continue;
-            const node_id c = cluster[neighbours[j]];
+        const std::span<const node_id> neighbours = lists_.take(i, cluster);
+        if (2 * neighbours.size() > slots_.size()) grow(std::bit_ceil(2 * neighbours.size()));
+        for (const node_id u : neighbours) {
+            if (u == v) continue;
+            const node_id c = cluster[u];
             std::size_t at = (c * 0x9e3779b1U) >> shift_;
             while (slots_[at].count != 0 && slots_[at].cluster != c) at = (at + 1) & (slots_.size() - 1);
             if (slots_[at].count++ == 0) {
@@ -55,8 +47,6 @@ public:
     }
 
 private:
-    static constexpr std::size_t ahead = 64; // neighbours
-
     struct slot {
         node_id cluster = 0;
         std::uint32_t count = 0; // 0: free
@@ -70,8 +60,7 @@ private:
     std::vector<slot> slots_; // a power of two
     std::uint32_t shift_ = 0; // of a 32-bit hash to a slot
     std::vector<std::uint32_t> touched_;
-    adjacency_chunk chunk_;
-    std::size_t fetched_ = 0;
+    fetched_lists lists_;
 };
 
 } // namespace gneiss::detail

@@ -1,15 +1,14 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include <gneiss/core/prefetch.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/adjacency_stream.hpp>
 #include <gneiss/partition/concepts.hpp>
+#include <gneiss/partition/detail/fetched_lists.hpp>
 
 namespace gneiss::detail {
 
@@ -18,8 +17,7 @@ namespace gneiss::detail {
 ///     counts.begin(chunk);
 ///     for (each list i, in order) { counts.count(i, part); counts.take([&](part_id p, std::uint32_t n) { … }); }
 ///
-/// What bounds it is the reading of `part` at random, so the parts of the coming neighbours are asked for ahead, across
-/// lists. Cost: O(neighbours); nothing in the number of parts. Memory: 256 KiB, of which `parts` counters are touched.
+/// Cost: O(neighbours); nothing in the number of parts. Memory: 256 KiB, of which `parts` counters are touched.
 class neighbour_counts {
 public:
     explicit neighbour_counts(std::uint32_t parts) : counts_(no_part + std::size_t{1}), touched_(parts + std::size_t{1}) {
@@ -27,20 +25,13 @@ public:
     }
 
     /// The lists that follow are this chunk's.
-    void begin(const adjacency_chunk& chunk) noexcept {
-        chunk_ = chunk;
-        fetched_ = chunk.empty() ? 0 : chunk.offsets.front();
-    }
+    void begin(const adjacency_chunk& chunk) noexcept { lists_.begin(chunk); }
 
     /// Counts list `i` of the chunk. `part`: [nodes], below the number of parts, or `no_part`: not counted.
     /// Precondition: what was counted before was taken.
     void count(std::size_t i, std::span<const part_id> part) noexcept {
-        const node_id* const neighbours = chunk_.neighbours.data();
-        const std::size_t begin = chunk_.offsets[i], end = chunk_.offsets[i + 1];
-        const std::size_t wanted = std::min<std::size_t>(end + ahead, chunk_.offsets.back());
-        for (fetched_ = std::max(fetched_, begin); fetched_ < wanted; ++fetched_) prefetch(part.data() + neighbours[fetched_]);
-        for (std::size_t j = begin; j < end; ++j) {
-            const part_id p = part[neighbours[j]];
+        for (const node_id u : lists_.take(i, part)) {
+            const part_id p = part[u];
             touched_[size_] = p;
             size_ += counts_[p]++ == 0 ? 1 : 0;
         }
@@ -64,13 +55,10 @@ public:
     }
 
 private:
-    static constexpr std::size_t ahead = 64; // neighbours; a reading from memory takes as long as some tens of them
-
     std::vector<std::uint32_t> counts_; // [every part_id]
     std::vector<part_id> touched_;      // parts whose counter is not 0, and room to write one more
     std::size_t size_ = 0;
-    adjacency_chunk chunk_;
-    std::size_t fetched_ = 0; // neighbours of the chunk that were asked for
+    fetched_lists lists_;
 };
 
 } // namespace gneiss::detail
