@@ -32,31 +32,9 @@ TEST_CASE("bands fall from the hubs down, each half as high as the one before, t
     }
 }
 
-TEST_CASE("bands keep caps of nodes and of labels exactly, on whatever graph") {
-    for (const auto& [name, graph] : small_graphs())
-        for (const std::uint32_t k : {1U, 2U, 5U, 100U})
-            for (const double imbalance : {0., .03, .5})
-                for (const double label_cap : {0., 1., 1.1}) {
-                    CAPTURE(name);
-                    CAPTURE(k);
-                    CAPTURE(imbalance);
-                    const auto labels = random_labels(graph.nodes(), 3, 5);
-                    const partition_request request{
-                        .parts = k, .imbalance = imbalance, .labels = labels, .label_cap = label_cap};
-                    symmetric_stream stream(graph, 7);
-                    const auto parts = band_partitioner{}(stream, request, on);
-                    CHECK_NOTHROW(check_caps(graph, parts, request));
-                }
-}
+TEST_CASE("bands keep caps of nodes and of labels exactly, on whatever graph") { keeps_caps(band_partitioner{}); }
 
-TEST_CASE("bands by edges keep the cap where no node alone is too heavy") {
-    const symmetric_csr graph = random_graph(2000, 9000, 3);
-    for (const std::uint32_t k : {2U, 7U}) {
-        const partition_request request{.parts = k, .imbalance = .05, .balance = balance_by::edges};
-        symmetric_stream stream(graph);
-        CHECK_NOTHROW(check_caps(graph, band_partitioner{}(stream, request, on), request));
-    }
-}
+TEST_CASE("bands by edges keep the cap where no node alone is too heavy") { keeps_caps_of_edges(band_partitioner{}); }
 
 TEST_CASE("neither threads nor chunks change what bands give, and it is resumed to the same bits") {
     const symmetric_csr graph = random_graph(20000, 100000, 6);

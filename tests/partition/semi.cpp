@@ -20,29 +20,9 @@ const serial_executor on;
 
 } // namespace
 
-TEST_CASE("parts made of clusters keep caps of nodes and of labels exactly, on whatever graph") {
-    for (const auto& [name, graph] : small_graphs())
-        for (const std::uint32_t k : {1U, 2U, 5U, 100U})
-            for (const double imbalance : {0., .03, .5})
-                for (const double label_cap : {0., 1., 1.1}) {
-                    CAPTURE(name);
-                    CAPTURE(k);
-                    CAPTURE(imbalance);
-                    CAPTURE(label_cap);
-                    const auto labels = random_labels(graph.nodes(), 3, 5);
-                    const partition_request request{
-                        .parts = k, .imbalance = imbalance, .labels = labels, .label_cap = label_cap};
-                    symmetric_stream stream(graph, 7);
-                    CHECK_NOTHROW(check_caps(graph, semi_partitioner{}(stream, request, on), request));
-                }
-}
+TEST_CASE("parts made of clusters keep caps of nodes and of labels exactly, on whatever graph") { keeps_caps(semi_partitioner{}); }
 
-TEST_CASE("parts made of clusters keep the cap by edges where no node alone is too heavy") {
-    const symmetric_csr graph = random_graph(2000, 9000, 3);
-    const partition_request request{.parts = 4, .imbalance = .05, .balance = balance_by::edges};
-    symmetric_stream stream(graph);
-    CHECK_NOTHROW(check_caps(graph, semi_partitioner{}(stream, request, on), request));
-}
+TEST_CASE("parts made of clusters keep the cap by edges where no node alone is too heavy") { keeps_caps_of_edges(semi_partitioner{}); }
 
 TEST_CASE("a ring is cut once a part, where a streamed partitioner cuts it nearly everywhere") {
     std::vector<node_id> number(4000);

@@ -8,7 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include <doctest/doctest.h>
+
 #include <gneiss/core/error.hpp>
+#include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/graph/edge_list.hpp>
 #include <gneiss/graph/symmetric.hpp>
@@ -108,5 +111,36 @@ private:
     std::uint32_t step_ = 0;
     std::vector<std::byte> state_;
 };
+
+/// Checks that a partitioner keeps caps of nodes and of labels exactly, on whatever graph.
+template <class Partitioner>
+void keeps_caps(const Partitioner& partition) {
+    using namespace gneiss;
+    for (const auto& [name, graph] : small_graphs())
+        for (const std::uint32_t k : {1U, 2U, 5U, 100U})
+            for (const double imbalance : {0., .03, .5})
+                for (const double label_cap : {0., 1., 1.1}) {
+                    CAPTURE(name);
+                    CAPTURE(k);
+                    CAPTURE(imbalance);
+                    CAPTURE(label_cap);
+                    const auto labels = random_labels(graph.nodes(), 3, 5);
+                    const partition_request request{.parts = k, .imbalance = imbalance, .labels = labels, .label_cap = label_cap};
+                    symmetric_stream stream(graph, 7);
+                    CHECK_NOTHROW(check_caps(graph, partition(stream, request, serial_executor{}), request));
+                }
+}
+
+/// Checks that it keeps the cap by edges where no node alone is too heavy.
+template <class Partitioner>
+void keeps_caps_of_edges(const Partitioner& partition) {
+    using namespace gneiss;
+    const symmetric_csr graph = random_graph(2000, 9000, 3);
+    for (const std::uint32_t k : {2U, 4U, 7U}) {
+        const partition_request request{.parts = k, .imbalance = .05, .balance = balance_by::edges};
+        symmetric_stream stream(graph);
+        CHECK_NOTHROW(check_caps(graph, partition(stream, request, serial_executor{}), request));
+    }
+}
 
 } // namespace partition_test
