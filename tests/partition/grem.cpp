@@ -18,7 +18,10 @@
 #include <gneiss/partition/assignment.hpp>
 #include <gneiss/partition/grem.hpp>
 
+#include "support/error_code.hpp"
+
 using namespace gneiss;
+using test::code_of;
 
 namespace {
 
@@ -155,16 +158,6 @@ struct memory_journal final : partition_journal {
     [[nodiscard]] std::uint32_t step() const override { return at; }
     [[nodiscard]] std::span<const std::byte> state() const override { return bytes; }
 };
-
-template <class F>
-errc code_of(F&& f) {
-    try {
-        f();
-    } catch (const error& e) {
-        return e.code();
-    }
-    return errc::closed;
-}
 
 } // namespace
 

@@ -13,7 +13,10 @@
 #include <gneiss/graph/symmetric.hpp>
 #include <gneiss/partition/quality.hpp>
 
+#include "support/error_code.hpp"
+
 using namespace gneiss;
+using test::code_of;
 
 namespace {
 
@@ -31,16 +34,6 @@ std::vector<part_id> random_parts(std::uint64_t nodes, std::uint32_t parts, std:
     std::vector<part_id> made(nodes);
     for (part_id& p : made) p = static_cast<part_id>(draw.below(parts));
     return made;
-}
-
-template <class F>
-errc code_of(F&& f) {
-    try {
-        f();
-    } catch (const error& e) {
-        return e.code();
-    }
-    return errc::closed;
 }
 
 } // namespace

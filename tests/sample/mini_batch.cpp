@@ -6,7 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "support/error_code.hpp"
+
 using namespace gneiss;
+using test::code_of;
 
 namespace {
 
@@ -18,15 +21,6 @@ mini_batch filled(std::span<std::byte> arena) {
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = 0.5 * static_cast<double>(i);
     (void)batch.add<std::uint64_t>("none", 0);
     return batch;
-}
-
-errc code_of(auto&& f) {
-    try {
-        f();
-    } catch (const error& e) {
-        return e.code();
-    }
-    return errc::closed;
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 #include <gneiss/storage/mapped_rows.hpp>
 
 #include "storage/rows.hpp"
+#include "support/error_code.hpp"
 
 #include <doctest/doctest.h>
 
@@ -11,6 +12,7 @@ using storage_test::gathers;
 using storage_test::rows_file;
 using storage_test::some_rows;
 using storage_test::temporary_directory;
+using test::code_of;
 
 namespace {
 
@@ -21,15 +23,6 @@ checksum_table checksums_of(const rows_file& file) {
     checksum_collector sums(file_id(file.stored.path.filename().string()), 4096);
     sums.update(std::span(file.bytes).subspan(file.stored.offset));
     return sums.finish(std::span(file.bytes).first(file.stored.offset));
-}
-
-errc code_of(auto&& call) {
-    try {
-        call();
-    } catch (const error& e) {
-        return e.code();
-    }
-    return errc::closed; // none of these
 }
 
 } // namespace
@@ -67,7 +60,7 @@ TEST_CASE("rows in memory are verified as they are loaded: any flipped bit, a wr
     const auto load = [&](const stored_rows& rows) {
         return [&, rows] { memory_rows(rows, &checksums, serial, budget); };
     };
-    CHECK(code_of(load(file.stored)) == errc::closed);
+    CHECK_FALSE(code_of(load(file.stored)));
     for (const std::uint64_t at : {0U, 127U, 128U, 4000U, 30'127U}) {
         CAPTURE(at);
         any_engine engine = engines();

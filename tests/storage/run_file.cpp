@@ -15,9 +15,11 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/random.hpp>
 
+#include "support/error_code.hpp"
 #include "support/temporary_directory.hpp"
 
 using namespace gneiss;
+using test::code_of;
 using test::temporary_directory;
 
 namespace {
@@ -47,15 +49,6 @@ std::vector<std::byte> bytes_of(const std::filesystem::path& path) {
 void replace(const std::filesystem::path& path, std::span<const std::byte> bytes) {
     plain_file file = plain_file::create(path);
     file.write_at(0, bytes);
-}
-template <class Call>
-std::optional<errc> code_of(Call&& call) {
-    try {
-        call();
-    } catch (const error& e) {
-        return e.code();
-    }
-    return std::nullopt;
 }
 records read_all(const std::filesystem::path& path) {
     run_file_reader file(path);
