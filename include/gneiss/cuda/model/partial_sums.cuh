@@ -36,6 +36,21 @@ namespace detail {
 
 [[nodiscard]] __device__ inline std::uint32_t first_row(const std::uint32_t* first) { return first == nullptr ? 0 : __ldg(first); }
 
+/// Σ of the threads' values, in a fixed order, by a block of 256; thread 0 holds it.
+template <class V>
+__device__ inline V block_sum(V mine) {
+    __shared__ V sums[256];
+    sums[threadIdx.x] = mine;
+    __syncthreads();
+    for (unsigned width = 128; width > 0; width /= 2) {
+        if (threadIdx.x < width) sums[threadIdx.x] += sums[threadIdx.x + width];
+        __syncthreads();
+    }
+    const V sum = sums[0];
+    __syncthreads(); // before the next sum takes the memory
+    return sum;
+}
+
 /// to[i] += Σ partial[slice, i].
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) add_partials(const float* partial, std::uint32_t slices, std::uint32_t columns, std::size_t size,
