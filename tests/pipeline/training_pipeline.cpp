@@ -107,6 +107,26 @@ TEST_CASE("the deterministic schedule gives the same result at any timing, worke
     }
 }
 
+TEST_CASE("the first batch after a drain is waited for from where work was said to begin, not from the drain") {
+    const auto compute = static_cast<std::size_t>(stage::compute);
+    pipeline_stages<toy_batch> stages;
+    stages.sample = stages.gather = stages.compute = stages.update = [](toy_batch&) {};
+    std::vector<std::unique_ptr<toy_batch>> idle;
+    idle.push_back(std::make_unique<toy_batch>());
+    training_pipeline<toy_batch> pipeline(stages, {}, std::move(idle));
+    using namespace std::chrono_literals;
+    std::this_thread::sleep_for(300ms); // nobody's work
+    const auto resumed = std::chrono::steady_clock::now();
+    pipeline.resume();
+    std::this_thread::sleep_for(50ms); // a state is loaded
+    pipeline.submit(pipeline.take(), 0);
+    pipeline.drain();
+    const std::chrono::duration<double> worked = std::chrono::steady_clock::now() - resumed;
+    const double waited = pipeline.statistics().wait_seconds[compute];
+    CHECK(waited >= .05);
+    CHECK(waited <= worked.count());
+}
+
 TEST_CASE("an error in any stage reaches the driving thread and nothing hangs") {
     for (int failing = 0; failing < 4; ++failing) {
         pipeline_stages<toy_batch> stages;

@@ -122,6 +122,7 @@ private:
         const std::function<bool(std::uint32_t)>& ready) {
         result made;
         made.position = {epoch + 1, {}, {}};
+        pipeline_.resume(); // the first state is waited for like the others
         for (std::uint32_t s = from.state; s < states.size() && !made.stopped; ++s) {
             std::uint32_t pass = s == from.state ? from.pass : 0;
             const auto resume_here = [&](std::uint64_t index) { return resume_position{epoch, {s, pass, index}, {}}; };

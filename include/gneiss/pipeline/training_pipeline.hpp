@@ -121,13 +121,17 @@ public:
         return batch;
     }
 
+    /// From now on stages without a batch wait for one, and say so: work has begun, though no batch may be ready yet.
+    void resume() noexcept {
+        if (!drained_) return;
+        resumed_at_.store(clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+        drained_ = false;
+    }
+
     /// Hands the next batch in. `remaining`: how many batches follow it before rows may be swapped (0 for the last of a
     /// state); used by the deterministic schedule only.
     void submit(std::unique_ptr<Batch> batch, std::uint64_t remaining) {
-        if (drained_) {
-            resumed_at_.store(clock::now().time_since_epoch().count(), std::memory_order_relaxed);
-            drained_ = false;
-        }
+        resume();
         const std::uint64_t number = submitted_++;
         ticket t{number, fence_, number + remaining, std::move(batch)};
         if (remaining == 0) fence_ = submitted_;
@@ -225,7 +229,7 @@ private:
         return true;
     }
 
-    /// The part of a wait that ends now in which there was work: not the time between a drain and the next batch.
+    /// The part of a wait that ends now in which there was work: not the time between a drain and what `resume`s.
     [[nodiscard]] std::chrono::nanoseconds since_resumed(std::chrono::nanoseconds waited) const {
         const clock::time_point resumed{clock::duration(resumed_at_.load(std::memory_order_relaxed))};
         return std::min<std::chrono::nanoseconds>(waited, clock::now() - resumed);
