@@ -3,6 +3,7 @@
 // Everything that needs no optional dependency. Beside it: model/backend/eigen.hpp (gneiss::eigen),
 // storage/engine/uring.hpp (gneiss::uring), and the parts of io/ that read JSON and gzip (gneiss::io).
 // The list is kept complete by tests/structure/check.sh.
+#include <gneiss/cache/access_sample.hpp>
 #include <gneiss/cache/any_policy.hpp>
 #include <gneiss/cache/belady.hpp>
 #include <gneiss/cache/change_set.hpp>

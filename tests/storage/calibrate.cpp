@@ -31,6 +31,15 @@ TEST_CASE("every engine is measured on files of any size from a block on, and th
         }
 }
 
+TEST_CASE("memory is copied at some rate, even a little of it for no time") {
+    for (const std::size_t bytes : {std::size_t{0}, std::size_t{1000}, std::size_t{4} << 20}) {
+        const double rate = copy_bandwidth(bytes, std::chrono::milliseconds(bytes == 1000 ? 0 : 2));
+        CAPTURE(rate);
+        CHECK(rate > 1e6);
+        CHECK(rate < 1e13);
+    }
+}
+
 TEST_CASE("a file smaller than a block, or none, is refused") {
     const temporary_directory folder;
     for (const auto& [name, engines] : all_engines()) {

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <span>
 
@@ -85,6 +87,24 @@ template <class Offset>
         static_cast<double>(piece) * detail::reads_per_second(from, piece, depth, options.time / 2, sequential);
     found.gap = round_up(static_cast<std::uint64_t>(found.bandwidth / found.iops), std::uint64_t{512});
     return found;
+}
+
+/// Bytes that one thread copies a second from one half of `bytes` of memory to the other, back and forth for `time`: what a
+/// memory moves that caches of the CPU do not hold, if they do not hold `bytes`.
+[[nodiscard]] inline double copy_bandwidth(
+    std::size_t bytes = std::size_t{32} << 20, std::chrono::milliseconds time = std::chrono::milliseconds(20)) {
+    const std::size_t half = std::max<std::size_t>(bytes / 2, 64);
+    auto memory = aligned_buffer<std::byte>::zeroed(2 * half);
+    using clock = std::chrono::steady_clock;
+    std::size_t copies = 0;
+    const auto start = clock::now();
+    auto now = start;
+    for (; copies == 0 || now - start < time; ++copies, now = clock::now()) {
+        memory.data()[copies % 2 * half] = static_cast<std::byte>(copies); // no copy repeats another
+        std::memcpy(memory.data() + (copies + 1) % 2 * half, memory.data() + copies % 2 * half, half);
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+    }
+    return static_cast<double>(copies) * static_cast<double>(half) / std::chrono::duration<double>(now - start).count();
 }
 
 namespace detail {
