@@ -45,6 +45,13 @@ void get(const json& object, const char* key, named<T>& values) {
 
 } // namespace
 
+double mean_passes(const epoch_record& epoch) {
+    double sum = 0, count = 0;
+    for (const std::uint32_t passes : epoch.passes)
+        if (passes != 0) sum += passes, ++count;
+    return count == 0 ? 0 : sum / count;
+}
+
 machine_record this_machine() {
     return {.cpus = usable_cpus(), .memory_bytes = total_memory(), .device = "cpu", .cpu = cpu_name()};
 }
@@ -91,6 +98,7 @@ json to_json(const epoch_record& record) {
     put(object, "sampled_edges", record.sampled_edges);
     put(object, "staleness_p50", record.staleness_p50);
     put(object, "staleness_max", record.staleness_max);
+    if (!record.passes.empty()) object["passes"] = record.passes;
     put(object, "valid", record.valid);
     return object;
 }
@@ -107,6 +115,7 @@ json to_json(const run_record& record) {
     put(metrics, "valid", record.valid);
     put(metrics, "test", record.test);
     if (!metrics.empty()) object["metrics"] = std::move(metrics);
+    put(object, "io_cost", record.io_cost);
     object["seconds"] = record.seconds;
     object["peak_rss_bytes"] = record.peak_rss_bytes;
     return object;
@@ -127,6 +136,7 @@ epoch_record epoch_from_json(const json& object) {
     get(object, "sampled_edges", record.sampled_edges);
     get(object, "staleness_p50", record.staleness_p50);
     get(object, "staleness_max", record.staleness_max);
+    get(object, "passes", record.passes);
     get(object, "valid", record.valid);
     return record;
 }

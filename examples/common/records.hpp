@@ -51,8 +51,12 @@ struct epoch_record {
     named<double> stage_seconds{};
     std::optional<std::uint64_t> sampled_edges{};
     std::optional<double> staleness_p50{}, staleness_max{};
+    std::vector<std::uint32_t> passes{}; ///< made over each macro-batch; 0: it had nothing to train
     metric_values valid{};
 };
+
+/// Over the macro-batches of an epoch that had something to train; 0 where none are told.
+[[nodiscard]] double mean_passes(const epoch_record& epoch);
 
 enum class run_status { done, interrupted };
 
@@ -65,6 +69,7 @@ struct run_record {
     plan_record plan{};
     std::vector<epoch_record> epochs{};
     metric_values valid{}, test{}; ///< of the final (or best) state
+    named<double> io_cost{};       ///< of a batch, by a model and as measured; bytes and seconds
     double seconds = 0;
     std::uint64_t peak_rss_bytes = 0;
 };

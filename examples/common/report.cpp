@@ -139,6 +139,18 @@ plot::series per_epoch(std::string name, const run_record& run, const epoch_valu
     return line;
 }
 
+/// As `mean_passes`, where they are told.
+std::optional<double> passes_of(const epoch_record& epoch) {
+    return epoch.passes.empty() ? std::nullopt : std::optional(mean_passes(epoch));
+}
+/// "18 over 12": passes over macro-batches that had something to train.
+std::string passes_text(const epoch_record& epoch) {
+    if (epoch.passes.empty()) return "";
+    std::uint64_t sum = 0;
+    for (const std::uint32_t passes : epoch.passes) sum += passes;
+    return fmt::format("{} over {}", sum, epoch.passes.size() - static_cast<std::size_t>(std::ranges::count(epoch.passes, 0U)));
+}
+
 plot::axis epoch_axis() { return {.label = "epoch", .whole = true}; }
 
 std::string line_plot(const std::string& title, plot::axis x, plot::axis y, std::vector<plot::series> lines) {
@@ -215,6 +227,8 @@ std::vector<summary_item> summary_items(const run_record& run) {
         items.push_back({"Waiting", human_percent(*wait / training), "of training time", *wait / training});
     if (const auto hits = mean(run, member(&epoch_record::hit_rate)))
         items.push_back({"Hit rate", human_percent(*hits), "mean per epoch", *hits});
+    if (const auto passes = mean(run, passes_of))
+        items.push_back({"Passes", fmt::format("{:.2f}", *passes), "over a macro-batch, mean"});
     return items;
 }
 
@@ -333,7 +347,23 @@ std::string moving_bytes(const report_data& data) {
     }
     return html + line_plot("Hit rate per epoch", epoch_axis(),
                       {.label = "hit rate", .of = quantity::percent, .from_zero = true, .most = 1},
-                      {per_epoch("hit rate", run, member(&epoch_record::hit_rate))});
+                      {per_epoch("hit rate", run, member(&epoch_record::hit_rate))}) +
+           line_plot("Passes over a macro-batch", epoch_axis(), {.label = "mean of the epoch", .from_zero = true},
+                      {per_epoch("passes", run, passes_of)});
+}
+
+/// The model of the I/O of a batch beside what was measured.
+std::string io_cost_table(const run_record& run) {
+    std::vector<std::vector<cell>> rows;
+    for (const auto& [name, value] : run.io_cost) {
+        std::string title = name;
+        std::ranges::replace(title, '_', ' ');
+        rows.push_back({{title}, {name.ends_with("seconds") ? fmt::format("{:.4g} ms", value * 1e3)
+                                  : name.ends_with("per_second") ? human_bandwidth(value)
+                                  : name.ends_with("bytes") ? human_bytes(value)
+                                  : name.ends_with("ratio") ? fmt::format("{:.3g}", value) : fmt::format("{:.4g}", value)}});
+    }
+    return rows.empty() ? "" : boxed_table("I/O cost of a batch", html_table({}, rows));
 }
 
 std::string memory_section(const report_data& data) {
@@ -455,7 +485,7 @@ std::string epoch_table(const run_record& run) {
         {"examples", [](const epoch_record& e) { return human_count(static_cast<double>(e.examples)); }},
         {"loss", shown(&epoch_record::loss, loss_text)}, {"read", shown(&epoch_record::read_bytes, human_bytes)},
         {"written", shown(&epoch_record::write_bytes, human_bytes)},
-        {"waiting", shown(&epoch_record::wait_seconds, human_seconds)},
+        {"waiting", shown(&epoch_record::wait_seconds, human_seconds)}, {"passes", passes_text},
         {"hit rate", shown(&epoch_record::hit_rate, human_percent)},
         {"sampled edges", shown(&epoch_record::sampled_edges, human_count)}};
     for (const std::string& name : names_in(run, &epoch_record::valid))
@@ -545,7 +575,7 @@ std::string report_html(const report_data& data) {
     html += "</div>\n" + cards(run);
     html += section("Learning", learning(run));
     html += section("Pipeline", stage_bars(run) + activity_plot(data) + staleness(data) + stage_table(run));
-    html += section("Bytes moved", moving_bytes(data) + plan_table(run) + io_table(run));
+    html += section("Bytes moved", moving_bytes(data) + plan_table(run) + io_table(run) + io_cost_table(run));
     html += section("Memory", memory_section(data));
     html += section("Epochs", epoch_table(run));
     html += section("Settings", setting_tables(data));

@@ -28,6 +28,7 @@ epoch_record full_epoch() {
         .sampled_edges = 7,
         .staleness_p50 = 2,
         .staleness_max = 16,
+        .passes = {2, 0, 1},
         .valid = {{"mrr", 0.3}}};
 }
 
@@ -36,7 +37,7 @@ epoch_record full_epoch() {
 TEST_CASE("an epoch has the keys of the contract in its order") {
     CHECK(keys(to_json(full_epoch())) == "epoch seconds loss examples read_bytes write_bytes read_requests "
                                          "wait_seconds hit_rate stage_seconds sampled_edges "
-                                         "staleness_p50 staleness_max valid");
+                                         "staleness_p50 staleness_max passes valid");
 }
 
 TEST_CASE("what does not apply is absent, never zero") {
@@ -61,8 +62,9 @@ TEST_CASE("a run has the keys of the contract in its order") {
     run.epochs = {full_epoch()};
     run.valid = {{"mrr", 0.5}};
     run.test = {{"mrr", 0.5}, {"hits@1", 0.25}};
+    run.io_cost = {{"miss_ratio", 0.5}};
     const json object = to_json(run);
-    CHECK(keys(object) == "program version status machine dataset config plan epochs metrics seconds peak_rss_bytes");
+    CHECK(keys(object) == "program version status machine dataset config plan epochs metrics io_cost seconds peak_rss_bytes");
     CHECK(object["status"] == "interrupted");
     CHECK(keys(object["machine"]) == "cpus memory_bytes io_engine io_engine_reason device");
     CHECK(keys(object["dataset"]) == "name nodes edges relations features classes");

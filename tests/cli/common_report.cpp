@@ -195,3 +195,20 @@ TEST_CASE("a sampler sees the totals grow and stops when told") {
         before = sample.seconds;
     }
 }
+
+TEST_CASE("passes over macro-batches and the cost of I/O are shown where they are told") {
+    report_data data = sample_report(3);
+    CHECK(report_html(data).find("macro-batch") == std::string::npos);
+    data.run.epochs[0].passes = {3, 0, 2};
+    data.run.epochs[1].passes = {1, 0, 1};
+    data.run.epochs[2].passes = {1, 0, 2};
+    data.run.io_cost = {{"two_stage_seconds", 0.0005}, {"miss_ratio", 0.25}, {"cache_bytes", 1e6}};
+    const std::string html = report_html(data);
+    CHECK(flaw(html).empty());
+    for (const char* text : {"5 over 2", "2 over 2", "3 over 2", "Passes over a macro-batch", "two stage seconds", "0.5 ms"}) {
+        CAPTURE(text);
+        CHECK(html.find(text) != std::string::npos);
+    }
+    CHECK(mean_passes(data.run.epochs[0]) == 2.5);
+    CHECK(mean_passes(epoch_record{}) == 0);
+}

@@ -125,9 +125,54 @@ TEST_CASE("macro-batches are passed over again on a slow disk, and the record re
     CHECK(most <= 3);
     for (const auto& epoch : slow["epochs"]) examples += epoch["examples"].get<std::uint64_t>();
     CHECK(examples > 4 * shop.training_nodes());
+    // It is told of every epoch, and the compute stage is either at work or waits.
+    const auto once = shop.train(base + "--throttle 2MiB --reuse 1 --out once");
+    double waited[2] = {0, 0};
+    for (const auto* run : {&slow, &once})
+        for (const auto& epoch : (*run)["epochs"]) {
+            waited[run == &once] += epoch["wait_seconds"].get<double>();
+            CHECK(epoch["wait_seconds"].get<double>() + epoch["stage_seconds"]["compute"].get<double>() > .8 * epoch["seconds"].get<double>());
+        }
+    CHECK(waited[1] > waited[0]);
+    for (std::size_t e = 0; e < 4; ++e) CHECK(slow["epochs"][e]["passes"] == record["passes"][e]);
+    CHECK(once["epochs"][0]["passes"] == nlohmann::json(std::vector<int>(6, 1)));
+    CHECK(shop.read("slow/report.html").find("Passes over a macro-batch") != std::string::npos);
     (void)shop.train(base + "--reuse-plan slow/reuse.json --reuse 3 --out fast");
     CHECK(nlohmann::json::parse(shop.read("fast/reuse.json")) == record);
     CHECK(shop.predictions("fast") == shop.predictions("slow"));
+}
+
+TEST_CASE("what I/O costs by the model is told beside what was measured, on the disk as it was throttled") {
+    const hanoi_workshop shop(3000, "--partitions 12");
+    const std::string base = "data" + task + "--partitioner given --reuse 2 ";
+    const auto run = shop.train(base + "--macro 2 --throttle 8MiB --out some");
+    auto cost = run["io_cost"];
+    const auto at = [&](const char* key) { return cost[key].get<double>(); };
+    const double beta = at("miss_ratio"), batch = at("batch_bytes"), macro = at("macro_batch_bytes"), k = at("batches_of_macro_batch");
+    CHECK(beta > 0);
+    CHECK(beta < 1); // memory for two macro-batches of six
+    CHECK(at("low_bytes_per_second") <= 8 << 20);
+    CHECK(at("low_random_bytes_per_second") <= 64 * 32 + 1); // rows of 8 floats, 128 KiB each as the slow disk counts
+    CHECK(at("high_bytes_per_second") > 1e7);
+    CHECK(at("single_stage_seconds") == doctest::Approx((1 - beta) / at("high_bytes_per_second") * batch + beta / at("low_random_bytes_per_second") * batch));
+    CHECK(at("two_stage_seconds") == doctest::Approx(batch / at("high_bytes_per_second") + macro / k / at("low_bytes_per_second")));
+    CHECK(at("ratio") == doctest::Approx(macro / (beta * k * batch)));
+    double seconds = 0, read = 0, passes = 0, waited = 0;
+    for (const auto& epoch : run["epochs"]) {
+        seconds += epoch["seconds"].get<double>();
+        waited += epoch["wait_seconds"].get<double>();
+        read += epoch["read_bytes"].get<double>();
+        for (const auto& p : epoch["passes"]) passes += p.get<double>();
+    }
+    const double batches = k * 24; // of four epochs of six macro-batches
+    CHECK(batches >= passes);      // a macro-batch has some
+    CHECK(macro * 24 == doctest::Approx(read).epsilon(.2));
+    CHECK(at("measured_seconds") * batches == doctest::Approx(seconds).epsilon(.3));
+    CHECK(at("measured_wait_seconds") * batches == doctest::Approx(waited).epsilon(.2));
+    // Where memory holds everything a cache would, too.
+    cost = shop.train(base + "--out all")["io_cost"];
+    CHECK(at("miss_ratio") == 0);
+    CHECK(!cost.contains("ratio"));
 }
 
 TEST_CASE("a run that is interrupted within a macro-batch goes on to the unbroken run's bits") {

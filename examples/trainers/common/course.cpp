@@ -49,14 +49,15 @@ nlohmann::ordered_json epoch_so_far::to_json() const {
     for (const auto& [name, value] : stage_seconds) stages[name] = value;
     return {{"seconds", seconds}, {"loss", loss}, {"examples", examples}, {"sampled_edges", sampled_edges},
         {"read_bytes", read_bytes}, {"write_bytes", write_bytes}, {"read_requests", read_requests},
-        {"wait_seconds", wait_seconds}, {"cache_lookups", cache_lookups}, {"cache_hits", cache_hits}, {"stage_seconds", stages}};
+        {"wait_seconds", wait_seconds}, {"cache_lookups", cache_lookups}, {"cache_hits", cache_hits}, {"stage_seconds", stages},
+        {"first_examples", first_examples}};
 }
 
 epoch_so_far epoch_so_far::from_json(const nlohmann::ordered_json& j) {
     programs::named<double> stages;
     for (const auto& [name, value] : j.at("stage_seconds").items()) stages.emplace_back(name, value.get<double>());
     return {j.at("seconds"), j.at("loss"), j.at("examples"), j.at("sampled_edges"), j.at("read_bytes"), j.at("write_bytes"),
-        j.at("read_requests"), j.at("wait_seconds"), j.at("cache_lookups"), j.at("cache_hits"), stages};
+        j.at("read_requests"), j.at("wait_seconds"), j.at("cache_lookups"), j.at("cache_hits"), stages, j.value("first_examples", j.at("examples").get<std::uint64_t>())};
 }
 
 course_position course_position::of(const std::optional<gneiss::checkpoint>& saved) {
@@ -90,6 +91,7 @@ epoch_so_far course::totals(const design& of) const {
     sum.seconds += seconds_since(epoch_began_);
     sum.loss += loss_;
     sum.examples += examples_;
+    sum.first_examples += first_examples_;
     sum.sampled_edges += sampled_edges_;
     const gneiss::io_stats moved = of.io();
     sum.read_bytes += moved.read_bytes - io_at_start_.read_bytes;
@@ -130,19 +132,22 @@ programs::epoch_record course::record_of(const design& of, std::uint64_t epoch) 
         this_epoch.count[i] -= pipeline_at_start_.staleness.count[i];
     record.staleness_p50 = static_cast<double>(this_epoch.quantile(0.5));
     record.staleness_max = static_cast<double>(this_epoch.max());
+    record.passes = of.passes(epoch);
     return record;
 }
 
-std::string course::line(const design& of, std::uint64_t epoch) const {
+std::string course::line(const design& of, const gneiss::batch_key& key) const {
     const double seconds = seconds_since(epoch_began_);
-    const auto done = static_cast<double>(so_far_.examples + examples_);
+    const auto done = static_cast<double>(so_far_.first_examples + first_examples_);
     const auto all = static_cast<double>(settings_.examples);
     const auto moved = of.io();
     const auto pipeline = of.pipeline();
     const double busy = pipeline.busy_seconds[compute], wait = pipeline.wait_seconds[compute];
-    std::string text = fmt::format("epoch {}/{} {:>4}  loss {:.4g}  {}", epoch + 1, *how_.epochs, programs::human_percent(done / all),
+    std::string text = fmt::format("epoch {}/{} {:>4}  loss {:.4g}  {}", key.epoch + 1, *how_.epochs, programs::human_percent(done / all),
         loss_ / std::max<double>(1, static_cast<double>(examples_)),
         programs::human_rate(static_cast<double>(examples_) / seconds, settings_.unit));
+    if (!settings_.state.empty())
+        text += fmt::format("  {} {}/{} pass {}", settings_.state, key.number.state + 1, states_, key.number.pass + 1);
     if (!plan_.in_memory)
         text += fmt::format("  read {}/s", gneiss::format_bytes(static_cast<std::uint64_t>(
                                                static_cast<double>(moved.read_bytes - io_at_start_.read_bytes) / seconds)));
@@ -151,7 +156,7 @@ std::string course::line(const design& of, std::uint64_t epoch) const {
                                                                static_cast<double>(cache.lookups - cache_at_start_.lookups)));
     text += fmt::format("  wait {}  RSS {} of {}  ETA {}", programs::human_percent(wait / std::max(1e-9, busy + wait)),
         gneiss::format_bytes(programs::current_rss()), gneiss::format_bytes(plan_.budget),
-        programs::human_eta(static_cast<double>(examples_), all * static_cast<double>(*how_.epochs - epoch) - static_cast<double>(so_far_.examples), seconds));
+        programs::human_eta(static_cast<double>(first_examples_), all * static_cast<double>(*how_.epochs - key.epoch) - static_cast<double>(so_far_.first_examples), seconds));
     return text;
 }
 
@@ -166,8 +171,9 @@ programs::run_record course::operator()(design& of, programs::run_record record,
     observer.on_batch = [&](const gneiss::batch_key& key, const batch_outcome& batch) {
         loss_ = loss_ + batch.loss;
         examples_ += batch.examples;
+        if (key.number.pass == 0) first_examples_ += batch.examples;
         sampled_edges_ += batch.sampled_edges;
-        live_.update([&] { return line(of, key.epoch); });
+        live_.update([&] { return line(of, key); });
     };
     observer.checkpoint_due = [&] {
         return how_.checkpoint_every.seconds > 0 && seconds_since(saved_at_) >= how_.checkpoint_every.seconds;
@@ -205,6 +211,7 @@ programs::run_record course::operator()(design& of, programs::run_record record,
         record.epochs.push_back(done);
         std::string told = fmt::format("epoch {}: {:.1f} s, loss {:.4f}, {}", done.epoch, done.seconds, *done.loss,
             programs::human_rate(static_cast<double>(done.examples) / done.seconds, settings_.unit));
+        if (const double mean = programs::mean_passes(done); mean > 1) told += fmt::format(", {:.2g} passes over a {}", mean, settings_.state);
         if (!done.valid.empty()) told += fmt::format(", valid {} {:.4f}", settings_.measure, done.valid.front().second);
         live_.say(told);
         if (watch.judge(done) && settings_.best) {
@@ -218,7 +225,8 @@ programs::run_record course::operator()(design& of, programs::run_record record,
     while (at.epoch < *how_.epochs && !stop.stop_requested() && !ends_early()) {
         const std::uint64_t epoch = at.epoch;
         loss_ = 0;
-        examples_ = sampled_edges_ = 0;
+        examples_ = first_examples_ = sampled_edges_ = 0;
+        if (!settings_.state.empty()) states_ = plan_.order(epoch).size();
         io_at_start_ = of.io();
         pipeline_at_start_ = of.pipeline();
         stages_at_start_ = of.stage_seconds();
@@ -252,6 +260,7 @@ programs::run_record course::operator()(design& of, programs::run_record record,
     record.status = interrupted ? programs::run_status::interrupted : programs::run_status::done;
     record.seconds = seconds_since(began);
     record.peak_rss_bytes = programs::peak_rss();
+    of.tell(record);
     run_.write_result(record);
     run_.write_timeline(sampler.samples());
     if (!how_.no_report) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include <gneiss/order/plan.hpp>
 #include <gneiss/pipeline/training_pipeline.hpp>
@@ -33,6 +34,7 @@ struct epoch_so_far {
     double wait_seconds = 0;
     std::uint64_t cache_lookups = 0, cache_hits = 0;
     programs::named<double> stage_seconds{};
+    std::uint64_t first_examples = 0; ///< of first passes over states
 
     [[nodiscard]] nlohmann::ordered_json to_json() const;
     static epoch_so_far from_json(const nlohmann::ordered_json& j);
@@ -87,6 +89,10 @@ public:
     [[nodiscard]] virtual programs::named<double> stage_seconds() const;
     /// Of the design's cache of rows; none unless it has one.
     [[nodiscard]] virtual cache_counts cache() const { return {}; }
+    /// Passes made over each state of an epoch that was trained; none unless a design makes more than one.
+    [[nodiscard]] virtual std::vector<std::uint32_t> passes(std::uint64_t /*epoch*/) const { return {}; }
+    /// Adds to the record of a run what only this design tells, when training has ended.
+    virtual void tell(programs::run_record&) {}
 };
 
 /// What the course of a run depends on beside flags.
@@ -96,6 +102,7 @@ struct course_settings {
     std::uint64_t examples = 0;       ///< of an epoch
     bool validates = true, tests = true; ///< whether there is something to evaluate
     bool best = false;                ///< the best state by validation is kept, and its metrics are the run's
+    std::string state{};              ///< what is passed over, maybe more than once, on the live line: "macro-batch"
 };
 
 /// Where a run is when a process begins with it.
@@ -128,7 +135,7 @@ private:
     /// The current epoch, with what processes before this one did of it.
     [[nodiscard]] epoch_so_far totals(const design& of) const;
     [[nodiscard]] programs::epoch_record record_of(const design& of, std::uint64_t epoch) const;
-    [[nodiscard]] std::string line(const design& of, std::uint64_t epoch) const;
+    [[nodiscard]] std::string line(const design& of, const gneiss::batch_key& at) const;
 
     const run_options& how_;
     course_settings settings_;
@@ -146,7 +153,8 @@ private:
     cache_counts cache_at_start_;                   // the same
     clock::time_point epoch_began_ = clock::now();
     std::atomic<double> loss_{0};
-    std::atomic<std::uint64_t> examples_{0}, sampled_edges_{0};
+    std::atomic<std::uint64_t> examples_{0}, first_examples_{0}, sampled_edges_{0}; // first: of first passes over states
+    std::size_t states_ = 0; // of the current epoch
     clock::time_point saved_at_ = clock::now();
 };
 

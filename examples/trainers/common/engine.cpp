@@ -46,6 +46,23 @@ std::optional<gneiss::io_profile> device_profile(const gneiss::dataset& data, ru
     return measured;
 }
 
+gneiss::io_profile read_rates(const gneiss::dataset& data, const run_options& how) {
+    gneiss::io_profile found;
+    if (const auto known = device_profile(data, how)) {
+        found = *known;
+    } else {
+        run_options unthrottled = how;
+        unthrottled.throttle.reset();
+        found = gneiss::calibrate(choose_engine(unthrottled).make, data.path("edges.out"), {.time = std::chrono::milliseconds(0)});
+    }
+    if (how.throttle) {
+        const auto most = static_cast<double>(std::max<std::uint64_t>(how.throttle->bytes, 1));
+        found.bandwidth = std::min(found.bandwidth, most);
+        found.iops = std::min(found.iops, most / static_cast<double>(gneiss::throttle_options{}.block_bytes));
+    }
+    return found;
+}
+
 void require_device(const run_options& how) {
     if (how.device == "cuda")
         throw gneiss::error(gneiss::errc::unsupported, "--device cuda: this build has no CUDA backend; leave the flag out to train on the CPU");

@@ -17,6 +17,10 @@ namespace trainers {
 /// its directory where that can be written. By the device itself, whatever `--throttle` says. Nothing for a small dataset.
 [[nodiscard]] std::optional<gneiss::io_profile> device_profile(const gneiss::dataset& data, run_options how);
 
+/// The same of any dataset as `--throttle` has it. One that is too small for a profile is told by a few reads, every time.
+/// Throws io_error, errc::invalid_argument.
+[[nodiscard]] gneiss::io_profile read_rates(const gneiss::dataset& data, const run_options& how);
+
 /// Throws errc::unsupported for a device that this build has no backend for.
 void require_device(const run_options& how);
 

@@ -1,13 +1,15 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include <gneiss/cache/access_sample.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/io/reorder.hpp>
-#include <gneiss/order/multistage_cost.hpp>
 #include <gneiss/pipeline/graph_training.hpp>
 #include <gneiss/pipeline/state_reuse.hpp>
 #include <gneiss/storage/durable.hpp>
@@ -18,6 +20,7 @@
 #include "common/node_file.hpp"
 #include "common/run_directory.hpp"
 #include "common/signals.hpp"
+#include "io_cost.hpp"
 #include "training_plan.hpp"
 #include "trainers/common/class_commands.hpp"
 #include "trainers/common/class_training.hpp"
@@ -70,6 +73,9 @@ std::shared_ptr<const gneiss::dataset> partitioned(const options& how, const gne
     return made;
 }
 
+/// Of a node, on average where features are sparse.
+double row_bytes(const gneiss::node_features& features) { return static_cast<double>(features.bytes()) / static_cast<double>(features.rows()); }
+
 /// There are no learned rows to step.
 gneiss::any_row_optimizer no_rows() { return gneiss::make_row_optimizer("sgd", 1); }
 
@@ -77,8 +83,8 @@ gneiss::any_row_optimizer no_rows() { return gneiss::make_row_optimizer("sgd", 1
 class hanoi_design final : public trainers::class_training {
 public:
     /// Starts a run, or goes on with it.
-    hanoi_design(const parts& of, const options& how)
-        : class_training(of, {"program", "classes of nodes", "weights", "evaluation"}), how_(how),
+    hanoi_design(const parts& of, const options& how, const std::optional<tier_rates>& rates)
+        : class_training(of, {"program", "classes of nodes", "weights", "evaluation"}), how_(how), rates_(rates), asked_(of.features.rows()),
           store_(of.features.files(), of.plan.partitioning) {
         gneiss::pass_record done;
         if (of.run.saved) done = saved_progress().at("passes").get<gneiss::pass_record>();
@@ -90,6 +96,7 @@ public:
         gneiss::graph_training_options training = how.training_options();
         training.batches_in_flight = of.plan.batches;
         training.resident_partitions = of.plan.slots;
+        if (rates) training.on_rows = [this](std::span<const gneiss::node_id> rows) { asked_.add(rows); };
         const gneiss::node_task task{of.classes.labels(), [this](std::uint32_t state, std::vector<gneiss::node_id>& out) {
             gneiss::append_training_nodes(now_, state, of_.plan.partitioning, of_.classes.train, out);
         }};
@@ -99,17 +106,16 @@ public:
         if (of.run.saved) training_->set_steps(saved_progress().at("steps").get<std::uint64_t>());
     }
 
-    /// What was read against what the cost model says of batches that are sampled from disk, for people; empty before a batch.
-    [[nodiscard]] std::string cost() const {
-        if (batches_ == 0) return {};
-        const double row = static_cast<double>(of_.features.bytes()) / static_cast<double>(of_.features.rows());
-        const gneiss::io_stats read = io();
-        const double batch = row * static_cast<double>(seen_.input_nodes) / static_cast<double>(batches_);
-        const gneiss::multistage_cost model{.batch = batch, .miss_ratio = 1, .staged_batch = batch,
-            .macro_batch = static_cast<double>(read.read_bytes), .batches_of_it = static_cast<double>(batches_)};
-        return fmt::format("{} read for {} batches of {} of rows: {:.1f} % of what they would read from disk one by one; a cache would have to hold {:.1f} % of accesses to read as little",
-            gneiss::format_bytes(read.read_bytes), batches_, gneiss::format_bytes(static_cast<std::uint64_t>(batch)), 100 * model.ratio(),
-            100 * std::max(0.0, 1 - model.ratio()));
+    /// What I/O cost by the model and as measured, once training has ended and if something was trained in this process.
+    [[nodiscard]] const std::optional<io_cost>& cost() const { return cost_; }
+    void tell(programs::run_record& record) override {
+        if (!rates_ || seen_.batches == 0) return;
+        seen_.read_bytes = io().read_bytes;
+        seen_.wait_seconds = pipeline().wait_seconds[static_cast<std::size_t>(gneiss::stage::compute)];
+        const double row = row_bytes(of_.features);
+        const std::uint64_t memory = of_.plan.feature_bytes;
+        cost_ = cost_of(seen_, *rates_, row, memory, asked_.miss_ratio(static_cast<std::uint64_t>(static_cast<double>(memory) / row)));
+        record.io_cost = cost_->record();
     }
 
     [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
@@ -118,6 +124,12 @@ public:
         gneiss::io_stats sum = graph_->statistics();
         sum += features_->statistics();
         return sum;
+    }
+    [[nodiscard]] std::vector<std::uint32_t> passes(std::uint64_t epoch) const override {
+        const gneiss::pass_record& record = reuse_->record();
+        std::vector<std::uint32_t> made = epoch < record.size() ? record[static_cast<std::size_t>(epoch)] : std::vector<std::uint32_t>{};
+        made.resize(now_.states.size(), 0); // the last ones may have nothing to train
+        return made;
     }
 
 private:
@@ -128,9 +140,13 @@ private:
         const gneiss::plan states = with_next(how_, of_.data, from.epoch);
         std::optional<gneiss::state> ahead;
         if (states.size() > now_.states.size() && !of_.plan.in_memory) ahead = states.back();
+        const auto began = clock::now();
         const gneiss::graph_epoch done = training_->run(now_.states, from.epoch, from.next, told, stop, ahead);
-        seen_ += done.model;
-        batches_ += done.batches;
+        seen_.seconds += trainers::seconds_since(began);
+        seen_.batches += done.batches;
+        seen_.input_rows += done.model.input_nodes;
+        seen_.sampled_edges += done.model.sampled_edges;
+        seen_.macro_batches += (done.stopped ? done.position.next.state + 1 : now_.states.size()) - from.next.state;
         write_passes();
         return {done.position, done.stopped};
     }
@@ -143,12 +159,14 @@ private:
     }
 
     const options& how_;
+    std::optional<tier_rates> rates_;
+    gneiss::access_sample asked_; // by batches, of rows
     gneiss::feature_store store_;
     gneiss::bucket_store buckets_ = of_.data.buckets();
     gneiss::node_plan now_; // of the epoch
     std::optional<gneiss::state_reuse> reuse_;
-    gneiss::graph_statistics seen_; // in this process
-    std::uint64_t batches_ = 0;     // the same
+    io_counts seen_; // in this process
+    std::optional<io_cost> cost_;
 
     std::unique_ptr<gneiss::feature_buffer> features_;
     std::unique_ptr<gneiss::graph_buffer> graph_;
@@ -221,11 +239,14 @@ programs::exit_code train(options& how, programs::command& command) {
     }
     const trainers::classes_of_nodes classes(*data);
     gneiss::memory_budget budget(plan.budget);
-    hanoi_design training({how, command, *dataset, *data, given, classes, plan, *run, engine, net, budget, interrupts.token()}, how);
-    trainers::course course(how, trainers::course_of_classes(how, graph), plan, run->directory, live, command.configuration());
+    hanoi_design training({how, command, *dataset, *data, given, classes, plan, *run, engine, net, budget, interrupts.token()}, how,
+        measure_tiers(*data, how, row_bytes(given), plan.budget));
+    trainers::course_settings settings = trainers::course_of_classes(how, graph);
+    settings.state = "macro-batch";
+    trainers::course course(how, settings, plan, run->directory, live, command.configuration());
     const programs::exit_code code = trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, *dataset, command, planned),
         how, live, interrupts.token(), began);
-    if (const std::string cost = training.cost(); !cost.empty()) live.say(cost);
+    if (training.cost()) live.say(training.cost()->text());
     return code;
 }
 

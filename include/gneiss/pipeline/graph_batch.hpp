@@ -42,6 +42,8 @@ struct graph_training_options {
     std::uint32_t resident_partitions = 0; ///< of a state at most, to bound memory by; 0: all
     std::uint64_t batch_memory = 0;    ///< what a batch may take, more is an error [bytes]; 0: `graph_training::batch_bytes`
     std::uint64_t seed = 0;
+    /// Told whose rows a batch takes, batch by batch in order, on the thread that gathers them: for profiles. Keep it short.
+    std::function<void(std::span<const node_id>)> on_rows{};
 };
 
 /// Where the rows that go into the first layer and the graph come from. At least one of rows and features is there; dense

@@ -213,6 +213,7 @@ private:
     void gather(graph_batch& b) {
         const std::size_t count = b.nodes.size(), learned = inputs_.learned(), columns = inputs_.columns().dense;
         b.statistics.input_nodes = count;
+        if (options_.on_rows) options_.on_rows(b.nodes);
         const std::uint64_t needed = b.link_arena.capacity() + b.sample_arena.capacity() + b.layers.memory_bytes() +
                                      count * columns * sizeof(float) * (learned != 0 ? 2 : 1);
         if (needed > batch_bytes()) throw over_budget(batch_bytes(), {{to_string(b.key), needed}});
