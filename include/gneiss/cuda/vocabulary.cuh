@@ -36,11 +36,14 @@
 #include <cuda_runtime.h>
 #endif
 
-/// In front of a loop that must be unrolled, so that arrays it indexes lie in registers.
+/// In front of a loop that must be unrolled, so that arrays it indexes lie in registers; and of one that must not, where
+/// registers are short.
 #if defined(__CUDACC__)
 #define GNEISS_UNROLL _Pragma("unroll")
+#define GNEISS_NO_UNROLL _Pragma("unroll 1")
 #else
 #define GNEISS_UNROLL
+#define GNEISS_NO_UNROLL
 #endif
 
 namespace gneiss::cuda {

@@ -134,6 +134,7 @@ public:
                 next_a.load(a, row, at + product_blocks::depth);
                 next_b.load(b, column, at + product_blocks::depth);
             }
+            GNEISS_NO_UNROLL
             for (unsigned k = 0; k < product_blocks::depth; k += mma::depth) {
                 typename mma::a_fragment of_a[down];
                 GNEISS_UNROLL
