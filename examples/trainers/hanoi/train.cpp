@@ -92,7 +92,7 @@ public:
         if (how.reuse_plan) replay = read_passes(*how.reuse_plan);
         reuse_.emplace(how.reuse, std::move(done), std::move(replay));
         features_ = std::make_unique<gneiss::feature_buffer>(store_, of.engine.make, of.plan.feature_bytes, of.budget);
-        graph_ = std::make_unique<gneiss::graph_buffer>(buckets_, of.engine.make, how.neighbours(), of.plan.graph_bytes, of.budget);
+        graph_ = std::make_unique<gneiss::graph_buffer>(buckets_, of.engine.make, how.neighbours(), of.plan.graph_bytes, of.budget, macro_graph);
         gneiss::graph_training_options training = how.training_options();
         training.batches_in_flight = of.plan.batches;
         training.resident_partitions = of.plan.slots;

@@ -9,8 +9,8 @@
 
 #include <gneiss/order/macro_batches.hpp>
 #include <gneiss/pipeline/graph_memory.hpp>
+#include <gneiss/pipeline/graph_training.hpp>
 #include <gneiss/storage/feature_buffer.hpp>
-#include <gneiss/storage/graph_buffer.hpp>
 
 #include "common/machine.hpp"
 
@@ -50,7 +50,7 @@ training_plan plan_training(
         plan.order = [trial, &data](std::uint64_t epoch) { return epoch_of(trial, data, epoch).states; };
         for (std::uint64_t e = 0; e < std::min<std::uint64_t>(*how.epochs, 64); ++e) {
             const gneiss::plan states = with_next(trial, data, e);
-            plan.graph_bytes = std::max(plan.graph_bytes, gneiss::graph_buffer::bytes_needed(states, buckets, how.neighbours()));
+            plan.graph_bytes = std::max(plan.graph_bytes, gneiss::graph_buffer::bytes_needed(states, buckets, how.neighbours(), macro_graph));
             plan.feature_bytes = std::max(plan.feature_bytes, gneiss::feature_buffer::bytes_needed(states, *store));
         }
         if (!plan.in_memory) // later epochs draw other macro-batches

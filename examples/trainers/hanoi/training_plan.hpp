@@ -2,12 +2,16 @@
 
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/order/node_plan.hpp>
+#include <gneiss/storage/graph_buffer.hpp>
 
 #include "options.hpp"
 #include "trainers/common/classifier.hpp"
 #include "trainers/common/plan.hpp"
 
 namespace hanoi {
+
+/// Macro-batches have the hubs in common and nothing else.
+inline constexpr gneiss::graph_buffer_options macro_graph{.form = gneiss::graph_form::csr};
 
 /// An epoch of a run on `data`.
 [[nodiscard]] gneiss::node_plan epoch_of(const options& how, const gneiss::dataset& data, std::uint64_t epoch);
