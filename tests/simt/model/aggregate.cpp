@@ -61,6 +61,24 @@ TEST_CASE_TEMPLATE("simt.model.aggregate: any number of columns, aligned or not"
         for (const layout how : {layout::aligned, layout::odd}) check_sums<T>(layer, edge_weight::mean, true, columns, how);
 }
 
+TEST_CASE("simt.model.aggregate: rows gathered from a table are those of a copy") {
+    const random_layer layer(23, 41, 700, 1);
+    const rows<float> table(500, 33, layout::aligned, 2);
+    rows<float> copy(layer.sources(), 33, layout::aligned);
+    std::vector<std::uint32_t> ids(layer.sources());
+    for (std::uint32_t i = 0; i < ids.size(); ++i) {
+        ids[i] = (i * 77 + 13) % 500;
+        for (std::size_t c = 0; c < 33; ++c) copy(i, c) = static_cast<float>(table(ids[i], c));
+    }
+    for (const edge_weight weight : {edge_weight::mean, edge_weight::symmetric}) {
+        const cuda::edge_lists lists = cuda::incoming(layer.device(), true);
+        rows<float> of_copy(layer.targets(), 33, layout::aligned), of_table = of_copy;
+        cuda::aggregate<float>(nullptr, lists, weight, std::as_const(copy).view(), of_copy.view());
+        cuda::aggregate<float>(nullptr, cuda::gathered(lists, ids.data()), weight, table.view(), of_table.view());
+        CHECK(of_copy.bits() == of_table.bits());
+    }
+}
+
 TEST_CASE("simt.model.aggregate: lists of ten thousand edges, and none at all") {
     check_sums<float>(random_layer(4, 6, 10'000, 3), edge_weight::mean, false, 9, layout::aligned);
     check_sums<float>(random_layer(1, 1, 0, 4), edge_weight::one, false, 9, layout::aligned);

@@ -224,7 +224,7 @@ __global__ void __launch_bounds__(list_blocks::threads, 2)
 } // namespace detail
 
 /// out[i] = Σ weight · in[row] over the edges of list i; of `incoming` lists the forward pass, of `outgoing` ones its
-/// gradient. A list without edges gives 0.
+/// gradient; of `gathered` ones rows of a table. A list without edges gives 0.
 ///
 /// in [rows at the other end, columns], out [lists, columns]; lists.capacity rows are launched, lists.size() written.
 /// `symmetric`, and `mean` of outgoing lists, need both directions. Cost: one row read an edge, 16 bytes a lane if both are

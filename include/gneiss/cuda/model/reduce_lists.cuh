@@ -57,6 +57,7 @@ __device__ inline void take_places(const edge_lists& lists, const edge_lists::li
         edge_lists::edge edge{};
         if (lane < count) edge = lists.at(of, first + lane);
         const typename R::payload mine = to.look(edge, lane < count);
+        if (lane < count) edge.row = lists.lies_at(edge.row);
         for (unsigned next = 0; next < count; next += groups * R::flight) {
             typename R::fetched row[R::flight];
             typename R::payload along[R::flight];

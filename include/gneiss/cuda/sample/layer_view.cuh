@@ -46,6 +46,7 @@ struct edge_lists {
     const std::uint32_t* other_offsets = nullptr; ///< of the lists of the rows that edges lead to
     std::uint32_t capacity = 0;                   ///< of rows that have lists
     bool outgoing = false, loops = false;
+    const std::uint32_t* ids = nullptr; ///< where the rows that edges lead to lie in what is read; null: in their order
 
     [[nodiscard]] __device__ std::uint32_t size() const noexcept { return outgoing ? counts->sources : counts->targets; }
 
@@ -59,6 +60,8 @@ struct edge_lists {
         const std::uint32_t number = edges == nullptr ? place : __ldg(edges + place);
         return {number, __ldg(rows + number)};
     }
+    /// Where a row that edges lead to lies.
+    [[nodiscard]] __device__ std::uint32_t lies_at(std::uint32_t row) const noexcept { return ids == nullptr ? row : __ldg(ids + row); }
     /// Length of the list, in the other direction, of a row that edges lead to.
     [[nodiscard]] __device__ std::uint32_t other_size(std::uint32_t row) const noexcept {
         return __ldg(other_offsets + row + 1) - __ldg(other_offsets + row) + (other_end(row, !outgoing) != no_row);
@@ -77,6 +80,12 @@ private:
 /// Lists by target: what a forward pass walks.
 [[nodiscard]] inline edge_lists incoming(const layer_view& view, bool loops = false) noexcept {
     return {view.counts, view.offsets, nullptr, view.neighbours, view.by_source_offsets, view.target_capacity, false, loops};
+}
+/// The same lists, whose sources are read at rows ids[source] of a larger table: of features that lie on the device, so that
+/// no copy of a sample's rows is made. Precondition: incoming lists.
+[[nodiscard]] inline edge_lists gathered(edge_lists lists, const std::uint32_t* ids) noexcept {
+    lists.ids = ids;
+    return lists;
 }
 /// Lists by source: what a backward pass walks. Precondition: they were made.
 [[nodiscard]] inline edge_lists outgoing(const layer_view& view, bool loops = false) noexcept {
