@@ -52,8 +52,8 @@ struct thread {
     std::source_location at{};
     std::uint64_t value = 0, result = 0;
     unsigned argument = 0, width = 0;
-    char arrived = 0;         ///< token: all that this thread did before it arrived
-    void* passed = nullptr;   ///< token: all that the others did
+    char arrived = 0;             ///< token: all that this thread did before it arrived
+    const void* passed = nullptr; ///< token: all that the others did
 };
 
 /// All-ones where a lane may be named: 32 threads, the last warp perhaps fewer.
@@ -121,24 +121,28 @@ public:
     [[noreturn]] void fail(std::string what) noexcept {
         const unseen here;
         fault_ = std::move(what);
+        release(&self_->arrived);
         for (;;) fibers_[self_->number].leave(); // it is not entered again
     }
     /// Where another thread may go first: one time in eight it does.
     void maybe_yield() {
-        if (!running()) return;
         const unseen here;
+        if (!running()) return;
         if (draw(8) != 0) return;
         if (++idle_turns_ > current_settings().patience)
             fail("no progress: " + name(*self_) + " and others spin; blocks run one after another, threads change at atomics");
+        release(&self_->arrived);
         ready_.push_back(self_);
         leave();
     }
 
     /// A barrier of the whole block. Returns how many threads came with a predicate that is true.
     int barrier(std::string_view what, bool predicate, std::source_location at) {
-        thread& self = begin_wait(what, 0, at);
+        const void* passed = nullptr;
+        std::uint64_t result = 0;
         {
             const unseen here;
+            thread& self = begin_wait(what, 0, at);
             self.value = predicate ? 1 : 0;
             for (const thread& other : threads_) {
                 if (other.exited) fail("divergent barrier: " + name(self) + wait_of(self) + ", but " + name(other) + " has exited");
@@ -154,9 +158,11 @@ public:
                 for (thread& other : threads_) other.result = count;
                 all_arrived(threads_);
             }
+            passed = self.passed;
+            result = self.result;
         }
-        if (self.passed != nullptr) acquire(self.passed);
-        return static_cast<int>(self.result);
+        acquire(passed);
+        return static_cast<int>(result);
     }
 
     /// An operation of the lanes in `mask`. When the last of them comes, finish(lanes) gives each its result, which this
@@ -164,9 +170,11 @@ public:
     template <class Finish>
     std::uint64_t collective(std::string_view what, unsigned mask, std::uint64_t value, unsigned argument, unsigned width,
         bool ordering, std::source_location at, Finish finish) {
-        thread& self = begin_wait(what, mask, at);
+        const void* passed = nullptr;
+        std::uint64_t result = 0;
         {
             const unseen here;
+            thread& self = begin_wait(what, mask, at);
             self.value = value;
             self.argument = argument;
             self.width = width;
@@ -191,9 +199,11 @@ public:
                 finish(own);
                 all_arrived(there);
             }
+            passed = self.passed;
+            result = self.result;
         }
-        if (ordering && self.passed != nullptr) acquire(self.passed);
-        return self.result;
+        if (ordering) acquire(passed);
+        return result;
     }
 
     /// "thread (3,0,0) of block (0,0,0), lane 3"
@@ -281,7 +291,6 @@ private:
     void fail_quietly(std::string what) noexcept { fault_ = std::move(what); }
 
     thread& begin_wait(std::string_view what, unsigned mask, std::source_location at) {
-        const unseen here;
         if (!running()) throw fault(std::string(what) + " outside a kernel");
         self_->waits_for = what;
         self_->mask = mask;

@@ -59,9 +59,9 @@ inline void release([[maybe_unused]] void* token) noexcept {
     __tsan_release(token);
 #endif
 }
-inline void acquire([[maybe_unused]] void* token) noexcept {
+inline void acquire([[maybe_unused]] const void* token) noexcept {
 #if defined(SIMT_TSAN)
-    __tsan_acquire(token);
+    __tsan_acquire(const_cast<void*>(token));
 #endif
 }
 
