@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <gneiss/cuda/core/error.cuh>
+
+namespace gneiss::cuda {
+
+/// A GPU, as its driver tells of it.
+struct device_info {
+    int index = 0;
+    std::string name{};
+    int major = 0, minor = 0; ///< compute capability
+    int multiprocessors = 0;
+    std::uint64_t memory = 0;        ///< bytes
+    std::uint64_t shared_memory = 0; ///< bytes that one block may opt in to
+    std::uint64_t l2_cache = 0;      ///< bytes
+};
+
+namespace detail {
+
+inline std::string version_text(int version) { return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10); }
+
+/// Why there is no device to count, for people.
+inline std::string why_no_device(cudaError_t reason) {
+    int driver = 0, runtime = 0;
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&runtime);
+    if (reason != cudaErrorInsufficientDriver) return "no GPU";
+    if (driver == 0) return "no GPU: no NVIDIA driver is installed";
+    return "no GPU: the NVIDIA driver is for CUDA " + version_text(driver) + ", CUDA " + version_text(runtime) + " is needed";
+}
+
+} // namespace detail
+
+/// The GPUs of this machine, at least one. Throws `device_error` (`errc::unsupported`) that says why where there is none.
+/// Cost: the first call of a process starts the driver, tenths of a second.
+[[nodiscard]] inline std::vector<device_info> devices() {
+    int count = 0;
+    const cudaError_t result = cudaGetDeviceCount(&count);
+    if (result != cudaSuccess) throw device_error(result, detail::why_no_device(result));
+    if (count == 0) throw device_error(cudaErrorNoDevice, detail::why_no_device(cudaErrorNoDevice));
+    std::vector<device_info> all;
+    for (int i = 0; i < count; ++i) {
+        cudaDeviceProp found;
+        check(cudaGetDeviceProperties(&found, i), "properties of a GPU");
+        all.push_back({i, found.name, found.major, found.minor, found.multiProcessorCount, found.totalGlobalMem,
+            found.sharedMemPerBlockOptin, static_cast<std::uint64_t>(found.l2CacheSize)});
+    }
+    return all;
+}
+
+/// Makes `device` the one that this thread's later calls go to. Throws `device_error`.
+inline void use_device(int device) { check(cudaSetDevice(device), "choosing a GPU"); }
+
+/// Bytes of device memory that are free now, in the whole device: other processes take some.
+[[nodiscard]] inline std::uint64_t free_device_memory() {
+    std::size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total), "free device memory");
+    return free;
+}
+
+/// Waits for everything this device has to do. Throws `device_error`, also for what went wrong in earlier kernels.
+inline void synchronize_device() { check(cudaDeviceSynchronize(), "waiting for the GPU"); }
+
+} // namespace gneiss::cuda

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/cuda/core/device.cuh>
+
+namespace gneiss::cuda {
+
+namespace detail {
+
+/// Allocates `bytes` of device or pinned host memory for `name`. Throws `device_error` with the numbers where it is short.
+[[nodiscard]] inline void* allocate(memory_kind kind, const std::string& name, std::uint64_t bytes) {
+    if (bytes == 0) return nullptr;
+    void* pointer = nullptr;
+    const cudaError_t result = kind == memory_kind::device ? cudaMalloc(&pointer, bytes)
+                                                           : cudaHostAlloc(&pointer, bytes, cudaHostAllocDefault);
+    if (result == cudaSuccess) return pointer;
+    static_cast<void>(cudaGetLastError()); // told here, so that the next call does not tell it again
+    std::string what = name + ": " + format_bytes(bytes) + (kind == memory_kind::device ? " of device memory" : " of pinned memory");
+    std::size_t free = 0, total = 0;
+    if (result == cudaErrorMemoryAllocation && kind == memory_kind::device && cudaMemGetInfo(&free, &total) == cudaSuccess)
+        what += ", of which " + format_bytes(free) + " of " + format_bytes(total) + " are free";
+    throw device_error(result, what);
+}
+
+/// What device_buffer and pinned_buffer are: an allocation that is charged to a budget for as long as it lives.
+template <class T, memory_kind Kind>
+    requires std::is_trivially_copyable_v<T>
+class buffer {
+public:
+    buffer() = default;
+    /// `size` elements, uninitialised. Throws `over_budget` before anything is allocated, or `device_error`.
+    buffer(memory_budget& budget, const std::string& name, std::size_t size) : size_(size) {
+        if (size > std::numeric_limits<std::size_t>::max() / sizeof(T))
+            throw error(errc::out_of_range, name + ": " + std::to_string(size) + " elements");
+        charge_ = budget.charge(name, size * sizeof(T), Kind);
+        data_ = static_cast<T*>(allocate(Kind, name, size * sizeof(T)));
+    }
+    buffer(buffer&& other) noexcept
+        : charge_(std::move(other.charge_)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    buffer& operator=(buffer&& other) noexcept {
+        std::swap(charge_, other.charge_);
+        std::swap(data_, other.data_);
+        std::swap(size_, other.size_);
+        return *this;
+    }
+    /// Waits for the device where it must: work that uses the memory is over before it is given back.
+    ~buffer() {
+        if (data_ == nullptr) return;
+        if constexpr (Kind == memory_kind::device)
+            static_cast<void>(cudaFree(data_));
+        else
+            static_cast<void>(cudaFreeHost(data_));
+    }
+
+    [[nodiscard]] T* data() noexcept { return data_; }
+    [[nodiscard]] const T* data() const noexcept { return data_; }
+    [[nodiscard]] std::size_t size() const noexcept { return size_; }
+    [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+    [[nodiscard]] std::size_t bytes() const noexcept { return size_ * sizeof(T); }
+    [[nodiscard]] std::span<T> span() noexcept { return {data_, size_}; }
+    [[nodiscard]] std::span<const T> span() const noexcept { return {data_, size_}; }
+
+private:
+    memory_charge charge_;
+    T* data_ = nullptr;
+    std::size_t size_ = 0;
+};
+
+} // namespace detail
+
+/// Elements in device memory, charged as `memory_kind::device`. The host must not follow data().
+template <class T>
+using device_buffer = detail::buffer<T, memory_kind::device>;
+/// Elements in page-locked host memory, charged as `memory_kind::pinned`: copies to and from the device run beside kernels.
+template <class T>
+using pinned_buffer = detail::buffer<T, memory_kind::pinned>;
+
+/// Copies all of `from` to the beginning of `to`, in `in`; each may lie on either side. Both must live, and `from` stay as
+/// it is, until the stream has passed it. Memory that is not pinned is staged, and this may wait. Throws `device_error`;
+/// `errc::out_of_range` where `to` is too small.
+template <class T>
+    requires std::is_trivially_copyable_v<T>
+void copy_async(std::span<T> to, std::span<const std::type_identity_t<T>> from, cudaStream_t in) {
+    if (from.size() > to.size())
+        throw error(errc::out_of_range, "copies " + std::to_string(from.size()) + " elements to " + std::to_string(to.size()));
+    if (from.empty()) return;
+    check(cudaMemcpyAsync(to.data(), from.data(), from.size_bytes(), cudaMemcpyDefault, in), "copying");
+}
+
+/// Sets every byte, in `in`.
+template <class T>
+    requires std::is_trivially_copyable_v<T>
+void fill_bytes_async(std::span<T> to, unsigned char value, cudaStream_t in) {
+    if (!to.empty()) check(cudaMemsetAsync(to.data(), value, to.size_bytes(), in), "filling");
+}
+
+} // namespace gneiss::cuda

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <utility>
+
+#include <gneiss/cuda/core/error.cuh>
+
+namespace gneiss::cuda {
+
+class stream;
+
+/// A point in a stream that others can wait for. Recorded anew as often as wished; one that was never recorded is passed.
+class event {
+public:
+    /// `timed`: may be asked for `milliseconds_since`, at a small cost a record. Throws `device_error`.
+    explicit event(bool timed = false) {
+        check(cudaEventCreateWithFlags(&event_, timed ? cudaEventDefault : cudaEventDisableTiming), "making an event");
+    }
+    event(event&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+    event& operator=(event&& other) noexcept {
+        std::swap(event_, other.event_);
+        return *this;
+    }
+    ~event() {
+        if (event_ != nullptr) static_cast<void>(cudaEventDestroy(event_));
+    }
+
+    [[nodiscard]] cudaEvent_t get() const noexcept { return event_; }
+
+    /// After all that `in` has to do now.
+    void record(cudaStream_t in) { check(cudaEventRecord(event_, in), "recording an event"); }
+    /// The host waits.
+    void synchronize() const { check(cudaEventSynchronize(event_), "waiting for an event"); }
+    [[nodiscard]] bool passed() const {
+        const cudaError_t result = cudaEventQuery(event_);
+        if (result == cudaErrorNotReady) return false;
+        check(result, "asking for an event");
+        return true;
+    }
+    /// From `start` to this. Both are timed and passed.
+    [[nodiscard]] float milliseconds_since(const event& start) const {
+        float milliseconds = 0;
+        check(cudaEventElapsedTime(&milliseconds, start.event_, event_), "time between events");
+        return milliseconds;
+    }
+
+private:
+    cudaEvent_t event_ = nullptr;
+};
+
+/// A queue of work for a GPU, done in order; unordered with other streams but for events. Not thread-safe.
+class stream {
+public:
+    /// Throws `device_error`.
+    stream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream"); }
+    stream(stream&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}
+    stream& operator=(stream&& other) noexcept {
+        std::swap(stream_, other.stream_);
+        return *this;
+    }
+    /// Work that it still has is done nevertheless: what that uses must outlive it, so wait before.
+    ~stream() {
+        if (stream_ != nullptr) static_cast<void>(cudaStreamDestroy(stream_));
+    }
+
+    [[nodiscard]] cudaStream_t get() const noexcept { return stream_; }
+    operator cudaStream_t() const noexcept { return stream_; } ///< for `launch` and the copies
+
+    /// The host waits for all of it. Throws `device_error`, also for what went wrong in kernels.
+    void synchronize() const { check(cudaStreamSynchronize(stream_), "waiting for a stream"); }
+    [[nodiscard]] bool idle() const {
+        const cudaError_t result = cudaStreamQuery(stream_);
+        if (result == cudaErrorNotReady) return false;
+        check(result, "asking for a stream");
+        return true;
+    }
+    /// Later work here begins after `point`. The host does not wait.
+    void wait(const event& point) { check(cudaStreamWaitEvent(stream_, point.get(), 0), "waiting for another stream"); }
+
+private:
+    cudaStream_t stream_ = nullptr;
+};
+
+} // namespace gneiss::cuda

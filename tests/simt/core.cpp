@@ -1,0 +1,231 @@
+// Streams, events, graphs and memory of <gneiss/cuda/core>, on the emulated runtime.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include <gneiss/core/random.hpp>
+#include <gneiss/cuda/core/device.cuh>
+#include <gneiss/cuda/core/graph.cuh>
+#include <gneiss/cuda/core/memory.cuh>
+#include <gneiss/cuda/core/pinned_ring.cuh>
+#include <gneiss/cuda/core/pool.cuh>
+#include <gneiss/cuda/core/stream.cuh>
+#include <gneiss/cuda/launch.cuh>
+
+namespace {
+
+using namespace gneiss::cuda;
+using gneiss::memory_budget;
+using gneiss::memory_kind;
+
+__global__ void add(int* values, const int* what, unsigned count) {
+    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count) values[i] += *what;
+}
+
+/// What the emulated device is like, put back at the end.
+struct other_device {
+    simt::device before = simt::the_device();
+    other_device() = default;
+    other_device(const other_device&) = delete;
+    other_device& operator=(const other_device&) = delete;
+    ~other_device() {
+        simt::the_device().missing = before.missing;
+        simt::the_device().memory = before.memory;
+    }
+};
+
+} // namespace
+
+TEST_CASE("without a driver, or without a GPU, one error says so") {
+    const other_device restored;
+    for (const cudaError_t missing : {cudaErrorInsufficientDriver, cudaErrorNoDevice}) {
+        simt::the_device().missing = missing;
+        try {
+            static_cast<void>(devices());
+            FAIL("devices() found one");
+        } catch (const device_error& error) {
+            CHECK(error.code() == gneiss::errc::unsupported);
+            CHECK(error.reason() == missing);
+            CHECK(std::string(error.what()).starts_with("no GPU"));
+        }
+        CHECK_THROWS_AS(stream(), device_error);
+        CHECK_THROWS_AS(event(), device_error);
+    }
+}
+
+TEST_CASE("devices are listed") {
+    const auto all = devices();
+    REQUIRE(all.size() == 1);
+    CHECK(all[0].name == "emulator");
+    CHECK(all[0].memory == simt::the_device().memory);
+    use_device(0);
+    CHECK_THROWS_AS(use_device(1), device_error);
+}
+
+TEST_CASE("buffers are charged, allocated and given back") {
+    memory_budget budget(memory_budget::unlimited, 4096, 4096);
+    const std::size_t before = simt::the_device().used();
+    {
+        device_buffer<float> first(budget, "first", 512);
+        CHECK(first.bytes() == 2048);
+        CHECK(budget.used(memory_kind::device) == 2048);
+        CHECK(simt::the_device().used() == before + 2048);
+        CHECK_THROWS_AS(device_buffer<float>(budget, "second", 513), gneiss::over_budget);
+        CHECK(simt::the_device().used() == before + 2048);
+        pinned_buffer<float> pinned(budget, "pinned", 1024);
+        CHECK(budget.used(memory_kind::pinned) == 4096);
+        device_buffer<float> moved = std::move(first);
+        CHECK(first.data() == nullptr);
+        CHECK(moved.size() == 512);
+        moved = device_buffer<float>();
+        CHECK(budget.used(memory_kind::device) == 0);
+    }
+    CHECK(budget.used(memory_kind::pinned) == 0);
+    CHECK(simt::the_device().used() == before);
+    CHECK_THROWS_AS(device_buffer<double>(budget, "all", ~std::size_t{0} / 4), gneiss::error);
+}
+
+TEST_CASE("a device that is full says how full, and the budget keeps no charge") {
+    const other_device restored;
+    simt::the_device().memory = simt::the_device().used() + 1000;
+    memory_budget budget;
+    try {
+        device_buffer<char> one(budget, "embeddings", 2048);
+        FAIL("it fitted");
+    } catch (const device_error& error) {
+        CHECK(error.code() == gneiss::errc::over_budget);
+        CHECK(std::string(error.what()).find("embeddings: 2.00 KiB of device memory, of which 1000 B") == 0);
+    }
+    CHECK(budget.used(memory_kind::device) == 0);
+}
+
+TEST_CASE("copies go there and back through a kernel") {
+    memory_budget budget;
+    stream in;
+    std::vector<int> host(1000), back(1000);
+    std::iota(host.begin(), host.end(), 0);
+    device_buffer<int> values(budget, "values", host.size()), what(budget, "what", 1);
+    const int five = 5;
+    copy_async(values.span(), std::span<const int>(host), in);
+    copy_async(what.span(), std::span(&five, 1), in);
+    launch(in, add, dim3(4), dim3(256), 0, values.data(), what.data(), 1000U);
+    copy_async(std::span(back), values.span(), in);
+    CHECK_FALSE(in.idle());
+    in.synchronize();
+    CHECK(in.idle());
+    for (int i = 0; i < 1000; ++i) CHECK(back[static_cast<std::size_t>(i)] == i + 5);
+    fill_bytes_async(values.span(), 0, in);
+    copy_async(std::span(back), values.span(), in);
+    in.synchronize();
+    CHECK(std::count(back.begin(), back.end(), 0) == 1000);
+    CHECK_THROWS_AS(copy_async(what.span(), std::span<const int>(host), in), gneiss::error);
+}
+
+TEST_CASE("events order streams and tell when they have passed") {
+    memory_budget budget;
+    stream first, second;
+    event done(true), begun(true);
+    CHECK(done.passed()); // never recorded
+    std::vector<int> result(1, -1);
+    device_buffer<int> value(budget, "value", 1);
+    const int seven = 7;
+    begun.record(first);
+    copy_async(value.span(), std::span(&seven, 1), first);
+    done.record(first);
+    second.wait(done);
+    copy_async(std::span(result), value.span(), second);
+    second.synchronize();
+    CHECK(result[0] == 7);
+    CHECK(done.passed());
+    CHECK(done.milliseconds_since(begun) >= 0.0F);
+}
+
+TEST_CASE("a recorded step runs with what it finds in device memory") {
+    memory_budget budget;
+    stream in;
+    device_buffer<int> value(budget, "value", 1), what(budget, "what", 1);
+    int zero = 0, by = 1, found = -1;
+    copy_async(value.span(), std::span(&zero, 1), in);
+    in.synchronize();
+    const graph step = graph::record(in, [&] {
+        launch(in, add, dim3(1), dim3(32), 0, value.data(), what.data(), 1U);
+        launch(in, add, dim3(1), dim3(32), 0, value.data(), what.data(), 1U);
+    });
+    CHECK(step.nodes() == 2);
+    for (by = 1; by <= 3; ++by) {
+        copy_async(what.span(), std::span(&by, 1), in);
+        step.launch(in);
+        in.synchronize();
+    }
+    copy_async(std::span(&found, 1), value.span(), in);
+    in.synchronize();
+    CHECK(found == 2 * (1 + 2 + 3));
+}
+
+TEST_CASE("a step that allocates cannot be recorded; the stream works on") {
+    memory_budget budget;
+    stream in;
+    device_buffer<int> value(budget, "value", 1);
+    CHECK_THROWS_AS(static_cast<void>(graph::record(in, [&] { device_buffer<int>(budget, "more", 1); })), device_error);
+    fill_bytes_async(value.span(), 0, in);
+    int found = -1;
+    copy_async(std::span(&found, 1), value.span(), in);
+    in.synchronize();
+    CHECK(found == 0);
+}
+
+TEST_CASE("a pool lends disjoint aligned parts, and all of it is free again at the end") {
+    memory_budget budget;
+    device_pool pool(budget, "pool", 100'000);
+    CHECK(pool.capacity() == 100'000 / 256 * 256);
+    CHECK(budget.used(memory_kind::device) == pool.capacity());
+    gneiss::random_stream draw(gneiss::random_key{3, gneiss::random_domain::user});
+    std::vector<pool_buffer<float>> parts;
+    std::uint64_t refused = 0;
+    for (int round = 0; round < 2000; ++round) {
+        if (draw.below(2) == 0 && !parts.empty()) {
+            std::swap(parts[draw.below(parts.size())], parts.back());
+            parts.pop_back();
+            continue;
+        }
+        try {
+            parts.push_back(pool.take<float>(1 + draw.below(2000)));
+        } catch (const gneiss::over_budget& error) {
+            ++refused;
+            CHECK(error.parts().back().name == "asked");
+        }
+        for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+            const auto &one = parts[i], &last = parts.back();
+            CHECK((one.data() + one.size() <= last.data() || last.data() + last.size() <= one.data()));
+        }
+        CHECK((parts.empty() || reinterpret_cast<std::uintptr_t>(parts.back().data()) % 256 == 0));
+    }
+    CHECK(refused > 0);
+    CHECK(pool.most_lent() <= pool.capacity());
+    parts.clear();
+    CHECK(pool.lent() == 0);
+    CHECK(pool.take<char>(pool.capacity()).size() == pool.capacity()); // no fragments are left
+    CHECK_THROWS_AS(static_cast<void>(pool.take<double>(pool.capacity())), gneiss::over_budget);
+}
+
+TEST_CASE("a slot of a pinned ring is not given again before the device has read it") {
+    memory_budget budget;
+    stream in;
+    pinned_ring<int> ring(budget, "ring", 3, 4);
+    device_buffer<int> all(budget, "all", 40);
+    for (int turn = 0; turn < 10; ++turn) {
+        const std::span<int> slot = ring.next();
+        std::fill(slot.begin(), slot.end(), turn);
+        copy_async(all.span().subspan(static_cast<std::size_t>(turn) * 4, 4), slot, in);
+        ring.used(in);
+    }
+    std::vector<int> back(40);
+    copy_async(std::span(back), all.span(), in);
+    in.synchronize();
+    for (int i = 0; i < 40; ++i) CHECK(back[static_cast<std::size_t>(i)] == i / 4);
+    CHECK_THROWS_AS(pinned_ring<int>(budget, "none", 0, 4), gneiss::error);
+}
