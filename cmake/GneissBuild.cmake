@@ -17,6 +17,20 @@ if(GNEISS_TIDY)
   set(CMAKE_CXX_CLANG_TIDY ${GNEISS_CLANG_TIDY} --quiet --extra-arg=-Wno-unknown-warning-option)
 endif()
 
+# The tests on a GPU and the programs have .cu files.
+if(TARGET gneiss_cuda)
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 80 90) # before the language is enabled; "native" needs a GPU
+  endif()
+  if(NOT CMAKE_CUDA_COMPILER)
+    set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+  endif()
+  if(GNEISS_CCACHE_PROGRAM AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${GNEISS_CCACHE_PROGRAM})
+  endif()
+  enable_language(CUDA)
+endif()
+
 add_library(gneiss_warnings INTERFACE)
 target_compile_options(gneiss_warnings INTERFACE -Wall -Wextra -Wconversion $<$<BOOL:${GNEISS_NATIVE}>:-march=native>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
@@ -33,9 +47,11 @@ if(GNEISS_WERROR)
   endif()
 endif()
 
-# Everything of gneiss that this machine can build.
+# Everything of gneiss that this machine can build, but for CUDA, which only programs that name it link.
 add_library(gneiss_all INTERFACE)
 target_link_libraries(gneiss_all INTERFACE gneiss gneiss_warnings)
 foreach(component ${GNEISS_COMPONENTS})
-  target_link_libraries(gneiss_all INTERFACE gneiss_${component})
+  if(NOT component STREQUAL cuda)
+    target_link_libraries(gneiss_all INTERFACE gneiss_${component})
+  endif()
 endforeach()

@@ -4,6 +4,7 @@
 # README.md shows the first program as it is.
 #
 #   check.sh [ROOT]               every violation as FILE:LINE: what; exit 1 if there is one
+#   check.sh --without-cuda [ROOT] the same of the tree without cuda/, which needs nothing that is there
 #   check.sh --update [ROOT]      rewrites the list of gneiss.hpp
 #   check.sh --needing DEP [ROOT] headers that need DEP (eigen, uring, metis, io, yaml), directly or not
 set -euo pipefail
@@ -12,6 +13,15 @@ export LC_ALL=C
 mode=check
 needing=
 case "${1:-}" in
+--without-cuda)
+    shift
+    tree=$(mktemp -d)
+    trap 'rm -rf "$tree"' EXIT
+    cp -r "${1:-$(dirname "$0")/../..}/include" "$tree"
+    rm -rf "$tree/include/gneiss/cuda"
+    "$0" "$tree" && exit
+    exit 1
+    ;;
 --update) mode=update && shift ;;
 --needing) mode=needing && needing=$2 && shift 2 ;;
 esac
@@ -34,6 +44,7 @@ may_include() {
     esac
     local module=${from%%/*}
     case "$module:$to" in
+    gneiss.hpp:cuda/*) return 1 ;;
     gneiss.hpp:*) return 0 ;;
     *:core/* | *:"$module"/*) return 0 ;;
     core:* | graph:* | order:* | cache:*) return 1 ;;
@@ -175,6 +186,13 @@ found() {
 for file in $headers; do
     lines=$(wc -l <"$file")
     [ "$lines" -le 500 ] || report "$file:$lines" "is longer than 500 lines"
+    case "$file" in
+    *.cuh) # its kernels go through the gate of tests/simt
+        if grep -q '^__global__' "$file" && ! grep -rqsF --include='*.cu' "#include <gneiss/$file>" ../../tests/simt; then
+            report "$file:1" 'has kernels that no .cu file of tests/simt includes'
+        fi
+        ;;
+    esac
     grep -q '^#pragma once$' "$file" || report "$file:1" "has no #pragma once"
 done
 

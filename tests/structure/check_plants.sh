@@ -59,6 +59,8 @@ planted "pipeline/p.hpp:2: includes <gneiss/storage/s.hpp>, which $up" pipeline/
 planted "storage/s.hpp:2: includes <gneiss/cuda/order/plan.cuh>, which $up" storage/s.hpp '#include <gneiss/cuda/order/plan.cuh>'
 planted "cuda/order/plan.cuh:2: includes <gneiss/storage/s.hpp>, which $up" cuda/order/plan.cuh '#include <gneiss/storage/s.hpp>'
 planted "core/a.hpp:2: includes <gneiss/cuda/vocabulary.cuh>, which $up" core/a.hpp '#include <gneiss/cuda/vocabulary.cuh>'
+planted "gneiss.hpp:2: includes <gneiss/cuda/order/plan.cuh>, which $up" gneiss.hpp '#include <gneiss/cuda/order/plan.cuh>'
+planted 'cuda/order/plan.cuh:1: has kernels that no .cu file of tests/simt includes' cuda/order/plan.cuh '__global__ void f() {}'
 planted 'core/a.hpp:2: includes <gneiss/core/gone.hpp>, which is not there' core/a.hpp '#include <gneiss/core/gone.hpp>'
 planted 'core/a.hpp:2: includes "b.hpp", not <gneiss/…>' core/a.hpp '#include "b.hpp"'
 
@@ -77,6 +79,18 @@ planted 'core/a.hpp:2: detaches a thread' core/a.hpp 'inline void f(auto& thread
 planted 'core/a.hpp:2: leaves something to be done' core/a.hpp '// TO''DO'
 mapfile -t long < <(yes '//' | head -500)
 planted 'core/a.hpp:501: is longer than 500 lines' core/a.hpp "${long[@]}"
+
+tree_in_order
+put core/a.hpp '#include <gneiss/cuda/vocabulary.cuh>'
+if "$check" --without-cuda "$scratch/tree" >"$scratch/said"; then
+    echo "not caught: what needs cuda/" && failures=$((failures + 1))
+fi
+tree_in_order
+"$check" --without-cuda "$scratch/tree" || failures=$((failures + 1))
+mkdir -p "$scratch/tree/tests/simt/order"
+put cuda/order/plan.cuh '__global__ void f() {}'
+echo '#include <gneiss/cuda/order/plan.cuh>' >"$scratch/tree/tests/simt/order/plan.cu"
+"$check" "$scratch/tree" || failures=$((failures + 1))
 
 tree_in_order
 echo '// nothing' >"$scratch/tree/include/gneiss/core/a.hpp"

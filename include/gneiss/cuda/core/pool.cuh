@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include <gneiss/core/types.hpp>
 #include <gneiss/cuda/core/memory.cuh>
 
 namespace gneiss::cuda {
