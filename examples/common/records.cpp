@@ -108,6 +108,7 @@ json to_json(const run_record& record) {
         {"status", record.status == run_status::done ? "done" : "interrupted"}, {"machine", to_json(record.machine)},
         {"dataset", to_json(record.dataset)}, {"config", record.config}};
     if (json plan = to_json(record.plan); !plan.empty()) object["plan"] = std::move(plan);
+    if (!record.preprocessing.is_null()) object["preprocessing"] = record.preprocessing;
     json epochs = json::array();
     for (const epoch_record& epoch : record.epochs) epochs.push_back(to_json(epoch));
     object["epochs"] = std::move(epochs);

@@ -67,6 +67,8 @@ struct run_record {
     dataset_record dataset{};
     nlohmann::ordered_json config = nlohmann::ordered_json::object();
     plan_record plan{};
+    /// What was made before training: {step: {"seconds", "memory_bytes", "peak_rss_bytes", …}, …, "seconds", "peak_rss_bytes"}; null: nothing.
+    nlohmann::ordered_json preprocessing{};
     std::vector<epoch_record> epochs{};
     metric_values valid{}, test{}; ///< of the final (or best) state
     named<double> io_cost{};       ///< of a batch, by a model and as measured; bytes and seconds

@@ -195,6 +195,15 @@ struct summary_item {
     double meter = -1; ///< 0..1 and beyond: a bar; negative: none
 };
 
+/// Steps before training by name, with what is known of them.
+std::vector<std::pair<std::string, nlohmann::ordered_json>> steps_before(const run_record& run) {
+    std::vector<std::pair<std::string, nlohmann::ordered_json>> steps;
+    if (run.preprocessing.is_object())
+        for (const auto& [name, step] : run.preprocessing.items())
+            if (step.is_object()) steps.emplace_back(name, step);
+    return steps;
+}
+
 std::vector<summary_item> summary_items(const run_record& run) {
     std::vector<summary_item> items;
     const bool test = !run.test.empty();
@@ -207,6 +216,11 @@ std::vector<summary_item> summary_items(const run_record& run) {
         run.epochs.empty() ? "no epoch"
                            : fmt::format("{} for {} epoch{}", human_seconds(training), run.epochs.size(),
                                  run.epochs.size() == 1 ? "" : "s")});
+    if (const auto steps = steps_before(run); !steps.empty()) {
+        std::string names;
+        for (const auto& [name, step] : steps) names += (names.empty() ? "" : ", ") + name + " " + human_seconds(step.value("seconds", 0.0));
+        items.push_back({"Preprocessing", human_seconds(run.preprocessing.value("seconds", 0.0)), names});
+    }
     const double examples =
         total(run, [](const epoch_record& e) { return std::optional(static_cast<double>(e.examples)); }).value_or(0);
     if (training > 0 && examples > 0) items.push_back({"Speed", human_count(examples / training), "examples/s"});
@@ -413,6 +427,23 @@ std::string staleness(const report_data& data) {
     return boxed(plot::svg(chart));
 }
 
+std::string preprocessing_table(const run_record& run) {
+    std::vector<std::vector<cell>> rows;
+    for (const auto& [name, step] : steps_before(run)) {
+        std::string what;
+        for (const auto& [key, value] : step.items()) {
+            if (key == "seconds" || key == "memory_bytes" || key == "peak_rss_bytes") continue;
+            const std::string text = value.is_string() ? value.get<std::string>()
+                                     : value.is_number_float()  ? fmt::format("{:.4g}", value.get<double>())
+                                                                : value.dump();
+            what += (what.empty() ? "" : ", ") + key + " " + text;
+        }
+        const auto bytes = [&](const char* key) { return step.contains(key) ? gneiss::format_bytes(step.at(key).get<std::uint64_t>()) : std::string(); };
+        rows.push_back({{name}, {human_seconds(step.value("seconds", 0.0))}, {bytes("memory_bytes")}, {bytes("peak_rss_bytes")}, {what, "", true}});
+    }
+    return rows.empty() ? "" : boxed_table("Before training", html_table({"", "time", "memory planned", "peak memory so far", ""}, rows), " wide");
+}
+
 std::string plan_table(const run_record& run) {
     std::vector<std::vector<cell>> rows;
     const auto count = [&](const char* name, const std::optional<std::uint64_t>& value) {
@@ -577,6 +608,7 @@ std::string report_html(const report_data& data) {
     html += section("Pipeline", stage_bars(run) + activity_plot(data) + staleness(data) + stage_table(run));
     html += section("Bytes moved", moving_bytes(data) + plan_table(run) + io_table(run) + io_cost_table(run));
     html += section("Memory", memory_section(data));
+    html += section("Preprocessing", preprocessing_table(run));
     html += section("Epochs", epoch_table(run));
     html += section("Settings", setting_tables(data));
     return html + fmt::format("<footer>Made by {} {}. All numbers are in run.json and metrics.jsonl beside this "
