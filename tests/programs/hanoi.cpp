@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,9 @@ using gneiss::test::program_outcome;
 struct hanoi_workshop : gneiss::test::workshop {
     std::uint64_t nodes;
 
-    explicit hanoi_workshop(std::uint64_t count = 600, const std::string& more = "--partitions 6") : workshop("gneiss-hanoi"), nodes(count) {
+    explicit hanoi_workshop(std::uint64_t count = 600, const std::string& more = "--partitions 6", int features = 8) : workshop("gneiss-hanoi"), nodes(count) {
         succeed("generate planted --nodes " + std::to_string(nodes) + " --edges " + std::to_string(9 * nodes) + " --classes 4 --undirected --out data --seed 5 "
-                "--task node --num-features 8 --feature-signal 2 --train-fraction .3 " + more, "gneiss-data");
+                "--task node --num-features " + std::to_string(features) + " --feature-signal 2 --train-fraction .3 " + more, "gneiss-data");
     }
     void succeed(const std::string& arguments, const std::string& program = "") const {
         const program_outcome got = run(arguments, program);
@@ -190,6 +191,132 @@ TEST_CASE("a run that is interrupted within a macro-batch goes on to the unbroke
     }
 }
 
+TEST_CASE("a run makes partitions and hubs itself, by any partitioner, and tells what they took") {
+    const hanoi_workshop shop;
+    const std::string help = shop.run("train --help").out;
+    const auto first = help.find("given|file|") + 11;
+    std::istringstream names(help.substr(first, help.find_first_of(" \n", first) - first));
+    int methods = 0;
+    for (std::string name; std::getline(names, name, '|'); ++methods) {
+        CAPTURE(name);
+        const std::string asked = name + " --partitions 5 --seed 3 ";
+        const auto run = shop.train("data" + task + "--macro 2 --reuse 1 --out run --partitioner " + asked);
+        const auto alone = nlohmann::json::parse(shop.run("partition data --json --partitioner " + asked, "gneiss-data").out);
+        const auto& done = run["preprocessing"];
+        for (const char* key : {"cut", "node_imbalance", "edge_imbalance", "label_imbalance"}) CHECK(done["partition"][key] == alone[key]);
+        CHECK(done["partition"]["method"] == name);
+        CHECK(done["hubs"]["hubs"] == 6); // 1 %
+        CHECK(done["hubs"]["steps"] == 2);
+        CHECK(done["reorder"]["partitions"] == 6);
+        CHECK(done["reorder"]["pinned_nodes"] == 6);
+        double seconds = 0;
+        for (const char* step : {"partition", "hubs", "reorder"}) {
+            seconds += done[step]["seconds"].get<double>();
+            for (const char* key : {"memory_bytes", "peak_rss_bytes"}) CHECK(done[step][key] > 0);
+        }
+        CHECK(done["seconds"] == doctest::Approx(seconds));
+        CHECK(run["plan"]["states"] == 3);
+        for (const auto& epoch : run["epochs"]) CHECK(epoch["examples"] == shop.training_nodes());
+    }
+    CHECK(methods >= 10);
+    CHECK(shop.read("run/report.html").find("Before training") != std::string::npos);
+    CHECK(!fs::exists(shop / "run/checkpoint/parts.npy"));
+}
+
+TEST_CASE("one command trains as what four do, to the same bits at any threads") {
+    const hanoi_workshop shop;
+    const std::string common = task + "--direction in --macro 2 --reuse 1 ";
+    shop.succeed("partition data --partitioner gap --partitions 7 --seed 3 --out parts.npy", "gneiss-data");
+    shop.succeed("hubs data --hubs 20 --steps 2 --out hubs.npy", "gneiss-data");
+    shop.succeed("reorder data --by parts.npy --hubs hubs.npy --seed 3 --out parted", "gneiss-data");
+    (void)shop.train("parted" + common + "--out four");
+    const std::string expected = shop.predictions("four");
+    for (const std::string threads : {"1", "3"}) {
+        (void)shop.train("data" + common + "--partitioner gap --partitions 7 --hubs 20 --out one --threads " + threads);
+        CHECK(shop.predictions("one") == expected);
+    }
+    // Hubs that a dataset pins stay, in other partitions too, unless others are asked for.
+    const auto kept = shop.train("parted" + common + "--partitioner gap --partitions 9 --out one");
+    CHECK(kept["preprocessing"]["reorder"]["pinned_nodes"] == 20);
+    CHECK(!kept["preprocessing"].contains("hubs"));
+    CHECK(shop.train("parted" + common + "--hubs 2% --out one")["preprocessing"]["reorder"]["pinned_nodes"] == 12);
+}
+
+TEST_CASE("without a flag memory decides: one macro-batch of everything, or partitions by gap; and a plan tells before") {
+    const hanoi_workshop shop(20000, "--partitions 16", 256);
+    const std::string small = "data --layers sage:8,sage --fanout 2,2 --batch 50 --no-eval --epochs 2 ";
+    const auto planned = [&](const std::string& flags) {
+        const auto got = shop.run("train " + small + "--dry-run --json " + flags);
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        return nlohmann::json::parse(got.out);
+    };
+    const auto whole = planned("--memory 1GiB");
+    CHECK(whole["config"]["partitioner"] == "given");
+    CHECK(whole["plan"]["states"] == 1);
+    std::uint64_t needed = 0;
+    for (const auto& [part, bytes] : whole["plan"]["parts"].items()) needed += part == "evaluation" ? 0 : bytes.get<std::uint64_t>();
+    const std::string less = "--memory " + std::to_string(needed - (std::uint64_t{8} << 20)) + "B ";
+    const auto parted = planned(less);
+    CHECK(parted["config"]["partitioner"] == "gap");
+    CHECK(parted["config"]["hubs"] == "auto");
+    const std::uint64_t partitions = parted["config"]["partitions"], macro = parted["config"]["macro"];
+    CHECK(partitions >= 16);
+    CHECK(macro < partitions);
+    CHECK(parted["plan"]["states"] == (partitions + macro - 1) / macro);
+    CHECK(!fs::exists(shop / "runs"));
+    const auto run = shop.train(small + less + "--out run");
+    CHECK(run["config"]["partitions"] == partitions);
+    CHECK(run["plan"]["states"] > 1);
+    CHECK(run["preprocessing"]["hubs"]["hubs"] == 200);
+    CHECK(run["preprocessing"]["partition"]["method"] == "gap");
+    CHECK(run["preprocessing"]["peak_rss_bytes"] <= run["plan"]["budget_bytes"]);
+    // Of hubs that are asked for the most that fit are told.
+    shop.refuses(3, "train " + small + "--quiet --partitioner gap --hubs 90% --memory 30MiB --out new", {"--hubs 90%: of 18000 nodes the most that fit are "});
+}
+
+TEST_CASE("a run that is interrupted or killed while it makes partitions goes on to the unbroken run's bits") {
+    const hanoi_workshop shop(10000, "--partitions 4");
+    const std::string base = "data --partitioner gap --partitions 24 --macro 6 --reuse 1 --epochs 1 --layers sage:8,sage --fanout 2,2 --batch 500 --no-eval "
+                             "--memory 256MiB ";
+    const auto whole = shop.train(base + "--out whole")["preprocessing"];
+    const std::string expected = shop.predictions("whole");
+    for (const std::string signal : {"INT", "KILL"}) {
+        CAPTURE(signal);
+        fs::remove_all(shop / "cut");
+        CHECK(shop.run_stopped("train " + base + "--quiet --out cut --resume", signal).code == 0);
+        CHECK(shop.predictions("cut") == expected);
+    }
+    // What a killed process had done is taken, and half of a step is not.
+    shop.succeed("partition data --partitioner gap --partitions 24 --seed 1 --out parts.npy", "gneiss-data");
+    const auto identity = nlohmann::json::parse(shop.read("whole/checkpoint/preprocessing.json"))["identity"];
+    for (const std::string killed : {"at once", "with partitions", "with rows in their order"}) {
+        CAPTURE(killed);
+        fs::remove_all(shop / "cut");
+        fs::create_directories(shop / "cut/checkpoint/graph.partial");
+        fs::copy(shop / "whole/config.toml", shop / "cut/config.toml");
+        shop.write("cut/checkpoint/graph.partial/labels.npy", "half");
+        nlohmann::json done{{"identity", identity}};
+        if (killed != "at once") {
+            done["partition"] = whole["partition"];
+            fs::copy(shop / "parts.npy", shop / "cut/checkpoint/parts.npy");
+        }
+        if (killed == "with rows in their order") { // before it could say so
+            fs::create_directories(shop / "cut/checkpoint/graph");
+            done["hubs"] = whole["hubs"]; // hubs.npy is lost
+        }
+        shop.write("cut/checkpoint/preprocessing.json", done.dump());
+        const auto run = shop.train(base + "--out cut --resume")["preprocessing"];
+        CHECK(shop.predictions("cut") == expected);
+        CHECK((run["partition"] == whole["partition"]) == (killed != "at once"));
+        CHECK(run["hubs"] != whole["hubs"]);
+    }
+    // What was made with another seed is not.
+    for (const char* file : {"cut/run.json", "cut/checkpoint/checkpoint.bin"}) fs::remove(shop / file);
+    const auto other = shop.train(base + "--seed 4 --out cut --resume")["preprocessing"];
+    CHECK(other["partition"] != whole["partition"]); // seconds, too
+}
+
 TEST_CASE("partitions without training nodes are passed by, and every training node is a seed once a pass") {
     const hanoi_workshop shop;
     std::vector<std::uint32_t> parts(shop.nodes);
@@ -198,6 +325,9 @@ TEST_CASE("partitions without training nodes are passed by, and every training n
     const auto run = shop.train("data --assignment parts.npy --macro 1 --reuse 1 --out run" + task);
     CHECK(run["plan"]["states"] == 5);
     for (const auto& epoch : run["epochs"]) CHECK(epoch["examples"] == shop.training_nodes());
+    const auto first = shop.train("data --partitioner training_nodes_first --partitions 8 --hubs 0 --macro 1 --reuse 1 --out run" + task); // in 3 of them
+    CHECK(first["plan"]["states"] == 8);
+    for (const auto& epoch : first["epochs"]) CHECK(epoch["examples"] == shop.training_nodes());
 }
 
 TEST_CASE("what cannot be is refused in one line that says what to do") {
@@ -205,10 +335,19 @@ TEST_CASE("what cannot be is refused in one line that says what to do") {
     const std::string base = "train data --quiet --out new ";
     shop.refuses(2, base + "--assignment parts.npy --partitioner random", {"--assignment", "--partitioner file"});
     shop.refuses(2, base + "--partitioner file", {"--assignment"});
-    shop.refuses(2, base + "--partitioner given --partitions 4", {"--partitions", "random"});
+    shop.refuses(2, base + "--partitioner given --partitions 4", {"--partitions", "--partitioner given"});
+    shop.refuses(2, base + "--partitioner gap --partitions 10001", {"--partitions 10001", "half", "20000"});
+    shop.refuses(2, base + "--partitioner guess", {"guess"});
+    shop.refuses(2, base + "--partitioner given --hubs 0.001%", {"--hubs 0.001%", "none"});
     shop.refuses(2, base + "--reuse 5", {"--reuse"});
     shop.save("parts.npy", {0, 1, 1, 0});
     shop.refuses(1, base + "--assignment parts.npy", {"parts.npy", "each of 20000 nodes"});
+    shop.save("parts.npy", std::vector<std::uint32_t>(20001, 1)); // of another dataset
+    shop.refuses(1, base + "--assignment parts.npy", {"parts.npy", "20001", "each of 20000 nodes"});
+    std::vector<std::uint32_t> order(shop.nodes); // of rows
+    for (std::uint32_t v = 0; v < order.size(); ++v) order[v] = v;
+    shop.save("parts.npy", order);
+    shop.refuses(1, base + "--assignment parts.npy", {"parts.npy", "entry 10000", "below 10000"});
     shop.save("hubs.npy", {3, 20000});
     shop.refuses(1, base + "--hubs hubs.npy", {"hubs.npy", "not below 20000"});
     shop.write("passes.json", "{}");
@@ -225,5 +364,5 @@ TEST_CASE("what cannot be is refused in one line that says what to do") {
     for (std::uint32_t v = 0; v < all.size(); ++v) all[v] = v;
     shop.save("all.npy", all);
     shop.succeed("reorder data --hubs all.npy --out hubs --quiet", "gneiss-data");
-    shop.refuses(3, "train hubs --quiet --out new --layers sage:8,sage --fanout 2,2 --batch 50 --no-eval --memory 12MiB", {"fewer hubs (now 19999 nodes)"});
+    shop.refuses(3, "train hubs --quiet --out new --layers sage:8,sage --fanout 2,2 --batch 50 --no-eval --memory 12MiB", {"fewer hubs (now 19999 nodes"});
 }

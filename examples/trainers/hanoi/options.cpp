@@ -1,17 +1,25 @@
 #include "options.hpp"
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
+#include <fmt/format.h>
+
+#include "common/exit_codes.hpp"
+#include "common/partitioners.hpp"
 
 namespace hanoi {
 
 void options::add_to(programs::command& to) {
     add_training(to);
     to.group("Macro-batches");
-    to.option("partitioner", partitioner, "given: the dataset's partitions; random: others; file: --assignment").choices({"given", "random", "file"}).default_text("given where a partitioner made them, else random");
+    std::vector<std::string> names{"given", "file"};
+    for (const programs::partition_method& method : programs::partition_methods()) names.push_back(method.name);
+    to.option("partitioner", partitioner, "who makes the partitions, in the run; given: they are the dataset's; file: --assignment").choices(names).default_text("given where the dataset has some or memory holds all of it, else gap");
     to.option("assignment", assignment, "integers [nodes], .npy: the partition of each node, as gneiss-data partition writes them").value_name("FILE");
-    to.option("partitions", partitions, "of --partitioner random").range(1, 16383).default_text("the dataset's");
-    to.option("hubs", hubs, "integers, .npy: nodes that stay in memory all run; 0: none").value_name("FILE|0").default_text("the dataset's");
+    to.option("partitions", partitions, "how many a partitioner makes").range(1, 16383).default_text("from size and memory");
+    to.option("hubs", hubs, "nodes that stay in memory all run: how many; which ones, integers, .npy; 0: none; auto: 1% of the nodes within a quarter of --memory").value_name("N|X%|FILE").default_text("the dataset's, else auto with a partitioner");
     to.option("macro", macro, "partitions that come and go together").range(1).default_text("as many as memory holds twice");
     to.option("reuse", reuse, "passes over a macro-batch at most, while the next one is on its way; 1: never again").range(1, 4);
     to.option("reuse-plan", reuse_plan, "passes as an earlier run's reuse.json recorded them, whatever the disk does").value_name("FILE");
@@ -25,10 +33,40 @@ void options::add_to(programs::command& to) {
 void options::resolve(const gneiss::dataset& data) {
     class_options::resolve(data);
     const gneiss::dataset_manifest& graph = data.manifest();
-    if (!partitioner) partitioner = assignment ? "file" : graph.partition_sizes.empty() || partitions ? "random" : "given";
-    if (assignment.has_value() != (*partitioner == "file")) throw programs::usage_error("--assignment FILE.npy is for --partitioner file, which needs it");
-    if (partitions && *partitioner != "random") throw programs::usage_error("--partitions is for --partitioner random: others say how many there are");
-    if (!partitions && *partitioner == "random") partitions = std::max(graph.partitions - graph.pinned, 1U);
+    if (!partitioner) {
+        if (assignment)
+            partitioner = "file";
+        else if (!graph.partition_sizes.empty() && !partitions)
+            partitioner = "given";
+        else if (partitions || macro || hubs)
+            partitioner = "gap";
+    }
+    if (assignment.has_value() != (partitioner == "file")) throw programs::usage_error("--assignment FILE.npy is for --partitioner file, which needs it");
+    if (partitions && !makes_parts()) throw programs::usage_error("--partitions is for partitioners that make them: --partitioner given and file say how many there are");
+    if (partitions && *partitions > std::max<std::uint64_t>(graph.nodes / 2, 1))
+        throw programs::usage_error(fmt::format("--partitions {}: at most half as many as nodes, of which {} has {}", *partitions, data.directory().string(), graph.nodes));
+    if (partitioner) resolve_hubs(graph);
+}
+
+void options::resolve_hubs(const gneiss::dataset_manifest& graph) {
+    if (!hubs && *partitioner != "given" && graph.pinned == 0) hubs = "auto";
+}
+
+options::hub_choice options::choice_of_hubs() const {
+    if (!hubs) return {};
+    if (hubs_by_default()) return {.count = programs::count_or_percent{.percent = 1}};
+    try {
+        const programs::count_or_percent count = programs::parse_count_or_percent(*hubs);
+        if (count.count == 0 && count.percent.value_or(0) == 0) return {};
+        return {.count = count};
+    } catch (const programs::usage_error&) { // a file's name
+        return {.file = *hubs};
+    }
+}
+
+bool options::partitions_anew() const {
+    const hub_choice chosen = choice_of_hubs();
+    return *partitioner != "given" || chosen.count || chosen.file;
 }
 
 } // namespace hanoi

@@ -8,8 +8,6 @@
 #include <fmt/format.h>
 
 #include <gneiss/cache/access_sample.hpp>
-#include <gneiss/io/npy.hpp>
-#include <gneiss/io/reorder.hpp>
 #include <gneiss/pipeline/graph_training.hpp>
 #include <gneiss/pipeline/state_reuse.hpp>
 #include <gneiss/storage/durable.hpp>
@@ -21,6 +19,7 @@
 #include "common/run_directory.hpp"
 #include "common/signals.hpp"
 #include "io_cost.hpp"
+#include "preprocessing.hpp"
 #include "training_plan.hpp"
 #include "trainers/common/class_commands.hpp"
 #include "trainers/common/class_training.hpp"
@@ -41,36 +40,6 @@ gneiss::pass_record read_passes(const std::filesystem::path& file) {
     } catch (const nlohmann::ordered_json::exception&) {
         throw gneiss::error(gneiss::errc::invalid_format, "is no record of passes, as reuse.json of a run is", {.path = file});
     }
-}
-
-/// The run's dataset in partitions of its own, as flags say; made once, kept in RUN/checkpoint.
-std::shared_ptr<const gneiss::dataset> partitioned(const options& how, const gneiss::dataset& from, const trainers::opened_run& run,
-    std::uint64_t memory, const gneiss::tbb_executor& on, programs::progress& live, const std::stop_token& stop) {
-    const std::filesystem::path checkpoint = run.directory.checkpoint(), to = checkpoint / trainers::partitioned_name;
-    if (!run.saved) std::filesystem::remove_all(to); // of another graph, for all we know
-    if (std::filesystem::exists(to)) return std::make_shared<const gneiss::dataset>(to);
-    const auto began = clock::now();
-    std::filesystem::create_directories(checkpoint);
-    gneiss::reorder_options order{.seed = how.seed, .memory = memory,
-        .progress = [&](std::string_view phase, std::uint64_t, std::uint64_t) { live.update([&] { return fmt::format("partitions  {}", phase); }); },
-        .stop = stop};
-    if (const auto file = how.hub_file()) order.hubs = programs::rows_in(*file, from, memory / 8);
-    if (how.assignment) order.by = *how.assignment;
-    const std::filesystem::path drawn = checkpoint / "random.npy";
-    if (*how.partitioner == "random") { // as many nodes in each, or one more
-        const std::uint64_t nodes = from.manifest().nodes;
-        const gneiss::keyed_permutation deal(nodes, gneiss::random_key{how.seed, gneiss::random_domain::partition}.with(1));
-        gneiss::npy_writer out(drawn, gneiss::npy_dtype::u32);
-        for (std::uint64_t v = 0; v < nodes; ++v) out.append(static_cast<std::uint32_t>(deal(v) % *how.partitions));
-        out.close();
-        order.by = drawn;
-    }
-    gneiss::reorder(from, to, order, on);
-    for (const auto& path : {drawn, gneiss::sidecar_path(drawn)}) std::filesystem::remove(path);
-    auto made = std::make_shared<const gneiss::dataset>(to);
-    live.say(fmt::format("{} partitions of up to {} nodes, {} hubs pinned ({:.1f} s)", made->manifest().partitions, made->rows().capacity(),
-        made->rows().begin(made->manifest().pinned), trainers::seconds_since(began)));
-    return made;
 }
 
 /// Of a node, on average where features are sparse.
@@ -175,14 +144,8 @@ private:
 
 /// What can be told of files before a run is touched.
 void check_files(const options& how, const gneiss::dataset& data, std::uint64_t memory) {
-    if (how.assignment) {
-        const gneiss::npy_reader in(*how.assignment);
-        if (in.header().shape != std::vector<std::uint64_t>{data.manifest().nodes})
-            throw gneiss::error(gneiss::errc::invalid_format,
-                fmt::format("is {}, an assignment has an entry for each of {} nodes", gneiss::shape_text(in.header().shape), data.manifest().nodes),
-                {.path = *how.assignment, .field = "npy shape"});
-    }
-    if (const auto file = how.hub_file()) (void)programs::rows_in(*file, data, memory / 8);
+    if (how.assignment) (void)sizes_in_assignment(*how.assignment, data);
+    if (const auto file = how.choice_of_hubs().file) (void)programs::rows_in(*file, data, memory / 8);
     if (how.reuse_plan) (void)read_passes(*how.reuse_plan);
 }
 
@@ -203,11 +166,16 @@ programs::exit_code train(options& how, programs::command& command) {
         programs::cpu_name(), engine.name, engine.reason));
     live.say(fmt::format("{}: {} nodes, {} edges, {} classes, {} nodes to train; {} of {} features, fan-out {} ({})", graph.name, graph.nodes,
         graph.train_edges, graph.node_data.classes, graph.node_data.train, *how.layers, graph.node_data.features, *how.fanout, *how.direction));
+    if (const std::string chosen = choose_partitions(how, *dataset, given, net); !chosen.empty()) live.say(chosen);
+    check_hubs(how, *dataset, trainers::budget_of(how));
     trainers::training_plan plan;
     if (!how.partitions_anew()) {
         plan = plan_training(how, *dataset, given, net);
-    } else { // what fits is known when they are made
-        if (how.dry_run) throw programs::usage_error("--dry-run tells of partitions that are there: gneiss-data partition and reorder make them");
+    } else { // what fits is known to the byte when they are made
+        if (how.dry_run) {
+            plan = plan_by_sizes(how, *dataset, given, net);
+            live.say("the partitions are not made yet: this is about the plan for those with as many nodes as one may have, as if no edge lay between two");
+        }
         plan.budget = trainers::budget_of(how);
         plan.disk_bytes = 12 * graph.train_edges + 8 * graph.nodes;
         for (const gneiss::dataset_array& a : graph.arrays) plan.disk_bytes += 2 * a.bytes;
@@ -221,8 +189,11 @@ programs::exit_code train(options& how, programs::command& command) {
     const programs::interrupt_guard interrupts;
     programs::return_large_blocks();
     std::shared_ptr<const gneiss::dataset> data = dataset;
+    nlohmann::ordered_json before_training;
     if (how.partitions_anew()) {
-        data = partitioned(how, *dataset, *run, plan.budget / 2, gneiss::tbb_executor(how.threads), live, interrupts.token());
+        preprocessed ready = preprocess({how, *dataset, *run, plan.budget, gneiss::tbb_executor(how.threads), live, interrupts.token()});
+        data = std::move(ready.data);
+        before_training = std::move(ready.record);
         programs::give_back_memory();
         given = data->features();
         if (*how.normalize_features) given.normalize_rows();
@@ -244,8 +215,9 @@ programs::exit_code train(options& how, programs::command& command) {
     trainers::course_settings settings = trainers::course_of_classes(how, graph);
     settings.state = "macro-batch";
     trainers::course course(how, settings, plan, run->directory, live, command.configuration());
-    const programs::exit_code code = trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, *dataset, command, planned),
-        how, live, interrupts.token(), began);
+    programs::run_record known = trainers::begin_record(program, engine, *dataset, command, planned);
+    known.preprocessing = std::move(before_training);
+    const programs::exit_code code = trainers::train_to_end(training, course, *run, known, how, live, interrupts.token(), began);
     if (training.cost()) live.say(training.cost()->text());
     return code;
 }
