@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <source_location>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -117,10 +118,12 @@ public:
     /// How many blocks this OS thread has begun.
     [[nodiscard]] std::uint64_t runs() const noexcept { return runs_; }
 
-    /// Ends the kernel: control does not come back to the thread.
-    [[noreturn]] void fail(std::string what) noexcept {
+    /// Ends the kernel: control does not come back to the thread, whose stack is never unwound. So the text is what `tell`
+    /// returns, and nothing on the stack may own memory where threads are left.
+    template <class Tell>
+    [[noreturn]] void fail(const Tell& tell) noexcept {
         const unseen here;
-        fault_ = std::move(what);
+        fault_ = tell();
         release(&self_->arrived);
         for (;;) fibers_[self_->number].leave(); // it is not entered again
     }
@@ -130,7 +133,7 @@ public:
         if (!running()) return;
         if (draw(8) != 0) return;
         if (++idle_turns_ > current_settings().patience)
-            fail("no progress: " + name(*self_) + " and others spin; blocks run one after another, threads change at atomics");
+            fail([&] { return "no progress: " + name(*self_) + " and others spin; blocks run one after another, threads change at atomics"; });
         release(&self_->arrived);
         ready_.push_back(self_);
         leave();
@@ -145,9 +148,9 @@ public:
             thread& self = begin_wait(what, 0, at);
             self.value = predicate ? 1 : 0;
             for (const thread& other : threads_) {
-                if (other.exited) fail("divergent barrier: " + name(self) + wait_of(self) + ", but " + name(other) + " has exited");
+                if (other.exited) fail([&] { return "divergent barrier: " + name(self) + wait_of(self) + ", but " + name(other) + " has exited"; });
                 if (stands_at_barrier(other) && (other.at.line() != at.line() || other.at.column() != at.column() || other.waits_for != what))
-                    fail("divergent barrier: " + name(self) + wait_of(self) + ", but " + name(other) + wait_of(other));
+                    fail([&] { return "divergent barrier: " + name(self) + wait_of(self) + ", but " + name(other) + wait_of(other); });
             }
             if (++at_barrier_ < threads_.size()) {
                 leave();
@@ -179,25 +182,26 @@ public:
             self.argument = argument;
             self.width = width;
             warp& own = own_warp();
-            if ((mask >> self.lane & 1U) == 0) fail("mask: " + name(self) + wait_of(self) + ", which does not name its lane");
+            if ((mask >> self.lane & 1U) == 0) fail([&] { return "mask: " + name(self) + wait_of(self) + ", which does not name its lane"; });
             if ((mask & ~own.existing) != 0)
-                fail("mask: " + name(self) + wait_of(self) + ", which names lanes that the block does not have");
-            if ((mask & own.exited) != 0) fail("exited lane: " + name(self) + wait_of(self) + ", which names " + lanes(mask & own.exited));
-            std::vector<thread*> there;
+                fail([&] { return "mask: " + name(self) + wait_of(self) + ", which names lanes that the block does not have"; });
+            if ((mask & own.exited) != 0) fail([&] { return "exited lane: " + name(self) + wait_of(self) + ", which names " + lanes(mask & own.exited); });
+            std::array<thread*, 32> named{};
+            std::size_t count = 0;
             bool all = true;
             for (unsigned lane = 0; lane < 32; ++lane) {
                 if ((mask >> lane & 1U) == 0) continue;
                 thread* other = own.lanes[lane];
-                there.push_back(other);
+                named[count++] = other;
                 if (other->mask == mask && other->waits_for != what)
-                    fail("mask: " + name(self) + wait_of(self) + ", but " + name(*other) + wait_of(*other));
+                    fail([&] { return "mask: " + name(self) + wait_of(self) + ", but " + name(*other) + wait_of(*other); });
                 all = all && other->mask == mask;
             }
             if (!all) {
                 leave();
             } else {
                 finish(own);
-                all_arrived(there);
+                all_arrived(std::span(named.data(), count));
             }
             passed = self.passed;
             result = self.result;
@@ -301,7 +305,7 @@ private:
     }
     /// The last of them is here: all are ready, and it has seen what all did, as will they.
     template <class Threads>
-    void all_arrived(Threads& those) {
+    void all_arrived(Threads&& those) {
         void* token = &tokens_[next_token_++ % tokens_.size()];
         const auto of = [](auto& one) -> thread& {
             if constexpr (std::is_pointer_v<std::remove_reference_t<decltype(one)>>)

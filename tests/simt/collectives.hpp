@@ -29,14 +29,17 @@ enum class shuffle { index, up, down, exclusive_or };
 template <class T>
 T shuffled(std::string_view what, shuffle how, unsigned mask, T value, unsigned argument, int width, source at) {
     block& here = block::current();
-    if (width < 1 || width > 32 || (width & (width - 1)) != 0) here.fail(std::string(what) + ": a width that is no power of two");
+    if (width < 1 || width > 32 || (width & (width - 1)) != 0)
+        here.fail([&] { return std::string(what) + ": a width that is no power of two"; });
     const auto finish = [&](warp& lanes) {
         for (thread* one : lanes.lanes) {
             if (one == nullptr || (mask >> one->lane & 1U) == 0) continue;
             const unsigned from = shuffle_source(how, one->lane, one->argument, one->width);
             if ((mask >> from & 1U) == 0)
-                here.fail("mask: " + here.name(*one) + " reads lane " + std::to_string(from) + " in " + std::string(what) + " at " +
-                          at.file_name() + ":" + std::to_string(at.line()) + ", which its mask does not name");
+                here.fail([&] {
+                    return "mask: " + here.name(*one) + " reads lane " + std::to_string(from) + " in " + std::string(what) + " at " +
+                           at.file_name() + ":" + std::to_string(at.line()) + ", which its mask does not name";
+                });
             one->result = lanes.lanes[from]->value;
         }
     };

@@ -102,9 +102,11 @@ inline void touch(const void* address, std::size_t bytes, std::size_t alignment,
     const unseen here;
     if (!block::running()) return;
     if (reinterpret_cast<std::uintptr_t>(address) % alignment != 0)
-        block::current().fail("misaligned: " + block::current().name(block::current().self()) + " reads or writes " +
-                              std::to_string(bytes) + " bytes at an address that is not a multiple of " +
-                              std::to_string(alignment) + ", at " + at.file_name() + ":" + std::to_string(at.line()));
+        block::current().fail([&] {
+            return "misaligned: " + block::current().name(block::current().self()) + " reads or writes " + std::to_string(bytes) +
+                   " bytes at an address that is not a multiple of " + std::to_string(alignment) + ", at " + at.file_name() + ":" +
+                   std::to_string(at.line());
+        });
     if (traffic_counter* counter = traffic_counter::active()) counter->add(address, bytes, store, at);
 }
 
