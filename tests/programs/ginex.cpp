@@ -1,6 +1,7 @@
 // Runs bin/gneiss-ginex as users do: every topology, cache and pipeline, results, exit codes, what survives a kill.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -52,7 +53,10 @@ TEST_CASE("classes are learned, and told in the contract's keys") {
     CHECK(run["status"] == "done");
     for (const char* key : {"epoch", "seconds", "loss", "examples", "stage_seconds", "sampled_edges", "hit_rate", "read_bytes", "read_requests", "valid"})
         CHECK(run["epochs"][0].contains(key));
-    for (const char* key : {"sample", "changeset", "load", "gather", "update", "compute"}) CHECK(run["epochs"][1]["stage_seconds"].contains(key));
+    for (const char* key : {"sample", "changeset", "load", "gather", "update", "compute"}) { // an epoch may have been sampled during the one before
+        CAPTURE(key);
+        CHECK(std::ranges::any_of(run["epochs"], [&](const auto& epoch) { return epoch["stage_seconds"].contains(key); }));
+    }
     CHECK(run["metrics"]["test"]["accuracy"] > 0.6);
     CHECK(fs::exists(shop / "a/report.html"));
     CHECK_FALSE(fs::exists(shop / "a/superbatches"));
