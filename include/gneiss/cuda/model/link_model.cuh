@@ -45,7 +45,7 @@ inline constexpr bool has_relations = D::relation_floats(D::parts) != 0;
 
 template <class D>
 __global__ void __launch_bounds__(256) queries(link_questions of, rows_view<const float> nodes, rows_view<const float> relations, rows_view<float> out) {
-    const std::uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes, terms = nodes.columns / D::parts;
+    const std::uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes, terms = nodes.columns / static_cast<std::uint32_t>(D::parts);
     if (i >= __ldg(of.count)) return;
     const float* const known = nodes[__ldg(of.known + i)];
     const float* const relation = of.relations == nullptr ? nullptr : relations[__ldg(of.relations + i)];
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(256) question_gradients(link_questions of, row
     rows_view<const float> query, rows_view<const float> grad_query, const question_outcome* outcomes, rows_view<float> grad_known,
     rows_view<float> grad_answer, rows_view<float> grad_relation) {
     using number = decoder_number<D>;
-    const std::uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes, terms = nodes.columns / D::parts;
+    const std::uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes, terms = nodes.columns / static_cast<std::uint32_t>(D::parts);
     if (i >= __ldg(of.count)) return;
     const question_outcome outcome = outcomes[i];
     const float *const known = nodes[__ldg(of.known + i)], *const answer = nodes[__ldg(of.answers + i)];
