@@ -48,7 +48,8 @@ __global__ void __launch_bounds__(256) map_rows(const std::uint32_t* count, rows
         const typename slice_type::packet left = slice.reload(a[row]), right = slice.reload(b[row], b.data != nullptr);
         float result[slice_type::size];
         GNEISS_UNROLL
-        for (unsigned k = 0; k < slice_type::size; ++k) result[k] = f(key, slice.column(k), left[k], right[k]);
+        for (unsigned k = 0; k < slice_type::size; ++k) // a last slice may reach beyond the row, and so beyond a bias
+            result[k] = slice.column(k) < a.columns ? f(key, slice.column(k), left[k], right[k]) : 0;
         slice.store(out[row], result);
     }
 }
