@@ -39,7 +39,7 @@ public:
         : lists_(lists), weight_(weight), in_(in), out_(out), slice_(blockIdx.y, threadIdx.x % Lanes, in.columns) {}
 
     __device__ void begin(std::uint32_t, const edge_lists::list&) {
-GNEISS_UNROLL
+        GNEISS_UNROLL
         for (float& sum : sum_) sum = 0;
     }
     __device__ float look(const edge_lists::edge& edge, bool there) const {
@@ -50,19 +50,19 @@ GNEISS_UNROLL
     }
     __device__ fetched fetch(std::uint32_t row, bool there) const { return slice_.load(in_[row], there); }
     __device__ void take(const fetched& row, float by, unsigned, bool there) {
-GNEISS_UNROLL
+        GNEISS_UNROLL
         for (unsigned k = 0; k < slice_type::size; ++k) sum_[k] += (there ? by : 0) * row[k];
     }
     __device__ void merge_groups() { add_groups<Lanes>(sum_); }
     __device__ void save(saved& to) const { slice_.keep(to.sum, sum_); }
     __device__ void add(const saved& from) {
-GNEISS_UNROLL
+        GNEISS_UNROLL
         for (unsigned k = 0; k < slice_type::size; ++k) sum_[k] += from.sum[slice_.place(k)];
     }
     __device__ void finish(std::uint32_t row, const edge_lists::list& of) const {
         const float by = list_weight(of);
         float result[slice_type::size];
-GNEISS_UNROLL
+        GNEISS_UNROLL
         for (unsigned k = 0; k < slice_type::size; ++k) result[k] = by * sum_[k];
         if (threadIdx.x % warp_lanes < Lanes) slice_.store(out_[row], result);
     }
@@ -100,7 +100,7 @@ public:
         : in_(in), out_(out), winners_(winners), slice_(blockIdx.y, threadIdx.x % Lanes, in.columns) {}
 
     __device__ void begin(std::uint32_t, const edge_lists::list&) {
-GNEISS_UNROLL
+        GNEISS_UNROLL
         for (unsigned k = 0; k < slice_type::size; ++k) {
             best_[k] = 0;
             winner_[k] = edge_lists::no_row;
@@ -110,13 +110,13 @@ GNEISS_UNROLL
     __device__ fetched fetch(std::uint32_t row, bool there) const { return slice_.load(in_[row], there); }
     __device__ void take(const fetched& row, std::uint32_t edge, unsigned, bool there) {
         if (!there) return;
-GNEISS_UNROLL
+        GNEISS_UNROLL
         for (unsigned k = 0; k < slice_type::size; ++k) compete(k, row[k], edge);
     }
     __device__ void merge_groups() {
-GNEISS_UNROLL
+        GNEISS_UNROLL
         for (int apart = warp_lanes / 2; apart >= static_cast<int>(Lanes); apart /= 2)
-GNEISS_UNROLL
+            GNEISS_UNROLL
             for (unsigned k = 0; k < slice_type::size; ++k) {
                 const float value = __shfl_xor_sync(whole_warp, best_[k], apart);
                 const std::uint32_t edge = __shfl_xor_sync(whole_warp, winner_[k], apart);
@@ -128,7 +128,7 @@ GNEISS_UNROLL
         slice_.keep(to.winner, winner_);
     }
     __device__ void add(const saved& from) {
-GNEISS_UNROLL
+        GNEISS_UNROLL
         for (unsigned k = 0; k < slice_type::size; ++k)
             if (from.winner[slice_.place(k)] != edge_lists::no_row) compete(k, from.best[slice_.place(k)], from.winner[slice_.place(k)]);
     }
@@ -171,7 +171,7 @@ public:
         : gradient_(gradient), winners_(winners), out_(out), slice_(blockIdx.y, threadIdx.x % Lanes, gradient.columns) {}
 
     __device__ void begin(std::uint32_t, const edge_lists::list&) {
-GNEISS_UNROLL
+        GNEISS_UNROLL
         for (float& sum : sum_) sum = 0;
     }
     __device__ std::uint32_t look(const edge_lists::edge& edge, bool) const { return edge.number; }
@@ -181,13 +181,13 @@ GNEISS_UNROLL
         return in;
     }
     __device__ void take(const fetched& in, std::uint32_t edge, unsigned, bool there) {
-GNEISS_UNROLL
+        GNEISS_UNROLL
         for (unsigned k = 0; k < slice_type::size; ++k) sum_[k] += there && in.winner[k] == edge ? in.gradient[k] : 0;
     }
     __device__ void merge_groups() { add_groups<Lanes>(sum_); }
     __device__ void save(saved& to) const { slice_.keep(to.sum, sum_); }
     __device__ void add(const saved& from) {
-GNEISS_UNROLL
+        GNEISS_UNROLL
         for (unsigned k = 0; k < slice_type::size; ++k) sum_[k] += from.sum[slice_.place(k)];
     }
     __device__ void finish(std::uint32_t row, const edge_lists::list&) const {

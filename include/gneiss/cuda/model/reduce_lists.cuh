@@ -61,14 +61,14 @@ __device__ inline void take_places(const edge_lists& lists, const edge_lists::li
         for (unsigned next = 0; next < count; next += groups * R::flight) {
             typename R::fetched row[R::flight];
             typename R::payload along[R::flight];
-GNEISS_UNROLL
+            GNEISS_UNROLL
             for (unsigned f = 0; f < R::flight; ++f) {
                 const unsigned place = next + f * groups + group;
                 const std::uint32_t which = __shfl_sync(whole_warp, edge.row, static_cast<int>(place % warp_lanes));
                 along[f] = __shfl_sync(whole_warp, mine, static_cast<int>(place % warp_lanes));
                 row[f] = to.fetch(which, place < count);
             }
-GNEISS_UNROLL
+            GNEISS_UNROLL
             for (unsigned f = 0; f < R::flight; ++f) {
                 const unsigned place = next + f * groups + group;
                 to.take(row[f], along[f], place % warp_lanes, place < count);

@@ -101,7 +101,7 @@ struct row_slice {
         if constexpr (Aligned) {
             if (wanted && first < all) in = __builtin_bit_cast(packet, __ldg(reinterpret_cast<const uint4*>(row + first)));
         } else {
-GNEISS_UNROLL
+            GNEISS_UNROLL
             for (unsigned k = 0; k < size; ++k)
                 if (wanted && column(k) < all) in.value[k] = read(row + column(k));
         }
@@ -121,14 +121,14 @@ GNEISS_UNROLL
     }
     __device__ void store(T* row, const float (&x)[size]) const {
         packet out;
-GNEISS_UNROLL
+        GNEISS_UNROLL
         for (unsigned k = 0; k < size; ++k) out.value[k] = narrow<T>(x[k]);
         if constexpr (Aligned)
             if (first + size <= all) {
                 __stwb(reinterpret_cast<uint4*>(row + first), __builtin_bit_cast(uint4, out));
                 return;
             }
-GNEISS_UNROLL
+        GNEISS_UNROLL
         for (unsigned k = 0; k < size; ++k)
             if (column(k) < all) write(row + column(k), out.value[k]);
     }
@@ -137,7 +137,7 @@ GNEISS_UNROLL
         if (!wanted) return;
         if constexpr (Aligned) {
             if (first + size <= all) {
-GNEISS_UNROLL
+                GNEISS_UNROLL
                 for (unsigned k = 0; k < size; k += 4) {
                     const uint4 four = __ldg(reinterpret_cast<const uint4*>(row + first + k));
                     x[k] = four.x, x[k + 1] = four.y, x[k + 2] = four.z, x[k + 3] = four.w;
@@ -145,20 +145,20 @@ GNEISS_UNROLL
                 return;
             }
         }
-GNEISS_UNROLL
+        GNEISS_UNROLL
         for (unsigned k = 0; k < size; ++k)
             if (column(k) < all) x[k] = __ldg(row + column(k));
     }
     __device__ void store_numbers(std::uint32_t* row, const std::uint32_t (&x)[size]) const {
         if constexpr (Aligned) {
             if (first + size <= all) {
-GNEISS_UNROLL
+                GNEISS_UNROLL
                 for (unsigned k = 0; k < size; k += 4)
                     __stwb(reinterpret_cast<uint4*>(row + first + k), make_uint4(x[k], x[k + 1], x[k + 2], x[k + 3]));
                 return;
             }
         }
-GNEISS_UNROLL
+        GNEISS_UNROLL
         for (unsigned k = 0; k < size; ++k)
             if (column(k) < all) __stwb(row + column(k), x[k]);
     }
@@ -169,7 +169,7 @@ GNEISS_UNROLL
     template <class V>
     __device__ void keep(V* shared, const V (&x)[size]) const {
         if (threadIdx.x % warp_lanes >= Lanes) return;
-GNEISS_UNROLL
+        GNEISS_UNROLL
         for (unsigned k = 0; k < size; ++k) shared[place(k)] = x[k];
     }
 };
@@ -177,9 +177,9 @@ GNEISS_UNROLL
 /// Adds up what the groups of `Lanes` lanes of a warp hold, lane by lane, in a fixed order; all hold the sum then.
 template <unsigned Lanes, unsigned Size>
 __device__ inline void add_groups(float (&x)[Size]) {
-GNEISS_UNROLL
+    GNEISS_UNROLL
     for (int apart = warp_lanes / 2; apart >= static_cast<int>(Lanes); apart /= 2)
-GNEISS_UNROLL
+        GNEISS_UNROLL
         for (unsigned k = 0; k < Size; ++k) x[k] += __shfl_xor_sync(whole_warp, x[k], apart);
 }
 
