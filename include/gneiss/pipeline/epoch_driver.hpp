@@ -49,6 +49,7 @@ struct driven_batch {
 
     [[nodiscard]] std::uint64_t bytes() const noexcept { return memory; }
 
+    std::size_t slot = 0; ///< which of the batches in flight this is
     batch_key key{};
     std::uint64_t step = 0;           ///< t ≥ 1 of optimisers
     std::shared_ptr<const Work> work; ///< until a stage lets it go, at the latest until it is applied
@@ -80,7 +81,7 @@ public:
     /// \param rows  whose leases batches hold; null: none. Outlives this
     epoch_driver(pipeline_stages<Batch> stages, const pipeline_options& options,
         std::vector<std::unique_ptr<Batch>> batches, partition_buffer* rows)
-        : options_(options), rows_(rows), pipeline_(with_end(std::move(stages)), options, std::move(batches)) {}
+        : options_(options), rows_(rows), pipeline_(with_end(std::move(stages)), options, numbered(std::move(batches))) {}
 
     /// Runs epoch `epoch` over `states`, from batch `from` on.
     ///
@@ -163,6 +164,11 @@ private:
         made.model = outcome_;
         made.batches = applied_;
         return made;
+    }
+
+    [[nodiscard]] static std::vector<std::unique_ptr<Batch>> numbered(std::vector<std::unique_ptr<Batch>> batches) {
+        for (std::size_t i = 0; i < batches.size(); ++i) batches[i]->slot = i;
+        return batches;
     }
 
     /// The stages, with what follows every update.

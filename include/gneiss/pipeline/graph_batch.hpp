@@ -19,6 +19,7 @@
 #include <gneiss/model/parameter.hpp>
 #include <gneiss/pipeline/batch_sampler.hpp>
 #include <gneiss/pipeline/epoch_driver.hpp>
+#include <gneiss/pipeline/graph_compute.hpp>
 #include <gneiss/pipeline/link_batches.hpp>
 #include <gneiss/pipeline/node_batches.hpp>
 #include <gneiss/sample/dense.hpp>
@@ -79,37 +80,6 @@ struct node_task {
 };
 
 using graph_task = std::variant<link_task, node_task>;
-
-/// What a batch gave. Sums over batches are associative.
-struct graph_statistics {
-    double loss = 0;    ///< links: as in `link_statistics`; nodes: Σ −log p(label)
-    double penalty = 0; ///< links: the decoder's regulariser
-    std::uint64_t examples = 0;  ///< edges, or nodes with a label
-    std::uint64_t questions = 0; ///< what the loss is a sum over: sides of edges, or nodes with a label
-    std::uint64_t correct = 0;   ///< nodes
-    std::uint64_t sampled_edges = 0, input_nodes = 0;
-
-    [[nodiscard]] double mean_loss() const noexcept { return questions == 0 ? 0 : loss / static_cast<double>(questions); }
-    [[nodiscard]] double accuracy() const noexcept {
-        return examples == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(examples);
-    }
-    void add(const classification_statistics& made) noexcept {
-        loss += made.loss;
-        correct += made.correct;
-        examples += made.labelled;
-        questions += made.labelled;
-    }
-    graph_statistics& operator+=(const graph_statistics& other) noexcept {
-        loss += other.loss;
-        penalty += other.penalty;
-        examples += other.examples;
-        questions += other.questions;
-        correct += other.correct;
-        sampled_edges += other.sampled_edges;
-        input_nodes += other.input_nodes;
-        return *this;
-    }
-};
 
 /// What the batches of one state share.
 struct graph_state {

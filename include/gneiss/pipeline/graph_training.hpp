@@ -14,13 +14,13 @@
 
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/memory_budget.hpp>
-#include <gneiss/model/backend/eigen.hpp>
 #include <gneiss/model/dense_optimizer.hpp>
 #include <gneiss/model/dense_parameters.hpp>
-#include <gneiss/model/encoder.hpp>
 #include <gneiss/model/optimizer.hpp>
+#include <gneiss/pipeline/cpu_compute.hpp>
 #include <gneiss/pipeline/epoch_driver.hpp>
 #include <gneiss/pipeline/graph_batch.hpp>
+#include <gneiss/pipeline/graph_compute.hpp>
 #include <gneiss/pipeline/graph_memory.hpp>
 #include <gneiss/pipeline/row_staleness.hpp>
 
@@ -43,19 +43,20 @@ using graph_observer = epoch_observer<graph_statistics>;
 /// says, charged to the budget. Thread-safety: one driving thread.
 class graph_training {
 public:
-    using encoder_type = encoder<float, eigen_backend>;
+    using encoder_type = cpu_encoder;
 
     /// \param encode   made for inputs.columns(); its outputs are the decoder's rows, or the scores of the classes
     /// \param weights  the encoder's, allocated, with the state of `dense`
     /// \param rows     steps node rows and relations
+    /// \param by       computes batches elsewhere than on the CPU, with the same parameters; null: on the CPU
     ///
     /// Precondition: everything passed outlives this. Throws errc::invalid_argument for parts that do not fit together;
     /// over_budget.
     graph_training(const graph_training_options& options, const graph_task& task, encoder_type& encode,
         dense_parameters<>& weights, const dense_optimizer& dense, const any_row_optimizer& rows, const graph_inputs& inputs,
-        executor_ref on, memory_budget& budget)
-        : options_(options), task_(task), encode_(encode), weights_(weights), dense_(dense), row_optimizer_(rows),
-          inputs_(inputs), on_(on), memory_(checked_memory()),
+        executor_ref on, memory_budget& budget, graph_compute* by = nullptr)
+        : options_(options), task_(task), encode_(encode), dense_(dense), row_optimizer_(rows), inputs_(inputs), on_(on),
+          memory_(checked_memory()), on_cpu_(by == nullptr ? make_compute(weights) : nullptr), by_(by == nullptr ? *on_cpu_ : *by),
           batch_charge_(budget.charge("batches", in_flight(options) * batch_bytes())),
           sampler_charge_(budget.charge("samplers", std::max<std::size_t>(options.pipeline.sample_workers, 1) * memory_.sampler)),
           encoder_charge_(budget.charge("encoder", memory_.encoder)),
@@ -82,7 +83,15 @@ public:
         const std::stop_token& stop = {}, const std::optional<state>& ahead = {}) {
         if (links() && observer.again) throw error(errc::invalid_argument, "further passes over a state are for node tasks");
         std::uint64_t planned = 0;
+        graph_observer told = observer;
+        if (observer.checkpoint) // what a checkpoint keeps lies on the host
+            told.checkpoint = [&](const resume_position& at) {
+                by_.end();
+                observer.checkpoint(at);
+                by_.begin(dense_, row_optimizer_);
+            };
         const auto begin = [&] {
+            by_.begin(dense_, row_optimizer_);
             if (const auto* links = std::get_if<link_task>(&task_)) links->edges.begin_epoch(states, from.state);
             plan loaded = states;
             if (ahead) loaded.push_back(*ahead);
@@ -99,7 +108,9 @@ public:
                 throw error(errc::invalid_argument, "there is nothing to train: no state of the epoch has an edge or a training node");
             return work;
         };
-        return driver_.run(states, epoch, from, observer, stop, begin, work_of, ready);
+        const graph_epoch done = driver_.run(states, epoch, from, told, stop, begin, work_of, ready);
+        by_.end();
+        return done;
     }
 
     /// Batches applied before this run: what optimisers call t. Part of the state that a resume restores.
@@ -148,6 +159,12 @@ private:
         return bound_graph_memory(options_, shape, layers);
     }
 
+    [[nodiscard]] std::unique_ptr<graph_compute> make_compute(dense_parameters<>& weights) const {
+        if (const auto* links = std::get_if<link_task>(&task_))
+            return std::make_unique<cpu_link_compute>(encode_, weights, links->model, links->relations, options_.seed, on_);
+        return std::make_unique<cpu_node_compute>(encode_, weights, options_.seed, on_);
+    }
+
     std::vector<std::unique_ptr<graph_batch>> make_batches() const {
         std::vector<std::unique_ptr<graph_batch>> made;
         for (std::size_t i = 0; i < in_flight(options_); ++i) {
@@ -183,12 +200,17 @@ private:
     }
 
     pipeline_stages<graph_batch> stages() {
-        return {.sample = [this](graph_batch& b) { sample(b); },
+        pipeline_stages<graph_batch> made{.sample = [this](graph_batch& b) { sample(b); },
             .gather = [this](graph_batch& b) { gather(b); },
             .to_device = {},
-            .compute = [this](graph_batch& b) { compute(b); },
+            .compute = [this](graph_batch& b) { by_.compute(view_of(b)); },
             .to_host = {},
             .update = [this](graph_batch& b) { update(b); }};
+        if (by_.transfers()) {
+            made.to_device = [this](graph_batch& b) { by_.to_device(view_of(b)); };
+            made.to_host = [this](graph_batch& b) { by_.to_host(view_of(b)); };
+        }
+        return made;
     }
 
     void sample(graph_batch& b) {
@@ -229,26 +251,13 @@ private:
         b.features.reset();
     }
 
-    void compute(graph_batch& b) {
-        input_rows<float> in{.dense = b.dense};
+    [[nodiscard]] computed_batch view_of(graph_batch& b) const {
+        computed_batch made{.key = b.key, .step = b.step, .slot = b.slot, .layers = b.layers, .nodes = b.nodes, .labels = b.labels,
+            .links = b.links ? &*b.links : nullptr, .in = {.dense = b.dense}, .gradients = b.gradients,
+            .relation_gradients = &b.relation_gradients, .statistics = b.statistics};
         if (const std::size_t columns = inputs_.columns().sparse; columns != 0)
-            in.sparse = {columns, b.sparse.offsets, b.sparse.columns, b.sparse.values};
-        if (const auto* task = std::get_if<link_task>(&task_)) {
-            const auto out = encode_.forward(weights_, b.layers, in, {.training = dropout_key(options_.seed, b.key), .sources = {.ids = b.nodes}}, on_);
-            const matrix_view<float> g(seed_gradients_.at_least(out.rows() * out.columns()), out.rows(), out.columns());
-            const link_statistics made = task->model.forward_backward(*b.links, out, task->relations.values(), g, b.relation_gradients, on_);
-            b.statistics.loss = made.loss;
-            b.statistics.penalty = made.penalty;
-            b.statistics.examples = made.positives;
-            b.statistics.questions = made.questions;
-            encode_.backward(weights_, g, b.gradients, on_);
-            if (!b.relation_gradients.ids().empty())
-                row_optimizer_.step_rows_at(task->relations.table(), b.relation_gradients.ids(), b.relation_gradients.rows(), b.step, on_);
-            dense_.step(weights_, b.step, 1, on_);
-        } else {
-            b.statistics.add(classifier_step{encode_, weights_, dense_, options_.seed}(
-                b.key, b.step, b.layers, b.nodes, b.labels, in, b.gradients, on_));
-        }
+            made.in.sparse = {columns, b.sparse.offsets, b.sparse.columns, b.sparse.values};
+        return made;
     }
 
     void update(graph_batch& b) {
@@ -264,15 +273,15 @@ private:
     graph_training_options options_;
     graph_task task_;
     encoder_type& encode_;
-    dense_parameters<>& weights_;
     dense_optimizer dense_;
     any_row_optimizer row_optimizer_;
     graph_inputs inputs_;
     executor_ref on_;
     graph_memory memory_;
+    std::unique_ptr<graph_compute> on_cpu_;
+    graph_compute& by_;
     memory_charge batch_charge_, sampler_charge_, encoder_charge_;
     row_staleness_sampler row_staleness_;
-    growing_buffer<float> seed_gradients_; // compute stage
     std::mutex samplers_mutex_;
     std::vector<std::unique_ptr<graph_sampler>> samplers_; // idle ones
 

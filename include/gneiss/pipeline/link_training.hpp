@@ -17,6 +17,7 @@
 #include <gneiss/model/parameter.hpp>
 #include <gneiss/pipeline/epoch_driver.hpp>
 #include <gneiss/pipeline/link_batches.hpp>
+#include <gneiss/pipeline/link_compute.hpp>
 #include <gneiss/pipeline/row_staleness.hpp>
 
 namespace gneiss {
@@ -49,11 +50,13 @@ using training_observer = epoch_observer<link_statistics>;
 /// Memory: batches_in_flight · `batch_bytes`, charged to the budget. Thread-safety: one driving thread.
 class link_training {
 public:
+    /// \param by  computes batches elsewhere than on the CPU, with the same relations; null: on the CPU
+    ///
     /// Precondition: everything passed outlives this. Throws over_budget, errc::invalid_argument.
     link_training(const link_training_options& options, any_link_model& model, const any_row_optimizer& optimizer,
-        partition_buffer& rows, edge_buffer& edges, parameter& relations, executor_ref on, memory_budget& budget)
-        : options_(options), model_(model), optimizer_(optimizer), rows_(rows), edges_(edges), relations_(relations),
-          on_(on), layout_(rows.file().layout()),
+        partition_buffer& rows, edge_buffer& edges, parameter& relations, executor_ref on, memory_budget& budget, link_compute* by = nullptr)
+        : options_(options), on_cpu_(by == nullptr ? std::make_unique<cpu_embedding_compute>(model, relations, on) : nullptr),
+          by_(by == nullptr ? *on_cpu_ : *by), optimizer_(optimizer), rows_(rows), edges_(edges), on_(on), layout_(rows.file().layout()),
           charge_(budget.charge("batches", in_flight(options) * batch_bytes(options, layout_, rows.rows()))),
           driver_(stages(), options.pipeline, make_batches(), &rows) {}
 
@@ -75,12 +78,23 @@ public:
     /// After an exception no stage is at work any more, and every later call throws it again.
     link_epoch run(const plan& states, std::uint64_t epoch, batch_number from = {}, const training_observer& observer = {},
         const std::stop_token& stop = {}) {
-        return driver_.run(
-            states, epoch, from, observer, stop, [&] { edges_.begin_epoch(states, from.state); },
-            [&](std::uint32_t s) {
-                return std::make_shared<const link_state>(states[s], rows_.file().partitioning(), edges_.acquire(s),
-                    options_.batch_edges, options_.batch_from, options_.seed, epoch, s);
-            });
+        training_observer told = observer;
+        if (observer.checkpoint) // what a checkpoint keeps lies on the host
+            told.checkpoint = [&](const resume_position& at) {
+                by_.end();
+                observer.checkpoint(at);
+                by_.begin(optimizer_);
+            };
+        const auto begin = [&] {
+            by_.begin(optimizer_);
+            edges_.begin_epoch(states, from.state);
+        };
+        const link_epoch done = driver_.run(states, epoch, from, told, stop, begin, [&](std::uint32_t s) {
+            return std::make_shared<const link_state>(states[s], rows_.file().partitioning(), edges_.acquire(s), options_.batch_edges,
+                options_.batch_from, options_.seed, epoch, s);
+        });
+        by_.end();
+        return done;
     }
 
     /// Batches applied before this run: what optimisers call t. Part of the state that a resume restores.
@@ -116,16 +130,28 @@ private:
     }
 
     pipeline_stages<batch> stages() {
-        return {.sample =
-                    [](batch& b) {
-                        b.links = b.sampler.sample(b.key, *b.work, b.arena);
-                        b.work.reset();
-                    },
+        pipeline_stages<batch> made{.sample =
+                                        [](batch& b) {
+                                            b.links = b.sampler.sample(b.key, *b.work, b.arena);
+                                            b.work.reset();
+                                        },
             .gather = [this](batch& b) { gather(b); },
             .to_device = {},
-            .compute = [this](batch& b) { compute(b); },
+            .compute =
+                [this](batch& b) {
+                    by_.compute(view_of(b));
+                    if (!by_.transfers()) step_copy(b);
+                },
             .to_host = {},
             .update = [this](batch& b) { update(b); }};
+        if (by_.transfers()) {
+            made.to_device = [this](batch& b) { by_.to_device(view_of(b)); };
+            made.to_host = [this](batch& b) {
+                by_.to_host(view_of(b));
+                step_copy(b);
+            };
+        }
+        return made;
     }
 
     void gather(batch& b) {
@@ -137,17 +163,14 @@ private:
         gather_rows(on_, *b.rows, b.links->nodes, b.values);
     }
 
-    void compute(batch& b) {
-        b.statistics = model_.forward_backward(*b.links, b.values.middle_columns(0, layout_.dim), relations_.values(),
-            b.gradients, b.relation_gradients, on_);
-        if (!b.relation_gradients.ids().empty())
-            optimizer_.step_rows_at(
-                relations_.table(), b.relation_gradients.ids(), b.relation_gradients.rows(), b.step, on_);
-        if (options_.step_at == step_place::compute) step_copy(b);
+    [[nodiscard]] computed_links view_of(batch& b) const {
+        return {.links = *b.links, .step = b.step, .slot = b.slot, .values = b.values.middle_columns(0, layout_.dim),
+            .gradients = b.gradients, .relation_gradients = b.relation_gradients, .statistics = b.statistics};
     }
 
-    /// Replaces the batch's copy of its rows by what stepping adds to them.
+    /// Where compute steps: replaces the batch's copy of its rows by what stepping adds to them.
     void step_copy(batch& b) const {
+        if (options_.step_at != step_place::compute) return;
         const std::size_t width = layout_.floats();
         parallel_for(on_, b.values.rows(), 256, [&](std::size_t begin, std::size_t end) {
             std::vector<float> before(width);
@@ -175,11 +198,11 @@ private:
     }
 
     link_training_options options_;
-    any_link_model& model_;
+    std::unique_ptr<link_compute> on_cpu_;
+    link_compute& by_;
     any_row_optimizer optimizer_;
     partition_buffer& rows_;
     edge_buffer& edges_;
-    parameter& relations_;
     executor_ref on_;
     row_layout layout_;
     memory_charge charge_;

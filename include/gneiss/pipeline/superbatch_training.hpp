@@ -23,6 +23,7 @@
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/half.hpp>
 #include <gneiss/model/input_rows.hpp>
+#include <gneiss/pipeline/cpu_compute.hpp>
 #include <gneiss/pipeline/epoch_driver.hpp>
 #include <gneiss/pipeline/graph_batch.hpp>
 #include <gneiss/pipeline/superbatch_inspector.hpp>
@@ -61,8 +62,9 @@ struct superbatch_parts {
     feature_input features;
     std::span<const class_id> labels;    ///< of all nodes
     std::vector<node_id> training_nodes; ///< distinct
-    encoder<float, eigen_backend>& encode;
+    cpu_encoder& encode;
     dense_parameters<>& weights;
+    graph_compute* by = nullptr; ///< computes batches elsewhere than on the CPU, with the same parameters
     std::function<void()> before_sampling{}, before_gathering{}; ///< `alternate`: caches take turns in memory
 };
 
@@ -91,6 +93,8 @@ public:
     /// Throws errc::invalid_argument for parts that do not fit together.
     superbatch_training(superbatch_training_options options, superbatch_parts parts, const dense_optimizer& dense, executor_ref on)
         : options_(std::move(options)), parts_(std::move(parts)), dense_(dense), on_(on),
+          on_cpu_(parts_.by == nullptr ? std::make_unique<cpu_node_compute>(parts_.encode, parts_.weights, options_.seed, on) : nullptr),
+          by_(parts_.by == nullptr ? *on_cpu_ : *parts_.by),
           driver_(stages(), {.staleness = std::max<std::size_t>(options_.rows_in_flight, 1) - 1, .deterministic = false, .sample_workers = workers(options_), .queues = {}},
               make_batches(), nullptr) {
         const auto need = [](bool holds, const char* what) {
@@ -117,7 +121,15 @@ public:
         const auto give_up = [&] { leave.request_stop(); };
         const std::stop_callback stopped(stop, give_up), failed(driver_.failed(), give_up);
         stop_ = leave.get_token();
+        observer watched = told;
+        if (told.checkpoint) // what a checkpoint keeps lies on the host
+            watched.checkpoint = [&](const resume_position& at) {
+                by_.end();
+                told.checkpoint(at);
+                by_.begin(dense_, no_rows_);
+            };
         const auto begin = [&] {
+            by_.begin(dense_, no_rows_);
             if (!superbatches()) return;
             if (inspector_ && !behind_ && inspector_->position() == std::pair{epoch, from.index}) return;
             end_inspection();
@@ -129,7 +141,9 @@ public:
                 superbatch_inspector::place{epoch, from.index});
         };
         const plan whole(1);
-        return driver_.run(whole, epoch, from, told, stop, begin, [&](std::uint32_t) { return batches_of(epoch); });
+        const auto done = driver_.run(whole, epoch, from, watched, stop, begin, [&](std::uint32_t) { return batches_of(epoch); });
+        by_.end();
+        return done;
     }
 
     /// Batches applied before this run: what optimisers call t. Part of the state that a resume restores.
@@ -198,12 +212,17 @@ private:
     }
 
     pipeline_stages<batch> stages() {
-        return {.sample = [this](batch& b) { sample(b); },
+        pipeline_stages<batch> made{.sample = [this](batch& b) { sample(b); },
             .gather = [this](batch& b) { gather(b); },
             .to_device = {},
-            .compute = [this](batch& b) { compute(b); },
+            .compute = [this](batch& b) { by_.compute(view_of(b)); },
             .to_host = {},
-            .update = [](batch&) {}};
+            .update = [this](batch& b) { let_go(b); }};
+        if (by_.transfers()) {
+            made.to_device = [this](batch& b) { by_.to_device(view_of(b)); };
+            made.to_host = [this](batch& b) { by_.to_host(view_of(b)); };
+        }
+        return made;
     }
 
     template <class Work>
@@ -319,12 +338,15 @@ private:
         from.cache->apply(changes_, rows);
     }
 
-    void compute(batch& b) {
-        input_rows<float> in{.dense = b.dense};
-        if (const std::size_t sparse = parts_.encode.inputs().sparse; sparse != 0)
-            in.sparse = {sparse, b.sparse.offsets, b.sparse.columns, b.sparse.values};
-        b.statistics.add(classifier_step{parts_.encode, parts_.weights, dense_, options_.seed}(
-            b.key, b.step, b.layers, b.sample.nodes, b.labels, in, {}, on_));
+    [[nodiscard]] computed_batch view_of(batch& b) const {
+        computed_batch made{.key = b.key, .step = b.step, .slot = b.slot, .layers = b.layers, .nodes = b.sample.nodes, .labels = b.labels,
+            .in = {.dense = b.dense}, .statistics = b.statistics};
+        if (const std::size_t columns = parts_.encode.inputs().sparse; columns != 0)
+            made.in.sparse = {columns, b.sparse.offsets, b.sparse.columns, b.sparse.values};
+        return made;
+    }
+
+    void let_go(batch& b) {
         b.of.reset();
         const std::scoped_lock lock(mutex_);
         idle_rows_.push_back(std::move(b.memory_of_rows));
@@ -334,6 +356,9 @@ private:
     superbatch_parts parts_;
     dense_optimizer dense_;
     executor_ref on_;
+    std::unique_ptr<graph_compute> on_cpu_;
+    graph_compute& by_;
+    any_row_optimizer no_rows_{sgd{}};
     std::stop_token stop_; // of waiting for superbatches, in the epoch that runs
     superbatch_statistics ended_; // of inspectors that are gone
     counter sample_{0}, switch_{0}, load_{0}, gather_{0}, update_{0}; // nanoseconds
