@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <tuple>
 #include <vector>
 
 #include <gneiss/core/random.hpp>
+#include <gneiss/cuda/core/arena.cuh>
 #include <gneiss/cuda/core/device.cuh>
 #include <gneiss/cuda/core/graph.cuh>
 #include <gneiss/cuda/core/memory.cuh>
@@ -176,6 +178,28 @@ TEST_CASE("a step that allocates cannot be recorded; the stream works on") {
     copy_async(std::span(&found, 1), value.span(), in);
     in.synchronize();
     CHECK(found == 0);
+}
+
+TEST_CASE("an arena hands out disjoint aligned parts of what it counted, and no more") {
+    const auto take = [](device_arena& from) {
+        return std::tuple{from.take<float>(3), from.take<double>(0), from.take<char>(257), from.take<double>(32)}; // in this order
+    };
+    device_arena counting;
+    const auto nothing = take(counting);
+    CHECK(std::get<0>(nothing) == nullptr);
+    CHECK(std::get<3>(nothing) == nullptr);
+    CHECK(counting.used() == 256 + 512 + 256);
+
+    memory_budget budget;
+    device_buffer<std::byte> memory(budget, "memory", counting.used());
+    device_arena arena(memory.span());
+    const auto [a, b, c, d] = take(arena);
+    CHECK(static_cast<void*>(a) == memory.data());
+    CHECK(static_cast<void*>(c) == memory.data() + 256);
+    CHECK(static_cast<void*>(d) == memory.data() + 768);
+    CHECK(arena.used() == memory.size());
+    CHECK_THROWS_AS(static_cast<void>(arena.take<char>(1)), gneiss::over_budget);
+    CHECK_THROWS_AS(static_cast<void>(counting.take<double>(~std::size_t{0} / 8)), gneiss::error);
 }
 
 TEST_CASE("a pool lends disjoint aligned parts, and all of it is free again at the end") {

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/types.hpp>
+
+namespace gneiss::cuda {
+
+/// Hands out parts of one piece of device memory, one behind the other, to an object that keeps them for as long as it lives;
+/// or only counts them, so that what an object needs is told by the code that makes it:
+///
+///     device_arena counting;
+///     scratch needed(counting, capacities);                        // never used
+///     auto memory = pool.take<std::byte>(counting.used());         // or a device_buffer
+///     device_arena arena(memory.span());
+///     scratch used(arena, capacities);
+///
+/// Parts begin at multiples of 256 bytes of the memory. O(1) each. Not thread-safe.
+class device_arena {
+public:
+    static constexpr std::uint64_t unit = 256;
+
+    /// Counts: every part is null.
+    device_arena() = default;
+    /// Of that memory, which must outlive the parts.
+    explicit device_arena(std::span<std::byte> memory) : memory_(memory.data()), capacity_(memory.size()) {}
+
+    /// `size` elements, uninitialised. Throws `over_budget` where the memory is too small.
+    template <class T>
+    [[nodiscard]] T* take(std::size_t size) {
+        if (size > std::numeric_limits<std::uint64_t>::max() / 2 / sizeof(T))
+            throw error(errc::out_of_range, "a part of device memory of " + std::to_string(size) + " elements");
+        const std::uint64_t begin = used_, bytes = round_up<std::uint64_t>(size * sizeof(T), unit);
+        if (!counts() && bytes > capacity_ - begin)
+            throw over_budget(capacity_, {{"parts of an arena", begin, memory_kind::device}, {"asked", bytes, memory_kind::device}});
+        used_ += bytes;
+        return counts() ? nullptr : reinterpret_cast<T*>(memory_ + begin);
+    }
+
+    [[nodiscard]] bool counts() const noexcept { return memory_ == nullptr; }
+    [[nodiscard]] std::uint64_t used() const noexcept { return used_; } ///< bytes
+
+private:
+    std::byte* memory_ = nullptr;
+    std::uint64_t capacity_ = 0, used_ = 0;
+};
+
+} // namespace gneiss::cuda
