@@ -4,7 +4,7 @@
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/random.hpp>
-#include <gneiss/cuda/model/row_slice.cuh>
+#include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
 #include <gneiss/model/backend/segment_kernels.hpp>
 #include <gneiss/model/layer/graph_layer.hpp>

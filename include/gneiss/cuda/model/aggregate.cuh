@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <limits>
 
+#include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/model/reduce_lists.cuh>
-#include <gneiss/cuda/model/row_slice.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
 #include <gneiss/cuda/vocabulary.cuh>
 

@@ -3,11 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/model/partial_sums.cuh>
 #include <gneiss/cuda/model/product.cuh>
 #include <gneiss/cuda/model/row_maps.cuh>
-#include <gneiss/cuda/model/row_slice.cuh>
 #include <gneiss/cuda/vocabulary.cuh>
 
 // Rows times weights, and back. Weights are floats; rows of bfloat16 meet weights rounded to it; sums are of floats.

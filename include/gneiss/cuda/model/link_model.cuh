@@ -4,10 +4,10 @@
 #include <cstdint>
 
 #include <gneiss/core/types.hpp>
+#include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/model/linear.cuh>
 #include <gneiss/cuda/model/partial_sums.cuh>
-#include <gneiss/cuda/model/row_slice.cuh>
 #include <gneiss/cuda/vocabulary.cuh>
 #include <gneiss/model/concepts.hpp>
 #include <gneiss/model/detail/vector_math.hpp>

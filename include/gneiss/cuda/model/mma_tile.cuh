@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include <gneiss/core/bfloat16.hpp>
-#include <gneiss/cuda/model/row_slice.cuh>
+#include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/vocabulary.cuh>
 
 // Products of small tiles that lie in shared memory, by a whole warp: on tensor cores, or, where there are none, by plain loops

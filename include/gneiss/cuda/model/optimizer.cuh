@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/model/partial_sums.cuh>
-#include <gneiss/cuda/model/row_slice.cuh>
 #include <gneiss/cuda/vocabulary.cuh>
 #include <gneiss/model/optimizer.hpp>
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/launch.cuh>
-#include <gneiss/cuda/model/row_slice.cuh>
 #include <gneiss/cuda/vocabulary.cuh>
 
 // Sums over all rows of a matrix, in two passes: of slices of rows side by side, then of the slices in their order.

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/model/dropout.cuh>
 #include <gneiss/cuda/model/mma_tile.cuh>
-#include <gneiss/cuda/model/row_slice.cuh>
 #include <gneiss/cuda/vocabulary.cuh>
 #include <gneiss/model/activation.hpp>
 

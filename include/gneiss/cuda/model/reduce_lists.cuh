@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <gneiss/cuda/model/row_slice.cuh>
+#include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
 #include <gneiss/cuda/vocabulary.cuh>
 

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
+#include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/model/dropout.cuh>
-#include <gneiss/cuda/model/row_slice.cuh>
 #include <gneiss/cuda/vocabulary.cuh>
 #include <gneiss/model/activation.hpp>
 

@@ -1,4 +1,4 @@
-#include <gneiss/cuda/pipeline/transfer.cuh>
+#include <gneiss/cuda/core/transfer.cuh>
 
 #include <algorithm>
 #include <cstdint>
@@ -87,15 +87,15 @@ void check_batches(std::size_t slots, std::size_t batches, bool recorded) {
 
 } // namespace
 
-TEST_CASE("simt.pipeline.transfer: batches go there and back, however many are on their way") {
+TEST_CASE("simt.core.transfer: batches go there and back, however many are on their way") {
     for (const std::size_t slots : {1U, 2U, 3U, 5U}) check_batches(slots, 23, false);
 }
 
-TEST_CASE("simt.pipeline.transfer: a recorded step finds the arrays of every batch in its slot") {
+TEST_CASE("simt.core.transfer: a recorded step finds the arrays of every batch in its slot") {
     for (const std::size_t slots : {1U, 3U}) check_batches(slots, 17, true);
 }
 
-TEST_CASE("simt.pipeline.transfer: who does not wait reads what is not there yet") {
+TEST_CASE("simt.core.transfer: who does not wait reads what is not there yet") {
     memory_budget budget;
     cuda::stream compute;
     cuda::transfer_stage in(budget, "in", 1, 4096);
@@ -113,7 +113,7 @@ TEST_CASE("simt.pipeline.transfer: who does not wait reads what is not there yet
     }
 }
 
-TEST_CASE("simt.pipeline.transfer: a slot is not written anew before the kernels that read it have passed") {
+TEST_CASE("simt.core.transfer: a slot is not written anew before the kernels that read it have passed") {
     memory_budget budget;
     cuda::stream compute;
     cuda::transfer_stage in(budget, "in", 1, 4096);
@@ -133,7 +133,7 @@ TEST_CASE("simt.pipeline.transfer: a slot is not written anew before the kernels
     CHECK(found == std::vector<float>(8, 1.0F));
 }
 
-TEST_CASE("simt.pipeline.transfer: a mini-batch is found on the device, where its arrays lie in the block") {
+TEST_CASE("simt.core.transfer: a mini-batch is found on the device, where its arrays lie in the block") {
     memory_budget budget;
     cuda::stream compute;
     mini_batch_arena arena;
@@ -157,7 +157,7 @@ TEST_CASE("simt.pipeline.transfer: a mini-batch is found on the device, where it
     slot.done(compute);
 }
 
-TEST_CASE("simt.pipeline.transfer: room between arrays is copied where it is small, and left out where it is not") {
+TEST_CASE("simt.core.transfer: room between arrays is copied where it is small, and left out where it is not") {
     memory_budget budget;
     cuda::transfer_slot slot(budget, "in", 1 << 20);
     const auto first = slot.room<char>(100, 200);
@@ -173,7 +173,7 @@ TEST_CASE("simt.pipeline.transfer: room between arrays is copied where it is sma
     CHECK(slot.room<char>(1).device == first.device);
 }
 
-TEST_CASE("simt.pipeline.transfer: what does not fit is told with its size, and nothing is allocated after the beginning") {
+TEST_CASE("simt.core.transfer: what does not fit is told with its size, and nothing is allocated after the beginning") {
     memory_budget budget;
     const std::size_t before = simt::the_device().used();
     cuda::transfer_stage in(budget, "in", 3, 1000);

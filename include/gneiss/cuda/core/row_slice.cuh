@@ -1,0 +1,214 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <gneiss/core/bfloat16.hpp>
+#include <gneiss/core/matrix_view.hpp>
+#include <gneiss/cuda/vocabulary.cuh>
+
+// How kernels read and write rows: in 16-byte lanes where rows are aligned, else value by value, neighbouring lanes then
+// taking neighbouring values, so that a warp's request covers whole sectors either way.
+namespace gneiss::cuda {
+
+/// What rows may be stored as; sums are of floats.
+template <class T>
+concept storage = std::is_same_v<std::remove_const_t<T>, float> || std::is_same_v<std::remove_const_t<T>, bfloat16>;
+
+/// A `matrix_view` of device memory as kernels take it. Memory holds rows · stride values, those behind the columns of
+/// the last row too: where a stride is a multiple of 16 bytes, kernels read them, and ignore what they are.
+template <class T>
+struct rows_view {
+    T* data = nullptr;
+    std::uint32_t columns = 0;
+    std::uint32_t stride = 0;
+
+    rows_view() = default;
+    GNEISS_HD rows_view(T* rows, std::size_t width, std::size_t apart)
+        : data(rows), columns(static_cast<std::uint32_t>(width)), stride(static_cast<std::uint32_t>(apart)) {}
+    rows_view(matrix_view<T> of) : rows_view(of.data(), of.columns(), of.stride()) {} // NOLINT(google-explicit-constructor)
+    template <class U>
+        requires(std::is_const_v<T> && std::is_same_v<const U, T>)
+    GNEISS_HD rows_view(const rows_view<U>& of) : rows_view(of.data, of.columns, of.stride) {} // NOLINT(google-explicit-constructor)
+
+    [[nodiscard]] GNEISS_HD T* operator[](std::size_t row) const noexcept { return data + row * stride; }
+    /// Whether every row begins at a multiple of 16 bytes.
+    [[nodiscard]] bool aligned() const noexcept {
+        return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && stride * sizeof(T) % 16 == 0;
+    }
+};
+
+namespace detail {
+
+inline constexpr unsigned warp_lanes = 32;
+inline constexpr unsigned whole_warp = 0xffffffffU;
+
+[[nodiscard]] GNEISS_HD inline float widen(float x) noexcept { return x; }
+[[nodiscard]] GNEISS_HD inline float widen(bfloat16 x) noexcept { return to_float(x); }
+template <storage T>
+[[nodiscard]] GNEISS_HD inline T narrow(float x) noexcept {
+    if constexpr (std::is_same_v<T, float>) return x;
+    else return to_bfloat16(x);
+}
+
+/// One value of memory that the kernel only reads.
+[[nodiscard]] __device__ inline float read(const float* at) { return __ldg(at); }
+[[nodiscard]] __device__ inline bfloat16 read(const bfloat16* at) {
+    return static_cast<bfloat16>(__ldg(reinterpret_cast<const unsigned short*>(at)));
+}
+/// One value of memory that this thread also writes: past the cache that is never told of writes.
+[[nodiscard]] __device__ inline float reread(const float* at) { return __ldcg(at); }
+[[nodiscard]] __device__ inline bfloat16 reread(const bfloat16* at) {
+    return static_cast<bfloat16>(__ldcg(reinterpret_cast<const unsigned short*>(at)));
+}
+__device__ inline void write(float* at, float x) { __stwb(at, x); }
+__device__ inline void write(bfloat16* at, bfloat16 x) {
+    __stwb(reinterpret_cast<unsigned short*>(at), static_cast<unsigned short>(x));
+}
+
+/// The part of a row that one of `Lanes` lanes takes: `size` values, consecutive ones where rows are aligned.
+template <storage T, unsigned Lanes, bool Aligned>
+struct row_slice {
+    static constexpr unsigned lanes = Lanes;
+    static constexpr bool aligned = Aligned;
+    static constexpr unsigned size = 16 / sizeof(T);
+    static constexpr unsigned columns = Lanes * size; ///< of all lanes together, a chunk
+    struct alignas(16) packet {                       ///< as it comes from memory
+        T value[size];
+
+        [[nodiscard]] __device__ float operator[](unsigned k) const noexcept { return widen(value[k]); }
+    };
+
+    unsigned first = 0; ///< column of value 0
+    unsigned all = 0;   ///< columns of the row
+
+    row_slice() = default;
+
+    /// Lane `lane` of those that take `columns` of a row's `all` from `chunk` · columns on.
+    __device__ row_slice(unsigned chunk, unsigned lane, unsigned all_columns)
+        : first(chunk * columns + lane * (Aligned ? size : 1)), all(all_columns) {}
+
+    /// Chunks that a row falls into.
+    [[nodiscard]] static std::size_t chunks(std::size_t row_columns) { return ceil_div(row_columns, std::size_t{columns}); }
+
+    [[nodiscard]] __device__ static constexpr unsigned step() noexcept { return Aligned ? 1 : Lanes; }
+    [[nodiscard]] __device__ unsigned column(unsigned k) const noexcept { return first + k * step(); }
+
+    /// Zeros where `wanted` is false. Values behind the row's last column are of no meaning.
+    [[nodiscard]] __device__ packet load(const T* row, bool wanted = true) const {
+        packet in{};
+        if constexpr (Aligned) {
+            if (wanted && first < all) in = __builtin_bit_cast(packet, __ldg(reinterpret_cast<const uint4*>(row + first)));
+        } else {
+            GNEISS_UNROLL
+            for (unsigned k = 0; k < size; ++k)
+                if (wanted && column(k) < all) in.value[k] = read(row + column(k));
+        }
+        return in;
+    }
+    /// The same of memory that this thread also writes.
+    [[nodiscard]] __device__ packet reload(const T* row, bool wanted = true) const {
+        packet in{};
+        if constexpr (Aligned) {
+            if (wanted && first < all) in = __builtin_bit_cast(packet, __ldcg(reinterpret_cast<const uint4*>(row + first)));
+        } else {
+            GNEISS_UNROLL
+            for (unsigned k = 0; k < size; ++k)
+                if (wanted && column(k) < all) in.value[k] = reread(row + column(k));
+        }
+        return in;
+    }
+    __device__ void store(T* row, const float (&x)[size]) const {
+        packet out;
+        GNEISS_UNROLL
+        for (unsigned k = 0; k < size; ++k) out.value[k] = narrow<T>(x[k]);
+        store(row, out);
+    }
+    /// As it came from memory, to the bit.
+    __device__ void store(T* row, const packet& out) const {
+        if constexpr (Aligned)
+            if (first + size <= all) {
+                __stwb(reinterpret_cast<uint4*>(row + first), __builtin_bit_cast(uint4, out));
+                return;
+            }
+        GNEISS_UNROLL
+        for (unsigned k = 0; k < size; ++k)
+            if (column(k) < all) write(row + column(k), out.value[k]);
+    }
+    /// The same columns of a row of numbers; what is not wanted is left as it is.
+    __device__ void load_numbers(const std::uint32_t* row, std::uint32_t (&x)[size], bool wanted) const {
+        if (!wanted) return;
+        if constexpr (Aligned) {
+            if (first + size <= all) {
+                GNEISS_UNROLL
+                for (unsigned k = 0; k < size; k += 4) {
+                    const uint4 four = __ldg(reinterpret_cast<const uint4*>(row + first + k));
+                    x[k] = four.x, x[k + 1] = four.y, x[k + 2] = four.z, x[k + 3] = four.w;
+                }
+                return;
+            }
+        }
+        GNEISS_UNROLL
+        for (unsigned k = 0; k < size; ++k)
+            if (column(k) < all) x[k] = __ldg(row + column(k));
+    }
+    __device__ void store_numbers(std::uint32_t* row, const std::uint32_t (&x)[size]) const {
+        if constexpr (Aligned) {
+            if (first + size <= all) {
+                GNEISS_UNROLL
+                for (unsigned k = 0; k < size; k += 4)
+                    __stwb(reinterpret_cast<uint4*>(row + first + k), make_uint4(x[k], x[k + 1], x[k + 2], x[k + 3]));
+                return;
+            }
+        }
+        GNEISS_UNROLL
+        for (unsigned k = 0; k < size; ++k)
+            if (column(k) < all) __stwb(row + column(k), x[k]);
+    }
+
+    /// Where value k lies in an array [columns] that all lanes share: neighbouring lanes side by side.
+    [[nodiscard]] __device__ unsigned place(unsigned k) const noexcept { return k * Lanes + threadIdx.x % Lanes; }
+    /// Into such an array, by the first of the warp's groups.
+    template <class V>
+    __device__ void keep(V* shared, const V (&x)[size]) const {
+        if (threadIdx.x % warp_lanes >= Lanes) return;
+        GNEISS_UNROLL
+        for (unsigned k = 0; k < size; ++k) shared[place(k)] = x[k];
+    }
+};
+
+/// Adds up what the groups of `Lanes` lanes of a warp hold, lane by lane, in a fixed order; all hold the sum then.
+template <unsigned Lanes, unsigned Size>
+__device__ inline void add_groups(float (&x)[Size]) {
+    GNEISS_UNROLL
+    for (int apart = warp_lanes / 2; apart >= static_cast<int>(Lanes); apart /= 2)
+        GNEISS_UNROLL
+        for (unsigned k = 0; k < Size; ++k) x[k] += __shfl_xor_sync(whole_warp, x[k], apart);
+}
+
+/// Σ over the lanes of a warp, in a fixed order; all hold it then.
+[[nodiscard]] __device__ inline float warp_sum(float x) {
+    for (int apart = warp_lanes / 2; apart > 0; apart /= 2) x += __shfl_xor_sync(whole_warp, x, apart);
+    return x;
+}
+
+/// Blocks of 256 threads with a warp for each of so many rows.
+[[nodiscard]] inline dim3 warp_grid(std::size_t rows) { return {static_cast<unsigned>(ceil_div(rows, std::size_t{8})), 1, 1}; }
+
+/// Calls f(slice) with a `row_slice` whose lanes, of 8, 16 and 32, suit rows of so many columns.
+template <storage T, class F>
+void with_slices(std::size_t columns, bool aligned, F&& f) {
+    const auto lanes = [&]<unsigned Lanes>(std::integral_constant<unsigned, Lanes>) {
+        if (aligned) f(row_slice<T, Lanes, true>{});
+        else f(row_slice<T, Lanes, false>{});
+    };
+    const std::size_t packets = ceil_div(columns * sizeof(T), std::size_t{16});
+    if (packets <= 8) lanes(std::integral_constant<unsigned, 8>{});
+    else if (packets <= 16) lanes(std::integral_constant<unsigned, 16>{});
+    else lanes(std::integral_constant<unsigned, 32>{});
+}
+
+} // namespace detail
+
+} // namespace gneiss::cuda

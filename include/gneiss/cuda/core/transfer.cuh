@@ -1,0 +1,187 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/cuda/core/memory.cuh>
+#include <gneiss/cuda/core/stream.cuh>
+
+namespace gneiss::cuda {
+
+/// An array on both sides: `size` elements that are copied between host and device.
+template <class T>
+struct transferred {
+    std::span<T> host; ///< pinned
+    T* device = nullptr;
+
+    [[nodiscard]] std::size_t size() const noexcept { return host.size(); }
+};
+
+/// What one batch takes over the bus, in one block of pinned and one of device memory: arrays one behind the other, copied
+/// together.
+///
+///     // to the device                                  // and back
+///     slot.begin();                                     slot.begin();
+///     auto rows = slot.room<float>(n * columns);        auto gradients = slot.room<float>(n * columns);
+///     … fill rows.host, slot.put(labels) …              slot.ready(compute);
+///     slot.send(copies);                                … kernels of `compute` write gradients.device …
+///     slot.ready(compute);                              slot.done(compute);
+///     … kernels of `compute` read rows.device …         slot.fetch(back);
+///     slot.done(compute);                               slot.wait(); // then gradients.host is there
+///
+/// Streams wait for each other by events: the copy for the kernels that used the slot last, the kernels for the copy. The
+/// host waits in begin(), for the slot's last copy, and in wait(). Arrays that are asked for in the same order with the same
+/// capacities lie at the same addresses each time, so that a step recorded as a graph finds them; ready() and done() stand
+/// outside of it.
+///
+/// Cost: one copy, and one more behind each gap of `gap` bytes or more that capacities leave. Nothing is allocated after
+/// the constructor, but for the list of such gaps. Errors: `over_budget` for arrays that do not fit; errc::out_of_range for
+/// more elements than their capacity; `device_error`.
+/// Thread-safety: none. A slot may go from thread to thread with its batch, and is begun anew after done() or wait().
+class transfer_slot {
+public:
+    static constexpr std::size_t alignment = 256;              ///< of every array, on both sides [bytes]
+    static constexpr std::size_t gap = std::size_t{64} << 10; ///< what is copied rather than begun anew [bytes]
+
+    /// What an array takes of a slot [bytes].
+    [[nodiscard]] static constexpr std::uint64_t array_bytes(std::uint64_t capacity, std::size_t element_bytes) noexcept {
+        return round_up(capacity * element_bytes, std::uint64_t{alignment});
+    }
+
+    /// `bytes` on each side. Throws `over_budget`, `device_error`.
+    transfer_slot(memory_budget& budget, std::string name, std::uint64_t bytes)
+        : name_(std::move(name)), host_(budget, name_, static_cast<std::size_t>(round_up(bytes, std::uint64_t{alignment}))),
+          device_(budget, name_, host_.size()) {
+        parts_.reserve(32);
+    }
+
+    [[nodiscard]] std::size_t capacity() const noexcept { return host_.size(); }
+    /// Taken by arrays since begin() [bytes].
+    [[nodiscard]] std::size_t used() const noexcept { return used_; }
+    /// What send() or fetch() copies [bytes].
+    [[nodiscard]] std::size_t copied_bytes() const noexcept {
+        std::size_t sum = 0;
+        for (const part& one : parts_) sum += one.end - one.begin;
+        return sum;
+    }
+
+    /// Forgets the arrays; the host waits until the last copy is over.
+    void begin() {
+        copied_.synchronize();
+        used_ = 0;
+        parts_.clear();
+    }
+    /// Room for `size` elements, uninitialised, at the place of `capacity`.
+    template <class T>
+        requires std::is_trivially_copyable_v<T>
+    transferred<T> room(std::size_t size, std::size_t capacity) {
+        static_assert(alignof(T) <= alignment);
+        if (size > capacity)
+            throw error(errc::out_of_range,
+                name_ + ": " + std::to_string(size) + " elements where there is room for " + std::to_string(capacity));
+        if (capacity > (host_.size() - used_) / sizeof(T) || array_bytes(capacity, sizeof(T)) > host_.size() - used_)
+            throw over_budget(host_.size(), {{name_, used_, memory_kind::pinned}, {"an array of the batch", capacity * sizeof(T), memory_kind::pinned}});
+        const std::size_t begin = used_, end = begin + size * sizeof(T);
+        used_ += static_cast<std::size_t>(array_bytes(capacity, sizeof(T)));
+        if (size != 0) {
+            if (!parts_.empty() && begin - parts_.back().end < gap) parts_.back().end = end;
+            else parts_.push_back({begin, end});
+        }
+        return {{reinterpret_cast<T*>(host_.data() + begin), size}, reinterpret_cast<T*>(device_.data() + begin)};
+    }
+    template <class T>
+    transferred<T> room(std::size_t size) {
+        return room<T>(size, size);
+    }
+    /// A copy of `from`.
+    template <class T>
+    transferred<std::remove_const_t<T>> put(std::span<T> from, std::size_t capacity) {
+        const auto made = room<std::remove_const_t<T>>(from.size(), capacity);
+        if (!from.empty()) std::memcpy(made.host.data(), from.data(), from.size_bytes());
+        return made;
+    }
+    template <class T>
+    transferred<std::remove_const_t<T>> put(std::span<T> from) {
+        return put(from, from.size());
+    }
+    /// Where a part of one of the arrays lies on the device: of a mini-batch that was put, or made, in this slot.
+    template <class T>
+    [[nodiscard]] T* device(std::span<T> part) noexcept {
+        const auto offset = static_cast<std::size_t>(reinterpret_cast<const std::byte*>(part.data()) - host_.data());
+        GNEISS_ASSERT(part.empty() || offset + part.size_bytes() <= used_);
+        return reinterpret_cast<T*>(device_.data() + (part.empty() ? 0 : offset));
+    }
+
+    /// Copies the arrays to the device, in `copies`, behind what used the slot last.
+    void send(stream& copies) { copy(device_.span(), host_.span(), copies); }
+    /// Copies them to the host, in `copies`, behind done().
+    void fetch(stream& copies) { copy(host_.span(), device_.span(), copies); }
+    /// Later work of `compute` finds the slot's last copy done: what was sent is there, what was fetched may be written anew.
+    void ready(stream& compute) const { compute.wait(copied_); }
+    /// The device uses the slot until it has done what `compute` now holds.
+    void done(cudaStream_t compute) { used_until_.record(compute); }
+    /// The host waits for the last copy.
+    void wait() const { copied_.synchronize(); }
+
+private:
+    struct part {
+        std::size_t begin, end;
+    };
+    void copy(std::span<std::byte> to, std::span<const std::byte> from, stream& copies) {
+        copies.wait(used_until_);
+        for (const part& one : parts_)
+            copy_async(to.subspan(one.begin, one.end - one.begin), from.subspan(one.begin, one.end - one.begin), copies);
+        copied_.record(copies);
+    }
+
+    std::string name_;
+    pinned_buffer<std::byte> host_;
+    device_buffer<std::byte> device_;
+    std::size_t used_ = 0;
+    std::vector<part> parts_; ///< what is copied, ascending
+    event copied_, used_until_;
+};
+
+/// Some slots that are used in turn, and the stream of their copies: so many batches may be between the host and the end
+/// of their kernels. Two of these, one for each direction, make both copies run beside each other and beside kernels.
+///
+/// Precondition: done(), or wait() on the way back, was called for a slot before its turn comes again.
+/// Thread-safety: none; slots of different batches may be used by different threads.
+class transfer_stage {
+public:
+    /// `slots` of `bytes` on each side. Throws `over_budget`, `device_error`; `errc::invalid_argument` for no slots.
+    transfer_stage(memory_budget& budget, const std::string& name, std::size_t slots, std::uint64_t bytes) {
+        if (slots == 0) throw error(errc::invalid_argument, name + ": a transfer needs a slot");
+        for (std::size_t i = 0; i < slots; ++i) slots_.emplace_back(budget, name, bytes);
+    }
+    transfer_stage(const transfer_stage&) = delete;
+    transfer_stage& operator=(const transfer_stage&) = delete;
+    /// Waits for the copies.
+    ~transfer_stage() { static_cast<void>(cudaStreamSynchronize(copies_)); }
+
+    [[nodiscard]] std::size_t slots() const noexcept { return slots_.size(); }
+    /// The slot whose turn it is, begun.
+    [[nodiscard]] transfer_slot& next() {
+        current_ = (current_ + 1) % slots_.size();
+        slots_[current_].begin();
+        return slots_[current_];
+    }
+    [[nodiscard]] stream& copies() noexcept { return copies_; }
+
+private:
+    std::deque<transfer_slot> slots_;
+    stream copies_;
+    std::size_t current_ = 0;
+};
+
+} // namespace gneiss::cuda
