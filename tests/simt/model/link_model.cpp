@@ -42,12 +42,13 @@ void check(const shape& of, side missing, const loss_pair& loss) {
         return list;
     };
     const auto known = some(of.questions, 50), answers = some(of.questions, 50), relation = some(of.questions, 4), ids = some(of.negatives, 50);
-    std::vector<std::uint32_t> mask_offsets{0}, mask_columns;
+    std::vector<std::uint64_t> mask_offsets{0};
+    std::vector<std::uint32_t> mask_columns;
     std::vector<negative_correction> corrections(of.questions);
     for (std::uint32_t i = 0; i < of.questions; ++i) {
         for (std::uint32_t j = 0; j < of.negatives; ++j)
             if (i == 0 || draw.below(5) == 0) mask_columns.push_back(j); // all of the first
-        mask_offsets.push_back(static_cast<std::uint32_t>(mask_columns.size()));
+        mask_offsets.push_back(mask_columns.size());
         corrections[i] = {i % 3, of.negatives / 3, of.negatives / 2, of.negatives, .4F, .2F};
     }
 
@@ -81,7 +82,7 @@ void check(const shape& of, side missing, const loss_pair& loss) {
             if (of.corrections && ((j >= by.head_begin && j < by.head_end) || (j >= by.tail_begin && j < by.tail_end))) scores[j] += static_cast<double>(by.own);
         }
         if (of.masks)
-            for (std::uint32_t m = mask_offsets[i]; m < mask_offsets[i + 1]; ++m) scores[mask_columns[m]] = -std::numeric_limits<double>::infinity();
+            for (std::uint64_t m = mask_offsets[i]; m < mask_offsets[i + 1]; ++m) scores[mask_columns[m]] = -std::numeric_limits<double>::infinity();
         const double positive = compare(right);
         const auto result = loss.second(positive + (of.corrections ? static_cast<double>(corrections[i].positive) : 0),
             std::span<const double>(scores), std::span<double>(gradient));
@@ -101,7 +102,8 @@ void check(const shape& of, side missing, const loss_pair& loss) {
     };
     const std::uint32_t count = of.questions, capacity = count + spare;
     const bool related = D::relation_floats(of.dim) != 0;
-    const cuda::link_questions questions{.count = &count, .capacity = capacity, .missing = missing, .known = known.data(), .answers = answers.data(),
+    const cuda::link_list list{.count = count};
+    const cuda::link_questions questions{.list = &list, .capacity = capacity, .missing = missing, .known = known.data(), .answers = answers.data(),
         .relations = related ? relation.data() : nullptr, .mask_offsets = of.masks ? mask_offsets.data() : nullptr, .mask_columns = mask_columns.data(),
         .corrections = of.corrections ? corrections.data() : nullptr};
     simt::for_each_seed(2, [&] {
@@ -111,11 +113,12 @@ void check(const shape& of, side missing, const loss_pair& loss) {
             grad_negatives(of.negatives, of.dim, of.how);
         std::vector<cuda::question_outcome> outcomes(capacity);
         std::vector<float> partial(cuda::partial_slices(capacity).floats(of.negatives * of.dim));
-        double got_loss = 10;
         cuda::link_forward_backward<D>(nullptr, questions, loss.first, static_cast<float>(margin), nodes.view(), relations.view(), ids.data(), of.negatives,
-            {negatives.view(), queries.view(), grad_queries.view(), scores.view(), squares.begin(), column_sums.begin(), outcomes.data(), partial.data()},
-            {grad_known.view(), grad_answers.view(), grad_relations.view(), grad_negatives.view(), &got_loss});
-        CHECK(std::abs(got_loss - 10 - want_loss) <= 1e-5 * (1 + std::abs(want_loss) + of.questions));
+            {negatives.view(), queries.view(), grad_queries.view(), scores.view(), squares.begin(), column_sums.begin(), partial.data()},
+            {{grad_known.view(), grad_answers.view(), grad_relations.view()}, grad_negatives.view(), outcomes.data()});
+        double got_loss = 0;
+        for (std::uint32_t i = 0; i < count; ++i) got_loss += static_cast<double>(outcomes[i].loss);
+        CHECK(std::abs(got_loss - want_loss) <= 1e-5 * (1 + std::abs(want_loss) + of.questions));
         check_rows<float>("known", grad_known, count, want_known.view, sizes(count).view, 2e-5);
         check_rows<float>("answers", grad_answers, count, want_answer.view, sizes(count).view, 2e-5);
         check_rows<float>("negatives", grad_negatives, of.negatives, want_negatives.view, sizes(of.negatives).view, 2e-5);

@@ -15,11 +15,11 @@ namespace detail {
 /// A warp for a row: gradient += scale · ∂penalty, and the row's penalty. N3 is over moduli where rows are complex.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) penalize(const std::uint32_t* count, norm_penalty penalty, double weight, bool complex_rows,
-    const float* factors, rows_view<const float> rows, rows_view<float> gradient, float* penalties) {
+    const float* factors, rows_view<const float> rows, const std::uint32_t* ids, rows_view<float> gradient, float* penalties) {
     const std::uint32_t i = (blockIdx.x * Threads + threadIdx.x) / warp_lanes;
     if (i >= __ldg(count)) return;
     const auto scale = static_cast<float>(static_cast<double>(read(factors + i)) * weight);
-    const float* const x = rows[i];
+    const float* const x = rows[ids == nullptr ? i : __ldg(ids + i)];
     float* const to = gradient[i];
     const bool pairs = complex_rows && penalty == norm_penalty::n3;
     const std::uint32_t terms = pairs ? rows.columns / 2 : rows.columns;
@@ -47,14 +47,16 @@ __global__ void __launch_bounds__(Threads) add_penalties(const std::uint32_t* co
 } // namespace detail
 
 /// What `regularizer::add_gradient` does to each row: adds factors[i] · λ · ∂penalty(row i) to row i of `gradient`, and all
-/// penalties to *total.
+/// penalties to *total. Row i is ids[i] of `rows` where there are ids.
 ///
 /// rows and gradient [*count, dim], at most `capacity` rows, factors [*count]; penalties [capacity] is scratch. Cost: one read
 /// of the rows, a read and a write of the gradient. Nothing where the penalty is not active.
 inline void add_penalty(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, const regularizer& by, bool complex_rows,
-    const float* factors, rows_view<const float> rows, rows_view<float> gradient, float* penalties, double* total) {
+    const float* factors, rows_view<const float> rows, rows_view<float> gradient, float* penalties, double* total,
+    const std::uint32_t* ids = nullptr) {
     if (!by.active()) return;
-    launch(stream, detail::penalize<256>, detail::warp_grid(capacity), 256, 0, count, by.penalty, by.weight, complex_rows, factors, rows, gradient, penalties);
+    launch(stream, detail::penalize<256>, detail::warp_grid(capacity), 256, 0, count, by.penalty, by.weight, complex_rows, factors, rows, ids, gradient,
+        penalties);
     launch(stream, detail::add_penalties<256>, 1, 256, 0, count, penalties, total);
 }
 
