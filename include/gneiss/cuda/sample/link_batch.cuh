@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+
+#include <gneiss/core/types.hpp>
+#include <gneiss/cuda/vocabulary.cuh>
+#include <gneiss/sample/mini_batch.hpp>
+
+namespace gneiss::cuda {
+
+/// What changes from batch to batch about a `link_batch_view`, in device memory, so that a captured step serves any batch.
+struct link_counts {
+    std::uint32_t nodes = 0;     ///< distinct
+    std::uint32_t positives = 0; ///< at least 1
+    std::uint32_t relations = 0; ///< distinct
+    std::uint32_t chunks = 0;
+    std::uint32_t negatives = 0; ///< in a list
+
+    [[nodiscard]] static link_counts of(const gneiss::link_batch& batch) noexcept {
+        const auto size = [](const auto& list) { return static_cast<std::uint32_t>(list.size()); };
+        return {size(batch.nodes), size(batch.heads), size(batch.relations), batch.chunks, batch.negatives_per_list};
+    }
+};
+
+/// The most that batches of a run have of each, and on how many sides they ask.
+struct link_capacities {
+    std::uint32_t nodes = 0, positives = 0, relations = 0, chunks = 1, negatives = 0, sides = 2;
+
+    [[nodiscard]] GNEISS_HD constexpr std::uint32_t lists() const noexcept { return chunks * sides; }
+    /// Positives of a chunk: a batch has `chunks` of them, or, of fewer positives, one for each.
+    [[nodiscard]] GNEISS_HD constexpr std::uint32_t list_positives() const noexcept { return positives / chunks + (positives % chunks != 0); }
+    [[nodiscard]] GNEISS_HD constexpr std::uint32_t questions() const noexcept { return sides * positives; }
+    [[nodiscard]] GNEISS_HD constexpr std::uint32_t occurrences() const noexcept { return 2 * positives + lists() * negatives; }
+};
+
+/// What `gneiss::link_batch` is on the host: its arrays in device memory, with room for the capacities and filled up to the
+/// counts. Everything but the counts is fixed for a run.
+struct link_batch_view {
+    const link_counts* counts = nullptr;
+    link_capacities capacity{};
+    side sides[2] = {side::tail, side::head};           ///< the first capacity.sides count
+    const std::uint32_t* node_offsets = nullptr;         ///< [nodes + 1]
+    const std::uint32_t* node_occurrences = nullptr;     ///< [occurrences]
+    const std::uint32_t *heads = nullptr, *tails = nullptr; ///< [positives]
+    const relation_id* relations = nullptr;              ///< [relations]
+    const std::uint32_t* relation_of = nullptr;          ///< [positives]
+    const std::uint32_t* relation_offsets = nullptr;     ///< [relations + 1]
+    const std::uint32_t* relation_occurrences = nullptr; ///< [positives]
+    const std::uint32_t* negatives = nullptr;            ///< [chunks, sides, negatives]
+    const std::uint64_t* mask_offsets = nullptr;         ///< [sides · positives + 1]; null: nothing is masked
+    const std::uint32_t* mask_columns = nullptr;
+    const negative_correction* corrections = nullptr;    ///< [sides · positives]; null: none
+};
+
+} // namespace gneiss::cuda
