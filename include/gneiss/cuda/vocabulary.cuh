@@ -62,4 +62,10 @@ template <class T>
 }
 #endif
 
+namespace detail {
+
+inline constexpr unsigned warp_lanes = 32;
+inline constexpr unsigned whole_warp = 0xffffffffU;
+
+} // namespace detail
 } // namespace gneiss::cuda

@@ -41,9 +41,6 @@ struct rows_view {
 
 namespace detail {
 
-inline constexpr unsigned warp_lanes = 32;
-inline constexpr unsigned whole_warp = 0xffffffffU;
-
 [[nodiscard]] GNEISS_HD inline float widen(float x) noexcept { return x; }
 [[nodiscard]] GNEISS_HD inline float widen(bfloat16 x) noexcept { return to_float(x); }
 template <storage T>

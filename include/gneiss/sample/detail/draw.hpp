@@ -11,13 +11,28 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/random.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/sample/fanout.hpp>
 
 namespace gneiss::detail {
 
 /// `below` for bounds of 32 bits: the same values by two 32-bit products, which vector units have.
-[[nodiscard]] constexpr std::uint32_t below_32(std::uint64_t word, std::uint32_t bound) noexcept {
+[[nodiscard]] GNEISS_HD constexpr std::uint32_t below_32(std::uint64_t word, std::uint32_t bound) noexcept {
     const std::uint64_t high = (word >> 32) * bound, low = (word & 0xffffffffU) * bound;
     return static_cast<std::uint32_t>((high + (low >> 32)) >> 32);
+}
+
+/// How many edges of a list of `size` are drawn.
+[[nodiscard]] GNEISS_HD constexpr std::uint32_t drawn_edges(std::uint32_t size, std::uint32_t fanout, bool replace) noexcept {
+    if (size == 0 || fanout == all_neighbours) return size;
+    return replace || fanout < size ? fanout : size;
+}
+
+/// What draw `j` of Floyd's sampling tries first: a position at most least + j, of which it takes that last one if the
+/// draws before it have taken it. `least`: the degree less the draws.
+[[nodiscard]] GNEISS_HD constexpr std::uint32_t tried_position(
+    random_key key, std::uint64_t first, std::uint32_t least, std::uint32_t j) noexcept {
+    return below_32(key[first + j], least + j + 1);
 }
 
 /// Draws `out.size()` positions below `degree`, each alike and alone. Word first + j of the key gives draw j.
@@ -38,7 +53,7 @@ inline void draw_distinct(random_key key, std::uint64_t first, std::uint32_t deg
         std::uint32_t drawn[few];
         for (std::size_t j = 0; j < out.size(); j += lane) // whole vectors; what is drawn beyond the last is not used
             for (std::size_t l = 0; l < lane; ++l)
-                drawn[j + l] = below_32(key[first + j + l], least + static_cast<std::uint32_t>(j + l) + 1);
+                drawn[j + l] = tried_position(key, first, least, static_cast<std::uint32_t>(j + l));
         for (std::size_t j = 0; j < out.size(); ++j) {
             bool taken = false;
             for (std::size_t i = 0; i < j; ++i) taken |= out[i] == drawn[j];
@@ -56,7 +71,7 @@ inline void draw_distinct(random_key key, std::uint64_t first, std::uint32_t deg
     };
     for (std::size_t j = 0; j < out.size(); ++j) {
         const std::uint32_t last = least + static_cast<std::uint32_t>(j);
-        out[j] = below_32(key[first + j], last + 1);
+        out[j] = tried_position(key, first, least, static_cast<std::uint32_t>(j));
         if (insert(out[j])) continue;
         out[j] = last;
         insert(last);

@@ -39,10 +39,16 @@ namespace detail {
 /// Key of a batch's draws: random_key{seed, neighbour}, then epoch, state, pass and batch; a hop adds its number, from 0 at
 /// the seeds, and each node its dataset id. Words 0, 1, … draw from the one list, or of two from the outgoing one;
 /// words 2³², 2³² + 1, … from the incoming one.
-[[nodiscard]] constexpr random_key neighbour_key(std::uint64_t seed, const batch_key& batch) noexcept {
+[[nodiscard]] GNEISS_HD constexpr random_key neighbour_key(std::uint64_t seed, const batch_key& batch) noexcept {
     return random_key{seed, random_domain::neighbour}.with(batch.epoch).with(batch.number.state)
         .with(batch.number.pass).with(batch.number.index);
 }
+
+/// A hop has fewer edges than this.
+inline constexpr std::uint32_t too_many_edges = std::uint32_t{1} << 31;
+
+/// The word of a node's key that its incoming list draws from on, where each list is drawn from alone.
+inline constexpr std::uint64_t words_of_a_list = std::uint64_t{1} << 32;
 
 /// The sampled edges of one hop, grouped by the node they were drawn for.
 template <node_id_type NodeId>
@@ -146,22 +152,18 @@ private:
         return made;
     }
 
-    [[nodiscard]] static std::uint32_t count_of(const list& l, bool replace) noexcept {
-        if (l.size == 0 || l.fanout == all_neighbours) return l.size;
-        return replace ? l.fanout : std::min(l.fanout, l.size);
-    }
+    [[nodiscard]] static std::uint32_t count_of(const list& l, bool replace) noexcept { return drawn_edges(l.size, l.fanout, replace); }
     [[nodiscard]] static std::uint32_t count_of(const lists& of, const neighbour_options& options) {
         const std::uint64_t count =
             std::uint64_t{count_of(of.of[0], options.replace)} + count_of(of.of[1], options.replace);
-        return static_cast<std::uint32_t>(std::min<std::uint64_t>(count, too_many));
+        return static_cast<std::uint32_t>(std::min<std::uint64_t>(count, too_many_edges));
     }
 
-    static constexpr std::uint32_t too_many = std::uint32_t{1} << 31;
     static void scan(std::vector<std::uint32_t>& offsets) {
         std::uint64_t sum = 0;
         for (std::uint32_t& offset : offsets) {
             sum += offset;
-            if (sum >= too_many) throw error(errc::out_of_range, "a hop of a sample has 2^31 edges or more");
+            if (sum >= too_many_edges) throw error(errc::out_of_range, "a hop of a sample has 2^31 edges or more");
             offset = static_cast<std::uint32_t>(sum);
         }
     }
@@ -179,7 +181,7 @@ private:
             else
                 draw_distinct(key, word, l.size, mine, scratch);
             for (std::uint32_t& position : mine) position = place(l, position);
-            word += std::uint64_t{1} << 32;
+            word += words_of_a_list;
         }
     }
 
@@ -219,7 +221,7 @@ private:
                     for (std::uint32_t& position : out.first(drawn)) position = positions[at + position];
                     written += drawn;
                     at += l.size;
-                    word += std::uint64_t{1} << 32;
+                    word += words_of_a_list;
                 }
                 counts_[i] = static_cast<std::uint32_t>(written - to.offsets[i]);
             }
