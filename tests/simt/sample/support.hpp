@@ -1,0 +1,69 @@
+#pragma once
+
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/cuda/core/memory.cuh>
+#include <gneiss/cuda/core/stream.cuh>
+#include <gneiss/cuda/sample/layer_view.cuh>
+#include <gneiss/sample/layer_view.hpp>
+
+#include <doctest/doctest.h>
+#include <sample/graphs.hpp>
+#include <simt/support.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+// What tests of samplers on a device share.
+namespace simt_sample {
+
+using namespace gneiss;
+
+inline constexpr serial_executor on{};
+
+/// Edges of a graph with multi-edges, self loops and hubs, nodes without any, and one node that all others lead to and that
+/// leads to all, whose lists so have `longest` edges.
+template <node_id_type NodeId = node_id>
+std::vector<basic_edge<NodeId>> edges_with_star(std::uint64_t nodes, std::size_t count, std::size_t longest, std::uint64_t seed) {
+    auto edges = test::hub_edges<NodeId>(nodes, count, seed);
+    for (std::size_t i = 0; i < longest; ++i) {
+        const auto other = static_cast<NodeId>(i * 7 % nodes);
+        edges.push_back({other, static_cast<relation_id>(i % 3), NodeId{1}});
+        edges.push_back({NodeId{1}, static_cast<relation_id>(i % 2), other});
+    }
+    return edges;
+}
+
+/// What lies on the device, once the stream has come there.
+template <class T>
+std::vector<T> fetched(cuda::stream& from, const T* data, std::size_t count) {
+    std::vector<T> to(count);
+    cuda::copy_async(std::span(to), std::span<const T>(data, count), from);
+    from.synchronize();
+    return to;
+}
+template <class T>
+std::vector<T> listed(std::span<const T> of) {
+    return {of.begin(), of.end()};
+}
+
+/// Checks a layer on the device, its lists by source too if it has them, against the host's.
+inline void check_layer(cuda::stream& from, const cuda::layer_view& got, const gneiss::layer_view& want) {
+    const cuda::layer_counts counts = fetched(from, got.counts, 1)[0];
+    REQUIRE(counts.targets == want.targets);
+    REQUIRE(counts.sources == want.sources);
+    REQUIRE(counts.edges == want.edges());
+    CHECK(counts.first_target == want.first_target);
+    CHECK(counts.targets <= got.target_capacity);
+    CHECK(counts.sources <= got.source_capacity);
+    CHECK(counts.edges <= got.edge_capacity);
+    CHECK((fetched(from, got.offsets, want.offsets.size()) == listed(want.offsets)));
+    CHECK((fetched(from, got.neighbours, want.edges()) == listed(want.neighbours)));
+    if (got.by_source_offsets == nullptr) return;
+    CHECK((fetched(from, got.by_source_offsets, want.by_source_offsets.size()) == listed(want.by_source_offsets)));
+    CHECK((fetched(from, got.by_source_edges, want.edges()) == listed(want.by_source_edges)));
+    CHECK((fetched(from, got.edge_target, want.edges()) == listed(want.edge_target)));
+}
+
+} // namespace simt_sample
