@@ -1,0 +1,135 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include <gneiss/core/random.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/cuda/launch.cuh>
+#include <gneiss/cuda/sample/batch.cuh>
+#include <gneiss/cuda/vocabulary.cuh>
+#include <gneiss/sample/detail/hop.hpp>
+#include <gneiss/sample/mini_batch.hpp>
+
+namespace gneiss::cuda::detail {
+
+/// The first batch that failed since the host last looked.
+struct failed_batch {
+    sample_failure what = sample_failure::none;
+    std::uint32_t hop = 0;
+    std::uint64_t needed = 0; ///< of what there was no room for; or the seed node
+    batch_key batch{};
+};
+
+/// What a batch is known by on its way, in device memory.
+struct batch_state {
+    std::uint32_t stamp = 0;    ///< of what the table says of this batch
+    std::uint32_t hopeless = 0; ///< whether it has failed
+    std::uint32_t beyond = 0, repeated = 0; ///< first seeds that are no node, or given before; none: all ones
+    failed_batch failed{};
+};
+
+/// Where a hop has come to. Counts are 0 from the one that failed on.
+struct hop_state {
+    random_key key{0, random_domain::neighbour};
+    std::uint32_t first = 0;   ///< number of the first node that neighbours are drawn for
+    std::uint32_t targets = 0; ///< how many there are
+    std::uint32_t known = 0;   ///< nodes numbered before the hop
+    std::uint32_t edges = 0;   ///< drawn
+};
+static_assert(std::is_trivially_copyable_v<hop_state>);
+
+/// The number of each node of a batch: a word for every node of the graph, with the batch's stamp in its upper half. Newer
+/// stamps are smaller there, so that one atomic minimum both forgets the batches before and finds the least of this one.
+struct number_table {
+    unsigned long long* words = nullptr;
+    batch_state* state = nullptr;
+
+    [[nodiscard]] __device__ static unsigned long long word(std::uint32_t stamp, std::uint32_t number) {
+        return (static_cast<unsigned long long>(~stamp) << 32) | number;
+    }
+    [[nodiscard]] __device__ std::uint32_t stamp() const { return __ldcg(&state->stamp); }
+    /// The number of a node that this batch has met.
+    template <class NodeId>
+    [[nodiscard]] __device__ std::uint32_t operator[](NodeId node) const {
+        return static_cast<std::uint32_t>(__ldcg(words + node));
+    }
+    /// The number is `number`, unless the batch has given the node a lesser one.
+    template <class NodeId>
+    __device__ void claim(NodeId node, std::uint32_t stamp, std::uint32_t number) const {
+        atomicMin(words + node, word(stamp, number));
+    }
+    template <class NodeId>
+    __device__ void set(NodeId node, std::uint32_t stamp, std::uint32_t number) const {
+        __stwb(words + node, word(stamp, number));
+    }
+};
+
+inline constexpr std::uint32_t no_seed = std::numeric_limits<std::uint32_t>::max();
+
+/// Gives the batch up: nothing more is drawn, and the host will be told.
+__device__ inline void give_up(batch_state& state, const batch_key& batch, sample_failure what, std::uint32_t hop, std::uint64_t needed) {
+    state.hopeless = 1;
+    if (state.failed.what == sample_failure::none) state.failed = {what, hop, needed, batch};
+}
+
+/// The next stamp, of `stamps`; keys of all hops. One block.
+template <unsigned Threads>
+__global__ void __launch_bounds__(Threads) begin_batch(const sample_request* request, batch_state* state, hop_state* hops, std::uint32_t hop_count,
+    std::uint32_t seed_capacity, std::uint32_t stamps) {
+    const sample_request of = *request;
+    const bool fits = of.seeds <= seed_capacity;
+    for (std::uint32_t hop = threadIdx.x; hop <= hop_count; hop += Threads) {
+        hop_state begin;
+        begin.key = gneiss::detail::neighbour_key(of.seed, of.batch).with(hop);
+        if (hop == 0 && fits) begin.targets = begin.known = of.seeds;
+        hops[hop] = begin;
+    }
+    if (threadIdx.x != 0) return;
+    state->stamp = state->stamp >= stamps ? 1 : state->stamp + 1;
+    state->hopeless = 0;
+    state->beyond = state->repeated = no_seed;
+    if (!fits) give_up(*state, of.batch, sample_failure::too_many_seeds, 0, of.seeds);
+}
+
+/// Once all stamps were used, none of the old ones may be left.
+template <unsigned Threads>
+__global__ void __launch_bounds__(Threads) clear_numbers(number_table table, std::uint64_t nodes) {
+    if (table.stamp() != 1) return;
+    for (std::uint64_t v = std::uint64_t{blockIdx.x} * Threads + threadIdx.x; v < nodes; v += std::uint64_t{gridDim.x} * Threads)
+        __stwb(table.words + v, ~0ULL);
+}
+
+/// Seed i has number i.
+template <unsigned Threads, class NodeId>
+__global__ void __launch_bounds__(Threads) claim_seeds(const NodeId* seeds, const hop_state* hop, number_table table, std::uint64_t nodes, NodeId* numbered) {
+    const std::uint32_t count = __ldcg(&hop->targets), stamp = table.stamp();
+    for (std::uint32_t i = blockIdx.x * Threads + threadIdx.x; i < count; i += gridDim.x * Threads) {
+        const NodeId seed = __ldg(seeds + i);
+        if (seed >= nodes) {
+            atomicMin(&table.state->beyond, i);
+            continue;
+        }
+        table.claim(seed, stamp, i);
+        __stwb(numbered + i, seed);
+    }
+}
+template <unsigned Threads, class NodeId>
+__global__ void __launch_bounds__(Threads) check_seeds(const NodeId* seeds, const hop_state* hop, number_table table, std::uint64_t nodes) {
+    const std::uint32_t count = __ldcg(&hop->targets);
+    for (std::uint32_t i = blockIdx.x * Threads + threadIdx.x; i < count; i += gridDim.x * Threads) {
+        const NodeId seed = __ldg(seeds + i);
+        if (seed < nodes && table[seed] != i) atomicMin(&table.state->repeated, i);
+    }
+}
+template <unsigned Threads, class NodeId>
+__global__ void __launch_bounds__(Threads) judge_seeds(const sample_request* request, const NodeId* seeds, hop_state* hop, batch_state* state) {
+    const bool beyond = state->beyond != no_seed;
+    if (!beyond && state->repeated == no_seed) return;
+    give_up(*state, request->batch, beyond ? sample_failure::seed_out_of_range : sample_failure::seed_repeated, 0,
+        seeds[beyond ? state->beyond : state->repeated]);
+    hop->targets = hop->known = 0;
+}
+
+} // namespace gneiss::cuda::detail

@@ -1,0 +1,235 @@
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include <gneiss/core/random.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/cuda/core/prefix_sums.cuh>
+#include <gneiss/cuda/launch.cuh>
+#include <gneiss/cuda/sample/detail/batch_state.cuh>
+#include <gneiss/cuda/sample/graph.cuh>
+#include <gneiss/cuda/vocabulary.cuh>
+#include <gneiss/sample/detail/draw.hpp>
+#include <gneiss/sample/fanout.hpp>
+
+namespace gneiss::cuda::detail {
+
+/// What a hop draws from: one list of each node, which may be the outgoing and then the incoming neighbours; or, split, both
+/// lists, each alone.
+template <class NodeId>
+struct hop_lists {
+    adjacency_view<NodeId> first{}, second{}; ///< without offsets: there is no second
+    std::uint32_t fanout = 0, second_fanout = 0;
+    bool split = false, replace = false;
+
+    /// The lists of a node.
+    struct of_node {
+        edge_index begin = 0, second_begin = 0;
+        std::uint32_t size = 0, second_size = 0;
+    };
+    [[nodiscard]] __device__ of_node operator[](NodeId node) const {
+        of_node of;
+        of.begin = __ldg(first.offsets + node);
+        of.size = static_cast<std::uint32_t>(__ldg(first.offsets + node + 1) - of.begin);
+        if (second.offsets == nullptr) return of;
+        of.second_begin = __ldg(second.offsets + node);
+        of.second_size = static_cast<std::uint32_t>(__ldg(second.offsets + node + 1) - of.second_begin);
+        return of;
+    }
+    /// List 0 or 1 of those drawn from: where its positions begin, how many there are, how many are drawn, what lists before
+    /// it give.
+    struct drawn_list {
+        std::uint32_t first = 0, size = 0, count = 0, before = 0;
+    };
+    [[nodiscard]] __device__ drawn_list list(const of_node& of, unsigned which) const {
+        const std::uint32_t whole = split ? of.size : of.size + of.second_size, count = gneiss::detail::drawn_edges(whole, fanout, replace);
+        if (which == 0) return {0, whole, count, 0};
+        return {of.size, of.second_size, gneiss::detail::drawn_edges(of.second_size, second_fanout, replace), count};
+    }
+    [[nodiscard]] __device__ std::uint64_t count(const of_node& of) const {
+        const std::uint64_t one = list(of, 0).count;
+        return split ? one + list(of, 1).count : one;
+    }
+};
+
+/// Where what a hop draws goes. [edges], each null if not wanted but the first.
+template <class NodeId>
+struct hop_arrays {
+    NodeId* ids = nullptr;
+    std::uint32_t* targets = nullptr; ///< which of the hop's targets the edge is of
+    relation_id* relations = nullptr;
+    edge_index* edge_ids = nullptr;
+};
+
+/// A hop as its kernels take it.
+template <class NodeId>
+struct hop_task {
+    hop_lists<NodeId> lists{};
+    const NodeId* nodes = nullptr; ///< by number
+    const hop_state* state = nullptr;
+    const std::uint32_t* offsets = nullptr; ///< [targets + 1]
+    number_table table{};
+    hop_arrays<NodeId> to{};
+
+    using of_node = typename hop_lists<NodeId>::of_node;
+
+    [[nodiscard]] __device__ NodeId node(std::uint32_t target) const { return __ldg(nodes + (__ldg(&state->first) + target)); }
+
+    /// Edge `e` of the hop leads to the neighbour of a target at a position of the node's lists.
+    __device__ void take(std::uint32_t e, std::uint32_t target, const of_node& of, std::uint32_t position, std::uint32_t stamp, std::uint32_t known) const {
+        const bool there = position < of.size;
+        const edge_index at = there ? of.begin + position : of.second_begin + (position - of.size);
+        const NodeId neighbour = __ldg((there ? lists.first.neighbours : lists.second.neighbours) + at);
+        __stwb(to.ids + e, neighbour);
+        table.claim(neighbour, stamp, known + e);
+        if (to.targets != nullptr) __stwb(to.targets + e, target);
+        if (to.relations != nullptr) __stwb(to.relations + e, __ldg((there ? lists.first.relations : lists.second.relations) + at));
+        if (to.edge_ids != nullptr) __stwb(to.edge_ids + e, __ldg((there ? lists.first.edge_ids : lists.second.edge_ids) + at));
+    }
+};
+
+/// How many neighbours each target draws: the lengths of its lists.
+template <class NodeId>
+struct drawn_count {
+    hop_task<NodeId> hop;
+    __device__ std::uint32_t operator()(std::uint32_t target) const {
+        const std::uint64_t count = hop.lists.count(hop.lists[hop.node(target)]);
+        return count < gneiss::detail::too_many_edges ? static_cast<std::uint32_t>(count) : gneiss::detail::too_many_edges;
+    }
+};
+
+inline constexpr unsigned draw_threads = 256;
+inline constexpr std::uint32_t few_draws = warp_lanes;
+
+/// Draws from list `which` of each target by a group of `Lanes` lanes, one draw a lane: at most as many if none is repeated.
+///
+/// Floyd's sampling side by side: what draw j tries is taken if a draw before has tried it too, or if it is the position
+/// that an earlier draw was pushed to, which again is told by whether what that one tried was taken. The second holds
+/// rarely, so that a vote or two of the warp settle it.
+template <class NodeId, unsigned Lanes>
+__global__ void __launch_bounds__(draw_threads) draw_few(hop_task<NodeId> hop, unsigned which) {
+    constexpr unsigned groups = warp_lanes / Lanes, warps = draw_threads / warp_lanes;
+    const unsigned lane = threadIdx.x % warp_lanes, place = lane % Lanes, group = lane / Lanes;
+    const unsigned group_mask = (whole_warp >> (warp_lanes - Lanes)) << (group * Lanes), before_me = (1U << lane) - 1;
+    const std::uint32_t targets = __ldg(&hop.state->targets), known = __ldg(&hop.state->known), stamp = hop.table.stamp();
+    const std::uint64_t list_word = which * gneiss::detail::words_of_a_list;
+    for (std::uint64_t first = (std::uint64_t{blockIdx.x} * warps + threadIdx.x / warp_lanes) * groups; first < targets;
+         first += std::uint64_t{gridDim.x} * warps * groups) {
+        const auto target = static_cast<std::uint32_t>(first + group);
+        typename hop_lists<NodeId>::of_node of;
+        typename hop_lists<NodeId>::drawn_list list;
+        random_key key = hop.state->key;
+        std::uint32_t to = 0;
+        if (target < targets) {
+            const NodeId node = hop.node(target);
+            of = hop.lists[node];
+            list = hop.lists.list(of, which);
+            key = key.with(node);
+            to = __ldg(hop.offsets + target) + list.before;
+        }
+        if (hop.lists.replace) {
+            for (std::uint32_t j = place; j < list.count; j += Lanes)
+                hop.take(to + j, target, of, list.first + gneiss::detail::below_32(key[list_word + j], list.size), stamp, known);
+            continue;
+        }
+        const std::uint32_t least = list.size - list.count;
+        const bool draws = place < list.count && least != 0;
+        const std::uint32_t tried = draws ? gneiss::detail::tried_position(key, list_word, least, place) : 0;
+        const unsigned same = __match_any_sync(whole_warp, tried) & group_mask & __ballot_sync(whole_warp, draws);
+        const std::uint32_t pushed = draws && tried >= least ? tried - least : place; // the draw that may have been pushed there
+        const unsigned pusher = pushed < place ? 1U << (group * Lanes + pushed) : 0;
+        bool taken = draws && (same & before_me) != 0;
+        for (unsigned known_taken = __ballot_sync(whole_warp, taken), last = ~known_taken; known_taken != last;) {
+            taken = taken || (known_taken & pusher) != 0;
+            last = known_taken;
+            known_taken = __ballot_sync(whole_warp, taken);
+        }
+        if (place < list.count)
+            hop.take(to + place, target, of, list.first + (!draws ? place : taken ? least + place : tried), stamp, known);
+    }
+}
+
+/// Draws from list `which` of each target by a block, each position once: fan-outs for which a warp is too small. As above, but
+/// who tried a position first is told by a hash table of draws. `slots` is a power of two, at least twice the fan-out; they
+/// lie in shared memory, or at far + block · slots.
+template <class NodeId>
+__global__ void __launch_bounds__(draw_threads) draw_many(hop_task<NodeId> hop, unsigned which, std::uint32_t slots, std::uint32_t* far) {
+    constexpr std::uint32_t nothing = ~std::uint32_t{0};
+    std::uint32_t* const table = far == nullptr ? dynamic_shared<std::uint32_t>() : far + std::size_t{blockIdx.x} * slots;
+    const std::uint32_t targets = __ldg(&hop.state->targets), known = __ldg(&hop.state->known), stamp = hop.table.stamp();
+    const std::uint64_t list_word = which * gneiss::detail::words_of_a_list;
+    for (std::uint32_t target = blockIdx.x; target < targets; target += gridDim.x) {
+        const NodeId node = hop.node(target);
+        const auto of = hop.lists[node];
+        const auto list = hop.lists.list(of, which);
+        const random_key key = hop.state->key.with(node);
+        const std::uint32_t to = __ldg(hop.offsets + target) + list.before, least = list.size - list.count;
+        if (least == 0) {
+            for (std::uint32_t j = threadIdx.x; j < list.count; j += draw_threads) hop.take(to + j, target, of, list.first + j, stamp, known);
+            continue;
+        }
+        const auto tried_by = [&](std::uint32_t j) { return gneiss::detail::tried_position(key, list_word, least, j); };
+        const auto home = [&](std::uint32_t position) { return static_cast<std::uint32_t>(mix64(position)) & (slots - 1); };
+        for (std::uint32_t slot = threadIdx.x; slot < slots; slot += draw_threads) table[slot] = nothing;
+        __syncthreads();
+        for (std::uint32_t j = threadIdx.x; j < list.count; j += draw_threads) {
+            const std::uint32_t tried = tried_by(j);
+            for (std::uint32_t slot = home(tried);; slot = (slot + 1) & (slots - 1)) {
+                const std::uint32_t there = atomicCAS(table + slot, nothing, j);
+                if (there == nothing) break;
+                if (tried_by(there) != tried) continue;
+                atomicMin(table + slot, j);
+                break;
+            }
+        }
+        __syncthreads();
+        for (std::uint32_t j = threadIdx.x; j < list.count; j += draw_threads) {
+            const std::uint32_t tried = tried_by(j);
+            bool taken = false;
+            for (std::uint32_t draw = j, its = tried;;) { // whether what `draw` tried is taken
+                std::uint32_t slot = home(its);
+                while (tried_by(table[slot]) != its) slot = (slot + 1) & (slots - 1);
+                taken = table[slot] < draw;
+                if (taken || its < least || its - least >= draw) break;
+                draw = its - least;
+                its = tried_by(draw);
+            }
+            hop.take(to + j, target, of, list.first + (taken ? least + j : tried), stamp, known);
+        }
+        __syncthreads(); // before the next target takes the table
+    }
+}
+
+/// Copies the lists that are taken whole, those of `which` (bits), an edge a thread, however long lists are.
+template <class NodeId>
+__global__ void __launch_bounds__(draw_threads) copy_lists(hop_task<NodeId> hop, unsigned which) {
+    __shared__ std::uint32_t ends[2]; // targets of the first and the last edge of the block
+    const std::uint32_t edges = __ldg(&hop.state->edges), targets = __ldg(&hop.state->targets), known = __ldg(&hop.state->known);
+    const std::uint32_t stamp = hop.table.stamp();
+    const auto target_of = [&](std::uint32_t e, std::uint32_t low, std::uint32_t high) { // in [low, high]: the last whose list begins by e
+        while (low < high) {
+            const std::uint32_t middle = low + (high - low + 1) / 2;
+            if (__ldg(hop.offsets + middle) <= e) low = middle;
+            else high = middle - 1;
+        }
+        return low;
+    };
+    for (std::uint32_t first = blockIdx.x * draw_threads; first < edges; first += gridDim.x * draw_threads) {
+        if (threadIdx.x < 2) ends[threadIdx.x] = target_of(threadIdx.x == 0 ? first : min(first + draw_threads, edges) - 1, 0, targets - 1);
+        __syncthreads();
+        const std::uint32_t e = first + threadIdx.x;
+        if (e < edges) {
+            const std::uint32_t target = target_of(e, ends[0], ends[1]), place = e - __ldg(hop.offsets + target);
+            const auto of = hop.lists[hop.node(target)];
+            const auto list = hop.lists.list(of, 0);
+            const unsigned mine = place >= list.count ? 1 : 0;
+            const std::uint32_t position = mine == 0 ? place : list.size + (place - list.count);
+            if ((which >> mine & 1U) != 0) hop.take(e, target, of, position, stamp, known);
+        }
+        __syncthreads();
+    }
+}
+
+} // namespace gneiss::cuda::detail

@@ -1,0 +1,265 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/cuda/core/memory.cuh>
+#include <gneiss/cuda/core/pinned_ring.cuh>
+#include <gneiss/cuda/core/prefix_sums.cuh>
+#include <gneiss/cuda/core/stream.cuh>
+#include <gneiss/cuda/sample/batch.cuh>
+#include <gneiss/cuda/sample/detail/batch_state.cuh>
+#include <gneiss/cuda/sample/detail/draw.cuh>
+#include <gneiss/cuda/sample/detail/number.cuh>
+#include <gneiss/cuda/sample/graph.cuh>
+#include <gneiss/cuda/sample/layer_view.cuh>
+#include <gneiss/sample/detail/hop.hpp>
+
+namespace gneiss::cuda::detail {
+
+/// Room of one hop.
+struct hop_room {
+    std::uint32_t targets = 0, edges = 0, known = 0; ///< nodes that draw, edges, nodes known before
+};
+
+/// Draws all hops of a batch and numbers its nodes, as `gneiss::neighbour_sampler` and `gneiss::dense_sampler` do: what the
+/// samplers of devices have in common. Owns the arrays of hops and all scratch.
+///
+/// Cost of a hop: of each target 16 bytes of offsets, twice; of each edge its draw, a random read of its neighbour, an atomic minimum
+/// and a random read of 8 bytes in the table, and some 40 bytes of reads and writes in order. Nothing grows with the graph but the table.
+template <node_id_type NodeId>
+class hop_kernels {
+public:
+    static constexpr std::uint32_t all_stamps = ~std::uint32_t{0} - 1;
+
+    hop_kernels(memory_budget& budget, const graph_view<NodeId>& graph, neighbour_options options, std::uint64_t seed,
+        const sample_capacity& capacity, draws how, bool targets, std::uint32_t stamps)
+        : graph_(graph), options_(std::move(options)), seed_(seed), seed_room_(capacity.seeds), how_(how), stamps_(stamps),
+          requests_(budget, "requests of samples", 2, 1), staged_seeds_(budget, "seed nodes on their way", 2, capacity.seeds) {
+        validate(options_.fanout, std::max<std::size_t>(options_.fanout.size(), 1));
+        make_room(capacity);
+        const auto array = [&]<class T>(device_buffer<T>& to, const char* name, std::size_t size) { to = device_buffer<T>(budget, name, size); };
+        array(words_, "numbers of nodes", static_cast<std::size_t>(graph.nodes));
+        array(state_, "state of a sample", 1);
+        array(request_, "request of a sample", 1);
+        array(hops_, "hops of a sample", room_.size());
+        array(seeds_, "seed nodes", seed_room_);
+        array(nodes_, "nodes of a sample", room_.back().known);
+        looked_at_ = pinned_buffer<hop_state>(budget, "sizes of a sample", room_.size());
+        failed_ = pinned_buffer<failed_batch>(budget, "failure of a sample", 1);
+        lists_.resize(options_.fanout.size());
+        std::uint32_t most_edges = 0, most_items = 0;
+        std::size_t far = 0;
+        for (std::size_t h = 0; h < lists_.size(); ++h) {
+            hop_lists_of& of = lists_[h];
+            array(of.offsets, "offsets of a hop", room_[h].targets + std::size_t{1});
+            array(of.ids, "neighbours of a hop", room_[h].edges);
+            array(of.numbers, "neighbours' numbers", room_[h].edges);
+            array(of.targets, "targets of edges", targets ? room_[h].edges : 0);
+            array(of.relations, "relations of edges", options_.relations ? room_[h].edges : 0);
+            array(of.edge_ids, "ids of edges", options_.edge_ids ? room_[h].edges : 0);
+            most_edges = std::max(most_edges, room_[h].edges);
+            most_items = std::max({most_items, room_[h].edges, room_[h].targets});
+            for (unsigned which = 0; which < 2; ++which)
+                if (const std::uint64_t slots = slots_of(fanout(h, which)); slots * 4 > most_shared) far = std::max<std::size_t>(far, slots);
+        }
+        array(ranks_, "ranks of edges", most_edges + std::size_t{1});
+        array(sums_, "sums of tiles", prefix_tiles::scratch(most_items));
+        array(far_, "tables of draws", far * far_blocks);
+        fill_bytes_async(state_.span(), 0, nullptr);
+        synchronize_device();
+    }
+
+    [[nodiscard]] std::size_t hops() const noexcept { return lists_.size(); }
+    [[nodiscard]] const neighbour_options& options() const noexcept { return options_; }
+    [[nodiscard]] const std::vector<hop_room>& room() const noexcept { return room_; }
+    [[nodiscard]] sample_request* request() noexcept { return request_.data(); }
+    [[nodiscard]] std::span<NodeId> seeds() noexcept { return seeds_.span(); }
+    [[nodiscard]] const NodeId* nodes() const noexcept { return nodes_.data(); }
+    [[nodiscard]] const hop_state* states() const noexcept { return hops_.data(); }
+    [[nodiscard]] const batch_state* state() const noexcept { return state_.data(); }
+
+    /// The arrays of a hop, filled up to its counts. [targets + 1], [edges] …
+    struct hop_lists_of {
+        device_buffer<std::uint32_t> offsets, numbers, targets;
+        device_buffer<NodeId> ids;
+        device_buffer<relation_id> relations;
+        device_buffer<edge_index> edge_ids;
+    };
+    [[nodiscard]] const hop_lists_of& lists(std::size_t hop) const noexcept { return lists_[hop]; }
+
+    /// Brings key and seeds to the device. Waits while two batches before are on their way.
+    void set(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds) {
+        const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(seeds.size(), std::numeric_limits<std::uint32_t>::max()));
+        const std::span<sample_request> request = requests_.next();
+        request[0] = {seed_, batch, count};
+        copy_async(request_.span(), request, in);
+        requests_.used(in);
+        const std::span<NodeId> staged = staged_seeds_.next().first(std::min(seeds.size(), std::size_t{seed_room_}));
+        std::copy_n(seeds.begin(), staged.size(), staged.begin());
+        copy_async(seeds_.span(), staged, in);
+        staged_seeds_.used(in);
+    }
+
+    /// All kernels of a batch.
+    void draw(cudaStream_t in) {
+        constexpr unsigned threads = 256;
+        const number_table table{words_.data(), state_.data()};
+        hop_state* const hops = hops_.data();
+        const dim3 seed_grid = strided_grid(seed_room_, threads);
+        launch(in, begin_batch<threads>, 1, threads, 0, request_.data(), state_.data(), hops, static_cast<std::uint32_t>(lists_.size()), seed_room_, stamps_);
+        launch(in, clear_numbers<threads>, strided_grid(static_cast<std::size_t>(graph_.nodes), threads, 1024), threads, 0, table, graph_.nodes);
+        launch(in, claim_seeds<threads, NodeId>, seed_grid, threads, 0, seeds_.data(), hops, table, graph_.nodes, nodes_.data());
+        launch(in, check_seeds<threads, NodeId>, seed_grid, threads, 0, seeds_.data(), hops, table, graph_.nodes);
+        launch(in, judge_seeds<1, NodeId>, 1, 1, 0, request_.data(), seeds_.data(), hops, state_.data());
+        for (std::uint32_t h = 0; h < lists_.size(); ++h) {
+            hop_lists_of& of = lists_[h];
+            hop_state* const hop = hops + h;
+            const hop_task<NodeId> task{hop_lists_at(h), nodes_.data(), hop, of.offsets.data(), table,
+                {of.ids.data(), of.targets.data(), of.relations.data(), of.edge_ids.data()}};
+            prefix_sums(in, {&hop->targets}, room_[h].targets, drawn_count<NodeId>{task}, of.offsets.data(), sums_.data(),
+                then_edges{state_.data(), hop, request_.data(), room_[h].edges, h});
+            unsigned copied = 0;
+            for (unsigned which = 0; which < (task.lists.split ? 2U : 1U); ++which)
+                if (fanout(h, which) == all_neighbours) copied |= 1U << which;
+                else draw_list(in, task, which, fanout(h, which), room_[h].targets);
+            if (copied != 0) launch(in, copy_lists<NodeId>, strided_grid(room_[h].edges, draw_threads), draw_threads, 0, task, copied);
+            prefix_sums(in, {&hop->edges}, room_[h].edges, first_of_node<NodeId>{of.ids.data(), of.numbers.data(), table, hop}, ranks_.data(),
+                sums_.data(), then_nodes{state_.data(), hop, request_.data(), room_[h + 1].known, h, how_});
+            launch(in, number_nodes<threads, NodeId>, strided_grid(room_[h].edges, threads), threads, 0, of.ids.data(), ranks_.data(), table, hop,
+                of.numbers.data(), nodes_.data());
+        }
+    }
+
+    /// What the layers of the batch come to. [hops]
+    void count(cudaStream_t in, layer_counts* layers) {
+        constexpr unsigned threads = 32;
+        const auto hops = static_cast<std::uint32_t>(lists_.size());
+        launch(in, count_layers<threads>, dim3(ceil_div(hops, threads)), threads, 0, state_.data(), hops_.data(), hops, how_ == draws::once, layers);
+    }
+
+    /// The host waits for the stream and looks at what the last batch came to.
+    [[nodiscard]] sample_sizes look(stream& in) {
+        copy_async(looked_at_.span(), std::span<const hop_state>(hops_.data(), hops_.size()), in);
+        copy_async(failed_.span(), std::span<const failed_batch>(&state_.data()->failed, 1), in);
+        fill_bytes_async(std::span(&state_.data()->failed, 1), 0, in);
+        in.synchronize();
+        const failed_batch& failed = failed_.data()[0];
+        if (failed.what != sample_failure::none) throw sample_error(failed.what, failed.batch, failed.hop, failed.needed, room_for(failed));
+        sample_sizes sizes;
+        for (const hop_state& hop : looked_at_.span()) {
+            sizes.nodes.push_back(hop.known);
+            sizes.edges.push_back(hop.edges);
+        }
+        sizes.edges.pop_back();
+        return sizes;
+    }
+
+private:
+    static constexpr std::uint64_t most_shared = 128 * 1024; ///< bytes that a table of draws may have in shared memory
+    static constexpr std::size_t far_blocks = 64;
+
+    [[nodiscard]] std::uint32_t fanout(std::size_t hop, unsigned which) const noexcept {
+        const hop_fanout& of = options_.fanout[hop];
+        if (of.in != 0 && of.out != 0) return which == 0 ? of.out : of.in;
+        return which == 0 ? std::max({of.in, of.out, of.both}) : 0;
+    }
+    /// Slots of the table that so many draws need, 0 where a warp draws them.
+    [[nodiscard]] std::uint64_t slots_of(std::uint32_t fanout) const noexcept {
+        if (options_.replace || fanout <= few_draws || fanout == all_neighbours) return 0;
+        return std::bit_ceil(2 * std::uint64_t{fanout});
+    }
+
+    [[nodiscard]] hop_lists<NodeId> hop_lists_at(std::size_t hop) const {
+        const hop_fanout& of = options_.fanout[hop];
+        const neighbour_direction d = of.direction();
+        hop_lists<NodeId> lists{.first = d == neighbour_direction::in ? graph_.in : graph_.out, .second = {}, .fanout = fanout(hop, 0),
+            .second_fanout = fanout(hop, 1), .split = of.in != 0 && of.out != 0, .replace = options_.replace};
+        if (d == neighbour_direction::both) lists.second = graph_.in;
+        for (const auto& [view, needed] : {std::pair(lists.first, true), std::pair(lists.second, d == neighbour_direction::both)})
+            if (needed && (view.offsets == nullptr || (graph_.edges != 0 && ((options_.relations && view.relations == nullptr) ||
+                                                                                (options_.edge_ids && view.edge_ids == nullptr)))))
+                throw error(errc::invalid_argument, "a direction, relations or edge ids are asked of a graph that does not keep them");
+        return lists;
+    }
+
+    /// Room for the worst case that fan-outs, graph and caller allow.
+    void make_room(const sample_capacity& capacity) {
+        constexpr std::uint64_t most = gneiss::detail::too_many_edges;
+        if (!capacity.edges.empty() && capacity.edges.size() != options_.fanout.size())
+            throw error(errc::invalid_argument, "a sampler needs a bound of edges for each hop, or none");
+        const std::uint64_t most_nodes = std::min<std::uint64_t>(graph_.nodes, capacity.nodes);
+        if (seed_room_ > most_nodes) throw error(errc::invalid_argument, "more seeds than a sample has nodes");
+        std::uint64_t known = seed_room_, targets = seed_room_;
+        for (std::size_t h = 0; h < options_.fanout.size(); ++h) {
+            const hop_lists<NodeId> lists = hop_lists_at(h);
+            std::uint64_t edges = 0;
+            for (unsigned which = 0; which < (lists.split ? 2U : 1U); ++which) {
+                const std::uint64_t there = graph_.edges * (!lists.split && lists.second.offsets != nullptr ? 2U : 1U);
+                const std::uint64_t drawn = targets * fanout(h, which);
+                edges += fanout(h, which) == all_neighbours || (!options_.replace && drawn > there) ? there : drawn;
+            }
+            if (!capacity.edges.empty()) edges = std::min<std::uint64_t>(edges, capacity.edges[h]);
+            if (edges + known >= most)
+                throw error(errc::out_of_range, "hop " + std::to_string(h) + " of a sample may draw " + std::to_string(edges) + " edges: bound them");
+            room_.push_back({static_cast<std::uint32_t>(targets), static_cast<std::uint32_t>(edges), static_cast<std::uint32_t>(known)});
+            const std::uint64_t reached = std::min(known + edges, most_nodes);
+            targets = how_ == draws::once ? std::min(edges, reached) : reached;
+            known = reached;
+        }
+        room_.push_back({0, 0, static_cast<std::uint32_t>(known)});
+    }
+
+    void draw_list(cudaStream_t in, const hop_task<NodeId>& task, unsigned which, std::uint32_t fanout, std::uint32_t targets) {
+        const auto few = [&](auto kernel, std::size_t lanes) {
+            launch(in, kernel, strided_grid(targets, draw_threads / lanes), draw_threads, 0, task, which);
+        };
+        const std::uint64_t slots = slots_of(fanout);
+        if (slots == 0 && fanout <= 8) return few(draw_few<NodeId, 8>, 8);
+        if (slots == 0 && fanout <= 16) return few(draw_few<NodeId, 16>, 16);
+        if (slots == 0) return few(draw_few<NodeId, warp_lanes>, warp_lanes);
+        const bool near = slots * 4 <= most_shared;
+        launch(in, draw_many<NodeId>, strided_grid(targets, 1, near ? 4096 : far_blocks), draw_threads, near ? slots * 4 : 0, task, which,
+            static_cast<std::uint32_t>(slots), near ? nullptr : far_.data());
+    }
+
+    [[nodiscard]] std::uint64_t room_for(const failed_batch& failed) const noexcept {
+        switch (failed.what) {
+        case sample_failure::too_many_seeds: return seed_room_;
+        case sample_failure::too_many_edges: return room_[failed.hop].edges;
+        case sample_failure::too_many_nodes: return room_[failed.hop + 1].known;
+        default: return graph_.nodes;
+        }
+    }
+
+    graph_view<NodeId> graph_;
+    neighbour_options options_;
+    std::uint64_t seed_;
+    std::uint32_t seed_room_;
+    draws how_;
+    std::uint32_t stamps_;
+    std::vector<hop_room> room_; ///< [hops + 1]
+    device_buffer<unsigned long long> words_;
+    device_buffer<batch_state> state_;
+    device_buffer<sample_request> request_;
+    device_buffer<hop_state> hops_;
+    device_buffer<NodeId> seeds_, nodes_;
+    pinned_ring<sample_request> requests_;
+    pinned_ring<NodeId> staged_seeds_;
+    pinned_buffer<hop_state> looked_at_;
+    pinned_buffer<failed_batch> failed_;
+    std::vector<hop_lists_of> lists_;
+    device_buffer<std::uint32_t> ranks_, far_;
+    device_buffer<std::uint64_t> sums_;
+};
+
+} // namespace gneiss::cuda::detail

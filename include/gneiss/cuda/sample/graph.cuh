@@ -1,0 +1,85 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/cuda/core/memory.cuh>
+#include <gneiss/graph/csr.hpp>
+
+namespace gneiss::cuda {
+
+/// The neighbours of all nodes in one direction, as `csr` has them, where kernels can read them.
+template <node_id_type NodeId = node_id>
+struct adjacency_view {
+    const edge_index* offsets = nullptr;     ///< [nodes + 1]; null: not kept
+    const NodeId* neighbours = nullptr;      ///< [edges]
+    const relation_id* relations = nullptr;  ///< [edges], or null
+    const edge_index* edge_ids = nullptr;    ///< [edges], or null
+};
+
+/// A graph as kernels take it. Ids are dataset ids.
+template <node_id_type NodeId = node_id>
+struct graph_view {
+    std::uint64_t nodes = 0;
+    edge_index edges = 0;
+    adjacency_view<NodeId> in{}, out{};
+};
+
+/// A copy of a `csr_graph` for kernels, in the directions and with the arrays that it keeps: offsets in device memory, the
+/// rest there too or in pinned host memory, which kernels read over the bus, 32 bytes for each neighbour drawn.
+template <node_id_type NodeId = node_id>
+class device_graph {
+public:
+    /// Copies in `in`; the graph stays as it is until the stream has passed that. Throws `over_budget`, `device_error`.
+    /// \param where  of neighbours, relations and edge ids: device or pinned
+    device_graph(memory_budget& budget, const csr_graph<NodeId>& graph, cudaStream_t in, memory_kind where = memory_kind::device)
+        : nodes_(graph.nodes()), edges_(graph.edges()), in_(budget, graph.in(), in, where), out_(budget, graph.out(), in, where) {}
+
+    [[nodiscard]] graph_view<NodeId> view() const noexcept { return {nodes_, edges_, in_.view(), out_.view()}; }
+
+private:
+    template <class T>
+    class array {
+    public:
+        array() = default;
+        array(memory_budget& budget, const std::string& name, std::span<const T> from, cudaStream_t in, memory_kind where) {
+            if (where == memory_kind::device) {
+                device_ = device_buffer<T>(budget, name, from.size());
+                copy_async(device_.span(), from, in);
+            } else {
+                pinned_ = pinned_buffer<T>(budget, name, from.size());
+                std::copy(from.begin(), from.end(), pinned_.span().begin());
+            }
+        }
+        [[nodiscard]] const T* data() const noexcept { return device_.empty() ? pinned_.data() : device_.data(); }
+
+    private:
+        device_buffer<T> device_;
+        pinned_buffer<T> pinned_;
+    };
+    struct lists {
+        array<edge_index> offsets, edge_ids;
+        array<NodeId> neighbours;
+        array<relation_id> relations;
+
+        lists(memory_budget& budget, const csr<NodeId>& from, cudaStream_t in, memory_kind where)
+            : offsets(budget, "offsets of the graph", from.offsets(), in, memory_kind::device),
+              edge_ids(budget, "edge ids of the graph", from.edge_ids(), in, where),
+              neighbours(budget, "neighbours of the graph", from.neighbours(), in, where),
+              relations(budget, "relations of the graph", from.relations(), in, where) {}
+        [[nodiscard]] adjacency_view<NodeId> view() const noexcept {
+            return {offsets.data(), neighbours.data(), relations.data(), edge_ids.data()};
+        }
+    };
+
+    std::uint64_t nodes_;
+    edge_index edges_;
+    lists in_, out_;
+};
+
+} // namespace gneiss::cuda

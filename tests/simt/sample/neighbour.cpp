@@ -1,0 +1,219 @@
+#include <gneiss/cuda/sample/neighbour.cuh>
+
+#include <gneiss/cuda/core/graph.cuh>
+#include <gneiss/sample/neighbour.hpp>
+
+#include <string>
+
+#include <simt/sample/support.hpp>
+
+using namespace simt_sample;
+
+namespace {
+
+/// Checks what the device has sampled against the host's sample.
+template <node_id_type NodeId>
+void check(cuda::stream& in, cuda::neighbour_sampler<NodeId>& got, const layered_sample<NodeId>& want) {
+    const cuda::sample_sizes sizes = got.look(in);
+    CHECK((sizes.nodes == listed(want.node_counts)));
+    REQUIRE(got.layers() == want.layers());
+    CHECK(fetched(in, got.node_count(), 1)[0] == want.nodes.size());
+    CHECK((fetched(in, got.nodes(), want.nodes.size()) == listed(want.nodes)));
+    layer_stack layers;
+    layers.assign(want, on);
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+        CAPTURE(i);
+        const std::size_t hop = layers.size() - 1 - i, first = want.edge_counts[hop], edges = layers[i].edges();
+        CHECK(sizes.edges[hop] == edges);
+        check_layer(in, got.layer(i), layers[i]);
+        if (!want.relations.empty()) CHECK((fetched(in, got.relations(i), edges) == listed(want.relations.subspan(first, edges))));
+        if (!want.edge_ids.empty()) CHECK((fetched(in, got.edge_ids(i), edges) == listed(want.edge_ids.subspan(first, edges))));
+    }
+}
+
+} // namespace
+
+TEST_CASE_TEMPLATE("simt.sample.neighbour: samples are those of the CPU, whatever fan-outs and directions", NodeId, std::uint32_t, std::uint64_t) {
+    constexpr std::uint64_t nodes = 120;
+    const auto host = test::whole_graph<NodeId>(nodes, edges_with_star<NodeId>(nodes, 400, 100, 3));
+    mini_batch_arena arena;
+    std::uint64_t index = 0;
+    for (const char* fanout : {"3", "2,9", "20,1", "all,2", "2+3,0+1", "all+1,1+all", "40,33", "1+40", "2,1,2,1"})
+        for (const auto d : {neighbour_direction::in, neighbour_direction::out, neighbour_direction::both})
+            for (const bool replace : {false, true}) {
+                CAPTURE(fanout);
+                CAPTURE(replace);
+                memory_budget budget;
+                cuda::stream in;
+                const cuda::device_graph<NodeId> graph(budget, host, in, replace ? memory_kind::pinned : memory_kind::device);
+                const neighbour_options options{parse_fanout(fanout, d), replace, true, true};
+                const cuda::sample_capacity room{.seeds = 20, .edges = std::vector<std::uint32_t>(options.fanout.size(), 2500)};
+                cuda::neighbour_sampler<NodeId> sampler(budget, graph.view(), options, 5, room);
+                gneiss::neighbour_sampler<NodeId> oracle(options, 5);
+                simt::for_each_seed(2, [&] {
+                    const batch_key key{1, {2, 3, ++index}};
+                    const auto seeds = test::some_nodes<NodeId>(nodes, index % 5 == 0 ? 0 : index % 21, index);
+                    sampler.sample(in, key, seeds);
+                    check(in, sampler, oracle.sample(key, host, std::span<const NodeId>(seeds), on, arena));
+                });
+            }
+}
+
+namespace {
+
+/// A sampler and its oracle on a graph.
+struct pair_of_samplers {
+    const csr_graph<>& host;
+    memory_budget budget{};
+    cuda::stream in{};
+    cuda::device_graph<> graph;
+    cuda::neighbour_sampler<> sampler;
+    gneiss::neighbour_sampler<> oracle;
+    mini_batch_arena arena{};
+
+    pair_of_samplers(const csr_graph<>& of, const neighbour_options& options, const cuda::sample_capacity& room,
+        layer_stack::lists wanted = layer_stack::lists::both, std::uint32_t stamps = ~std::uint32_t{0} - 1)
+        : host(of), graph(budget, of, in), sampler(budget, graph.view(), options, 9, room, wanted, stamps), oracle(options, 9) {}
+
+    layered_sample<> expected(const batch_key& key, std::span<const node_id> seeds) { return oracle.sample(key, host, seeds, on, arena); }
+    void compare(std::uint64_t index, std::span<const node_id> seeds) {
+        const batch_key key{0, {0, 0, index}};
+        sampler.sample(in, key, seeds);
+        check(in, sampler, expected(key, seeds));
+    }
+};
+
+} // namespace
+
+TEST_CASE("simt.sample.neighbour: lists of ten thousand edges") {
+    const auto host = test::whole_graph<node_id>(300, edges_with_star(300, 500, 10'000, 5));
+    for (const char* fanout : {"10", "32,2", "33", "1+300", "all", "3+all"}) {
+        CAPTURE(fanout);
+        pair_of_samplers both(host, {parse_fanout(fanout), false, true, true}, {.seeds = 3});
+        both.compare(1, std::vector<node_id>{7, 1, 299});
+    }
+    const auto twice = test::whole_graph<node_id>(300, edges_with_star(300, 0, 20'000, 5));
+    pair_of_samplers both(twice, {parse_fanout("17000")}, {.seeds = 1}, layer_stack::lists::forward); // draws beyond shared memory
+    both.compare(1, std::vector<node_id>{1});
+}
+
+TEST_CASE("simt.sample.neighbour: one recorded graph samples any batch") {
+    const auto host = test::whole_graph<node_id>(150, edges_with_star(150, 600, 50, 6));
+    pair_of_samplers both(host, {parse_fanout("4,3"), false, true, true}, {.seeds = 12});
+    const cuda::graph step = cuda::graph::record(both.in, [&] { both.sampler.run(both.in); });
+    CHECK(step.nodes() == 5 + 2 * 8 + 1 + 2 * 6); // what `neighbour_sampler` says of them
+    for (std::uint64_t index = 0; index < 5; ++index) {
+        const batch_key key{index % 2, {1, 0, index}};
+        const auto seeds = test::some_nodes(150, 1 + 5 * index % 12, index);
+        both.sampler.set(both.in, key, seeds);
+        step.launch(both.in);
+        check(both.in, both.sampler, both.expected(key, seeds));
+    }
+}
+
+TEST_CASE("simt.sample.neighbour: stamps of the table of nodes may come to their end") {
+    const auto host = test::whole_graph<node_id>(90, edges_with_star(90, 300, 20, 7));
+    pair_of_samplers both(host, {parse_fanout("3,2")}, {.seeds = 10}, layer_stack::lists::forward, 2);
+    for (std::uint64_t index = 0; index < 7; ++index) both.compare(index, test::some_nodes(90, 10, index));
+}
+
+TEST_CASE("simt.sample.neighbour: batches that do not fit, or have wrong seeds, are empty and told of; others are not touched") {
+    const auto host = test::whole_graph<node_id>(100, edges_with_star(100, 900, 0, 8));
+    const neighbour_options options{parse_fanout("5,5")};
+    pair_of_samplers both(host, options, {.seeds = 12, .nodes = 55, .edges = {45, 220}});
+    const auto seeds = test::some_nodes(66, 8, 1);
+    const auto fails = [&](const std::vector<node_id>& with, cuda::sample_failure how, errc code, const std::string& text) {
+        CAPTURE(text);
+        const batch_key key{3, {0, 0, 77}};
+        both.sampler.sample(both.in, key, with);
+        for (std::size_t i = 0; i < 2; ++i) {
+            const cuda::layer_counts counts = fetched(both.in, both.sampler.layer(i).counts, 1)[0];
+            CHECK(counts.targets + counts.sources + counts.edges == 0);
+        }
+        both.sampler.sample(both.in, {4, {}}, test::some_nodes(66, 3, 2)); // a good one does not hide it
+        try {
+            static_cast<void>(both.sampler.look(both.in));
+            FAIL("nothing was told");
+        } catch (const cuda::sample_error& error) {
+            CHECK(error.failure() == how);
+            CHECK(error.code() == code);
+            CHECK(error.batch() == key);
+            CHECK(error.what() == text + " (epoch 3, state 0, pass 0, batch 77)");
+        }
+        both.compare(5, test::some_nodes(66, 4, 3));
+    };
+    fails({1, 2, 100, 2}, cuda::sample_failure::seed_out_of_range, errc::out_of_range, "seed node 100 of a graph of 100 nodes");
+    fails({4, 2, 3, 2, 4}, cuda::sample_failure::seed_repeated, errc::invalid_argument, "seed node 2 is given twice");
+    fails(test::some_nodes(66, 13, 3), cuda::sample_failure::too_many_seeds, errc::out_of_range, "13 seed nodes, there is room for 12");
+    // Which batches are too large is told by one with room for all.
+    pair_of_samplers ample(host, options, {.seeds = 12});
+    const auto size_of = [&](const std::vector<node_id>& with) {
+        ample.sampler.sample(ample.in, {3, {0, 0, 77}}, with);
+        return ample.sampler.look(ample.in);
+    };
+    bool edges = false, nodes = false;
+    for (std::uint64_t seed = 0; seed < 40 && !(edges && nodes); ++seed) {
+        const auto some = test::some_nodes(66, 9 + seed % 4, seed);
+        const cuda::sample_sizes sizes = size_of(some);
+        if (!edges && sizes.edges[0] > 45) {
+            edges = true;
+            fails(some, cuda::sample_failure::too_many_edges, errc::out_of_range,
+                "hop 0 of a sample draws " + std::to_string(sizes.edges[0]) + " edges, there is room for 45");
+        } else if (!nodes && sizes.edges[0] <= 45 && sizes.nodes[1] <= 55 && sizes.edges[1] <= 220 && sizes.nodes[2] > 55) {
+            nodes = true;
+            fails(some, cuda::sample_failure::too_many_nodes, errc::out_of_range,
+                "hop 1 of a sample reaches " + std::to_string(sizes.nodes[2]) + " nodes, there is room for 55");
+        }
+    }
+    CHECK(edges);
+    CHECK(nodes);
+}
+
+TEST_CASE("simt.sample.neighbour: what cannot be sampled is refused at once") {
+    memory_budget budget;
+    cuda::stream in;
+    edge_list<> edges(4, {{0, 0, 1}, {1, 0, 2}, {3, 0, 1}});
+    const auto host = make_csr_graph(edges, neighbour_direction::in);
+    const cuda::device_graph<> graph(budget, host, in);
+    const auto refused = [&](const neighbour_options& options, const cuda::sample_capacity& room, errc code) {
+        try {
+            cuda::neighbour_sampler<> sampler(budget, graph.view(), options, 1, room);
+            FAIL("taken");
+        } catch (const error& error) {
+            CHECK(error.code() == code);
+        }
+    };
+    refused({parse_fanout("2", neighbour_direction::out)}, {.seeds = 2}, errc::invalid_argument);
+    refused({parse_fanout("2", neighbour_direction::both)}, {.seeds = 2}, errc::invalid_argument);
+    refused({parse_fanout("2"), false, true}, {.seeds = 2}, errc::invalid_argument);
+    refused({parse_fanout("2"), false, false, true}, {.seeds = 2}, errc::invalid_argument);
+    refused({std::vector<hop_fanout>{}}, {.seeds = 2}, errc::invalid_argument);
+    refused({parse_fanout("2")}, {.seeds = 5}, errc::invalid_argument);
+    refused({parse_fanout("2,2")}, {.seeds = 2, .edges = {3}}, errc::invalid_argument);
+    refused({parse_fanout("2000000000"), true}, {.seeds = 2}, errc::out_of_range);
+    memory_budget little(memory_budget::unlimited, memory_budget::unlimited, 100);
+    CHECK_THROWS_AS(cuda::neighbour_sampler<>(little, graph.view(), {parse_fanout("2")}, 1, {.seeds = 2}), over_budget);
+}
+
+TEST_CASE("simt.sample.neighbour: neighbours are read once an edge, in whole sectors where lists are taken whole") {
+    std::vector<edge> edges; // of each node 24, from anywhere
+    random_stream draw(random_key(10, random_domain::user));
+    for (node_id v = 0; v < 900; ++v)
+        for (int k = 0; k < 24; ++k) edges.push_back({static_cast<node_id>(draw.below(900)), 0, v});
+    const auto host = test::whole_graph<node_id>(900, edges);
+    const auto seeds = test::some_nodes(900, 200, 1);
+    const auto measured = [&](const char* fanout) {
+        pair_of_samplers both(host, {parse_fanout(fanout)}, {.seeds = 200}, layer_stack::lists::forward);
+        simt::traffic_counter counter;
+        both.compare(1, seeds);
+        return static_cast<double>(counter.loads().sectors);
+    };
+    // Of each target its id and both ends of its list are read twice, and where its edges begin; of each edge its neighbour, its
+    // word in the table and the rank of its node, at most 32 bytes for one; its id twice, its place and its rank in order, 4 bytes. Of
+    // each warp what a hop has come to, five words.
+    const double targets = 200, warps = 8 * 30, apart = 3 + 4.0 / 8;
+    const double drawn = measured("10"), whole = measured("24");
+    CHECK(drawn >= 2 * 10 * targets);
+    CHECK(drawn <= apart * 10 * targets + 7 * targets + 5 * warps);
+    CHECK(whole <= (apart - 1) * 24 * targets + (24 / 8 + 1) * targets + 7 * targets + 5 * warps); // neighbours side by side
+}
