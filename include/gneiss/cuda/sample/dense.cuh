@@ -1,0 +1,164 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/cuda/core/memory.cuh>
+#include <gneiss/cuda/core/stream.cuh>
+#include <gneiss/cuda/launch.cuh>
+#include <gneiss/cuda/sample/batch.cuh>
+#include <gneiss/cuda/sample/detail/hops.cuh>
+#include <gneiss/cuda/sample/detail/stack.cuh>
+#include <gneiss/cuda/sample/graph.cuh>
+#include <gneiss/cuda/sample/layer_view.cuh>
+#include <gneiss/cuda/sample/transpose.cuh>
+#include <gneiss/sample/layer_view.hpp>
+
+namespace gneiss::cuda {
+
+/// `gneiss::dense_sample` in device memory: arrays with room for a sampler's capacity. What has no comment is as there.
+template <node_id_type NodeId = node_id>
+struct dense_view {
+    const std::uint32_t* node_id_offsets = nullptr; ///< [hops + 2], all 0 where the batch failed; the last is the number of nodes
+    const NodeId* node_ids = nullptr;
+    const std::uint32_t* nbr_offsets = nullptr;
+    const NodeId* nbrs = nullptr;
+    const std::uint32_t* repr_map = nullptr;
+    const relation_id* relations = nullptr; ///< or null
+    const edge_index* edge_ids = nullptr;   ///< or null
+    std::uint32_t node_capacity = 0, edge_capacity = 0;
+};
+
+/// `gneiss::dense_sampler` on a device: the same sample, bit for bit, of the same seed, batch key, seed nodes, graph and options, left in
+/// device memory with the layers that read it.
+///
+///     dense_sampler<> sampler(budget, graph.view(), options, seed, {.seeds = 1024});
+///     sampler.sample(stream, key, seeds);                      // the host does not wait
+///     aggregate<float>(stream, gathered(incoming(sampler.layer(0)), sampler.view().node_ids), edge_weight::mean, features, rows);
+///
+/// To be used, and recorded, as `neighbour_sampler`, with its bounds and errors. Memory: 8 bytes a node of the graph; 32 bytes an edge
+/// of room, 8 to 12 for each layer that reads it, and 18 more of all edges for lists by source. Kernels: 9, 9 to 10 a hop, and 6 to 16 a
+/// layer for lists by source.
+/// Source: MariusGNN, section 4, Algorithms 1 and 2.
+template <node_id_type NodeId = node_id>
+class dense_sampler {
+public:
+    /// Parameters and errors as of `neighbour_sampler`; all hops together have fewer than 2³¹ edges.
+    dense_sampler(memory_budget& budget, const graph_view<NodeId>& graph, neighbour_options options, std::uint64_t seed,
+        const sample_capacity& capacity, layer_stack::lists wanted = layer_stack::lists::both,
+        std::uint32_t stamps = detail::hop_kernels<NodeId>::all_stamps)
+        : hops_(budget, graph, std::move(options), seed, capacity, detail::draws::once, wanted == layer_stack::lists::both, stamps),
+          counts_(budget, "counts of layers", hops_.hops()), node_id_offsets_(budget, "deltas", hops_.hops() + 2),
+          node_ids_(budget, "nodes of a sample", hops_.room().back().known), drawn_(budget, "table of hops", hops_.hops()),
+          stacked_(budget, "table of layers", hops_.hops()) {
+        const bool both = wanted == layer_stack::lists::both;
+        std::vector<detail::drawn_hop<NodeId>> drawn;
+        std::vector<detail::stacked_layer> stacked;
+        for (std::size_t i = 0; i < layers(); ++i) {
+            const auto& lists = hops_.lists(i);
+            drawn.push_back({lists.offsets.data(), lists.numbers.data(), lists.targets.data(), lists.ids.data(), lists.relations.data(), lists.edge_ids.data()});
+            std::uint64_t edges = 0;
+            for (std::size_t h = 0; h + i < layers(); ++h) edges += hops_.room()[h].edges;
+            if (edges >= gneiss::detail::too_many_edges)
+                throw error(errc::out_of_range, "a sample may draw " + std::to_string(edges) + " edges: bound them");
+            const layer_room room = room_of(i);
+            lists_.push_back({static_cast<std::uint32_t>(edges), {budget, "offsets of a layer", room.targets + std::size_t{1}},
+                {budget, "neighbours of a layer", edges}, {budget, "targets of edges", both ? edges : 0},
+                {budget, "offsets by source", both ? room.sources + std::size_t{1} : 0}, {budget, "edges by source", both ? edges : 0}});
+            stacked.push_back({lists_[i].offsets.data(), lists_[i].neighbours.data(), lists_[i].edge_target.data()});
+        }
+        const std::uint32_t edges = lists_[0].edges;
+        nbrs_ = device_buffer<NodeId>(budget, "neighbours of a sample", edges);
+        relations_ = device_buffer<relation_id>(budget, "relations of a sample", this->options().relations ? edges : 0);
+        edge_ids_ = device_buffer<edge_index>(budget, "edge ids of a sample", this->options().edge_ids ? edges : 0);
+        if (both) transpose_.emplace(budget, edges);
+        copy_async(drawn_.span(), std::span<const detail::drawn_hop<NodeId>>(drawn), nullptr);
+        copy_async(stacked_.span(), std::span<const detail::stacked_layer>(stacked), nullptr);
+        synchronize_device();
+    }
+
+    [[nodiscard]] const neighbour_options& options() const noexcept { return hops_.options(); }
+
+    /// As of `neighbour_sampler`.
+    void sample(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds) {
+        set(in, batch, seeds);
+        run(in);
+    }
+    void set(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds) { hops_.set(in, batch, seeds); }
+    [[nodiscard]] sample_request* request() noexcept { return hops_.request(); }
+    [[nodiscard]] std::span<NodeId> seeds() noexcept { return hops_.seeds(); }
+    [[nodiscard]] sample_sizes look(stream& in) { return hops_.look(in); }
+
+    /// Samples. May be recorded.
+    void run(cudaStream_t in) {
+        constexpr unsigned threads = 256;
+        const auto count = static_cast<std::uint32_t>(layers());
+        const detail::stacking of{hops_.states(), count};
+        std::uint32_t most_targets = 0, most_edges = 0;
+        for (const detail::hop_room& room : hops_.room()) {
+            most_targets = std::max(most_targets, room.targets);
+            most_edges = std::max(most_edges, room.edges);
+        }
+        const auto of_hops = [&](std::size_t items) {
+            const dim3 of_one = detail::strided_grid(items, threads);
+            return dim3(of_one.x, count, 1);
+        };
+        hops_.draw(in);
+        hops_.count(in, counts_.data());
+        launch(in, detail::begin_deltas<threads>, 1, threads, 0, hops_.state(), of, stacked_.data(), node_id_offsets_.data());
+        launch(in, detail::stack_nodes<threads, NodeId>, detail::strided_grid(node_ids_.size(), threads), threads, 0, hops_.state(), of,
+            hops_.nodes(), node_ids_.data());
+        launch(in, detail::stack_offsets<threads, NodeId>, of_hops(most_targets), threads, 0, hops_.state(), of, drawn_.data(), stacked_.data());
+        launch(in, detail::stack_edges<threads, NodeId>, of_hops(most_edges), threads, 0, hops_.state(), of, drawn_.data(), stacked_.data(),
+            detail::stacked_sample<NodeId>{nbrs_.data(), relations_.data(), edge_ids_.data()});
+        for (std::size_t i = 0; transpose_ && i < layers(); ++i)
+            (*transpose_)(in, layer(i), lists_[i].by_source_offsets.data(), lists_[i].by_source_edges.data());
+    }
+
+    [[nodiscard]] std::size_t layers() const noexcept { return hops_.hops(); }
+    /// What layer `i`, from 0, reads: the rows of Δ_i, Δ_{i+1}, …, to those of Δ_{i+1}, ….
+    [[nodiscard]] layer_view layer(std::size_t i) const noexcept {
+        const layer_lists& of = lists_[i];
+        const layer_room room = room_of(i);
+        return {counts_.data() + i, room.targets, room.sources, of.edges, of.offsets.data(), of.neighbours.data(), of.by_source_offsets.data(),
+            of.by_source_edges.data(), of.edge_target.data()};
+    }
+    [[nodiscard]] dense_view<NodeId> view() const noexcept {
+        return {node_id_offsets_.data(), node_ids_.data(), lists_[0].offsets.data(), nbrs_.data(), lists_[0].neighbours.data(), relations_.data(),
+            edge_ids_.data(), hops_.room().back().known, lists_[0].edges};
+    }
+    /// How many nodes the sample has, in device memory.
+    [[nodiscard]] const std::uint32_t* node_count() const noexcept { return &counts_.data()->sources; }
+
+private:
+    struct layer_lists {
+        std::uint32_t edges;
+        device_buffer<std::uint32_t> offsets, neighbours, edge_target, by_source_offsets, by_source_edges;
+    };
+    struct layer_room {
+        std::uint32_t targets, sources;
+    };
+    [[nodiscard]] layer_room room_of(std::size_t layer) const noexcept {
+        return {hops_.room()[layers() - 1 - layer].known, hops_.room()[layers() - layer].known};
+    }
+
+    detail::hop_kernels<NodeId> hops_;
+    device_buffer<layer_counts> counts_; ///< [layers]
+    device_buffer<std::uint32_t> node_id_offsets_;
+    device_buffer<NodeId> node_ids_, nbrs_;
+    device_buffer<relation_id> relations_;
+    device_buffer<edge_index> edge_ids_;
+    std::vector<layer_lists> lists_; ///< of layers
+    device_buffer<detail::drawn_hop<NodeId>> drawn_;
+    device_buffer<detail::stacked_layer> stacked_;
+    std::optional<layer_transposer> transpose_;
+};
+
+} // namespace gneiss::cuda

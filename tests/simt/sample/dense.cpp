@@ -1,0 +1,61 @@
+#include <gneiss/cuda/sample/dense.cuh>
+
+#include <gneiss/cuda/core/graph.cuh>
+#include <gneiss/sample/dense.hpp>
+
+#include <simt/sample/support.hpp>
+
+using namespace simt_sample;
+
+namespace {
+
+/// Checks what the device has sampled against the host's sample.
+template <node_id_type NodeId>
+void check(cuda::stream& in, cuda::dense_sampler<NodeId>& got, const dense_sample<NodeId>& want) {
+    const cuda::sample_sizes sizes = got.look(in);
+    REQUIRE(sizes.nodes.back() == want.node_ids.size());
+    const cuda::dense_view<NodeId> view = got.view();
+    CHECK(fetched(in, got.node_count(), 1)[0] == want.node_ids.size());
+    CHECK(want.node_ids.size() <= view.node_capacity);
+    CHECK(want.edges() <= view.edge_capacity);
+    CHECK((fetched(in, view.node_id_offsets, want.node_id_offsets.size()) == listed(want.node_id_offsets)));
+    CHECK((fetched(in, view.node_ids, want.node_ids.size()) == listed(want.node_ids)));
+    CHECK((fetched(in, view.nbr_offsets, want.nbr_offsets.size()) == listed(want.nbr_offsets)));
+    CHECK((fetched(in, view.nbrs, want.edges()) == listed(want.nbrs)));
+    CHECK((fetched(in, view.repr_map, want.edges()) == listed(want.repr_map)));
+    if (!want.relations.empty()) CHECK((fetched(in, view.relations, want.edges()) == listed(want.relations)));
+    if (!want.edge_ids.empty()) CHECK((fetched(in, view.edge_ids, want.edges()) == listed(want.edge_ids)));
+    layer_stack layers;
+    layers.assign(want, on);
+    REQUIRE(got.layers() == layers.size());
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+        CAPTURE(i);
+        check_layer(in, got.layer(i), layers[i]);
+    }
+}
+
+} // namespace
+
+TEST_CASE_TEMPLATE("simt.sample.dense: samples are those of the CPU, whatever fan-outs and directions", NodeId, std::uint32_t, std::uint64_t) {
+    constexpr std::uint64_t nodes = 200;
+    const auto host = test::whole_graph<NodeId>(nodes, edges_with_star<NodeId>(nodes, 500, 60, 4));
+    mini_batch_arena arena;
+    std::uint64_t index = 0;
+    for (const char* fanout : {"3", "2,4", "12,1,2", "all,2", "2+3,0+1", "34,3", "3,2,2,3"})
+        for (const auto d : {neighbour_direction::in, neighbour_direction::out, neighbour_direction::both}) {
+            CAPTURE(fanout);
+            const bool replace = d == neighbour_direction::out;
+            memory_budget budget;
+            cuda::stream in;
+            const cuda::device_graph<NodeId> graph(budget, host, in);
+            const neighbour_options options{parse_fanout(fanout, d), replace, replace, !replace};
+            cuda::dense_sampler<NodeId> sampler(budget, graph.view(), options, 5, {.seeds = 20});
+            gneiss::dense_sampler<NodeId> oracle(options, 5);
+            simt::for_each_seed(2, [&] {
+                const batch_key key{1, {2, 3, ++index}};
+                const auto seeds = test::some_nodes<NodeId>(nodes, index % 5 == 0 ? 0 : index % 21, index);
+                sampler.sample(in, key, seeds);
+                check(in, sampler, oracle.sample(key, host, std::span<const NodeId>(seeds), on, arena));
+            });
+        }
+}

@@ -1,0 +1,11 @@
+// ptx stack_edges<.*>: st.global.wb
+#include <gneiss/cuda/sample/dense.cuh>
+#include <gneiss/cuda/sample/detail/stack.cuh>
+
+namespace gneiss::cuda {
+
+// What is instantiated, and so goes through the gate.
+template class dense_sampler<std::uint32_t>;
+template class dense_sampler<std::uint64_t>;
+
+} // namespace gneiss::cuda
