@@ -219,6 +219,7 @@
 #include <gneiss/storage/row_access.hpp>
 #include <gneiss/storage/row_file.hpp>
 #include <gneiss/storage/row_gather.hpp>
+#include <gneiss/storage/row_slots.hpp>
 #include <gneiss/storage/row_source.hpp>
 #include <gneiss/storage/run_file.hpp>
 #include <gneiss/storage/scratch_rows.hpp>

@@ -18,6 +18,7 @@
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/huge_pages.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/storage/row_slots.hpp>
 #include <gneiss/storage/row_source.hpp>
 
 namespace gneiss {
@@ -56,8 +57,8 @@ public:
     [[nodiscard]] std::uint64_t rows() const { return below_.rows(); }
     [[nodiscard]] std::size_t row_bytes() const noexcept { return row_bytes_; }
     [[nodiscard]] std::size_t slots() const noexcept { return slots_; }
-    [[nodiscard]] std::size_t held() const noexcept { return held_; } ///< rows in the cache
-    [[nodiscard]] bool holds(node_id id) const noexcept { return table_ && table_->find(id) != no_slot; }
+    [[nodiscard]] std::size_t held() const noexcept { return held_ ? held_->held() : 0; } ///< rows in the cache
+    [[nodiscard]] bool holds(node_id id) const noexcept { return held_ && held_->holds(id); }
 
     void gather(std::span<const node_id> ids, const gather_target& to) {
         begin(ids, to);
@@ -104,8 +105,7 @@ public:
     /// Throws errc::invalid_argument for a change set that this cache cannot follow.
     void apply(const change_set& changes, const gather_target& gathered) {
         try {
-            if (changes.in_position.size() != changes.in.size()) throw refused("has a row without its position");
-            assign(changes.in, changes.out);
+            assign(changes);
         } catch (...) {
             clear();
             throw;
@@ -118,18 +118,17 @@ public:
 
     /// Forgets all rows and gives the memory back; until `acquire` every row is a miss.
     void release() noexcept {
-        held_ = 0;
-        table_.reset();
+        held_.reset();
         memory_ = {};
         charge_ = {};
     }
     /// Takes the memory again: an empty cache. Throws over_budget.
     void acquire() {
-        if (table_ || slots_ == 0) return;
+        if (held_ || slots_ == 0) return;
         charge_ = budget_.charge("cached rows", bytes_needed(rows(), row_bytes_, slots_, kind_));
         memory_ = aligned_buffer<std::byte>(slots_ * row_bytes_);
         advise_huge_pages(memory_.data(), memory_.size());
-        table_.emplace(rows(), slots_, kind_);
+        held_.emplace(rows(), slots_, kind_);
     }
 
     /// Rows and hits of this cache, and what was read below it.
@@ -142,11 +141,8 @@ public:
     }
 
 private:
-    static constexpr std::size_t find_grain = 8192, copy_bytes = std::size_t{64} << 10; // of a task
+    static constexpr std::size_t copy_bytes = std::size_t{64} << 10; // of a task
 
-    [[nodiscard]] static error refused(const char* what) {
-        return {errc::invalid_argument, std::string("a change of cached rows ") + what};
-    }
     [[nodiscard]] std::byte* row(cache_slot slot) noexcept { return memory_.data() + std::size_t{slot} * row_bytes_; }
     [[nodiscard]] gather_target missing_target() const noexcept {
         return {target_.data, target_.stride, missing_positions_};
@@ -161,10 +157,7 @@ private:
     /// slot_of_ of all ids; misses_ and where they go.
     void find(std::span<const node_id> ids) {
         slot_of_.assign(ids.size(), no_slot);
-        if (table_)
-            parallel_for(on_, ids.size(), find_grain, [&](std::size_t i, std::size_t end) {
-                table_->find(ids.subspan(i, end - i), std::span(slot_of_).subspan(i, end - i));
-            });
+        if (held_) held_->find(ids, slot_of_, on_);
         misses_.clear();
         missing_positions_.clear();
         for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -174,28 +167,16 @@ private:
         }
     }
 
-    /// slot_of_[i] = the slot that in[i] gets.
-    void assign(std::span<const node_id> in, std::span<const node_id> out) {
-        check_rows(in, rows());
-        check_rows(out, rows());
+    /// slot_of_[i] = the slot that in[i] gets; of a change set, or of `in` and `out`.
+    template <class... Change>
+    void assign(const Change&... change) {
         slot_of_.clear();
-        if (in.empty() && out.empty()) return;
-        if (!table_ || out.size() > in.size() || in.size() - out.size() > slots_ - held_)
-            throw refused("brings more rows than there are slots");
-        for (const node_id id : out) {
-            slot_of_.push_back(table_->erase(id));
-            if (slot_of_.back() == no_slot) throw refused("takes out a row that is not here");
-        }
-        while (slot_of_.size() < in.size()) slot_of_.push_back(static_cast<cache_slot>(held_++));
-        for (std::size_t i = 0; i < in.size(); ++i) {
-            if (table_->find(in[i]) != no_slot) throw refused("brings a row that is here");
-            table_->insert(in[i], slot_of_[i]);
-        }
+        if (held_) return held_->assign(change..., slot_of_);
+        if ((... || !change.empty())) throw row_slots::refused("brings more rows than there are slots");
     }
     void clear() noexcept {
         slot_of_.clear();
-        held_ = 0;
-        if (table_) table_->clear();
+        if (held_) held_->clear();
     }
 
     Below& below_;
@@ -205,8 +186,7 @@ private:
     memory_budget& budget_;
     memory_charge charge_;
     aligned_buffer<std::byte> memory_;    // [slots, row_bytes]
-    std::optional<slot_table> table_;     // none while the memory is given back
-    std::size_t held_ = 0;                // slots in use: the first ones
+    std::optional<row_slots> held_;       // none while the memory is given back
 
     gather_target target_;
     std::vector<cache_slot> slot_of_;     // of the ids of a gather, or of the rows that come in
