@@ -1,0 +1,194 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <gneiss/cache/change_set.hpp>
+#include <gneiss/cache/slot_table.hpp>
+#include <gneiss/core/executor/ref.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/cuda/core/memory.cuh>
+#include <gneiss/cuda/core/transfer.cuh>
+#include <gneiss/cuda/storage/concepts.cuh>
+#include <gneiss/cuda/storage/copy_rows.cuh>
+#include <gneiss/storage/row_slots.hpp>
+#include <gneiss/storage/row_source.hpp>
+
+namespace gneiss::cuda {
+
+/// The tier of a feature store that lies on a device: some rows of a host's source in slots of device memory, decided
+/// elsewhere, as for `cached_rows`: once by a ranking, or batch by batch by change sets.
+///
+///     device_tier<float, any_row_source> tier(store, slots, kind, batch_rows, on, budget);
+///     tier.fill(policy.initial(), {}, compute);
+///     for (each batch) {
+///         tier.gather(ids, rows, compute);          // on the device, in the order of ids
+///         … kernels of `compute` …
+///         policy.next(ids, changes);
+///         tier.apply(changes, rows, compute);
+///     }
+///
+/// The host knows what lies where; the device is told places. Rows that are not in a slot are gathered from below into pinned
+/// memory, cross the bus beside the kernels of batches before, and one kernel puts the batch together from both. With
+/// `stages` of them on their way the host may be that many batches ahead.
+///
+/// Cost of a gather: a look-up an id, the misses of the source below, 4 bytes an id and the rows of misses over the bus, and a
+/// row read and written on the device an id. Memory: `device_bytes` on the device, `pinned_bytes` pinned, and the slot table
+/// on the host, charged to the budget; 8 bytes an id of the largest batch.
+/// Errors: those of `device_row_source`; errc::invalid_argument for a change that it cannot follow, which, as a `fill` that
+/// fails, leaves it empty. Thread-safety: one call at a time; all with streams that are the same or ordered.
+/// Source: Ginex (VLDB'22), section 3.3; static: PaGraph (SoCC'20).
+template <storage T, row_source Below>
+class device_tier {
+public:
+    /// \param slots       rows that it holds at most; 0: it only passes on
+    /// \param batch_rows  most ids of a gather
+    /// Precondition: source, executor and budget outlive this. Throws `over_budget`, `device_error`; errc::invalid_argument
+    /// where rows are no values of T.
+    device_tier(Below& below, std::size_t slots, slot_table_kind kind, std::size_t batch_rows, executor_ref on, memory_budget& budget,
+        std::size_t stages = 2)
+        : below_(below), columns_(detail::columns_of<T>(below)), slots_(static_cast<std::size_t>(std::min<std::uint64_t>(slots, below.rows()))),
+          batch_rows_(std::max<std::size_t>(batch_rows, 1)), on_(on),
+          charge_(budget.charge("slots of rows on the device", slot_table::bytes_needed(below.rows(), slots_, kind))),
+          held_(below.rows(), slots_, kind), memory_(budget, "rows on the device", slots_ * stride()),
+          bus_(budget, "rows on their way to the device", stages, pinned_bytes(columns_, batch_rows_, 1)) {}
+    device_tier(const device_tier&) = delete;
+    device_tier& operator=(const device_tier&) = delete;
+
+    /// Pinned memory of a tier, and as much again on the device.
+    [[nodiscard]] static constexpr std::uint64_t pinned_bytes(std::size_t columns, std::size_t batch_rows, std::size_t stages) noexcept {
+        return stages * (transfer_slot::array_bytes(1, sizeof(std::uint32_t)) + transfer_slot::array_bytes(batch_rows, sizeof(std::uint32_t)) +
+                            transfer_slot::array_bytes(batch_rows * detail::aligned_stride<T>(columns), sizeof(T)));
+    }
+    [[nodiscard]] static constexpr std::uint64_t device_bytes(std::size_t columns, std::size_t slots, std::size_t batch_rows, std::size_t stages) noexcept {
+        return slots * detail::aligned_stride<T>(columns) * sizeof(T) + pinned_bytes(columns, batch_rows, stages);
+    }
+
+    [[nodiscard]] std::uint64_t rows() const { return below_.rows(); }
+    [[nodiscard]] std::size_t columns() const noexcept { return columns_; }
+    [[nodiscard]] std::size_t slots() const noexcept { return slots_; }
+    [[nodiscard]] std::size_t held() const noexcept { return held_.held(); } ///< rows in slots
+    [[nodiscard]] bool holds(node_id id) const noexcept { return held_.holds(id); }
+
+    /// out[i] = row ids[i]; out [at least ids, columns].
+    void gather(std::span<const node_id> ids, rows_view<T> out, stream& in) {
+        detail::check_batch(ids, rows(), batch_rows_);
+        if (ids.empty()) return;
+        slot_of_.resize(ids.size());
+        held_.find(ids, slot_of_, on_);
+        misses_.clear();
+        transfer_slot& bus = bus_.next();
+        const auto count = put_count(bus, ids.size());
+        const auto places = bus.room<std::uint32_t>(ids.size());
+        for (std::size_t i = 0; i < ids.size(); ++i) {
+            places.host[i] = slot_of_[i] != no_slot ? slot_of_[i] : static_cast<std::uint32_t>(slots_ + misses_.size());
+            if (slot_of_[i] == no_slot) misses_.push_back(ids[i]);
+        }
+        const auto missing = read(bus, misses_);
+        send(bus, in, [&] {
+            assemble_rows<T>(in, count.device, static_cast<std::uint32_t>(ids.size()), places.device, slot_rows(), static_cast<std::uint32_t>(slots_),
+                rows_of(missing.device), out);
+        });
+        statistics_.gathered.rows += ids.size();
+        statistics_.gathered.hits += ids.size() - misses_.size();
+    }
+
+    /// Reads rows from below into slots: `in` takes those of `out`, then free ones. Rows that stay are not read again.
+    void fill(std::span<const node_id> in, std::span<const node_id> out, stream& stream) {
+        or_empty([&] {
+            held_.assign(in, out, slot_of_);
+            for (std::size_t at = 0; at < in.size(); at += batch_rows_) {
+                const std::size_t size = std::min(batch_rows_, in.size() - at);
+                transfer_slot& bus = bus_.next();
+                const auto count = put_count(bus, size);
+                const auto to = bus.put(std::span<const cache_slot>(slot_of_).subspan(at, size));
+                const auto from = read(bus, in.subspan(at, size));
+                update(bus, stream, count, nullptr, to, rows_of(from.device));
+            }
+        });
+    }
+
+    /// What changes after a batch was gathered into `gathered`, in `stream`: in[i] is its row in_position[i].
+    void apply(const change_set& changes, rows_view<const T> gathered, stream& stream) {
+        or_empty([&] {
+            if (changes.in.size() > batch_rows_) throw row_slots::refused("brings more rows than a batch has");
+            held_.assign(changes, slot_of_);
+            if (changes.in.empty()) return;
+            transfer_slot& bus = bus_.next();
+            const auto count = put_count(bus, changes.in.size());
+            const auto from = bus.put(std::span<const std::uint32_t>(changes.in_position));
+            const auto to = bus.put(std::span<const cache_slot>(slot_of_));
+            update(bus, stream, count, from.device, to, gathered);
+        });
+    }
+
+    /// Rows and hits of this tier, what was read below it, and what crossed the bus.
+    [[nodiscard]] device_gather_stats statistics() const {
+        device_gather_stats all{below_.statistics(), statistics_.bus_bytes};
+        all.gathered.rows = statistics_.gathered.rows;
+        all.gathered.hits = statistics_.gathered.hits;
+        return all;
+    }
+
+private:
+    using number = transferred<std::uint32_t>;
+
+    [[nodiscard]] std::size_t stride() const noexcept { return detail::aligned_stride<T>(columns_); }
+    template <class U>
+    [[nodiscard]] rows_view<U> rows_of(U* data) const noexcept {
+        return {data, columns_, stride()};
+    }
+    [[nodiscard]] rows_view<T> slot_rows() noexcept { return rows_of(memory_.data()); }
+
+    static number put_count(transfer_slot& bus, std::size_t count) {
+        const auto number = bus.room<std::uint32_t>(1);
+        number.host[0] = static_cast<std::uint32_t>(count);
+        return number;
+    }
+    /// Rows from below, into pinned memory.
+    transferred<T> read(transfer_slot& bus, std::span<const node_id> ids) {
+        const auto to = bus.room<T>(ids.size() * stride());
+        if (!ids.empty()) below_.gather(ids, {reinterpret_cast<std::byte*>(to.host.data()), stride() * sizeof(T)});
+        return to;
+    }
+    template <class Work>
+    void send(transfer_slot& bus, stream& in, const Work& work) {
+        bus.send(bus_.copies());
+        bus.ready(in);
+        work();
+        bus.done(in);
+        statistics_.bus_bytes += bus.copied_bytes();
+    }
+    void update(transfer_slot& bus, stream& in, const number& count, const std::uint32_t* from, const number& to, rows_view<const T> gathered) {
+        send(bus, in, [&] {
+            update_slots<T>(in, count.device, static_cast<std::uint32_t>(to.size()), from, to.device, gathered, slot_rows());
+        });
+    }
+    template <class Change>
+    void or_empty(const Change& change) {
+        try {
+            change();
+        } catch (...) {
+            held_.clear();
+            throw;
+        }
+    }
+
+    Below& below_;
+    std::size_t columns_, slots_, batch_rows_;
+    executor_ref on_;
+    memory_charge charge_;
+    row_slots held_;
+    device_buffer<T> memory_; // [slots, stride]
+    transfer_stage bus_;      // of each batch: count, places, rows that are missing
+    std::vector<cache_slot> slot_of_;
+    std::vector<node_id> misses_;
+    device_gather_stats statistics_;
+};
+
+static_assert(device_row_source<device_tier<float, any_row_source>, float>);
+
+} // namespace gneiss::cuda

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/cuda/core/memory.cuh>
+#include <gneiss/cuda/core/transfer.cuh>
+#include <gneiss/cuda/storage/concepts.cuh>
+#include <gneiss/cuda/storage/copy_rows.cuh>
+#include <gneiss/storage/row_source.hpp>
+
+namespace gneiss::cuda {
+
+/// All rows in pinned host memory, read over the bus by the kernel that wants them: no cache, no thread of the host, no copy
+/// in between. The choice where ids are known to the device alone, as where it samples, or where reuse is too small for a
+/// `device_tier` to pay.
+///
+/// Cost: a row over the bus an id, repeats too. Memory: the table, charged as pinned; 4 bytes an id of the largest batch.
+/// Errors: those of `device_row_source`. Thread-safety: one call at a time; gathers by device ids any number at once.
+template <storage T>
+class uva_rows {
+public:
+    /// Reads all rows of `from`. Precondition: the budget outlives this. Throws `over_budget`, `device_error`, what the source
+    /// throws; errc::invalid_argument where rows are no values of T.
+    template <row_source From>
+    uva_rows(From& from, std::size_t batch_rows, memory_budget& budget, std::size_t stages = 2)
+        : rows_(from.rows()), columns_(detail::columns_of<T>(from)), batch_rows_(batch_rows),
+          table_(budget, "rows in pinned memory", static_cast<std::size_t>(rows_) * stride()),
+          bus_(budget, "ids on their way to the device", stages,
+              transfer_slot::array_bytes(1, sizeof(std::uint32_t)) + transfer_slot::array_bytes(batch_rows, sizeof(node_id))) {
+        std::vector<node_id> ids;
+        for (std::uint64_t row = 0; row < rows_; row += ids.size()) {
+            ids.resize(static_cast<std::size_t>(std::min<std::uint64_t>(rows_ - row, 1 << 16)));
+            std::iota(ids.begin(), ids.end(), static_cast<node_id>(row));
+            from.gather(ids, {reinterpret_cast<std::byte*>(table_.data() + row * stride()), stride() * sizeof(T)});
+        }
+    }
+
+    [[nodiscard]] std::uint64_t rows() const noexcept { return rows_; }
+    [[nodiscard]] std::size_t columns() const noexcept { return columns_; }
+    /// The table, as kernels read it.
+    [[nodiscard]] rows_view<const T> view() const noexcept { return {table_.data(), columns_, stride()}; }
+
+    /// out[i] = row ids[i]; out [at least ids, columns].
+    void gather(std::span<const node_id> ids, rows_view<T> out, stream& in) {
+        detail::check_batch(ids, rows_, batch_rows_);
+        if (ids.empty()) return;
+        transfer_slot& bus = bus_.next();
+        const auto count = bus.room<std::uint32_t>(1);
+        count.host[0] = static_cast<std::uint32_t>(ids.size());
+        const auto on_device = bus.put(ids);
+        bus.send(bus_.copies());
+        bus.ready(in);
+        gather_rows<T>(in, count.device, count.host[0], on_device.device, view(), out);
+        bus.done(in);
+        statistics_.gathered.rows += ids.size();
+        statistics_.bus_bytes += bus.copied_bytes() + ids.size() * columns_ * sizeof(T);
+    }
+
+    /// Of gathers by ids of the host; kernels that read `view()` by ids of the device are not counted.
+    [[nodiscard]] device_gather_stats statistics() const noexcept { return statistics_; }
+
+private:
+    [[nodiscard]] std::size_t stride() const noexcept { return detail::aligned_stride<T>(columns_); }
+
+    std::uint64_t rows_;
+    std::size_t columns_, batch_rows_;
+    pinned_buffer<T> table_; // [rows, stride]
+    transfer_stage bus_;
+    device_gather_stats statistics_;
+};
+
+static_assert(device_row_source<uva_rows<float>, float>);
+
+} // namespace gneiss::cuda

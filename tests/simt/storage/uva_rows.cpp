@@ -1,0 +1,57 @@
+#include <gneiss/cuda/storage/uva_rows.cuh>
+
+#include <simt/storage/support.hpp>
+
+using namespace simt_storage;
+using simt_model::layout;
+
+TEST_CASE_TEMPLATE("simt.storage.uva_rows: rows read over the bus are those of the source, by ids of either side", T, float, bfloat16) {
+    for (const std::size_t columns : {1U, 8U, 37U, 200U}) {
+        table_source source(70'000, columns * sizeof(T)); // more than one piece
+        memory_budget budget;
+        cuda::stream compute;
+        cuda::uva_rows<T> rows(source, 50, budget);
+        CHECK(budget.used(memory_kind::pinned) >= 70'000 * columns * sizeof(T));
+        for (std::uint64_t seed = 0; seed < 4; ++seed) {
+            random_stream draw(random_key(seed, random_domain::user));
+            std::vector<node_id> ids(static_cast<std::size_t>(seed == 0 ? 0 : draw.below(51)));
+            for (node_id& id : ids) id = static_cast<node_id>(draw.below(70'000));
+            if (!ids.empty()) ids.back() = 69'999;
+            simt_model::rows<T> out(52, columns, layout::aligned), again = out;
+            rows.gather(ids, out.view(), compute);
+            const auto count = static_cast<std::uint32_t>(ids.size());
+            cuda::gather_rows<T>(compute, &count, 50, ids.data(), rows.view(), again.view());
+            compute.synchronize();
+            CHECK(equal(out, source, ids));
+            CHECK(equal(again, source, ids));
+        }
+        CHECK(rows.statistics().gathered.hits == 0);
+        CHECK(rows.statistics().bus_bytes >= rows.statistics().gathered.rows * (columns * sizeof(T) + sizeof(node_id)));
+    }
+}
+
+TEST_CASE("simt.storage.uva_rows: no sector of the host's memory is read but those of the rows") {
+    table_source source(1000, 256);
+    memory_budget budget;
+    cuda::uva_rows<float> rows(source, 64, budget);
+    alignas(32) node_id ids[64];
+    for (std::uint32_t i = 0; i < 64; ++i) ids[i] = i * 13 + 1;
+    simt_model::rows<float> out(64, 64, layout::aligned);
+    const std::uint32_t count = 64;
+    simt::traffic_counter counter;
+    cuda::gather_rows<float>(nullptr, &count, count, ids, rows.view(), out.view());
+    CHECK(counter.loads().sectors == 64 * 8 + 64 / 8 + 8); // the rows, the ids, and the count by each warp of the block
+    CHECK(counter.stores().sectors == 64 * 8);
+}
+
+TEST_CASE("simt.storage.uva_rows: what cannot be gathered is told") {
+    table_source source(10, 16), odd(10, 6);
+    memory_budget budget, small(memory_budget::unlimited, 100);
+    cuda::stream compute;
+    cuda::uva_rows<float> rows(source, 3, budget);
+    simt_model::rows<float> out(4, 4, layout::aligned);
+    CHECK_THROWS_AS(rows.gather(std::vector<node_id>{10}, out.view(), compute), error);
+    CHECK_THROWS_AS(rows.gather(std::vector<node_id>{1, 2, 3, 4}, out.view(), compute), error);
+    CHECK_THROWS_AS(cuda::uva_rows<float>(odd, 3, budget), error);
+    CHECK_THROWS_AS(cuda::uva_rows<float>(source, 3, small), over_budget);
+}
