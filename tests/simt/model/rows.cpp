@@ -139,3 +139,52 @@ TEST_CASE_TEMPLATE("simt.model.rows: column sums, weighed by heads or not, over 
             });
         }
 }
+
+TEST_CASE_TEMPLATE("simt.model.rows: rows of a table by ids, and sums of rows that begin somewhere, dropped or not", T, float, bfloat16) {
+    const random_key key = random_key(4, random_domain::dropout).with(9);
+    const std::vector<node_id> names = {9, 9, 9, 7, 3, 12, 5, 4, 1}; // those of the rows begin at the third
+    const std::uint32_t begin = 2, named = 5, first = 3;
+    for (const shape& of : shapes)
+        for (const double rate : {0.0, 0.4}) {
+            const std::uint32_t count = of.rows, most = count + spare;
+            const rows<T> table(40, of.columns, of.how, 1), x(most, of.columns, of.how, 2);
+            std::vector<std::uint32_t> ids(first + count);
+            for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::uint32_t>(random_key(3, random_domain::user)[i] % 40);
+            const gneiss::dropout_mask cpu_mask(key, rate, {std::span(names).subspan(begin, named)});
+            cuda::dropout_mask mask{};
+            if (rate > 0) mask = {.rate = dropout_rate(rate), .key = &key, .ids = names.data(), .size = &named, .begin = &begin};
+            const doubles zero = all(most, of.columns, 0), one = all(most, of.columns, 1);
+
+            doubles want(of.rows, of.columns), sums(of.rows, of.columns);
+            for (std::uint32_t i = 0; i < count; ++i)
+                for (std::size_t c = 0; c < of.columns; ++c) {
+                    want.view(i, c) = table(ids[first + i], c);
+                    sums.view(i, c) = x(i, c) + table(first + i, c);
+                }
+            oracle::dropout(cpu_mask, want.view, want.view, on);
+            oracle::dropout(cpu_mask, sums.view, sums.view, on);
+            rows<T> out(most, of.columns, of.how), added(most, of.columns, of.how);
+            cuda::gather_rows<T>(nullptr, {&count, most, &first}, ids.data(), table.view(), out.view(), mask);
+            check_rows<T>("rows by ids", out, of.rows, want.view, zero.view, 0);
+            cuda::add_rows<T>(nullptr, {&count, most, &first}, x.view(), table.view(), added.view(), mask);
+            check_rows<T>("sums", added, of.rows, sums.view, one.view, 1e-6);
+
+            rows<T> to = table;
+            cuda::add_rows_backward<T>(nullptr, {&count, most, &first}, x.view(), to.view());
+            doubles want_back(table);
+            for (std::uint32_t i = 0; i < count; ++i)
+                for (std::size_t c = 0; c < of.columns; ++c) want_back.view(first + i, c) += x(i, c);
+            check_rows<T>("way back of sums", to, 40, want_back.view, all(40, of.columns, 1).view, 1e-6);
+        }
+}
+
+TEST_CASE("simt.model.rows: names without ids begin where they are told to") {
+    const random_key key = random_key(4, random_domain::dropout).with(9);
+    const std::uint32_t begin = 11, count = 20;
+    const rows<float> x(count, 8, layout::aligned, 1);
+    doubles want(x);
+    oracle::dropout({key, .5, {{}, 31}}, want.view, want.view, on);
+    rows<float> out(count, 8, layout::aligned);
+    cuda::dropout<float>(nullptr, &count, count, {.rate = dropout_rate(.5), .key = &key, .first = 20, .begin = &begin}, x.view(), out.view());
+    check_rows<float>("dropout", out, count, want.view, all(count, 8, 0).view, 0);
+}

@@ -14,12 +14,15 @@ struct dropout_mask {
     dropout_rate rate{};
     const random_key* key = nullptr;       ///< null: nothing is dropped
     const node_id* ids = nullptr;          ///< names of rows; null: `first` and on
-    const std::uint32_t* size = nullptr;   ///< how many ids
+    const std::uint32_t* size = nullptr;   ///< how many ids, from `begin` on
     std::uint64_t first = 0;
+    const std::uint32_t* begin = nullptr;  ///< which of the names is row 0's; null: the first
 
     [[nodiscard]] GNEISS_HD bool drops() const noexcept { return key != nullptr; }
     [[nodiscard]] GNEISS_HD random_key row_key(std::uint32_t row) const noexcept {
-        return key->with(logical_rows::name(ids, ids == nullptr ? 0 : *size, first, row));
+        const std::uint32_t from = begin == nullptr ? 0 : *begin;
+        if (ids == nullptr) return key->with(first + from + row);
+        return key->with(logical_rows::name(ids + from, *size, 0, row));
     }
     [[nodiscard]] GNEISS_HD float scale_of(const random_key& row, std::uint64_t column) const noexcept {
         return rate.scale_of<float>(row, static_cast<std::size_t>(column));

@@ -5,11 +5,12 @@
 #include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/model/dropout.cuh>
+#include <gneiss/cuda/model/partial_sums.cuh>
 #include <gneiss/cuda/vocabulary.cuh>
 #include <gneiss/model/activation.hpp>
 
-// Functions of rows, element by element: dropout, functions and biases behind sums, and their ways back. One pass each, a warp
-// for a row; results may take the place of what is read.
+// Functions of rows, element by element: dropout, sums, functions and biases behind sums, and their ways back, and rows of a
+// table by their ids. One pass each, a warp for a row; results may take the place of what is read.
 namespace gneiss::cuda {
 
 namespace detail {
@@ -35,27 +36,41 @@ namespace detail {
     }
 }
 
-/// out[r, c] = f(key of row r, c, a[r, c], b[r, c]); b without data is 0. `f.dropout` names the rows.
+/// Where the rows of a map lie in a matrix: row i at *first + i, or at the id that stands there.
+struct row_places {
+    const std::uint32_t *first = nullptr, *ids = nullptr;
+
+    [[nodiscard]] __device__ std::uint32_t operator[](std::uint32_t row) const {
+        const std::uint32_t at = first_row(first) + row;
+        return ids == nullptr ? at : __ldg(ids + at);
+    }
+};
+
+/// out[r, c] = f(key of row r, c, a[r, c], b[r, c]), each row in its place; b without data is 0. `f.dropout` names the rows.
 template <storage T, bool Aligned, class F>
-__global__ void __launch_bounds__(256) map_rows(const std::uint32_t* count, rows_view<const T> a, rows_view<const T> b, rows_view<T> out, F f) {
+__global__ void __launch_bounds__(256) map_rows(const std::uint32_t* count, rows_view<const T> a, row_places a_at, rows_view<const T> b,
+    row_places b_at, rows_view<T> out, row_places out_at, F f) {
     using slice_type = row_slice<T, warp_lanes, Aligned>;
     const std::uint32_t row = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes;
     if (row >= __ldg(count)) return;
     random_key key(0, random_domain::dropout);
     if (f.dropout.drops()) key = f.dropout.row_key(row);
+    const T *const left_row = a[a_at[row]], *const right_row = b.data == nullptr ? nullptr : b[b_at[row]];
+    T* const to = out[out_at[row]];
     for (unsigned chunk = 0; chunk * slice_type::columns < a.columns; ++chunk) {
         const slice_type slice(chunk, threadIdx.x % warp_lanes, a.columns);
-        const typename slice_type::packet left = slice.reload(a[row]), right = slice.reload(b[row], b.data != nullptr);
+        const typename slice_type::packet left = slice.reload(left_row), right = slice.reload(right_row, right_row != nullptr);
         float result[slice_type::size];
         GNEISS_UNROLL
         for (unsigned k = 0; k < slice_type::size; ++k) // a last slice may reach beyond the row, and so beyond a bias
             result[k] = slice.column(k) < a.columns ? f(key, slice.column(k), left[k], right[k]) : 0;
-        slice.store(out[row], result);
+        slice.store(to, result);
     }
 }
 template <storage T, class F>
-void map(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, rows_view<const T> a, rows_view<const T> b, rows_view<T> out, const F& f) {
-    const auto with = [&](auto kernel) { launch(stream, kernel, warp_grid(capacity), 256, 0, count, a, b, out, f); };
+void map(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, rows_view<const T> a, rows_view<const T> b, rows_view<T> out,
+    const F& f, const row_places& a_at = {}, const row_places& b_at = {}, const row_places& out_at = {}) {
+    const auto with = [&](auto kernel) { launch(stream, kernel, warp_grid(capacity), 256, 0, count, a, a_at, b, b_at, out, out_at, f); };
     if (a.aligned() && b.aligned() && out.aligned()) with(map_rows<T, true, F>);
     else with(map_rows<T, false, F>);
 }
@@ -64,6 +79,12 @@ struct drop {
     dropout_mask dropout;
     __device__ float operator()(const random_key& key, std::uint32_t column, float x, float) const {
         return dropout.drops() ? dropout.scale_of(key, column) * x : x;
+    }
+};
+struct add_and_drop {
+    dropout_mask dropout;
+    __device__ float operator()(const random_key& key, std::uint32_t column, float x, float y) const {
+        return dropout.drops() ? dropout.scale_of(key, column) * (x + y) : x + y;
     }
 };
 struct bias_and_activate {
@@ -116,6 +137,26 @@ __global__ void __launch_bounds__(256) mean_of_heads_back(const std::uint32_t* c
 template <storage T>
 void dropout(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, const dropout_mask& mask, rows_view<const T> x, rows_view<T> out) {
     detail::map<T>(stream, count, capacity, x, {}, out, detail::drop{mask});
+}
+
+/// out[i] = dropped(table[ids[*rows.first + i]]): rows of a table, named as the rows of `out`. Without ids: the rows from
+/// *rows.first on.
+template <storage T>
+void gather_rows(cudaStream_t stream, const row_range& rows, const std::uint32_t* ids, rows_view<const T> table, rows_view<T> out,
+    const dropout_mask& mask = {}) {
+    detail::map<T>(stream, rows.count, rows.capacity, table, {}, out, detail::drop{mask}, {rows.first, ids});
+}
+
+/// out[i] = dropped(x[i] + y[*rows.first + i]): a residual. out may be x.
+template <storage T>
+void add_rows(cudaStream_t stream, const row_range& rows, rows_view<const T> x, rows_view<const T> y, rows_view<T> out, const dropout_mask& mask = {}) {
+    detail::map<T>(stream, rows.count, rows.capacity, x, y, out, detail::add_and_drop{mask}, {}, {rows.first, nullptr});
+}
+/// The way back to y: out[*rows.first + i] += g[i].
+template <storage T>
+void add_rows_backward(cudaStream_t stream, const row_range& rows, rows_view<const T> g, rows_view<T> out) {
+    const detail::row_places there{rows.first, nullptr};
+    detail::map<T>(stream, rows.count, rows.capacity, g, out, out, detail::add_and_drop{}, {}, there, there);
 }
 
 /// out = dropped(then(x + bias)), bias [columns] or null.
