@@ -15,14 +15,9 @@ namespace gneiss::cuda {
 
 namespace detail {
 
-/// The value of an epilogue for one element.
-[[nodiscard]] __device__ inline float finished(const epilogue& then, float sum, std::uint32_t column) {
-    return activated(then.then, then.bias == nullptr ? sum : sum + read(then.bias + column));
-}
-
 /// Writes a block's tile of a product.
 template <storage T>
-struct write_finished {
+struct write_tile {
     rows_view<T> out;
     const epilogue& then;
     std::uint32_t row, column, rows, shift;
@@ -37,11 +32,7 @@ struct write_finished {
 
 private:
     __device__ void one(std::uint32_t r, std::uint32_t c, float sum, const random_key& key) const {
-        if (c >= out.columns) return;
-        T* const to = out[r + shift] + c;
-        float value = finished(then, then.accumulate ? widen(reread(to)) + sum : sum, c);
-        if (then.dropout.drops()) value *= then.dropout.scale_of(key, c);
-        write(to, narrow<T>(value));
+        if (c < out.columns) write_finished(then, out[r + shift] + c, sum, c, key);
     }
 };
 
@@ -55,7 +46,7 @@ __global__ void __launch_bounds__(product_blocks::threads, 2)
     const operand<T, false> left{a, rows, a.columns, first_row(a_rows.first), a_aligned};
     const operand<float, !Transposed> right{w, out.columns, a.columns, 0, w_aligned};
     const product_tile<T> tile(left, right, row, column, 0, a.columns);
-    tile.for_each_pair(write_finished<T>{out, then, row, column, rows, first_row(out_first)});
+    tile.for_each_pair(write_tile<T>{out, then, row, column, rows, first_row(out_first)});
 }
 
 /// Sums of one of the slices that rows are cut into.

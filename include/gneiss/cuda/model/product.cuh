@@ -7,6 +7,7 @@
 #include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/model/dropout.cuh>
 #include <gneiss/cuda/model/mma_tile.cuh>
+#include <gneiss/cuda/model/row_maps.cuh>
 #include <gneiss/cuda/vocabulary.cuh>
 #include <gneiss/model/activation.hpp>
 
@@ -21,6 +22,15 @@ struct epilogue {
 };
 
 namespace detail {
+
+/// Writes one element of a result, `key` being that of its row in the dropout's names.
+template <storage T>
+__device__ inline void write_finished(const epilogue& then, T* to, float sum, std::uint32_t column, const random_key& key) {
+    if (then.accumulate) sum += widen(reread(to));
+    if (then.bias != nullptr) sum += read(then.bias + column);
+    sum = activated(then.then, sum);
+    write(to, narrow<T>(then.dropout.drops() ? sum * then.dropout.scale_of(key, column) : sum));
+}
 
 /// How a product is cut: a block makes `rows` × `columns` of the result, `depth` of the sums at a time; each of its 4 × 2
 /// warps makes a quarter by a half.
