@@ -45,6 +45,7 @@ public:
             throw error(errc::invalid_argument, "weight decay and the norm to clip at must be 0 or more");
     }
 
+    [[nodiscard]] const any& optimizer() const noexcept { return optimizer_; }
     [[nodiscard]] const dense_optimizer_options& options() const noexcept { return options_; }
     [[nodiscard]] std::size_t state_per_value() const noexcept {
         return std::visit([](const auto& o) { return o.state_floats(1); }, optimizer_);

@@ -8,6 +8,20 @@
 
 namespace gneiss {
 
+namespace detail {
+
+/// Whether A (x W) takes fewer operations than (A x) W, for `in` columns that W makes `out`. A value that is gathered counts
+/// for so many operations.
+[[nodiscard]] constexpr bool projecting_is_cheaper(std::size_t in, std::size_t out, std::size_t sources, std::size_t targets, std::size_t edges,
+    double operations_per_gathered_value) noexcept {
+    const double gathered = static_cast<double>(edges) * operations_per_gathered_value;
+    const double before = static_cast<double>(in), after = static_cast<double>(out);
+    return gathered * after + 2 * before * after * static_cast<double>(sources) <
+           gathered * before + 2 * before * after * static_cast<double>(targets);
+}
+
+} // namespace detail
+
 /// A x W, where A [targets, sources] holds a weight for each edge: what layers with linear aggregation share.
 ///
 /// Of (A x) W and A (x W) the cheaper is taken: sparse rows are always multiplied first, dense ones where W makes them
@@ -76,10 +90,7 @@ private:
     [[nodiscard]] static bool projecting_is_cheaper(const input_rows<T>& rows, const layer_view& view, std::size_t width) noexcept {
         if (rows.has_sparse()) return true;
         constexpr double operations_per_gathered_value = 16; // of a core whose neighbours' rows lie in memory
-        const double in = static_cast<double>(rows.columns()), out = static_cast<double>(width);
-        const double edges = static_cast<double>(view.edges()) * operations_per_gathered_value;
-        return edges * out + 2 * in * out * static_cast<double>(view.sources) <
-               edges * in + 2 * in * out * static_cast<double>(view.targets);
+        return detail::projecting_is_cheaper(rows.columns(), width, view.sources, view.targets, view.edges(), operations_per_gathered_value);
     }
 
     bool project_first_ = false;

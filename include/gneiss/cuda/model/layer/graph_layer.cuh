@@ -1,0 +1,180 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <gneiss/cuda/core/arena.cuh>
+#include <gneiss/cuda/core/row_slice.cuh>
+#include <gneiss/cuda/model/dense_parameters.cuh>
+#include <gneiss/cuda/model/linear.cuh>
+#include <gneiss/cuda/model/partial_sums.cuh>
+#include <gneiss/cuda/model/product.cuh>
+#include <gneiss/cuda/model/sparse.cuh>
+#include <gneiss/cuda/sample/layer_view.cuh>
+#include <gneiss/model/layer_options.hpp>
+
+namespace gneiss::cuda {
+
+/// The most that a layer of a batch may have.
+struct layer_capacity {
+    std::uint32_t targets = 0, sources = 0, edges = 0;
+};
+
+/// Floats that kernels of all layers use one after another: as many as the most of them needs.
+class shared_scratch {
+public:
+    /// Before `allocate`: so many sums over so many rows will be needed.
+    void need(std::uint32_t rows, std::size_t sums) { floats_ = std::max(floats_, partial_slices(rows).floats(sums)); }
+    void allocate(device_arena& memory) { data_ = memory.take<float>(floats_); }
+    [[nodiscard]] float* data() const noexcept { return data_; }
+
+private:
+    std::size_t floats_ = 0;
+    float* data_ = nullptr;
+};
+
+/// What a layer is made with.
+struct layer_setup {
+    const dense_parameters<float>& weights; ///< whose arrays it finds by name
+    std::string name;
+    input_columns in;
+    layer_capacity capacity;
+    device_arena& memory;
+    shared_scratch& scratch;
+
+    [[nodiscard]] weight_array array(const std::string& what, std::size_t rows, std::size_t columns) const {
+        return weight_array::find(weights, name + "." + what, rows, columns);
+    }
+    /// Rows whose every one begins at a multiple of 16 bytes.
+    template <class V>
+    [[nodiscard]] rows_view<V> rows(std::size_t count, std::size_t columns) const {
+        const std::size_t stride = round_up(columns, 16 / sizeof(V));
+        return {memory.take<V>(count * stride), columns, stride};
+    }
+};
+
+/// The rows that go into a layer, as `gneiss::input_rows`: dense columns, then sparse ones.
+template <storage T>
+struct input_rows {
+    rows_view<const T> dense{};         ///< [sources, dense], or a larger table
+    const std::uint32_t* ids = nullptr; ///< where the sources' rows lie in `dense`; null: in their order
+    rows_view<const T> own{};           ///< the targets' rows
+    const std::uint32_t* own_first = nullptr; ///< of which that of target 0 is this one; null: the first
+    sparse_rows sparse{};               ///< [sources, sparse]
+
+    [[nodiscard]] bool has_sparse() const noexcept { return sparse.columns != 0; }
+};
+
+/// What a layer works on: the same value goes into forward and the backward that follows it.
+template <storage T>
+struct layer_input {
+    cudaStream_t stream = nullptr;
+    dense_weights weights{};
+    layer_view view{};
+    input_rows<T> rows{};
+    dropout_mask attention{}; ///< of targets
+
+    [[nodiscard]] row_range sources() const noexcept { return {&view.counts->sources, view.source_capacity, nullptr}; }
+    [[nodiscard]] row_range targets() const noexcept { return {&view.counts->targets, view.target_capacity, nullptr}; }
+    /// The targets' rows among those of the sources.
+    [[nodiscard]] row_range own_sources() const noexcept { return {&view.counts->targets, view.target_capacity, &view.counts->first_target}; }
+    /// The targets' rows of the input.
+    [[nodiscard]] row_range own_rows() const noexcept { return {&view.counts->targets, view.target_capacity, rows.own_first}; }
+
+    /// out = the sources' rows, or those of the targets, times w, then the epilogue. Precondition of the sources': no ids.
+    void multiply(bool own, const weight_array& w, rows_view<T> out, const epilogue& then) const {
+        const std::size_t dense = rows.dense.columns;
+        if (dense != 0)
+            linear<T>(stream, own ? own_rows() : sources(), own ? rows.own : rows.dense, w.value(weights), out,
+                rows.has_sparse() ? epilogue{.accumulate = then.accumulate} : then);
+        if (!rows.has_sparse()) return;
+        epilogue last = then;
+        last.accumulate = dense != 0 || then.accumulate;
+        sparse_multiply<T>(stream, rows.sparse, sparse(own), w.value(weights, dense), out, last);
+    }
+    /// Adds to the gradient of w by that of the result.
+    void add_weight_gradient(bool own, rows_view<const T> g, const weight_array& w, float* scratch) const {
+        const std::size_t dense = rows.dense.columns;
+        if (dense != 0)
+            linear_weight_gradient<T>(stream, own ? own_rows() : sources(), own ? rows.own : rows.dense, g, w.gradient(weights), scratch);
+        if (rows.has_sparse()) sparse_weight_gradient<T>(stream, rows.sparse, sparse(own), g, w.gradient(weights, dense));
+    }
+
+private:
+    [[nodiscard]] sparse_range sparse(bool own) const noexcept {
+        if (own) return {view.counts, view.target_capacity, &view.counts->first_target};
+        return {rows.sparse.entries.counts, view.source_capacity, nullptr};
+    }
+};
+
+/// A layer of a graph network on a device: what `gneiss::graph_layer` is on the host, made with its options and finding its
+/// arrays by the same names.
+///
+/// Meaning: `forward` writes out = dropped(then(…)) [targets, outputs]. `backward` is given the gradient g of what went into
+/// `then`, *adds* to the parameters' gradients, and writes every row of grad_in [sources, dense inputs]; grad_in without
+/// data means that nobody needs it. Both are asynchronous, allocate nothing, and use memory that was taken when the layer
+/// was made; backward reads what forward left there.
+template <storage T>
+class graph_layer {
+public:
+    graph_layer() = default;
+    graph_layer(const graph_layer&) = delete;
+    graph_layer& operator=(const graph_layer&) = delete;
+    virtual ~graph_layer() = default;
+
+    /// Whether it multiplies all sources' rows, which must then be there in their order, without ids.
+    [[nodiscard]] virtual bool multiplies_sources() const noexcept = 0;
+    virtual void forward(const layer_input<T>& in, activation then, const dropout_mask& dropout, rows_view<T> out) = 0;
+    virtual void backward(const layer_input<T>& in, rows_view<const T> g, rows_view<T> grad_in) = 0;
+};
+
+/// The bias of a layer, which may have none.
+template <storage T>
+class layer_bias {
+public:
+    layer_bias(const layer_setup& with, bool there, std::size_t columns) : there_(there), scratch_(with.scratch) {
+        if (!there) return;
+        array_ = with.array("bias", 1, columns);
+        with.scratch.need(with.capacity.targets, columns);
+    }
+    /// Null without one.
+    [[nodiscard]] const float* value(const dense_weights& of) const noexcept { return there_ ? array_.value(of).data : nullptr; }
+    void add_gradient(const layer_input<T>& in, rows_view<const T> g) const {
+        if (there_) add_column_sums<T>(in.stream, in.targets(), g, scratch_.data(), array_.gradient(in.weights).data);
+    }
+
+private:
+    bool there_;
+    weight_array array_{};
+    const shared_scratch& scratch_;
+};
+
+/// What a layer multiplies its input's rows by, all of them or those of the targets.
+template <storage T>
+class layer_weight {
+public:
+    layer_weight(const layer_setup& with, bool own, const std::string& name, std::size_t columns)
+        : own_(own), array_(with.array(name, with.in.total(), columns)), scratch_(with.scratch) {
+        with.scratch.need(own ? with.capacity.targets : with.capacity.sources, with.in.dense * columns);
+    }
+    void multiply(const layer_input<T>& in, rows_view<T> out, const epilogue& then = {}) const { in.multiply(own_, array_, out, then); }
+    /// By the gradient g of the product: adds to that of the weights, and writes that of dense rows, or adds to it, where anybody
+    /// needs it.
+    void backward(const layer_input<T>& in, rows_view<const T> g, rows_view<T> grad_in, bool accumulate) const {
+        in.add_weight_gradient(own_, g, array_, scratch_.data());
+        if (grad_in.data != nullptr) input_gradient(in, own_ ? in.own_sources() : in.sources(), g, grad_in, accumulate);
+    }
+    /// Only the latter, row i of g belonging to row *rows.first + i of `to`.
+    void input_gradient(const layer_input<T>& in, const row_range& rows, rows_view<const T> g, rows_view<T> to, bool accumulate = false) const {
+        linear_input_gradient<T>(in.stream, rows, g, array_.value(in.weights), to, accumulate);
+    }
+
+private:
+    bool own_;
+    weight_array array_;
+    const shared_scratch& scratch_;
+};
+
+} // namespace gneiss::cuda

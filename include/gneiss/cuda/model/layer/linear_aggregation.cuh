@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include <gneiss/cuda/model/aggregate.cuh>
+#include <gneiss/cuda/model/layer/graph_layer.cuh>
+#include <gneiss/model/layer/linear_aggregation.hpp>
+
+namespace gneiss::cuda {
+
+/// A x W, where A holds a weight for each edge: what layers with linear aggregation share, as on the host. Of (A x) W and
+/// A (x W) the cheaper for the capacities is taken; sparse rows are always multiplied first.
+template <storage T>
+class linear_aggregation {
+public:
+    /// `loops`: targets have an edge from themselves.
+    linear_aggregation(const layer_setup& with, const std::string& name, std::size_t width, edge_weight weight, bool loops)
+        : edges_(weight), loops_(loops), project_first_(projecting_is_cheaper(with, width)), weight_(with, !project_first_, name, width),
+          rows_(project_first_ ? with.rows<T>(with.capacity.sources, width) : with.rows<T>(with.capacity.targets, with.in.total())) {}
+
+    [[nodiscard]] bool project_first() const noexcept { return project_first_; }
+
+    /// out = A x W, to be finished.
+    void forward(const layer_input<T>& in, rows_view<T> out, const epilogue& then) {
+        if (project_first_) {
+            weight_.multiply(in, rows_);
+            aggregate<T>(in.stream, incoming(in.view, loops_), edges_, rows_, out);
+            if (then.bias != nullptr || then.then != activation::none || then.dropout.drops())
+                bias_activate<T>(in.stream, in.targets().count, in.view.target_capacity, then.bias, then.then, out, out, then.dropout);
+        } else {
+            aggregate<T>(in.stream, gathered(incoming(in.view, loops_), in.rows.ids), edges_, in.rows.dense, rows_);
+            weight_.multiply(of_sums(in), out, then);
+        }
+    }
+    /// Adds to the gradient of W; grad_in = Aᵀ g W_denseᵀ where anybody needs it.
+    void backward(const layer_input<T>& in, rows_view<const T> g, rows_view<T> grad_in) {
+        const edge_lists by_source = outgoing(in.view, loops_);
+        if (project_first_) {
+            aggregate<T>(in.stream, by_source, edges_, g, rows_);
+            weight_.backward(in, rows_, grad_in, false);
+        } else {
+            const layer_input<T> sums = of_sums(in);
+            weight_.backward(sums, g, {}, false);
+            if (grad_in.data == nullptr) return;
+            weight_.input_gradient(in, in.targets(), g, rows_); // whose values are no longer needed
+            aggregate<T>(in.stream, by_source, edges_, rows_, grad_in);
+        }
+    }
+
+private:
+    /// A device's cores multiply some hundred times while a value comes from memory.
+    [[nodiscard]] static bool projecting_is_cheaper(const layer_setup& with, std::size_t width) noexcept {
+        constexpr double operations_per_gathered_value = 200;
+        const layer_capacity& most = with.capacity;
+        return with.in.sparse != 0 || gneiss::detail::projecting_is_cheaper(with.in.total(), width, most.sources, most.targets, most.edges,
+            operations_per_gathered_value);
+    }
+    /// The layer of the sums: each target reads its own row of them.
+    [[nodiscard]] layer_input<T> of_sums(const layer_input<T>& in) const {
+        layer_input<T> sums = in;
+        sums.rows = {.dense = rows_, .own = rows_};
+        return sums;
+    }
+
+    edge_weight edges_;
+    bool loops_, project_first_;
+    layer_weight<T> weight_;
+    rows_view<T> rows_; ///< products of the sources, or sums of the targets
+};
+
+} // namespace gneiss::cuda

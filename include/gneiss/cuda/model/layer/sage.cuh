@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/cuda/model/aggregate.cuh>
+#include <gneiss/cuda/model/layer/graph_layer.cuh>
+#include <gneiss/cuda/model/layer/linear_aggregation.cuh>
+
+namespace gneiss::cuda {
+
+/// `gneiss::sage_layer` on a device: out[t] = own[t] · W_own + reduce over neighbours · W + b. Cost: a gather of neighbours' rows
+/// and two products, the second of which finishes the rows.
+template <storage T>
+class sage_layer final : public graph_layer<T> {
+public:
+    sage_layer(const layer_setup& with, std::size_t width, const sage_options& options)
+        : own_(with, true, "own", width), bias_(with, options.bias, width) {
+        const std::string name = options.concat ? "neighbours" : "own";
+        if (options.reduce != sage_reduction::max) {
+            linear_.emplace(with, name, width, options.reduce == sage_reduction::mean ? edge_weight::mean : edge_weight::one, false);
+            return;
+        }
+        neighbours_.emplace(with, true, name, width);
+        best_ = with.rows<T>(with.capacity.targets, with.in.dense);
+        winners_ = with.rows<std::uint32_t>(with.capacity.targets, with.in.dense);
+    }
+
+    [[nodiscard]] bool multiplies_sources() const noexcept override { return linear_ && linear_->project_first(); }
+
+    void forward(const layer_input<T>& in, activation then, const dropout_mask& dropout, rows_view<T> out) override {
+        if (linear_) {
+            linear_->forward(in, out, {});
+        } else {
+            aggregate_max<T>(in.stream, gathered(incoming(in.view), in.rows.ids), in.rows.dense, best_, winners_);
+            neighbours_->multiply(of_best(in), out);
+        }
+        own_.multiply(in, out, {.accumulate = true, .bias = bias_.value(in.weights), .then = then, .dropout = dropout});
+    }
+    void backward(const layer_input<T>& in, rows_view<const T> g, rows_view<T> grad_in) override {
+        if (linear_) linear_->backward(in, g, grad_in);
+        else max_backward(in, g, grad_in);
+        bias_.add_gradient(in, g);
+        own_.backward(in, g, grad_in, true);
+    }
+
+private:
+    void max_backward(const layer_input<T>& in, rows_view<const T> g, rows_view<T> grad_in) {
+        neighbours_->backward(of_best(in), g, {}, false);
+        if (grad_in.data == nullptr) return;
+        neighbours_->input_gradient(in, in.targets(), g, best_); // whose values are no longer needed
+        aggregate_max_backward<T>(in.stream, outgoing(in.view), best_, winners_, grad_in);
+    }
+    /// Of the largest values, each target reads its own.
+    [[nodiscard]] layer_input<T> of_best(const layer_input<T>& in) const {
+        layer_input<T> best = in;
+        best.rows = {.dense = best_, .own = best_};
+        return best;
+    }
+
+    layer_weight<T> own_;
+    layer_bias<T> bias_;
+    std::optional<linear_aggregation<T>> linear_; ///< of the mean and the sum
+    std::optional<layer_weight<T>> neighbours_;   ///< of the maximum
+    rows_view<T> best_{};
+    rows_view<std::uint32_t> winners_{};
+};
+
+} // namespace gneiss::cuda
