@@ -151,8 +151,8 @@ TEST_CASE("shuffles read the lane that PTX says, for every argument and width") 
 }
 
 TEST_CASE("votes, matches and reductions are of the lanes in the mask") {
-    simt::for_each_seed(4, [] {
-        gneiss::random_stream draw(gneiss::random_key{simt::current_settings().seed, gneiss::random_domain::user});
+    simt::for_each_seed(4, [turn = std::uint64_t{0}]() mutable {
+        gneiss::random_stream draw(gneiss::random_key{turn++, gneiss::random_domain::user});
         for (int round = 0; round < 20; ++round) {
             std::vector<unsigned> in(32), out(320, 77);
             for (unsigned& one : in) one = static_cast<unsigned>(draw.below(8));

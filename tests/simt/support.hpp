@@ -1,23 +1,31 @@
 #pragma once
 
-// What tests of kernels share.
+// What tests of kernels share. Each file in a folder of simt/ is a test twice over: of the kernels under the emulator, and,
+// compiled by nvcc, of the kernels on a GPU (tests/gpu). There, too, kernels may be handed anything that lies on the
+// test's heap or stack, but no statics, and the null stream is done when a call returns. What only the emulator can do
+// (traffic, faults, poison) stands under #if defined(GNEISS_SIMT).
 
 #include <cstdint>
 #include <utility>
 
-#include <simt/emulator.hpp>
+#include <gneiss/cuda/vocabulary.cuh>
 
 namespace simt {
 
-/// Runs body() with seeds 0 … count − 1: threads in order, in reverse, then at random.
+/// Runs body() with seeds 0 … count − 1: threads in order, in reverse, then at random. A GPU has an order of its own, and
+/// runs body() as often.
 template <class Body>
 void for_each_seed(std::uint64_t count, Body body) {
+#if defined(GNEISS_SIMT)
     const settings before = current_settings();
     for (std::uint64_t seed = 0; seed < count; ++seed) {
         current_settings().seed = seed;
         body();
     }
     current_settings() = before;
+#else
+    for (std::uint64_t turn = 0; turn < count; ++turn) body();
+#endif
 }
 
 } // namespace simt

@@ -173,6 +173,7 @@ TEST_CASE("simt.core.transfer: room between arrays is copied where it is small, 
     CHECK(slot.room<char>(1).device == first.device);
 }
 
+#if defined(GNEISS_SIMT)
 TEST_CASE("simt.core.transfer: what does not fit is told with its size, and nothing is allocated after the beginning") {
     memory_budget budget;
     const std::size_t before = simt::the_device().used();
@@ -197,3 +198,4 @@ TEST_CASE("simt.core.transfer: what does not fit is told with its size, and noth
     CHECK_THROWS_AS(cuda::transfer_slot(small, "in", 2048), over_budget);
     CHECK_THROWS_AS(cuda::transfer_stage(budget, "in", 0, 8), error);
 }
+#endif

@@ -130,6 +130,7 @@ TEST_CASE_TEMPLATE("simt.model.aggregate: maxima, their winners and gradients ar
     check_max<T>(random_layer(5, 5, 10, 7), 270, layout::aligned, true);
 }
 
+#if defined(GNEISS_SIMT)
 TEST_CASE("simt.model.aggregate: warps read whole sectors, each row once an edge") {
     const random_layer layer(40, 60, 64, 8);
     const double edges = static_cast<double>(layer.host().edges());
@@ -161,3 +162,4 @@ TEST_CASE("simt.model.aggregate: warps read whole sectors, each row once an edge
         CHECK(static_cast<double>(counter.loads().sectors) <= 9 * edges + lists);
     }
 }
+#endif

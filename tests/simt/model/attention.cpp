@@ -132,6 +132,7 @@ TEST_CASE("simt.model.attention: targets and sources of thousands of edges") {
     check_attention<float>(random_layer(4, 6, 3000, 3), {8, 8}, 0.5);
 }
 
+#if defined(GNEISS_SIMT)
 TEST_CASE("simt.model.attention: a row once an edge") {
     const random_layer of(40, 60, 64, 8);
     const cuda::layer_view layer = of.device();
@@ -144,3 +145,4 @@ TEST_CASE("simt.model.attention: a row once an edge") {
     CHECK(sectors >= 17 * edges); // 512 bytes of a row, 32 of its terms
     CHECK(sectors <= 17 * edges + lists);
 }
+#endif

@@ -33,8 +33,9 @@ struct attention_of_edge {
     float share, kept, slope;
 
     __device__ attention_of_edge(const attention_options& options, float target_term, float source_term, float log_sum)
-        : share(__expf(leaky(target_term + source_term, options.slope) - log_sum)), kept(1),
-          slope(target_term + source_term > 0 ? 1 : options.slope) {}
+        : kept(1), slope(target_term + source_term > 0 ? 1 : options.slope) {
+        share = __expf(leaky(target_term + source_term, options.slope) - log_sum); // nvcc's host compiler reads initialisers, too
+    }
 };
 /// The place of an edge in the list of its target, from outgoing lists.
 [[nodiscard]] __device__ inline std::uint32_t place_in_target(const edge_lists& lists, const edge_lists::edge& edge) {
