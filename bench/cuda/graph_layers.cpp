@@ -1,0 +1,161 @@
+// Neighbours' rows gathered and reduced: sums and attention, forwards and backwards, by the bytes of a row; rows of a table in
+// host memory, too.
+#include <array>
+#include <type_traits>
+#include <vector>
+
+#include <cuda/harness.hpp>
+#include <cuda/oracle.hpp>
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/random.hpp>
+#include <gneiss/cuda/model/aggregate.cuh>
+#include <gneiss/cuda/model/attention_backward.cuh>
+#include <gneiss/sample/layer_view.hpp>
+
+namespace gpu_bench {
+
+namespace {
+
+/// A layer of targets with `degree` neighbours each, drawn from all sources; the targets are the first of them.
+class device_layer {
+public:
+    device_layer(bench& on, std::uint32_t targets, std::uint32_t sources, std::uint32_t degree) {
+        random_stream draw(random_key(1, random_domain::user));
+        offsets_.push_back(0);
+        for (std::uint32_t t = 0; t < targets; ++t) {
+            for (std::uint32_t k = 0; k < degree; ++k) neighbours_.push_back(static_cast<std::uint32_t>(draw.below(sources)));
+            offsets_.push_back(static_cast<std::uint32_t>(neighbours_.size()));
+        }
+        host_.targets = targets;
+        host_.sources = sources;
+        host_.offsets = offsets_;
+        host_.neighbours = neighbours_;
+        layer_stack both;
+        both.assign(*this, serial_executor{});
+        const gneiss::layer_view& made = both[0];
+        counts = {targets, sources, static_cast<std::uint32_t>(neighbours_.size()), 0};
+        for (const std::uint32_t edge : made.by_source_edges) targets_by_source_.push_back(made.edge_target[edge]);
+        on_device_ = on.one(counts);
+        lists_ = {on.copied(made.offsets), on.copied(made.neighbours), on.copied(made.by_source_offsets), on.copied(made.by_source_edges),
+            on.copied(made.edge_target), on.copied(std::span<const std::uint32_t>(targets_by_source_))};
+    }
+    device_layer(const device_layer&) = delete;
+    device_layer& operator=(const device_layer&) = delete;
+
+    [[nodiscard]] cuda::layer_view view() const {
+        return {on_device_.data(), counts.targets, counts.sources, counts.edges, lists_[0].data(), lists_[1].data(), lists_[2].data(),
+            lists_[3].data(), lists_[4].data()};
+    }
+    /// As a matrix [targets, sources] or its transpose, of the value that each edge has.
+    template <class T>
+    [[nodiscard]] sparse_rows<T> matrix(const T* values, bool transposed) const {
+        return transposed ? sparse_rows<T>{counts.sources, counts.targets, counts.edges, lists_[2].data(), lists_[5].data(), values}
+                          : sparse_rows<T>{counts.targets, counts.sources, counts.edges, lists_[0].data(), lists_[1].data(), values};
+    }
+    // what `layer_stack` asks of a sample
+    [[nodiscard]] static std::size_t layers() { return 1; }
+    [[nodiscard]] gneiss::layer_view layer(std::size_t, std::vector<std::uint32_t>&, std::vector<std::uint32_t>&) const { return host_; }
+
+    cuda::layer_counts counts{};
+
+private:
+    std::vector<std::uint32_t> offsets_, neighbours_, targets_by_source_;
+    gneiss::layer_view host_{};
+    cuda::device_buffer<cuda::layer_counts> on_device_;
+    std::array<cuda::device_buffer<std::uint32_t>, 6> lists_;
+};
+
+template <class T>
+constexpr const char* name_of = std::is_same_v<T, float> ? "f32" : "bf16";
+
+/// Bytes: a row and an index an edge, a row a list. Backwards two indices an edge.
+template <class T>
+void sums(bench& on, const oracle& by, const device_layer& layer, std::size_t row_bytes, bool backward) {
+    const std::size_t columns = row_bytes / sizeof(T);
+    const std::uint32_t in_rows = backward ? layer.counts.targets : layer.counts.sources, out_rows = backward ? layer.counts.sources : layer.counts.targets;
+    const auto in = on.filled<T>(in_rows * columns), values = on.filled<T>(layer.counts.edges);
+    auto out = on.filled<T>(out_rows * columns);
+    const cuda::rows_view<const T> from(in.data(), columns, columns);
+    const cuda::rows_view<T> to(out.data(), columns, columns);
+    const cuda::edge_lists lists = backward ? cuda::outgoing(layer.view()) : cuda::incoming(layer.view());
+    const double ours = on.milliseconds([&](cudaStream_t stream) { cuda::aggregate<T>(stream, lists, cuda::edge_weight::one, from, to); });
+    std::optional<double> theirs;
+    if (by.sums() != nullptr) {
+        cusparse::product product(*by.sums(), layer.matrix(values.data(), backward), from, to);
+        theirs = on.milliseconds([&](cudaStream_t stream) { product(stream); });
+    }
+    const double edges = layer.counts.edges, bytes = static_cast<double>(row_bytes);
+    on.tell(record("aggregate").add("direction", backward ? "backward" : "forward").add("type", name_of<T>).add("row_bytes", row_bytes)
+                .add("rows", out_rows).add("edges", layer.counts.edges),
+        {edges * (bytes + (backward ? 8 : 4)) + out_rows * (bytes + 4), 0}, ours, theirs, "cuSPARSE");
+}
+
+/// Bytes forwards: a row, an index and a term a head an edge; backwards two rows of the gradient, two times three floats a head and
+/// the gradient of a score written and read; what is read or written once a row beside.
+template <class T>
+void attention(bench& on, const device_layer& layer, std::uint32_t heads, std::size_t columns) {
+    const std::size_t sources = layer.counts.sources, targets = layer.counts.targets, edges = layer.counts.edges;
+    const auto z = on.filled<T>(sources * columns), gradient = on.filled<T>(targets * columns);
+    const auto terms = on.filled<float>(sources * heads), vectors = on.filled<float>(columns);
+    auto sums = on.filled<T>(targets * columns), grad_z = on.filled<T>(sources * columns);
+    auto of_targets = on.filled<float>(targets * 3 * heads), scores = on.filled<float>((edges + targets) * heads),
+         target_sums = on.filled<float>(targets * heads), source_sums = on.filled<float>(sources * heads);
+    const auto view = [](auto& of, std::size_t width) { return cuda::rows_view(of.data(), width, width); };
+    const cuda::attention_options options{.heads = heads};
+    const double all = static_cast<double>(edges + targets), row = static_cast<double>(columns * sizeof(T)), per_head = 4.0 * heads;
+    const auto tell = [&](const char* direction, double bytes, double ms) {
+        on.tell(record("attention").add("direction", direction).add("type", name_of<T>).add("row_bytes", columns * sizeof(T)).add("heads", heads)
+                    .add("rows", targets).add("edges", edges),
+            {bytes, 0}, ms);
+    };
+    tell("forward", all * (row + 4 + per_head) + static_cast<double>(targets) * (row + 3 * per_head), on.milliseconds([&](cudaStream_t stream) {
+        cuda::attend<T>(stream, cuda::incoming(layer.view(), true), options, view(z, columns), view(terms, heads), view(of_targets, 3 * heads),
+            view(sums, columns));
+    }));
+    const cuda::attention_gradient<T> with{.z = view(z, columns), .sums = view(std::as_const(sums), columns), .source_terms = view(terms, heads),
+        .of_targets = view(of_targets, 3 * heads), .of_target = vectors.data(), .of_source = vectors.data(), .gradient = view(gradient, columns),
+        .scores = {scores.data(), layer.counts.edges}, .target_sums = view(target_sums, heads), .source_sums = view(source_sums, heads),
+        .grad_z = view(grad_z, columns)};
+    tell("backward", all * 2 * (row + 8 + 3 * per_head + per_head) + static_cast<double>(targets) * 2 * row + static_cast<double>(sources) * 2 * row,
+        on.milliseconds([&](cudaStream_t stream) { cuda::attend_backward<T>(stream, layer.view(), options, with); }));
+}
+
+/// Rows of a table in pinned host memory, read where they lie. Bytes: those that cross the bus.
+void from_host(bench& on, const device_layer& layer, std::size_t row_bytes) {
+    const std::size_t columns = row_bytes / sizeof(float);
+    const auto table = on.pinned<float>(layer.counts.sources * columns);
+    auto out = on.filled<float>(layer.counts.targets * columns);
+    const double ours = on.milliseconds([&](cudaStream_t stream) {
+        cuda::aggregate<float>(stream, cuda::incoming(layer.view()), cuda::edge_weight::one, {table.data(), columns, columns}, {out.data(), columns, columns});
+    });
+    auto whole = on.filled<float>(table.size());
+    const double copied = on.milliseconds([&](cudaStream_t stream) { cuda::copy_async(whole.span(), table.span(), stream); });
+    on.tell(record("rows from host memory").add("row_bytes", row_bytes).add("rows", std::uint64_t{layer.counts.edges})
+                .add("bus_gb_per_s", static_cast<double>(table.bytes()) / copied / 1e6),
+        {static_cast<double>(layer.counts.edges) * static_cast<double>(row_bytes), 0}, ours);
+}
+
+} // namespace
+
+void graph_layers(bench& on, const oracle& by) {
+    if (on.wanted("aggregate") || on.wanted("attention")) {
+        const device_layer layer(on, bench::size(100'000, 12), bench::size(1'000'000, 40), bench::size(20, 5));
+        for (const std::size_t row_bytes : {64U, 128U, 256U, 512U, 1024U})
+            for (const bool backward : {false, true}) {
+                if (!on.wanted("aggregate")) continue;
+                sums<float>(on, by, layer, row_bytes, backward);
+                sums<bfloat16>(on, by, layer, row_bytes, backward);
+            }
+        for (const std::uint32_t heads : {1U, 4U, 8U}) {
+            if (!on.wanted("attention")) continue;
+            attention<float>(on, layer, heads, 128);
+            attention<bfloat16>(on, layer, heads, 128);
+        }
+    }
+    if (on.wanted("rows from host memory")) {
+        const device_layer layer(on, bench::size(20'000, 4), bench::size(200'000, 20), bench::size(20, 3));
+        for (const std::size_t row_bytes : {256U, 512U, 1024U}) from_host(on, layer, row_bytes);
+    }
+}
+
+} // namespace gpu_bench

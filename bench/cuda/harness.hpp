@@ -1,0 +1,142 @@
+#pragma once
+
+// How kernels are timed: each case beside the device's measured copy bandwidth and, where there is one, NVIDIA's own library.
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <regex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/cuda/core/memory.cuh>
+#include <gneiss/cuda/core/stream.cuh>
+
+namespace gpu_bench {
+
+using namespace gneiss;
+
+/// One line of the result: fields in their order, as JSON.
+class record {
+public:
+    explicit record(const std::string& name) { add("case", name); }
+    record& add(const std::string& key, const std::string& value) { return raw(key, '"' + value + '"'); }
+    record& add(const std::string& key, const char* value) { return add(key, std::string(value)); }
+    record& add(const std::string& key, std::integral auto value) { return raw(key, std::to_string(value)); }
+    record& add(const std::string& key, double value) {
+        char text[32];
+        std::snprintf(text, sizeof text, "%.6g", value);
+        return raw(key, text);
+    }
+    [[nodiscard]] std::string json() const { return "{" + text_ + "}"; }
+
+private:
+    record& raw(const std::string& key, const std::string& value) {
+        text_ += (text_.empty() ? "\"" : ", \"") + key + "\": " + value;
+        return *this;
+    }
+    std::string text_;
+};
+
+/// What a case must move and compute at least, by which it is judged.
+struct work {
+    double bytes = 0, operations = 0;
+};
+
+/// Runs cases on the GPU, or, tiny, on the emulator, where times mean nothing.
+class bench {
+public:
+    static constexpr bool emulated =
+#if defined(GNEISS_SIMT)
+        true;
+#else
+        false;
+#endif
+
+    bench(std::FILE* json, const std::string& filter, bool once) : once_(once || emulated), json_(json), filter_(filter) {}
+
+    /// A size as it should be, or one for the emulator.
+    [[nodiscard]] static constexpr std::uint32_t size(std::uint32_t full, std::uint32_t tiny) { return emulated ? tiny : full; }
+
+    /// Device memory with a copy of `host`, or with `bytes` everywhere (0x3c: floats and bfloat16 of about 0.01).
+    template <class T>
+    [[nodiscard]] cuda::device_buffer<T> copied(std::span<const T> host) {
+        cuda::device_buffer<T> to(budget_, "benchmark", std::max<std::size_t>(host.size(), 1));
+        cuda::copy_async(to.span().first(host.size()), host, in_);
+        in_.synchronize();
+        return to;
+    }
+    template <class T>
+    [[nodiscard]] cuda::device_buffer<T> one(const T& value) {
+        return copied(std::span<const T>(&value, 1));
+    }
+    template <class T>
+    [[nodiscard]] cuda::device_buffer<T> filled(std::size_t count, unsigned char bytes = 0x3c) {
+        cuda::device_buffer<T> to(budget_, "benchmark", count);
+        cuda::fill_bytes_async(to.span(), bytes, in_);
+        in_.synchronize();
+        return to;
+    }
+    template <class T>
+    [[nodiscard]] cuda::pinned_buffer<T> pinned(std::size_t count) {
+        cuda::pinned_buffer<T> to(budget_, "benchmark", count);
+        std::fill_n(reinterpret_cast<unsigned char*>(to.data()), to.bytes(), static_cast<unsigned char>(0x3c));
+        return to;
+    }
+    [[nodiscard]] memory_budget& budget() { return budget_; }
+
+    /// Median milliseconds of step(stream), by events around each run.
+    template <class Step>
+    [[nodiscard]] double milliseconds(Step&& step) {
+        for (int i = 0; i < (once_ ? 0 : 3); ++i) step(in_.get());
+        std::vector<double> times;
+        double sum = 0;
+        while (times.empty() || (!once_ && times.size() < 30 && (sum < 60 || times.size() < 5))) {
+            begin_.record(in_);
+            step(in_.get());
+            end_.record(in_);
+            in_.synchronize();
+            times.push_back(static_cast<double>(end_.milliseconds_since(begin_)));
+            sum += times.back();
+        }
+        std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
+        return times[times.size() / 2];
+    }
+    /// Whether the case is asked for.
+    [[nodiscard]] bool wanted(const std::string& name) const { return std::regex_search(name, filter_); }
+
+    /// Tells of a case: `ours` and `theirs` (of the library of that name) in milliseconds.
+    void tell(record of, const work& what, double ours, std::optional<double> theirs = {}, const char* library = "") {
+        of.add("ms", ours);
+        if (what.bytes > 0) of.add("bytes", what.bytes).add("gb_per_s", what.bytes / ours / 1e6);
+        if (what.bytes > 0 && copy_bandwidth_ > 0) of.add("percent_of_copy", 100 * what.bytes / ours / 1e6 / copy_bandwidth_);
+        if (what.operations > 0) of.add("operations", what.operations).add("tera_per_s", what.operations / ours / 1e9);
+        if (theirs) of.add("library", library).add("library_ms", *theirs).add("times_as_fast", *theirs / ours);
+        std::fprintf(json_, "%s\n", of.json().c_str());
+        std::fflush(json_);
+    }
+    void set_copy_bandwidth(double gb_per_s) { copy_bandwidth_ = gb_per_s; }
+
+private:
+    memory_budget budget_;
+    cuda::stream in_;
+    cuda::event begin_{true}, end_{true};
+    bool once_;
+    std::FILE* json_;
+    std::regex filter_;
+    double copy_bandwidth_ = 0;
+};
+
+class oracle;
+
+void graph_layers(bench& on, const oracle& by);
+void products(bench& on, const oracle& by);
+void training(bench& on);
+
+} // namespace gpu_bench

@@ -1,0 +1,49 @@
+// gneiss-gpu-bench [--once] [REGEX]: times the kernels on the GPU, one line of JSON a case; those that match REGEX, if given.
+// --once runs each a single time and no library, for a profiler.
+// gneiss-gpu-bench-emulated is the same under the emulator, at sizes so small that it only shows that all of it runs.
+#include <cstdio>
+#include <exception>
+#include <string_view>
+
+#include <cuda/harness.hpp>
+#include <cuda/oracle.hpp>
+#include <gneiss/cuda/core/device.cuh>
+
+using namespace gpu_bench;
+
+namespace {
+
+/// What the device copies within itself: the measure of the others. Never left out.
+void copy(bench& on) {
+    const std::size_t bytes = std::size_t{bench::size(1024, 1)} << 20;
+    auto from = on.filled<std::byte>(bytes), to = on.filled<std::byte>(bytes);
+    const double ms = on.milliseconds([&](cudaStream_t in) { cuda::copy_async(to.span(), std::span<const std::byte>(from.span()), in); });
+    on.set_copy_bandwidth(2 * static_cast<double>(bytes) / ms / 1e6);
+    on.tell(record("copy").add("of", "device memory"), {2 * static_cast<double>(bytes), 0}, ms);
+}
+
+} // namespace
+
+int main(int count, char** arguments) {
+    const bool once = count > 1 && std::string_view(arguments[1]) == "--once";
+    const char* const filter = count > 1 + once ? arguments[1 + once] : "";
+    if (count > 2 + once || filter[0] == '-') {
+        std::fprintf(stderr, "usage: %s [--once] [REGEX]\n", arguments[0]);
+        return 2;
+    }
+    try {
+        for (const cuda::device_info& one : cuda::devices())
+            std::fprintf(stderr, "GPU %d: %s, %s\n", one.index, one.name.c_str(), format_bytes(one.memory).c_str());
+        const oracle by(!once);
+        for (const std::string& missing : by.missing()) std::fprintf(stderr, "left out: %s\n", missing.c_str());
+        bench on(stdout, filter, once);
+        copy(on);
+        graph_layers(on, by);
+        products(on, by);
+        training(on);
+        return 0;
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "error: %s\n", error.what());
+        return 1;
+    }
+}

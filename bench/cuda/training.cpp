@@ -1,0 +1,120 @@
+// What lies around the layers: link prediction against shared negatives, softmax and cross-entropy, steps of rows.
+#include <vector>
+
+#include <cuda/harness.hpp>
+#include <gneiss/core/random.hpp>
+#include <gneiss/cuda/model/classify.cuh>
+#include <gneiss/cuda/model/link_model.cuh>
+#include <gneiss/cuda/model/optimizer.cuh>
+#include <gneiss/model/decoder/complex.hpp>
+#include <gneiss/model/decoder/distmult.hpp>
+#include <gneiss/model/decoder/dot.hpp>
+#include <gneiss/model/decoder/transe.hpp>
+
+namespace gpu_bench {
+
+namespace {
+
+std::vector<std::uint32_t> drawn(std::size_t count, std::uint32_t below, std::uint64_t seed) {
+    random_stream draw(random_key(seed, random_domain::user));
+    std::vector<std::uint32_t> made(count);
+    for (std::uint32_t& one : made) one = static_cast<std::uint32_t>(draw.below(below));
+    return made;
+}
+
+/// Bytes: the rows of questions, answers and negatives in, their gradients out. The scores, which a kernel need not keep, are
+/// not among them.
+template <class D>
+void link(bench& on, const char* decoder, std::uint32_t questions, std::uint32_t negatives, std::size_t dim) {
+    const std::uint32_t nodes = bench::size(1'000'000, 50), relations = bench::size(1000, 4);
+    const auto count = on.one(questions);
+    const auto table = on.filled<float>(nodes * dim), related = on.filled<float>(relations * dim);
+    const auto ids = [&](std::size_t how_many, std::uint32_t below, std::uint64_t seed) {
+        const std::vector<std::uint32_t> host = drawn(how_many, below, seed);
+        return on.copied(std::span<const std::uint32_t>(host));
+    };
+    const auto known = ids(questions, nodes, 1), answers = ids(questions, nodes, 2), relation = ids(questions, relations, 3), wrong = ids(negatives, nodes, 4);
+    const auto floats = [&](std::size_t rows, std::size_t columns) { return on.filled<float>(rows * columns); };
+    auto negative_rows = floats(negatives, dim), queries = floats(questions, dim), grad_queries = floats(questions, dim),
+         scores = floats(questions, negatives), squares = floats(1, negatives), column_sums = floats(1, negatives),
+         partial = on.filled<float>(cuda::partial_slices(questions).floats(negatives * dim)), grad_known = floats(questions, dim),
+         grad_answers = floats(questions, dim), grad_relations = floats(questions, dim), grad_negatives = floats(negatives, dim);
+    auto outcomes = on.filled<cuda::question_outcome>(questions);
+    auto loss = on.filled<double>(1, 0);
+    const auto view = [](auto& of, std::size_t width) { return cuda::rows_view(of.data(), width, width); };
+    const bool has_relations = D::relation_floats(dim) != 0;
+    const cuda::link_questions asked{.count = count.data(), .capacity = questions, .missing = side::tail, .known = known.data(),
+        .answers = answers.data(), .relations = has_relations ? relation.data() : nullptr};
+    const double ms = on.milliseconds([&](cudaStream_t stream) {
+        cuda::link_forward_backward<D>(stream, asked, cuda::link_loss::softmax, 1, view(table, dim), view(related, dim), wrong.data(), negatives,
+            {view(negative_rows, dim), view(queries, dim), view(grad_queries, dim), view(scores, negatives), squares.data(), column_sums.data(),
+                outcomes.data(), partial.data()},
+            {view(grad_known, dim), view(grad_answers, dim), view(grad_relations, dim), view(grad_negatives, dim), loss.data()});
+    });
+    const double rows = (has_relations ? 6.0 : 4.0) * questions + 2.0 * negatives;
+    on.tell(record("link").add("decoder", decoder).add("questions", questions).add("negatives", negatives).add("dim", dim),
+        {rows * static_cast<double>(dim) * 4, 6.0 * questions * negatives * static_cast<double>(dim)}, ms);
+}
+
+/// Bytes: the scores in and out.
+template <class T>
+void cross_entropy(bench& on, std::uint32_t rows, std::uint32_t classes) {
+    const auto count = on.one(rows);
+    const std::vector<class_id> drawn_labels = drawn(rows, classes, 5);
+    const auto labels = on.copied(std::span<const class_id>(drawn_labels));
+    auto scores = on.filled<T>(std::size_t{rows} * classes);
+    auto losses = on.filled<float>(rows);
+    auto correct = on.filled<std::uint8_t>(rows);
+    auto outcome = on.filled<cuda::classification_outcome>(1, 0);
+    const double ms = on.milliseconds([&](cudaStream_t stream) {
+        cuda::softmax_cross_entropy<T>(stream, count.data(), rows, {scores.data(), classes, classes}, labels.data(), losses.data(), correct.data(), outcome.data());
+    });
+    on.tell(record("cross-entropy").add("type", sizeof(T) == 4 ? "f32" : "bf16").add("rows", rows).add("classes", classes),
+        {2 * static_cast<double>(scores.bytes()), 0}, ms);
+}
+
+/// Bytes: values and state in and out, gradients in, an id a row.
+template <class O>
+void row_steps(bench& on, const char* optimizer, std::uint32_t rows, std::size_t dim) {
+    const std::size_t width = dim + O::state_floats(dim);
+    const std::uint32_t table_rows = 2 * rows;
+    const auto count = on.one(rows);
+    const auto at = on.one(cuda::step_state{});
+    std::vector<std::uint32_t> order(rows);
+    for (std::uint32_t i = 0; i < rows; ++i) order[i] = 2 * i + (i * 7 % 3 == 0 ? 1 : 0); // distinct, ascending, with gaps
+    const auto ids = on.copied(std::span<const std::uint32_t>(order));
+    const auto gradients = on.filled<float>(rows * dim);
+    auto table = on.filled<float>(table_rows * width);
+    const double ms = on.milliseconds([&](cudaStream_t stream) {
+        cuda::step_rows<O, float>(stream, O{}, at.data(), count.data(), rows, ids.data(), nullptr, {gradients.data(), dim, dim}, {table.data(), width, width});
+    });
+    on.tell(record("step of rows").add("optimizer", optimizer).add("rows", rows).add("dim", dim),
+        {4.0 * rows * static_cast<double>(2 * width + dim + 1), 0}, ms);
+}
+
+} // namespace
+
+void training(bench& on) {
+    if (on.wanted("link")) {
+        const std::uint32_t questions = bench::size(10'000, 20), negatives = bench::size(1000, 9);
+        for (const std::size_t dim : {bench::size(100, 8), bench::size(400, 16)}) {
+            link<dot_decoder>(on, "dot", questions, negatives, dim);
+            link<distmult_decoder>(on, "distmult", questions, negatives, dim);
+            link<complex_decoder>(on, "complex", questions, negatives, dim);
+            link<transe_decoder>(on, "transe", questions, negatives, dim);
+        }
+    }
+    if (on.wanted("cross-entropy"))
+        for (const std::uint32_t classes : {48U, 176U}) {
+            cross_entropy<float>(on, bench::size(100'000, 12), classes);
+            cross_entropy<bfloat16>(on, bench::size(100'000, 12), classes);
+        }
+    if (on.wanted("step of rows"))
+        for (const std::size_t dim : {64U, 128U}) {
+            row_steps<sgd>(on, "sgd", bench::size(1'000'000, 30), dim);
+            row_steps<adagrad>(on, "adagrad", bench::size(1'000'000, 30), dim);
+            row_steps<adam>(on, "adam", bench::size(1'000'000, 30), dim);
+        }
+}
+
+} // namespace gpu_bench
