@@ -27,7 +27,7 @@ std::vector<std::uint32_t> drawn(std::size_t count, std::uint32_t below, std::ui
 template <class D>
 void link(bench& on, const char* decoder, std::uint32_t questions, std::uint32_t negatives, std::size_t dim) {
     const std::uint32_t nodes = bench::size(1'000'000, 50), relations = bench::size(1000, 4);
-    const auto count = on.one(questions);
+    const auto list = on.one(cuda::link_list{.count = questions});
     const auto table = on.filled<float>(nodes * dim), related = on.filled<float>(relations * dim);
     const auto ids = [&](std::size_t how_many, std::uint32_t below, std::uint64_t seed) {
         const std::vector<std::uint32_t> host = drawn(how_many, below, seed);
@@ -40,16 +40,15 @@ void link(bench& on, const char* decoder, std::uint32_t questions, std::uint32_t
          partial = on.filled<float>(cuda::partial_slices(questions).floats(negatives * dim)), grad_known = floats(questions, dim),
          grad_answers = floats(questions, dim), grad_relations = floats(questions, dim), grad_negatives = floats(negatives, dim);
     auto outcomes = on.filled<cuda::question_outcome>(questions);
-    auto loss = on.filled<double>(1, 0);
     const auto view = [](auto& of, std::size_t width) { return cuda::rows_view(of.data(), width, width); };
     const bool has_relations = D::relation_floats(dim) != 0;
-    const cuda::link_questions asked{.count = count.data(), .capacity = questions, .missing = side::tail, .known = known.data(),
+    const cuda::link_questions asked{.list = list.data(), .capacity = questions, .missing = side::tail, .known = known.data(),
         .answers = answers.data(), .relations = has_relations ? relation.data() : nullptr};
     const double ms = on.milliseconds([&](cudaStream_t stream) {
         cuda::link_forward_backward<D>(stream, asked, cuda::link_loss::softmax, 1, view(table, dim), view(related, dim), wrong.data(), negatives,
             {view(negative_rows, dim), view(queries, dim), view(grad_queries, dim), view(scores, negatives), squares.data(), column_sums.data(),
-                outcomes.data(), partial.data()},
-            {view(grad_known, dim), view(grad_answers, dim), view(grad_relations, dim), view(grad_negatives, dim), loss.data()});
+                partial.data()},
+            {{view(grad_known, dim), view(grad_answers, dim), view(grad_relations, dim)}, view(grad_negatives, dim), outcomes.data()});
     });
     const double rows = (has_relations ? 6.0 : 4.0) * questions + 2.0 * negatives;
     on.tell(record("link").add("decoder", decoder).add("questions", questions).add("negatives", negatives).add("dim", dim),
