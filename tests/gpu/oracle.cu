@@ -9,7 +9,6 @@
 #include <simt/model/support.hpp>
 
 using namespace simt_model;
-using gpu_bench::oracle;
 
 namespace {
 
@@ -32,7 +31,7 @@ void check_alike(const std::string& what, const rows<T>& got, const rows<T>& wan
 } // namespace
 
 TEST_CASE_TEMPLATE("gpu.oracle: products of many rows are cuBLASLt's", T, float, bfloat16) {
-    const oracle by;
+    const gpu_bench::oracle by;
     if (by.products() == nullptr) return MESSAGE("left out: " << by.missing().front());
     constexpr std::uint32_t count = 20'000;
     for (const auto [k, n] : {std::pair{128U, 64U}, {256U, 256U}, {100U, 48U}}) {
@@ -63,7 +62,7 @@ TEST_CASE_TEMPLATE("gpu.oracle: products of many rows are cuBLASLt's", T, float,
 }
 
 TEST_CASE_TEMPLATE("gpu.oracle: sums of many neighbours are cuSPARSE's", T, float, bfloat16) {
-    const oracle by;
+    const gpu_bench::oracle by;
     if (by.sums() == nullptr) return MESSAGE("left out: " << by.missing().back());
     const random_layer layer(20'000, 30'000, 5'000, 1);
     const gneiss::layer_view& view = layer.host();

@@ -19,6 +19,11 @@ inline constexpr std::size_t lanes = 32;
 
 /// A register of floats; loops of exponentials are written in these. Left to itself, GCC 12 at -O2 turns the two bounds of
 /// `exponential` into branches where the loop is inlined into a loss, which then takes 3.9 ns a value instead of .5.
+#if defined(__CUDA_ARCH__) // for the device nvcc reads host functions, too, of which it makes nothing, and knows no such types
+inline constexpr std::size_t register_bytes = sizeof(float);
+using float_block = float;
+using word_block = std::uint32_t;
+#else
 #if defined(__AVX512F__)
 inline constexpr std::size_t register_bytes = 64;
 #elif defined(__AVX2__)
@@ -28,6 +33,7 @@ inline constexpr std::size_t register_bytes = 16;
 #endif
 using float_block = float __attribute__((vector_size(register_bytes)));
 using word_block = std::uint32_t __attribute__((vector_size(register_bytes)));
+#endif
 inline constexpr std::size_t block_lanes = register_bytes / sizeof(float);
 
 /// The words that hold the bits of V.
