@@ -32,7 +32,10 @@ void check_alike(const std::string& what, const rows<T>& got, const rows<T>& wan
 
 TEST_CASE_TEMPLATE("gpu.oracle: products of many rows are cuBLASLt's", T, float, bfloat16) {
     const gpu_bench::oracle by;
-    if (by.products() == nullptr) return MESSAGE("left out: " << by.missing().front());
+    if (by.products() == nullptr) {
+        MESSAGE("left out: " << by.missing().front());
+        return;
+    }
     constexpr std::uint32_t count = 20'000;
     for (const auto [k, n] : {std::pair{128U, 64U}, {256U, 256U}, {100U, 48U}}) {
         const rows<T> x(count, k, layout::aligned, 1), g(count, n, layout::aligned, 2), narrow(k, n, layout::aligned, 3), bias(1, n, layout::aligned, 4);
@@ -63,7 +66,10 @@ TEST_CASE_TEMPLATE("gpu.oracle: products of many rows are cuBLASLt's", T, float,
 
 TEST_CASE_TEMPLATE("gpu.oracle: sums of many neighbours are cuSPARSE's", T, float, bfloat16) {
     const gpu_bench::oracle by;
-    if (by.sums() == nullptr) return MESSAGE("left out: " << by.missing().back());
+    if (by.sums() == nullptr) {
+        MESSAGE("left out: " << by.missing().back());
+        return;
+    }
     const random_layer layer(20'000, 30'000, 5'000, 1);
     const gneiss::layer_view& view = layer.host();
     const std::vector<T> ones(view.edges(), rows<T>::stored(1));

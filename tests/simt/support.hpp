@@ -1,7 +1,7 @@
 #pragma once
 
-// What tests of kernels share. Each file in a folder of simt/ is a test twice over: of the kernels under the emulator, and,
-// compiled by nvcc, of the kernels on a GPU (tests/gpu). There, too, kernels may be handed anything that lies on the
+// What tests of kernels share. Each of their files is a test twice over: of the kernels under the emulator, and, compiled
+// by nvcc, of the kernels on a GPU (tests/gpu). There, too, kernels may be handed anything that lies on the
 // test's heap or stack, but no statics, and the null stream is done when a call returns. What only the emulator can do
 // (traffic, faults, poison) stands under #if defined(GNEISS_SIMT).
 
