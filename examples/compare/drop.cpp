@@ -24,6 +24,7 @@
 #include <gneiss/model/classify.hpp>
 #include <gneiss/model/dense_optimizer.hpp>
 #include <gneiss/model/encoder.hpp>
+#include <gneiss/pipeline/cpu_compute.hpp>
 #include <gneiss/pipeline/node_batches.hpp>
 #include <gneiss/sample/layer_view.hpp>
 #include <gneiss/storage/engine/threads.hpp>

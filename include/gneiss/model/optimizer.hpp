@@ -110,6 +110,12 @@ public:
 
     [[nodiscard]] std::size_t state_floats(std::size_t dim) const { return self_->state_floats(dim); }
     [[nodiscard]] float initial_state() const { return self_->initial_state(); }
+    /// The optimiser that this stands for if it is an O, else null: for devices that step by themselves.
+    template <row_optimizer O>
+    [[nodiscard]] const O* get_if() const noexcept {
+        const auto* held = dynamic_cast<const holder<O>*>(self_.get());
+        return held == nullptr ? nullptr : &held->optimizer;
+    }
 
     /// Steps row i of `rows` [n, dim + state] by row i of `gradients` [n, dim]. t ≥ 1 is the number of the batch.
     void step_rows(matrix_view<float> rows, matrix_view<const float> gradients, std::uint64_t t, executor_ref on) const {

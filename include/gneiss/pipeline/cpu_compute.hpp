@@ -1,21 +1,44 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/model/any_link_model.hpp>
 #include <gneiss/model/backend/eigen.hpp>
+#include <gneiss/model/classify.hpp>
 #include <gneiss/model/dense_optimizer.hpp>
 #include <gneiss/model/dense_parameters.hpp>
 #include <gneiss/model/encoder.hpp>
 #include <gneiss/model/optimizer.hpp>
 #include <gneiss/model/parameter.hpp>
 #include <gneiss/pipeline/graph_compute.hpp>
-#include <gneiss/pipeline/node_batches.hpp>
+#include <gneiss/pipeline/link_compute.hpp>
 
 namespace gneiss {
 
 using cpu_encoder = encoder<float, eigen_backend>;
+
+/// What trains the weights of a classifier.
+struct classifier_step {
+    encoder<float, eigen_backend>& encode;
+    dense_parameters<>& weights;
+    const dense_optimizer& dense;
+    std::uint64_t seed;
+
+    /// One batch: forward, softmax cross-entropy, backward, a step of the weights.
+    /// \param nodes      of the first layer's input, distinct
+    /// \param gradients  [nodes, dense columns], or empty: nothing is learned there
+    classification_statistics operator()(const batch_key& key, std::uint64_t step, const layer_stack& layers,
+        std::span<const node_id> nodes, std::span<const class_id> labels, const input_rows<float>& in, matrix_view<float> gradients,
+        executor_ref on) const {
+        const auto scores = encode.forward(weights, layers, in, {.training = dropout_key(seed, key), .sources = {.ids = nodes}}, on);
+        const classification_statistics made = softmax_cross_entropy(scores, labels, on);
+        encode.backward(weights, scores, gradients, on);
+        dense.step(weights, step, 1, on);
+        return made;
+    }
+};
 
 /// Computes batches of classified nodes on the CPU. What is passed outlives this.
 class cpu_node_compute final : public graph_compute {
@@ -71,6 +94,25 @@ private:
     std::uint64_t seed_;
     executor_ref on_;
     growing_buffer<float> output_gradients_;
+};
+
+/// Computes batches of embeddings on the CPU. What is passed outlives this.
+class cpu_embedding_compute final : public link_compute {
+public:
+    cpu_embedding_compute(any_link_model& model, parameter& relations, executor_ref on) : model_(model), relations_(relations), on_(on) {}
+
+    void begin(const any_row_optimizer& optimizer) override { optimizer_ = optimizer; }
+    void compute(const computed_links& b) override {
+        b.statistics = model_.forward_backward(b.links, b.values, relations_.values(), b.gradients, b.relation_gradients, on_);
+        if (!b.relation_gradients.ids().empty())
+            optimizer_.step_rows_at(relations_.table(), b.relation_gradients.ids(), b.relation_gradients.rows(), b.step, on_);
+    }
+
+private:
+    any_link_model& model_;
+    parameter& relations_;
+    any_row_optimizer optimizer_{sgd{}};
+    executor_ref on_;
 };
 
 } // namespace gneiss

@@ -116,17 +116,18 @@ public:
         : hide_(options.hide_batch_edges), links_(options.negatives, options.seed), neighbours_(make(options)) {}
 
     /// \param labels  of all nodes, and how many classes there are: of the node task
+    /// \param drawn_by  draws neighbourhoods elsewhere, if it samples
     /// Throws errc::out_of_range for a label that is no class, naming the node; what samplers throw.
-    void sample(graph_batch& b, std::span<const class_id> labels, std::size_t classes, executor_ref on) {
+    void sample(graph_batch& b, std::span<const class_id> labels, std::size_t classes, executor_ref on, graph_compute& drawn_by) {
         const graph_state& work = *b.work;
         if (work.links) {
             b.links = links_.sample(b.key, *work.links, b.link_arena);
             hide(work);
-            draw(b, b.links->nodes, on);
+            draw(b, b.links->nodes, on, drawn_by);
         } else {
             work.nodes->choose(b.key.number.index, seeds_, b.key.number.pass);
             labels_of(seeds_, labels, classes, b.labels);
-            draw(b, seeds_, on);
+            draw(b, seeds_, on, drawn_by);
         }
     }
 
@@ -147,7 +148,13 @@ private:
         }
     }
 
-    void draw(graph_batch& b, std::span<const node_id> seeds, executor_ref on) {
+    void draw(graph_batch& b, std::span<const node_id> seeds, executor_ref on, graph_compute& drawn_by) {
+        if (drawn_by.samples()) {
+            const drawn_nodes made = drawn_by.draw(b.key, b.slot, seeds);
+            b.nodes = made.nodes;
+            b.statistics.sampled_edges = made.edges;
+            return;
+        }
         std::visit(
             [&](auto& sampler) {
                 const auto made = sampler.sample(b.key, *b.work->graph, seeds, on, b.sample_arena, std::span<const hidden_edge<>>(hidden_));

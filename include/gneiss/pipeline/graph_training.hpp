@@ -60,7 +60,13 @@ public:
           batch_charge_(budget.charge("batches", in_flight(options) * batch_bytes())),
           sampler_charge_(budget.charge("samplers", std::max<std::size_t>(options.pipeline.sample_workers, 1) * memory_.sampler)),
           encoder_charge_(budget.charge("encoder", memory_.encoder)),
-          driver_(stages(), options.pipeline, make_batches(), inputs.rows) {}
+          driver_(stages(), options.pipeline, make_batches(), inputs.rows) {
+        if (by_.keeps_rows() && inputs.rows != nullptr && !inputs.rows->keeps_all())
+            throw error(errc::invalid_argument, "rows that live on a device need a buffer of all of them");
+        if (by_.samples() && options.hide_batch_edges)
+            throw error(errc::invalid_argument, "neighbourhoods are drawn on a device, where edges of a batch are not hidden");
+        by_.prepare(in_flight(options));
+    }
 
     /// Batches that are in memory at once.
     [[nodiscard]] static std::size_t in_flight(const graph_training_options& options) noexcept {
@@ -86,7 +92,7 @@ public:
         graph_observer told = observer;
         if (observer.checkpoint) // what a checkpoint keeps lies on the host
             told.checkpoint = [&](const resume_position& at) {
-                by_.end();
+                give_back();
                 observer.checkpoint(at);
                 by_.begin(dense_, row_optimizer_);
             };
@@ -109,7 +115,7 @@ public:
             return work;
         };
         const graph_epoch done = driver_.run(states, epoch, from, told, stop, begin, work_of, ready);
-        by_.end();
+        give_back();
         return done;
     }
 
@@ -179,6 +185,8 @@ private:
         if (s.resident.size() > resident_partitions())
             throw error(errc::invalid_argument, "state " + std::to_string(index) + " has " + std::to_string(s.resident.size()) +
                                                     " partitions, memory was planned for " + std::to_string(resident_partitions()));
+        if (by_.samples() && s.resident.size() != partitioning().partitions)
+            throw error(errc::invalid_argument, "neighbourhoods are drawn on a device in the whole graph, which a state does not have");
         auto made = std::make_shared<graph_state>();
         if (const auto* task = std::get_if<link_task>(&task_)) {
             made->links.emplace(s, partitioning(), task->edges.acquire(index), options_.batch, options_.batch_from,
@@ -225,7 +233,7 @@ private:
         if (!sampler) sampler = std::make_unique<graph_sampler>(options_);
         b.statistics = {};
         const auto* nodes = std::get_if<node_task>(&task_);
-        sampler->sample(b, nodes == nullptr ? std::span<const class_id>{} : nodes->labels, encode_.outputs(), on_);
+        sampler->sample(b, nodes == nullptr ? std::span<const class_id>{} : nodes->labels, encode_.outputs(), on_, by_);
         b.features = b.work->features;
         b.work.reset(); // the graph is not needed any more
         const std::scoped_lock lock(samplers_mutex_);
@@ -240,7 +248,10 @@ private:
                                      count * columns * sizeof(float) * (learned != 0 ? 2 : 1);
         if (needed > batch_bytes()) throw over_budget(batch_bytes(), {{to_string(b.key), needed}});
         b.dense = {b.dense_memory.at_least(count * columns), count, columns};
-        if (learned != 0) {
+        b.gradients = {};
+        if (learned != 0 && by_.keeps_rows()) {
+            take_rows(*b.rows);
+        } else if (learned != 0) {
             b.gradients = {b.gradient_memory.at_least(count * columns), count, columns};
             row_staleness_.read(b.step, b.nodes);
             gather_rows(on_, *b.rows, b.nodes, b.dense.middle_columns(0, learned));
@@ -261,13 +272,25 @@ private:
     }
 
     void update(graph_batch& b) {
-        if (b.rows) {
+        if (b.rows && !by_.keeps_rows()) {
             for_each_row(on_, *b.rows, b.nodes, [&](std::size_t i, std::span<float> row) {
                 row_optimizer_.step_row(row, b.gradients[i].first(inputs_.learned()), b.step);
             });
             row_staleness_.applied(b.step);
         }
         b.links.reset();
+    }
+
+    /// Hands all rows to what keeps them, which stay where they are in memory after the lease.
+    void take_rows(const resident_rows& from) {
+        if (kept_) return;
+        kept_ = from;
+        by_.take_rows(from);
+    }
+    /// Brings all parameters back to the host.
+    void give_back() {
+        by_.end();
+        if (kept_) by_.give_rows(*kept_);
     }
 
     graph_training_options options_;
@@ -278,6 +301,7 @@ private:
     graph_inputs inputs_;
     executor_ref on_;
     graph_memory memory_;
+    std::optional<resident_rows> kept_; // where rows lie that live in by_
     std::unique_ptr<graph_compute> on_cpu_;
     graph_compute& by_;
     memory_charge batch_charge_, sampler_charge_, encoder_charge_;

@@ -3,12 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/matrix_view.hpp>
-#include <gneiss/model/any_link_model.hpp>
+#include <gneiss/model/link_model.hpp>
 #include <gneiss/model/optimizer.hpp>
 #include <gneiss/model/parameter.hpp>
 #include <gneiss/sample/mini_batch.hpp>
+#include <gneiss/storage/row_access.hpp>
 
 namespace gneiss {
 
@@ -17,8 +17,8 @@ struct computed_links {
     const link_batch& links;
     std::uint64_t step = 0; ///< t ≥ 1 of optimisers
     std::size_t slot = 0;   ///< which of the batches in flight: a device keeps its copies by it
-    matrix_view<const float> values;   ///< [nodes, dim]
-    matrix_view<float> gradients;      ///< [nodes, dim], written
+    matrix_view<const float> values;   ///< [nodes, dim]; empty where the computation keeps rows
+    matrix_view<float> gradients;      ///< [nodes, dim], written; the same
     row_gradients& relation_gradients; ///< memory
     link_statistics& statistics;       ///< overwritten
 };
@@ -32,34 +32,23 @@ public:
     link_compute& operator=(const link_compute&) = delete;
     virtual ~link_compute() = default;
 
+    /// So many batches are in flight, their slots below that.
+    virtual void prepare(std::size_t /*in_flight*/) {}
     /// Takes the relations from the host. The optimiser is the epoch's.
     virtual void begin(const any_row_optimizer& optimizer) = 0;
     /// Gives them back. All batches were computed.
     virtual void end() {}
 
+    /// Whether rows of nodes live and step here while training: nobody else gathers or updates them, and batches bring none.
+    [[nodiscard]] virtual bool keeps_rows() const noexcept { return false; }
+    /// Takes all rows, value and state, before the first batch; gives them back when all batches were computed.
+    virtual void take_rows(const resident_rows& /*from*/) {}
+    virtual void give_rows(const resident_rows& /*to*/) {}
+
     [[nodiscard]] virtual bool transfers() const noexcept { return false; }
     virtual void to_device(const computed_links& /*batch*/) {}
     virtual void compute(const computed_links& batch) = 0;
     virtual void to_host(const computed_links& /*batch*/) {}
-};
-
-/// The same on the CPU. What is passed outlives this.
-class cpu_embedding_compute final : public link_compute {
-public:
-    cpu_embedding_compute(any_link_model& model, parameter& relations, executor_ref on) : model_(model), relations_(relations), on_(on) {}
-
-    void begin(const any_row_optimizer& optimizer) override { optimizer_ = optimizer; }
-    void compute(const computed_links& b) override {
-        b.statistics = model_.forward_backward(b.links, b.values, relations_.values(), b.gradients, b.relation_gradients, on_);
-        if (!b.relation_gradients.ids().empty())
-            optimizer_.step_rows_at(relations_.table(), b.relation_gradients.ids(), b.relation_gradients.rows(), b.step, on_);
-    }
-
-private:
-    any_link_model& model_;
-    parameter& relations_;
-    any_row_optimizer optimizer_{sgd{}};
-    executor_ref on_;
 };
 
 } // namespace gneiss

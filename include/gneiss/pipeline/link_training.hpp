@@ -9,12 +9,14 @@
 #include <utility>
 #include <vector>
 
+#include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/model/any_link_model.hpp>
 #include <gneiss/model/optimizer.hpp>
 #include <gneiss/model/parameter.hpp>
+#include <gneiss/pipeline/cpu_compute.hpp>
 #include <gneiss/pipeline/epoch_driver.hpp>
 #include <gneiss/pipeline/link_batches.hpp>
 #include <gneiss/pipeline/link_compute.hpp>
@@ -58,7 +60,10 @@ public:
         : options_(options), on_cpu_(by == nullptr ? std::make_unique<cpu_embedding_compute>(model, relations, on) : nullptr),
           by_(by == nullptr ? *on_cpu_ : *by), optimizer_(optimizer), rows_(rows), edges_(edges), on_(on), layout_(rows.file().layout()),
           charge_(budget.charge("batches", in_flight(options) * batch_bytes(options, layout_, rows.rows()))),
-          driver_(stages(), options.pipeline, make_batches(), &rows) {}
+          driver_(stages(), options.pipeline, make_batches(), &rows) {
+        if (by_.keeps_rows() && !rows.keeps_all()) throw error(errc::invalid_argument, "rows that live on a device need a buffer of all of them");
+        by_.prepare(in_flight(options));
+    }
 
     /// Batches that are in memory at once.
     [[nodiscard]] static std::size_t in_flight(const link_training_options& options) noexcept {
@@ -81,7 +86,7 @@ public:
         training_observer told = observer;
         if (observer.checkpoint) // what a checkpoint keeps lies on the host
             told.checkpoint = [&](const resume_position& at) {
-                by_.end();
+                give_back();
                 observer.checkpoint(at);
                 by_.begin(optimizer_);
             };
@@ -93,7 +98,7 @@ public:
             return std::make_shared<const link_state>(states[s], rows_.file().partitioning(), edges_.acquire(s), options_.batch_edges,
                 options_.batch_from, options_.seed, epoch, s);
         });
-        by_.end();
+        give_back();
         return done;
     }
 
@@ -155,6 +160,7 @@ private:
     }
 
     void gather(batch& b) {
+        if (by_.keeps_rows()) return take_rows(*b.rows);
         const std::size_t count = b.links->nodes.size();
         const std::size_t width = options_.step_at == step_place::compute ? layout_.floats() : layout_.dim;
         b.values = {b.value_memory.at_least(count * width), count, width};
@@ -164,13 +170,15 @@ private:
     }
 
     [[nodiscard]] computed_links view_of(batch& b) const {
-        return {.links = *b.links, .step = b.step, .slot = b.slot, .values = b.values.middle_columns(0, layout_.dim),
-            .gradients = b.gradients, .relation_gradients = b.relation_gradients, .statistics = b.statistics};
+        const bool kept = by_.keeps_rows();
+        return {.links = *b.links, .step = b.step, .slot = b.slot,
+            .values = kept ? matrix_view<const float>{} : b.values.middle_columns(0, layout_.dim),
+            .gradients = kept ? matrix_view<float>{} : b.gradients, .relation_gradients = b.relation_gradients, .statistics = b.statistics};
     }
 
     /// Where compute steps: replaces the batch's copy of its rows by what stepping adds to them.
     void step_copy(batch& b) const {
-        if (options_.step_at != step_place::compute) return;
+        if (options_.step_at != step_place::compute || by_.keeps_rows()) return;
         const std::size_t width = layout_.floats();
         parallel_for(on_, b.values.rows(), 256, [&](std::size_t begin, std::size_t end) {
             std::vector<float> before(width);
@@ -184,6 +192,7 @@ private:
     }
 
     void update(batch& b) {
+        if (by_.keeps_rows()) return b.links.reset();
         if (options_.step_at == step_place::compute)
             for_each_row(on_, *b.rows, b.links->nodes, [&](std::size_t i, std::span<float> row) {
                 const std::span<const float> delta = b.values[i];
@@ -197,6 +206,18 @@ private:
         b.links.reset();
     }
 
+    /// Hands all rows to what keeps them, which stay where they are in memory after the lease.
+    void take_rows(const resident_rows& from) {
+        if (kept_) return;
+        kept_ = from;
+        by_.take_rows(from);
+    }
+    /// Brings all parameters back to the host.
+    void give_back() {
+        by_.end();
+        if (kept_) by_.give_rows(*kept_);
+    }
+
     link_training_options options_;
     std::unique_ptr<link_compute> on_cpu_;
     link_compute& by_;
@@ -205,6 +226,7 @@ private:
     edge_buffer& edges_;
     executor_ref on_;
     row_layout layout_;
+    std::optional<resident_rows> kept_; // where rows lie that live in by_
     memory_charge charge_;
     row_staleness_sampler row_staleness_;
 

@@ -7,18 +7,9 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
-#include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/core/types.hpp>
-#include <gneiss/model/backend/eigen.hpp>
-#include <gneiss/model/classify.hpp>
-#include <gneiss/model/dense_optimizer.hpp>
-#include <gneiss/model/dense_parameters.hpp>
-#include <gneiss/model/encoder.hpp>
-#include <gneiss/model/input_rows.hpp>
 #include <gneiss/order/batches.hpp>
-#include <gneiss/sample/layer_view.hpp>
-#include <gneiss/sample/mini_batch.hpp>
 
 namespace gneiss {
 
@@ -62,32 +53,5 @@ inline void labels_of(std::span<const node_id> seeds, std::span<const class_id> 
                                                 " of " + std::to_string(classes) + " classes");
     }
 }
-
-/// The key of a batch's dropout masks; layers add to it.
-[[nodiscard]] inline random_key dropout_key(std::uint64_t seed, const batch_key& batch) noexcept {
-    return random_key{seed, random_domain::dropout}.with(batch.epoch).with(batch.number.state).with(batch.number.pass)
-        .with(batch.number.index);
-}
-
-/// What trains the weights of a classifier.
-struct classifier_step {
-    encoder<float, eigen_backend>& encode;
-    dense_parameters<>& weights;
-    const dense_optimizer& dense;
-    std::uint64_t seed;
-
-    /// One batch: forward, softmax cross-entropy, backward, a step of the weights.
-    /// \param nodes      of the first layer's input, distinct
-    /// \param gradients  [nodes, dense columns], or empty: nothing is learned there
-    classification_statistics operator()(const batch_key& key, std::uint64_t step, const layer_stack& layers,
-        std::span<const node_id> nodes, std::span<const class_id> labels, const input_rows<float>& in, matrix_view<float> gradients,
-        executor_ref on) const {
-        const auto scores = encode.forward(weights, layers, in, {.training = dropout_key(seed, key), .sources = {.ids = nodes}}, on);
-        const classification_statistics made = softmax_cross_entropy(scores, labels, on);
-        encode.backward(weights, scores, gradients, on);
-        dense.step(weights, step, 1, on);
-        return made;
-    }
-};
 
 } // namespace gneiss

@@ -26,6 +26,7 @@
 #include <gneiss/pipeline/cpu_compute.hpp>
 #include <gneiss/pipeline/epoch_driver.hpp>
 #include <gneiss/pipeline/graph_batch.hpp>
+#include <gneiss/pipeline/node_batches.hpp>
 #include <gneiss/pipeline/superbatch_inspector.hpp>
 #include <gneiss/storage/cached_rows.hpp>
 #include <gneiss/storage/feature_buffer.hpp>
@@ -106,6 +107,7 @@ public:
         const bool changes = rows != nullptr && rows->cache != nullptr && rows->policy == nullptr;
         need(!changes || superbatches(), "change sets need superbatches");
         options_.superbatches.slots = changes ? rows->cache->slots() : 0;
+        by_.prepare(in_flight(options_));
     }
 
     /// Batches that are in memory at once, without rows: those whose rows are, and one for each thread that samples or loads.

@@ -55,6 +55,10 @@ public:
     [[nodiscard]] matrix_view<const float> values(partition_id p) const noexcept {
         return {base_[p], static_cast<std::size_t>(partitioning_.size(p)), layout_.dim, layout_.floats()};
     }
+    /// All of partition `p`, row after row: [rows · (dim + state)].
+    [[nodiscard]] std::span<float> numbers(partition_id p) const noexcept {
+        return {base_[p], static_cast<std::size_t>(partitioning_.size(p) * layout_.floats())};
+    }
     /// Value and state of a resident node's row: [dim + state].
     [[nodiscard]] std::span<float> operator[](node_id node) const noexcept {
         const partition_id p = finder_.of(node);
