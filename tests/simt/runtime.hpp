@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <utility>
 #include <vector>
@@ -40,6 +41,19 @@ struct cudaDeviceProp {
 };
 
 namespace simt {
+
+/// The runtime is one thing that threads of the host enter in turn: whoever waits for work does it then and there.
+class entered {
+public:
+    entered() : lock_(mutex()) {}
+
+private:
+    static std::recursive_mutex& mutex() {
+        static std::recursive_mutex one;
+        return one;
+    }
+    std::scoped_lock<std::recursive_mutex> lock_;
+};
 
 using work = std::function<void()>;
 struct stream_state {
@@ -101,6 +115,7 @@ inline device& the_device() {
 
 /// In a stream: later. In the null stream: now, after all that the blocking streams have.
 inline void enqueue(cudaStream_t stream, work what) {
+    const entered here;
     if (stream == nullptr) {
         const std::set<stream_state*> all = the_device().streams;
         for (stream_state* other : all)
@@ -184,18 +199,24 @@ inline cudaError_t cudaRuntimeGetVersion(int* version) {
     return cudaSuccess;
 }
 inline cudaError_t cudaDeviceSynchronize() {
+    const simt::entered here;
     if (simt::the_device().capturing != 0) return cudaErrorStreamCaptureUnsupported;
     simt::finish_all();
     return simt::the_device().missing;
 }
 inline cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+    const simt::entered here;
     *total = simt::the_device().memory;
     *free = *total - simt::the_device().used();
     return simt::the_device().missing;
 }
 
-inline cudaError_t cudaMalloc(void** to, std::size_t bytes) { return simt::allocate(to, bytes); }
+inline cudaError_t cudaMalloc(void** to, std::size_t bytes) {
+    const simt::entered here;
+    return simt::allocate(to, bytes);
+}
 inline cudaError_t cudaFree(void* pointer) {
+    const simt::entered here;
     if (pointer == nullptr) return cudaSuccess;
     if (simt::the_device().capturing != 0) return cudaErrorStreamCaptureUnsupported;
     simt::finish_all();
@@ -208,11 +229,13 @@ inline cudaError_t cudaHostAlloc(void** to, std::size_t bytes, unsigned) {
     return cudaSuccess;
 }
 inline cudaError_t cudaFreeHost(void* pointer) {
+    const simt::entered here;
     simt::finish_all();
     ::operator delete(pointer, std::align_val_t{4096});
     return cudaSuccess;
 }
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream = nullptr) {
+    const simt::entered here;
     simt::enqueue(stream, [=] {
         if (bytes != 0) std::memmove(to, from, bytes);
     });
@@ -222,6 +245,7 @@ inline cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cud
     return cudaMemcpyAsync(to, from, bytes, kind, nullptr);
 }
 inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream = nullptr) {
+    const simt::entered here;
     simt::enqueue(stream, [=] {
         if (bytes != 0) std::memset(to, value, bytes);
     });
@@ -229,6 +253,7 @@ inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaS
 }
 
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+    const simt::entered here;
     if (simt::the_device().missing != cudaSuccess) return simt::the_device().missing;
     auto state = std::make_shared<simt::stream_state>();
     state->blocking = flags != cudaStreamNonBlocking;
@@ -237,6 +262,7 @@ inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flag
     return cudaSuccess;
 }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    const simt::entered here;
     if (stream == nullptr) return cudaDeviceSynchronize();
     if (stream->state->captured) return cudaErrorStreamCaptureUnsupported;
     simt::run_until(*stream->state, stream->state->queued);
@@ -244,12 +270,14 @@ inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 /// Asking brings it one step nearer, so that a loop that polls ends.
 inline cudaError_t cudaStreamQuery(cudaStream_t stream) {
+    const simt::entered here;
     simt::stream_state& state = *stream->state;
     if (state.done == state.queued) return cudaSuccess;
     simt::run_until(state, state.done + 1);
     return cudaErrorNotReady;
 }
 inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    const simt::entered here;
     const std::unique_ptr<CUstream_st> owned(stream);
     simt::run_until(*stream->state, stream->state->queued);
     simt::the_device().streams.erase(stream->state.get());
@@ -266,6 +294,7 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
     return cudaSuccess;
 }
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+    const simt::entered here;
     simt::enqueue(stream, [time = event->time] { *time = std::chrono::steady_clock::now(); });
     event->captured = stream == nullptr ? nullptr : stream->state->captured;
     event->stream = stream == nullptr ? nullptr : stream->state;
@@ -273,11 +302,13 @@ inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     return cudaSuccess;
 }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+    const simt::entered here;
     if (event->captured) return cudaErrorStreamCaptureUnsupported;
     if (event->stream) simt::run_until(*event->stream, event->position);
     return cudaSuccess;
 }
 inline cudaError_t cudaEventQuery(cudaEvent_t event) {
+    const simt::entered here;
     if (!event->stream || event->stream->done >= event->position) return cudaSuccess;
     simt::run_until(*event->stream, event->stream->done + 1);
     return cudaErrorNotReady;
@@ -287,6 +318,7 @@ inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, c
     return cudaSuccess;
 }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned = 0) {
+    const simt::entered here;
     if (event->captured) { // joins that capture; its work is in an order that will do
         if (stream != nullptr) stream->state->captured = event->captured;
         return cudaSuccess;
@@ -296,11 +328,13 @@ inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, u
     return cudaSuccess;
 }
 inline cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*function)(void*), void* argument) {
+    const simt::entered here;
     simt::enqueue(stream, [=] { function(argument); });
     return cudaSuccess;
 }
 
 inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+    const simt::entered here;
     if (stream == nullptr || stream->state->captured) return cudaErrorStreamCaptureUnsupported;
     stream->state->captured = std::make_shared<std::vector<simt::work>>();
     stream->state->captures = true;
@@ -308,6 +342,7 @@ inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCapture
     return cudaSuccess;
 }
 inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+    const simt::entered here;
     *graph = nullptr;
     if (!stream->state->captures) return cudaErrorInvalidValue;
     const auto captured = stream->state->captured;
@@ -327,6 +362,7 @@ inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph
     return cudaSuccess;
 }
 inline cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+    const simt::entered here;
     for (const simt::work& one : exec->work) simt::enqueue(stream, one);
     return cudaSuccess;
 }
