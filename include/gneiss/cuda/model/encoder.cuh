@@ -58,7 +58,7 @@ struct stage_counts {
 
 /// One thread: the names of each layer's sources, those of the last one's targets, and the keys of masks.
 template <unsigned Threads>
-__global__ void __launch_bounds__(Threads) begin_batch(stage_counts counts, std::uint32_t stages, const std::uint32_t* rows, const random_key* key, stage_state* state) {
+__global__ void __launch_bounds__(Threads) begin_stages(stage_counts counts, std::uint32_t stages, const std::uint32_t* rows, const random_key* key, stage_state* state) {
     std::uint32_t begin = 0, names = *rows;
     for (std::uint32_t i = 0; i <= stages; ++i) {
         state[i].begin = begin;
@@ -161,12 +161,12 @@ public:
             rows = s.input.view.target_capacity;
             s.input.attention = mask(i + 1, &state_[i].targets, s.options.gat.dropout);
         }
-        launch(stream, detail::begin_batch<1>, 1, 1, 0, counts, stages_.size(), count, pass.training, state_);
+        launch(stream, detail::begin_stages<1>, 1, 1, 0, counts, stages_.size(), count, pass.training, state_);
         enter(stream, input, count);
         for (std::size_t i = 0; i < stages_.size(); ++i) {
             run(i);
             if (i + 1 < stages_.size())
-                stages_[i + 1].input.rows = {.dense = stages_[i].out, .own = stages_[i].out, .own_first = own_first(stages_[i + 1])};
+                stages_[i + 1].input.rows = input_rows<T>::of(stages_[i].out, own_first(stages_[i + 1]));
         }
         return stages_.back().out;
     }

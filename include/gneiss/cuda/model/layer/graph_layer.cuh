@@ -64,6 +64,13 @@ struct input_rows {
     const std::uint32_t* own_first = nullptr; ///< of which that of target 0 is this one; null: the first
     sparse_rows sparse{};               ///< [sources, sparse]
 
+    /// Rows in their order, that of target 0 being row *own_first.
+    [[nodiscard]] static input_rows of(rows_view<const T> rows, const std::uint32_t* own_first = nullptr) noexcept {
+        input_rows made;
+        made.dense = made.own = rows;
+        made.own_first = own_first;
+        return made;
+    }
     [[nodiscard]] bool has_sparse() const noexcept { return sparse.columns != 0; }
 };
 

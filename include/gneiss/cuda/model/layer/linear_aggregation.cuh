@@ -59,7 +59,7 @@ private:
     /// The layer of the sums: each target reads its own row of them.
     [[nodiscard]] layer_input<T> of_sums(const layer_input<T>& in) const {
         layer_input<T> sums = in;
-        sums.rows = {.dense = rows_, .own = rows_};
+        sums.rows = input_rows<T>::of(rows_);
         return sums;
     }
 

@@ -57,7 +57,7 @@ private:
     /// Of the largest values, each target reads its own.
     [[nodiscard]] layer_input<T> of_best(const layer_input<T>& in) const {
         layer_input<T> best = in;
-        best.rows = {.dense = best_, .own = best_};
+        best.rows = input_rows<T>::of(best_);
         return best;
     }
 

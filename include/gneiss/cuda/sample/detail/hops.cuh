@@ -185,10 +185,13 @@ private:
         hop_lists<NodeId> lists{.first = d == neighbour_direction::in ? graph_.in : graph_.out, .second = {}, .fanout = fanout(hop, 0),
             .second_fanout = fanout(hop, 1), .split = of.in != 0 && of.out != 0, .replace = options_.replace};
         if (d == neighbour_direction::both) lists.second = graph_.in;
-        for (const auto& [view, needed] : {std::pair(lists.first, true), std::pair(lists.second, d == neighbour_direction::both)})
-            if (needed && (view.offsets == nullptr || (graph_.edges != 0 && ((options_.relations && view.relations == nullptr) ||
-                                                                                (options_.edge_ids && view.edge_ids == nullptr)))))
+        const auto need = [&](const adjacency_view<NodeId>& view) {
+            if (view.offsets == nullptr || (graph_.edges != 0 && ((options_.relations && view.relations == nullptr) ||
+                                                                     (options_.edge_ids && view.edge_ids == nullptr))))
                 throw error(errc::invalid_argument, "a direction, relations or edge ids are asked of a graph that does not keep them");
+        };
+        need(lists.first);
+        if (d == neighbour_direction::both) need(lists.second);
         return lists;
     }
 

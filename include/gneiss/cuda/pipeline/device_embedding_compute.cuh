@@ -1,0 +1,141 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/cuda/core/stream.cuh>
+#include <gneiss/cuda/model/optimizer.cuh>
+#include <gneiss/cuda/model/row_slice.cuh>
+#include <gneiss/cuda/pipeline/device_links.cuh>
+#include <gneiss/cuda/pipeline/device_rows.cuh>
+#include <gneiss/cuda/pipeline/growing_memory.cuh>
+#include <gneiss/cuda/sample/link_batch.cuh>
+#include <gneiss/pipeline/link_compute.hpp>
+
+namespace gneiss::cuda {
+
+/// The compute stage of a trainer of embeddings on a device: rows of nodes come through pinned memory and their gradients go
+/// back, each in a stream of its own beside the kernels; relations stay (Marius, OSDI'21, section 3).
+///
+///     link_training training(…, budget, &compute);
+///
+/// Losses and gradients are those of `link_model` up to rounding, and a function of the batch alone.
+/// Memory: of the largest batch so far, for each batch in flight its arrays, rows and gradients, pinned and on the device.
+class device_embedding_compute final : public gneiss::link_compute {
+public:
+    /// \param keep  rows of so many nodes live and step on the device, too (the store `device`); none: they come and go
+    ///
+    /// Throws as `device_links` does.
+    device_embedding_compute(memory_budget& budget, const decoder_setup& with, const std::optional<kept_rows>& keep = {})
+        : links_(budget, with), dim_(with.dim), in_(budget, "batches"), back_(budget, "gradients"), values_(budget, "rows of a batch"),
+          gradients_(budget, "gradients of a batch") {
+        if (keep) rows_.emplace(budget, *keep);
+    }
+    ~device_embedding_compute() override {
+        for (const stream* one : {&in_stream_, &compute_, &out_stream_}) static_cast<void>(cudaStreamSynchronize(one->get()));
+    }
+
+    void prepare(std::size_t in_flight) override {
+        in_.resize(in_flight);
+        back_.resize(in_flight);
+        batches_.resize(in_flight);
+    }
+    void begin(const any_row_optimizer& optimizer) override {
+        optimizer_ = optimizer;
+        links_.begin(optimizer, compute_);
+        compute_.synchronize();
+    }
+    void end() override {
+        links_.end(compute_);
+        compute_.synchronize();
+    }
+
+    [[nodiscard]] bool keeps_rows() const noexcept override { return rows_.has_value(); }
+    void take_rows(const resident_rows& from) override { rows_->take(from, in_stream_); }
+    void give_rows(const resident_rows& to) override { rows_->give(to, compute_); }
+
+    [[nodiscard]] bool transfers() const noexcept override { return true; }
+
+    void to_device(const computed_links& b) override {
+        on_device& here = batches_.at(b.slot);
+        const std::size_t nodes = b.links.nodes.size();
+        transfer_slot& slot = in_.begin(b.slot, device_links::bytes_of(b.links) + transfer_slot::array_bytes(1, sizeof(step_state)) +
+            transfer_slot::array_bytes(rows_ ? nodes : nodes * stride(), sizeof(float)));
+        here.batch = device_links::put(b.links, slot);
+        const step_state at{.t = b.step, .factor = 1};
+        here.at = slot.put(std::span(&at, 1)).device;
+        if (rows_) {
+            here.ids = slot.put(b.links.nodes).device;
+        } else {
+            const auto rows = slot.room<float>(nodes * stride());
+            for (std::size_t i = 0; i < nodes; ++i) std::ranges::copy(b.values[i], rows.host.begin() + static_cast<std::ptrdiff_t>(i * stride()));
+            here.rows = {rows.device, dim_, stride()};
+        }
+        slot.send(in_stream_);
+    }
+    void compute(const computed_links& b) override {
+        on_device& here = batches_.at(b.slot);
+        const std::size_t nodes = b.links.nodes.size();
+        const std::size_t back = rows_ ? 0 : nodes * stride();
+        transfer_slot &from = in_[b.slot], &to = back_.begin(b.slot, transfer_slot::array_bytes(back, sizeof(float)) +
+            transfer_slot::array_bytes(1, sizeof(link_statistics)));
+        const auto gradients = to.room<float>(back);
+        const auto made = to.room<link_statistics>(1);
+        here.gradients = gradients.host;
+        here.statistics = made.host;
+        from.ready(compute_);
+        to.ready(compute_);
+        if (rows_) run_kept(here, static_cast<std::uint32_t>(nodes), made.device);
+        else links_.run(compute_, here.batch, here.rows, {gradients.device, dim_, stride()}, made.device, here.at);
+        from.done(compute_);
+        to.done(compute_);
+    }
+    void to_host(const computed_links& b) override {
+        const on_device& here = batches_.at(b.slot);
+        transfer_slot& slot = back_[b.slot];
+        slot.fetch(out_stream_);
+        slot.wait();
+        b.statistics = here.statistics.front();
+        if (!std::isfinite(b.statistics.loss))
+            throw error(errc::not_finite, "the loss of " + to_string(b.links.key) + " is not a finite number");
+        for (std::size_t i = 0; i < b.gradients.rows(); ++i) std::ranges::copy(here.gradients.subspan(i * stride(), dim_), b.gradients[i].begin());
+    }
+
+private:
+    struct on_device {
+        link_batch_view batch{};
+        const step_state* at = nullptr;
+        rows_view<const float> rows{};
+        const node_id* ids = nullptr; ///< of rows that are kept
+        std::span<const float> gradients{};
+        std::span<const link_statistics> statistics{};
+    };
+    void run_kept(const on_device& here, std::uint32_t nodes, link_statistics* made) {
+        const rows_view<float> values(values_.at_least(nodes * stride(), compute_), dim_, stride());
+        const rows_view<float> gradients(gradients_.at_least(nodes * stride(), compute_), dim_, stride());
+        const std::uint32_t* const count = &here.batch.counts->nodes;
+        rows_->gather(compute_, count, nodes, here.ids, values);
+        links_.run(compute_, here.batch, values, gradients, made, here.at);
+        rows_->step(compute_, optimizer_, here.at, count, nodes, here.ids, gradients);
+    }
+    /// Rows begin at multiples of 16 bytes.
+    [[nodiscard]] std::size_t stride() const noexcept { return round_up<std::size_t>(dim_, 4); }
+
+    stream in_stream_, compute_, out_stream_;
+    device_links links_;
+    std::uint32_t dim_;
+    any_row_optimizer optimizer_{sgd{}};
+    std::optional<device_rows> rows_;
+    growing_slots in_, back_;
+    growing_device_buffer<float> values_, gradients_; ///< of the batch in hand, where rows are kept
+    std::vector<on_device> batches_;
+};
+
+} // namespace gneiss::cuda
