@@ -179,7 +179,6 @@ TEST_CASE("what cannot be is refused in one line that says why") {
     shop.refuses(1, "train nowhere" + to, {"nowhere: No such file"});
     shop.refuses(1, "train train.tsv" + to, {"train.tsv: is not a dataset but a file", "import"});
     shop.refuses(1, "train ." + to, {"is not a dataset", "manifest.json"});
-    shop.refuses(1, "train data --device cuda" + to, {"cuda"});
     shop.refuses(3, "train data --memory 5MiB" + to, {"budget", "5.00 MiB", "partition buffer", "what helps: a larger --memory", "--batch"});
     shop.refuses(2, "train data --order missing.txt --store disk --buffer 2" + to, {"'missing.txt' is neither an order nor a file"});
     shop.refuses(2, "train data --order betta --store disk --buffer 2" + to, {"did you mean beta?"});

@@ -14,6 +14,8 @@ namespace trainers {
 class_training::class_training(const parts& of, std::initializer_list<const char*> charged) : of_(of), on_(of.how.threads) {
     for (const gneiss::memory_part& part : of.plan.parts)
         if (std::ranges::find(charged, part.name) != charged.end()) charges_.push_back(of.budget.charge(part.name, part.bytes));
+    if (of.device != nullptr)
+        compute_ = of.device->classify({.layers = layers_of(of.net.encode), .in = of.net.encode.inputs(), .weights = of.net.weights, .seed = of.how.seed}, {});
     std::filesystem::create_directories(of.run.directory.checkpoint());
     if (!of.run.saved) return;
     of.net.take(*of.run.saved);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -17,6 +18,7 @@
 #include "trainers/common/class_options.hpp"
 #include "trainers/common/classifier.hpp"
 #include "trainers/common/course.hpp"
+#include "trainers/common/device.hpp"
 
 namespace trainers {
 
@@ -47,6 +49,7 @@ public:
         const gneiss::engine_choice& engine;
         classifier& net;
         gneiss::memory_budget& budget;
+        compute_device* device; ///< null: the CPU
         std::stop_token stop; ///< of evaluations
     };
 
@@ -66,6 +69,8 @@ protected:
     /// Adds to a checkpoint's progress what the design goes on from, beside weights and position.
     virtual void add_progress(nlohmann::ordered_json&) const {}
 
+    /// What computes batches where that is not the CPU; lives as long as this.
+    [[nodiscard]] gneiss::graph_compute* on_device() const noexcept { return compute_.get(); }
     /// What a checkpoint of the run tells of progress. Precondition: there is one.
     [[nodiscard]] nlohmann::ordered_json saved_progress() const;
 
@@ -76,6 +81,7 @@ private:
     [[nodiscard]] gneiss::checkpoint header(const gneiss::resume_position& at) const;
 
     std::vector<gneiss::memory_charge> charges_;
+    std::unique_ptr<gneiss::graph_compute> compute_;
     std::uint64_t generation_ = 0, best_generation_ = 0;
     std::uint64_t epoch_ = 0;                                   // trained last
     std::map<std::string, programs::metric_values> evaluated_; // since then

@@ -63,9 +63,4 @@ gneiss::io_profile read_rates(const gneiss::dataset& data, const run_options& ho
     return found;
 }
 
-void require_device(const run_options& how) {
-    if (how.device == "cuda")
-        throw gneiss::error(gneiss::errc::unsupported, "--device cuda: this build has no CUDA backend; leave the flag out to train on the CPU");
-}
-
 } // namespace trainers

@@ -21,7 +21,4 @@ namespace trainers {
 /// Throws io_error, errc::invalid_argument.
 [[nodiscard]] gneiss::io_profile read_rates(const gneiss::dataset& data, const run_options& how);
 
-/// Throws errc::unsupported for a device that this build has no backend for.
-void require_device(const run_options& how);
-
 } // namespace trainers

@@ -87,7 +87,7 @@ std::unique_ptr<gneiss::dataset> rebucketed(const gneiss::dataset& data, const o
     return std::make_unique<gneiss::dataset>(to);
 }
 
-programs::run_record begin_record(const std::string& program, const gneiss::engine_choice& engine,
+programs::run_record begin_record(const std::string& program, const gneiss::engine_choice& engine, const compute_device* device,
     const gneiss::dataset& data, const programs::command& command, const programs::plan_record& plan) {
     const gneiss::dataset_manifest& m = data.manifest();
     programs::run_record record;
@@ -96,6 +96,7 @@ programs::run_record begin_record(const std::string& program, const gneiss::engi
     record.machine = programs::this_machine();
     record.machine.io_engine = engine.name;
     record.machine.io_engine_reason = engine.reason;
+    if (device != nullptr) record.machine.device = device->name();
     record.dataset = {.name = m.name, .nodes = m.nodes, .edges = m.train_edges + m.valid_edges + m.test_edges,
         .relations = m.relations, .features = {}, .classes = {}};
     if (m.node_data.features != 0) record.dataset.features = m.node_data.features;
@@ -103,6 +104,11 @@ programs::run_record begin_record(const std::string& program, const gneiss::engi
     record.config = command.configuration();
     record.plan = plan;
     return record;
+}
+
+std::string describe_machine(const std::string& program, const run_options& how, const gneiss::engine_choice& engine, const compute_device* device) {
+    return fmt::format("{} {} on {}{} CPUs ({}), I/O by {} ({})", program, programs::version(), device == nullptr ? "" : device->name() + " and ",
+        how.threads, programs::cpu_name(), engine.name, engine.reason);
 }
 
 programs::exit_code tell_result(

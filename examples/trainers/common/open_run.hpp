@@ -13,6 +13,7 @@
 #include "common/records.hpp"
 #include "common/run_directory.hpp"
 #include "common/terminal.hpp"
+#include "trainers/common/device.hpp"
 #include "trainers/common/options.hpp"
 #include "trainers/common/plan.hpp"
 
@@ -41,8 +42,12 @@ void tell_dry_run(const std::string& program, const run_options& how, const prog
     const training_plan& plan, const run_options& how, programs::progress& live, const std::stop_token& stop);
 
 /// What run.json tells of program, machine, dataset, plan and flags before anything is trained.
-[[nodiscard]] programs::run_record begin_record(const std::string& program, const gneiss::engine_choice& engine,
+/// `device` null: the CPU.
+[[nodiscard]] programs::run_record begin_record(const std::string& program, const gneiss::engine_choice& engine, const compute_device* device,
     const gneiss::dataset& data, const programs::command& command, const programs::plan_record& plan);
+
+/// What computes and reads, for people.
+[[nodiscard]] std::string describe_machine(const std::string& program, const run_options& how, const gneiss::engine_choice& engine, const compute_device* device);
 
 /// Prints a run's result, and says where it is.
 [[nodiscard]] programs::exit_code tell_result(

@@ -23,7 +23,7 @@ void run_options::add_disk(programs::command& to) {
 
 void run_options::add_memory(programs::command& to, const std::string& orders, const std::string& default_order) {
     add_budget(to);
-    to.option("store", store, "where rows live").choices({"memory", "disk"}).default_text("memory if it fits");
+    to.option("store", store, "where rows live; device: on the GPU, and in memory").choices({"memory", "disk", "device"}).default_text("memory if it fits");
     to.option("partitions", partitions, "of the nodes").range(1, 16384).default_text("the dataset's, or more");
     to.option("buffer", buffer, "partitions that are resident").range(1, 16384).default_text("what fits");
     to.option("prefetch", prefetch, "further slots to load ahead and write behind: auto, off or N");
@@ -32,9 +32,14 @@ void run_options::add_memory(programs::command& to, const std::string& orders, c
     add_disk(to);
 }
 
-void run_options::add_execution(programs::command& to) {
+void run_options::add_device(programs::command& to) {
     to.group("Execution");
     to.option("device", device, "where batches are computed").choices({"cpu", "cuda"});
+    to.option("device-memory", device_memory, "of the GPU, for everything").default_text("nine tenths of what is free there");
+}
+
+void run_options::add_execution(programs::command& to) {
+    add_device(to);
     to.option("threads", threads, "at work in a batch").range(0, 1024).default_text("all CPUs");
     to.option("staleness", staleness, "batches that may be unapplied when one reads; 0: synchronous").range(0, 4096);
     to.option("deterministic", deterministic, "the same bits at any staleness > 0 too");
@@ -56,6 +61,12 @@ void run_options::add_output(programs::command& to, const std::string& program) 
     to.option("json", json, "the result as one JSON object").transient();
     to.option("quiet", quiet, "no talk").transient();
     to.option("no-report", no_report, "no report.html").transient();
+}
+
+void run_options::check_device() const {
+    if (device != "cpu") return;
+    if (store == "device") throw programs::usage_error("--store device is for --device cuda");
+    if (device_memory) throw programs::usage_error("--device-memory is for --device cuda");
 }
 
 gneiss::pipeline_options run_options::pipeline_options() const {

@@ -34,6 +34,7 @@ struct run_options {
     std::optional<programs::byte_size> throttle;
 
     std::string device = "cpu";
+    std::optional<programs::byte_size> device_memory;
     std::uint64_t threads = 0;
     std::uint64_t staleness = 16;
     bool deterministic = false;
@@ -53,12 +54,15 @@ struct run_options {
     /// \param orders         what `--order` takes
     /// \param default_order  which of them is taken on disk
     void add_memory(programs::command& to, const std::string& orders, const std::string& default_order);
+    void add_device(programs::command& to);
     void add_execution(programs::command& to);
     /// \param default_every  epochs between validations, in words
     void add_validation(programs::command& to, const std::string& default_every);
     void add_output(programs::command& to, const std::string& program);
 
     [[nodiscard]] gneiss::pipeline_options pipeline_options() const;
+    /// Throws usage_error for flags of a device that is not asked for.
+    void check_device() const;
 };
 
 /// The flags of link prediction: decoder, loss, negatives, ranking.
@@ -105,6 +109,7 @@ struct link_options {
 inline constexpr std::string_view not_in_hash[] = {"dataset", "memory", "threads", "out", "prefetch", "io-engine", "throttle",
     "checkpoint-every", "spare-slots", "no-report", "eval-every", "no-eval", "eval-negatives", "eval-edges",
     "eval-negatives-by-degree", "eval-graph", "eval-fanout", "preset", "topology", "feature-cache", "pipeline", "cache-split",
-    "neighbour-rank", "superbatch", "run-files", "carry", "gather-threads", "batches-in-flight"};
+    "neighbour-rank", "superbatch", "run-files", "carry", "gather-threads", "batches-in-flight", "device", "store", "sample-on",
+    "device-memory"};
 
 } // namespace trainers

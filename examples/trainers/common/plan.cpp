@@ -162,6 +162,8 @@ training_plan choose_plan(run_options& o, const gneiss::dataset_manifest& graph,
         return gneiss::cost_of(states, plan.slot_bytes()).read_bytes + (plan.further_reads ? plan.further_reads(states) : 0);
     };
 
+    const bool on_device = o.store == "device"; // beside which memory has all rows, too
+    if (on_device) o.store = "memory";
     const std::uint32_t given = o.partitions.value_or(buckets.rows().partitions);
     const bool order_needs_slots = o.order && *o.order != "memory";
     std::optional<training_plan> best;
@@ -194,7 +196,7 @@ training_plan choose_plan(run_options& o, const gneiss::dataset_manifest& graph,
         const std::uint64_t fewest = traffic(*std::ranges::min_element(fitting, {}, traffic));
         best = *std::ranges::find_if(fitting, [&](const training_plan& plan) { return traffic(plan) <= fewest / 3 * 4; });
     }
-    o.store = best->in_memory ? "memory" : "disk";
+    o.store = on_device ? "device" : best->in_memory ? "memory" : "disk";
     o.partitions = best->partitioning.partitions;
     o.buffer = best->slots;
 

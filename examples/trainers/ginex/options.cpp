@@ -47,8 +47,7 @@ void options::add_to(programs::command& to) {
     to.option("carry", carry, "cached rows stay from one superbatch to the next").choices({"on", "off"}).default_text("on, off with alternate");
     to.option("gather-threads", gather_threads, "that wait for pages with mmap").range(1, 1024).default_text("4 for each CPU");
     add_disk(to);
-    to.group("Execution");
-    to.option("device", device, "where batches are computed").choices({"cpu", "cuda"});
+    add_device(to);
     to.option("threads", threads, "at work in a batch").range(0, 1024).default_text("all CPUs");
     to.option("batches-in-flight", in_flight, "whose rows are in memory: the one that is computed, those gathered ahead").range(1, 64).default_text("2");
     add_evaluation(to);

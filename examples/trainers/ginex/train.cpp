@@ -16,6 +16,7 @@
 #include "training_plan.hpp"
 #include "trainers/common/class_training.hpp"
 #include "trainers/common/course.hpp"
+#include "trainers/common/device.hpp"
 #include "trainers/common/engine.hpp"
 #include "trainers/common/open_run.hpp"
 
@@ -55,7 +56,7 @@ public:
             .superbatches = {.schedule = how.schedule(), .batches = plan.superbatch, .directory = superbatches(),
                 .slots = 0, .direct_table = plan.direct_table, .carry = *how.carry == "on", .accesses = plan.accesses, .epochs = *how.epochs}};
         gneiss::superbatch_parts parts{.samplers = lists.samplers(), .features = features_->input(), .labels = of.classes.labels(),
-            .training_nodes = of.classes.train, .encode = of.net.encode, .weights = of.net.weights,
+            .training_nodes = of.classes.train, .encode = of.net.encode, .weights = of.net.weights, .by = on_device(),
             .before_sampling = [this] {
                 if (features_->cache() != nullptr) features_->cache()->release();
                 programs::give_back_memory();
@@ -128,7 +129,7 @@ private:
 
 programs::exit_code train(options& how, programs::command& command) {
     const auto began = clock::now();
-    trainers::require_device(how);
+    const std::unique_ptr<trainers::compute_device> device = trainers::open_device(how);
     programs::check_dataset(how.dataset);
     const gneiss::dataset data(how.dataset);
     const gneiss::dataset_manifest& graph = data.manifest();
@@ -140,8 +141,7 @@ programs::exit_code train(options& how, programs::command& command) {
     choose_stores(how, data, net);
     programs::progress live(how.quiet);
     const gneiss::engine_choice engine = trainers::choose_engine(how);
-    live.say(fmt::format("{} {} on {} CPUs ({}), I/O by {} ({})", program, programs::version(), how.threads,
-        programs::cpu_name(), engine.name, engine.reason));
+    live.say(trainers::describe_machine(program, how, engine, device.get()));
     live.say(fmt::format("{}: {} nodes, {} edges, {} classes, {} nodes to train; {} of {} features, fan-out {} ({}); neighbours {}, rows {}, {}",
         graph.name, graph.nodes, graph.train_edges, graph.node_data.classes, graph.node_data.train, *how.layers, graph.node_data.features,
         *how.fanout, *how.direction, *how.topology, *how.feature_cache, *how.pipeline));
@@ -169,9 +169,9 @@ programs::exit_code train(options& how, programs::command& command) {
     if (!run) return programs::exit_code::done;
     const programs::plan_record planned = plan.common.record(buckets);
     if (!how.quiet) live.say(trainers::describe(plan.common, planned));
-    ginex_design training({how, command, data, data, given, classes, plan.common, *run, engine, net, budget, interrupts.token()}, how, plan, lists, live);
+    ginex_design training({how, command, data, data, given, classes, plan.common, *run, engine, net, budget, device.get(), interrupts.token()}, how, plan, lists, live);
     trainers::course course(how, trainers::course_of_classes(how, graph), plan.common, run->directory, live, command.configuration());
-    const programs::exit_code code = trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, data, command, planned),
+    const programs::exit_code code = trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, device.get(), data, command, planned),
         how, live, interrupts.token(), began);
     if (plan.superbatch != 0)
         live.say(fmt::format("files of the largest superbatch: {}, planned {}", gneiss::format_bytes(training.largest_superbatch()), gneiss::format_bytes(plan.run_file_bytes / 2)));

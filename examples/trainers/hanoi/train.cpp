@@ -24,6 +24,7 @@
 #include "trainers/common/class_commands.hpp"
 #include "trainers/common/class_training.hpp"
 #include "trainers/common/course.hpp"
+#include "trainers/common/device.hpp"
 #include "trainers/common/engine.hpp"
 #include "trainers/common/open_run.hpp"
 
@@ -71,7 +72,7 @@ public:
         }};
         training_ = std::make_unique<gneiss::graph_training>(training, task, of.net.encode, of.net.weights,
             how.dense_optimizer(0), no_rows(),
-            gneiss::graph_inputs{.features = features_.get(), .graph = *graph_}, on_, of.budget);
+            gneiss::graph_inputs{.features = features_.get(), .graph = *graph_}, on_, of.budget, on_device());
         if (of.run.saved) training_->set_steps(saved_progress().at("steps").get<std::uint64_t>());
     }
 
@@ -151,7 +152,7 @@ void check_files(const options& how, const gneiss::dataset& data, std::uint64_t 
 
 programs::exit_code train(options& how, programs::command& command) {
     const auto began = clock::now();
-    trainers::require_device(how);
+    const std::unique_ptr<trainers::compute_device> device = trainers::open_device(how);
     programs::check_dataset(how.dataset);
     const auto dataset = std::make_shared<const gneiss::dataset>(how.dataset);
     const gneiss::dataset_manifest& graph = dataset->manifest();
@@ -162,8 +163,7 @@ programs::exit_code train(options& how, programs::command& command) {
     if (*how.normalize_features) given.normalize_rows();
     programs::progress live(how.quiet);
     const gneiss::engine_choice engine = trainers::choose_engine(how);
-    live.say(fmt::format("{} {} on {} CPUs ({}), I/O by {} ({})", program, programs::version(), how.threads,
-        programs::cpu_name(), engine.name, engine.reason));
+    live.say(trainers::describe_machine(program, how, engine, device.get()));
     live.say(fmt::format("{}: {} nodes, {} edges, {} classes, {} nodes to train; {} of {} features, fan-out {} ({})", graph.name, graph.nodes,
         graph.train_edges, graph.node_data.classes, graph.node_data.train, *how.layers, graph.node_data.features, *how.fanout, *how.direction));
     if (const std::string chosen = choose_partitions(how, *dataset, given, net); !chosen.empty()) live.say(chosen);
@@ -210,12 +210,12 @@ programs::exit_code train(options& how, programs::command& command) {
     }
     const trainers::classes_of_nodes classes(*data);
     gneiss::memory_budget budget(plan.budget);
-    hanoi_design training({how, command, *dataset, *data, given, classes, plan, *run, engine, net, budget, interrupts.token()}, how,
+    hanoi_design training({how, command, *dataset, *data, given, classes, plan, *run, engine, net, budget, device.get(), interrupts.token()}, how,
         measure_tiers(*data, how, row_bytes(given), plan.budget));
     trainers::course_settings settings = trainers::course_of_classes(how, graph);
     settings.state = "macro-batch";
     trainers::course course(how, settings, plan, run->directory, live, command.configuration());
-    programs::run_record known = trainers::begin_record(program, engine, *dataset, command, planned);
+    programs::run_record known = trainers::begin_record(program, engine, device.get(), *dataset, command, planned);
     known.preprocessing = std::move(before_training);
     const programs::exit_code code = trainers::train_to_end(training, course, *run, known, how, live, interrupts.token(), began);
     if (training.cost()) live.say(training.cost()->text());

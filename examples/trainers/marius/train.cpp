@@ -13,6 +13,7 @@
 #include "training_plan.hpp"
 #include "trainers/common/checkpoint.hpp"
 #include "trainers/common/course.hpp"
+#include "trainers/common/device.hpp"
 #include "trainers/common/engine.hpp"
 #include "trainers/common/link_evaluation.hpp"
 #include "trainers/common/open_run.hpp"
@@ -33,7 +34,7 @@ public:
     /// Starts a run, or goes on with it as `saved` tells.
     marius_design(options& how, programs::command& command, const gneiss::dataset& data, const training_plan& plan,
         const trainers::opened_run& run, std::unique_ptr<gneiss::dataset> rebucketed, const gneiss::engine_choice& engine,
-        programs::progress& live, const std::stop_token& stop)
+        trainers::compute_device* device, programs::progress& live, const std::stop_token& stop)
         : how_(how), command_(command), data_(data), plan_(plan), checkpoint_(run.directory.checkpoint()), stop_(stop),
           rebucketed_(std::move(rebucketed)), buckets_((rebucketed_ ? *rebucketed_ : data).buckets()), on_(how.threads),
           budget_(plan_.budget), model_(gneiss::make_link_model(*how.decoder, how.loss, *how.dim, how.model_options(), static_cast<float>(how.margin))),
@@ -53,8 +54,9 @@ public:
         reader_ = std::make_unique<gneiss::bucket_reader>(buckets_, engine.make);
         edges_ = std::make_unique<gneiss::edge_buffer>(
             reader_->source(), plan_.partitioning.partitions, rows_->keeps_all(), plan_.edge_bytes, budget_);
+        if (device != nullptr) compute_ = device->embed(trainers::decoder_of(how_, *how_.batch, *how_.dim, relations_), trainers::rows_on_device_of(how_, plan_.partitioning.nodes, plan_.layout));
         training_ = std::make_unique<gneiss::link_training>(
-            how_.training_options(), model_, optimizer_of(0), *rows_, *edges_, relations_, on_, budget_);
+            how_.training_options(), model_, optimizer_of(0), *rows_, *edges_, relations_, on_, budget_, compute_.get());
         if (run.saved) training_->set_steps(trainers::progress_of(*run.saved).at("steps").get<std::uint64_t>());
     }
 
@@ -136,12 +138,13 @@ private:
     std::unique_ptr<gneiss::partition_buffer> rows_;
     std::unique_ptr<gneiss::bucket_reader> reader_;
     std::unique_ptr<gneiss::edge_buffer> edges_;
+    std::unique_ptr<gneiss::link_compute> compute_;
     std::unique_ptr<gneiss::link_training> training_;
 };
 
 programs::exit_code train(options& how, programs::command& command) {
     const auto began = clock::now();
-    trainers::require_device(how);
+    const std::unique_ptr<trainers::compute_device> device = trainers::open_device(how);
     programs::check_dataset(how.dataset);
     const gneiss::dataset data(how.dataset);
     const gneiss::dataset_manifest& graph = data.manifest();
@@ -154,8 +157,7 @@ programs::exit_code train(options& how, programs::command& command) {
     const training_plan plan = plan_training(how, graph, buckets, model, optimizer.state_floats(*how.dim));
     programs::progress live(how.quiet);
     const gneiss::engine_choice engine = trainers::choose_engine(how);
-    live.say(fmt::format("{} {} on {} CPUs ({}), I/O by {} ({})", program, programs::version(), how.threads,
-        programs::cpu_name(), engine.name, engine.reason));
+    live.say(trainers::describe_machine(program, how, engine, device.get()));
     live.say(fmt::format("{}: {} nodes, {} edges, {} relations; {} d={}", graph.name, graph.nodes, graph.train_edges,
         graph.relations, *how.decoder, *how.dim));
     if (how.dry_run) {
@@ -170,11 +172,11 @@ programs::exit_code train(options& how, programs::command& command) {
     const programs::plan_record planned = rebucketed ? plan.record(rebucketed->buckets()) : plan.record(buckets);
     if (!how.quiet) live.say(trainers::describe(plan, planned));
 
-    marius_design training(how, command, data, plan, *run, std::move(rebucketed), engine, live, interrupts.token());
+    marius_design training(how, command, data, plan, *run, std::move(rebucketed), engine, device.get(), live, interrupts.token());
     trainers::course course(how,
         {.unit = "edges", .measure = "MRR", .examples = graph.train_edges, .validates = graph.valid_edges != 0}, plan,
         run->directory, live, command.configuration());
-    return trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, data, command, planned), how, live,
+    return trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, device.get(), data, command, planned), how, live,
         interrupts.token(), began);
 }
 

@@ -43,6 +43,7 @@ void options::add_to(programs::command& to) {
     add_memory(to, "comet, comet-balanced, beta, beta-spread, … or a file of \"i j\" lines; for classes training-first", "comet; training-first");
     to.option("reshuffle", reshuffle, "epochs between new random partitions of the nodes; 0: never").value_name("N");
     add_execution(to);
+    to.option("sample-on", sample_on, "where neighbourhoods are drawn; gpu: in the whole graph, which is copied there").choices({"cpu", "gpu"});
     add_validation(to, "from the graph");
     to.option("eval-graph", eval_graph, "neighbours are those of the whole graph, or those in the buffer").choices({"full", "resident"});
     to.option("eval-fanout", eval_fanout, "neighbours at each hop, for resident").value_name("N,N").default_text("all");
@@ -81,6 +82,9 @@ void options::resolve(const gneiss::dataset& data, const programs::command& self
     if (uses_features() && !has_features(graph))
         throw gneiss::error(gneiss::errc::invalid_argument, "has no features: --inputs rows learns some", {.path = data.directory()});
     refuse_unused(self);
+    if (sample_on == "gpu" && device == "cpu") throw programs::usage_error("--sample-on gpu is for --device cuda");
+    if (sample_on == "gpu" && reshuffle != 0) throw programs::usage_error("--sample-on gpu does not go with --reshuffle: nodes keep their numbers there");
+    if (sample_on == "gpu" && hide_batch_edges) throw programs::usage_error("--sample-on gpu does not go with --hide-batch-edges: the device walks all edges");
     if (order && *order != "memory" && (*order == training_first) == links())
         throw programs::usage_error(fmt::format("--order {} is not for --task {}{}", *order, *task,
             links() ? "" : ": its partitions come by training-first, or all at once (memory)"));

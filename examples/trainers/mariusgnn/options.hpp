@@ -22,6 +22,7 @@ struct options : trainers::graph_options, trainers::link_options {
     bool hide_batch_edges = false;
     std::optional<std::string> row_optimizer;
     std::optional<double> row_lr;
+    std::string sample_on = "cpu";
     std::uint64_t reshuffle = 0; ///< epochs between new partitions; 0: never
     std::string eval_graph = "full";
     std::optional<std::string> eval_fanout;

@@ -23,6 +23,7 @@
 #include "training_plan.hpp"
 #include "trainers/common/checkpoint.hpp"
 #include "trainers/common/course.hpp"
+#include "trainers/common/device.hpp"
 #include "trainers/common/engine.hpp"
 #include "trainers/common/feature_fault.hpp"
 #include "trainers/common/graph_observer.hpp"
@@ -55,6 +56,7 @@ public:
         const training_plan& plan;
         const trainers::opened_run& run;
         const gneiss::engine_choice& engine;
+        trainers::compute_device* device; ///< null: the CPU
         programs::progress& live;
     };
 
@@ -72,6 +74,7 @@ public:
         } else {
             net.initialise(how, on_);
         }
+        if (of.device != nullptr) compute_ = compute_on(*of.device);
         if (how.uses_rows()) make_rows();
         assemble();
         if (of.run.saved) {
@@ -181,6 +184,33 @@ private:
         }
     }
 
+    [[nodiscard]] std::unique_ptr<gneiss::graph_compute> compute_on(trainers::compute_device& device) {
+        const trainers::network_parts network{.layers = trainers::layers_of(net_.encode), .in = net_.encode.inputs(), .weights = net_.weights, .seed = of_.how.seed};
+        const options& how = of_.how;
+        trainers::device_use use;
+        if (how.uses_rows()) use.keep = trainers::rows_on_device_of(how, plan_.partitioning.nodes, plan_.layout);
+        const auto compute = [&] {
+            if (!how.links()) return device.classify(network, use);
+            return device.predict(network, trainers::decoder_of(how, *how.batch, net_.encode.outputs(), net_.relations), use);
+        };
+        if (how.sample_on == "cpu") return compute();
+        if (!plan_.keeps_all())
+            throw gneiss::error(gneiss::errc::invalid_argument, "--sample-on gpu draws in the whole graph: --store memory or device, within --memory");
+        const auto& edges = data_->buckets();
+        const gneiss::memory_charge while_copied = budget_.charge("graph for the device", 2 * gneiss::csr<>::bytes_needed(plan_.partitioning.nodes, edges.edges(), {}));
+        const auto lists = [&](gneiss::neighbour_direction d, gneiss::neighbour_direction other) {
+            if (how.neighbours() == other) return gneiss::csr<>();
+            return gneiss::csr<>::from_edges(plan_.partitioning.nodes, d, {}, [&](auto&& sink) { edges.for_each_edge(sink); });
+        };
+        const gneiss::csr_graph<> graph(lists(gneiss::neighbour_direction::in, gneiss::neighbour_direction::out),
+            lists(gneiss::neighbour_direction::out, gneiss::neighbour_direction::in));
+        const gneiss::graph_training_options training = how.training_options();
+        use.sampling.emplace(trainers::samples_on_device{.graph = graph, .neighbours = training.neighbours,
+            .dense = training.sampler == gneiss::neighbour_sampling::dense, .seed = how.seed,
+            .seeds = how.links() ? gneiss::bound_link_batch(training.negatives, *how.batch, plan_.partitioning.nodes).nodes : *how.batch});
+        return compute();
+    }
+
     /// Makes buffers over rows and graph, and the training that uses them.
     void assemble() {
         const std::scoped_lock lock(assembling_);
@@ -205,7 +235,7 @@ private:
         training.resident_partitions = plan_.slots;
         training_ = std::make_unique<gneiss::graph_training>(training, make_task(), net_.encode, net_.weights,
             how.dense_optimizer(0), how.any_row_optimizer(0),
-            gneiss::graph_inputs{.rows = rows_.get(), .features = features_.get(), .graph = *graph_}, on_, budget_);
+            gneiss::graph_inputs{.rows = rows_.get(), .features = features_.get(), .graph = *graph_}, on_, budget_, compute_.get());
     }
 
     /// Gives up what `assemble` made. Rows must have been flushed.
@@ -364,6 +394,7 @@ private:
     std::optional<gneiss::memory_charge> block_charge_;
     std::unique_ptr<gneiss::bucket_reader> reader_;
     std::unique_ptr<gneiss::edge_buffer> edges_;
+    std::unique_ptr<gneiss::graph_compute> compute_;
     std::unique_ptr<gneiss::graph_training> training_;
 
     std::map<std::string, node_metrics> metrics_; // of valid and test nodes
@@ -372,7 +403,7 @@ private:
 
 programs::exit_code train(options& how, programs::command& command) {
     const auto began = clock::now();
-    trainers::require_device(how);
+    const std::unique_ptr<trainers::compute_device> device = trainers::open_device(how);
     programs::check_dataset(how.dataset);
     const auto dataset = std::make_shared<const gneiss::dataset>(how.dataset);
     const gneiss::dataset& data = *dataset;
@@ -385,8 +416,7 @@ programs::exit_code train(options& how, programs::command& command) {
     const auto read_size = [&] { return least_full_read(data, how); };
     tuned_plan tuned = plan_training(how, {*trained, net, read_size});
     training_plan& plan = tuned.plan;
-    live.say(fmt::format("{} {} on {} CPUs ({}), I/O by {} ({})", program, programs::version(), how.threads,
-        programs::cpu_name(), engine.name, engine.reason));
+    live.say(trainers::describe_machine(program, how, engine, device.get()));
     live.say(fmt::format("{}: {} nodes, {} edges, {}; {} of {}, fan-out {} ({}), {}", graph.name, graph.nodes, graph.train_edges,
         how.links() ? fmt::format("{} relations", graph.relations) : fmt::format("{} classes, {} nodes to train", graph.node_data.classes, graph.node_data.train),
         *how.layers, *how.inputs, *how.fanout, *how.direction, how.links() ? *how.decoder : "softmax"));
@@ -409,14 +439,14 @@ programs::exit_code train(options& how, programs::command& command) {
     const programs::plan_record planned = plan.record(trained->buckets());
     if (!how.quiet) live.say(trainers::describe(plan, planned));
 
-    mariusgnn_design training({how, command, data, plan, *run, engine, live}, std::move(trained), net, interrupts.token());
+    mariusgnn_design training({how, command, data, plan, *run, engine, device.get(), live}, std::move(trained), net, interrupts.token());
     const bool validates = how.links() ? graph.valid_edges != 0 : graph.node_data.valid != 0;
     trainers::course course(how,
         {.unit = how.links() ? "edges" : "nodes", .measure = how.links() ? "MRR" : "accuracy",
             .examples = how.links() ? graph.train_edges : graph.node_data.train, .validates = validates,
             .best = how.early_stop != 0 && validates},
         plan, run->directory, live, command.configuration());
-    return trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, data, command, planned), how, live,
+    return trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, device.get(), data, command, planned), how, live,
         interrupts.token(), began);
 }
 

@@ -101,7 +101,7 @@ void add_reshuffle(const options& o, training_plan& plan, const gneiss::dataset_
 template <class With>
 std::vector<std::string> tune_comet(options& o, const planning& of, const With& with) {
     const bool comet = !o.order || *o.order == "comet" || *o.order == "comet-balanced";
-    if (!o.links() || !comet || o.partitions || o.buffer || o.store.value_or("disk") == "memory") return {};
+    if (!o.links() || !comet || o.partitions || o.buffer || o.store.value_or("disk") != "disk") return {};
     const gneiss::dataset_manifest& graph = of.graph.data().manifest();
     const std::uint32_t given = graph.partitions;
     options trial = o;

@@ -1,0 +1,107 @@
+// Runs the trainers with --device cuda as users do, on the emulator: programs of their own, emulated-gneiss-NAME, whose device
+// is one CPU thread that runs every kernel.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "support/program.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+/// A dataset "data" of communities with features, in three partitions.
+struct device_workshop : gneiss::test::workshop {
+    device_workshop() : workshop("emulated-gneiss-mariusgnn") {
+        const auto made = run("generate planted --nodes 200 --edges 1200 --classes 4 --undirected --partitions 3 --out data --seed 5 --task node "
+                              "--num-features 8 --feature-signal 2 --train-fraction .3", "gneiss-data");
+        CAPTURE(made.err);
+        REQUIRE(made.code == 0);
+    }
+    /// Trains by a trainer, and returns run.json.
+    [[nodiscard]] json train(const std::string& trainer, const std::string& arguments) const {
+        const auto got = run("train data " + arguments + " --quiet --json", trainer);
+        CAPTURE(arguments);
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        return json::parse(got.out);
+    }
+};
+
+/// Loss curves and metrics are the same but for rounding.
+void check_same_course(const json& device, const json& cpu) {
+    CHECK(device["machine"]["device"] == "cuda: emulator");
+    CHECK(cpu["machine"]["device"] == "cpu");
+    REQUIRE(device["epochs"].size() == cpu["epochs"].size());
+    for (std::size_t e = 0; e < cpu["epochs"].size(); ++e) {
+        const double want = cpu["epochs"][e]["loss"], got = device["epochs"][e]["loss"];
+        CHECK(std::abs(got - want) < 2e-3 * std::abs(want));
+        CHECK(device["epochs"][e]["examples"] == cpu["epochs"][e]["examples"]);
+    }
+}
+
+const std::string classes = "--epochs 2 --layers sage:8:dropout=.1,gat:2x2:mean --fanout 3,3 --batch 30 --early-stop 0 --seed 3 ";
+const std::string links = "--epochs 2 --decoder distmult --dim 8 --batch 200 --negatives 20 --chunks 2 --seed 3 --eval-negatives 20 --eval-edges 20 ";
+
+} // namespace
+
+TEST_CASE("each trainer's loss on the device is that on the CPU, epoch by epoch") {
+    const device_workshop shop;
+    const auto compare = [&](const std::string& trainer, const std::string& arguments, const std::string& on_device = "") {
+        CAPTURE(trainer);
+        CAPTURE(arguments);
+        fs::remove_all(shop / "cpu");
+        fs::remove_all(shop / "device");
+        const json cpu = shop.train("gneiss-" + trainer, arguments + " --out cpu");
+        const json device = shop.train("emulated-gneiss-" + trainer, arguments + on_device + " --device cuda --out device");
+        check_same_course(device, cpu);
+    };
+    const std::string four = "--layers sage:8,sage --fanout 3,3 --epochs 2 --batch 30 --early-stop 0 --seed 3 ";
+    compare("mariusgnn", four + "--task node --staleness 0 --no-eval");
+    compare("mariusgnn", four + "--task node --staleness 0 --no-eval", " --sample-on gpu");
+    compare("ginex", four + "--topology disk --feature-cache belady --superbatch 2 --memory 256MiB --no-eval");
+    compare("hanoi", four + "--partitions 3 --macro 2 --memory 256MiB --no-eval");
+    compare("marius", links + "--staleness 0 --no-eval");
+    compare("marius", links + "--staleness 0 --no-eval", " --store device");
+    compare("mariusgnn", links + "--task link --inputs rows --layers sage:8 --fanout 3 --staleness 0 --no-eval");
+    compare("mariusgnn", links + "--task link --inputs rows --layers sage:8 --fanout 3 --staleness 0 --no-eval", " --store device");
+}
+
+TEST_CASE("a run goes from the device to the CPU and back, by its checkpoint") {
+    const device_workshop shop;
+    const std::string base = "train data --layers sage:8,sage --fanout 3,3 --batch 30 --early-stop 0 --seed 3 --task node --staleness 0 --no-eval --epochs 40 --checkpoint-every 1epoch "
+                             "--quiet --out run --resume ";
+    int code = 130;
+    for (int attempt = 0; attempt < 60 && code != 0; ++attempt) {
+        const bool device = attempt % 2 == 0;
+        const auto got = shop.run(base + (device ? "--device cuda" : "--device cpu"), "emulated-gneiss-mariusgnn",
+            "timeout --foreground --preserve-status -s INT " + std::to_string(1 + attempt / 6));
+        CAPTURE(got.err);
+        code = got.code;
+        REQUIRE((code == 0 || code == 130));
+    }
+    REQUIRE(code == 0);
+    const json run = json::parse(shop.read("run/run.json"));
+    CHECK(run["epochs"].size() == 40);
+    CHECK(run["epochs"].back()["loss"] < run["epochs"].front()["loss"]);
+}
+
+TEST_CASE("what a device cannot do is told: too little memory, no device, flags without one") {
+    const device_workshop shop;
+    const std::string to = " --out new --quiet " + classes;
+    shop.refuses(3, "train data --task node --device cuda --device-memory 20KiB" + to, {"weights", "20.0 KiB"});
+    shop.refuses(2, "train data --task link --inputs rows --store device --out new", {"--store device is for --device cuda"});
+    shop.refuses(2, "train data --task node --device-memory 1GiB" + to, {"--device-memory"});
+    shop.refuses(2, "train data --task node --sample-on gpu" + to, {"--sample-on gpu is for --device cuda"});
+    // Programs of this build, on a machine whose devices are hidden.
+    const auto got = shop.run("train data --task node --device cuda" + to, "gneiss-mariusgnn", "env CUDA_VISIBLE_DEVICES=");
+    CHECK(got.code == 1);
+    CHECK(got.err.find("error: --device cuda: ") != std::string::npos);
+    CHECK(got.err.find("leave the flag out") != std::string::npos);
+    CHECK_FALSE(fs::exists(shop / "new"));
+}
