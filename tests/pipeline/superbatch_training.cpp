@@ -85,6 +85,7 @@ struct set_up {
     std::size_t slots = 60, threads = 1;
     bool carry = true, direct_table = false;
     engine_factory engines = ::threads();
+    change_set_maker change_sets{};
 };
 
 /// What training leaves behind.
@@ -181,7 +182,7 @@ struct trainer {
         training = std::make_unique<superbatch_training>(
             superbatch_training_options{.batch = 10, .sampler = with.sampler, .seed = 9,
                 .superbatches = {.schedule = with.schedule, .batches = with.superbatch, .directory = run / "superbatches", .slots = 0,
-                    .direct_table = with.direct_table, .carry = with.carry, .accesses = with.accesses, .epochs = with.epochs}},
+                    .direct_table = with.direct_table, .carry = with.carry, .accesses = with.accesses, .epochs = with.epochs, .change_sets = with.change_sets}},
             superbatch_parts{.samplers = [this, samplers, first = true]() mutable -> std::unique_ptr<batch_sampler> {
                     if (std::exchange(first, false)) return samplers(); // the inspector's
                     return std::make_unique<slow_sampler>(*this, samplers());
@@ -253,6 +254,13 @@ TEST_CASE("neither the size of superbatches and caches nor threads change what i
     CHECK(train(data, {.epochs = 3, .accesses = 250}) == expected); // superbatches of few batches
     CHECK(train(data, {.epochs = 3, .accesses = 1}) == expected);
     for (const std::size_t threads : {2, 5}) CHECK(train(data, {.epochs = 3, .threads = threads}) == expected);
+    int made = 0;
+    const change_set_maker elsewhere = [&](trace_file& trace, const belady_options& how, const auto& visit) {
+        ++made;
+        return belady(trace, how, serial_executor{}, visit);
+    };
+    CHECK(train(data, {.superbatch = 7, .epochs = 3, .change_sets = elsewhere}) == expected);
+    CHECK(made == 6); // two superbatches an epoch
 }
 
 TEST_CASE("halves, normalised and sparse features are those of graph training") {

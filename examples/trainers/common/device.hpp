@@ -15,6 +15,7 @@
 #include <gneiss/model/parameter.hpp>
 #include <gneiss/pipeline/graph_compute.hpp>
 #include <gneiss/pipeline/link_compute.hpp>
+#include <gneiss/pipeline/superbatch.hpp>
 #include <gneiss/sample/detail/hop.hpp>
 #include <gneiss/sample/negative.hpp>
 
@@ -79,6 +80,8 @@ public:
     // What trains on it. It outlives them. They throw over_budget with the device's parts where its memory is short.
     [[nodiscard]] virtual std::unique_ptr<gneiss::graph_compute> classify(const network_parts& network, const device_use& use) = 0;
     [[nodiscard]] virtual std::unique_ptr<gneiss::graph_compute> predict(const network_parts& network, const decoder_parts& links, const device_use& use) = 0;
+    /// Makes change sets; empty where the device leaves them to the CPU.
+    [[nodiscard]] virtual gneiss::change_set_maker change_sets() = 0;
     [[nodiscard]] virtual std::unique_ptr<gneiss::link_compute> embed(const decoder_parts& links, const std::optional<rows_on_device>& keep) = 0;
 };
 

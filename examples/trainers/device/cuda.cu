@@ -1,6 +1,9 @@
 #include "trainers/common/device.hpp"
 
 #include <gneiss/core/memory_budget.hpp>
+#if defined(__CUDACC__)
+#include <gneiss/cuda/cache/belady.cuh>
+#endif
 #include <gneiss/cuda/core/device.cuh>
 #include <gneiss/cuda/pipeline/device_embedding_compute.cuh>
 #include <gneiss/cuda/pipeline/device_graph_compute.cuh>
@@ -46,6 +49,17 @@ public:
     }
     [[nodiscard]] std::unique_ptr<gneiss::link_compute> embed(const decoder_parts& links, const std::optional<rows_on_device>& keep) override {
         return std::make_unique<gneiss::cuda::device_embedding_compute>(budget_, setup_of(links), kept(keep));
+    }
+
+    [[nodiscard]] gneiss::change_set_maker change_sets() override {
+#if defined(__CUDACC__) // Thrust, which the emulator does not run
+        return [this](gneiss::trace_file& trace, const gneiss::belady_options& how, const auto& visit) {
+            const gneiss::cuda::stream in;
+            return gneiss::cuda::belady(thrust::cuda::par_nosync.on(in.get()), trace, how, budget_, visit);
+        };
+#else
+        return {};
+#endif
     }
 
 private:

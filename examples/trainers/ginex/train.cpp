@@ -54,7 +54,8 @@ public:
             .rows_in_flight = static_cast<std::size_t>(*how.in_flight), .sample_workers = how.pipeline_options().sample_workers,
             .batch_nodes = plan.batch_nodes,
             .superbatches = {.schedule = how.schedule(), .batches = plan.superbatch, .directory = superbatches(),
-                .slots = 0, .direct_table = plan.direct_table, .carry = *how.carry == "on", .accesses = plan.accesses, .epochs = *how.epochs}};
+                .slots = 0, .direct_table = plan.direct_table, .carry = *how.carry == "on", .accesses = plan.accesses, .epochs = *how.epochs,
+                .change_sets = of.device == nullptr ? gneiss::change_set_maker{} : of.device->change_sets()}};
         gneiss::superbatch_parts parts{.samplers = lists.samplers(), .features = features_->input(), .labels = of.classes.labels(),
             .training_nodes = of.classes.train, .encode = of.net.encode, .weights = of.net.weights, .by = on_device(),
             .before_sampling = [this] {

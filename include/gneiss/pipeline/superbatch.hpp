@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,6 +28,10 @@ enum class superbatch_schedule : std::uint8_t {
     overlap       ///< superbatch k + 1 is sampled, and its change sets are worked out, while k is trained
 };
 
+/// Makes the change sets of a superbatch elsewhere than on the CPU, exactly as `belady` does: visit(batch, change set) for each.
+using change_set_maker = std::function<belady_outcome(
+    trace_file& trace, const belady_options& how, const std::function<void(std::size_t, const change_set&)>& visit)>;
+
 struct superbatch_options {
     superbatch_schedule schedule = superbatch_schedule::overlap;
     std::uint64_t batches = 100;       ///< of a superbatch, at least 1; the last of an epoch may have fewer
@@ -36,6 +41,7 @@ struct superbatch_options {
     bool carry = true;                 ///< rows stay in the cache from one superbatch to the next; not with `alternate`
     std::uint64_t accesses = 0;        ///< a superbatch ends early before its batches have more nodes; 0: never
     std::uint64_t epochs = 1;          ///< sampling ahead ends with epoch `epochs` − 1
+    change_set_maker change_sets{};    ///< empty: on the CPU
 };
 
 /// What an inspector made, and its seconds. Merges.

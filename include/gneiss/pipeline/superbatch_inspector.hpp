@@ -229,8 +229,9 @@ private:
         change_set_writer changes(of.path("changes"), of.number_);
         const bool carries = options_.carry && options_.schedule != superbatch_schedule::alternate;
         of.begins_empty_ = !carries || of.number_ == 0;
-        belady_outcome made = belady(trace, {.slots = options_.slots, .nodes = options_.direct_table ? around_.nodes : 0, .resident = resident_},
-            around_.on, [&](std::size_t, const change_set& c) { changes.append(c); });
+        const belady_options how{.slots = options_.slots, .nodes = options_.direct_table ? around_.nodes : 0, .resident = resident_};
+        const auto append = [&](std::size_t, const change_set& c) { changes.append(c); };
+        belady_outcome made = options_.change_sets ? options_.change_sets(trace, how, append) : belady(trace, how, around_.on, append);
         changes.finish();
         of.fill_ = std::move(made.fill);
         if (carries) resident_ = std::move(made.resident);
