@@ -52,7 +52,7 @@ may_include() {
     sample:graph/* | sample:order/plan.hpp) return 0 ;;
     storage:graph/* | storage:order/plan.hpp | storage:cache/*) return 0 ;;
     io:graph/* | io:order/plan.hpp | io:cache/* | io:partition/* | io:storage/*) return 0 ;;
-    model:graph/* | model:order/plan.hpp | model:sample/mini_batch.hpp | model:sample/layer_view.hpp | model:sample/layer_view.cuh) return 0 ;;
+    model:graph/* | model:order/plan.hpp | model:sample/mini_batch.hpp | model:sample/layer_view.hpp | model:sample/layer_view.cuh | model:sample/link_batch.cuh) return 0 ;;
     pipeline:*/concepts.hpp | eval:*/concepts.hpp | dist:*/concepts.hpp) return 0 ;;
     pipeline:* | eval:* | dist:*) # values
         case "$to" in
@@ -64,8 +64,9 @@ may_include() {
         case "$from:$to" in # the training loops that are put together from concrete parts
         pipeline/epoch_driver.hpp:storage/* | pipeline/link_*.hpp:model/* | pipeline/link_*.hpp:storage/*) return 0 ;;
         pipeline/graph_*.hpp:sample/* | pipeline/graph_*.hpp:model/* | pipeline/graph_*.hpp:storage/*) return 0 ;;
-        pipeline/node_batches.hpp:model/* | pipeline/batch_sampler.hpp:sample/* | pipeline/superbatch_*.hpp:sample/* | pipeline/superbatch_*.hpp:model/*) return 0 ;;
+        pipeline/cpu_compute.hpp:model/* | pipeline/batch_sampler.hpp:sample/* | pipeline/superbatch_*.hpp:sample/* | pipeline/superbatch_*.hpp:model/*) return 0 ;;
         pipeline/superbatch*.hpp:storage/* | pipeline/superbatch*.hpp:cache/*) return 0 ;;
+        pipeline/device_*.cuh:sample/* | pipeline/device_*.cuh:model/* | pipeline/device_*.cuh:storage/*) return 0 ;;
         pipeline/layerwise_*.hpp:model/* | pipeline/layerwise_*.hpp:storage/* | pipeline/layerwise_input.hpp:io/node_data.hpp) return 0 ;;
         esac
         ;;
