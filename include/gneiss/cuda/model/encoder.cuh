@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(Threads) begin_stages(stage_counts counts, std
 ///     encode.backward(stream, parameters.weights(), grad_rows, grad_inputs);   // adds to the weights' gradients
 ///
 /// The same elements are dropped as on the host. Results differ from the host's by rounding: the order of sums, and of (A x) W
-/// and A (x W), which is chosen by the capacities. They do not differ from run to run. Rows from elsewhere (`encoder_hook`) are not
+/// and A (x W), which is chosen by the widths. They do not differ from run to run. Rows from elsewhere (`encoder_hook`) are not
 /// offered: each layer's sources are the targets of the one before.
 /// All memory is taken from the arena when this is made. forward and backward are asynchronous and allocate nothing; counts, names
 /// and keys lie in device memory, so that a captured step serves any batch within the capacities. One batch at a time.
