@@ -93,29 +93,9 @@ struct row_slice {
     [[nodiscard]] __device__ unsigned column(unsigned k) const noexcept { return first + k * step(); }
 
     /// Zeros where `wanted` is false. Values behind the row's last column are of no meaning.
-    [[nodiscard]] __device__ packet load(const T* row, bool wanted = true) const {
-        packet in{};
-        if constexpr (Aligned) {
-            if (wanted && first < all) in = __builtin_bit_cast(packet, __ldg(reinterpret_cast<const uint4*>(row + first)));
-        } else {
-            GNEISS_UNROLL
-            for (unsigned k = 0; k < size; ++k)
-                if (wanted && column(k) < all) in.value[k] = read(row + column(k));
-        }
-        return in;
-    }
+    [[nodiscard]] __device__ packet load(const T* row, bool wanted = true) const { return take<false>(row, wanted); }
     /// The same of memory that this thread also writes.
-    [[nodiscard]] __device__ packet reload(const T* row, bool wanted = true) const {
-        packet in{};
-        if constexpr (Aligned) {
-            if (wanted && first < all) in = __builtin_bit_cast(packet, __ldcg(reinterpret_cast<const uint4*>(row + first)));
-        } else {
-            GNEISS_UNROLL
-            for (unsigned k = 0; k < size; ++k)
-                if (wanted && column(k) < all) in.value[k] = reread(row + column(k));
-        }
-        return in;
-    }
+    [[nodiscard]] __device__ packet reload(const T* row, bool wanted = true) const { return take<true>(row, wanted); }
     __device__ void store(T* row, const float (&x)[size]) const {
         packet out;
         GNEISS_UNROLL
@@ -172,6 +152,21 @@ struct row_slice {
         if (threadIdx.x % warp_lanes >= Lanes) return;
         GNEISS_UNROLL
         for (unsigned k = 0; k < size; ++k) shared[place(k)] = x[k];
+    }
+
+private:
+    template <bool Written>
+    [[nodiscard]] __device__ packet take(const T* row, bool wanted) const {
+        packet in{};
+        if constexpr (Aligned) {
+            const auto* const at = reinterpret_cast<const uint4*>(row + first);
+            if (wanted && first < all) in = __builtin_bit_cast(packet, Written ? __ldcg(at) : __ldg(at));
+        } else {
+            GNEISS_UNROLL
+            for (unsigned k = 0; k < size; ++k)
+                if (wanted && column(k) < all) in.value[k] = Written ? reread(row + column(k)) : read(row + column(k));
+        }
+        return in;
     }
 };
 

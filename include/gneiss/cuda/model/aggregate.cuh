@@ -24,23 +24,21 @@ namespace detail {
 
 /// Σ weight · row, the weight being a factor of the list times one of the row.
 template <storage T, unsigned Lanes, bool Aligned>
-class sum_reducer {
+class sum_reducer : public column_sums<row_slice<T, Lanes, Aligned>> {
     using slice_type = row_slice<T, Lanes, Aligned>;
+    using sums = column_sums<slice_type>;
+    using sums::slice_, sums::sum_;
 
 public:
     static constexpr unsigned lanes = Lanes, flight = Aligned && Lanes == warp_lanes ? 8 : 4;
     using payload = float;
     using fetched = typename slice_type::packet;
-    struct saved {
-        float sum[slice_type::columns];
-    };
 
     __device__ sum_reducer(const edge_lists& lists, edge_weight weight, rows_view<const T> in, rows_view<T> out)
-        : lists_(lists), weight_(weight), in_(in), out_(out), slice_(blockIdx.y, threadIdx.x % Lanes, in.columns) {}
+        : sums(in.columns), lists_(lists), weight_(weight), in_(in), out_(out) {}
 
     __device__ void begin(std::uint32_t, const edge_lists::list&) {
-        GNEISS_UNROLL
-        for (float& sum : sum_) sum = 0;
+        sums::clear();
     }
     __device__ float look(const edge_lists::edge& edge, bool there) const {
         if (!there) return 0;
@@ -52,12 +50,6 @@ public:
     __device__ void take(const fetched& row, float by, unsigned, bool there) {
         GNEISS_UNROLL
         for (unsigned k = 0; k < slice_type::size; ++k) sum_[k] += (there ? by : 0) * row[k];
-    }
-    __device__ void merge_groups() { add_groups<Lanes>(sum_); }
-    __device__ void save(saved& to) const { slice_.keep(to.sum, sum_); }
-    __device__ void add(const saved& from) {
-        GNEISS_UNROLL
-        for (unsigned k = 0; k < slice_type::size; ++k) sum_[k] += from.sum[slice_.place(k)];
     }
     __device__ void finish(std::uint32_t row, const edge_lists::list& of) const {
         const float by = list_weight(of);
@@ -78,8 +70,6 @@ private:
     edge_weight weight_;
     rows_view<const T> in_;
     rows_view<T> out_;
-    slice_type slice_;
-    float sum_[slice_type::size];
 };
 
 /// The largest of each column, the first of equals, and the edge that it came by.
@@ -155,8 +145,10 @@ private:
 
 /// Σ of the columns of targets' gradients that the source's edges won.
 template <storage T, unsigned Lanes, bool Aligned>
-class won_reducer {
+class won_reducer : public column_sums<row_slice<T, Lanes, Aligned>> {
     using slice_type = row_slice<T, Lanes, Aligned>;
+    using sums = column_sums<slice_type>;
+    using sums::slice_, sums::sum_;
 
 public:
     static constexpr unsigned lanes = Lanes, flight = 2;
@@ -165,14 +157,12 @@ public:
         typename slice_type::packet gradient;
         std::uint32_t winner[slice_type::size];
     };
-    using saved = typename sum_reducer<T, Lanes, Aligned>::saved;
 
     __device__ won_reducer(rows_view<const T> gradient, rows_view<const std::uint32_t> winners, rows_view<T> out)
-        : gradient_(gradient), winners_(winners), out_(out), slice_(blockIdx.y, threadIdx.x % Lanes, gradient.columns) {}
+        : sums(gradient.columns), gradient_(gradient), winners_(winners), out_(out) {}
 
     __device__ void begin(std::uint32_t, const edge_lists::list&) {
-        GNEISS_UNROLL
-        for (float& sum : sum_) sum = 0;
+        sums::clear();
     }
     __device__ std::uint32_t look(const edge_lists::edge& edge, bool) const { return edge.number; }
     __device__ fetched fetch(std::uint32_t row, bool there) const {
@@ -184,12 +174,6 @@ public:
         GNEISS_UNROLL
         for (unsigned k = 0; k < slice_type::size; ++k) sum_[k] += there && in.winner[k] == edge ? in.gradient[k] : 0;
     }
-    __device__ void merge_groups() { add_groups<Lanes>(sum_); }
-    __device__ void save(saved& to) const { slice_.keep(to.sum, sum_); }
-    __device__ void add(const saved& from) {
-        GNEISS_UNROLL
-        for (unsigned k = 0; k < slice_type::size; ++k) sum_[k] += from.sum[slice_.place(k)];
-    }
     __device__ void finish(std::uint32_t row, const edge_lists::list&) const {
         if (threadIdx.x % warp_lanes < Lanes) slice_.store(out_[row], sum_);
     }
@@ -198,8 +182,6 @@ private:
     rows_view<const T> gradient_;
     rows_view<const std::uint32_t> winners_;
     rows_view<T> out_;
-    slice_type slice_;
-    float sum_[slice_type::size];
 };
 
 template <storage T, unsigned Lanes, bool Aligned>

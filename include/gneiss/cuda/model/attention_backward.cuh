@@ -186,8 +186,10 @@ __global__ void __launch_bounds__(Threads) target_totals(edge_lists lists, std::
 
 /// Σ α · gradient of targets, and what the source's own terms bring.
 template <storage T, unsigned Lanes, bool Aligned, bool PerValue>
-class share_reducer {
+class share_reducer : public column_sums<row_slice<T, Lanes, Aligned>> {
     using slice_type = row_slice<T, Lanes, Aligned>;
+    using sums = column_sums<slice_type>;
+    using sums::slice_, sums::sum_;
     using heads_type = slice_heads<slice_type, PerValue>;
     static constexpr unsigned states = heads_type::count;
 
@@ -199,21 +201,16 @@ public:
         float term[states], log_sum[states];
         std::uint32_t target;
     };
-    struct saved {
-        float sum[slice_type::columns];
-    };
 
     __device__ share_reducer(const edge_lists& lists, const attention_options& options, rows_view<const T> gradient,
         rows_view<const float> of_targets, rows_view<const float> source_terms, rows_view<const float> target_sums,
         rows_view<const float> source_sums, const float* of_target, const float* of_source, rows_view<T> out)
-        : lists_(lists), options_(options), gradient_(gradient), of_targets_(of_targets), source_terms_(source_terms),
-          target_sums_(target_sums), source_sums_(source_sums), of_target_(of_target), of_source_(of_source), out_(out),
-          slice_(blockIdx.y, threadIdx.x % Lanes, gradient.columns), width_(gradient.columns / options.heads) {}
+        : sums(gradient.columns), lists_(lists), options_(options), gradient_(gradient), of_targets_(of_targets), source_terms_(source_terms),
+          target_sums_(target_sums), source_sums_(source_sums), of_target_(of_target), of_source_(of_source), out_(out), width_(gradient.columns / options.heads) {}
 
     __device__ void begin(std::uint32_t row, const edge_lists::list&) {
         const heads_type heads{slice_, width_};
-        GNEISS_UNROLL
-        for (float& sum : sum_) sum = 0;
+        sums::clear();
         GNEISS_UNROLL
         for (unsigned s = 0; s < states; ++s) term_[s] = heads.there(s) ? read(source_terms_[row] + heads[s]) : 0;
     }
@@ -244,12 +241,6 @@ public:
         GNEISS_UNROLL
         for (unsigned k = 0; k < slice_type::size; ++k) sum_[k] += weight[heads_type::of_value(k)] * in.gradient[k];
     }
-    __device__ void merge_groups() { add_groups<Lanes>(sum_); }
-    __device__ void save(saved& to) const { slice_.keep(to.sum, sum_); }
-    __device__ void add(const saved& from) {
-        GNEISS_UNROLL
-        for (unsigned k = 0; k < slice_type::size; ++k) sum_[k] += from.sum[slice_.place(k)];
-    }
     __device__ void finish(std::uint32_t row, const edge_lists::list& of) const {
         if (threadIdx.x % warp_lanes >= Lanes) return;
         float result[slice_type::size];
@@ -271,9 +262,8 @@ private:
     rows_view<const float> of_targets_, source_terms_, target_sums_, source_sums_;
     const float *of_target_, *of_source_;
     rows_view<T> out_;
-    slice_type slice_;
     std::uint32_t width_;
-    float sum_[slice_type::size], term_[states];
+    float term_[states];
 };
 
 template <storage T, unsigned Lanes, bool Aligned, bool PerValue>

@@ -47,6 +47,32 @@ concept list_reducer = requires(R& r, const R& c, std::uint32_t row, const edge_
     c.finish(row, list);
 };
 
+/// What reducers have in common that add up values of a lane's columns.
+template <class Slice>
+class column_sums {
+public:
+    struct saved {
+        float sum[Slice::columns];
+    };
+
+    __device__ void merge_groups() { add_groups<Slice::lanes>(sum_); }
+    __device__ void save(saved& to) const { slice_.keep(to.sum, sum_); }
+    __device__ void add(const saved& from) {
+        GNEISS_UNROLL
+        for (unsigned k = 0; k < Slice::size; ++k) sum_[k] += from.sum[slice_.place(k)];
+    }
+
+protected:
+    __device__ explicit column_sums(std::uint32_t columns) : slice_(blockIdx.y, threadIdx.x % Slice::lanes, columns) {}
+    __device__ void clear() {
+        GNEISS_UNROLL
+        for (float& sum : sum_) sum = 0;
+    }
+
+    Slice slice_;
+    float sum_[Slice::size];
+};
+
 /// Takes places [begin, end) of a list, by one warp: 32 edges are looked up at once, one a lane, and handed round.
 template <list_reducer R>
 __device__ inline void take_places(const edge_lists& lists, const edge_lists::list& of, std::uint32_t begin, std::uint32_t end, R& to) {
