@@ -1,4 +1,5 @@
 #include <gneiss/cuda/model/link_model.cuh>
+#include <gneiss/cuda/model/link_tiles.cuh>
 #include <gneiss/model/decoder/complex.hpp>
 #include <gneiss/model/decoder/distmult.hpp>
 #include <gneiss/model/decoder/dot.hpp>
@@ -20,7 +21,8 @@ struct shape {
     bool masks = false, corrections = false;
 };
 
-std::vector<double> row_of(const rows<float>& of, std::size_t i) {
+template <class T>
+std::vector<double> row_of(const rows<T>& of, std::size_t i) {
     std::vector<double> row(of.columns());
     for (std::size_t c = 0; c < row.size(); ++c) row[c] = of(i, c);
     return row;
@@ -30,11 +32,52 @@ constexpr double margin = 0.7;
 constexpr std::uint32_t spare = 3;
 using loss_pair = std::pair<cuda::link_loss, any_loss>;
 
+/// Device memory for a list of questions whose rows are stored as T, and both ways to work it out.
+template <class D, class T>
+struct worked_out {
+    rows<float> grad_queries, known, answers, relations, negatives;
+    std::vector<cuda::question_outcome> outcomes;
+
+    worked_out(std::uint32_t capacity, const shape& of)
+        : grad_queries(capacity, of.dim, layout::aligned), known(capacity, of.dim, of.how), answers(capacity, of.dim, of.how),
+          relations(capacity, of.dim, of.how), negatives(of.negatives, of.dim, of.how), outcomes(capacity) {}
+
+    void run(bool tiles, const shape& of, const cuda::link_questions& questions, cuda::link_loss loss, const rows<T>& nodes, const rows<float>& table, const std::vector<std::uint32_t>& ids) {
+        constexpr bool distances = D::compare == similarity::negative_distance;
+        const auto by = static_cast<float>(margin);
+        const auto around = [&]<class Q>(rows<Q> queries, auto&& meet) {
+            const dim3 grid = cuda::detail::question_grid(questions, 1);
+            cuda::launch(nullptr, cuda::detail::queries<D, T, Q>, grid, 256, 0, questions, nodes.view(), table.view(), queries.view());
+            meet(std::as_const(queries).view());
+            cuda::launch(nullptr, cuda::detail::question_gradients<D, T, Q>, grid, 256, 0, questions, nodes.view(), table.view(), queries.view(),
+                grad_queries.view(), outcomes.data(), cuda::question_rows{known.view(), answers.view(), relations.view()});
+        };
+        if (tiles) {
+            std::vector<cuda::detail::met_question> met(questions.capacity);
+            around(rows<T>(questions.capacity, of.dim, layout::aligned), [&](auto queries) {
+                cuda::link_by_tiles<T>(nullptr, questions, {1, ids.data(), of.negatives, of.negatives}, distances, loss, by, nodes.view(), queries,
+                    grad_queries.view(), negatives.view(), met.data(), outcomes.data());
+            });
+            return;
+        }
+        rows<float> gathered(of.negatives, of.dim, of.how), scores(questions.capacity, of.negatives, of.how), squares(1, of.negatives, layout::aligned),
+            column_sums(1, of.negatives, layout::aligned);
+        std::vector<float> partial(cuda::partial_slices(questions.capacity).floats(of.negatives * of.dim));
+        around(rows<float>(questions.capacity, of.dim, of.how), [&](auto queries) {
+            cuda::link_by_scores<T>(nullptr, questions, distances, loss, by, nodes.view(), ids.data(), of.negatives, queries,
+                {gathered.view(), scores.view(), squares.begin(), column_sums.begin(), partial.data()}, grad_queries.view(), negatives.view(), outcomes.data());
+        });
+    }
+};
+
 /// The kernels against one question and one negative at a time, in double, by the host's decoder and loss. Gradients are
 /// sums of a few terms of magnitude 1, or of as many as there are questions.
-template <class D>
-void check(const shape& of, side missing, const loss_pair& loss) {
-    const rows<float> nodes(50, of.dim, of.how, 1), relations(4, of.dim, of.how, 2);
+template <class D, class T>
+void check(const shape& of, side missing, const loss_pair& loss, bool tiles) {
+    CAPTURE(tiles);
+    CAPTURE(static_cast<int>(loss.first));
+    const rows<T> nodes(50, of.dim, of.how, 1);
+    const rows<float> relations(4, of.dim, of.how, 2);
     random_stream draw(random_key(of.questions, random_domain::user));
     const auto some = [&](std::size_t count, std::uint32_t below) {
         std::vector<std::uint32_t> list(count);
@@ -103,26 +146,27 @@ void check(const shape& of, side missing, const loss_pair& loss) {
     const std::uint32_t count = of.questions, capacity = count + spare;
     const bool related = D::relation_floats(of.dim) != 0;
     const cuda::link_list list{.count = count};
-    const cuda::link_questions questions{.list = &list, .capacity = capacity, .missing = missing, .known = known.data(), .answers = answers.data(),
+    const cuda::link_questions questions{.lists = &list, .capacity = capacity, .missing = missing, .known = known.data(), .answers = answers.data(),
         .relations = related ? relation.data() : nullptr, .mask_offsets = of.masks ? mask_offsets.data() : nullptr, .mask_columns = mask_columns.data(),
-        .corrections = of.corrections ? corrections.data() : nullptr};
+        .corrections = of.corrections ? corrections.data() : nullptr, .negatives = &of.negatives};
+    // queries and weights are rounded to what rows are stored as
+    const double allowed = std::is_same_v<T, bfloat16> ? 1e-2 : 2e-5;
+    std::vector<float> bits;
     simt::for_each_seed(2, [&] {
-        rows<float> negatives(of.negatives, of.dim, of.how), queries(capacity, of.dim, of.how), grad_queries(capacity, of.dim, of.how),
-            scores(capacity, of.negatives, of.how), squares(1, of.negatives, layout::aligned), column_sums(1, of.negatives, layout::aligned),
-            grad_known(capacity, of.dim, of.how), grad_answers(capacity, of.dim, of.how), grad_relations(capacity, of.dim, of.how),
-            grad_negatives(of.negatives, of.dim, of.how);
-        std::vector<cuda::question_outcome> outcomes(capacity);
-        std::vector<float> partial(cuda::partial_slices(capacity).floats(of.negatives * of.dim));
-        cuda::link_forward_backward<D>(nullptr, questions, loss.first, static_cast<float>(margin), nodes.view(), relations.view(), ids.data(), of.negatives,
-            {negatives.view(), queries.view(), grad_queries.view(), scores.view(), squares.begin(), column_sums.begin(), partial.data()},
-            {{grad_known.view(), grad_answers.view(), grad_relations.view()}, grad_negatives.view(), outcomes.data()});
+        worked_out<D, T> got(capacity, of);
+        got.run(tiles, of, questions, loss.first, nodes, relations, ids);
         double got_loss = 0;
-        for (std::uint32_t i = 0; i < count; ++i) got_loss += static_cast<double>(outcomes[i].loss);
-        CHECK(std::abs(got_loss - want_loss) <= 1e-5 * (1 + std::abs(want_loss) + of.questions));
-        check_rows<float>("known", grad_known, count, want_known.view, sizes(count).view, 2e-5);
-        check_rows<float>("answers", grad_answers, count, want_answer.view, sizes(count).view, 2e-5);
-        check_rows<float>("negatives", grad_negatives, of.negatives, want_negatives.view, sizes(of.negatives).view, 2e-5);
-        if (related) check_rows<float>("relations", grad_relations, count, want_relation.view, sizes(count).view, 2e-5);
+        for (std::uint32_t i = 0; i < count; ++i) {
+            got_loss += static_cast<double>(got.outcomes[i].loss);
+            CHECK(got.outcomes[i].masked == (of.masks ? mask_offsets[i + 1] - mask_offsets[i] : 0));
+        }
+        CHECK(std::abs(got_loss - want_loss) <= allowed / 2 * (1 + std::abs(want_loss) + of.questions));
+        check_rows<float>("known", got.known, count, want_known.view, sizes(count).view, allowed);
+        check_rows<float>("answers", got.answers, count, want_answer.view, sizes(count).view, allowed);
+        check_rows<float>("negatives", got.negatives, count == 0 ? 0 : of.negatives, want_negatives.view, sizes(of.negatives).view, allowed);
+        if (related) check_rows<float>("relations", got.relations, count, want_relation.view, sizes(count).view, allowed);
+        if (bits.empty()) bits = got.negatives.bits();
+        CHECK(bits == got.negatives.bits());
     });
 }
 
@@ -132,11 +176,42 @@ TEST_CASE_TEMPLATE("simt.model.link_model: losses and gradients are those of one
     complex_decoder, transe_decoder) {
     const std::vector<loss_pair> losses = {{cuda::link_loss::softmax, softmax_loss{}}, {cuda::link_loss::marius, marius_loss{}},
         {cuda::link_loss::logistic, logistic_loss{}}, {cuda::link_loss::margin, margin_loss{static_cast<float>(margin)}}};
-    for (const loss_pair& loss : losses) {
-        check<D>({7, 40, 12, layout::aligned, true, true}, side::tail, loss);
-        check<D>({5, 70, 10, layout::odd, true, false}, side::head, loss);
+    for (const bool tiles : {false, true}) {
+        for (const loss_pair& loss : losses) {
+            check<D, float>({7, 40, 12, layout::aligned, true, true}, side::tail, loss, tiles);
+            check<D, float>({5, 70, 10, layout::odd, true, false}, side::head, loss, tiles);
+        }
+        check<D, float>({70, 9, 64}, side::head, losses[0], tiles);
+        check<D, float>({1, 1, 2, layout::odd}, side::tail, losses[2], tiles);
+        check<D, bfloat16>({9, 70, 12, layout::aligned, true, true}, side::tail, losses[0], tiles);
     }
-    check<D>({130, 9, 64}, side::head, losses[0]);
-    check<D>({1, 1, 2, layout::odd}, side::tail, losses[2]);
-    check<D>({0, 4, 8}, side::tail, losses[0]);
+    check<D, float>({0, 4, 8}, side::tail, losses[0], true);
+    check<D, float>({67, 130, 200, layout::aligned, true, true}, side::tail, losses[1], true);
+}
+
+TEST_CASE("simt.model.link_model: tiles move a row of a negative for each 64 questions, and no scores") {
+    const shape of{128, 192, 64};
+    const rows<float> nodes(192, of.dim, layout::aligned, 1), table(1, of.dim, layout::aligned, 2);
+    std::vector<std::uint32_t> ids(of.negatives), known(of.questions), answers(of.questions);
+    for (std::uint32_t i = 0; i < of.negatives; ++i) ids[i] = i;
+    for (std::uint32_t i = 0; i < of.questions; ++i) known[i] = i, answers[i] = i + 1;
+    const cuda::link_list list{.count = of.questions};
+    const cuda::link_questions questions{.lists = &list, .capacity = of.questions, .known = known.data(), .answers = answers.data(), .negatives = &of.negatives};
+    const auto moved = [&](bool tiles) {
+        worked_out<dot_decoder, float> out(of.questions, of);
+        simt::traffic_counter counter;
+        out.run(tiles, of, questions, cuda::link_loss::softmax, nodes, table, ids);
+        return std::pair(counter.loads().bytes, counter.stores().bytes);
+    };
+    const auto by_tiles = moved(true), by_scores = moved(false);
+    const std::uint64_t row = of.dim * sizeof(float), score_bytes = std::uint64_t{of.questions} * of.negatives * sizeof(float);
+    // of tiles: negatives for each 64 questions, queries for each 64 negatives, both once more; ends, gradients and numbers of rows
+    const std::uint64_t floor = row * (of.questions / 64 * of.negatives + of.negatives / 64 * of.questions);
+    const std::uint64_t ends = row * (of.questions * 12 + of.negatives * 2) + 4 * (of.questions / 64 + 1) * of.negatives * (of.dim / 4) + 64 * of.questions;
+    MESSAGE("bytes loaded and stored by tiles: ", by_tiles.first, " + ", by_tiles.second, ", with scores in memory: ", by_scores.first, " + ", by_scores.second);
+    CHECK(by_tiles.first >= floor);
+    CHECK(by_tiles.first <= floor + ends);
+    CHECK(by_tiles.second == row * (4 * of.questions + of.negatives)); // queries, their gradients, ends, negatives
+    CHECK(by_scores.second >= by_tiles.second + 2 * score_bytes);
+    CHECK(by_scores.first >= by_tiles.first + 5 * score_bytes);
 }

@@ -21,7 +21,7 @@ TEST_CASE("simt.model.regularizer: penalties of rows and their gradients are tho
                     rows<float> gradient = before;
                     std::vector<float> penalties(count + spare);
                     double total = 2;
-                    cuda::add_penalty(nullptr, &count, count + spare, by, complex_rows, factors.begin(), x.view(), gradient.view(), penalties.data(), &total);
+                    cuda::add_penalty<float>(nullptr, &count, count + spare, by, complex_rows, factors.begin(), x.view(), gradient.view(), penalties.data(), &total);
                     check_rows<float>("gradient", gradient, count, want.view, sizes.view, 1e-6, &before);
                     CHECK(std::abs(total - want_total) <= 1e-5 * (1 + std::abs(want_total)));
                 });

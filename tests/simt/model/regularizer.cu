@@ -6,6 +6,6 @@ namespace gneiss::cuda {
 
 // What is instantiated, and so goes through the gate.
 [[maybe_unused]] constexpr std::tuple gated(
-    &add_penalty);
+    &add_penalty<float>, &add_penalty<bfloat16>);
 
 } // namespace gneiss::cuda

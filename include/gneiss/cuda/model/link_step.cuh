@@ -7,11 +7,13 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/cuda/core/arena.cuh>
+#include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/model/aggregate.cuh>
 #include <gneiss/cuda/model/link_model.cuh>
+#include <gneiss/cuda/model/link_questions.cuh>
+#include <gneiss/cuda/model/link_tiles.cuh>
 #include <gneiss/cuda/model/regularizer.cuh>
-#include <gneiss/cuda/model/row_slice.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
 #include <gneiss/cuda/sample/link_batch.cuh>
 #include <gneiss/cuda/vocabulary.cuh>
@@ -27,6 +29,13 @@ struct link_step_options {
     regularizer penalty{};
     bool reciprocal = false;     ///< the head side asks by rows `relations` … 2 · relations of the relation table
     std::uint32_t relations = 0; ///< of the graph
+    std::uint64_t shared_memory = std::uint64_t{160} << 10; ///< bytes of a block on the device: `device_info::shared_memory`
+};
+
+/// How a step makes its scores.
+enum class link_path : std::uint8_t {
+    tiles, ///< never in memory: `link_by_tiles`
+    scores ///< in memory, a list at a time: `link_by_scores`
 };
 
 /// Where the results of a batch go, in device memory.
@@ -146,9 +155,11 @@ __global__ void __launch_bounds__(Threads) sum_questions(link_batch_view batch, 
 ///     step(stream, batch, rows, relations, results);
 ///
 /// Each distinct node and relation sums its occurrences in their fixed order: results do not depend on the order of threads.
-/// Cost: that of `link_forward_backward` for each list of negatives, and one more write and read of a row for each occurrence
-/// of a node. Scratch: two rows a positive and side, one for each negative, and the scores of a list.
-template <class D>
+/// Cost: that of its path, and one more write and read of a row for each occurrence of a node. Scratch: a row for each occurrence,
+/// two and one a question for queries and relations; or, where scores lie in memory, those of a list.
+///
+/// Rows are stored as T; gradients are floats.
+template <class D, storage T = float>
 class link_step {
 public:
     /// Takes its scratch from `arena`. Throws `invalid_argument` if the decoder cannot use that dimension, `over_budget`.
@@ -171,25 +182,37 @@ public:
         plan_.relation_factors = arena.take<float>(std::size_t{plan_.groups} * most.relations);
         penalties_ = arena.take<float>(std::max(most.nodes, plan_.groups * most.relations));
         outcomes_ = arena.take<question_outcome>(most.questions());
-        node_gradients_ = rows(arena, most.occurrences(), dim);
-        relation_gradients_ = rows(arena, std::size_t{plan_.groups} * most.positives, dim);
-        list_.negatives = rows(arena, most.negatives, dim);
-        list_.queries = rows(arena, most.list_positives(), dim);
-        list_.grad_queries = rows(arena, most.list_positives(), dim);
-        list_.scores = rows(arena, most.list_positives(), most.negatives);
+        node_gradients_ = rows<float>(arena, most.occurrences(), dim);
+        relation_gradients_ = rows<float>(arena, std::size_t{plan_.groups} * most.positives, dim);
+        const std::size_t bytes = link_tiles_bytes<T>(dim);
+        path_ = bytes != 0 && bytes + 8192 <= options.shared_memory ? link_path::tiles : link_path::scores; // 8 KiB: what kernels have besides
+        lists_ = path_ == link_path::tiles ? most.chunks : 1;
+        const std::size_t asked = std::size_t{lists_} * most.list_positives();
+        grad_queries_ = rows<float>(arena, asked, dim);
+        if (path_ == link_path::tiles) {
+            stored_queries_ = rows<T>(arena, asked, dim);
+            met_ = arena.take<detail::met_question>(asked);
+            return;
+        }
+        queries_ = rows<float>(arena, asked, dim);
+        list_.negatives = rows<float>(arena, most.negatives, dim);
+        list_.scores = rows<float>(arena, most.list_positives(), most.negatives);
         list_.squares = arena.take<float>(most.negatives);
         list_.column_sums = arena.take<float>(most.negatives);
         list_.partial = arena.take<float>(partial_slices(most.list_positives()).floats(std::size_t{most.negatives} * dim));
     }
 
+    /// Which way scores of these shapes are made on that device: for the run's record.
+    [[nodiscard]] link_path path() const noexcept { return path_; }
+
     /// `rows` [nodes, dim] are those of the batch's nodes in order, `relations` [relation rows, dim] the whole table (no data:
     /// the decoder has none). Precondition: the batch has the capacities that this was made for. Asynchronous.
-    void operator()(cudaStream_t stream, const link_batch_view& batch, rows_view<const float> rows, rows_view<const float> relations,
+    void operator()(cudaStream_t stream, const link_batch_view& batch, rows_view<const T> rows, rows_view<const float> relations,
         const link_step_results& out) const {
         const std::uint32_t everything = std::max({most_.occurrences(), most_.nodes, most_.lists(), most_.questions(), plan_.groups * most_.relations, 1U});
         launch(stream, detail::plan_link_step<256>, ceil_div(everything, 256U), 256, 0, batch, by_, plan_, out);
         for (std::uint32_t s = 0; s < most_.sides; ++s)
-            for (std::uint32_t chunk = 0; chunk < most_.chunks; ++chunk) ask(stream, batch, s, chunk, rows, relations);
+            for (std::uint32_t chunk = 0; chunk < most_.chunks; chunk += lists_) ask(stream, batch, s, chunk, rows, relations);
         launch(stream, detail::sum_questions<256>, 1, 256, 0, batch, outcomes_, plan_.question_scale, out.statistics);
         const auto sum = [&](const layer_counts* counts, std::uint32_t capacity, const std::uint32_t* offsets, const std::uint32_t* places,
                              rows_view<const float> from, rows_view<float> to) {
@@ -198,30 +221,32 @@ public:
         };
         sum(plan_.node_counts, most_.nodes, batch.node_offsets, plan_.node_places, node_gradients_, out.rows);
         double* const penalty = &out.statistics->penalty;
-        add_penalty(stream, &plan_.node_counts->targets, most_.nodes, by_.penalty, has_complex_rows<D>, plan_.node_factors, rows, out.rows, penalties_, penalty);
+        add_penalty<T>(stream, &plan_.node_counts->targets, most_.nodes, by_.penalty, has_complex_rows<D>, plan_.node_factors, rows, out.rows, penalties_, penalty);
         if (plan_.groups == 0) return;
         const std::uint32_t relation_lists = plan_.groups * most_.relations;
         sum(plan_.relation_counts, relation_lists, plan_.relation_offsets, plan_.relation_places, relation_gradients_, out.relations);
-        add_penalty(stream, &plan_.relation_counts->targets, relation_lists, by_.penalty, has_complex_rows<D>, plan_.relation_factors, relations,
+        add_penalty<float>(stream, &plan_.relation_counts->targets, relation_lists, by_.penalty, has_complex_rows<D>, plan_.relation_factors, relations,
             out.relations, penalties_, penalty, out.relation_ids);
     }
 
 private:
-    [[nodiscard]] static rows_view<float> rows(device_arena& arena, std::size_t count, std::uint32_t columns) {
-        const std::size_t stride = round_up<std::size_t>(columns, 4);
-        return {arena.take<float>(count * stride), columns, stride};
+    template <storage V>
+    [[nodiscard]] static rows_view<V> rows(device_arena& arena, std::size_t count, std::uint32_t columns) {
+        const std::size_t stride = round_up<std::size_t>(columns, 16 / sizeof(V));
+        return {arena.take<V>(count * stride), columns, stride};
     }
     [[nodiscard]] static rows_view<float> from(const rows_view<float>& of, std::size_t row) {
         return of.data == nullptr ? of : rows_view<float>(of[row], of.columns, of.stride);
     }
 
-    /// The questions of a chunk on one side. Gradients of the head and the tail of a positive have one row each, to which the
-    /// second side adds.
-    void ask(cudaStream_t stream, const link_batch_view& batch, std::uint32_t s, std::uint32_t chunk, rows_view<const float> rows,
+    /// The questions of chunks from `chunk` on, on one side. Gradients of the head and the tail of a positive have one row each,
+    /// to which the second side adds.
+    void ask(cudaStream_t stream, const link_batch_view& batch, std::uint32_t s, std::uint32_t chunk, rows_view<const T> rows,
         rows_view<const float> relations) const {
+        constexpr bool distances = D::compare == similarity::negative_distance;
         const bool to_tail = batch.sides[s] == side::tail;
         const std::size_t list = std::size_t{chunk} * most_.sides + s;
-        link_questions of{.list = plan_.lists + s * most_.chunks + chunk, .capacity = most_.list_positives()};
+        link_questions of{.lists = plan_.lists + s * most_.chunks + chunk, .capacity = most_.list_positives()};
         of.missing = by_.reciprocal ? side::tail : batch.sides[s];
         of.known = to_tail ? batch.heads : batch.tails;
         of.answers = to_tail ? batch.tails : batch.heads;
@@ -232,12 +257,26 @@ private:
         of.negatives = &batch.counts->negatives;
         of.scale = plan_.question_scale;
         const rows_view<float> heads = node_gradients_, tails = from(node_gradients_, most_.positives);
-        link_gradients to;
-        to.questions = {to_tail ? heads : tails, to_tail ? tails : heads, relation_gradients_, s != 0, s != 0 && plan_.groups == 1};
-        if (plan_.groups > 1) to.questions.relations = from(relation_gradients_, std::size_t{s} * most_.positives);
-        to.negatives = from(node_gradients_, 2 * std::size_t{most_.positives} + list * most_.negatives);
-        to.outcomes = outcomes_ + std::size_t{s} * most_.positives;
-        link_forward_backward<D>(stream, of, by_.loss, by_.margin, rows, relations, plan_.negative_ids + list * most_.negatives, most_.negatives, list_, to);
+        question_rows to{to_tail ? heads : tails, to_tail ? tails : heads, relation_gradients_, s != 0, s != 0 && plan_.groups == 1};
+        if (plan_.groups > 1) to.relations = from(relation_gradients_, std::size_t{s} * most_.positives);
+        const rows_view<float> negatives = from(node_gradients_, 2 * std::size_t{most_.positives} + list * most_.negatives);
+        const std::uint32_t* const ids = plan_.negative_ids + list * most_.negatives;
+        question_outcome* const outcomes = outcomes_ + std::size_t{s} * most_.positives;
+        const dim3 grid = detail::question_grid(of, lists_);
+        const auto around = [&]<storage Q>(const rows_view<Q>& queries, auto&& meet) {
+            launch(stream, detail::queries<D, T, Q>, grid, 256, 0, of, rows, relations, queries);
+            meet();
+            launch(stream, detail::question_gradients<D, T, Q>, grid, 256, 0, of, rows, relations, queries, grad_queries_, outcomes, to);
+        };
+        if (path_ == link_path::tiles)
+            around(stored_queries_, [&] {
+                const link_lists lists{lists_, ids, most_.negatives, most_.sides * most_.negatives};
+                link_by_tiles<T>(stream, of, lists, distances, by_.loss, by_.margin, rows, stored_queries_, grad_queries_, negatives, met_, outcomes);
+            });
+        else
+            around(queries_, [&] {
+                link_by_scores<T>(stream, of, distances, by_.loss, by_.margin, rows, ids, most_.negatives, queries_, list_, grad_queries_, negatives, outcomes);
+            });
     }
 
     link_capacities most_;
@@ -248,7 +287,13 @@ private:
     question_outcome* outcomes_ = nullptr;
     rows_view<float> node_gradients_;     ///< [heads, tails, negatives of each list]
     rows_view<float> relation_gradients_; ///< [groups, positives]
-    link_scratch list_{};                 ///< of the list in hand
+    link_path path_ = link_path::scores;
+    std::uint32_t lists_ = 1; ///< that are asked at once
+    rows_view<float> grad_queries_; ///< [lists, list_positives]
+    rows_view<T> stored_queries_;   ///< the same; of tiles
+    detail::met_question* met_ = nullptr;
+    rows_view<float> queries_; ///< of scores
+    link_scratch list_{};
 };
 
 } // namespace gneiss::cuda

@@ -42,6 +42,13 @@ struct mma_tile {
         set(b, 0, at), set(b, 1, at + depth / 2);
         return b;
     }
+    /// Of a tile whose `depth` rows are `stride` apart: columns of b side by side.
+    [[nodiscard]] __device__ static b_fragment load_b_across(const T* tile, unsigned stride) {
+        b_fragment b;
+        const T* const at = tile + first() * stride + threadIdx.x % 32 / 4;
+        set(b, 0, at, stride), set(b, 1, at + depth / 2 * stride, stride);
+        return b;
+    }
     __device__ static void multiply_add(sums& c, const a_fragment& a, const b_fragment& b) {
         if constexpr (sizeof(T) == 4) {
             product(c, a.small, b.large);
@@ -52,6 +59,12 @@ struct mma_tile {
 
 private:
     [[nodiscard]] __device__ static unsigned first() { return threadIdx.x % 4 * (4 / sizeof(T)); }
+    /// A word from what begins at `at`, a second value of it being `apart` further on.
+    template <class F>
+    __device__ static void set(F& to, unsigned word, const T* at, unsigned apart) {
+        if constexpr (sizeof(T) == 4) set(to, word, at);
+        else to.large[word] = static_cast<std::uint32_t>(static_cast<std::uint16_t>(at[0])) | static_cast<std::uint32_t>(static_cast<std::uint16_t>(at[apart])) << 16;
+    }
     template <class F>
     __device__ static void set(F& to, unsigned word, const T* at) {
         if constexpr (sizeof(T) == 4) {
@@ -79,17 +92,18 @@ private:
 #else
     struct a_fragment {
         const T* tile;
-        unsigned stride;
+        unsigned stride, step; ///< from row to row, and along the depth
     };
     using b_fragment = a_fragment;
 
-    [[nodiscard]] __device__ static a_fragment load_a(const T* tile, unsigned stride) { return {tile, stride}; }
-    [[nodiscard]] __device__ static b_fragment load_b(const T* tile, unsigned stride) { return {tile, stride}; }
+    [[nodiscard]] __device__ static a_fragment load_a(const T* tile, unsigned stride) { return {tile, stride, 1}; }
+    [[nodiscard]] __device__ static b_fragment load_b(const T* tile, unsigned stride) { return {tile, stride, 1}; }
+    [[nodiscard]] __device__ static b_fragment load_b_across(const T* tile, unsigned stride) { return {tile, 1, stride}; }
     __device__ static void multiply_add(sums& c, const a_fragment& a, const b_fragment& b) {
         const unsigned lane = threadIdx.x % 32;
         for (unsigned i = 0; i < 4; ++i)
             for (unsigned k = 0; k < depth; ++k)
-                c[i] += widen(a.tile[(lane / 4 + i / 2 * 8) * a.stride + k]) * widen(b.tile[(lane % 4 * 2 + i % 2) * b.stride + k]);
+                c[i] += widen(a.tile[(lane / 4 + i / 2 * 8) * a.stride + k]) * widen(b.tile[(lane % 4 * 2 + i % 2) * b.stride + k * b.step]);
     }
 #endif
 };

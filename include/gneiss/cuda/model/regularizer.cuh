@@ -13,19 +13,19 @@ namespace gneiss::cuda {
 namespace detail {
 
 /// A warp for a row: gradient += scale · ∂penalty, and the row's penalty. N3 is over moduli where rows are complex.
-template <unsigned Threads>
-__global__ void __launch_bounds__(Threads) penalize(const std::uint32_t* count, norm_penalty penalty, double weight, bool complex_rows,
-    const float* factors, rows_view<const float> rows, const std::uint32_t* ids, rows_view<float> gradient, float* penalties) {
-    const std::uint32_t i = (blockIdx.x * Threads + threadIdx.x) / warp_lanes;
+template <storage T>
+__global__ void __launch_bounds__(256) penalize(const std::uint32_t* count, norm_penalty penalty, double weight, bool complex_rows,
+    const float* factors, rows_view<const T> rows, const std::uint32_t* ids, rows_view<float> gradient, float* penalties) {
+    const std::uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes;
     if (i >= __ldg(count)) return;
     const auto scale = static_cast<float>(static_cast<double>(read(factors + i)) * weight);
-    const float* const x = rows[ids == nullptr ? i : __ldg(ids + i)];
+    const T* const x = rows[ids == nullptr ? i : __ldg(ids + i)];
     float* const to = gradient[i];
     const bool pairs = complex_rows && penalty == norm_penalty::n3;
     const std::uint32_t terms = pairs ? rows.columns / 2 : rows.columns;
     float sum = 0;
     for (std::uint32_t c = threadIdx.x % warp_lanes; c < terms; c += warp_lanes) {
-        const float value = read(x + c), other = pairs ? read(x + terms + c) : 0;
+        const float value = widen(read(x + c)), other = pairs ? widen(read(x + terms + c)) : 0;
         const float square = value * value + other * other, modulus = sqrtf(square);
         const float by = penalty == norm_penalty::l2 ? 2 * scale : 3 * scale * modulus;
         sum += penalty == norm_penalty::l2 ? square : square * modulus;
@@ -51,11 +51,12 @@ __global__ void __launch_bounds__(Threads) add_penalties(const std::uint32_t* co
 ///
 /// rows and gradient [*count, dim], at most `capacity` rows, factors [*count]; penalties [capacity] is scratch. Cost: one read
 /// of the rows, a read and a write of the gradient. Nothing where the penalty is not active.
-inline void add_penalty(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, const regularizer& by, bool complex_rows,
-    const float* factors, rows_view<const float> rows, rows_view<float> gradient, float* penalties, double* total,
+template <storage T>
+void add_penalty(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, const regularizer& by, bool complex_rows,
+    const float* factors, rows_view<const T> rows, rows_view<float> gradient, float* penalties, double* total,
     const std::uint32_t* ids = nullptr) {
     if (!by.active()) return;
-    launch(stream, detail::penalize<256>, detail::warp_grid(capacity), 256, 0, count, by.penalty, by.weight, complex_rows, factors, rows, ids, gradient,
+    launch(stream, detail::penalize<T>, detail::warp_grid(capacity), 256, 0, count, by.penalty, by.weight, complex_rows, factors, rows, ids, gradient,
         penalties);
     launch(stream, detail::add_penalties<256>, 1, 256, 0, count, penalties, total);
 }
