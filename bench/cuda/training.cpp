@@ -4,7 +4,7 @@
 #include <cuda/harness.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/cuda/model/classify.cuh>
-#include <gneiss/cuda/model/link_model.cuh>
+#include <gneiss/cuda/model/link_step.cuh>
 #include <gneiss/cuda/model/optimizer.cuh>
 #include <gneiss/model/decoder/complex.hpp>
 #include <gneiss/model/decoder/distmult.hpp>
@@ -25,7 +25,7 @@ std::vector<std::uint32_t> drawn(std::size_t count, std::uint32_t below, std::ui
 /// Bytes: the rows of questions, answers and negatives in, their gradients out. The scores, which a kernel need not keep, are
 /// not among them.
 template <class D>
-void link(bench& on, const char* decoder, std::uint32_t questions, std::uint32_t negatives, std::size_t dim) {
+void link(bench& on, const char* decoder, cuda::link_path path, std::uint32_t questions, std::uint32_t negatives, std::size_t dim) {
     const std::uint32_t nodes = bench::size(1'000'000, 50), relations = bench::size(1000, 4);
     const auto list = on.one(cuda::link_list{.count = questions});
     const auto table = on.filled<float>(nodes * dim), related = on.filled<float>(relations * dim);
@@ -35,23 +35,32 @@ void link(bench& on, const char* decoder, std::uint32_t questions, std::uint32_t
     };
     const auto known = ids(questions, nodes, 1), answers = ids(questions, nodes, 2), relation = ids(questions, relations, 3), wrong = ids(negatives, nodes, 4);
     const auto floats = [&](std::size_t rows, std::size_t columns) { return on.filled<float>(rows * columns); };
-    auto negative_rows = floats(negatives, dim), queries = floats(questions, dim), grad_queries = floats(questions, dim),
-         scores = floats(questions, negatives), squares = floats(1, negatives), column_sums = floats(1, negatives),
-         partial = on.filled<float>(cuda::partial_slices(questions).floats(negatives * dim)), grad_known = floats(questions, dim),
+    auto queries = floats(questions, dim), grad_queries = floats(questions, dim), grad_known = floats(questions, dim),
          grad_answers = floats(questions, dim), grad_relations = floats(questions, dim), grad_negatives = floats(negatives, dim);
+    const bool tiles = path == cuda::link_path::tiles;
+    const std::uint32_t kept = tiles ? 1 : negatives; // of what only scores in memory need
+    auto negative_rows = floats(kept, dim), scores = floats(questions, kept), squares = floats(1, kept), column_sums = floats(1, kept),
+         partial = on.filled<float>(cuda::partial_slices(questions).floats(kept * dim));
+    const auto how_many = on.one(negatives);
+    auto met = on.filled<cuda::detail::met_question>(questions);
     auto outcomes = on.filled<cuda::question_outcome>(questions);
     const auto view = [](auto& of, std::size_t width) { return cuda::rows_view(of.data(), width, width); };
     const bool has_relations = D::relation_floats(dim) != 0;
-    const cuda::link_questions asked{.list = list.data(), .capacity = questions, .missing = side::tail, .known = known.data(),
-        .answers = answers.data(), .relations = has_relations ? relation.data() : nullptr};
+    const cuda::link_questions asked{.lists = list.data(), .capacity = questions, .missing = side::tail, .known = known.data(),
+        .answers = answers.data(), .relations = has_relations ? relation.data() : nullptr, .negatives = how_many.data()};
+    const cuda::link_negatives to{.ids = wrong.data(), .capacity = negatives};
+    const cuda::link_gradients out{{view(grad_known, dim), view(grad_answers, dim), view(grad_relations, dim)}, view(grad_negatives, dim), outcomes.data()};
     const double ms = on.milliseconds([&](cudaStream_t stream) {
-        cuda::link_forward_backward<D>(stream, asked, cuda::link_loss::softmax, 1, view(table, dim), view(related, dim), wrong.data(), negatives,
-            {view(negative_rows, dim), view(queries, dim), view(grad_queries, dim), view(scores, negatives), squares.data(), column_sums.data(),
-                partial.data()},
-            {{view(grad_known, dim), view(grad_answers, dim), view(grad_relations, dim)}, view(grad_negatives, dim), outcomes.data()});
+        if (tiles)
+            cuda::link_by_tiles<D, float>(stream, asked, to, cuda::link_loss::softmax, 1, view(table, dim), view(related, dim),
+                {view(queries, dim), view(grad_queries, dim), met.data()}, out);
+        else
+            cuda::link_by_scores<D, float>(stream, asked, to, cuda::link_loss::softmax, 1, view(table, dim), view(related, dim),
+                {view(queries, dim), view(grad_queries, dim), view(negative_rows, dim), view(scores, negatives), squares.data(), column_sums.data(),
+                    partial.data()}, out);
     });
     const double rows = (has_relations ? 6.0 : 4.0) * questions + 2.0 * negatives;
-    on.tell(record("link").add("decoder", decoder).add("questions", questions).add("negatives", negatives).add("dim", dim),
+    on.tell(record("link").add("decoder", decoder).add("scores", tiles ? "in tiles" : "in memory").add("questions", questions).add("negatives", negatives).add("dim", dim),
         {rows * static_cast<double>(dim) * 4, 6.0 * questions * negatives * static_cast<double>(dim)}, ms);
 }
 
@@ -97,10 +106,13 @@ void training(bench& on) {
     if (on.wanted("link")) {
         const std::uint32_t questions = bench::size(10'000, 20), negatives = bench::size(1000, 9);
         for (const std::size_t dim : {bench::size(100, 8), bench::size(400, 16)}) {
-            link<dot_decoder>(on, "dot", questions, negatives, dim);
-            link<distmult_decoder>(on, "distmult", questions, negatives, dim);
-            link<complex_decoder>(on, "complex", questions, negatives, dim);
-            link<transe_decoder>(on, "transe", questions, negatives, dim);
+            for (const cuda::link_path path : {cuda::link_path::tiles, cuda::link_path::scores}) {
+                if (path == cuda::link_path::tiles && cuda::link_tiles_bytes<float>(static_cast<std::uint32_t>(dim)) == 0) continue;
+                link<dot_decoder>(on, "dot", path, questions, negatives, dim);
+                link<distmult_decoder>(on, "distmult", path, questions, negatives, dim);
+                link<complex_decoder>(on, "complex", path, questions, negatives, dim);
+                link<transe_decoder>(on, "transe", path, questions, negatives, dim);
+            }
         }
     }
     if (on.wanted("cross-entropy"))

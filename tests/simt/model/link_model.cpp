@@ -35,38 +35,30 @@ using loss_pair = std::pair<cuda::link_loss, any_loss>;
 /// Device memory for a list of questions whose rows are stored as T, and both ways to work it out.
 template <class D, class T>
 struct worked_out {
-    rows<float> grad_queries, known, answers, relations, negatives;
+    rows<float> known, answers, relations, negatives;
     std::vector<cuda::question_outcome> outcomes;
 
     worked_out(std::uint32_t capacity, const shape& of)
-        : grad_queries(capacity, of.dim, layout::aligned), known(capacity, of.dim, of.how), answers(capacity, of.dim, of.how),
-          relations(capacity, of.dim, of.how), negatives(of.negatives, of.dim, of.how), outcomes(capacity) {}
+        : known(capacity, of.dim, of.how), answers(capacity, of.dim, of.how), relations(capacity, of.dim, of.how), negatives(of.negatives, of.dim, of.how),
+          outcomes(capacity) {}
 
-    void run(bool tiles, const shape& of, const cuda::link_questions& questions, cuda::link_loss loss, const rows<T>& nodes, const rows<float>& table, const std::vector<std::uint32_t>& ids) {
-        constexpr bool distances = D::compare == similarity::negative_distance;
-        const auto by = static_cast<float>(margin);
-        const auto around = [&]<class Q>(rows<Q> queries, auto&& meet) {
-            const dim3 grid = cuda::detail::question_grid(questions, 1);
-            cuda::launch(nullptr, cuda::detail::queries<D, T, Q>, grid, 256, 0, questions, nodes.view(), table.view(), queries.view());
-            meet(std::as_const(queries).view());
-            cuda::launch(nullptr, cuda::detail::question_gradients<D, T, Q>, grid, 256, 0, questions, nodes.view(), table.view(), queries.view(),
-                grad_queries.view(), outcomes.data(), cuda::question_rows{known.view(), answers.view(), relations.view()});
-        };
+    void run(bool tiles, const shape& of, const cuda::link_questions& questions, cuda::link_loss loss, const rows<T>& nodes, const rows<float>& table,
+        const std::vector<std::uint32_t>& ids) {
+        const cuda::link_negatives to{.ids = ids.data(), .capacity = of.negatives};
+        const cuda::link_gradients out{{known.view(), answers.view(), relations.view()}, negatives.view(), outcomes.data()};
+        rows<float> grad_queries(questions.capacity, of.dim, of.how);
         if (tiles) {
+            rows<T> queries(questions.capacity, of.dim, layout::aligned);
             std::vector<cuda::detail::met_question> met(questions.capacity);
-            around(rows<T>(questions.capacity, of.dim, layout::aligned), [&](auto queries) {
-                cuda::link_by_tiles<T>(nullptr, questions, {1, ids.data(), of.negatives, of.negatives}, distances, loss, by, nodes.view(), queries,
-                    grad_queries.view(), negatives.view(), met.data(), outcomes.data());
-            });
+            cuda::link_by_tiles<D, T>(nullptr, questions, to, loss, static_cast<float>(margin), nodes.view(), table.view(),
+                {queries.view(), grad_queries.view(), met.data()}, out);
             return;
         }
-        rows<float> gathered(of.negatives, of.dim, of.how), scores(questions.capacity, of.negatives, of.how), squares(1, of.negatives, layout::aligned),
-            column_sums(1, of.negatives, layout::aligned);
+        rows<float> queries(questions.capacity, of.dim, of.how), gathered(of.negatives, of.dim, of.how), scores(questions.capacity, of.negatives, of.how),
+            squares(1, of.negatives, layout::aligned), column_sums(1, of.negatives, layout::aligned);
         std::vector<float> partial(cuda::partial_slices(questions.capacity).floats(of.negatives * of.dim));
-        around(rows<float>(questions.capacity, of.dim, of.how), [&](auto queries) {
-            cuda::link_by_scores<T>(nullptr, questions, distances, loss, by, nodes.view(), ids.data(), of.negatives, queries,
-                {gathered.view(), scores.view(), squares.begin(), column_sums.begin(), partial.data()}, grad_queries.view(), negatives.view(), outcomes.data());
-        });
+        cuda::link_by_scores<D, T>(nullptr, questions, to, loss, static_cast<float>(margin), nodes.view(), table.view(),
+            {queries.view(), grad_queries.view(), gathered.view(), scores.view(), squares.begin(), column_sums.begin(), partial.data()}, out);
     }
 };
 
@@ -189,6 +181,7 @@ TEST_CASE_TEMPLATE("simt.model.link_model: losses and gradients are those of one
     check<D, float>({67, 130, 200, layout::aligned, true, true}, side::tail, losses[1], true);
 }
 
+#if defined(GNEISS_SIMT)
 TEST_CASE("simt.model.link_model: tiles move a row of a negative for each 64 questions, and no scores") {
     const shape of{128, 192, 64};
     const rows<float> nodes(192, of.dim, layout::aligned, 1), table(1, of.dim, layout::aligned, 2);
@@ -215,3 +208,4 @@ TEST_CASE("simt.model.link_model: tiles move a row of a negative for each 64 que
     CHECK(by_scores.second >= by_tiles.second + 2 * score_bytes);
     CHECK(by_scores.first >= by_tiles.first + 5 * score_bytes);
 }
+#endif

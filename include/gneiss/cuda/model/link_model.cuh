@@ -140,40 +140,42 @@ __global__ void __launch_bounds__(256) question_losses(link_questions of, bool d
 
 } // namespace detail
 
-/// Rows in device memory that a list of questions is worked out in.
-struct link_scratch {
-    rows_view<float> negatives;   ///< [negatives, dim]
-    rows_view<float> scores;      ///< [questions, negatives]
-    float* squares = nullptr;     ///< [negatives]
-    float* column_sums = nullptr; ///< [negatives]
-    float* partial = nullptr;     ///< partial_slices(questions.capacity).floats(negatives · dim)
+/// Memory of the device that a list of questions is worked out in.
+struct link_score_scratch {
+    rows_view<float> queries, grad_queries; ///< [questions, dim]
+    rows_view<float> negatives;             ///< [negatives, dim]
+    rows_view<float> scores;                ///< [questions, negatives]
+    float* squares = nullptr;               ///< [negatives]
+    float* column_sums = nullptr;           ///< [negatives]
+    float* partial = nullptr;               ///< partial_slices(questions.capacity).floats(negatives · dim)
 };
 
-/// Losses of a list of questions against the `negatives` rows negative_ids of `nodes`, and gradients of the queries and of the
-/// negatives, the scores being made once, in memory. `detail::queries` leads from nodes and relations to queries, and
-/// `detail::question_gradients` back.
+/// Losses and gradients of one list of questions against its negatives, by decoder D of the library, the scores being made once,
+/// in memory: what a task of `gneiss::link_model` does, for rows of any width.
 ///
-/// nodes [·, dim], queries and grad_queries [questions, dim], grad_negatives [negatives, dim], outcomes by number of the
-/// question. Results do not depend on the order of threads. Cost: 6 · questions · negatives · dim operations; scores are
-/// written twice and read seven times at most.
-template <storage T>
-void link_by_scores(cudaStream_t stream, const link_questions& of, bool distances, link_loss loss, float margin, rows_view<const T> nodes,
-    const std::uint32_t* negative_ids, std::uint32_t negatives, rows_view<const float> queries, const link_scratch& use,
-    rows_view<float> grad_queries, rows_view<float> grad_negatives, question_outcome* outcomes) {
+/// nodes [·, dim], relations [·, dim]. Results do not depend on the order of threads. Cost: 6 · questions · negatives · dim
+/// operations; scores are written twice and read seven times at most.
+template <class D, storage T>
+void link_by_scores(cudaStream_t stream, const link_questions& of, const link_negatives& to, link_loss loss, float margin, rows_view<const T> nodes,
+    rows_view<const float> relations, const link_score_scratch& use, const link_gradients& out) {
+    constexpr bool distances = D::compare == similarity::negative_distance;
     const row_range questions{&of.lists->count, of.capacity};
-    const rows_view<const float> rows = use.negatives, weights = use.scores;
-    launch(stream, detail::gather_rows<T>, detail::warp_grid(negatives), 256, 0, negatives, of.negatives, negative_ids, nodes, use.negatives);
-    linear_input_gradient<float>(stream, questions, queries, rows, use.scores);
-    if (distances) launch(stream, detail::row_squares<256>, detail::warp_grid(negatives), 256, 0, negatives, rows, use.squares);
-    launch(stream, detail::question_losses<T>, detail::warp_grid(of.capacity), 256, 0, of, distances, loss, margin, nodes, queries, use.squares,
-        use.scores, outcomes);
-    linear<float>(stream, questions, weights, rows, grad_queries);
-    detail::zero(stream, negatives, grad_negatives);
-    linear_weight_gradient<float>(stream, questions, weights, queries, grad_negatives, use.partial);
-    if (!distances) return;
-    detail::zero(stream, 1, rows_view<float>(use.column_sums, negatives, negatives));
-    add_column_sums<float>(stream, questions, weights, use.partial, use.column_sums);
-    launch(stream, detail::subtract_scaled<256>, detail::warp_grid(negatives), 256, 0, negatives, use.column_sums, rows, grad_negatives);
+    const std::uint32_t negatives = to.capacity;
+    const rows_view<const float> rows = use.negatives, queries = use.queries, weights = use.scores;
+    detail::around_queries<D, T, float>(stream, of, 1, nodes, relations, use.queries, use.grad_queries, out, [&] {
+        launch(stream, detail::gather_rows<T>, detail::warp_grid(negatives), 256, 0, negatives, of.negatives, to.ids, nodes, use.negatives);
+        linear_input_gradient<float>(stream, questions, queries, rows, use.scores);
+        if (distances) launch(stream, detail::row_squares<256>, detail::warp_grid(negatives), 256, 0, negatives, rows, use.squares);
+        launch(stream, detail::question_losses<T>, detail::warp_grid(of.capacity), 256, 0, of, distances, loss, margin, nodes, queries, use.squares,
+            use.scores, out.outcomes);
+        linear<float>(stream, questions, weights, rows, use.grad_queries);
+        detail::zero(stream, negatives, out.negatives);
+        linear_weight_gradient<float>(stream, questions, weights, queries, out.negatives, use.partial);
+        if (!distances) return;
+        detail::zero(stream, 1, rows_view<float>(use.column_sums, negatives, negatives));
+        add_column_sums<float>(stream, questions, weights, use.partial, use.column_sums);
+        launch(stream, detail::subtract_scaled<256>, detail::warp_grid(negatives), 256, 0, negatives, use.column_sums, rows, out.negatives);
+    });
 }
 
 } // namespace gneiss::cuda

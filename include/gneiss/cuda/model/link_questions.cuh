@@ -5,6 +5,7 @@
 
 #include <gneiss/core/types.hpp>
 #include <gneiss/cuda/core/row_slice.cuh>
+#include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/vocabulary.cuh>
 #include <gneiss/model/activation.hpp>
 #include <gneiss/model/concepts.hpp>
@@ -45,10 +46,25 @@ struct question_outcome {
     std::uint32_t masked = 0;
 };
 
+/// Lists of negatives, as many as lists of questions: list y has ids[y · apart] and those behind.
+struct link_negatives {
+    const std::uint32_t* ids = nullptr; ///< rows of nodes
+    std::uint32_t capacity = 0;         ///< of a list
+    std::uint32_t lists = 1;
+    std::uint32_t apart = 0; ///< from one list to the next, of ids and of gradients
+};
+
 /// Where the gradients of questions go: row `first + i` of each for question i of a list.
 struct question_rows {
     rows_view<float> known, answers, relations; ///< relations may have no data
     bool add = false, add_relations = false;    ///< to what is there
+};
+
+/// What questions give.
+struct link_gradients {
+    question_rows questions;           ///< [·, dim]
+    rows_view<float> negatives;        ///< [·, dim], written, in the places of their ids
+    question_outcome* outcomes = nullptr; ///< by number, as the arrays of `link_questions`
 };
 
 namespace detail {
@@ -59,13 +75,6 @@ template <class D>
 inline constexpr bool has_relations = D::relation_floats(D::parts) != 0;
 
 inline constexpr float minus_infinity = -__builtin_inff();
-
-/// A warp for each question, and a row of the grid for each list.
-[[nodiscard]] inline dim3 question_grid(const link_questions& of, std::uint32_t lists) {
-    dim3 grid = warp_grid(of.capacity);
-    grid.y = lists;
-    return grid;
-}
 
 /// The rows of a question.
 template <storage T>
@@ -140,6 +149,18 @@ __global__ void __launch_bounds__(256) question_gradients(link_questions of, row
         put(D::known_gradient(of.missing, number_at<D>(in.relation, terms, c), g), out.known, c, out.add);
         if constexpr (has_relations<D>) put(D::relation_gradient(of.missing, number_at<D>(in.known, terms, c), g), out.relations, c, out.add_relations);
     }
+}
+
+/// Makes queries, calls meet(), which makes their gradients and outcomes, and takes these back to nodes and relations. A warp for
+/// each question, and a row of the grid for each list.
+template <class D, storage T, storage Q, class Meet>
+void around_queries(cudaStream_t stream, const link_questions& of, std::uint32_t lists, rows_view<const T> nodes, rows_view<const float> relations,
+    rows_view<Q> made, rows_view<float> gradients, const link_gradients& out, Meet&& meet) {
+    dim3 grid = warp_grid(of.capacity);
+    grid.y = lists;
+    launch(stream, queries<D, T, Q>, grid, 256, 0, of, nodes, relations, made);
+    meet();
+    launch(stream, question_gradients<D, T, Q>, grid, 256, 0, of, nodes, relations, made, gradients, out.outcomes, out.questions);
 }
 
 /// The score of a question's answer, not corrected, and ‖query‖², by a warp.

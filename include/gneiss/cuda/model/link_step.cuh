@@ -188,18 +188,13 @@ public:
         path_ = bytes != 0 && bytes + 8192 <= options.shared_memory ? link_path::tiles : link_path::scores; // 8 KiB: what kernels have besides
         lists_ = path_ == link_path::tiles ? most.chunks : 1;
         const std::size_t asked = std::size_t{lists_} * most.list_positives();
-        grad_queries_ = rows<float>(arena, asked, dim);
         if (path_ == link_path::tiles) {
-            stored_queries_ = rows<T>(arena, asked, dim);
-            met_ = arena.take<detail::met_question>(asked);
+            tiles_ = {rows<T>(arena, asked, dim), rows<float>(arena, asked, dim), arena.take<detail::met_question>(asked)};
             return;
         }
-        queries_ = rows<float>(arena, asked, dim);
-        list_.negatives = rows<float>(arena, most.negatives, dim);
-        list_.scores = rows<float>(arena, most.list_positives(), most.negatives);
-        list_.squares = arena.take<float>(most.negatives);
-        list_.column_sums = arena.take<float>(most.negatives);
-        list_.partial = arena.take<float>(partial_slices(most.list_positives()).floats(std::size_t{most.negatives} * dim));
+        scores_ = {rows<float>(arena, asked, dim), rows<float>(arena, asked, dim), rows<float>(arena, most.negatives, dim),
+            rows<float>(arena, asked, most.negatives), arena.take<float>(most.negatives), arena.take<float>(most.negatives),
+            arena.take<float>(partial_slices(most.list_positives()).floats(std::size_t{most.negatives} * dim))};
     }
 
     /// Which way scores of these shapes are made on that device: for the run's record.
@@ -243,7 +238,6 @@ private:
     /// to which the second side adds.
     void ask(cudaStream_t stream, const link_batch_view& batch, std::uint32_t s, std::uint32_t chunk, rows_view<const T> rows,
         rows_view<const float> relations) const {
-        constexpr bool distances = D::compare == similarity::negative_distance;
         const bool to_tail = batch.sides[s] == side::tail;
         const std::size_t list = std::size_t{chunk} * most_.sides + s;
         link_questions of{.lists = plan_.lists + s * most_.chunks + chunk, .capacity = most_.list_positives()};
@@ -257,26 +251,14 @@ private:
         of.negatives = &batch.counts->negatives;
         of.scale = plan_.question_scale;
         const rows_view<float> heads = node_gradients_, tails = from(node_gradients_, most_.positives);
-        question_rows to{to_tail ? heads : tails, to_tail ? tails : heads, relation_gradients_, s != 0, s != 0 && plan_.groups == 1};
-        if (plan_.groups > 1) to.relations = from(relation_gradients_, std::size_t{s} * most_.positives);
-        const rows_view<float> negatives = from(node_gradients_, 2 * std::size_t{most_.positives} + list * most_.negatives);
-        const std::uint32_t* const ids = plan_.negative_ids + list * most_.negatives;
-        question_outcome* const outcomes = outcomes_ + std::size_t{s} * most_.positives;
-        const dim3 grid = detail::question_grid(of, lists_);
-        const auto around = [&]<storage Q>(const rows_view<Q>& queries, auto&& meet) {
-            launch(stream, detail::queries<D, T, Q>, grid, 256, 0, of, rows, relations, queries);
-            meet();
-            launch(stream, detail::question_gradients<D, T, Q>, grid, 256, 0, of, rows, relations, queries, grad_queries_, outcomes, to);
-        };
-        if (path_ == link_path::tiles)
-            around(stored_queries_, [&] {
-                const link_lists lists{lists_, ids, most_.negatives, most_.sides * most_.negatives};
-                link_by_tiles<T>(stream, of, lists, distances, by_.loss, by_.margin, rows, stored_queries_, grad_queries_, negatives, met_, outcomes);
-            });
-        else
-            around(queries_, [&] {
-                link_by_scores<T>(stream, of, distances, by_.loss, by_.margin, rows, ids, most_.negatives, queries_, list_, grad_queries_, negatives, outcomes);
-            });
+        link_gradients to;
+        to.questions = {to_tail ? heads : tails, to_tail ? tails : heads, relation_gradients_, s != 0, s != 0 && plan_.groups == 1};
+        if (plan_.groups > 1) to.questions.relations = from(relation_gradients_, std::size_t{s} * most_.positives);
+        to.negatives = from(node_gradients_, 2 * std::size_t{most_.positives} + list * most_.negatives);
+        to.outcomes = outcomes_ + std::size_t{s} * most_.positives;
+        const link_negatives negatives{plan_.negative_ids + list * most_.negatives, most_.negatives, lists_, most_.sides * most_.negatives};
+        if (path_ == link_path::tiles) link_by_tiles<D, T>(stream, of, negatives, by_.loss, by_.margin, rows, relations, tiles_, to);
+        else link_by_scores<D, T>(stream, of, negatives, by_.loss, by_.margin, rows, relations, scores_, to);
     }
 
     link_capacities most_;
@@ -289,11 +271,8 @@ private:
     rows_view<float> relation_gradients_; ///< [groups, positives]
     link_path path_ = link_path::scores;
     std::uint32_t lists_ = 1; ///< that are asked at once
-    rows_view<float> grad_queries_; ///< [lists, list_positives]
-    rows_view<T> stored_queries_;   ///< the same; of tiles
-    detail::met_question* met_ = nullptr;
-    rows_view<float> queries_; ///< of scores
-    link_scratch list_{};
+    link_tile_scratch<T> tiles_{};
+    link_score_scratch scores_{};
 };
 
 } // namespace gneiss::cuda

@@ -228,31 +228,33 @@ template <storage T>
     return bytes;
 }
 
-/// What lists of questions need beside their rows.
-struct link_lists {
-    std::uint32_t count = 0;                   ///< one behind the other in `link_questions::lists`
-    const std::uint32_t* negative_ids = nullptr; ///< of list y from y · apart on
-    std::uint32_t negatives = 0;               ///< capacity of a list
-    std::uint32_t apart = 0;                   ///< from one list to the next, of ids and of gradients
+/// Memory of the device that lists of questions are worked out in.
+template <storage T>
+struct link_tile_scratch {
+    rows_view<T> queries;           ///< [lists, questions.capacity, dim], aligned
+    rows_view<float> grad_queries;  ///< the same
+    detail::met_question* met = nullptr; ///< [lists, questions.capacity]
 };
 
-/// What `link_by_scores` gives, for all of `lists`, without scores in memory: each tile of 64 questions meets every tile of 64
-/// negatives, and the other way round, when scores are made again.
+/// What `link_by_scores` gives, for all lists at once and without scores in memory: each tile of 64 questions meets every tile of
+/// 64 negatives, and the other way round, when scores are made again.
 ///
-/// nodes [·, dim], dim up to 256; queries and grad_queries [lists, of.capacity, dim], grad_negatives from row 0 of the first list
-/// on; `met` [lists, of.capacity] is scratch. Results do not depend on the order of threads. Cost: 8 · questions · negatives · dim
-/// operations; a row of a negative is read for each 64 questions, and that of a query for each 64 negatives.
-template <storage T>
-void link_by_tiles(cudaStream_t stream, const link_questions& of, const link_lists& lists, bool distances, link_loss loss, float margin,
-    rows_view<const T> nodes, rows_view<const T> queries, rows_view<float> grad_queries, rows_view<float> grad_negatives,
-    detail::met_question* met, question_outcome* outcomes) {
-    detail::with_meeting_width(nodes.columns, [&](auto width) {
-        using tiles = detail::meeting<T, width.value>;
-        const dim3 by_questions(ceil_div(of.capacity, tiles::size), lists.count), by_negatives(ceil_div(lists.negatives, tiles::size), lists.count);
-        launch(stream, detail::meet_negatives<T, width.value>, by_questions, tiles::threads, tiles::shared_bytes, of, distances, loss, margin, nodes,
-            nodes.aligned(), lists.negative_ids, lists.apart, queries, grad_queries, met, outcomes);
-        launch(stream, detail::meet_questions<T, width.value>, by_negatives, tiles::threads, tiles::shared_bytes, of, distances, loss, nodes,
-            nodes.aligned(), lists.negative_ids, lists.apart, queries, met, grad_negatives);
+/// nodes [·, dim], dim up to 256, relations [·, dim]. `of.negatives` is told. Results do not depend on the order of threads. Cost:
+/// 8 · questions · negatives · dim operations; a row of a negative is read for each 64 questions, and that of a query for each 64
+/// negatives. Where T is bfloat16, queries and weights are rounded to it.
+template <class D, storage T>
+void link_by_tiles(cudaStream_t stream, const link_questions& of, const link_negatives& to, link_loss loss, float margin, rows_view<const T> nodes,
+    rows_view<const float> relations, const link_tile_scratch<T>& use, const link_gradients& out) {
+    constexpr bool distances = D::compare == similarity::negative_distance;
+    detail::around_queries<D, T, T>(stream, of, to.lists, nodes, relations, use.queries, use.grad_queries, out, [&] {
+        detail::with_meeting_width(nodes.columns, [&](auto width) {
+            using tiles = detail::meeting<T, width.value>;
+            const dim3 by_questions(ceil_div(of.capacity, tiles::size), to.lists), by_negatives(ceil_div(to.capacity, tiles::size), to.lists);
+            launch(stream, detail::meet_negatives<T, width.value>, by_questions, tiles::threads, tiles::shared_bytes, of, distances, loss, margin, nodes,
+                nodes.aligned(), to.ids, to.apart, use.queries, use.grad_queries, use.met, out.outcomes);
+            launch(stream, detail::meet_questions<T, width.value>, by_negatives, tiles::threads, tiles::shared_bytes, of, distances, loss, nodes,
+                nodes.aligned(), to.ids, to.apart, use.queries, use.met, out.negatives);
+        });
     });
 }
 
