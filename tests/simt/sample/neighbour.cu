@@ -5,6 +5,7 @@
 #include <gneiss/cuda/core/prefix_sums.cuh>
 #include <gneiss/cuda/sample/detail/batch_state.cuh>
 #include <gneiss/cuda/sample/detail/draw.cuh>
+#include <gneiss/cuda/sample/detail/hidden.cuh>
 #include <gneiss/cuda/sample/detail/number.cuh>
 #include <gneiss/cuda/sample/neighbour.cuh>
 #include <gneiss/cuda/sample/transpose.cuh>

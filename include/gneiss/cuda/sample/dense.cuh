@@ -44,8 +44,8 @@ struct dense_view {
 ///     aggregate<float>(stream, gathered(incoming(sampler.layer(0)), sampler.view().node_ids), edge_weight::mean, features, rows);
 ///
 /// To be used, and recorded, as `neighbour_sampler`, with its bounds and errors. Memory: 8 bytes a node of the graph; 32 bytes an edge
-/// of room, 8 to 12 for each layer that reads it, and 18 more of all edges for lists by source. Kernels: 9, 9 to 10 a hop, and 6 to 16 a
-/// layer for lists by source.
+/// of room, 8 to 12 for each layer that reads it, and 18 more of all edges for lists by source. Kernels: 10, 2 for hidden edges, 8 or 9 a
+/// hop, and 6 to 16 a layer for lists by source.
 /// Source: MariusGNN, section 4, Algorithms 1 and 2.
 template <node_id_type NodeId = node_id>
 class dense_sampler {
@@ -87,13 +87,16 @@ public:
     [[nodiscard]] const neighbour_options& options() const noexcept { return hops_.options(); }
 
     /// As of `neighbour_sampler`.
-    void sample(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds) {
-        set(in, batch, seeds);
+    void sample(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds, std::span<const hidden_edge<NodeId>> hidden = {}) {
+        set(in, batch, seeds, hidden);
         run(in);
     }
-    void set(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds) { hops_.set(in, batch, seeds); }
+    void set(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds, std::span<const hidden_edge<NodeId>> hidden = {}) {
+        hops_.set(in, batch, seeds, hidden);
+    }
     [[nodiscard]] sample_request* request() noexcept { return hops_.request(); }
     [[nodiscard]] std::span<NodeId> seeds() noexcept { return hops_.seeds(); }
+    [[nodiscard]] std::span<hidden_edge<NodeId>> hidden() noexcept { return hops_.hidden(); }
     [[nodiscard]] sample_sizes look(stream& in) { return hops_.look(in); }
 
     /// Samples. May be recorded.

@@ -37,10 +37,10 @@ namespace gneiss::cuda {
 ///     for (…) { sampler.set(stream, key, seeds); step.launch(stream); }
 ///
 /// All arrays have room for the worst case that fan-outs, graph and `sample_capacity` allow, their counts are in device memory. A batch
-/// that does not fit, or whose seeds cannot be used, has empty layers and is told of at the next look(). Edges that samples must
-/// not walk, and weights, are the host's. One sampler serves one stream. Nothing is allocated after the constructor.
-/// Memory: 8 bytes a node of the graph; 24 bytes an edge of room, and 18 more of the largest hop for lists by source. Kernels: 5, 9 to 10
-/// a hop, and 6 to 16 a layer for lists by source; time as `detail::hop_kernels` and `layer_transposer` tell.
+/// that does not fit, or whose seeds cannot be used, has empty layers and is told of at the next look(). Draws by weight are the host's.
+/// One sampler serves one stream. Nothing is allocated after the constructor.
+/// Memory: 8 bytes a node of the graph; 24 bytes an edge of room, and 18 more of the largest hop for lists by source. Kernels: 6, 2 for
+/// hidden edges, 8 or 9 a hop, and 6 to 16 a layer for lists by source; time as `detail::hop_kernels` and `layer_transposer` tell.
 template <node_id_type NodeId = node_id>
 class neighbour_sampler {
 public:
@@ -66,16 +66,19 @@ public:
     [[nodiscard]] const neighbour_options& options() const noexcept { return hops_.options(); }
 
     /// set() and run().
-    void sample(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds) {
-        set(in, batch, seeds);
+    void sample(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds, std::span<const hidden_edge<NodeId>> hidden = {}) {
+        set(in, batch, seeds, hidden);
         run(in);
     }
-    /// Which batch the next run() samples. The seeds are copied before this returns; it waits while two batches before are on
-    /// their way to the device.
-    void set(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds) { hops_.set(in, batch, seeds); }
-    /// What set() fills, for those who choose batches on the device. [seeds]
+    /// Which batch the next run() samples, and which edges it must not walk, for which `sample_capacity` keeps room and the graph edge
+    /// ids. Seeds and edges are copied before this returns; it waits while two batches before are on their way to the device.
+    void set(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds, std::span<const hidden_edge<NodeId>> hidden = {}) {
+        hops_.set(in, batch, seeds, hidden);
+    }
+    /// What set() fills, for those who choose batches on the device. [seeds], [hidden]
     [[nodiscard]] sample_request* request() noexcept { return hops_.request(); }
     [[nodiscard]] std::span<NodeId> seeds() noexcept { return hops_.seeds(); }
+    [[nodiscard]] std::span<hidden_edge<NodeId>> hidden() noexcept { return hops_.hidden(); }
 
     /// Samples. May be recorded.
     void run(cudaStream_t in) {

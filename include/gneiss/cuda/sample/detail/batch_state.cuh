@@ -77,13 +77,13 @@ __device__ inline void give_up(batch_state& state, const batch_key& batch, sampl
 /// The next stamp, of `stamps`; keys of all hops. One block.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) begin_batch(const sample_request* request, batch_state* state, hop_state* hops, std::uint32_t hop_count,
-    std::uint32_t seed_capacity, std::uint32_t stamps) {
+    std::uint32_t seed_room, std::uint32_t hidden_room, std::uint32_t stamps) {
     const sample_request of = *request;
-    const bool fits = of.seeds <= seed_capacity;
+    const bool fits = of.seeds <= seed_room, hides = of.hidden <= hidden_room;
     for (std::uint32_t hop = threadIdx.x; hop <= hop_count; hop += Threads) {
         hop_state begin;
         begin.key = gneiss::detail::neighbour_key(of.seed, of.batch).with(hop);
-        if (hop == 0 && fits) begin.targets = begin.known = of.seeds;
+        if (hop == 0 && fits && hides) begin.targets = begin.known = of.seeds;
         hops[hop] = begin;
     }
     if (threadIdx.x != 0) return;
@@ -91,6 +91,7 @@ __global__ void __launch_bounds__(Threads) begin_batch(const sample_request* req
     state->hopeless = 0;
     state->beyond = state->repeated = no_seed;
     if (!fits) give_up(*state, of.batch, sample_failure::too_many_seeds, 0, of.seeds);
+    else if (!hides) give_up(*state, of.batch, sample_failure::too_many_hidden, 0, of.hidden);
 }
 
 /// Once all stamps were used, none of the old ones may be left.

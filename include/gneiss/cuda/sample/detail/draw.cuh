@@ -9,6 +9,7 @@
 #include <gneiss/cuda/core/prefix_sums.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/sample/detail/batch_state.cuh>
+#include <gneiss/cuda/sample/detail/hidden.cuh>
 #include <gneiss/cuda/sample/graph.cuh>
 #include <gneiss/cuda/vocabulary.cuh>
 #include <gneiss/sample/detail/draw.hpp>
@@ -23,30 +24,55 @@ struct hop_lists {
     adjacency_view<NodeId> first{}, second{}; ///< without offsets: there is no second
     std::uint32_t fanout = 0, second_fanout = 0;
     bool split = false, replace = false;
+    bool first_incoming = false; ///< the second is
+    hidden_chains hidden{};
 
-    /// The lists of a node.
+    /// The lists of a node, and how many of their edges are hidden.
     struct of_node {
         edge_index begin = 0, second_begin = 0;
         std::uint32_t size = 0, second_size = 0;
+        std::uint32_t gone = 0, second_gone = 0;
+        std::uint32_t chain = hidden_chains::nothing, second_chain = hidden_chains::nothing;
     };
     [[nodiscard]] __device__ of_node operator[](NodeId node) const {
         of_node of;
         of.begin = __ldg(first.offsets + node);
         of.size = static_cast<std::uint32_t>(__ldg(first.offsets + node + 1) - of.begin);
-        if (second.offsets == nullptr) return of;
-        of.second_begin = __ldg(second.offsets + node);
-        of.second_size = static_cast<std::uint32_t>(__ldg(second.offsets + node + 1) - of.second_begin);
+        if (second.offsets != nullptr) {
+            of.second_begin = __ldg(second.offsets + node);
+            of.second_size = static_cast<std::uint32_t>(__ldg(second.offsets + node + 1) - of.second_begin);
+        }
+        if (hidden.lists == nullptr) return of;
+        constexpr std::uint32_t end = hidden_chains::nothing;
+        of.chain = hidden.chain(node, first_incoming);
+        of.gone = hidden.count(of.chain, 0, 0, end);
+        if (second.offsets != nullptr) {
+            of.second_chain = hidden.chain(node, true);
+            of.second_gone = hidden.count(of.second_chain, 0, 0, end);
+        }
         return of;
     }
-    /// List 0 or 1 of those drawn from: where its positions begin, how many there are, how many are drawn, what lists before
-    /// it give.
+    /// List 0 or 1 of those drawn from: where its positions begin, how many of them are not hidden, how many are drawn, what
+    /// lists before it give.
     struct drawn_list {
         std::uint32_t first = 0, size = 0, count = 0, before = 0;
     };
     [[nodiscard]] __device__ drawn_list list(const of_node& of, unsigned which) const {
-        const std::uint32_t whole = split ? of.size : of.size + of.second_size, count = gneiss::detail::drawn_edges(whole, fanout, replace);
+        const std::uint32_t left = of.size - of.gone, second_left = of.second_size - of.second_gone;
+        const std::uint32_t whole = split ? left : left + second_left, count = gneiss::detail::drawn_edges(whole, fanout, replace);
         if (which == 0) return {0, whole, count, 0};
-        return {of.size, of.second_size, gneiss::detail::drawn_edges(of.second_size, second_fanout, replace), count};
+        return {of.size, second_left, gneiss::detail::drawn_edges(second_left, second_fanout, replace), count};
+    }
+    /// Position `k` of those from `begin` on that are not hidden: the first that has k more in front of it. Steps are
+    /// at most as many as hidden edges, and mostly one.
+    [[nodiscard]] __device__ std::uint32_t place(const of_node& of, std::uint32_t begin, std::uint32_t k) const {
+        std::uint32_t at = begin + k;
+        if (of.gone + of.second_gone == 0) return at;
+        for (std::uint32_t last = at + 1; at != last;) {
+            last = at;
+            at = begin + k + hidden.count(of.chain, 0, begin, last) + hidden.count(of.second_chain, of.size, begin, last);
+        }
+        return at;
     }
     [[nodiscard]] __device__ std::uint64_t count(const of_node& of) const {
         const std::uint64_t one = list(of, 0).count;
@@ -77,8 +103,10 @@ struct hop_task {
 
     [[nodiscard]] __device__ NodeId node(std::uint32_t target) const { return __ldg(nodes + (__ldg(&state->first) + target)); }
 
-    /// Edge `e` of the hop leads to the neighbour of a target at a position of the node's lists.
-    __device__ void take(std::uint32_t e, std::uint32_t target, const of_node& of, std::uint32_t position, std::uint32_t stamp, std::uint32_t known) const {
+    /// Edge `e` of the hop leads to the neighbour of a target at place k, from `begin` on, of the node's lists.
+    __device__ void take(std::uint32_t e, std::uint32_t target, const of_node& of, std::uint32_t begin, std::uint32_t k, std::uint32_t stamp,
+        std::uint32_t known) const {
+        const std::uint32_t position = lists.place(of, begin, k);
         const bool there = position < of.size;
         const edge_index at = there ? of.begin + position : of.second_begin + (position - of.size);
         const NodeId neighbour = __ldg((there ? lists.first.neighbours : lists.second.neighbours) + at);
@@ -100,16 +128,16 @@ struct drawn_count {
     }
 };
 
-inline constexpr unsigned draw_threads = 256;
+inline constexpr unsigned draw_threads = 256, draw_blocks = 4; ///< which a multiprocessor has room for: 64 registers a thread
 inline constexpr std::uint32_t few_draws = warp_lanes;
 
-/// Draws from list `which` of each target by a group of `Lanes` lanes, one draw a lane: at most as many if none is repeated.
+/// Draws from list `which` of each target by a group of `Lanes` lanes: with replacement, or else at most one draw a lane.
 ///
 /// Floyd's sampling side by side: what draw j tries is taken if a draw before has tried it too, or if it is the position
 /// that an earlier draw was pushed to, which again is told by whether what that one tried was taken. The second holds
 /// rarely, so that a vote or two of the warp settle it.
-template <class NodeId, unsigned Lanes>
-__global__ void __launch_bounds__(draw_threads) draw_few(hop_task<NodeId> hop, unsigned which) {
+template <class NodeId, unsigned Lanes, bool Replace>
+__global__ void __launch_bounds__(draw_threads, draw_blocks) draw_few(hop_task<NodeId> hop, unsigned which) {
     constexpr unsigned groups = warp_lanes / Lanes, warps = draw_threads / warp_lanes;
     const unsigned lane = threadIdx.x % warp_lanes, place = lane % Lanes, group = lane / Lanes;
     const unsigned group_mask = (whole_warp >> (warp_lanes - Lanes)) << (group * Lanes), before_me = (1U << lane) - 1;
@@ -129,25 +157,25 @@ __global__ void __launch_bounds__(draw_threads) draw_few(hop_task<NodeId> hop, u
             key = key.with(node);
             to = __ldg(hop.offsets + target) + list.before;
         }
-        if (hop.lists.replace) {
+        if constexpr (Replace) {
             for (std::uint32_t j = place; j < list.count; j += Lanes)
-                hop.take(to + j, target, of, list.first + gneiss::detail::below_32(key[list_word + j], list.size), stamp, known);
-            continue;
+                hop.take(to + j, target, of, list.first, gneiss::detail::below_32(key[list_word + j], list.size), stamp, known);
+        } else {
+            const std::uint32_t least = list.size - list.count;
+            const bool draws = place < list.count && least != 0;
+            const std::uint32_t tried = draws ? gneiss::detail::tried_position(key, list_word, least, place) : 0;
+            const unsigned same = __match_any_sync(whole_warp, tried) & group_mask & __ballot_sync(whole_warp, draws);
+            const std::uint32_t pushed = draws && tried >= least ? tried - least : place; // the draw that may have been pushed there
+            const unsigned pusher = pushed < place ? 1U << (group * Lanes + pushed) : 0;
+            bool taken = draws && (same & before_me) != 0;
+            for (unsigned known_taken = __ballot_sync(whole_warp, taken), last = ~known_taken; known_taken != last;) {
+                taken = taken || (known_taken & pusher) != 0;
+                last = known_taken;
+                known_taken = __ballot_sync(whole_warp, taken);
+            }
+            if (place < list.count)
+                hop.take(to + place, target, of, list.first, (!draws ? place : taken ? least + place : tried), stamp, known);
         }
-        const std::uint32_t least = list.size - list.count;
-        const bool draws = place < list.count && least != 0;
-        const std::uint32_t tried = draws ? gneiss::detail::tried_position(key, list_word, least, place) : 0;
-        const unsigned same = __match_any_sync(whole_warp, tried) & group_mask & __ballot_sync(whole_warp, draws);
-        const std::uint32_t pushed = draws && tried >= least ? tried - least : place; // the draw that may have been pushed there
-        const unsigned pusher = pushed < place ? 1U << (group * Lanes + pushed) : 0;
-        bool taken = draws && (same & before_me) != 0;
-        for (unsigned known_taken = __ballot_sync(whole_warp, taken), last = ~known_taken; known_taken != last;) {
-            taken = taken || (known_taken & pusher) != 0;
-            last = known_taken;
-            known_taken = __ballot_sync(whole_warp, taken);
-        }
-        if (place < list.count)
-            hop.take(to + place, target, of, list.first + (!draws ? place : taken ? least + place : tried), stamp, known);
     }
 }
 
@@ -155,7 +183,7 @@ __global__ void __launch_bounds__(draw_threads) draw_few(hop_task<NodeId> hop, u
 /// who tried a position first is told by a hash table of draws. `slots` is a power of two, at least twice the fan-out; they
 /// lie in shared memory, or at far + block · slots.
 template <class NodeId>
-__global__ void __launch_bounds__(draw_threads) draw_many(hop_task<NodeId> hop, unsigned which, std::uint32_t slots, std::uint32_t* far) {
+__global__ void __launch_bounds__(draw_threads, draw_blocks) draw_many(hop_task<NodeId> hop, unsigned which, std::uint32_t slots, std::uint32_t* far) {
     constexpr std::uint32_t nothing = ~std::uint32_t{0};
     std::uint32_t* const table = far == nullptr ? dynamic_shared<std::uint32_t>() : far + std::size_t{blockIdx.x} * slots;
     const std::uint32_t targets = __ldg(&hop.state->targets), known = __ldg(&hop.state->known), stamp = hop.table.stamp();
@@ -167,7 +195,7 @@ __global__ void __launch_bounds__(draw_threads) draw_many(hop_task<NodeId> hop, 
         const random_key key = hop.state->key.with(node);
         const std::uint32_t to = __ldg(hop.offsets + target) + list.before, least = list.size - list.count;
         if (least == 0) {
-            for (std::uint32_t j = threadIdx.x; j < list.count; j += draw_threads) hop.take(to + j, target, of, list.first + j, stamp, known);
+            for (std::uint32_t j = threadIdx.x; j < list.count; j += draw_threads) hop.take(to + j, target, of, list.first, j, stamp, known);
             continue;
         }
         const auto tried_by = [&](std::uint32_t j) { return gneiss::detail::tried_position(key, list_word, least, j); };
@@ -196,7 +224,7 @@ __global__ void __launch_bounds__(draw_threads) draw_many(hop_task<NodeId> hop, 
                 draw = its - least;
                 its = tried_by(draw);
             }
-            hop.take(to + j, target, of, list.first + (taken ? least + j : tried), stamp, known);
+            hop.take(to + j, target, of, list.first, (taken ? least + j : tried), stamp, known);
         }
         __syncthreads(); // before the next target takes the table
     }
@@ -225,8 +253,7 @@ __global__ void __launch_bounds__(draw_threads) copy_lists(hop_task<NodeId> hop,
             const auto of = hop.lists[hop.node(target)];
             const auto list = hop.lists.list(of, 0);
             const unsigned mine = place >= list.count ? 1 : 0;
-            const std::uint32_t position = mine == 0 ? place : list.size + (place - list.count);
-            if ((which >> mine & 1U) != 0) hop.take(e, target, of, position, stamp, known);
+            if ((which >> mine & 1U) != 0) hop.take(e, target, of, mine == 0 ? 0 : of.size, place - mine * list.count, stamp, known);
         }
         __syncthreads();
     }

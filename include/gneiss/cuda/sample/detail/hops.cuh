@@ -7,6 +7,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include <gneiss/cuda/sample/batch.cuh>
 #include <gneiss/cuda/sample/detail/batch_state.cuh>
 #include <gneiss/cuda/sample/detail/draw.cuh>
+#include <gneiss/cuda/sample/detail/hidden.cuh>
 #include <gneiss/cuda/sample/detail/number.cuh>
 #include <gneiss/cuda/sample/graph.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
@@ -44,7 +46,8 @@ public:
     hop_kernels(memory_budget& budget, const graph_view<NodeId>& graph, neighbour_options options, std::uint64_t seed,
         const sample_capacity& capacity, draws how, bool targets, std::uint32_t stamps)
         : graph_(graph), options_(std::move(options)), seed_(seed), seed_room_(capacity.seeds), how_(how), stamps_(stamps),
-          requests_(budget, "requests of samples", 2, 1), staged_seeds_(budget, "seed nodes on their way", 2, capacity.seeds) {
+          requests_(budget, "requests of samples", 2, 1), staged_seeds_(budget, "seed nodes on their way", 2, capacity.seeds),
+          hidden_(budget, graph, capacity.hidden), staged_hidden_(budget, "hidden edges on their way", 2, capacity.hidden) {
         validate(options_.fanout, std::max<std::size_t>(options_.fanout.size(), 1));
         make_room(capacity);
         const auto array = [&]<class T>(device_buffer<T>& to, const char* name, std::size_t size) { to = device_buffer<T>(budget, name, size); };
@@ -84,6 +87,7 @@ public:
     [[nodiscard]] const std::vector<hop_room>& room() const noexcept { return room_; }
     [[nodiscard]] sample_request* request() noexcept { return request_.data(); }
     [[nodiscard]] std::span<NodeId> seeds() noexcept { return seeds_.span(); }
+    [[nodiscard]] std::span<hidden_edge<NodeId>> hidden() noexcept { return hidden_.edges(); }
     [[nodiscard]] const NodeId* nodes() const noexcept { return nodes_.data(); }
     [[nodiscard]] const hop_state* states() const noexcept { return hops_.data(); }
     [[nodiscard]] const batch_state* state() const noexcept { return state_.data(); }
@@ -97,17 +101,23 @@ public:
     };
     [[nodiscard]] const hop_lists_of& lists(std::size_t hop) const noexcept { return lists_[hop]; }
 
-    /// Brings key and seeds to the device. Waits while two batches before are on their way.
-    void set(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds) {
-        const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(seeds.size(), std::numeric_limits<std::uint32_t>::max()));
+    /// Brings a batch's key, seeds and hidden edges to the device. Waits while two batches before are on their way.
+    void set(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds, std::span<const hidden_edge<NodeId>> hidden) {
+        const auto count = [](std::size_t size) {
+            return static_cast<std::uint32_t>(std::min<std::size_t>(size, std::numeric_limits<std::uint32_t>::max()));
+        };
+        const auto bring = [&](auto& staging, auto to, auto from) { // what there is room for
+            const auto staged = staging.next().first(std::min(from.size(), to.size()));
+            std::copy_n(from.begin(), staged.size(), staged.begin());
+            copy_async(to, staged, in);
+            staging.used(in);
+        };
         const std::span<sample_request> request = requests_.next();
-        request[0] = {seed_, batch, count};
+        request[0] = {seed_, batch, count(seeds.size()), count(hidden.size())};
         copy_async(request_.span(), request, in);
         requests_.used(in);
-        const std::span<NodeId> staged = staged_seeds_.next().first(std::min(seeds.size(), std::size_t{seed_room_}));
-        std::copy_n(seeds.begin(), staged.size(), staged.begin());
-        copy_async(seeds_.span(), staged, in);
-        staged_seeds_.used(in);
+        bring(staged_seeds_, seeds_.span(), seeds);
+        if (!hidden.empty()) bring(staged_hidden_, hidden_.edges(), hidden);
     }
 
     /// All kernels of a batch.
@@ -116,11 +126,13 @@ public:
         const number_table table{words_.data(), state_.data()};
         hop_state* const hops = hops_.data();
         const dim3 seed_grid = strided_grid(seed_room_, threads);
-        launch(in, begin_batch<threads>, 1, threads, 0, request_.data(), state_.data(), hops, static_cast<std::uint32_t>(lists_.size()), seed_room_, stamps_);
+        launch(in, begin_batch<threads>, 1, threads, 0, request_.data(), state_.data(), hops, static_cast<std::uint32_t>(lists_.size()), seed_room_,
+            hidden_.room(), stamps_);
         launch(in, clear_numbers<threads>, strided_grid(static_cast<std::size_t>(graph_.nodes), threads, 1024), threads, 0, table, graph_.nodes);
         launch(in, claim_seeds<threads, NodeId>, seed_grid, threads, 0, seeds_.data(), hops, table, graph_.nodes, nodes_.data());
         launch(in, check_seeds<threads, NodeId>, seed_grid, threads, 0, seeds_.data(), hops, table, graph_.nodes);
         launch(in, judge_seeds<1, NodeId>, 1, 1, 0, request_.data(), seeds_.data(), hops, state_.data());
+        hidden_.find(in, request_.data(), state_.data());
         for (std::uint32_t h = 0; h < lists_.size(); ++h) {
             hop_lists_of& of = lists_[h];
             hop_state* const hop = hops + h;
@@ -179,11 +191,12 @@ private:
         return std::bit_ceil(2 * std::uint64_t{fanout});
     }
 
-    [[nodiscard]] hop_lists<NodeId> hop_lists_at(std::size_t hop) const {
+    [[nodiscard]] hop_lists<NodeId> hop_lists_at(std::size_t hop) {
         const hop_fanout& of = options_.fanout[hop];
         const neighbour_direction d = of.direction();
         hop_lists<NodeId> lists{.first = d == neighbour_direction::in ? graph_.in : graph_.out, .second = {}, .fanout = fanout(hop, 0),
-            .second_fanout = fanout(hop, 1), .split = of.in != 0 && of.out != 0, .replace = options_.replace};
+            .second_fanout = fanout(hop, 1), .split = of.in != 0 && of.out != 0, .replace = options_.replace,
+            .first_incoming = d == neighbour_direction::in, .hidden = hidden_.chains()};
         if (d == neighbour_direction::both) lists.second = graph_.in;
         const auto need = [&](const adjacency_view<NodeId>& view) {
             if (view.offsets == nullptr || (graph_.edges != 0 && ((options_.relations && view.relations == nullptr) ||
@@ -223,13 +236,14 @@ private:
     }
 
     void draw_list(cudaStream_t in, const hop_task<NodeId>& task, unsigned which, std::uint32_t fanout, std::uint32_t targets) {
-        const auto few = [&](auto kernel, std::size_t lanes) {
-            launch(in, kernel, strided_grid(targets, draw_threads / lanes), draw_threads, 0, task, which);
+        const auto few = [&]<unsigned Lanes>(std::integral_constant<unsigned, Lanes>) {
+            const dim3 grid = strided_grid(targets, draw_threads / Lanes);
+            launch(in, options_.replace ? draw_few<NodeId, Lanes, true> : draw_few<NodeId, Lanes, false>, grid, draw_threads, 0, task, which);
         };
         const std::uint64_t slots = slots_of(fanout);
-        if (slots == 0 && fanout <= 8) return few(draw_few<NodeId, 8>, 8);
-        if (slots == 0 && fanout <= 16) return few(draw_few<NodeId, 16>, 16);
-        if (slots == 0) return few(draw_few<NodeId, warp_lanes>, warp_lanes);
+        if (slots == 0 && fanout <= 8) return few(std::integral_constant<unsigned, 8>{});
+        if (slots == 0 && fanout <= 16) return few(std::integral_constant<unsigned, 16>{});
+        if (slots == 0) return few(std::integral_constant<unsigned, warp_lanes>{});
         const bool near = slots * 4 <= most_shared;
         launch(in, draw_many<NodeId>, strided_grid(targets, 1, near ? 4096 : far_blocks), draw_threads, near ? slots * 4 : 0, task, which,
             static_cast<std::uint32_t>(slots), near ? nullptr : far_.data());
@@ -238,6 +252,7 @@ private:
     [[nodiscard]] std::uint64_t room_for(const failed_batch& failed) const noexcept {
         switch (failed.what) {
         case sample_failure::too_many_seeds: return seed_room_;
+        case sample_failure::too_many_hidden: return hidden_.room();
         case sample_failure::too_many_edges: return room_[failed.hop].edges;
         case sample_failure::too_many_nodes: return room_[failed.hop + 1].known;
         default: return graph_.nodes;
@@ -258,6 +273,8 @@ private:
     device_buffer<NodeId> seeds_, nodes_;
     pinned_ring<sample_request> requests_;
     pinned_ring<NodeId> staged_seeds_;
+    hidden_edges<NodeId> hidden_;
+    pinned_ring<hidden_edge<NodeId>> staged_hidden_;
     pinned_buffer<hop_state> looked_at_;
     pinned_buffer<failed_batch> failed_;
     std::vector<hop_lists_of> lists_;
