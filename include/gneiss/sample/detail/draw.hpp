@@ -28,11 +28,10 @@ namespace gneiss::detail {
     return replace || fanout < size ? fanout : size;
 }
 
-/// What draw `j` of Floyd's sampling tries first: a position at most least + j, of which it takes that last one if the
-/// draws before it have taken it. `least`: the degree less the draws.
-[[nodiscard]] GNEISS_HD constexpr std::uint32_t tried_position(
-    random_key key, std::uint64_t first, std::uint32_t least, std::uint32_t j) noexcept {
-    return below_32(key[first + j], least + j + 1);
+/// What a draw of Floyd's sampling tries first: a position at most `last`, by the draw's word of the key. If a draw before it has
+/// taken that one, it takes `last` itself, which is one more for each draw: the last of all is the list's last position.
+[[nodiscard]] GNEISS_HD constexpr std::uint32_t tried_position(random_key key, std::uint64_t word, std::uint32_t last) noexcept {
+    return below_32(key[word], last + 1);
 }
 
 /// Draws `out.size()` positions below `degree`, each alike and alone. Word first + j of the key gives draw j.
@@ -53,7 +52,7 @@ inline void draw_distinct(random_key key, std::uint64_t first, std::uint32_t deg
         std::uint32_t drawn[few];
         for (std::size_t j = 0; j < out.size(); j += lane) // whole vectors; what is drawn beyond the last is not used
             for (std::size_t l = 0; l < lane; ++l)
-                drawn[j + l] = tried_position(key, first, least, static_cast<std::uint32_t>(j + l));
+                drawn[j + l] = tried_position(key, first + j + l, least + static_cast<std::uint32_t>(j + l));
         for (std::size_t j = 0; j < out.size(); ++j) {
             bool taken = false;
             for (std::size_t i = 0; i < j; ++i) taken |= out[i] == drawn[j];
@@ -71,7 +70,7 @@ inline void draw_distinct(random_key key, std::uint64_t first, std::uint32_t deg
     };
     for (std::size_t j = 0; j < out.size(); ++j) {
         const std::uint32_t last = least + static_cast<std::uint32_t>(j);
-        out[j] = tried_position(key, first, least, static_cast<std::uint32_t>(j));
+        out[j] = tried_position(key, first + j, last);
         if (insert(out[j])) continue;
         out[j] = last;
         insert(last);

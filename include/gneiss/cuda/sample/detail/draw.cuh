@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(draw_threads, draw_blocks) draw_few(hop_task<N
         } else {
             const std::uint32_t least = list.size - list.count;
             const bool draws = place < list.count && least != 0;
-            const std::uint32_t tried = draws ? gneiss::detail::tried_position(key, list_word, least, place) : 0;
+            const std::uint32_t tried = draws ? gneiss::detail::tried_position(key, list_word + place, least + place) : 0;
             const unsigned same = __match_any_sync(whole_warp, tried) & group_mask & __ballot_sync(whole_warp, draws);
             const std::uint32_t pushed = draws && tried >= least ? tried - least : place; // the draw that may have been pushed there
             const unsigned pusher = pushed < place ? 1U << (group * Lanes + pushed) : 0;
@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(draw_threads, draw_blocks) draw_many(hop_task<
             for (std::uint32_t j = threadIdx.x; j < list.count; j += draw_threads) hop.take(to + j, target, of, list.first, j, stamp, known);
             continue;
         }
-        const auto tried_by = [&](std::uint32_t j) { return gneiss::detail::tried_position(key, list_word, least, j); };
+        const auto tried_by = [&](std::uint32_t j) { return gneiss::detail::tried_position(key, list_word + j, least + j); };
         const auto home = [&](std::uint32_t position) { return static_cast<std::uint32_t>(mix64(position)) & (slots - 1); };
         for (std::uint32_t slot = threadIdx.x; slot < slots; slot += draw_threads) table[slot] = nothing;
         __syncthreads();
