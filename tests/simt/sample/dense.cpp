@@ -1,40 +1,11 @@
 #include <gneiss/cuda/sample/dense.cuh>
 
 #include <gneiss/cuda/core/graph.cuh>
-#include <gneiss/sample/dense.hpp>
 
 #include <simt/sample/support.hpp>
+#include <simt/support.hpp>
 
 using namespace simt_sample;
-
-namespace {
-
-/// Checks what the device has sampled against the host's sample.
-template <node_id_type NodeId>
-void check(cuda::stream& in, cuda::dense_sampler<NodeId>& got, const dense_sample<NodeId>& want) {
-    const cuda::sample_sizes sizes = got.look(in);
-    REQUIRE(sizes.nodes.back() == want.node_ids.size());
-    const cuda::dense_view<NodeId> view = got.view();
-    CHECK(fetched(in, got.node_count(), 1)[0] == want.node_ids.size());
-    CHECK(want.node_ids.size() <= view.node_capacity);
-    CHECK(want.edges() <= view.edge_capacity);
-    CHECK((fetched(in, view.node_id_offsets, want.node_id_offsets.size()) == listed(want.node_id_offsets)));
-    CHECK((fetched(in, view.node_ids, want.node_ids.size()) == listed(want.node_ids)));
-    CHECK((fetched(in, view.nbr_offsets, want.nbr_offsets.size()) == listed(want.nbr_offsets)));
-    CHECK((fetched(in, view.nbrs, want.edges()) == listed(want.nbrs)));
-    CHECK((fetched(in, view.repr_map, want.edges()) == listed(want.repr_map)));
-    if (!want.relations.empty()) CHECK((fetched(in, view.relations, want.edges()) == listed(want.relations)));
-    if (!want.edge_ids.empty()) CHECK((fetched(in, view.edge_ids, want.edges()) == listed(want.edge_ids)));
-    layer_stack layers;
-    layers.assign(want, on);
-    REQUIRE(got.layers() == layers.size());
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-        CAPTURE(i);
-        check_layer(in, got.layer(i), layers[i]);
-    }
-}
-
-} // namespace
 
 TEST_CASE_TEMPLATE("simt.sample.dense: samples are those of the CPU, whatever fan-outs and directions", NodeId, std::uint32_t, std::uint64_t) {
     constexpr std::uint64_t nodes = 200;

@@ -3,19 +3,22 @@
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/cuda/core/memory.cuh>
 #include <gneiss/cuda/core/stream.cuh>
+#include <gneiss/cuda/sample/dense.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
+#include <gneiss/cuda/sample/neighbour.cuh>
+#include <gneiss/sample/dense.hpp>
 #include <gneiss/sample/layer_view.hpp>
+#include <gneiss/sample/neighbour.hpp>
 
 #include <doctest/doctest.h>
 #include <sample/graphs.hpp>
-#include <simt/support.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-// What tests of samplers on a device share.
+// What tests of samplers on a device share, emulated or not.
 namespace simt_sample {
 
 using namespace gneiss;
@@ -64,6 +67,51 @@ inline void check_layer(cuda::stream& from, const cuda::layer_view& got, const g
     CHECK((fetched(from, got.by_source_offsets, want.by_source_offsets.size()) == listed(want.by_source_offsets)));
     CHECK((fetched(from, got.by_source_edges, want.edges()) == listed(want.by_source_edges)));
     CHECK((fetched(from, got.edge_target, want.edges()) == listed(want.edge_target)));
+}
+
+/// Checks what the device has sampled against the host's sample.
+template <node_id_type NodeId>
+void check(cuda::stream& in, cuda::neighbour_sampler<NodeId>& got, const layered_sample<NodeId>& want) {
+    const cuda::sample_sizes sizes = got.look(in);
+    CHECK((sizes.nodes == listed(want.node_counts)));
+    REQUIRE(got.layers() == want.layers());
+    CHECK(fetched(in, got.node_count(), 1)[0] == want.nodes.size());
+    CHECK((fetched(in, got.nodes(), want.nodes.size()) == listed(want.nodes)));
+    layer_stack layers;
+    layers.assign(want, on);
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+        CAPTURE(i);
+        const std::size_t hop = layers.size() - 1 - i, first = want.edge_counts[hop], edges = layers[i].edges();
+        CHECK(sizes.edges[hop] == edges);
+        check_layer(in, got.layer(i), layers[i]);
+        if (!want.relations.empty()) CHECK((fetched(in, got.relations(i), edges) == listed(want.relations.subspan(first, edges))));
+        if (!want.edge_ids.empty()) CHECK((fetched(in, got.edge_ids(i), edges) == listed(want.edge_ids.subspan(first, edges))));
+    }
+}
+
+/// Checks what the device has sampled against the host's sample.
+template <node_id_type NodeId>
+void check(cuda::stream& in, cuda::dense_sampler<NodeId>& got, const dense_sample<NodeId>& want) {
+    const cuda::sample_sizes sizes = got.look(in);
+    REQUIRE(sizes.nodes.back() == want.node_ids.size());
+    const cuda::dense_view<NodeId> view = got.view();
+    CHECK(fetched(in, got.node_count(), 1)[0] == want.node_ids.size());
+    CHECK(want.node_ids.size() <= view.node_capacity);
+    CHECK(want.edges() <= view.edge_capacity);
+    CHECK((fetched(in, view.node_id_offsets, want.node_id_offsets.size()) == listed(want.node_id_offsets)));
+    CHECK((fetched(in, view.node_ids, want.node_ids.size()) == listed(want.node_ids)));
+    CHECK((fetched(in, view.nbr_offsets, want.nbr_offsets.size()) == listed(want.nbr_offsets)));
+    CHECK((fetched(in, view.nbrs, want.edges()) == listed(want.nbrs)));
+    CHECK((fetched(in, view.repr_map, want.edges()) == listed(want.repr_map)));
+    if (!want.relations.empty()) CHECK((fetched(in, view.relations, want.edges()) == listed(want.relations)));
+    if (!want.edge_ids.empty()) CHECK((fetched(in, view.edge_ids, want.edges()) == listed(want.edge_ids)));
+    layer_stack layers;
+    layers.assign(want, on);
+    REQUIRE(got.layers() == layers.size());
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+        CAPTURE(i);
+        check_layer(in, got.layer(i), layers[i]);
+    }
 }
 
 } // namespace simt_sample

@@ -4,6 +4,7 @@
 
 #include <gneiss/core/random.hpp>
 #include <simt/sample/support.hpp>
+#include <simt/support.hpp>
 
 using namespace simt_sample;
 

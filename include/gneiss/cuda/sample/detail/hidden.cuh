@@ -111,7 +111,8 @@ public:
     /// Throws `over_budget`, `device_error`; `errc::invalid_argument` for a graph that does not keep edge ids.
     hidden_edges(memory_budget& budget, const graph_view<NodeId>& graph, std::uint32_t room) : graph_(graph), room_(room) {
         if (room == 0) return;
-        for (const adjacency_view<NodeId>& lists : {graph.in, graph.out})
+        const adjacency_view<NodeId> all[] = {graph.in, graph.out};
+        for (const adjacency_view<NodeId>& lists : all)
             if (graph.edges != 0 && lists.offsets != nullptr && lists.edge_ids == nullptr)
                 throw error(errc::invalid_argument, "edges are to be hidden of a graph that does not keep edge ids");
         const std::uint64_t slots = std::bit_ceil(4 * std::uint64_t{room});

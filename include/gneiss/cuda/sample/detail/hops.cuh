@@ -45,8 +45,9 @@ public:
 
     hop_kernels(memory_budget& budget, const graph_view<NodeId>& graph, neighbour_options options, std::uint64_t seed,
         const sample_capacity& capacity, draws how, bool targets, std::uint32_t stamps)
-        : graph_(graph), options_(std::move(options)), seed_(seed), seed_room_(capacity.seeds), how_(how), stamps_(stamps),
-          requests_(budget, "requests of samples", 2, 1), staged_seeds_(budget, "seed nodes on their way", 2, capacity.seeds),
+        : graph_(graph), options_(std::move(options)), seed_(seed),
+          seed_room_(static_cast<std::uint32_t>(std::min<std::uint64_t>(capacity.seeds, graph.nodes))), how_(how), stamps_(stamps),
+          requests_(budget, "requests of samples", 2, 1), staged_seeds_(budget, "seed nodes on their way", 2, seed_room_),
           hidden_(budget, graph, capacity.hidden), staged_hidden_(budget, "hidden edges on their way", 2, capacity.hidden) {
         validate(options_.fanout, std::max<std::size_t>(options_.fanout.size(), 1));
         make_room(capacity);
@@ -188,7 +189,7 @@ private:
     /// Slots of the table that so many draws need, 0 where a warp draws them.
     [[nodiscard]] std::uint64_t slots_of(std::uint32_t fanout) const noexcept {
         if (options_.replace || fanout <= few_draws || fanout == all_neighbours) return 0;
-        return std::bit_ceil(2 * std::uint64_t{fanout});
+        return std::bit_ceil(2 * std::min<std::uint64_t>(fanout, 2 * graph_.edges));
     }
 
     [[nodiscard]] hop_lists<NodeId> hop_lists_at(std::size_t hop) {
@@ -198,14 +199,16 @@ private:
             .second_fanout = fanout(hop, 1), .split = of.in != 0 && of.out != 0, .replace = options_.replace,
             .first_incoming = d == neighbour_direction::in, .hidden = hidden_.chains()};
         if (d == neighbour_direction::both) lists.second = graph_.in;
-        const auto need = [&](const adjacency_view<NodeId>& view) {
-            if (view.offsets == nullptr || (graph_.edges != 0 && ((options_.relations && view.relations == nullptr) ||
-                                                                     (options_.edge_ids && view.edge_ids == nullptr))))
-                throw error(errc::invalid_argument, "a direction, relations or edge ids are asked of a graph that does not keep them");
-        };
-        need(lists.first);
-        if (d == neighbour_direction::both) need(lists.second);
+        require(lists.first);
+        if (d == neighbour_direction::both) require(lists.second);
         return lists;
+    }
+
+    void require(const adjacency_view<NodeId>& lists) const {
+        const bool known = lists.offsets != nullptr;
+        const bool told = (!options_.relations || lists.relations != nullptr) && (!options_.edge_ids || lists.edge_ids != nullptr);
+        if (!known || (graph_.edges != 0 && !told))
+            throw error(errc::invalid_argument, "a direction, relations or edge ids are asked of a graph that does not keep them");
     }
 
     /// Room for the worst case that fan-outs, graph and caller allow.
