@@ -1,5 +1,4 @@
-// Neighbours' rows gathered and reduced: sums and attention, forwards and backwards, by the bytes of a row; rows of a table in
-// host memory, too.
+// Rows gathered by id; neighbours' rows gathered and reduced: sums and attention, forwards and backwards, by the bytes of a row.
 #include <array>
 #include <type_traits>
 #include <vector>
@@ -10,6 +9,7 @@
 #include <gneiss/core/random.hpp>
 #include <gneiss/cuda/model/aggregate.cuh>
 #include <gneiss/cuda/model/attention_backward.cuh>
+#include <gneiss/cuda/storage/copy_rows.cuh>
 #include <gneiss/sample/layer_view.hpp>
 
 namespace gpu_bench {
@@ -120,19 +120,28 @@ void attention(bench& on, const device_layer& layer, std::uint32_t heads, std::s
         on.milliseconds([&](cudaStream_t stream) { cuda::attend_backward<T>(stream, layer.view(), options, with); }));
 }
 
-/// Rows of a table in pinned host memory, read where they lie. Bytes: those that cross the bus.
-void from_host(bench& on, const device_layer& layer, std::size_t row_bytes) {
+/// Rows by id out of a table in device memory, or in pinned host memory, where bytes cross the bus: what a copy of the whole table
+/// gets there is told beside. Bytes: a row read and written, and an id; of host memory a row.
+void gather(bench& on, std::uint32_t rows, std::uint32_t table_rows, std::size_t row_bytes) {
     const std::size_t columns = row_bytes / sizeof(float);
-    const auto table = on.pinned<float>(layer.counts.sources * columns);
-    auto out = on.filled<float>(layer.counts.targets * columns);
-    const double ours = on.milliseconds([&](cudaStream_t stream) {
-        cuda::aggregate<float>(stream, cuda::incoming(layer.view()), cuda::edge_weight::one, {table.data(), columns, columns}, {out.data(), columns, columns});
-    });
-    auto whole = on.filled<float>(table.size());
-    const double copied = on.milliseconds([&](cudaStream_t stream) { cuda::copy_async(whole.span(), table.span(), stream); });
-    on.tell(record("rows from host memory").add("row_bytes", row_bytes).add("rows", std::uint64_t{layer.counts.edges})
-                .add("bus_gb_per_s", static_cast<double>(table.bytes()) / copied / 1e6),
-        {static_cast<double>(layer.counts.edges) * static_cast<double>(row_bytes), 0}, ours);
+    random_stream draw(random_key(2, random_domain::user));
+    std::vector<node_id> drawn(rows);
+    for (node_id& id : drawn) id = static_cast<node_id>(draw.below(table_rows));
+    const auto count = on.one(rows);
+    const auto ids = on.copied(std::span<const node_id>(drawn));
+    auto out = on.filled<float>(rows * columns), table = on.filled<float>(table_rows * columns);
+    const auto there = on.pinned<float>(table_rows * columns);
+    const auto from = [&](const float* memory) {
+        return on.milliseconds([&](cudaStream_t stream) {
+            cuda::gather_rows<float>(stream, count.data(), rows, ids.data(), {memory, columns, columns}, {out.data(), columns, columns});
+        });
+    };
+    const double of_rows = static_cast<double>(rows) * static_cast<double>(row_bytes);
+    on.tell(record("gather").add("table", "device").add("row_bytes", row_bytes).add("rows", rows), {2 * of_rows + 4.0 * rows, 0}, from(table.data()));
+    const double copied = on.milliseconds([&](cudaStream_t stream) { cuda::copy_async(table.span(), there.span(), stream); });
+    on.tell(record("gather").add("table", "host").add("row_bytes", row_bytes).add("rows", rows)
+                .add("bus_gb_per_s", static_cast<double>(there.bytes()) / copied / 1e6),
+        {of_rows, 0}, from(there.data()));
 }
 
 } // namespace
@@ -152,10 +161,8 @@ void graph_layers(bench& on, const oracle& by) {
             attention<bfloat16>(on, layer, heads, 128);
         }
     }
-    if (on.wanted("rows from host memory")) {
-        const device_layer layer(on, bench::size(20'000, 4), bench::size(200'000, 20), bench::size(20, 3));
-        for (const std::size_t row_bytes : {256U, 512U, 1024U}) from_host(on, layer, row_bytes);
-    }
+    if (on.wanted("gather"))
+        for (const std::size_t row_bytes : {64U, 256U, 512U, 1024U}) gather(on, bench::size(400'000, 20), bench::size(1'000'000, 50), row_bytes);
 }
 
 } // namespace gpu_bench

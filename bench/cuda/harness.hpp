@@ -90,6 +90,7 @@ public:
         return to;
     }
     [[nodiscard]] memory_budget& budget() { return budget_; }
+    [[nodiscard]] cuda::stream& stream() { return in_; }
 
     /// Median milliseconds of step(stream), by events around each run.
     template <class Step>
@@ -138,5 +139,6 @@ class oracle;
 void graph_layers(bench& on, const oracle& by);
 void products(bench& on, const oracle& by);
 void training(bench& on);
+void sampling(bench& on);
 
 } // namespace gpu_bench

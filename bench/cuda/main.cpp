@@ -41,6 +41,7 @@ int main(int count, char** arguments) {
         graph_layers(on, by);
         products(on, by);
         training(on);
+        sampling(on);
         return 0;
     } catch (const std::exception& error) {
         std::fprintf(stderr, "error: %s\n", error.what());

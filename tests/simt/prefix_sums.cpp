@@ -17,7 +17,7 @@ using namespace gneiss::cuda;
 
 struct scrambled {
     std::uint32_t bound;
-    __device__ std::uint32_t operator()(std::uint32_t i) const { return static_cast<std::uint32_t>(gneiss::mix64(i) % bound); }
+    GNEISS_HD std::uint32_t operator()(std::uint32_t i) const { return static_cast<std::uint32_t>(gneiss::mix64(i) % bound); }
 };
 /// Keeps the total, and takes back the count if that is too much.
 struct keep_total {

@@ -202,6 +202,7 @@ TEST_CASE("simt.sample.neighbour: what cannot be sampled is refused at once") {
     CHECK_THROWS_AS(cuda::neighbour_sampler<>(little, graph.view(), {parse_fanout("2")}, 1, {.seeds = 2}), over_budget);
 }
 
+#if defined(GNEISS_SIMT)
 TEST_CASE("simt.sample.neighbour: neighbours are read once an edge, in whole sectors where lists are taken whole") {
     std::vector<edge> edges; // of each node 24, from anywhere
     random_stream draw(random_key(10, random_domain::user));
@@ -224,3 +225,4 @@ TEST_CASE("simt.sample.neighbour: neighbours are read once an edge, in whole sec
     CHECK(drawn <= apart * 10 * targets + 7 * targets + 5 * warps);
     CHECK(whole <= (apart - 1) * 24 * targets + (24 / 8 + 1) * targets + 7 * targets + 5 * warps); // neighbours side by side
 }
+#endif

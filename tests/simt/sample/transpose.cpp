@@ -63,6 +63,7 @@ TEST_CASE("simt.sample.transpose: lists by source are those of the host, each as
     check(random_edges(0, 3, 0, 6), 4);
 }
 
+#if defined(GNEISS_SIMT)
 TEST_CASE("simt.sample.transpose: each pass moves an edge's sectors once") {
     const random_edges of(1000, 256, 31, 7);
     const auto edges = static_cast<double>(of.neighbours.size());
@@ -74,3 +75,4 @@ TEST_CASE("simt.sample.transpose: each pass moves an edge's sectors once") {
     // Two words an edge, which go to runs of some eight in each tile and digit.
     CHECK(static_cast<double>(counter.stores().sectors) <= 2 * edges + 3 * digits + 300);
 }
+#endif

@@ -72,6 +72,7 @@ TEST_CASE_TEMPLATE("simt.storage.copy_rows: no row, one row, a warp's rows and o
     }
 }
 
+#if defined(GNEISS_SIMT)
 TEST_CASE("simt.storage.copy_rows: whole sectors are read and written, each row and each place once") {
     constexpr std::uint32_t count = 64;
     const auto ids = some_places(count, 300, 1);
@@ -108,3 +109,4 @@ TEST_CASE("simt.storage.copy_rows: whole sectors are read and written, each row 
         CHECK(stores.sectors <= 5 * 5 * count);
     }
 }
+#endif

@@ -108,6 +108,7 @@ TEST_CASE("simt.storage.device_tier: rows that make room and rows that stay, fil
     }
 }
 
+#if defined(GNEISS_SIMT)
 TEST_CASE("simt.storage.device_tier: memory is charged as planned, and none is taken later") {
     table_source source(nodes, 36);
     memory_budget budget;
@@ -123,6 +124,7 @@ TEST_CASE("simt.storage.device_tier: memory is charged as planned, and none is t
     table_source odd(nodes, 6);
     CHECK_THROWS_AS(tier_type(odd, 30, slot_table_kind::direct, most, on, budget), error);
 }
+#endif
 
 TEST_CASE("simt.storage.device_tier: what cannot be gathered or followed is told, and a broken change leaves it empty") {
     table_source source(nodes, 32);

@@ -30,6 +30,7 @@ TEST_CASE_TEMPLATE("simt.storage.uva_rows: rows read over the bus are those of t
     }
 }
 
+#if defined(GNEISS_SIMT)
 TEST_CASE("simt.storage.uva_rows: no sector of the host's memory is read but those of the rows") {
     table_source source(1000, 256);
     memory_budget budget;
@@ -43,6 +44,7 @@ TEST_CASE("simt.storage.uva_rows: no sector of the host's memory is read but tho
     CHECK(counter.loads().sectors == 64 * 8 + 64 / 8 + 8); // the rows, the ids, and the count by each warp of the block
     CHECK(counter.stores().sectors == 64 * 8);
 }
+#endif
 
 TEST_CASE("simt.storage.uva_rows: what cannot be gathered is told") {
     table_source source(10, 16), odd(10, 6);
