@@ -6,7 +6,7 @@
 //
 // Lines of SOURCE say what PTX must have: "// ptx KERNEL: INSTRUCTION", or "// ptx sm_90a KERNEL: INSTRUCTION" for one
 // architecture. Every kernel whose name has a match of the regular expression KERNEL needs it, and one must. Local memory
-// and spills fail.
+// and spills fail. A line "// only KERNEL" leaves out the kernels of others that SOURCE instantiates.
 #include <cuda_runtime_api.h>
 
 #include <cuda_occupancy.h>
@@ -143,9 +143,12 @@ int check(const std::string& source, const std::string& architecture, const std:
         std::printf("FAILED %s: %s\n", architecture.c_str(), what.c_str());
         ++failures;
     };
+    const std::string text = read(source);
+    std::smatch ours;
+    if (std::regex_search(text, ours, std::regex("// only ([^\n]+)")))
+        std::erase_if(kernels, [name = std::regex(ours[1].str())](const auto& one) { return !std::regex_search(one.second.name, name); });
     if (kernels.empty()) fail(source + " has no kernel");
     const int number = std::atoi(architecture.c_str() + architecture.find_first_of("0123456789"));
-    const std::string text = read(source);
     std::ofstream to(hashes, std::ios::trunc);
     std::printf("%-7s regs shared threads occupancy kernel\n", "");
     for (const auto& [_, one] : kernels) {
