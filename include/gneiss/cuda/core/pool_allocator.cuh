@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <unordered_map>
+#include <utility>
+
+#include <gneiss/cuda/core/pool.cuh>
+
+namespace gneiss::cuda {
+
+/// Bytes of a `device_pool` for algorithms of Thrust, which ask for scratch again and again:
+/// thrust::cuda::par_nosync(allocator).on(stream), by one stream for a pool. Refers to the pool. Not thread-safe.
+class pool_allocator {
+public:
+    using value_type = char;
+
+    explicit pool_allocator(device_pool& pool) noexcept : pool_(&pool) {}
+    pool_allocator(const pool_allocator&) = delete; // what it gave is its own to take back
+    pool_allocator& operator=(const pool_allocator&) = delete;
+
+    /// Throws `over_budget` where the pool is short.
+    [[nodiscard]] char* allocate(std::ptrdiff_t bytes) {
+        pool_buffer<char> part = pool_->take<char>(static_cast<std::size_t>(bytes));
+        char* const data = part.data();
+        if (data != nullptr) lent_.emplace(data, std::move(part));
+        return data;
+    }
+    void deallocate(char* data, std::size_t /*bytes*/) noexcept { lent_.erase(data); }
+
+private:
+    device_pool* pool_;
+    std::unordered_map<char*, pool_buffer<char>> lent_;
+};
+
+} // namespace gneiss::cuda
