@@ -55,3 +55,15 @@ foreach(component ${GNEISS_COMPONENTS})
     target_link_libraries(gneiss_all INTERFACE gneiss_${component})
   endif()
 endforeach()
+
+# Thrust on threads of the host: the toolkit's headers, by a host compiler.
+if(TARGET gneiss_cuda)
+  add_library(gneiss_thrust INTERFACE)
+  foreach(folder ${CUDAToolkit_INCLUDE_DIRS})
+    if(EXISTS ${folder}/cccl) # CUDA 13
+      target_include_directories(gneiss_thrust SYSTEM INTERFACE ${folder}/cccl)
+    endif()
+  endforeach()
+  target_include_directories(gneiss_thrust SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
+  target_compile_definitions(gneiss_thrust INTERFACE THRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_TBB)
+endif()

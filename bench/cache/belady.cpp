@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -14,41 +13,14 @@
 #include <gneiss/cache/slot_table.hpp>
 #include <gneiss/cache/trace.hpp>
 #include <gneiss/core/executor/tbb.hpp>
-#include <gneiss/graph/generate/rmat.hpp>
 
-// A superbatch of 200 batches of 250 000 distinct nodes out of 2^23, drawn as destinations of RMAT edges: 50 M accesses,
-// and a cache of 8.5 % of the nodes. Items are accesses. Beside them loops over the accesses that only read, and that only
-// write to an array over all nodes.
+#include "cache/traces.hpp"
+
+// Change sets by several policies; beside them loops over the accesses that only read, and that only write to an array over
+// all nodes.
 namespace {
 
-using namespace gneiss;
-
-constexpr std::uint64_t nodes = std::uint64_t{1} << 23;
-constexpr std::size_t slots = nodes * 85 / 1000, batches = 200, batch_rows = 250'000;
-
-memory_trace& trace() {
-    static memory_trace made = [] {
-        const rmat<> edges({.nodes = nodes, .edges = std::numeric_limits<edge_index>::max(), .scramble = true, .seed = 1});
-        memory_trace all;
-        std::vector<std::uint32_t> last(nodes, ~std::uint32_t{0});
-        std::vector<node_id> ids;
-        edge_index drawn = 0;
-        for (std::uint32_t batch = 0; batch < batches; ++batch) {
-            ids.clear();
-            while (ids.size() < batch_rows) {
-                const node_id id = edges(drawn++).destination;
-                if (std::exchange(last[id], batch) != batch) ids.push_back(id);
-            }
-            all.append(ids);
-        }
-        return all;
-    }();
-    return made;
-}
-
-void count_accesses(benchmark::State& state) {
-    state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations() * batches * batch_rows));
-}
+using namespace cache_bench;
 
 /// All of it: next uses, then every change set.
 void change_sets(benchmark::State& state) {

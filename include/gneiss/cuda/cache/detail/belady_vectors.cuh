@@ -1,0 +1,119 @@
+#pragma once
+
+#include <thrust/binary_search.h>
+#include <thrust/copy.h>
+#include <thrust/count.h>
+#include <thrust/device_vector.h>
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/merge.h>
+#include <thrust/sort.h>
+#include <thrust/transform.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/cuda/cache/detail/belady_accesses.cuh>
+
+// Vectors of accesses and rows in the memory of Thrust's device, which may be the host.
+namespace gneiss::cuda::detail {
+
+/// What runs in a stream is over: before the host, or another stream, looks at it. Policies of the host are over already.
+template <class Policy>
+void wait_for(const Policy& on) {
+#if defined(__CUDACC__)
+    auto policy = on;
+    if (const cudaError_t result = thrust::cuda_cub::synchronize(policy); result != cudaSuccess)
+        throw error(errc::io, std::string("change sets on a GPU: ") + cudaGetErrorString(result));
+#else
+    static_cast<void>(on);
+#endif
+}
+
+template <class T>
+[[nodiscard]] T* raw(thrust::device_vector<T>& of) {
+    return thrust::raw_pointer_cast(of.data());
+}
+template <class T, class Policy>
+[[nodiscard]] std::vector<T> on_host(const Policy& on, const thrust::device_vector<T>& from) {
+    wait_for(on);
+    std::vector<T> to(from.size());
+    thrust::copy(from.begin(), from.end(), to.begin());
+    return to;
+}
+template <class T>
+[[nodiscard]] thrust::device_vector<T> on_device(std::span<const T> from) {
+    return thrust::device_vector<T>(from.begin(), from.end());
+}
+/// Those of [first, first + size) for which `keep` holds, in order.
+template <class T, class Policy, class Iterator, class Keep>
+[[nodiscard]] thrust::device_vector<T> chosen(const Policy& on, Iterator first, std::size_t size, const Keep& keep) {
+    const auto count = thrust::count_if(on, first, first + static_cast<std::ptrdiff_t>(size), keep);
+    thrust::device_vector<T> to(static_cast<std::size_t>(count));
+    thrust::copy_if(on, first, first + static_cast<std::ptrdiff_t>(size), to.begin(), keep);
+    return to;
+}
+template <class To, class Policy, class From, class F>
+[[nodiscard]] thrust::device_vector<To> mapped(const Policy& on, const thrust::device_vector<From>& from, const F& f) {
+    thrust::device_vector<To> to(from.size());
+    thrust::transform(on, from.begin(), from.end(), to.begin(), f);
+    return to;
+}
+/// Where the parts of each batch begin in an ascending list of batches. [batches + 1]
+template <class Policy>
+[[nodiscard]] std::vector<std::uint32_t> starts_of(const Policy& on, const thrust::device_vector<std::uint32_t>& batch, std::uint32_t batches) {
+    thrust::device_vector<std::uint32_t> starts(batches + 1);
+    const auto first = thrust::counting_iterator<std::uint32_t>(0);
+    thrust::lower_bound(on, batch.begin(), batch.end(), first, first + batches + 1, starts.begin());
+    return on_host(on, starts);
+}
+
+/// Rows that are not used again, batch by batch: the last to stay, in the order of ids.
+template <class Policy>
+class unused_rows {
+public:
+    /// \param held  rows that are there before the first batch, ascending
+    unused_rows(const Policy& on, std::span<const node_id> held) : on_(on), held_(on_device(held)) {}
+
+    /// Rows up to entered[end] have come, and the `leaving` greatest ids leave, as `key_of_batch`, to keys[0, leaving).
+    /// O(1) where none leaves, O(those that leave) where all do, else O(those that are there).
+    template <class Keys>
+    void after(std::uint32_t batch, const thrust::device_vector<node_id>& entered, std::size_t end, std::size_t leaving, Keys keys) {
+        if (leaving == 0) return;
+        const auto begin = entered.begin();
+        const key_of_batch key{batch};
+        const std::size_t fresh = end - merged_;
+        if (leaving == held_.size() + fresh) { // all, in any order
+            keys = thrust::transform(on_, held_.begin(), held_.end(), keys, key);
+            thrust::transform(on_, begin + static_cast<std::ptrdiff_t>(merged_), begin + static_cast<std::ptrdiff_t>(end), keys, key);
+            held_.clear();
+        } else {
+            thrust::device_vector<node_id> sorted(begin + static_cast<std::ptrdiff_t>(merged_), begin + static_cast<std::ptrdiff_t>(end)), both(held_.size() + fresh);
+            thrust::sort(on_, sorted.begin(), sorted.end());
+            thrust::merge(on_, held_.begin(), held_.end(), sorted.begin(), sorted.end(), both.begin());
+            const auto first = both.end() - static_cast<std::ptrdiff_t>(leaving);
+            thrust::transform(on_, first, both.end(), keys, key);
+            wait_for(on_);
+            both.resize(both.size() - leaving);
+            held_.swap(both);
+        }
+        merged_ = end;
+    }
+    [[nodiscard]] std::vector<node_id> rows(const thrust::device_vector<node_id>& entered) const {
+        std::vector<node_id> all = on_host(on_, held_);
+        const std::vector<node_id> more = on_host(on_, entered);
+        all.insert(all.end(), more.begin() + static_cast<std::ptrdiff_t>(merged_), more.end());
+        return all;
+    }
+
+private:
+    const Policy& on_;
+    thrust::device_vector<node_id> held_; // ascending
+    std::size_t merged_ = 0;              // of those that entered
+};
+
+} // namespace gneiss::cuda::detail
