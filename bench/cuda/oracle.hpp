@@ -12,7 +12,7 @@
 #include <gneiss/core/bfloat16.hpp>
 #include <gneiss/core/error.hpp>
 #include <gneiss/cuda/core/memory.cuh>
-#include <gneiss/cuda/model/row_slice.cuh>
+#include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/vocabulary.cuh>
 
 #if !defined(GNEISS_SIMT) && __has_include(<cublasLt.h>) && __has_include(<cusparse.h>)

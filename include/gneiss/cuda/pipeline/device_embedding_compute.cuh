@@ -10,9 +10,9 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/core/stream.cuh>
 #include <gneiss/cuda/model/optimizer.cuh>
-#include <gneiss/cuda/model/row_slice.cuh>
 #include <gneiss/cuda/pipeline/device_links.cuh>
 #include <gneiss/cuda/pipeline/device_rows.cuh>
 #include <gneiss/cuda/pipeline/growing_memory.cuh>

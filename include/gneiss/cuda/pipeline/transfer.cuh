@@ -1,3 +1,0 @@
-#pragma once
-
-#include <gneiss/cuda/core/transfer.cuh>
