@@ -94,6 +94,9 @@ program "$bundle/bin/test_gpu" <<<'case "$*" in *two*) echo "ERROR: CHECK( sum =
 says 1 'parity model/two: exit code 1' run
 field '[]' kernels
 
+program "$bundle/bin/test_gpu" <<<'echo "[doctest] test cases: 0 | 0 passed | 0 failed"'
+says 1 'parity model/one: exit code 0, and no test ran' run
+
 program "$bundle/bin/gpu_probe" <<<'echo "skipped: no GPU: the NVIDIA driver is for CUDA 11.4, CUDA 13.0 is needed" && exit 77'
 says 1 'error: no GPU: the NVIDIA driver is for CUDA 11.4, CUDA 13.0 is needed' run
 says 1 'a bundle only runs on a GPU' "$bundle/gpu" --emulated
