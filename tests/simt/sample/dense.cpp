@@ -14,13 +14,15 @@ TEST_CASE_TEMPLATE("simt.sample.dense: samples are those of the CPU, whatever fa
     std::uint64_t index = 0;
     for (const char* fanout : {"3", "2,4", "12,1,2", "all,2", "2+3,0+1", "34,3", "3,2,2,3"})
         for (const auto d : {neighbour_direction::in, neighbour_direction::out, neighbour_direction::both}) {
+            if (sizeof(NodeId) == 8 && d != neighbour_direction::both) continue;
             CAPTURE(fanout);
             const bool replace = d == neighbour_direction::out;
             memory_budget budget;
             cuda::stream in;
             const cuda::device_graph<NodeId> graph(budget, host, in);
             const neighbour_options options{parse_fanout(fanout, d), replace, replace, !replace};
-            cuda::dense_sampler<NodeId> sampler(budget, graph.view(), options, 5, {.seeds = 20});
+            const auto wanted = replace ? layer_stack::lists::forward : layer_stack::lists::both;
+            cuda::dense_sampler<NodeId> sampler(budget, graph.view(), options, 5, {.seeds = 20}, wanted);
             gneiss::dense_sampler<NodeId> oracle(options, 5);
             simt::for_each_seed(2, [&] {
                 const batch_key key{1, {2, 3, ++index}};

@@ -17,7 +17,7 @@ TEST_CASE_TEMPLATE("simt.sample.neighbour: samples are those of the CPU, whateve
     for (const char* fanout : {"3", "2,9", "20,1", "all,2", "2+3,0+1", "all+1,1+all", "40,33", "1+40", "2,1,2,1"})
         for (const auto d : {neighbour_direction::in, neighbour_direction::out, neighbour_direction::both})
             for (const bool replace : {false, true}) {
-                if (replace && d == neighbour_direction::in) continue;
+                if ((replace && d == neighbour_direction::in) || (sizeof(NodeId) == 8 && d != neighbour_direction::both)) continue;
                 CAPTURE(fanout);
                 CAPTURE(replace);
                 memory_budget budget;

@@ -43,8 +43,8 @@ struct dense_view {
 ///     sampler.sample(stream, key, seeds);                      // the host does not wait
 ///     aggregate<float>(stream, gathered(incoming(sampler.layer(0)), sampler.view().node_ids), edge_weight::mean, features, rows);
 ///
-/// To be used, and recorded, as `neighbour_sampler`, with its bounds and errors. Memory: 8 bytes a node of the graph; 32 bytes an edge
-/// of room, 8 to 12 for each layer that reads it, and 18 more of all edges for lists by source. Kernels: 10, 2 for hidden edges, 8 or 9 a
+/// To be used, and recorded, as `neighbour_sampler`, with its bounds and errors. Memory: 8 bytes a node of the graph; 12 bytes an edge
+/// of room and 4 for each layer that reads it; for lists by source 21 more, and 8 for each layer. Kernels: 10, 2 for hidden edges, 8 or 9 a
 /// hop, and 6 to 16 a layer for lists by source.
 /// Source: MariusGNN, section 4, Algorithms 1 and 2.
 template <node_id_type NodeId = node_id>

@@ -39,8 +39,9 @@ namespace gneiss::cuda {
 /// All arrays have room for the worst case that fan-outs, graph and `sample_capacity` allow, their counts are in device memory. A batch
 /// that does not fit, or whose seeds cannot be used, has empty layers and is told of at the next look(). Draws by weight are the host's.
 /// One sampler serves one stream. Nothing is allocated after the constructor.
-/// Memory: 8 bytes a node of the graph; 24 bytes an edge of room, and 18 more of the largest hop for lists by source. Kernels: 6, 2 for
-/// hidden edges, 8 or 9 a hop, and 6 to 16 a layer for lists by source; time as `detail::hop_kernels` and `layer_transposer` tell.
+/// Memory: 8 bytes a node of the graph; 8 bytes an edge of room, 4 or 8 more for its relation and its id, 8 for lists by source; of the
+/// largest hop another 4, or with lists by source 21. Kernels: 6, 2 for hidden edges, 8 or 9 a hop, and 6 to 16 a layer for lists by
+/// source; time as `detail::hop_kernels` and `layer_transposer` tell.
 template <node_id_type NodeId = node_id>
 class neighbour_sampler {
 public:

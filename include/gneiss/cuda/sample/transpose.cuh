@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(Threads) begin_of_keys(const layer_counts* cou
 /// the edges by their sources, eight bits at a time. Owns scratch for layers of so many edges.
 ///
 /// Cost: a pass reads sources twice, and reads and writes 16 bytes an edge; 1 pass for up to 2⁸ sources, 2 for 2¹⁶, 3 for 2²⁴. Then
-/// a binary search a source. Memory: 18 bytes an edge.
+/// a binary search a source. Memory: 17 bytes an edge.
 class layer_transposer {
 public:
     layer_transposer(memory_budget& budget, std::uint32_t most_edges)
