@@ -1,5 +1,5 @@
 // ptx count_digits<.*>: ld.global.nc
-// ptx draw_few<.*>: match.any.sync.b32
+// ptx draw_few<.*, false>: match.any.sync.b32
 // ptx draw_few<.*>: atom.global.min.u64
 // ptx move_by_digit<.*>: match.any.sync.b32
 #include <gneiss/cuda/core/prefix_sums.cuh>
