@@ -98,10 +98,11 @@ private:
     std::uint32_t *offsets_, *neighbours_, *by_offsets_, *by_edges_, *targets_;
 };
 
-/// Rows of words as a layer from rows to columns.
-struct word_layer {
-    explicit word_layer(const gnn::words<double>& of) : offsets(of.offsets.begin(), of.offsets.end()), values(of.values.begin(), of.values.end()) {
-        view_.targets = offsets.size() - 1;
+/// Sparse rows as a layer from rows to columns.
+struct entry_layer {
+    explicit entry_layer(const gneiss::sparse_rows<double>& of)
+        : offsets(of.offsets.begin(), of.offsets.end()), values(of.values.begin(), of.values.end()) {
+        view_.targets = of.rows();
         view_.sources = of.columns;
         view_.offsets = offsets;
         view_.neighbours = of.indices;

@@ -77,7 +77,7 @@ void check_encoder(const std::string& text, const how& with) {
     if (with.by_ids) rows.ids = memory.put(ids);
     std::vector<device_layer> entries;
     if (with.sparse != 0) {
-        const word_layer by_word(words);
+        const entry_layer by_word(words.view());
         const gneiss::layer_view& view = by_word.stack[0];
         entries.emplace_back(memory, cuda::layer_capacity{most.rows, static_cast<std::uint32_t>(with.sparse), static_cast<std::uint32_t>(view.edges() + 9)})
             .assign(memory, view);
