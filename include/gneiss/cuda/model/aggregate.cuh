@@ -47,10 +47,7 @@ public:
         return weight_ == edge_weight::mean ? 1 / edges : 1 / sqrtf(edges);
     }
     __device__ fetched fetch(std::uint32_t row, bool there) const { return slice_.load(in_[row], there); }
-    __device__ void take(const fetched& row, float by, unsigned, bool there) {
-        GNEISS_UNROLL
-        for (unsigned k = 0; k < slice_type::size; ++k) sum_[k] += (there ? by : 0) * row[k];
-    }
+    __device__ void take(const fetched& row, float by, unsigned, bool there) { sums::add_scaled(row, there ? by : 0); }
     __device__ void finish(std::uint32_t row, const edge_lists::list& of) const {
         const float by = list_weight(of);
         float result[slice_type::size];

@@ -68,6 +68,10 @@ protected:
         GNEISS_UNROLL
         for (float& sum : sum_) sum = 0;
     }
+    __device__ void add_scaled(const typename Slice::packet& row, float by) {
+        GNEISS_UNROLL
+        for (unsigned k = 0; k < Slice::size; ++k) sum_[k] += by * row[k];
+    }
 
     Slice slice_;
     float sum_[Slice::size];

@@ -36,25 +36,22 @@ namespace detail {
 
 /// Σ value · row over a list: rows of weights by the entries of a row, or rows of gradients by those of a column.
 template <storage T, unsigned Lanes, bool Aligned, class Finish>
-class entry_reducer {
+class entry_reducer : public column_sums<row_slice<T, Lanes, Aligned>> {
     using slice_type = row_slice<T, Lanes, Aligned>;
+    using sums = column_sums<slice_type>;
+    using sums::slice_, sums::sum_;
 
 public:
     static constexpr unsigned lanes = Lanes, flight = 4;
     using payload = float;
     using fetched = typename slice_type::packet;
-    struct saved {
-        float sum[slice_type::columns];
-    };
 
     /// `first` and `count`: the rows of the sparse matrix that take part.
     __device__ entry_reducer(bool by_column, const sparse_rows& x, std::uint32_t first, std::uint32_t count, rows_view<const T> in, const Finish& finish)
-        : by_column_(by_column), x_(x), first_(first), count_(count), in_(in), finish_(finish),
-          slice_(blockIdx.y, threadIdx.x % Lanes, in.columns) {}
+        : sums(in.columns), by_column_(by_column), x_(x), first_(first), count_(count), in_(in), finish_(finish) {}
 
     __device__ void begin(std::uint32_t row, const edge_lists::list&) {
-        GNEISS_UNROLL
-        for (float& sum : sum_) sum = 0;
+        sums::clear();
         list_ = row;
     }
     /// The value of an entry, or 0 outside of the rows that take part.
@@ -68,16 +65,7 @@ public:
         const std::uint32_t at = by_column_ ? row - first_ : row; // wraps in front of the rows that take part
         return slice_.load(in_[at], there && (!by_column_ || at < count_));
     }
-    __device__ void take(const fetched& row, float by, unsigned, bool there) {
-        GNEISS_UNROLL
-        for (unsigned k = 0; k < slice_type::size; ++k) sum_[k] += (there ? by : 0) * row[k];
-    }
-    __device__ void merge_groups() { add_groups<Lanes>(sum_); }
-    __device__ void save(saved& to) const { slice_.keep(to.sum, sum_); }
-    __device__ void add(const saved& from) {
-        GNEISS_UNROLL
-        for (unsigned k = 0; k < slice_type::size; ++k) sum_[k] += from.sum[slice_.place(k)];
-    }
+    __device__ void take(const fetched& row, float by, unsigned, bool there) { sums::add_scaled(row, there ? by : 0); }
     __device__ void finish(std::uint32_t row, const edge_lists::list& of) const {
         if (threadIdx.x % warp_lanes >= Lanes) return;
         GNEISS_UNROLL
@@ -91,9 +79,7 @@ private:
     std::uint32_t first_, count_;
     rows_view<const T> in_;
     const Finish& finish_;
-    slice_type slice_;
     std::uint32_t list_ = 0;
-    float sum_[slice_type::size];
 };
 
 template <storage T>
