@@ -42,6 +42,8 @@ void check_same_course(const json& device, const json& cpu) {
         const double want = cpu["epochs"][e]["loss"], got = device["epochs"][e]["loss"];
         CHECK(std::abs(got - want) < 2e-3 * std::abs(want));
         CHECK(device["epochs"][e]["examples"] == cpu["epochs"][e]["examples"]);
+        CHECK(device["epochs"][e]["stage_seconds"]["device"] > 0);
+        CHECK_FALSE(cpu["epochs"][e]["stage_seconds"].contains("device"));
     }
 }
 

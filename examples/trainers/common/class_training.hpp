@@ -58,6 +58,7 @@ public:
     void keep_best() final;
     programs::metric_values evaluate(const std::string& split) final;
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const final { return {}; }
+    [[nodiscard]] double device_seconds() const final { return compute_ ? compute_->device_seconds() : 0; }
 
 protected:
     /// Starts a run, or goes on with it. \param charged  parts of the plan that nothing else charges to the budget

@@ -37,6 +37,17 @@ struct validation_watch {
 
 double seconds_since(clock::time_point since) { return std::chrono::duration<double>(clock::now() - since).count(); }
 
+namespace {
+
+/// The design's, and the device's.
+programs::named<double> all_stages(const design& of) {
+    programs::named<double> stages = of.stage_seconds();
+    stages.emplace_back("device", of.device_seconds());
+    return stages;
+}
+
+} // namespace
+
 programs::named<double> design::stage_seconds() const {
     const gneiss::pipeline_statistics now = pipeline();
     programs::named<double> made;
@@ -102,7 +113,7 @@ epoch_so_far course::totals(const design& of) const {
     const cache_counts cache = of.cache();
     sum.cache_lookups += cache.lookups - cache_at_start_.lookups;
     sum.cache_hits += cache.hits - cache_at_start_.hits;
-    programs::named<double> stages = of.stage_seconds();
+    programs::named<double> stages = all_stages(of);
     for (std::size_t i = 0; i < stages.size(); ++i) {
         if (i < stages_at_start_.size()) stages[i].second -= stages_at_start_[i].second;
         for (const auto& [name, before] : so_far_.stage_seconds)
@@ -229,7 +240,7 @@ programs::run_record course::operator()(design& of, programs::run_record record,
         if (!settings_.state.empty()) states_ = plan_.order(epoch).size();
         io_at_start_ = of.io();
         pipeline_at_start_ = of.pipeline();
-        stages_at_start_ = of.stage_seconds();
+        stages_at_start_ = all_stages(of);
         cache_at_start_ = of.cache();
         epoch_began_ = clock::now();
         const epoch_end result = of.train(at, observer, stop);

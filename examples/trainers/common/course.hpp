@@ -87,6 +87,8 @@ public:
     [[nodiscard]] virtual gneiss::io_stats io() const = 0;
     /// Busy seconds of each stage so far, always the same stages: those of the pipeline unless a design has others.
     [[nodiscard]] virtual programs::named<double> stage_seconds() const;
+    /// Busy seconds of a GPU, told as the stage "device"; none without one.
+    [[nodiscard]] virtual double device_seconds() const { return 0; }
     /// Of the design's cache of rows; none unless it has one.
     [[nodiscard]] virtual cache_counts cache() const { return {}; }
     /// Passes made over each state of an epoch that was trained; none unless a design makes more than one.

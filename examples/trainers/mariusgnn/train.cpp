@@ -145,6 +145,7 @@ public:
     [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return activity().pipeline; }
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return activity().row_staleness; }
+    [[nodiscard]] double device_seconds() const override { return compute_ ? compute_->device_seconds() : 0; }
     [[nodiscard]] gneiss::io_stats io() const override { return activity().io; }
 
 private:

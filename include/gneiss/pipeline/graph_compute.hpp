@@ -108,6 +108,9 @@ public:
     virtual void take_rows(const resident_rows& /*from*/) {}
     virtual void give_rows(const resident_rows& /*to*/) {}
 
+    /// Seconds that a device was at work for batches. Any thread may ask.
+    [[nodiscard]] virtual double device_seconds() const noexcept { return 0; }
+
     [[nodiscard]] virtual bool transfers() const noexcept { return false; }
     virtual void to_device(const computed_batch& /*batch*/) {}
     virtual void compute(const computed_batch& batch) = 0;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -61,6 +62,7 @@ public:
     void take_rows(const resident_rows& from) override { rows_->take(from, in_stream_); }
     void give_rows(const resident_rows& to) override { rows_->give(to, compute_); }
 
+    [[nodiscard]] double device_seconds() const noexcept override { return busy_.load(std::memory_order_relaxed); }
     [[nodiscard]] bool transfers() const noexcept override { return true; }
 
     void to_device(const computed_links& b) override {
@@ -92,8 +94,10 @@ public:
         here.statistics = made.host;
         from.ready(compute_);
         to.ready(compute_);
+        here.begun.record(compute_);
         if (rows_) run_kept(here, static_cast<std::uint32_t>(nodes), made.device);
         else links_.run(compute_, here.batch, here.rows, {gradients.device, dim_, stride()}, made.device, here.at);
+        here.over.record(compute_);
         from.done(compute_);
         to.done(compute_);
     }
@@ -102,6 +106,7 @@ public:
         transfer_slot& slot = back_[b.slot];
         slot.fetch(out_stream_);
         slot.wait();
+        busy_.fetch_add(static_cast<double>(here.over.milliseconds_since(here.begun)) / 1000, std::memory_order_relaxed);
         b.statistics = here.statistics.front();
         if (!std::isfinite(b.statistics.loss))
             throw error(errc::not_finite, "the loss of " + to_string(b.links.key) + " is not a finite number");
@@ -110,6 +115,7 @@ public:
 
 private:
     struct on_device {
+        event begun{true}, over{true}; ///< of its kernels
         link_batch_view batch{};
         const step_state* at = nullptr;
         rows_view<const float> rows{};
@@ -136,6 +142,7 @@ private:
     growing_slots in_, back_;
     growing_device_buffer<float> values_, gradients_; ///< of the batch in hand, where rows are kept
     std::vector<on_device> batches_;
+    std::atomic<double> busy_{0}; ///< seconds
 };
 
 } // namespace gneiss::cuda

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -63,6 +64,7 @@ public:
     [[nodiscard]] bool keeps_rows() const noexcept override { return rows_.has_value(); }
     void take_rows(const resident_rows& from) override { rows_->take(from, in_stream_); }
     void give_rows(const resident_rows& to) override { rows_->give(to, compute_); }
+    [[nodiscard]] double device_seconds() const noexcept override { return busy_.load(std::memory_order_relaxed); }
     [[nodiscard]] bool transfers() const noexcept override { return true; }
 
     void to_device(const computed_batch& b) override {
@@ -86,6 +88,7 @@ public:
         here.norm = norm.host;
         from.ready(compute_);
         to.ready(compute_);
+        here.begun.record(compute_);
         if (rows_) gather(here.network);
         const device_network::outputs out = network_.forward(compute_, here.network);
         task_.differentiate(compute_, here.network, here.task, out, made.device);
@@ -95,6 +98,7 @@ public:
         network_.backward(compute_, out.gradients, to_rows);
         if (rows_) rows_->step(compute_, row_optimizer_, here.network.at, here.network.inputs(), here.network.input_count(), here.network.names, learned(to_rows));
         network_.step(compute_, here.network, norm.device);
+        here.over.record(compute_);
         from.done(compute_);
         to.done(compute_);
     }
@@ -103,6 +107,7 @@ public:
         transfer_slot& slot = back_[b.slot];
         slot.fetch(out_stream_);
         slot.wait();
+        busy_.fetch_add(static_cast<double>(here.over.milliseconds_since(here.begun)) / 1000, std::memory_order_relaxed);
         if (!std::isfinite(Task::add(here.made.front(), b.statistics)))
             throw error(errc::not_finite, "the loss of " + to_string(b.key) + " is not a finite number");
         if (!std::isfinite(here.norm.front().value))
@@ -125,6 +130,7 @@ protected:
 
 private:
     struct on_device {
+        event begun{true}, over{true}; ///< of its kernels
         device_network::batch network{};
         typename Task::batch task{};
         std::span<const float> gradients{};
@@ -154,6 +160,7 @@ private:
     growing_slots in_, back_;
     growing_device_buffer<float> values_, gradients_; ///< of the batch in hand, where rows are kept
     std::vector<on_device> batches_;
+    std::atomic<double> busy_{0}; ///< seconds
 };
 
 /// Classes of nodes: the outputs are their scores.
