@@ -67,7 +67,7 @@ TEST_CASE("each trainer's loss on the device is that on the CPU, epoch by epoch"
     compare("mariusgnn", four + "--task node --staleness 0 --no-eval");
     compare("mariusgnn", four + "--task node --staleness 0 --no-eval", " --sample-on gpu");
     compare("ginex", four + "--topology disk --feature-cache belady --superbatch 2 --memory 256MiB --no-eval");
-    compare("hanoi", four + "--partitions 3 --macro 2 --memory 256MiB --no-eval");
+    compare("hanoi", four + "--partitions 3 --macro 2 --reuse 1 --memory 256MiB --no-eval");
     compare("marius", links + "--staleness 0 --no-eval");
     compare("marius", links + "--staleness 0 --no-eval", " --store device");
     compare("mariusgnn", links + "--task link --inputs rows --layers sage:8 --fanout 3 --staleness 0 --no-eval");
