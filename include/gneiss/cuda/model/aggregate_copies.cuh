@@ -66,6 +66,7 @@ __device__ inline void take_places(const edge_lists& lists, const edge_lists::li
             if (place < count) to.begin_copy(place % copies_at_once, row);
             else to.skip_copy();
         };
+        GNEISS_NO_UNROLL
         for (unsigned place = 0; place < copies_at_once; ++place) begin_copy(place);
         for (unsigned place = 0; place < count; ++place) {
             const typename copying_sum<T>::fetched row = to.copied(place % copies_at_once);
