@@ -14,8 +14,6 @@ namespace trainers {
 class_training::class_training(const parts& of, std::initializer_list<const char*> charged) : of_(of), on_(of.how.threads) {
     for (const gneiss::memory_part& part : of.plan.parts)
         if (std::ranges::find(charged, part.name) != charged.end()) charges_.push_back(of.budget.charge(part.name, part.bytes));
-    if (of.device != nullptr)
-        compute_ = of.device->classify({.layers = layers_of(of.net.encode), .in = of.net.encode.inputs(), .weights = of.net.weights, .seed = of.how.seed}, {});
     std::filesystem::create_directories(of.run.directory.checkpoint());
     if (!of.run.saved) return;
     of.net.take(*of.run.saved);
@@ -71,6 +69,11 @@ gneiss::checkpoint class_training::header(const gneiss::resume_position& at) con
     gneiss::checkpoint c = begin_checkpoint(of_.command, of_.dataset, at);
     of_.net.put(c);
     return c;
+}
+
+std::unique_ptr<gneiss::graph_compute> compute_classes_on(compute_device* device, const class_options& how, classifier& net) {
+    if (device == nullptr) return nullptr;
+    return device->classify({.layers = layers_of(net.encode), .in = net.encode.inputs(), .weights = net.weights, .seed = how.seed}, {});
 }
 
 course_settings course_of_classes(const class_options& how, const gneiss::dataset_manifest& graph) {

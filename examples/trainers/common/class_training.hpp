@@ -49,7 +49,7 @@ public:
         const gneiss::engine_choice& engine;
         classifier& net;
         gneiss::memory_budget& budget;
-        compute_device* device; ///< null: the CPU
+        gneiss::graph_compute* compute; ///< what computes batches elsewhere than on the CPU, or null
         std::stop_token stop; ///< of evaluations
     };
 
@@ -58,7 +58,7 @@ public:
     void keep_best() final;
     programs::metric_values evaluate(const std::string& split) final;
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const final { return {}; }
-    [[nodiscard]] double device_seconds() const final { return compute_ ? compute_->device_seconds() : 0; }
+    [[nodiscard]] double device_seconds() const final { return of_.compute == nullptr ? 0 : of_.compute->device_seconds(); }
 
 protected:
     /// Starts a run, or goes on with it. \param charged  parts of the plan that nothing else charges to the budget
@@ -70,8 +70,6 @@ protected:
     /// Adds to a checkpoint's progress what the design goes on from, beside weights and position.
     virtual void add_progress(nlohmann::ordered_json&) const {}
 
-    /// What computes batches where that is not the CPU; lives as long as this.
-    [[nodiscard]] gneiss::graph_compute* on_device() const noexcept { return compute_.get(); }
     /// What a checkpoint of the run tells of progress. Precondition: there is one.
     [[nodiscard]] nlohmann::ordered_json saved_progress() const;
 
@@ -82,11 +80,13 @@ private:
     [[nodiscard]] gneiss::checkpoint header(const gneiss::resume_position& at) const;
 
     std::vector<gneiss::memory_charge> charges_;
-    std::unique_ptr<gneiss::graph_compute> compute_;
     std::uint64_t generation_ = 0, best_generation_ = 0;
     std::uint64_t epoch_ = 0;                                   // trained last
     std::map<std::string, programs::metric_values> evaluated_; // since then
 };
+
+/// What computes such a run's batches on `device`; null for the CPU, which is null, too. Throws over_budget.
+[[nodiscard]] std::unique_ptr<gneiss::graph_compute> compute_classes_on(compute_device* device, const class_options& how, classifier& net);
 
 /// The course of such a run.
 [[nodiscard]] course_settings course_of_classes(const class_options& how, const gneiss::dataset_manifest& graph);

@@ -36,7 +36,7 @@ std::size_t gap_of(const gneiss::dataset& data, const options& how) {
 class ginex_design final : public trainers::class_training {
 public:
     /// Starts a run, or goes on with it. `lists` are charged to the budget, too.
-    ginex_design(const parts& of, const options& how, const training_plan& plan, topology& lists, programs::progress& live)
+    ginex_design(const parts& of, const options& how, const training_plan& plan, topology& lists, trainers::compute_device* device, programs::progress& live)
         : class_training(of, {"program", "classes of nodes", "weights", "batches", "samplers", "encoder", "change sets", "evaluation"}),
           how_(how), plan_(plan), graph_(lists) {
         std::filesystem::remove_all(superbatches()); // of a run that could not, and that may have no batch left to train
@@ -55,9 +55,9 @@ public:
             .batch_nodes = plan.batch_nodes,
             .superbatches = {.schedule = how.schedule(), .batches = plan.superbatch, .directory = superbatches(),
                 .slots = 0, .direct_table = plan.direct_table, .carry = *how.carry == "on", .accesses = plan.accesses, .epochs = *how.epochs,
-                .change_sets = of.device == nullptr ? gneiss::change_set_maker{} : of.device->change_sets()}};
+                .change_sets = device == nullptr ? gneiss::change_set_maker{} : device->change_sets()}};
         gneiss::superbatch_parts parts{.samplers = lists.samplers(), .features = features_->input(), .labels = of.classes.labels(),
-            .training_nodes = of.classes.train, .encode = of.net.encode, .weights = of.net.weights, .by = on_device(),
+            .training_nodes = of.classes.train, .encode = of.net.encode, .weights = of.net.weights, .by = of.compute,
             .before_sampling = [this] {
                 if (features_->cache() != nullptr) features_->cache()->release();
                 programs::give_back_memory();
@@ -146,6 +146,7 @@ programs::exit_code train(options& how, programs::command& command) {
     live.say(fmt::format("{}: {} nodes, {} edges, {} classes, {} nodes to train; {} of {} features, fan-out {} ({}); neighbours {}, rows {}, {}",
         graph.name, graph.nodes, graph.train_edges, graph.node_data.classes, graph.node_data.train, *how.layers, graph.node_data.features,
         *how.fanout, *how.direction, *how.topology, *how.feature_cache, *how.pipeline));
+    const auto compute = trainers::compute_classes_on(device.get(), how, net); // what a device cannot hold is told before a run is touched
     const programs::interrupt_guard interrupts;
     programs::return_large_blocks();
     const gneiss::tbb_executor on(how.threads);
@@ -170,7 +171,7 @@ programs::exit_code train(options& how, programs::command& command) {
     if (!run) return programs::exit_code::done;
     const programs::plan_record planned = plan.common.record(buckets);
     if (!how.quiet) live.say(trainers::describe(plan.common, planned));
-    ginex_design training({how, command, data, data, given, classes, plan.common, *run, engine, net, budget, device.get(), interrupts.token()}, how, plan, lists, live);
+    ginex_design training({how, command, data, data, given, classes, plan.common, *run, engine, net, budget, compute.get(), interrupts.token()}, how, plan, lists, device.get(), live);
     trainers::course course(how, trainers::course_of_classes(how, graph), plan.common, run->directory, live, command.configuration());
     const programs::exit_code code = trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, device.get(), data, command, planned),
         how, live, interrupts.token(), began);

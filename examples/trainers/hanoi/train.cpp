@@ -72,7 +72,7 @@ public:
         }};
         training_ = std::make_unique<gneiss::graph_training>(training, task, of.net.encode, of.net.weights,
             how.dense_optimizer(0), no_rows(),
-            gneiss::graph_inputs{.features = features_.get(), .graph = *graph_}, on_, of.budget, on_device());
+            gneiss::graph_inputs{.features = features_.get(), .graph = *graph_}, on_, of.budget, of.compute);
         if (of.run.saved) training_->set_steps(saved_progress().at("steps").get<std::uint64_t>());
     }
 
@@ -166,6 +166,7 @@ programs::exit_code train(options& how, programs::command& command) {
     live.say(trainers::describe_machine(program, how, engine, device.get()));
     live.say(fmt::format("{}: {} nodes, {} edges, {} classes, {} nodes to train; {} of {} features, fan-out {} ({})", graph.name, graph.nodes,
         graph.train_edges, graph.node_data.classes, graph.node_data.train, *how.layers, graph.node_data.features, *how.fanout, *how.direction));
+    const auto compute = trainers::compute_classes_on(device.get(), how, net); // what a device cannot hold is told before a run is touched
     if (const std::string chosen = choose_partitions(how, *dataset, given, net); !chosen.empty()) live.say(chosen);
     check_hubs(how, *dataset, trainers::budget_of(how));
     trainers::training_plan plan;
@@ -210,7 +211,7 @@ programs::exit_code train(options& how, programs::command& command) {
     }
     const trainers::classes_of_nodes classes(*data);
     gneiss::memory_budget budget(plan.budget);
-    hanoi_design training({how, command, *dataset, *data, given, classes, plan, *run, engine, net, budget, device.get(), interrupts.token()}, how,
+    hanoi_design training({how, command, *dataset, *data, given, classes, plan, *run, engine, net, budget, compute.get(), interrupts.token()}, how,
         measure_tiers(*data, how, row_bytes(given), plan.budget));
     trainers::course_settings settings = trainers::course_of_classes(how, graph);
     settings.state = "macro-batch";

@@ -28,6 +28,17 @@ using trainers::training_plan;
 
 constexpr const char* program = "gneiss-marius";
 
+/// The table of relations, with room for the optimiser's state.
+gneiss::parameter make_relations(const gneiss::any_link_model& model, const gneiss::any_row_optimizer& optimizer, const gneiss::dataset_manifest& graph) {
+    return {model.relation_rows(std::max<std::uint64_t>(graph.relations, 1)),
+        {static_cast<std::uint32_t>(model.relation_floats()), static_cast<std::uint32_t>(optimizer.state_floats(model.relation_floats()))}};
+}
+
+/// What trains a plan's rows and these relations on a device.
+std::unique_ptr<gneiss::link_compute> compute_on(trainers::compute_device& device, const options& how, const training_plan& plan, gneiss::parameter& relations) {
+    return device.embed(trainers::decoder_of(how, *how.batch, *how.dim, relations), trainers::rows_on_device_of(how, plan.partitioning.nodes, plan.layout));
+}
+
 /// Assembles Marius: rows in a partition buffer, edges by bucket, negatives, a decoder, Adagrad, the pipeline.
 class marius_design final : public trainers::design {
 public:
@@ -38,9 +49,7 @@ public:
         : how_(how), command_(command), data_(data), plan_(plan), checkpoint_(run.directory.checkpoint()), stop_(stop),
           rebucketed_(std::move(rebucketed)), buckets_((rebucketed_ ? *rebucketed_ : data).buckets()), on_(how.threads),
           budget_(plan_.budget), model_(gneiss::make_link_model(*how.decoder, how.loss, *how.dim, how.model_options(), static_cast<float>(how.margin))),
-          relations_(model_.relation_rows(std::max<std::uint64_t>(data.manifest().relations, 1)),
-              {static_cast<std::uint32_t>(model_.relation_floats()),
-                  static_cast<std::uint32_t>(optimizer_of(0).state_floats(model_.relation_floats()))}) {
+          relations_(make_relations(model_, optimizer_of(0), data.manifest())) {
         for (const gneiss::memory_part& part : plan_.parts) // the buffers charge for themselves
             if (part.name != "partition buffer" && part.name != "edges" && part.name != "batches")
                 charges_.push_back(budget_.charge(part.name, part.bytes));
@@ -54,7 +63,7 @@ public:
         reader_ = std::make_unique<gneiss::bucket_reader>(buckets_, engine.make);
         edges_ = std::make_unique<gneiss::edge_buffer>(
             reader_->source(), plan_.partitioning.partitions, rows_->keeps_all(), plan_.edge_bytes, budget_);
-        if (device != nullptr) compute_ = device->embed(trainers::decoder_of(how_, *how_.batch, *how_.dim, relations_), trainers::rows_on_device_of(how_, plan_.partitioning.nodes, plan_.layout));
+        if (device != nullptr) compute_ = compute_on(*device, how_, plan_, relations_);
         training_ = std::make_unique<gneiss::link_training>(
             how_.training_options(), model_, optimizer_of(0), *rows_, *edges_, relations_, on_, budget_, compute_.get());
         if (run.saved) training_->set_steps(trainers::progress_of(*run.saved).at("steps").get<std::uint64_t>());
@@ -156,6 +165,10 @@ programs::exit_code train(options& how, programs::command& command) {
     const auto optimizer = gneiss::make_row_optimizer(how.optimizer, static_cast<float>(how.lr));
     const gneiss::bucket_store buckets = data.buckets();
     const training_plan plan = plan_training(how, graph, buckets, model, optimizer.state_floats(*how.dim));
+    if (device) { // what it cannot hold is told before a run is touched
+        gneiss::parameter relations = make_relations(model, optimizer, graph);
+        (void)compute_on(*device, how, plan, relations);
+    }
     programs::progress live(how.quiet);
     const gneiss::engine_choice engine = trainers::choose_engine(how);
     live.say(trainers::describe_machine(program, how, engine, device.get()));

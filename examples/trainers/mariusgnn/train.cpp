@@ -14,6 +14,7 @@
 #include <gneiss/storage/bucket_reader.hpp>
 
 #include "commands.hpp"
+#include "device.hpp"
 #include "common/dataset_path.hpp"
 #include "common/machine.hpp"
 #include "common/signals.hpp"
@@ -56,7 +57,7 @@ public:
         const training_plan& plan;
         const trainers::opened_run& run;
         const gneiss::engine_choice& engine;
-        trainers::compute_device* device; ///< null: the CPU
+        gneiss::graph_compute* compute; ///< what computes batches elsewhere than on the CPU, or null
         programs::progress& live;
     };
 
@@ -74,7 +75,6 @@ public:
         } else {
             net.initialise(how, on_);
         }
-        if (of.device != nullptr) compute_ = compute_on(*of.device);
         if (how.uses_rows()) make_rows();
         assemble();
         if (of.run.saved) {
@@ -145,7 +145,7 @@ public:
     [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return activity().pipeline; }
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return activity().row_staleness; }
-    [[nodiscard]] double device_seconds() const override { return compute_ ? compute_->device_seconds() : 0; }
+    [[nodiscard]] double device_seconds() const override { return of_.compute == nullptr ? 0 : of_.compute->device_seconds(); }
     [[nodiscard]] gneiss::io_stats io() const override { return activity().io; }
 
 private:
@@ -185,33 +185,6 @@ private:
         }
     }
 
-    [[nodiscard]] std::unique_ptr<gneiss::graph_compute> compute_on(trainers::compute_device& device) {
-        const trainers::network_parts network{.layers = trainers::layers_of(net_.encode), .in = net_.encode.inputs(), .weights = net_.weights, .seed = of_.how.seed};
-        const options& how = of_.how;
-        trainers::device_use use;
-        if (how.uses_rows()) use.keep = trainers::rows_on_device_of(how, plan_.partitioning.nodes, plan_.layout);
-        const auto compute = [&] {
-            if (!how.links()) return device.classify(network, use);
-            return device.predict(network, trainers::decoder_of(how, *how.batch, net_.encode.outputs(), net_.relations), use);
-        };
-        if (how.sample_on == "cpu") return compute();
-        if (!plan_.keeps_all())
-            throw gneiss::error(gneiss::errc::invalid_argument, "--sample-on gpu draws in the whole graph: --store memory or device, within --memory");
-        const auto& edges = data_->buckets();
-        const gneiss::memory_charge while_copied = budget_.charge("graph for the device", 2 * gneiss::csr<>::bytes_needed(plan_.partitioning.nodes, edges.edges(), {}));
-        const auto lists = [&](gneiss::neighbour_direction d, gneiss::neighbour_direction other) {
-            if (how.neighbours() == other) return gneiss::csr<>();
-            return gneiss::csr<>::from_edges(plan_.partitioning.nodes, d, {}, [&](auto&& sink) { edges.for_each_edge(sink); });
-        };
-        const gneiss::csr_graph<> graph(lists(gneiss::neighbour_direction::in, gneiss::neighbour_direction::out),
-            lists(gneiss::neighbour_direction::out, gneiss::neighbour_direction::in));
-        const gneiss::graph_training_options training = how.training_options();
-        use.sampling.emplace(trainers::samples_on_device{.graph = graph, .neighbours = training.neighbours,
-            .dense = training.sampler == gneiss::neighbour_sampling::dense, .seed = how.seed,
-            .seeds = how.links() ? gneiss::bound_link_batch(training.negatives, *how.batch, plan_.partitioning.nodes).nodes : *how.batch});
-        return compute();
-    }
-
     /// Makes buffers over rows and graph, and the training that uses them.
     void assemble() {
         const std::scoped_lock lock(assembling_);
@@ -236,7 +209,7 @@ private:
         training.resident_partitions = plan_.slots;
         training_ = std::make_unique<gneiss::graph_training>(training, make_task(), net_.encode, net_.weights,
             how.dense_optimizer(0), how.any_row_optimizer(0),
-            gneiss::graph_inputs{.rows = rows_.get(), .features = features_.get(), .graph = *graph_}, on_, budget_, compute_.get());
+            gneiss::graph_inputs{.rows = rows_.get(), .features = features_.get(), .graph = *graph_}, on_, budget_, of_.compute);
     }
 
     /// Gives up what `assemble` made. Rows must have been flushed.
@@ -395,7 +368,6 @@ private:
     std::optional<gneiss::memory_charge> block_charge_;
     std::unique_ptr<gneiss::bucket_reader> reader_;
     std::unique_ptr<gneiss::edge_buffer> edges_;
-    std::unique_ptr<gneiss::graph_compute> compute_;
     std::unique_ptr<gneiss::graph_training> training_;
 
     std::map<std::string, node_metrics> metrics_; // of valid and test nodes
@@ -422,6 +394,7 @@ programs::exit_code train(options& how, programs::command& command) {
         how.links() ? fmt::format("{} relations", graph.relations) : fmt::format("{} classes, {} nodes to train", graph.node_data.classes, graph.node_data.train),
         *how.layers, *how.inputs, *how.fanout, *how.direction, how.links() ? *how.decoder : "softmax"));
     for (const std::string& reason : tuned.reasons) live.say(reason);
+    const auto compute = compute_on(device.get(), how, plan, trained->buckets(), net); // what a device cannot hold is told before a run is touched
     if (how.dry_run) {
         trainers::tell_dry_run(program, how, command, plan, trained->buckets());
         return programs::exit_code::done;
@@ -440,7 +413,7 @@ programs::exit_code train(options& how, programs::command& command) {
     const programs::plan_record planned = plan.record(trained->buckets());
     if (!how.quiet) live.say(trainers::describe(plan, planned));
 
-    mariusgnn_design training({how, command, data, plan, *run, engine, device.get(), live}, std::move(trained), net, interrupts.token());
+    mariusgnn_design training({how, command, data, plan, *run, engine, compute.get(), live}, std::move(trained), net, interrupts.token());
     const bool validates = how.links() ? graph.valid_edges != 0 : graph.node_data.valid != 0;
     trainers::course course(how,
         {.unit = how.links() ? "edges" : "nodes", .measure = how.links() ? "MRR" : "accuracy",
