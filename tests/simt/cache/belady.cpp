@@ -25,17 +25,17 @@
 #endif
 
 // The change sets of Thrust against those of the CPU: on a GPU, or, by the same source, on threads of the host.
-namespace {
+namespace gneiss { // not `using` it: what nvcc makes of Thrust's kernels names ::cuda
 
-using namespace gneiss;
+namespace {
 
 #if defined(__CUDACC__)
 /// A stream, and the memory that its algorithms use.
 struct processor {
     memory_budget budget{};
-    gneiss::cuda::device_pool pool{budget, "scratch", std::uint64_t{1} << 28};
-    gneiss::cuda::pool_allocator scratch{pool};
-    gneiss::cuda::stream in{};
+    cuda::device_pool pool{budget, "scratch", std::uint64_t{1} << 28};
+    cuda::pool_allocator scratch{pool};
+    cuda::stream in{};
 
     [[nodiscard]] auto policy() { return thrust::cuda::par_nosync(scratch).on(in.get()); }
 };
@@ -49,10 +49,10 @@ struct processor {
 template <class Policy>
 void check_equal(const Policy& on, const memory_trace& trace, const belady_options& options) {
     std::vector<change_set> want;
-    belady_outcome outcome = belady(trace, options, serial_executor{}, [&](std::size_t, const change_set& changes) { want.push_back(changes); });
+    belady_outcome outcome = gneiss::belady(trace, options, serial_executor{}, [&](std::size_t, const change_set& changes) { want.push_back(changes); });
     memory_budget budget;
     std::size_t batches = 0, wrong = 0;
-    belady_outcome made = gneiss::cuda::belady(on, trace, options, budget, [&](std::size_t batch, const change_set& changes) {
+    belady_outcome made = cuda::belady(on, trace, options, budget, [&](std::size_t batch, const change_set& changes) {
         wrong += batch != batches || changes != want[batch];
         ++batches;
     });
@@ -106,7 +106,7 @@ void check_edge_cases(const Policy& on) {
     const auto code = [&](const memory_trace& trace, const belady_options& options, std::uint64_t bytes = memory_budget::unlimited) {
         memory_budget budget(memory_budget::unlimited, memory_budget::unlimited, bytes);
         try {
-            gneiss::cuda::belady(on, trace, options, budget, [](std::size_t, const change_set&) {});
+            cuda::belady(on, trace, options, budget, [](std::size_t, const change_set&) {});
         } catch (const error& e) {
             return e.code();
         }
@@ -150,3 +150,5 @@ TEST_CASE("simt.cache.belady: no batch, no row, and what cannot be used") {
     processor on;
     check_edge_cases(on.policy());
 }
+
+} // namespace gneiss
