@@ -2,7 +2,10 @@
 // ptx meet_questions<gneiss::bfloat16: mma.sync.aligned.m16n8k16.row.col.f32.bf16
 // ptx meet_.*<float: ld.global.nc.v4.f32
 // ptx meet_.*<gneiss::bfloat16: ld.global.nc.v4.u16
+#include <gneiss/cuda/model/link_model.cuh>
+#include <gneiss/cuda/model/link_questions.cuh>
 #include <gneiss/cuda/model/link_step.cuh>
+#include <gneiss/cuda/model/link_tiles.cuh>
 #include <gneiss/model/decoder/complex.hpp>
 #include <gneiss/model/decoder/distmult.hpp>
 #include <gneiss/model/decoder/dot.hpp>
