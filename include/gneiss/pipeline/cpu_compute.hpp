@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/model/any_link_model.hpp>
@@ -33,8 +35,15 @@ struct classifier_step {
         std::span<const node_id> nodes, std::span<const class_id> labels, const input_rows<float>& in, matrix_view<float> gradients,
         executor_ref on) const {
         const auto scores = encode.forward(weights, layers, in, {.training = dropout_key(seed, key), .sources = {.ids = nodes}}, on);
-        const classification_statistics made = softmax_cross_entropy(scores, labels, on);
-        encode.backward(weights, scores, gradients, on);
+        const layer_options& last = encode.options(encode.layers() - 1);
+        matrix_view<float> gradient = scores; // in place, unless the way back through the last activation reads them
+        std::vector<float> copied;
+        if (last.then != activation::none && !last.residual) {
+            for (std::size_t i = 0; i < scores.rows(); ++i) copied.insert(copied.end(), scores[i].begin(), scores[i].end());
+            gradient = {copied.data(), scores.rows(), scores.columns()};
+        }
+        const classification_statistics made = softmax_cross_entropy(gradient, labels, on);
+        encode.backward(weights, gradient, gradients, on);
         dense.step(weights, step, 1, on);
         return made;
     }
