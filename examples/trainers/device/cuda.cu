@@ -40,15 +40,15 @@ public:
     cuda_device(const gneiss::cuda::device_info& what, std::uint64_t memory)
         : name_("cuda: " + what.name), budget_(gneiss::memory_budget::unlimited, gneiss::memory_budget::unlimited, memory) {}
 
-    [[nodiscard]] std::string name() const override { return name_; }
+    [[nodiscard]] std::string name() const override { return name_ + note_; }
     [[nodiscard]] std::unique_ptr<gneiss::graph_compute> classify(const network_parts& network, const device_use& use) override {
         return std::make_unique<gneiss::cuda::device_node_compute>(budget_, setup_of(network), choices(use));
     }
     [[nodiscard]] std::unique_ptr<gneiss::graph_compute> predict(const network_parts& network, const decoder_parts& links, const device_use& use) override {
-        return std::make_unique<gneiss::cuda::device_link_compute>(budget_, setup_of(network), setup_of(links), choices(use));
+        return noted(std::make_unique<gneiss::cuda::device_link_compute>(budget_, setup_of(network), setup_of(links), choices(use)), links.dim);
     }
     [[nodiscard]] std::unique_ptr<gneiss::link_compute> embed(const decoder_parts& links, const std::optional<rows_on_device>& keep) override {
-        return std::make_unique<gneiss::cuda::device_embedding_compute>(budget_, setup_of(links), kept(keep));
+        return noted(std::make_unique<gneiss::cuda::device_embedding_compute>(budget_, setup_of(links), kept(keep)), links.dim);
     }
 
     [[nodiscard]] gneiss::change_set_maker change_sets() override {
@@ -63,7 +63,14 @@ public:
     }
 
 private:
-    std::string name_;
+    /// Keeps for the run's record what takes a slow path.
+    template <class Compute>
+    std::unique_ptr<Compute> noted(std::unique_ptr<Compute> made, std::size_t dim) {
+        if (made->path() == gneiss::cuda::link_path::scores) note_ = "; rows of " + std::to_string(dim) + " floats are too wide for tiles: scores lie in memory";
+        return made;
+    }
+
+    std::string name_, note_;
     gneiss::memory_budget budget_;
 };
 

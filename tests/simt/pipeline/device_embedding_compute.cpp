@@ -115,6 +115,12 @@ TEST_CASE("simt.pipeline.device_embedding_compute: what cannot be is refused wit
     CHECK_THROWS_WITH_AS(make("complex", "hinge", 6, budget), doctest::Contains("hinge"), error);
     CHECK_THROWS_AS(make("complex", "softmax", 7, budget), error);
     CHECK_THROWS_AS(make("complex", "softmax", 6, none), over_budget);
+    parameter wide(3, {400, 0});
+    for (auto* of : {&relations, &wide}) {
+        const cuda::device_embedding_compute made(budget, {.decoder = "complex", .loss = "softmax", .margin = 1,
+            .dim = static_cast<std::uint32_t>(of->layout().dim), .options = {}, .least = {}, .relations = *of});
+        CHECK(made.path() == (of == &wide ? cuda::link_path::scores : cuda::link_path::tiles));
+    }
 }
 
 TEST_CASE("simt.pipeline.device_embedding_compute: a loss that is no number is told with its batch, and nothing hangs") {

@@ -43,6 +43,9 @@ public:
         for (const stream* one : {&in_stream_, &compute_, &out_stream_}) static_cast<void>(cudaStreamSynchronize(one->get()));
     }
 
+    /// Which way scores are made: for a run's record.
+    [[nodiscard]] link_path path() const noexcept { return links_.path(); }
+
     void prepare(std::size_t in_flight) override {
         in_.resize(in_flight);
         back_.resize(in_flight);

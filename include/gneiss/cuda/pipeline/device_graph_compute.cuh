@@ -117,6 +117,7 @@ public:
     }
 
 protected:
+    [[nodiscard]] const Task& task() const noexcept { return task_; }
     template <class... TaskArguments>
     device_graph_compute(memory_budget& budget, const network_setup& network, const device_choices& how, TaskArguments&&... of_task)
         : network_(budget, network), task_(budget, std::forward<TaskArguments>(of_task)...), in_(budget, "batches"), back_(budget, "gradients"),
@@ -202,6 +203,7 @@ public:
 
     link_task_on_device(memory_budget& budget, const decoder_setup& with) : links_(budget, with) {}
 
+    [[nodiscard]] link_path path() const noexcept { return links_.path(); }
     void begin(const any_row_optimizer& rows, stream& in) { links_.begin(rows, in); }
     void end(stream& in) { links_.end(in); }
     [[nodiscard]] static std::uint64_t bytes_of(const computed_batch& b) { return device_links::bytes_of(*b.links); }
@@ -242,6 +244,9 @@ class device_link_compute final : public detail::device_graph_compute<detail::li
 public:
     device_link_compute(memory_budget& budget, const network_setup& network, const decoder_setup& links, const device_choices& how = {})
         : device_graph_compute(budget, network, how, links) {}
+
+    /// Which way scores are made: for a run's record.
+    [[nodiscard]] link_path path() const noexcept { return task().path(); }
 };
 
 } // namespace gneiss::cuda

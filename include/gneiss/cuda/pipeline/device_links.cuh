@@ -12,6 +12,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/cuda/core/arena.cuh>
+#include <gneiss/cuda/core/device.cuh>
 #include <gneiss/cuda/core/memory.cuh>
 #include <gneiss/cuda/core/stream.cuh>
 #include <gneiss/cuda/model/link_step.cuh>
@@ -61,7 +62,8 @@ public:
           table_view_{table_.data(), with.relations.layout().dim, with.relations.layout().floats()}, most_(with.least) {
         const link_step_options by{.loss = loss_named(with.loss), .margin = with.margin, .reduce = with.options.reduce,
             .penalty = with.options.penalty, .reciprocal = with.options.reciprocal,
-            .relations = static_cast<std::uint32_t>(with.options.reciprocal ? with.relations.rows() / 2 : with.relations.rows())};
+            .relations = static_cast<std::uint32_t>(with.options.reciprocal ? with.relations.rows() / 2 : with.relations.rows()),
+            .shared_memory = devices().front().shared_memory};
         if (with.decoder == "dot") make_ = maker<dot_decoder>(with.dim, by);
         else if (with.decoder == "distmult") make_ = maker<distmult_decoder>(with.dim, by);
         else if (with.decoder == "complex") make_ = maker<complex_decoder>(with.dim, by);
@@ -70,8 +72,11 @@ public:
         link_capacities none{};
         none.sides = 1;
         device_arena counts;
-        (void)make_(counts, none); // says what cannot be
+        path_ = make_(counts, none)->path(); // or says what cannot be
     }
+
+    /// Which way scores are made; `link_path::scores` is the slow one, of wide rows.
+    [[nodiscard]] link_path path() const noexcept { return path_; }
 
     /// Takes values and state of relations from the host, in `in`. Throws `invalid_argument` for an optimiser that is not the
     /// library's.
@@ -129,6 +134,7 @@ private:
         stepper(const stepper&) = delete;
         stepper& operator=(const stepper&) = delete;
         virtual ~stepper() = default;
+        [[nodiscard]] virtual link_path path() const noexcept = 0;
         virtual void run(stream& in, const link_batch_view& batch, rows_view<const float> rows, rows_view<float> relations,
             link_step_results out, const any_row_optimizer& by, const step_state* at) const = 0;
     };
@@ -142,6 +148,7 @@ private:
             ids = arena.take<std::uint32_t>(rows);
             count = arena.take<std::uint32_t>(1);
         }
+        [[nodiscard]] link_path path() const noexcept override { return step.path(); }
         void run(stream& in, const link_batch_view& batch, rows_view<const float> nodes, rows_view<float> relations, link_step_results out,
             const any_row_optimizer& optimizer, const step_state* at) const override {
             out.relations = gradients;
@@ -205,6 +212,7 @@ private:
     link_capacities most_;
     any_row_optimizer optimizer_{sgd{}};
     make_stepper make_;
+    link_path path_ = link_path::tiles;
     device_buffer<std::byte> scratch_;
     std::unique_ptr<stepper> step_; // last: it lies in the scratch
 };
