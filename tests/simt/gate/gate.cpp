@@ -64,6 +64,7 @@ std::map<std::string, kernel> kernels_of(const std::string& ptx) {
     std::string called;
     kernel* inside = nullptr;
     bool in_function = false;
+    int depth = 0; // of braces: inline PTX may bring its own lines of them
     std::size_t from = 0;
     while (from < ptx.size()) {
         const std::size_t to = std::min(ptx.find('\n', from), ptx.size());
@@ -81,7 +82,8 @@ std::map<std::string, kernel> kernels_of(const std::string& ptx) {
         if (inside != nullptr) inside->ptx += line + "\n";
         if (in_function) called += line + "\n";
         if (inside != nullptr && line.find(".maxntid") != line.npos) std::sscanf(line.c_str(), " .maxntid %d", &inside->threads);
-        if (line == "}") {
+        depth += static_cast<int>(std::ranges::count(line, '{')) - static_cast<int>(std::ranges::count(line, '}'));
+        if (depth == 0 && line.find('}') != line.npos) {
             inside = nullptr;
             in_function = false;
         }
