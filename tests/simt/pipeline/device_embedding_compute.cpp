@@ -52,7 +52,8 @@ set_up small(const std::string& decoder, const std::string& loss) {
     with.loss = loss;
     with.dim = 6;
     with.optimizer = "sgd"; // the others divide rounding by small sums at first
-    with.training.batch_edges = 40;
+    with.epochs = 1;
+    with.training.batch_edges = 60;
     with.training.negatives = {.per_chunk = 12, .chunks = 2};
     with.training.pipeline = {.staleness = 0};
     return with;
@@ -71,7 +72,6 @@ TEST_CASE("simt.pipeline.device_embedding_compute: a run on the device is that o
     with.training.step_at = step_place::compute;
     check_run(graph, with);
     with.optimizer = "adagrad";
-    with.epochs = 1;
     check_run(graph, with);
 }
 
