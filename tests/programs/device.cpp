@@ -47,7 +47,7 @@ void check_same_course(const json& device, const json& cpu) {
     }
 }
 
-const std::string classes = "--epochs 2 --layers sage:8:dropout=.1,gat:2x2:mean --fanout 3,3 --batch 30 --early-stop 0 --seed 3 ";
+const std::string classes = "--epochs 2 --layers sage:8:dropout=.1,sage --fanout 3,3 --batch 30 --early-stop 0 --seed 3 ";
 const std::string links = "--epochs 2 --decoder distmult --dim 8 --batch 200 --negatives 20 --chunks 2 --seed 3 --eval-negatives 20 --eval-edges 20 ";
 
 } // namespace
