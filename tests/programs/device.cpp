@@ -96,7 +96,7 @@ TEST_CASE("a run goes from the device to the CPU and back, by its checkpoint") {
 TEST_CASE("what a device cannot do is told: too little memory, no device, flags without one") {
     const device_workshop shop;
     const std::string to = " --out new --quiet " + classes;
-    shop.refuses(3, "train data --task node --device cuda --device-memory 20KiB" + to, {"weights", "20.0 KiB"});
+    shop.refuses(3, "train data --task node --device cuda --device-memory 2KiB" + to, {"weights", "2.00 KiB"});
     shop.refuses(2, "train data --task link --inputs rows --store device --out new", {"--store device is for --device cuda"});
     shop.refuses(2, "train data --task node --device-memory 1GiB" + to, {"--device-memory"});
     shop.refuses(2, "train data --task node --sample-on gpu" + to, {"--sample-on gpu is for --device cuda"});
