@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -24,9 +23,9 @@ namespace gneiss::detail {
 
 /// Numbers distinct ids 0, 1, … in the order in which they first appear, whatever the executor.
 ///
-/// An open-addressing table with linear probing, at most a quarter full: most ids are found where they are looked for
-/// first. One thread inserts in order. Several insert at once and agree on the earliest place of each id by an atomic
-/// minimum; the ids are then numbered in the order of those places.
+/// An open-addressing table with linear probing, about a quarter full and at most half: most ids are found where they are
+/// looked for first. One thread inserts in order. Several share the table out by hashes and note the first place of each new id; the
+/// ids are then numbered in the order of those places.
 /// Memory and time, clearing included: O(ids numbered since `begin`), whatever was numbered before that.
 template <node_id_type NodeId>
 class node_numbering {
@@ -36,7 +35,7 @@ public:
     void begin(std::size_t expected, std::size_t most) {
         nodes_.clear();
         most_ = most;
-        clear(std::bit_ceil(std::max<std::size_t>(4 * expected, 1024)));
+        clear(std::bit_ceil(std::max<std::size_t>(4 * expected, 1024)), serial_executor{});
     }
 
     /// The ids by number.
@@ -56,6 +55,7 @@ public:
 
 private:
     static constexpr NodeId nobody = std::numeric_limits<NodeId>::max(); // no node: counts of nodes fit the type
+    static constexpr std::uint32_t pending = std::uint32_t{1} << 31;        // no number: there are fewer
     struct slot {
         NodeId key;
         std::uint32_t number;
@@ -65,27 +65,36 @@ private:
         return static_cast<std::size_t>((static_cast<std::uint64_t>(id) * 0x9e3779b97f4a7c15ULL) >> shift_);
     }
 
-    void clear(std::size_t slots) {
+    /// Where `id` is, or would be.
+    [[nodiscard]] std::size_t place_of(NodeId id) const noexcept {
+        std::size_t at = home(id);
+        while (table_[at].key != id && table_[at].key != nobody) at = (at + 1) & mask_;
+        return at;
+    }
+
+    template <executor E>
+    void clear(std::size_t slots, const E& on) {
         if (table_.size() < slots) {
             table_ = {}; // first, so that never both are there
             table_ = aligned_buffer<slot, 64>(slots);
         }
-        std::memset(static_cast<void*>(table_.data()), 0xff, slots * sizeof(slot)); // nobody
+        parallel_for(on, slots, 65536, [&](std::size_t begin, std::size_t end) {
+            std::memset(static_cast<void*>(table_.data() + begin), 0xff, (end - begin) * sizeof(slot)); // nobody
+        });
         mask_ = slots - 1;
         shift_ = 64U - static_cast<unsigned>(std::countr_zero(slots));
     }
 
-    /// Makes room for `ids` ids in all, repetitions included.
-    void reserve(std::size_t ids) {
-        ids = std::min(ids, most_);
-        if (4 * ids <= mask_ + 1) return;
-        clear(std::bit_ceil(4 * ids));
+    /// Makes room for `ids` ids in all, repetitions included, so many slots for each.
+    template <executor E>
+    void reserve(std::size_t ids, std::size_t slots_each, const E& on) {
+        const std::size_t slots = slots_each * std::min(ids, most_);
+        if (slots <= mask_ + 1) return;
+        clear(std::bit_ceil(slots), on);
         constexpr std::size_t ahead = 16;
         for (std::size_t i = 0; i < nodes_.size(); ++i) {
             if (i + ahead < nodes_.size()) prefetch(&table_[home(nodes_[i + ahead])]);
-            std::size_t at = home(nodes_[i]);
-            while (table_[at].key != nobody) at = (at + 1) & mask_;
-            table_[at] = {nodes_[i], static_cast<std::uint32_t>(i)};
+            table_[place_of(nodes_[i])] = {nodes_[i], static_cast<std::uint32_t>(i)};
         }
     }
 
@@ -94,7 +103,7 @@ private:
         for (std::size_t begin = 0; begin < ids.size(); begin += block) {
             const std::size_t end = std::min(ids.size(), begin + block);
             std::size_t count = nodes_.size();
-            reserve(count + (end - begin));
+            reserve(count + (end - begin), 4, serial_executor{});
             nodes_.resize(count + (end - begin));
             slot* const table = table_.data();
             NodeId* const nodes = nodes_.data();
@@ -102,8 +111,7 @@ private:
             for (std::size_t e = begin; e < end; ++e) {
                 prefetch(table + home(ids[std::min(e + ahead, end - 1)]));
                 const NodeId id = ids[e];
-                std::size_t at = home(id);
-                while (table[at].key != id && table[at].key != nobody) at = (at + 1) & mask_;
+                const std::size_t at = place_of(id);
                 const bool fresh = table[at].key == nobody;
                 const std::uint32_t number = fresh ? static_cast<std::uint32_t>(count) : table[at].number;
                 table[at] = {id, number};
@@ -115,57 +123,83 @@ private:
         }
     }
 
+    /// Each of some shards takes the ids whose homes lie in its part of the table, in their order, so that it sees the
+    /// first place of each; what would probe beyond its part waits for the end. Until its number is known, a new id has
+    /// `pending` and that place.
     template <executor E>
     void number_together(std::span<const NodeId> ids, std::span<std::uint32_t> numbers, const E& on) {
-        constexpr std::size_t grain = 4096, ahead = 16;
-        constexpr auto relaxed = std::memory_order_relaxed; // the executor orders the passes
-        const auto base = static_cast<std::uint32_t>(nodes_.size());
-        reserve(nodes_.size() + ids.size());
-        slot* const table = table_.data();
-        const auto number_at = [&](std::size_t at) { return std::atomic_ref(table[at].number); };
-        // Numbers below `base` stay; a new id has base + the earliest place where it stands.
-        parallel_for(on, ids.size(), grain, [&](std::size_t begin, std::size_t end) {
-            for (std::size_t e = begin; e < end; ++e) {
-                prefetch(table + home(ids[std::min(e + ahead, end - 1)]));
-                const NodeId id = ids[e];
-                std::size_t at = home(id);
-                for (;; at = (at + 1) & mask_) {
-                    std::atomic_ref key(table[at].key);
-                    NodeId there = key.load(relaxed);
-                    if (there == nobody && key.compare_exchange_strong(there, id, relaxed)) break;
-                    if (there == id) break;
-                }
-                const std::uint32_t mine = base + static_cast<std::uint32_t>(e);
-                std::uint32_t least = number_at(at).load(relaxed);
-                while (mine < least && !number_at(at).compare_exchange_weak(least, mine, relaxed)) {}
-                numbers[e] = static_cast<std::uint32_t>(at); // until the last pass
+        constexpr std::size_t grain = 4096, ahead = 16, most_shards = 8; // each shard looks at all ids
+        reserve(nodes_.size() + ids.size(), 2, on); // most ids repeat: a larger table would miss the cache
+        const std::size_t shards = std::bit_floor(std::min(on.concurrency(), most_shards));
+        beyond_.resize(std::max(beyond_.size(), shards));
+        parallel_for(on, shards, 1, [&](std::size_t shard, std::size_t) { insert_shard(shard, shards, ids, numbers); });
+        for (std::size_t shard = 0; shard < shards; ++shard)
+            for (const std::uint32_t e : beyond_[shard]) { // few
+                slot& at = table_[place_of(ids[e])];
+                if (at.key == nobody) at = {ids[e], pending | e};
+                numbers[e] = at.number;
             }
-        });
-        const auto is_first = [&](std::size_t e) {
-            return number_at(numbers[e]).load(relaxed) == base + static_cast<std::uint32_t>(e);
-        };
+        const auto is_first = [&](std::size_t e) { return numbers[e] == (pending | static_cast<std::uint32_t>(e)); };
         starts_.assign(ceil_div(ids.size(), grain), 0);
         parallel_for(on, ids.size(), grain, [&](std::size_t begin, std::size_t end) {
             std::uint32_t firsts = 0;
             for (std::size_t e = begin; e < end; ++e) firsts += is_first(e);
             starts_[begin / grain] = firsts;
         });
-        std::uint32_t count = base;
+        auto count = static_cast<std::uint32_t>(nodes_.size());
         for (std::uint32_t& start : starts_) count += std::exchange(start, count);
         nodes_.resize(count);
-        // A number given here is at most base + its place, hence less than base + any other place of the same id: the
-        // comparison stays right while numbers are written.
         parallel_for(on, ids.size(), grain, [&](std::size_t begin, std::size_t end) {
+            std::uint32_t firsts[grain];
+            std::size_t fresh = 0;
+            for (std::size_t e = begin; e < end; ++e) {
+                firsts[fresh] = static_cast<std::uint32_t>(e);
+                fresh += is_first(e);
+            }
             std::uint32_t next = starts_[begin / grain];
-            for (std::size_t e = begin; e < end; ++e)
-                if (is_first(e)) {
-                    nodes_[next] = ids[e];
-                    number_at(numbers[e]).store(next++, relaxed);
-                }
+            for (std::size_t i = 0; i < fresh; ++i, ++next) {
+                prefetch(table_.data() + home(ids[firsts[std::min(i + ahead, fresh - 1)]]));
+                const std::uint32_t e = firsts[i];
+                nodes_[next] = ids[e];
+                table_[place_of(ids[e])].number = numbers[e] = next;
+            }
         });
         parallel_for(on, ids.size(), grain, [&](std::size_t begin, std::size_t end) {
-            for (std::size_t e = begin; e < end; ++e) numbers[e] = table[numbers[e]].number;
+            for (std::size_t e = begin; e < end; ++e)
+                if (numbers[e] >= pending) numbers[e] = numbers[numbers[e] - pending]; // a first place's, known by now
         });
+    }
+
+    void insert_shard(std::size_t shard, std::size_t shards, std::span<const NodeId> ids, std::span<std::uint32_t> numbers) {
+        constexpr std::size_t block = 2048, ahead = 16;
+        std::vector<std::uint32_t>& beyond = beyond_[shard];
+        beyond.clear();
+        slot* const table = table_.data();
+        const std::size_t part = (mask_ + 1) / shards, end_of_part = (shard + 1) * part;
+        const auto part_shift = static_cast<unsigned>(std::countr_zero(part));
+        std::uint32_t mine[block];
+        for (std::size_t begin = 0; begin < ids.size(); begin += block) {
+            const std::size_t end = std::min(ids.size(), begin + block);
+            std::size_t count = 0;
+            for (std::size_t e = begin; e < end; ++e) { // without a branch: half of the ids would be guessed wrong
+                mine[count] = static_cast<std::uint32_t>(e);
+                count += home(ids[e]) >> part_shift == shard;
+            }
+            for (std::size_t i = 0; i < std::min(count, ahead); ++i) prefetch(table + home(ids[mine[i]]));
+            for (std::size_t i = 0; i < count; ++i) {
+                prefetch(table + home(ids[mine[std::min(i + ahead, count - 1)]]));
+                const std::uint32_t e = mine[i];
+                std::size_t at = home(ids[e]);
+                while (at < end_of_part && table[at].key != ids[e] && table[at].key != nobody) ++at;
+                if (at == end_of_part) {
+                    beyond.push_back(e);
+                    continue;
+                }
+                const bool fresh = table[at].key == nobody;
+                table[at] = {ids[e], fresh ? pending | e : table[at].number};
+                numbers[e] = table[at].number;
+            }
+        }
     }
 
     aligned_buffer<slot, 64> table_;
@@ -174,6 +208,7 @@ private:
     unsigned shift_ = 64;
     std::vector<NodeId> nodes_;
     std::vector<std::uint32_t> starts_;
+    std::vector<std::vector<std::uint32_t>> beyond_; // of each shard, places of ids whose slots may lie beyond its part
 };
 
 /// Begins a batch: the seeds are numbered 0, 1, …. Throws `invalid_argument` if one is given twice, `out_of_range` if one is
