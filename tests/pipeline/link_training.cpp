@@ -175,6 +175,28 @@ TEST_CASE("a deterministic staleness gives the same bits at any thread count and
     CHECK(!(train(graph, with, directory / "synchronous") == first));
 }
 
+TEST_CASE("asynchronous relations are those of the batch's reading: the same bits at staleness 0, others above it") {
+    const temporary_directory directory;
+    toy_graph graph(150, 5, 4, 1500, 5);
+    for (const std::uint64_t staleness : {0U, 4U}) {
+        CAPTURE(staleness);
+        set_up with;
+        with.order_slots = with.buffer_slots = 2;
+        with.training.batch_edges = 20;
+        with.training.negatives = {.per_chunk = 8, .chunks = 2};
+        with.training.pipeline = {.staleness = staleness, .deterministic = true};
+        const outcome current = train(graph, with, directory / "current");
+        with.training.async_relations = true;
+        const outcome stale = train(graph, with, directory / "stale");
+        CHECK((stale == current) == (staleness == 0));
+        with.threads = with.training.pipeline.sample_workers = 3;
+        CHECK(train(graph, with, directory / "again") == stale);
+        CHECK(same_parameters(train(graph, with, directory / "parts", 7), stale));
+        with.training.pipeline.deterministic = false; // only that it runs and learns as much
+        CHECK(train(graph, with, directory / "free").loss == doctest::Approx(stale.loss).epsilon(.05));
+    }
+}
+
 TEST_CASE("asynchronous training learns: the loss falls, and every edge is trained once an epoch") {
     const temporary_directory directory;
     toy_graph graph(60, 4, 2, 0, 9);

@@ -18,6 +18,7 @@ void options::add_to(programs::command& to) {
     to.option("lr", lr, "learning rate");
     to.option("lr-schedule", lr_schedule, "how it changes from epoch to epoch, to 0 at the end or not").choices({"constant", "linear", "cosine", "step"});
     to.option("step-at", step_at, "rows step when applied, or on the batch's copy as the paper does").choices({"update", "compute"});
+    to.option("async-relations", async_relations, "relations are as stale as nodes; loses accuracy");
     to.option("batch-from", batch_from, "batches mix a state's buckets, or take one after the other").choices({"state", "bucket"});
     to.option("seed", seed, "of all randomness");
     add_memory(to, "of edge buckets: beta, beta-spread, comet, comet-balanced, comet-beta, hilbert, hilbert-symmetric, row-major, searched, memory, or a file of \"i j\" lines", "beta-spread");
@@ -34,6 +35,7 @@ void options::resolve(const gneiss::dataset_manifest& graph) {
     if (!dim) dim = 100;
     if (*decoder == "complex" && *dim % 2 != 0)
         throw programs::usage_error("--dim " + std::to_string(*dim) + " is odd: ComplEx rows are pairs of floats");
+    if (async_relations && device == "cuda") throw programs::usage_error("--async-relations is for --device cpu");
     if (!batch) batch = edges < 4'000'000 ? 1000 : edges < 100'000'000 ? 10'000 : 50'000;
     // About ten million examples: small graphs are passed many times, huge ones a few.
     if (!epochs) epochs = std::clamp<std::uint64_t>(edges == 0 ? 1 : 10'000'000 / edges, 3, 40);
@@ -51,6 +53,7 @@ gneiss::link_training_options options::training_options() const {
     made.batch_from = batch_from == "state" ? gneiss::batch_source::state : gneiss::batch_source::bucket;
     made.negatives = negative_options();
     made.step_at = step_at == "update" ? gneiss::step_place::update : gneiss::step_place::compute;
+    made.async_relations = async_relations;
     made.pipeline = pipeline_options();
     made.seed = seed;
     return made;

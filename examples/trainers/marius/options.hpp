@@ -16,6 +16,7 @@ struct options : trainers::run_options, trainers::link_options {
     double lr = 0.2;
     std::string lr_schedule = "linear";
     std::string step_at = "update";
+    bool async_relations = false;
 
     void add_to(programs::command& to);
 

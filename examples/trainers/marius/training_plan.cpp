@@ -24,7 +24,7 @@ trainers::training_plan plan_training(options& o, const gneiss::dataset_manifest
         plan.prefetch = trainers::prefetch_of(o, plan.keeps_all());
         plan.order = trainers::make_order(o, partitions, slots);
         plan.edge_bytes = trainers::edge_memory(o, plan, graph, buckets);
-        plan.batch_bytes = batches * gneiss::link_training::batch_bytes(training, plan.layout, graph.nodes);
+        plan.batch_bytes = batches * gneiss::link_training::batch_bytes(training, plan.layout, graph.nodes, relation_rows * model.relation_floats());
         const std::uint64_t relations = relation_rows * (model.relation_floats() + state_floats) * sizeof(float);
         plan.parts = {{"program", programs::current_rss() + (std::uint64_t{12} << 20)},
             {"partition buffer", plan.memory_slots() * plan.slot_bytes()}, {"edges", plan.edge_bytes},

@@ -112,8 +112,9 @@ public:
 
     void begin(const any_row_optimizer& optimizer) override { optimizer_ = optimizer; }
     void compute(const computed_links& b) override {
-        b.statistics = model_.forward_backward(b.links, b.values, relations_.values(), b.gradients, b.relation_gradients, on_);
-        if (!b.relation_gradients.ids().empty())
+        const bool own = b.relations.rows() == 0;
+        b.statistics = model_.forward_backward(b.links, b.values, own ? relations_.values() : b.relations, b.gradients, b.relation_gradients, on_);
+        if (own && !b.relation_gradients.ids().empty())
             optimizer_.step_rows_at(relations_.table(), b.relation_gradients.ids(), b.relation_gradients.rows(), b.step, on_);
     }
 

@@ -19,8 +19,9 @@ struct computed_links {
     std::size_t slot = 0;   ///< which of the batches in flight: a device keeps its copies by it
     matrix_view<const float> values;   ///< [nodes, dim]; empty where the computation keeps rows
     matrix_view<float> gradients;      ///< [nodes, dim], written; the same
-    row_gradients& relation_gradients; ///< memory
+    row_gradients& relation_gradients; ///< memory, written
     link_statistics& statistics;       ///< overwritten
+    matrix_view<const float> relations{}; ///< as the batch read them, stepped by others; empty: the computation's own, which it steps
 };
 
 /// What the compute stage of a trainer of embeddings does, on whichever device: loss and gradients of a batch, and the step of

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -35,6 +36,9 @@ struct link_training_options {
     batch_source batch_from = batch_source::state;
     negative_options negatives{}; ///< `filtered` masks what is true by another edge of the batch
     step_place step_at = step_place::update;
+    /// Relations, too, are read when a batch is gathered and stepped when it is applied, so that they are as stale as nodes.
+    /// Not as accurate: each batch changes most relations, but few nodes (Marius, §3 and Figure 12). On the CPU.
+    bool async_relations = false;
     pipeline_options pipeline{};
     std::size_t batches_in_flight = 0; ///< 0: as many as the stages can use, at most staleness + 2
     std::uint64_t seed = 0;
@@ -58,9 +62,11 @@ public:
     link_training(const link_training_options& options, any_link_model& model, const any_row_optimizer& optimizer,
         partition_buffer& rows, edge_buffer& edges, parameter& relations, executor_ref on, memory_budget& budget, link_compute* by = nullptr)
         : options_(options), on_cpu_(by == nullptr ? std::make_unique<cpu_embedding_compute>(model, relations, on) : nullptr),
-          by_(by == nullptr ? *on_cpu_ : *by), optimizer_(optimizer), rows_(rows), edges_(edges), on_(on), layout_(rows.file().layout()),
-          charge_(budget.charge("batches", in_flight(options) * batch_bytes(options, layout_, rows.rows()))),
+          by_(by == nullptr ? *on_cpu_ : *by), optimizer_(optimizer), rows_(rows), edges_(edges), relations_(relations), on_(on),
+          layout_(rows.file().layout()),
+          charge_(budget.charge("batches", in_flight(options) * batch_bytes(options, layout_, rows.rows(), relations.rows() * relations.layout().dim))),
           driver_(stages(), options.pipeline, make_batches(), &rows) {
+        if (by != nullptr && options.async_relations) throw error(errc::invalid_argument, "asynchronous relations are stepped on the host: not with a device");
         if (by_.keeps_rows() && !rows.keeps_all()) throw error(errc::invalid_argument, "rows that live on a device need a buffer of all of them");
         by_.prepare(in_flight(options));
     }
@@ -69,12 +75,12 @@ public:
     [[nodiscard]] static std::size_t in_flight(const link_training_options& options) noexcept {
         return batches_in_flight(options.pipeline, options.batches_in_flight);
     }
-    /// Upper bound of a batch's memory [bytes].
-    [[nodiscard]] static std::uint64_t batch_bytes(
-        const link_training_options& options, const row_layout& layout, std::uint64_t nodes) noexcept {
+    /// Upper bound of a batch's memory [bytes]. `relation_floats`: of all relations' values.
+    [[nodiscard]] static std::uint64_t batch_bytes(const link_training_options& options, const row_layout& layout, std::uint64_t nodes,
+        std::uint64_t relation_floats) noexcept {
         const link_batch_bound most = bound_link_batch(options.negatives, options.batch_edges, nodes);
         const std::uint64_t width = options.step_at == step_place::compute ? layout.floats() : layout.dim;
-        return most.bytes + most.nodes * (2 * width * sizeof(float) + 8) + 65536;
+        return most.bytes + most.nodes * (2 * width * sizeof(float) + 8) + (options.async_relations ? relation_floats * sizeof(float) : 0) + 65536;
     }
 
     /// Runs epoch `epoch` over `states`, from batch `from` on.
@@ -123,13 +129,15 @@ private:
         growing_buffer<float> value_memory, gradient_memory;
         matrix_view<float> values, gradients; ///< [nodes, dim], or [nodes, dim + state] where compute steps
         row_gradients relation_gradients;
+        growing_buffer<float> relation_memory;
+        matrix_view<float> relations; ///< [relation rows, columns] as they were read, or empty
     };
 
     std::vector<std::unique_ptr<batch>> make_batches() const {
         std::vector<std::unique_ptr<batch>> made;
         for (std::size_t i = 0; i < in_flight(options_); ++i) {
             made.push_back(std::make_unique<batch>(options_.negatives, options_.seed));
-            made.back()->memory = batch_bytes(options_, layout_, rows_.rows());
+            made.back()->memory = batch_bytes(options_, layout_, rows_.rows(), relations_.rows() * relations_.layout().dim);
         }
         return made;
     }
@@ -167,13 +175,19 @@ private:
         b.gradients = {b.gradient_memory.at_least(count * layout_.dim), count, layout_.dim};
         row_staleness_.read(b.step, b.links->nodes);
         gather_rows(on_, *b.rows, b.links->nodes, b.values);
+        if (!options_.async_relations) return;
+        const matrix_view<const float> now = std::as_const(relations_).values();
+        b.relations = {b.relation_memory.at_least(now.rows() * now.columns()), now.rows(), now.columns()};
+        const std::scoped_lock lock(relations_turn_);
+        for (std::size_t r = 0; r < now.rows(); ++r) std::ranges::copy(now[r], b.relations[r].begin());
     }
 
     [[nodiscard]] computed_links view_of(batch& b) const {
         const bool kept = by_.keeps_rows();
         return {.links = *b.links, .step = b.step, .slot = b.slot,
             .values = kept ? matrix_view<const float>{} : b.values.middle_columns(0, layout_.dim),
-            .gradients = kept ? matrix_view<float>{} : b.gradients, .relation_gradients = b.relation_gradients, .statistics = b.statistics};
+            .gradients = kept ? matrix_view<float>{} : b.gradients, .relation_gradients = b.relation_gradients, .statistics = b.statistics,
+            .relations = b.relations};
     }
 
     /// Where compute steps: replaces the batch's copy of its rows by what stepping adds to them.
@@ -202,6 +216,10 @@ private:
             for_each_row(on_, *b.rows, b.links->nodes, [&](std::size_t i, std::span<float> row) {
                 optimizer_.step_row(row, b.gradients[i], b.step);
             });
+        if (options_.async_relations && !b.relation_gradients.ids().empty()) {
+            const std::scoped_lock lock(relations_turn_);
+            optimizer_.step_rows_at(relations_.table(), b.relation_gradients.ids(), b.relation_gradients.rows(), b.step, on_);
+        }
         row_staleness_.applied(b.step);
         b.links.reset();
     }
@@ -224,6 +242,8 @@ private:
     any_row_optimizer optimizer_;
     partition_buffer& rows_;
     edge_buffer& edges_;
+    parameter& relations_;
+    std::mutex relations_turn_; // where they are asynchronous
     executor_ref on_;
     row_layout layout_;
     std::optional<resident_rows> kept_; // where rows lie that live in by_
