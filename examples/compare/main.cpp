@@ -7,6 +7,7 @@ int main(int argc, char** argv) {
     compare::add_draw(program);
     compare::add_caches(program);
     compare::add_runs(program);
+    compare::add_curves(program);
     compare::add_grem(program);
     compare::add_macro(program);
     compare::add_drop(program);

@@ -113,13 +113,14 @@ std::vector<std::string> stages_of(const std::vector<outcome>& seen) {
 
 std::string table_of(const std::vector<outcome>& seen, const runs_flags& flags) {
     const std::string at_once = flags.parallel > 1 ? fmt::format(", {} at once", flags.parallel) : "";
-    std::vector<programs::table::column> columns{{"case", programs::align::left}, {"runs"}, {"epoch" + at_once}, {"run" + at_once}, {"read"}, {"requests"},
-        {"hits"}, {"loss"}, {"peak RSS"}, {"test"}};
+    std::vector<programs::table::column> columns{{"case", programs::align::left}, {"runs"}, {"epoch" + at_once}, {"run" + at_once}, {"waited"}, {"read"}, {"written"},
+        {"requests"}, {"hits"}, {"loss"}, {"peak RSS"}, {"test"}};
     if (flags.against) columns.push_back({"less " + *flags.against});
     const std::vector<std::string> stages = stages_of(seen);
     for (const std::string& name : stages) columns.push_back({name + at_once});
     programs::table made(columns);
     const auto unless_zero = [](double value, const std::string& text) { return value == 0 ? std::string() : text; };
+    const auto bytes = [&](double value) { return unless_zero(value, gneiss::format_bytes(static_cast<std::uint64_t>(value))); };
     for (const outcome& one : seen) {
         const std::string failed = one.failed != 0 ? fmt::format("{} failed", one.failed) : "";
         if (!one.told()) {
@@ -128,7 +129,7 @@ std::string table_of(const std::vector<outcome>& seen, const runs_flags& flags) 
         }
         std::vector<std::string> cells{one.name, fmt::format("{}{}", one.all_seconds.size(), failed.empty() ? "" : ", " + failed),
             programs::human_seconds(one.seconds), programs::human_seconds(one.run_seconds.mean),
-            unless_zero(one.read_bytes, gneiss::format_bytes(static_cast<std::uint64_t>(one.read_bytes))),
+            unless_zero(one.wait_seconds, programs::human_seconds(one.wait_seconds)), bytes(one.read_bytes), bytes(one.write_bytes),
             unless_zero(one.read_requests, programs::human_count(one.read_requests)),
             unless_zero(one.hit_rate, programs::human_percent(one.hit_rate)), fmt::format("{:.6f}", one.loss),
             gneiss::format_bytes(static_cast<std::uint64_t>(one.peak_rss)), programs::to_text(one.test)};
@@ -174,8 +175,8 @@ ordered_json json_of(const std::vector<outcome>& seen, const runs_flags& flags) 
         if (one.told()) {
             ordered_json stages = ordered_json::object();
             for (const auto& [name, seconds] : one.stages) stages[name] = seconds;
-            made.update({{"seconds", one.seconds}, {"all_seconds", one.all_seconds}, {"run_seconds", one.run_seconds.mean}, {"read_bytes", one.read_bytes},
-                {"read_requests", one.read_requests}, {"hit_rate", one.hit_rate}, {"loss", one.loss},
+            made.update({{"seconds", one.seconds}, {"all_seconds", one.all_seconds}, {"run_seconds", one.run_seconds.mean}, {"wait_seconds", one.wait_seconds}, {"read_bytes", one.read_bytes},
+                {"write_bytes", one.write_bytes}, {"read_requests", one.read_requests}, {"hit_rate", one.hit_rate}, {"loss", one.loss},
                 {"peak_rss_bytes", one.peak_rss}, {"stage_seconds", stages}});
             if (one.test.count != 0) made["test"] = json_of(one.test);
             if (flags.against && one.difference.count != 0) made["difference"] = json_of(one.difference);

@@ -31,7 +31,7 @@ ordered_json line_of(const std::string& name, const run_key& key, const ordered_
     const ordered_json& epochs = run.at("epochs");
     const auto count = static_cast<double>(std::max<std::size_t>(epochs.size(), 1));
     ordered_json epoch = {{"count", epochs.size()}}, stages = ordered_json::object();
-    for (const char* value : {"seconds", "read_bytes", "read_requests", "hit_rate"}) {
+    for (const char* value : {"seconds", "examples", "sampled_edges", "read_bytes", "write_bytes", "read_requests", "hit_rate", "wait_seconds"}) {
         double sum = 0;
         for (const ordered_json& one : epochs) sum += one.value(value, 0.0);
         epoch[value] = sum / count;
@@ -101,6 +101,8 @@ outcome summarise(const std::string& name, const runs_of_case& runs, const std::
     made.all_seconds = of_epochs("seconds");
     made.seconds = median(made.all_seconds);
     made.read_bytes = median(of_epochs("read_bytes"));
+    made.write_bytes = median(of_epochs("write_bytes"));
+    made.wait_seconds = median(of_epochs("wait_seconds"));
     made.read_requests = median(of_epochs("read_requests"));
     made.hit_rate = median(of_epochs("hit_rate"));
     made.loss = median(of_epochs("loss"));

@@ -51,7 +51,7 @@ struct outcome {
     std::uint64_t failed = 0; ///< runs
     std::string failure{};    ///< why the last of them did
     std::vector<double> all_seconds{};
-    double seconds = 0, read_bytes = 0, read_requests = 0, hit_rate = 0, loss = 0, peak_rss = 0;
+    double seconds = 0, wait_seconds = 0, read_bytes = 0, write_bytes = 0, read_requests = 0, hit_rate = 0, loss = 0, peak_rss = 0;
     std::vector<std::pair<std::string, double>> stages{};
     programs::estimate test{}, run_seconds{};
     programs::estimate difference{}; ///< of the test metric to another case's, over the runs of the same seed

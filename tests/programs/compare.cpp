@@ -189,6 +189,28 @@ TEST_CASE("runs: seeds are paired, a study that was cut goes on from its log, an
     shop.refuses(1, study + cases, {"study.jsonl", "line 1"});
 }
 
+TEST_CASE("curves: cases 'LINE @ X' of a study's log, means over seeds, other cases left out") {
+    const gneiss::test::workshop shop("gneiss-compare");
+    const auto line = [](const std::string& name, double mrr, double seconds) {
+        return nlohmann::json{{"case", name}, {"program", "p"}, {"dataset", "d"}, {"flags", ""}, {"metrics", {{"test", {{"mrr", mrr}}}}}, {"peak_rss_bytes", 5},
+            {"epoch", {{"seconds", seconds}, {"examples", 1000}, {"read_bytes", 30}, {"write_bytes", 10}}}}.dump() + "\n";
+    };
+    shop.write("study.jsonl", line("nodes @ 16", .3, 2) + line("nodes @ 16", .4, 2) + line("nodes @ 0", .5, 4) + line("all @ 0", .1, 5) + line("other", .9, 1));
+    const auto told = shop.run("curves study.jsonl --x-label staleness --out figures/mrr.svg");
+    CAPTURE(told.out);
+    REQUIRE(told.code == 0);
+    CHECK(told.out.find("0.3500") != std::string::npos);
+    CHECK(told.out.find("other") == std::string::npos);
+    CHECK(told.out.find("0.5000") < told.out.find("0.3500")); // ascending X
+    CHECK(shop.read("figures/mrr.svg").find("staleness") != std::string::npos);
+    CHECK(shop.run("curves study.jsonl --y rate").out.find("250") != std::string::npos);
+    CHECK(shop.run("curves study.jsonl --y moved").out.find("40 B") != std::string::npos);
+    shop.refuses(1, "curves study.jsonl --metric accuracy", {"LINE @ X"});
+    shop.write("bad.jsonl", "{\"case\":\"a @ 1\"}\n");
+    shop.refuses(1, "curves bad.jsonl", {"bad.jsonl", "line 1"});
+    shop.refuses(1, "curves none.jsonl", {"none.jsonl"});
+}
+
 TEST_CASE("grem: larger chunks cut less, refinement less than fixed assignments, and a chart is drawn") {
     const gneiss::test::workshop shop("gneiss-compare");
     REQUIRE(shop.run("generate planted --nodes 2000 --edges 60000 --classes 2 --mixing .1 --task link --out data --quiet", "gneiss-data").code == 0);
