@@ -1,3 +1,4 @@
+// only spoil_gradient
 #include <gneiss/cuda/model/classifier_step.cuh>
 
 namespace gneiss::cuda {

@@ -1,3 +1,4 @@
+// only begin_stages
 #include <gneiss/cuda/model/encoder_batch.cuh>
 
 namespace gneiss::cuda {

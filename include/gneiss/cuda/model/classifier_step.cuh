@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <gneiss/core/error.hpp>
@@ -74,7 +73,7 @@ public:
         encoder_capacity most, const dense_optimizer& optimizer)
         : encode_(memory, weights, std::move(layers), in, std::move(most)), parameters_(memory, weights, optimizer.state_per_value()),
           optimizer_(optimizer), targets_(encode_.most_targets()), losses_(memory.take<float>(targets_)),
-          correct_(memory.take<std::uint8_t>(targets_)), squares_(memory.take<double>(dense_step_scratch(weights.size()))) {
+          correct_(memory.take<std::uint8_t>(targets_)) {
         const std::size_t stride = round_up(encode_.outputs(), 16 / sizeof(T));
         if (encode_.keeps_output()) gradient_ = {memory.take<T>(targets_ * stride), encode_.outputs(), stride};
     }
@@ -90,12 +89,7 @@ public:
         const rows_view<T> gradient = score(stream, batch, out);
         encode_.backward(stream, weights, gradient, batch.grad_in);
         launch(stream, detail::spoil_gradient<1>, 1, 1, 0, &out->classes, weights.gradients);
-        const dense_step_options options{optimizer_.options().weight_decay, optimizer_.options().decoupled, optimizer_.options().clip_norm,
-            parameters_.decays()};
-        std::visit([&](const auto& by) {
-            step_dense(stream, by, batch.at, options, parameters_.size(), parameters_.values().data(), weights.gradients,
-                parameters_.state().data(), squares_, &out->norm);
-        }, optimizer_.optimizer());
+        parameters_.step(stream, optimizer_, batch.at, &out->norm);
     }
     /// Loss and what was right alone, without a step; *out says nothing of gradients.
     void evaluate(cudaStream_t stream, const classifier_batch<T>& batch, classifier_outcome* out) {
@@ -121,7 +115,6 @@ private:
     std::uint32_t targets_;
     float* losses_;
     std::uint8_t* correct_;
-    double* squares_;
     rows_view<T> gradient_{};
 };
 

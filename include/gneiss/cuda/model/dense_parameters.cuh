@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include <gneiss/core/error.hpp>
@@ -12,6 +13,7 @@
 #include <gneiss/cuda/core/memory.cuh>
 #include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/model/optimizer.cuh>
+#include <gneiss/model/dense_optimizer.hpp>
 #include <gneiss/model/dense_parameters.hpp>
 
 namespace gneiss::cuda {
@@ -44,13 +46,14 @@ struct weight_array {
 };
 
 /// What `gneiss::dense_parameters` are on the host: values, gradients and optimiser state in device memory, with the same
-/// offsets, so that a copy of each arena is all that lies between them and a checkpoint.
+/// offsets, so that a copy of each arena is all that lies between them and a checkpoint. They are stepped there.
 class device_parameters {
 public:
     /// Room for the arenas of `like`, with `state_per_value` floats of state for each value. Throws `over_budget`.
     device_parameters(device_arena& memory, const dense_parameters<float>& like, std::size_t state_per_value)
         : size_(like.size()), state_size_(state_per_value * like.size()), values_(memory.take<float>(size_)),
-          gradients_(memory.take<float>(size_)), state_(memory.take<float>(state_size_)), decays_(ceil_div(size_, decay_unit)) {
+          gradients_(memory.take<float>(size_)), state_(memory.take<float>(state_size_)), squares_(memory.take<double>(dense_step_scratch(size_))),
+          decays_(ceil_div(size_, decay_unit)) {
         device_decays_ = memory.take<std::uint8_t>(decays_.size());
         for (const auto& a : like.arrays()) // arrays begin at multiples of 64 bytes, so that none shares a unit
             for (std::size_t i = a.offset; a.decays && i < a.offset + a.size(); i += decay_unit) decays_[i / decay_unit] = 1;
@@ -72,13 +75,21 @@ public:
         copy_async(to.state(), std::span<const float>(state_, state_size_), in);
     }
 
+    /// One step by the gradients, which are then zeroed, as `dense_optimizer::step`: *norm is theirs before clipping, and where it is
+    /// not finite nothing is stepped. `at` and `norm` lie in device memory. Precondition: the state is that of `by`.
+    void step(cudaStream_t in, const dense_optimizer& by, const step_state* at, gradient_norm* norm) {
+        const dense_optimizer_options& how = by.options();
+        const dense_step_options options{how.weight_decay, how.decoupled, how.clip_norm, device_decays_};
+        std::visit([&](const auto& optimizer) {
+            step_dense(in, optimizer, at, options, size_, values_, gradients_, state_, squares_, norm);
+        }, by.optimizer());
+    }
+
     [[nodiscard]] dense_weights weights() const noexcept { return {values_, gradients_}; }
     [[nodiscard]] std::size_t size() const noexcept { return size_; } ///< elements of an arena
     [[nodiscard]] std::span<float> values() const noexcept { return {values_, size_}; }
     [[nodiscard]] std::span<float> gradients() const noexcept { return {gradients_, size_}; }
     [[nodiscard]] std::span<float> state() const noexcept { return {state_, state_size_}; }
-    /// Whether weight decay applies: one byte for each 16 values, as `dense_step_options` takes them.
-    [[nodiscard]] const std::uint8_t* decays() const noexcept { return device_decays_; }
 
 private:
     static constexpr std::size_t decay_unit = 16;
@@ -90,7 +101,8 @@ private:
 
     std::size_t size_, state_size_;
     float *values_, *gradients_, *state_;
-    std::vector<std::uint8_t> decays_; // stays for copies under way
+    double* squares_;
+    std::vector<std::uint8_t> decays_; // whether values decay, a byte for each unit; stays for copies under way
     std::uint8_t* device_decays_ = nullptr;
 };
 

@@ -8,7 +8,6 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <gneiss/core/error.hpp>
@@ -67,7 +66,7 @@ public:
     /// Throws `invalid_argument` for weights of other layers, `over_budget`, `device_error`.
     device_network(memory_budget& budget, const network_setup& with)
         : budget_(budget), setup_(with), parameters_memory_(budget, "weights", parameter_bytes()), arena_(parameters_memory_.span()),
-          parameters_(arena_, with.weights, states()), norms_(arena_.take<double>(dense_step_scratch(with.weights.size()))) {}
+          parameters_(arena_, with.weights, states()) {}
 
     [[nodiscard]] std::size_t columns() const noexcept { return setup_.in.dense; }
     /// Floats from one row of the dense input, or of its gradient, to the next: rows begin at multiples of 16 bytes.
@@ -133,23 +132,13 @@ public:
     /// \param to  [nodes, dense columns], written; without data where nothing is learned there
     void backward(stream& in, rows_view<float> gradients, rows_view<float> to) { encode_->backward(in, parameters_.weights(), gradients, to); }
     /// Steps the weights, unless the norm of their gradients, which is told, is not finite.
-    void step(stream& in, const batch& b, gradient_norm* norm) {
-        const dense_optimizer_options& how = optimizer_.options();
-        std::visit(
-            [&](const auto& optimizer) {
-                step_dense(in, optimizer, b.at,
-                    {.weight_decay = how.weight_decay, .decoupled = how.decoupled, .clip_norm = how.clip_norm, .decays = parameters_.decays()},
-                    parameters_.size(), parameters_.values().data(), parameters_.gradients().data(), parameters_.state().data(), norms_, norm);
-            },
-            optimizer_.optimizer());
-    }
+    void step(stream& in, const batch& b, gradient_norm* norm) { parameters_.step(in, optimizer_, b.at, norm); }
 
 private:
     [[nodiscard]] std::size_t states() const noexcept { return setup_.weights.size() == 0 ? 0 : setup_.weights.state().size() / setup_.weights.size(); }
     [[nodiscard]] std::uint64_t parameter_bytes() const {
         device_arena counting;
         (void)device_parameters(counting, setup_.weights, states());
-        (void)counting.take<double>(dense_step_scratch(setup_.weights.size()));
         return counting.used();
     }
 
@@ -220,7 +209,6 @@ private:
     device_buffer<std::byte> parameters_memory_;
     device_arena arena_;
     device_parameters parameters_;
-    double* norms_;
     dense_optimizer optimizer_{sgd{}};
     encoder_capacity most_{};
     device_buffer<std::byte> memory_;
