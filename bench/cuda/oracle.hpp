@@ -52,9 +52,10 @@ public:
     ~shared_library() { dlclose(handle_); }
 
     template <class F>
-    void find(F*& function, const char* name) const {
-        function = reinterpret_cast<F*>(dlsym(handle_, name));
-        if (function == nullptr) throw error(errc::unsupported, std::string(file_) + " has no " + name);
+    [[nodiscard]] F* find(const char* name) const {
+        void* const found = dlsym(handle_, name);
+        if (found == nullptr) throw error(errc::unsupported, std::string(file_) + " has no " + name);
+        return reinterpret_cast<F*>(found);
     }
 
 private:
@@ -64,6 +65,8 @@ private:
 
 #define GNEISS_ORACLE_TEXT(x) #x
 #define GNEISS_ORACLE_FILE(name, version) "lib" name ".so." GNEISS_ORACLE_TEXT(version)
+/// A function of `library_`, as its header declares it.
+#define GNEISS_ORACLE_FUNCTION(member, function) decltype(&function) member = library_.find<decltype(function)>(#function)
 
 template <class T>
 inline constexpr cudaDataType_t oracle_type = std::is_same_v<std::remove_const_t<T>, float> ? CUDA_R_32F : CUDA_R_16BF;
@@ -72,18 +75,6 @@ inline constexpr cudaDataType_t oracle_type = std::is_same_v<std::remove_const_t
 class cublaslt {
 public:
     cublaslt() {
-        library_.find(create_, "cublasLtCreate");
-        library_.find(destroy_, "cublasLtDestroy");
-        library_.find(matmul_, "cublasLtMatmul");
-        library_.find(heuristic_, "cublasLtMatmulAlgoGetHeuristic");
-        library_.find(describe_, "cublasLtMatmulDescCreate");
-        library_.find(set_, "cublasLtMatmulDescSetAttribute");
-        library_.find(forget_, "cublasLtMatmulDescDestroy");
-        library_.find(layout_, "cublasLtMatrixLayoutCreate");
-        library_.find(forget_layout_, "cublasLtMatrixLayoutDestroy");
-        library_.find(preference_, "cublasLtMatmulPreferenceCreate");
-        library_.find(set_preference_, "cublasLtMatmulPreferenceSetAttribute");
-        library_.find(forget_preference_, "cublasLtMatmulPreferenceDestroy");
         check(create_(&handle_));
         workspace_ = cuda::device_buffer<std::byte>(budget_, "cuBLASLt's workspace", workspace);
     }
@@ -150,18 +141,18 @@ private:
     }
 
     shared_library library_{GNEISS_ORACLE_FILE("cublasLt", CUBLAS_VER_MAJOR)};
-    decltype(&cublasLtCreate) create_ = nullptr;
-    decltype(&cublasLtDestroy) destroy_ = nullptr;
-    decltype(&cublasLtMatmul) matmul_ = nullptr;
-    decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic_ = nullptr;
-    decltype(&cublasLtMatmulDescCreate) describe_ = nullptr;
-    decltype(&cublasLtMatmulDescSetAttribute) set_ = nullptr;
-    decltype(&cublasLtMatmulDescDestroy) forget_ = nullptr;
-    decltype(&cublasLtMatrixLayoutCreate) layout_ = nullptr;
-    decltype(&cublasLtMatrixLayoutDestroy) forget_layout_ = nullptr;
-    decltype(&cublasLtMatmulPreferenceCreate) preference_ = nullptr;
-    decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference_ = nullptr;
-    decltype(&cublasLtMatmulPreferenceDestroy) forget_preference_ = nullptr;
+    GNEISS_ORACLE_FUNCTION(create_, cublasLtCreate);
+    GNEISS_ORACLE_FUNCTION(destroy_, cublasLtDestroy);
+    GNEISS_ORACLE_FUNCTION(matmul_, cublasLtMatmul);
+    GNEISS_ORACLE_FUNCTION(heuristic_, cublasLtMatmulAlgoGetHeuristic);
+    GNEISS_ORACLE_FUNCTION(describe_, cublasLtMatmulDescCreate);
+    GNEISS_ORACLE_FUNCTION(set_, cublasLtMatmulDescSetAttribute);
+    GNEISS_ORACLE_FUNCTION(forget_, cublasLtMatmulDescDestroy);
+    GNEISS_ORACLE_FUNCTION(layout_, cublasLtMatrixLayoutCreate);
+    GNEISS_ORACLE_FUNCTION(forget_layout_, cublasLtMatrixLayoutDestroy);
+    GNEISS_ORACLE_FUNCTION(preference_, cublasLtMatmulPreferenceCreate);
+    GNEISS_ORACLE_FUNCTION(set_preference_, cublasLtMatmulPreferenceSetAttribute);
+    GNEISS_ORACLE_FUNCTION(forget_preference_, cublasLtMatmulPreferenceDestroy);
     cublasLtHandle_t handle_ = nullptr;
     memory_budget budget_;
     mutable cuda::device_buffer<std::byte> workspace_;
@@ -170,19 +161,7 @@ private:
 /// out = sparse · in of row-major rows, by cuSPARSE's algorithm for such.
 class cusparse {
 public:
-    cusparse() {
-        library_.find(create_, "cusparseCreate");
-        library_.find(destroy_, "cusparseDestroy");
-        library_.find(set_stream_, "cusparseSetStream");
-        library_.find(sparse_, "cusparseCreateCsr");
-        library_.find(forget_sparse_, "cusparseDestroySpMat");
-        library_.find(dense_, "cusparseCreateDnMat");
-        library_.find(forget_dense_, "cusparseDestroyDnMat");
-        library_.find(buffer_size_, "cusparseSpMM_bufferSize");
-        library_.find(prepare_, "cusparseSpMM_preprocess");
-        library_.find(multiply_, "cusparseSpMM");
-        check(create_(&handle_));
-    }
+    cusparse() { check(create_(&handle_)); }
     cusparse(const cusparse&) = delete;
     cusparse& operator=(const cusparse&) = delete;
     ~cusparse() { static_cast<void>(destroy_(handle_)); }
@@ -234,16 +213,16 @@ private:
     }
 
     shared_library library_{GNEISS_ORACLE_FILE("cusparse", CUSPARSE_VER_MAJOR)};
-    decltype(&cusparseCreate) create_ = nullptr;
-    decltype(&cusparseDestroy) destroy_ = nullptr;
-    decltype(&cusparseSetStream) set_stream_ = nullptr;
-    decltype(&cusparseCreateCsr) sparse_ = nullptr;
-    decltype(&cusparseDestroySpMat) forget_sparse_ = nullptr;
-    decltype(&cusparseCreateDnMat) dense_ = nullptr;
-    decltype(&cusparseDestroyDnMat) forget_dense_ = nullptr;
-    decltype(&cusparseSpMM_bufferSize) buffer_size_ = nullptr;
-    decltype(&cusparseSpMM_preprocess) prepare_ = nullptr;
-    decltype(&cusparseSpMM) multiply_ = nullptr;
+    GNEISS_ORACLE_FUNCTION(create_, cusparseCreate);
+    GNEISS_ORACLE_FUNCTION(destroy_, cusparseDestroy);
+    GNEISS_ORACLE_FUNCTION(set_stream_, cusparseSetStream);
+    GNEISS_ORACLE_FUNCTION(sparse_, cusparseCreateCsr);
+    GNEISS_ORACLE_FUNCTION(forget_sparse_, cusparseDestroySpMat);
+    GNEISS_ORACLE_FUNCTION(dense_, cusparseCreateDnMat);
+    GNEISS_ORACLE_FUNCTION(forget_dense_, cusparseDestroyDnMat);
+    GNEISS_ORACLE_FUNCTION(buffer_size_, cusparseSpMM_bufferSize);
+    GNEISS_ORACLE_FUNCTION(prepare_, cusparseSpMM_preprocess);
+    GNEISS_ORACLE_FUNCTION(multiply_, cusparseSpMM);
     cusparseHandle_t handle_ = nullptr;
 };
 
