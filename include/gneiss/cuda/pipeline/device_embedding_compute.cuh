@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +12,9 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/core/stream.cuh>
+#include <gneiss/cuda/core/transfer.cuh>
 #include <gneiss/cuda/model/optimizer.cuh>
+#include <gneiss/cuda/pipeline/device_lanes.cuh>
 #include <gneiss/cuda/pipeline/device_links.cuh>
 #include <gneiss/cuda/pipeline/device_rows.cuh>
 #include <gneiss/cuda/pipeline/growing_memory.cuh>
@@ -35,43 +36,38 @@ public:
     ///
     /// Throws as `device_links` does.
     device_embedding_compute(memory_budget& budget, const decoder_setup& with, const std::optional<kept_rows>& keep = {})
-        : links_(budget, with), dim_(with.dim), in_(budget, "batches"), back_(budget, "gradients"), values_(budget, "rows of a batch"),
-          gradients_(budget, "gradients of a batch") {
+        : links_(budget, with), dim_(with.dim), values_(budget, "rows of a batch"), gradients_(budget, "gradients of a batch"), lanes_(budget) {
         if (keep) rows_.emplace(budget, *keep);
-    }
-    ~device_embedding_compute() override {
-        for (const stream* one : {&in_stream_, &compute_, &out_stream_}) static_cast<void>(cudaStreamSynchronize(one->get()));
     }
 
     /// Which way scores are made: for a run's record.
     [[nodiscard]] link_path path() const noexcept { return links_.path(); }
 
     void prepare(std::size_t in_flight) override {
-        in_.resize(in_flight);
-        back_.resize(in_flight);
+        lanes_.resize(in_flight);
         batches_.resize(in_flight);
     }
     void begin(const any_row_optimizer& optimizer) override {
         optimizer_ = optimizer;
-        links_.begin(optimizer, compute_);
-        compute_.synchronize();
+        links_.begin(optimizer, lanes_.computing());
+        lanes_.computing().synchronize();
     }
     void end() override {
-        links_.end(compute_);
-        compute_.synchronize();
+        links_.end(lanes_.computing());
+        lanes_.computing().synchronize();
     }
 
     [[nodiscard]] bool keeps_rows() const noexcept override { return rows_.has_value(); }
-    void take_rows(const resident_rows& from) override { rows_->take(from, in_stream_); }
-    void give_rows(const resident_rows& to) override { rows_->give(to, compute_); }
+    void take_rows(const resident_rows& from) override { rows_->take(from, lanes_.coming()); }
+    void give_rows(const resident_rows& to) override { rows_->give(to, lanes_.computing()); }
 
-    [[nodiscard]] double device_seconds() const noexcept override { return busy_.load(std::memory_order_relaxed); }
+    [[nodiscard]] double device_seconds() const noexcept override { return lanes_.busy_seconds(); }
     [[nodiscard]] bool transfers() const noexcept override { return true; }
 
     void to_device(const computed_links& b) override {
         on_device& here = batches_.at(b.slot);
         const std::size_t nodes = b.links.nodes.size();
-        transfer_slot& slot = in_.begin(b.slot, device_links::bytes_of(b.links) + transfer_slot::array_bytes(1, sizeof(step_state)) +
+        transfer_slot& slot = lanes_.bring(b.slot, device_links::bytes_of(b.links) + transfer_slot::array_bytes(1, sizeof(step_state)) +
             transfer_slot::array_bytes(rows_ ? nodes : nodes * stride(), sizeof(float)));
         here.batch = device_links::put(b.links, slot);
         const step_state at{.t = b.step, .factor = 1};
@@ -83,33 +79,26 @@ public:
             for (std::size_t i = 0; i < nodes; ++i) std::ranges::copy(b.values[i], rows.host.begin() + static_cast<std::ptrdiff_t>(i * stride()));
             here.rows = {rows.device, dim_, stride()};
         }
-        slot.send(in_stream_);
+        lanes_.send(b.slot);
     }
     void compute(const computed_links& b) override {
         on_device& here = batches_.at(b.slot);
         const std::size_t nodes = b.links.nodes.size();
         const std::size_t back = rows_ ? 0 : nodes * stride();
-        transfer_slot &from = in_[b.slot], &to = back_.begin(b.slot, transfer_slot::array_bytes(back, sizeof(float)) +
+        transfer_slot& to = lanes_.take_back(b.slot, transfer_slot::array_bytes(back, sizeof(float)) +
             transfer_slot::array_bytes(1, sizeof(link_statistics)));
         const auto gradients = to.room<float>(back);
         const auto made = to.room<link_statistics>(1);
         here.gradients = gradients.host;
         here.statistics = made.host;
-        from.ready(compute_);
-        to.ready(compute_);
-        here.begun.record(compute_);
-        if (rows_) run_kept(here, static_cast<std::uint32_t>(nodes), made.device);
-        else links_.run(compute_, here.batch, here.rows, {gradients.device, dim_, stride()}, made.device, here.at);
-        here.over.record(compute_);
-        from.done(compute_);
-        to.done(compute_);
+        lanes_.run(b.slot, [&](stream& in) {
+            if (rows_) run_kept(in, here, static_cast<std::uint32_t>(nodes), made.device);
+            else links_.run(in, here.batch, here.rows, {gradients.device, dim_, stride()}, made.device, here.at);
+        });
     }
     void to_host(const computed_links& b) override {
         const on_device& here = batches_.at(b.slot);
-        transfer_slot& slot = back_[b.slot];
-        slot.fetch(out_stream_);
-        slot.wait();
-        busy_.fetch_add(static_cast<double>(here.over.milliseconds_since(here.begun)) / 1000, std::memory_order_relaxed);
+        lanes_.fetch(b.slot);
         b.statistics = here.statistics.front();
         if (!std::isfinite(b.statistics.loss))
             throw error(errc::not_finite, "the loss of " + to_string(b.links.key) + " is not a finite number");
@@ -118,7 +107,6 @@ public:
 
 private:
     struct on_device {
-        event begun{true}, over{true}; ///< of its kernels
         link_batch_view batch{};
         const step_state* at = nullptr;
         rows_view<const float> rows{};
@@ -126,26 +114,24 @@ private:
         std::span<const float> gradients{};
         std::span<const link_statistics> statistics{};
     };
-    void run_kept(const on_device& here, std::uint32_t nodes, link_statistics* made) {
-        const rows_view<float> values(values_.at_least(nodes * stride(), compute_), dim_, stride());
-        const rows_view<float> gradients(gradients_.at_least(nodes * stride(), compute_), dim_, stride());
+    void run_kept(stream& in, const on_device& here, std::uint32_t nodes, link_statistics* made) {
+        const rows_view<float> values(values_.at_least(nodes * stride(), in), dim_, stride());
+        const rows_view<float> gradients(gradients_.at_least(nodes * stride(), in), dim_, stride());
         const std::uint32_t* const count = &here.batch.counts->nodes;
-        rows_->gather(compute_, count, nodes, here.ids, values);
-        links_.run(compute_, here.batch, values, gradients, made, here.at);
-        rows_->step(compute_, optimizer_, here.at, count, nodes, here.ids, gradients);
+        rows_->gather(in, count, nodes, here.ids, values);
+        links_.run(in, here.batch, values, gradients, made, here.at);
+        rows_->step(in, optimizer_, here.at, count, nodes, here.ids, gradients);
     }
     /// Rows begin at multiples of 16 bytes.
     [[nodiscard]] std::size_t stride() const noexcept { return round_up<std::size_t>(dim_, 4); }
 
-    stream in_stream_, compute_, out_stream_;
     device_links links_;
     std::uint32_t dim_;
     any_row_optimizer optimizer_{sgd{}};
     std::optional<device_rows> rows_;
-    growing_slots in_, back_;
     growing_device_buffer<float> values_, gradients_; ///< of the batch in hand, where rows are kept
     std::vector<on_device> batches_;
-    std::atomic<double> busy_{0}; ///< seconds
+    device_lanes lanes_; // last: waits for what uses the rest
 };
 
 } // namespace gneiss::cuda

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +17,7 @@
 #include <gneiss/cuda/core/transfer.cuh>
 #include <gneiss/cuda/model/classify.cuh>
 #include <gneiss/cuda/model/optimizer.cuh>
+#include <gneiss/cuda/pipeline/device_lanes.cuh>
 #include <gneiss/cuda/pipeline/device_links.cuh>
 #include <gneiss/cuda/pipeline/device_network.cuh>
 #include <gneiss/cuda/pipeline/device_rows.cuh>
@@ -35,50 +35,49 @@ struct device_choices {
 
 namespace detail {
 
-/// What the compute stages of both tasks have alike: batches come in one stream, are computed in another, and what they
-/// gave goes back in a third. `Task` says what a task puts beside the network's batch, and how it is computed.
+/// What the compute stages of both tasks have alike. `Task` says what a task puts beside the network's batch, and how it is
+/// computed.
 template <class Task>
 class device_graph_compute : public gneiss::graph_compute {
 public:
     void prepare(std::size_t in_flight) override {
-        in_.resize(in_flight);
-        back_.resize(in_flight);
+        lanes_.resize(in_flight);
         if (sampling_) sampling_->resize(in_flight);
         batches_.resize(in_flight);
     }
     void begin(const dense_optimizer& dense, const any_row_optimizer& rows) override {
         row_optimizer_ = rows;
-        network_.begin(dense, compute_);
-        task_.begin(rows, compute_);
-        compute_.synchronize();
+        network_.begin(dense, lanes_.computing());
+        task_.begin(rows, lanes_.computing());
+        lanes_.computing().synchronize();
     }
     void end() override {
-        network_.end(compute_);
-        task_.end(compute_);
-        compute_.synchronize();
+        network_.end(lanes_.computing());
+        task_.end(lanes_.computing());
+        lanes_.computing().synchronize();
     }
     [[nodiscard]] bool samples() const noexcept override { return sampling_.has_value(); }
     [[nodiscard]] drawn_nodes draw(const batch_key& batch, std::size_t slot, std::span<const node_id> seeds) override {
         return sampling_->draw(batch, slot, seeds);
     }
     [[nodiscard]] bool keeps_rows() const noexcept override { return rows_.has_value(); }
-    void take_rows(const resident_rows& from) override { rows_->take(from, in_stream_); }
-    void give_rows(const resident_rows& to) override { rows_->give(to, compute_); }
-    [[nodiscard]] double device_seconds() const noexcept override { return busy_.load(std::memory_order_relaxed); }
+    void take_rows(const resident_rows& from) override { rows_->take(from, lanes_.coming()); }
+    void give_rows(const resident_rows& to) override { rows_->give(to, lanes_.computing()); }
+    [[nodiscard]] double device_seconds() const noexcept override { return lanes_.busy_seconds(); }
     [[nodiscard]] bool transfers() const noexcept override { return true; }
 
     void to_device(const computed_batch& b) override {
         on_device& here = batches_.at(b.slot);
-        transfer_slot& slot = in_.begin(b.slot, network_.bytes_of(b, brings_rows()) + Task::bytes_of(b));
+        transfer_slot& slot = lanes_.bring(b.slot, network_.bytes_of(b, brings_rows()) + Task::bytes_of(b));
         network_.put(b, slot, here.network, brings_rows(), sampling_ ? sampling_->views(b.slot) : std::span<const layer_view>{},
             sampling_ ? sampling_->names(b.slot) : nullptr);
         Task::put(b, slot, here.task);
-        slot.send(in_stream_);
+        lanes_.send(b.slot);
     }
     void compute(const computed_batch& b) override {
         on_device& here = batches_.at(b.slot);
         const std::size_t floats = b.gradients.empty() ? 0 : b.nodes.size() * network_.stride();
-        transfer_slot &from = in_[b.slot], &to = back_.begin(b.slot, transfer_slot::array_bytes(floats, sizeof(float)) +
+        transfer_slot& to = lanes_.take_back(b.slot, transfer_slot::array_bytes(floats, sizeof(float)) +
             transfer_slot::array_bytes(1, sizeof(typename Task::outcome)) + transfer_slot::array_bytes(1, sizeof(gradient_norm)));
         const auto gradients = to.room<float>(floats);
         const auto made = to.room<typename Task::outcome>(1);
@@ -86,28 +85,22 @@ public:
         here.gradients = gradients.host;
         here.made = made.host;
         here.norm = norm.host;
-        from.ready(compute_);
-        to.ready(compute_);
-        here.begun.record(compute_);
-        if (rows_) gather(here.network);
-        const device_network::outputs out = network_.forward(compute_, here.network);
-        task_.differentiate(compute_, here.network, here.task, out, made.device);
-        rows_view<float> to_rows{};
-        if (floats != 0) to_rows = rows_of(gradients.device);
-        if (rows_) to_rows = rows_of(gradients_.at_least(b.nodes.size() * network_.stride(), compute_));
-        network_.backward(compute_, out.gradients, to_rows);
-        if (rows_) rows_->step(compute_, row_optimizer_, here.network.at, here.network.inputs(), here.network.input_count(), here.network.names, learned(to_rows));
-        network_.step(compute_, here.network, norm.device);
-        here.over.record(compute_);
-        from.done(compute_);
-        to.done(compute_);
+        lanes_.run(b.slot, [&](stream& in) {
+            device_network::batch& network = here.network;
+            if (rows_) gather(in, network);
+            const device_network::outputs out = network_.forward(in, network);
+            task_.differentiate(in, network, here.task, out, made.device);
+            rows_view<float> to_rows{};
+            if (floats != 0) to_rows = rows_of(gradients.device);
+            if (rows_) to_rows = rows_of(gradients_.at_least(b.nodes.size() * network_.stride(), in));
+            network_.backward(in, out.gradients, to_rows);
+            if (rows_) rows_->step(in, row_optimizer_, network.at, network.inputs(), network.input_count(), network.names, learned(to_rows));
+            network_.step(in, network, norm.device);
+        });
     }
     void to_host(const computed_batch& b) override {
         const on_device& here = batches_.at(b.slot);
-        transfer_slot& slot = back_[b.slot];
-        slot.fetch(out_stream_);
-        slot.wait();
-        busy_.fetch_add(static_cast<double>(here.over.milliseconds_since(here.begun)) / 1000, std::memory_order_relaxed);
+        lanes_.fetch(b.slot);
         if (!std::isfinite(Task::add(here.made.front(), b.statistics)))
             throw error(errc::not_finite, "the loss of " + to_string(b.key) + " is not a finite number");
         if (!std::isfinite(here.norm.front().value))
@@ -120,18 +113,14 @@ protected:
     [[nodiscard]] const Task& task() const noexcept { return task_; }
     template <class... TaskArguments>
     device_graph_compute(memory_budget& budget, const network_setup& network, const device_choices& how, TaskArguments&&... of_task)
-        : network_(budget, network), task_(budget, std::forward<TaskArguments>(of_task)...), in_(budget, "batches"), back_(budget, "gradients"),
-          values_(budget, "rows of a batch"), gradients_(budget, "gradients of a batch") {
+        : network_(budget, network), task_(budget, std::forward<TaskArguments>(of_task)...), values_(budget, "rows of a batch"),
+          gradients_(budget, "gradients of a batch"), lanes_(budget) {
         if (how.keep) rows_.emplace(budget, *how.keep);
         if (how.sampling) sampling_.emplace(budget, *how.sampling);
-    }
-    ~device_graph_compute() override {
-        for (const stream* one : {&in_stream_, &compute_, &out_stream_}) static_cast<void>(cudaStreamSynchronize(one->get()));
     }
 
 private:
     struct on_device {
-        event begun{true}, over{true}; ///< of its kernels
         device_network::batch network{};
         typename Task::batch task{};
         std::span<const float> gradients{};
@@ -147,21 +136,19 @@ private:
     /// The columns in front, which are those of kept rows.
     [[nodiscard]] rows_view<float> learned(rows_view<float> of) const noexcept { return {of.data, rows_->dim(), of.stride}; }
     /// Reads a batch's kept rows from their table.
-    void gather(device_network::batch& b) {
-        if (!brings_rows()) b.input.dense = b.dense = rows_of(values_.at_least(b.input_count() * network_.stride(), compute_));
-        rows_->gather(compute_, b.inputs(), b.input_count(), b.names, learned(b.dense));
+    void gather(stream& in, device_network::batch& b) {
+        if (!brings_rows()) b.input.dense = b.dense = rows_of(values_.at_least(b.input_count() * network_.stride(), in));
+        rows_->gather(in, b.inputs(), b.input_count(), b.names, learned(b.dense));
     }
 
-    stream in_stream_, compute_, out_stream_;
     device_network network_;
     Task task_;
     any_row_optimizer row_optimizer_{sgd{}};
     std::optional<device_rows> rows_;
     std::optional<device_sampling> sampling_;
-    growing_slots in_, back_;
     growing_device_buffer<float> values_, gradients_; ///< of the batch in hand, where rows are kept
     std::vector<on_device> batches_;
-    std::atomic<double> busy_{0}; ///< seconds
+    device_lanes lanes_; // last: waits for what uses the rest
 };
 
 /// Classes of nodes: the outputs are their scores.
