@@ -158,7 +158,9 @@
 #include <gneiss/partition/refine.hpp>
 #include <gneiss/partition/semi.hpp>
 #include <gneiss/partition/weighted_graph.hpp>
+#include <gneiss/pipeline/batch_compute.hpp>
 #include <gneiss/pipeline/batch_sampler.hpp>
+#include <gneiss/pipeline/compute_stage.hpp>
 #include <gneiss/pipeline/concepts.hpp>
 #include <gneiss/pipeline/epoch_driver.hpp>
 #include <gneiss/pipeline/graph_compute.hpp>

@@ -12,9 +12,9 @@
 #include <gneiss/model/input_rows.hpp>
 #include <gneiss/model/optimizer.hpp>
 #include <gneiss/model/parameter.hpp>
+#include <gneiss/pipeline/batch_compute.hpp>
 #include <gneiss/sample/layer_view.hpp>
 #include <gneiss/sample/mini_batch.hpp>
-#include <gneiss/storage/row_access.hpp>
 
 namespace gneiss {
 
@@ -78,43 +78,15 @@ struct drawn_nodes {
 
 /// What the compute stage of a trainer of graph networks does, on whichever device: the network forward, the task's loss,
 /// the network backward, and a step of what every batch uses, dense weights and relations.
-///
-/// Meaning: between `begin` and `end` the parameters belong to this; before and after, the host's hold the truth. Batches
-/// come in order. Where `transfers()`, `to_device` and `to_host` are pipeline stages of their own, each called by one thread,
-/// for batch k + 1 while batch k is computed; the batch's memory stays until `to_host` has returned.
-/// Errors: errc::not_finite for a loss that is no number, naming the batch; what a device throws.
-class graph_compute {
+class graph_compute : public batch_compute<computed_batch> {
 public:
-    graph_compute() = default;
-    graph_compute(const graph_compute&) = delete;
-    graph_compute& operator=(const graph_compute&) = delete;
-    virtual ~graph_compute() = default;
-
-    /// So many batches are in flight, their slots below that. Before the first, and whenever a trainer is made anew.
-    virtual void prepare(std::size_t /*in_flight*/) {}
     /// Takes the parameters from the host. Optimisers as of the epoch.
     virtual void begin(const dense_optimizer& dense, const any_row_optimizer& rows) = 0;
-    /// Gives them back. All batches were computed.
-    virtual void end() {}
 
     /// Whether neighbourhoods are drawn here, too, in the graph of all nodes: then batches bring no layers.
     [[nodiscard]] virtual bool samples() const noexcept { return false; }
     /// Draws the neighbourhood of distinct seeds into a batch's slot. Different slots may be drawn by different threads.
     [[nodiscard]] virtual drawn_nodes draw(const batch_key& /*batch*/, std::size_t /*slot*/, std::span<const node_id> /*seeds*/) { return {}; }
-
-    /// Whether rows of nodes live and step here while training: nobody else gathers or updates them, and batches bring none.
-    [[nodiscard]] virtual bool keeps_rows() const noexcept { return false; }
-    /// Takes all rows, value and state, before the first batch; gives them back when all batches were computed.
-    virtual void take_rows(const resident_rows& /*from*/) {}
-    virtual void give_rows(const resident_rows& /*to*/) {}
-
-    /// Seconds that a device was at work for batches. Any thread may ask.
-    [[nodiscard]] virtual double device_seconds() const noexcept { return 0; }
-
-    [[nodiscard]] virtual bool transfers() const noexcept { return false; }
-    virtual void to_device(const computed_batch& /*batch*/) {}
-    virtual void compute(const computed_batch& batch) = 0;
-    virtual void to_host(const computed_batch& /*batch*/) {}
 };
 
 } // namespace gneiss

@@ -17,6 +17,7 @@
 #include <gneiss/model/dense_optimizer.hpp>
 #include <gneiss/model/dense_parameters.hpp>
 #include <gneiss/model/optimizer.hpp>
+#include <gneiss/pipeline/compute_stage.hpp>
 #include <gneiss/pipeline/cpu_compute.hpp>
 #include <gneiss/pipeline/epoch_driver.hpp>
 #include <gneiss/pipeline/graph_batch.hpp>
@@ -56,16 +57,14 @@ public:
         dense_parameters<>& weights, const dense_optimizer& dense, const any_row_optimizer& rows, const graph_inputs& inputs,
         executor_ref on, memory_budget& budget, graph_compute* by = nullptr)
         : options_(options), task_(task), encode_(encode), dense_(dense), row_optimizer_(rows), inputs_(inputs), on_(on),
-          memory_(checked_memory()), on_cpu_(by == nullptr ? make_compute(weights) : nullptr), by_(by == nullptr ? *on_cpu_ : *by),
+          memory_(checked_memory()), by_(by, [&] { return make_compute(weights); }),
           batch_charge_(budget.charge("batches", in_flight(options) * batch_bytes())),
           sampler_charge_(budget.charge("samplers", std::max<std::size_t>(options.pipeline.sample_workers, 1) * memory_.sampler)),
           encoder_charge_(budget.charge("encoder", memory_.encoder)),
           driver_(stages(), options.pipeline, make_batches(), inputs.rows) {
-        if (by_.keeps_rows() && inputs.rows != nullptr && !inputs.rows->keeps_all())
-            throw error(errc::invalid_argument, "rows that live on a device need a buffer of all of them");
-        if (by_.samples() && options.hide_batch_edges)
+        if (by_->samples() && options.hide_batch_edges)
             throw error(errc::invalid_argument, "neighbourhoods are drawn on a device, where edges of a batch are not hidden");
-        by_.prepare(in_flight(options));
+        by_.prepare(in_flight(options), inputs.rows);
     }
 
     /// Batches that are in memory at once.
@@ -89,15 +88,10 @@ public:
         const std::stop_token& stop = {}, const std::optional<state>& ahead = {}) {
         if (links() && observer.again) throw error(errc::invalid_argument, "further passes over a state are for node tasks");
         std::uint64_t planned = 0;
-        graph_observer told = observer;
-        if (observer.checkpoint) // what a checkpoint keeps lies on the host
-            told.checkpoint = [&](const resume_position& at) {
-                give_back();
-                observer.checkpoint(at);
-                by_.begin(dense_, row_optimizer_);
-            };
+        const auto lend = [&] { by_->begin(dense_, row_optimizer_); };
+        const graph_observer told = by_.observed(observer, lend);
         const auto begin = [&] {
-            by_.begin(dense_, row_optimizer_);
+            lend();
             if (const auto* links = std::get_if<link_task>(&task_)) links->edges.begin_epoch(states, from.state);
             plan loaded = states;
             if (ahead) loaded.push_back(*ahead);
@@ -115,7 +109,7 @@ public:
             return work;
         };
         const graph_epoch done = driver_.run(states, epoch, from, told, stop, begin, work_of, ready);
-        give_back();
+        by_.give_back();
         return done;
     }
 
@@ -185,7 +179,7 @@ private:
         if (s.resident.size() > resident_partitions())
             throw error(errc::invalid_argument, "state " + std::to_string(index) + " has " + std::to_string(s.resident.size()) +
                                                     " partitions, memory was planned for " + std::to_string(resident_partitions()));
-        if (by_.samples() && s.resident.size() != partitioning().partitions)
+        if (by_->samples() && s.resident.size() != partitioning().partitions)
             throw error(errc::invalid_argument, "neighbourhoods are drawn on a device in the whole graph, which a state does not have");
         auto made = std::make_shared<graph_state>();
         if (const auto* task = std::get_if<link_task>(&task_)) {
@@ -211,13 +205,10 @@ private:
         pipeline_stages<graph_batch> made{.sample = [this](graph_batch& b) { sample(b); },
             .gather = [this](graph_batch& b) { gather(b); },
             .to_device = {},
-            .compute = [this](graph_batch& b) { by_.compute(view_of(b)); },
+            .compute = {},
             .to_host = {},
             .update = [this](graph_batch& b) { update(b); }};
-        if (by_.transfers()) {
-            made.to_device = [this](graph_batch& b) { by_.to_device(view_of(b)); };
-            made.to_host = [this](graph_batch& b) { by_.to_host(view_of(b)); };
-        }
+        by_.put_into(made, [this](graph_batch& b) { return view_of(b); });
         return made;
     }
 
@@ -233,7 +224,7 @@ private:
         if (!sampler) sampler = std::make_unique<graph_sampler>(options_);
         b.statistics = {};
         const auto* nodes = std::get_if<node_task>(&task_);
-        sampler->sample(b, nodes == nullptr ? std::span<const class_id>{} : nodes->labels, encode_.outputs(), on_, by_);
+        sampler->sample(b, nodes == nullptr ? std::span<const class_id>{} : nodes->labels, encode_.outputs(), on_, *by_);
         b.features = b.work->features;
         b.work.reset(); // the graph is not needed any more
         const std::scoped_lock lock(samplers_mutex_);
@@ -249,8 +240,8 @@ private:
         if (needed > batch_bytes()) throw over_budget(batch_bytes(), {{to_string(b.key), needed}});
         b.dense = {b.dense_memory.at_least(count * columns), count, columns};
         b.gradients = {};
-        if (learned != 0 && by_.keeps_rows()) {
-            take_rows(*b.rows);
+        if (learned != 0 && by_->keeps_rows()) {
+            by_.take_rows(*b.rows);
         } else if (learned != 0) {
             b.gradients = {b.gradient_memory.at_least(count * columns), count, columns};
             row_staleness_.read(b.step, b.nodes);
@@ -272,25 +263,13 @@ private:
     }
 
     void update(graph_batch& b) {
-        if (b.rows && !by_.keeps_rows()) {
+        if (b.rows && !by_->keeps_rows()) {
             for_each_row(on_, *b.rows, b.nodes, [&](std::size_t i, std::span<float> row) {
                 row_optimizer_.step_row(row, b.gradients[i].first(inputs_.learned()), b.step);
             });
             row_staleness_.applied(b.step);
         }
         b.links.reset();
-    }
-
-    /// Hands all rows to what keeps them, which stay where they are in memory after the lease.
-    void take_rows(const resident_rows& from) {
-        if (kept_) return;
-        kept_ = from;
-        by_.take_rows(from);
-    }
-    /// Brings all parameters back to the host.
-    void give_back() {
-        by_.end();
-        if (kept_) by_.give_rows(*kept_);
     }
 
     graph_training_options options_;
@@ -301,9 +280,7 @@ private:
     graph_inputs inputs_;
     executor_ref on_;
     graph_memory memory_;
-    std::optional<resident_rows> kept_; // where rows lie that live in by_
-    std::unique_ptr<graph_compute> on_cpu_;
-    graph_compute& by_;
+    compute_stage<graph_compute> by_;
     memory_charge batch_charge_, sampler_charge_, encoder_charge_;
     row_staleness_sampler row_staleness_;
     std::mutex samplers_mutex_;

@@ -17,6 +17,7 @@
 #include <gneiss/model/any_link_model.hpp>
 #include <gneiss/model/optimizer.hpp>
 #include <gneiss/model/parameter.hpp>
+#include <gneiss/pipeline/compute_stage.hpp>
 #include <gneiss/pipeline/cpu_compute.hpp>
 #include <gneiss/pipeline/epoch_driver.hpp>
 #include <gneiss/pipeline/link_batches.hpp>
@@ -61,14 +62,12 @@ public:
     /// Precondition: everything passed outlives this. Throws over_budget, errc::invalid_argument.
     link_training(const link_training_options& options, any_link_model& model, const any_row_optimizer& optimizer,
         partition_buffer& rows, edge_buffer& edges, parameter& relations, executor_ref on, memory_budget& budget, link_compute* by = nullptr)
-        : options_(options), on_cpu_(by == nullptr ? std::make_unique<cpu_embedding_compute>(model, relations, on) : nullptr),
-          by_(by == nullptr ? *on_cpu_ : *by), optimizer_(optimizer), rows_(rows), edges_(edges), relations_(relations), on_(on),
-          layout_(rows.file().layout()),
+        : options_(options), by_(by, [&] { return std::make_unique<cpu_embedding_compute>(model, relations, on); }),
+          optimizer_(optimizer), rows_(rows), edges_(edges), relations_(relations), on_(on), layout_(rows.file().layout()),
           charge_(budget.charge("batches", in_flight(options) * batch_bytes(options, layout_, rows.rows(), relations.rows() * relations.layout().dim))),
           driver_(stages(), options.pipeline, make_batches(), &rows) {
         if (by != nullptr && options.async_relations) throw error(errc::invalid_argument, "asynchronous relations are stepped on the host: not with a device");
-        if (by_.keeps_rows() && !rows.keeps_all()) throw error(errc::invalid_argument, "rows that live on a device need a buffer of all of them");
-        by_.prepare(in_flight(options));
+        by_.prepare(in_flight(options), &rows);
     }
 
     /// Batches that are in memory at once.
@@ -89,22 +88,17 @@ public:
     /// After an exception no stage is at work any more, and every later call throws it again.
     link_epoch run(const plan& states, std::uint64_t epoch, batch_number from = {}, const training_observer& observer = {},
         const std::stop_token& stop = {}) {
-        training_observer told = observer;
-        if (observer.checkpoint) // what a checkpoint keeps lies on the host
-            told.checkpoint = [&](const resume_position& at) {
-                give_back();
-                observer.checkpoint(at);
-                by_.begin(optimizer_);
-            };
+        const auto lend = [&] { by_->begin(optimizer_); };
+        const training_observer told = by_.observed(observer, lend);
         const auto begin = [&] {
-            by_.begin(optimizer_);
+            lend();
             edges_.begin_epoch(states, from.state);
         };
         const link_epoch done = driver_.run(states, epoch, from, told, stop, begin, [&](std::uint32_t s) {
             return std::make_shared<const link_state>(states[s], rows_.file().partitioning(), edges_.acquire(s), options_.batch_edges,
                 options_.batch_from, options_.seed, epoch, s);
         });
-        give_back();
+        by_.give_back();
         return done;
     }
 
@@ -150,25 +144,15 @@ private:
                                         },
             .gather = [this](batch& b) { gather(b); },
             .to_device = {},
-            .compute =
-                [this](batch& b) {
-                    by_.compute(view_of(b));
-                    if (!by_.transfers()) step_copy(b);
-                },
+            .compute = {},
             .to_host = {},
             .update = [this](batch& b) { update(b); }};
-        if (by_.transfers()) {
-            made.to_device = [this](batch& b) { by_.to_device(view_of(b)); };
-            made.to_host = [this](batch& b) {
-                by_.to_host(view_of(b));
-                step_copy(b);
-            };
-        }
+        by_.put_into(made, [this](batch& b) { return view_of(b); }, [this](batch& b) { step_copy(b); });
         return made;
     }
 
     void gather(batch& b) {
-        if (by_.keeps_rows()) return take_rows(*b.rows);
+        if (by_->keeps_rows()) return by_.take_rows(*b.rows);
         const std::size_t count = b.links->nodes.size();
         const std::size_t width = options_.step_at == step_place::compute ? layout_.floats() : layout_.dim;
         b.values = {b.value_memory.at_least(count * width), count, width};
@@ -183,7 +167,7 @@ private:
     }
 
     [[nodiscard]] computed_links view_of(batch& b) const {
-        const bool kept = by_.keeps_rows();
+        const bool kept = by_->keeps_rows();
         return {.links = *b.links, .step = b.step, .slot = b.slot,
             .values = kept ? matrix_view<const float>{} : b.values.middle_columns(0, layout_.dim),
             .gradients = kept ? matrix_view<float>{} : b.gradients, .relation_gradients = b.relation_gradients, .statistics = b.statistics,
@@ -192,7 +176,7 @@ private:
 
     /// Where compute steps: replaces the batch's copy of its rows by what stepping adds to them.
     void step_copy(batch& b) const {
-        if (options_.step_at != step_place::compute || by_.keeps_rows()) return;
+        if (options_.step_at != step_place::compute || by_->keeps_rows()) return;
         const std::size_t width = layout_.floats();
         parallel_for(on_, b.values.rows(), 256, [&](std::size_t begin, std::size_t end) {
             std::vector<float> before(width);
@@ -206,7 +190,7 @@ private:
     }
 
     void update(batch& b) {
-        if (by_.keeps_rows()) return b.links.reset();
+        if (by_->keeps_rows()) return b.links.reset();
         if (options_.step_at == step_place::compute)
             for_each_row(on_, *b.rows, b.links->nodes, [&](std::size_t i, std::span<float> row) {
                 const std::span<const float> delta = b.values[i];
@@ -224,21 +208,8 @@ private:
         b.links.reset();
     }
 
-    /// Hands all rows to what keeps them, which stay where they are in memory after the lease.
-    void take_rows(const resident_rows& from) {
-        if (kept_) return;
-        kept_ = from;
-        by_.take_rows(from);
-    }
-    /// Brings all parameters back to the host.
-    void give_back() {
-        by_.end();
-        if (kept_) by_.give_rows(*kept_);
-    }
-
     link_training_options options_;
-    std::unique_ptr<link_compute> on_cpu_;
-    link_compute& by_;
+    compute_stage<link_compute> by_;
     any_row_optimizer optimizer_;
     partition_buffer& rows_;
     edge_buffer& edges_;
@@ -246,7 +217,6 @@ private:
     std::mutex relations_turn_; // where they are asynchronous
     executor_ref on_;
     row_layout layout_;
-    std::optional<resident_rows> kept_; // where rows lie that live in by_
     memory_charge charge_;
     row_staleness_sampler row_staleness_;
 

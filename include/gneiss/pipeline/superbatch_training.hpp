@@ -23,6 +23,7 @@
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/half.hpp>
 #include <gneiss/model/input_rows.hpp>
+#include <gneiss/pipeline/compute_stage.hpp>
 #include <gneiss/pipeline/cpu_compute.hpp>
 #include <gneiss/pipeline/epoch_driver.hpp>
 #include <gneiss/pipeline/graph_batch.hpp>
@@ -94,8 +95,7 @@ public:
     /// Throws errc::invalid_argument for parts that do not fit together.
     superbatch_training(superbatch_training_options options, superbatch_parts parts, const dense_optimizer& dense, executor_ref on)
         : options_(std::move(options)), parts_(std::move(parts)), dense_(dense), on_(on),
-          on_cpu_(parts_.by == nullptr ? std::make_unique<cpu_node_compute>(parts_.encode, parts_.weights, options_.seed, on) : nullptr),
-          by_(parts_.by == nullptr ? *on_cpu_ : *parts_.by),
+          by_(parts_.by, [&] { return std::make_unique<cpu_node_compute>(parts_.encode, parts_.weights, options_.seed, on); }),
           driver_(stages(), {.staleness = std::max<std::size_t>(options_.rows_in_flight, 1) - 1, .deterministic = false, .sample_workers = workers(options_), .queues = {}},
               make_batches(), nullptr) {
         const auto need = [](bool holds, const char* what) {
@@ -107,7 +107,7 @@ public:
         const bool changes = rows != nullptr && rows->cache != nullptr && rows->policy == nullptr;
         need(!changes || superbatches(), "change sets need superbatches");
         options_.superbatches.slots = changes ? rows->cache->slots() : 0;
-        by_.prepare(in_flight(options_));
+        by_.prepare(in_flight(options_), nullptr);
     }
 
     /// Batches that are in memory at once, without rows: those whose rows are, and one for each thread that samples or loads.
@@ -123,15 +123,10 @@ public:
         const auto give_up = [&] { leave.request_stop(); };
         const std::stop_callback stopped(stop, give_up), failed(driver_.failed(), give_up);
         stop_ = leave.get_token();
-        observer watched = told;
-        if (told.checkpoint) // what a checkpoint keeps lies on the host
-            watched.checkpoint = [&](const resume_position& at) {
-                by_.end();
-                told.checkpoint(at);
-                by_.begin(dense_, no_rows_);
-            };
+        const auto lend = [&] { by_->begin(dense_, no_rows_); };
+        const observer watched = by_.observed(told, lend);
         const auto begin = [&] {
-            by_.begin(dense_, no_rows_);
+            lend();
             if (!superbatches()) return;
             if (inspector_ && !behind_ && inspector_->position() == std::pair{epoch, from.index}) return;
             end_inspection();
@@ -144,7 +139,7 @@ public:
         };
         const plan whole(1);
         const auto done = driver_.run(whole, epoch, from, watched, stop, begin, [&](std::uint32_t) { return batches_of(epoch); });
-        by_.end();
+        by_.give_back();
         return done;
     }
 
@@ -217,13 +212,10 @@ private:
         pipeline_stages<batch> made{.sample = [this](batch& b) { sample(b); },
             .gather = [this](batch& b) { gather(b); },
             .to_device = {},
-            .compute = [this](batch& b) { by_.compute(view_of(b)); },
+            .compute = {},
             .to_host = {},
             .update = [this](batch& b) { let_go(b); }};
-        if (by_.transfers()) {
-            made.to_device = [this](batch& b) { by_.to_device(view_of(b)); };
-            made.to_host = [this](batch& b) { by_.to_host(view_of(b)); };
-        }
+        by_.put_into(made, [this](batch& b) { return view_of(b); });
         return made;
     }
 
@@ -358,8 +350,7 @@ private:
     superbatch_parts parts_;
     dense_optimizer dense_;
     executor_ref on_;
-    std::unique_ptr<graph_compute> on_cpu_;
-    graph_compute& by_;
+    compute_stage<graph_compute> by_;
     any_row_optimizer no_rows_{sgd{}};
     std::stop_token stop_; // of waiting for superbatches, in the epoch that runs
     superbatch_statistics ended_; // of inspectors that are gone
