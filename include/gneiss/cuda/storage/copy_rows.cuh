@@ -22,9 +22,10 @@ struct row_copies {
     const std::uint32_t* count = nullptr;
     const std::uint32_t* from_places = nullptr; ///< [*count]; null: i
     const std::uint32_t* to_places = nullptr;   ///< [*count], distinct; null: i
-    rows_view<const T> from{}, more{};
-    std::uint32_t from_rows = std::numeric_limits<std::uint32_t>::max(); ///< places from here on are those of `more`
+    rows_view<const T> from{};
     rows_view<T> to{};
+    rows_view<const T> more{};
+    std::uint32_t from_rows = std::numeric_limits<std::uint32_t>::max(); ///< places from here on are those of `more`
     bool half_more = false; ///< half a value more lies behind the columns
 
     [[nodiscard]] bool aligned() const noexcept { return from.aligned() && to.aligned() && (more.data == nullptr || more.aligned()); }
@@ -95,7 +96,7 @@ __global__ void __launch_bounds__(copy_shape<Lanes>::threads) copy_rows(row_copi
         using to = std::conditional_t<std::is_same_v<From, rows_view<bfloat16>>, float, const float>;
         return rows_view<to>(reinterpret_cast<to*>(rows.data), rows.columns / 2, rows.stride / 2);
     };
-    return {of.count, of.from_places, of.to_places, view(of.from), view(of.more), of.from_rows, view(of.to), of.to.columns % 2 != 0};
+    return {of.count, of.from_places, of.to_places, view(of.from), view(of.to), view(of.more), of.from_rows, of.to.columns % 2 != 0};
 }
 
 /// Starts the copy of at most `capacity` rows.
@@ -121,12 +122,7 @@ void start_copies(cudaStream_t stream, std::uint32_t capacity, const row_copies<
 template <storage T>
 void gather_rows(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, const node_id* ids, rows_view<const T> table,
     rows_view<T> out) {
-    detail::row_copies<T> copies;
-    copies.count = count;
-    copies.from_places = ids;
-    copies.from = table;
-    copies.to = out;
-    detail::start_copies(stream, capacity, copies);
+    detail::start_copies<T>(stream, capacity, {count, ids, nullptr, table, out});
 }
 
 /// out[i] = slots[p] where p = places[i] is below `slot_rows`, else missing[p − slot_rows]: a batch put together from what a
@@ -134,14 +130,7 @@ void gather_rows(cudaStream_t stream, const std::uint32_t* count, std::uint32_t 
 template <storage T>
 void assemble_rows(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, const std::uint32_t* places,
     rows_view<const T> slots, std::uint32_t slot_rows, rows_view<const T> missing, rows_view<T> out) {
-    detail::row_copies<T> copies;
-    copies.count = count;
-    copies.from_places = places;
-    copies.from = slots;
-    copies.more = missing;
-    copies.from_rows = slot_rows;
-    copies.to = out;
-    detail::start_copies(stream, capacity, copies);
+    detail::start_copies<T>(stream, capacity, {count, places, nullptr, slots, out, missing, slot_rows});
 }
 
 /// slots[slot_of[i]] = gathered[in_position[i]] for i < *count ≤ capacity: the rows of a batch that a change set puts in go
@@ -150,13 +139,7 @@ void assemble_rows(cudaStream_t stream, const std::uint32_t* count, std::uint32_
 template <storage T>
 void update_slots(cudaStream_t stream, const std::uint32_t* count, std::uint32_t capacity, const std::uint32_t* in_position,
     const std::uint32_t* slot_of, rows_view<const T> gathered, rows_view<T> slots) {
-    detail::row_copies<T> copies;
-    copies.count = count;
-    copies.from_places = in_position;
-    copies.to_places = slot_of;
-    copies.from = gathered;
-    copies.to = slots;
-    detail::start_copies(stream, capacity, copies);
+    detail::start_copies<T>(stream, capacity, {count, in_position, slot_of, gathered, slots});
 }
 
 } // namespace gneiss::cuda
