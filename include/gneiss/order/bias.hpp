@@ -13,16 +13,16 @@ namespace gneiss {
 
 namespace detail {
 
-/// The largest difference of two shares after any state; `advance(s)` brings `done` to what it is after state s.
+/// The largest difference of two shares, of those with totals of at least `least_total`, after any state; `advance(s)` brings `done` to what it is after state s.
 template <class Advance>
-[[nodiscard]] double largest_spread(
-    std::span<const std::uint64_t> totals, std::span<const std::uint64_t> done, std::size_t states, Advance&& advance) {
+[[nodiscard]] double largest_spread(std::span<const std::uint64_t> totals, std::uint64_t least_total, std::span<const std::uint64_t> done,
+    std::size_t states, Advance&& advance) {
     double bias = 0;
     for (std::size_t s = 0; s < states; ++s) {
         advance(s);
         double least = 1, most = 0;
         for (std::size_t v = 0; v < totals.size(); ++v) {
-            if (totals[v] == 0) continue;
+            if (totals[v] < least_total) continue;
             const double share = static_cast<double>(done[v]) / static_cast<double>(totals[v]);
             least = std::min(least, share);
             most = std::max(most, share);
@@ -38,18 +38,20 @@ template <class Advance>
 ///
 /// Every edge advances the tallies of both its ends, which are normalised to 1 at the epoch's end; dᵢ is the largest
 /// difference between two nodes' tallies after state i, and B the largest dᵢ. 0: everything trains in one state; near
-/// 1: some node's edges are all done before another's begin. Nodes without edges do not count.
+/// 1: some node's edges are all done before another's begin. Nodes without edges do not count. A node of a single edge is
+/// either done or not, so that two of them make B 1 whatever the order; leave such nodes out to compare orders.
 ///
-/// \param states    an epoch's states in order
-/// \param nodes     ids are below
-/// \param edges_of  `edges_of(bucket, take)` calls `take(range)` for the edges of an edge bucket, in any pieces:
-/// anything
-///                  with `source` and `destination`; asked twice for every bucket
+/// \param states        an epoch's states in order
+/// \param nodes         ids are below
+/// \param edges_of      `edges_of(bucket, take)` calls `take(range)` for the edges of an edge bucket, in any pieces:
+///                      anything with `source` and `destination`; asked twice for every bucket
+/// \param least_degree  nodes with fewer edges, at least 1, do not count
 ///
 /// Cost: two passes over the edges, O(states · nodes) time; 16 bytes a node. Precondition: ids below `nodes`.
 /// Source: MariusGNN, EuroSys'23, §6.
 template <class EdgesOf>
-[[nodiscard]] double edge_bias(std::span<const state> states, std::uint64_t nodes, EdgesOf&& edges_of) {
+[[nodiscard]] double edge_bias(std::span<const state> states, std::uint64_t nodes, EdgesOf&& edges_of, std::uint64_t least_degree = 1) {
+    GNEISS_ASSERT(least_degree >= 1);
     std::vector<std::uint64_t> totals(static_cast<std::size_t>(nodes)), done(totals.size());
     const auto count = [&](const state& s, std::vector<std::uint64_t>& tallies) {
         for (const edge_bucket& bucket : s.edge_buckets)
@@ -62,7 +64,7 @@ template <class EdgesOf>
             });
     };
     for (const state& s : states) count(s, totals);
-    return detail::largest_spread(totals, done, states.size(), [&](std::size_t s) { count(states[s], done); });
+    return detail::largest_spread(totals, least_degree, done, states.size(), [&](std::size_t s) { count(states[s], done); });
 }
 
 /// The same without looking at edges: as if all nodes had the same degree and edge buckets the same size, so that the
@@ -70,7 +72,7 @@ template <class EdgesOf>
 [[nodiscard]] inline double uniform_bias(std::span<const state> states, std::uint32_t partitions) {
     const std::vector<std::uint64_t> totals(partitions, 2 * std::uint64_t{partitions});
     std::vector<std::uint64_t> done(partitions);
-    return detail::largest_spread(totals, done, states.size(), [&](std::size_t s) {
+    return detail::largest_spread(totals, 1, done, states.size(), [&](std::size_t s) {
         for (const auto& [i, j] : states[s].edge_buckets) {
             ++done[i];
             ++done[j];
