@@ -8,6 +8,7 @@ namespace compare {
 void add_draw(programs::command_line& to);
 void add_caches(programs::command_line& to);
 void add_runs(programs::command_line& to);
+void add_orders(programs::command_line& to);
 void add_curves(programs::command_line& to);
 void add_grem(programs::command_line& to);
 void add_macro(programs::command_line& to);

@@ -82,7 +82,8 @@ programs::exit_code curves(const curves_flags& flags) {
     }
     if (names.empty()) throw gneiss::error(gneiss::errc::not_found, "no case is named 'LINE @ X' and has such a value", {.path = flags.logs.front()});
 
-    plot::line_chart chart{.title = flags.title, .x = {.label = flags.x_label, .log = flags.log_x}, .y = axis_of(flags), .lines = {}};
+    plot::line_chart chart{.title = flags.title, .x = {.label = flags.x_label, .log = flags.log_x}, .y = {}, .lines = {}};
+    chart.y = axis_of(flags);
     programs::table table({{"line", programs::align::left}, {flags.x_label.empty() ? "x" : flags.x_label}, {"runs"}, {chart.y.label}});
     for (const std::string& name : names) {
         plot::series line{.name = name};

@@ -8,6 +8,7 @@ int main(int argc, char** argv) {
     compare::add_caches(program);
     compare::add_runs(program);
     compare::add_curves(program);
+    compare::add_orders(program);
     compare::add_grem(program);
     compare::add_macro(program);
     compare::add_drop(program);

@@ -211,6 +211,32 @@ TEST_CASE("curves: cases 'LINE @ X' of a study's log, means over seeds, other ca
     shop.refuses(1, "curves none.jsonl", {"none.jsonl"});
 }
 
+TEST_CASE("orders: swaps are those of the formulas, the trail is less biased than BETA, states of COMET are more alike") {
+    const gneiss::test::workshop shop("gneiss-compare");
+    REQUIRE(shop.run("generate rmat --nodes 2000 --edges 60000 --out data --quiet", "gneiss-data").code == 0);
+    const auto seen = shop.run("orders data --order beta comet comet-balanced --partitions 16 32 --least-degree 40 --json --quiet --out figures/bias.svg");
+    CAPTURE(seen.err);
+    REQUIRE(seen.code == 0);
+    const auto orders = nlohmann::json::parse(seen.out)["orders"];
+    REQUIRE(orders.size() == 6);
+    const auto of = [&](const char* name, int partitions, const char* key) {
+        for (const auto& one : orders)
+            if (one["order"] == name && one["partitions"] == partitions) return one[key].get<double>();
+        return -1.0;
+    };
+    CHECK(of("beta", 16, "partitions_read") == 46); // 42 swaps after 4
+    CHECK(of("beta", 32, "partitions_read") == 86);
+    CHECK(of("comet", 32, "states") == 28);
+    CHECK(of("comet-balanced", 32, "bias") < of("beta", 32, "bias"));
+    CHECK(of("comet-balanced", 32, "uniform_bias") < .5);
+    CHECK(of("comet", 32, "imbalance") < of("beta", 32, "imbalance"));
+    CHECK(shop.read("figures/bias.svg").find("comet-balanced") != std::string::npos);
+    CHECK(shop.run("orders data --partitions 8 --quiet").out.find("max/mean") != std::string::npos);
+    shop.refuses(2, "orders data --partitions 4", {"8 or more"});
+    shop.refuses(2, "orders data --order nonsense --quiet", {"nonsense"});
+    shop.refuses(1, "orders none", {"none"});
+}
+
 TEST_CASE("grem: larger chunks cut less, refinement less than fixed assignments, and a chart is drawn") {
     const gneiss::test::workshop shop("gneiss-compare");
     REQUIRE(shop.run("generate planted --nodes 2000 --edges 60000 --classes 2 --mixing .1 --task link --out data --quiet", "gneiss-data").code == 0);
