@@ -181,40 +181,50 @@ std::uint64_t sweep_training(std::uint64_t stride) {
     });
 }
 
-/// Training for classes, by rows and lists that are read as batches ask for them, or by macro-batches. Lists, caches, run files
-/// and a run's own partitions are made anew each time.
-std::uint64_t sweep_classes(std::uint64_t stride, const std::string& program, const std::string& flags) {
+/// Training of graph networks. Lists, caches, run files and a run's own partitions are made anew each time.
+struct graph_training {
+    std::string program, flags;
+    std::string dataset = "planted --nodes 300 --edges 2000 --classes 3 --task node --num-features 8 --train-fraction .3 --partitions 3";
+};
+
+std::uint64_t sweep_graph_training(std::uint64_t stride, const graph_training& of) {
     const fault_workshop shop;
-    REQUIRE(shop.data("generate planted --nodes 300 --edges 2000 --classes 3 --task node --num-features 8 --train-fraction .3 --partitions 3 "
-                      "--out data --seed 5 --quiet").code == 0);
-    const std::string train = "train data --out run --epochs 2 --layers sage:8,sage --fanout 3,3 --batch 15 --threads 1 --seed 3 --no-eval --no-report "
-                              "--checkpoint-every 1epoch --quiet --io-engine threads --memory 256MiB " + flags;
-    const auto predictions = [&] {
-        shop.remove({"exported"});
-        const program_outcome made = shop.run("export run --out exported", program);
+    REQUIRE(shop.data("generate " + of.dataset + " --out data --seed 5 --quiet").code == 0);
+    const std::string train = "train data --out run --epochs 2 --fanout 3,3 --batch 15 --threads 1 --seed 3 --no-eval --no-report "
+                              "--checkpoint-every 1epoch --quiet --io-engine threads --memory 256MiB " + of.flags;
+    const auto exported = [&] {
+        shop.remove({"exported", "exported.new"});
+        const program_outcome made = shop.run("export run --out exported", of.program);
         CAPTURE(made.err);
         CHECK(made.code == 0);
-        return made.code == 0 ? shop.read("exported/predictions.npy") : std::string();
+        return made.code == 0 ? shop.files("exported") : file_map{};
     };
-    REQUIRE(shop.run(train, program).code == 0);
-    const std::string whole = predictions();
+    const program_outcome unharmed = shop.run(train, of.program);
+    CAPTURE(unharmed.err);
+    REQUIRE(unharmed.code == 0);
+    const file_map whole = exported();
+    REQUIRE(!whole.empty());
     return sweep(shop, stride, [&](const std::string& before, bool deadly) {
         shop.remove({"run", "data/csc-in", "data/csc-out", "data/device.profile"});
-        const program_outcome got = shop.run(train, program, before);
+        const program_outcome got = shop.run(train, of.program, before);
         if (got.code != 0) {
             if (deadly) CHECK((got.code == 137 || got.code == -1));
             else shop.check_told(got);
-            const program_outcome resumed = shop.run(train + " --resume", program);
+            const program_outcome resumed = shop.run(train + " --resume", of.program);
             CAPTURE(resumed.err);
             CHECK(resumed.code == 0);
             CHECK_FALSE(fs::exists(shop / "run/superbatches"));
         }
-        CHECK(predictions() == whole);
+        CHECK(exported() == whole);
         return got.code == 0;
     });
 }
-const std::string ginex_flags = "--topology disk --feature-cache belady --pipeline overlap --superbatch 3 --direction in";
-const std::string hanoi_flags = "--partitioner random --partitions 4 --macro 2 --hubs 0 --reuse 1 --direction in";
+const graph_training by_superbatches{"gneiss-ginex", "--layers sage:8,sage --topology disk --feature-cache belady --pipeline overlap --superbatch 3 --direction in"};
+const graph_training by_macro_batches{"gneiss-hanoi", "--layers sage:8,sage --partitioner random --partitions 4 --macro 2 --hubs 0 --reuse 1 --direction in"};
+const graph_training classes_in_a_buffer{"gneiss-mariusgnn", "--layers sage:8,sage --inputs both --dim 4 --store disk --buffer 2 --staleness 0 --direction in"};
+const graph_training links_in_a_buffer{"gneiss-mariusgnn",
+    "--task link --layers sage:8,gat:4x2 --dim 4 --decoder distmult --negatives 5 --store disk --buffer 2 --order comet --staleness 0",
+    "rmat --nodes 90 --edges 300 --relations 2 --partitions 4"};
 
 /// Damages each file of `folder` in turn and calls `check(name, what)`.
 template <class Check>
@@ -362,13 +372,17 @@ TEST_CASE("a fault at every place of a partitioning" * doctest::test_suite("long
     MESSAGE("partition: ", sweep_partition(1), " runs");
 }
 
-TEST_CASE("a fault at any place of training by superbatches or macro-batches: told, and a resume ends in the same bits") {
-    CHECK(sweep_classes(131, "gneiss-ginex", ginex_flags) > 20);
-    CHECK(sweep_classes(131, "gneiss-hanoi", hanoi_flags) > 20);
+TEST_CASE("a fault at any place of training of graph networks: told, and a resume ends in the same bits") {
+    CHECK(sweep_graph_training(131, by_superbatches) > 20);
+    CHECK(sweep_graph_training(131, by_macro_batches) > 20);
+    CHECK(sweep_graph_training(131, classes_in_a_buffer) > 20);
+    CHECK(sweep_graph_training(131, links_in_a_buffer) > 20);
 }
-TEST_CASE("a fault at every place of training by superbatches or macro-batches" * doctest::test_suite("long")) {
-    MESSAGE("superbatches: ", sweep_classes(1, "gneiss-ginex", ginex_flags), " runs");
-    MESSAGE("macro-batches: ", sweep_classes(1, "gneiss-hanoi", hanoi_flags), " runs");
+TEST_CASE("a fault at every place of training of graph networks" * doctest::test_suite("long")) {
+    MESSAGE("superbatches: ", sweep_graph_training(1, by_superbatches), " runs");
+    MESSAGE("macro-batches: ", sweep_graph_training(1, by_macro_batches), " runs");
+    MESSAGE("classes in a buffer: ", sweep_graph_training(1, classes_in_a_buffer), " runs");
+    MESSAGE("links in a buffer: ", sweep_graph_training(1, links_in_a_buffer), " runs");
 }
 
 TEST_CASE("a flipped bit or a cut in any file of a dataset is told by verify, and never believed") {
