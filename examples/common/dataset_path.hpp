@@ -21,4 +21,9 @@ inline void check_dataset(const std::filesystem::path& path, const std::string& 
     throw gneiss::error(gneiss::errc::not_found, what + advice, {.path = path});
 }
 
+/// What people call a dataset or a run: the last part of its path, with or without a slash behind it.
+[[nodiscard]] inline std::string directory_name(const std::filesystem::path& path) {
+    return (path / "").parent_path().filename().string();
+}
+
 } // namespace programs

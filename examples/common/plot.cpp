@@ -454,14 +454,17 @@ std::string svg(const stack_chart& chart, use how) {
     return out.finish();
 }
 
-void write_svg(const std::filesystem::path& path, const line_chart& chart) {
-    write_file_atomically(path, svg(chart, use::standalone));
+namespace {
+
+void write_chart(const std::filesystem::path& path, const std::string& text) {
+    if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
+    write_file_atomically(path, text);
 }
-void write_svg(const std::filesystem::path& path, const bar_chart& chart) {
-    write_file_atomically(path, svg(chart, use::standalone));
-}
-void write_svg(const std::filesystem::path& path, const interval_chart& chart) {
-    write_file_atomically(path, svg(chart, use::standalone));
-}
+
+} // namespace
+
+void write_svg(const std::filesystem::path& path, const line_chart& chart) { write_chart(path, svg(chart, use::standalone)); }
+void write_svg(const std::filesystem::path& path, const bar_chart& chart) { write_chart(path, svg(chart, use::standalone)); }
+void write_svg(const std::filesystem::path& path, const interval_chart& chart) { write_chart(path, svg(chart, use::standalone)); }
 
 } // namespace programs::plot

@@ -92,7 +92,8 @@ enum class use { embedded, standalone };
 [[nodiscard]] std::string svg(const interval_chart& chart, use how = use::embedded);
 [[nodiscard]] std::string svg(const stack_chart& chart, use how = use::embedded);
 
-/// Writes `svg(chart, use::standalone)`. Throws `gneiss::io_error`.
+/// Writes `svg(chart, use::standalone)`, with the folders that are missing on the way. Throws `gneiss::io_error`;
+/// `std::filesystem::filesystem_error` for a folder that cannot be made.
 void write_svg(const std::filesystem::path& path, const line_chart& chart);
 void write_svg(const std::filesystem::path& path, const bar_chart& chart);
 void write_svg(const std::filesystem::path& path, const interval_chart& chart);

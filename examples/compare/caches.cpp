@@ -239,7 +239,7 @@ programs::exit_code caches(caches_flags flags) {
     const gneiss::dataset data(flags.dataset);
     const std::vector<gneiss::node_id> seeds = seeds_of(data);
     const sampling how = sampling_of(flags, seeds.size());
-    comparison seen{.name = std::filesystem::path(flags.dataset / "").parent_path().filename().string(),
+    comparison seen{.name = programs::directory_name(flags.dataset),
         .nodes = data.manifest().nodes,
         .edges = data.manifest().train_edges,
         .superbatches = superbatches_of(flags, how.batches)};
@@ -286,7 +286,6 @@ programs::exit_code caches(caches_flags flags) {
     if (flags.out) {
         std::filesystem::path other = *flags.out;
         other.replace_filename(flags.out->stem().string() + "-superbatch.svg");
-        if (flags.out->has_parent_path()) std::filesystem::create_directories(flags.out->parent_path());
         plot::write_svg(*flags.out, chart_of_sizes(seen));
         plot::write_svg(other, chart_of_superbatches(seen));
     }

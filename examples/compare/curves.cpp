@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -95,10 +96,7 @@ programs::exit_code curves(const curves_flags& flags) {
         }
         chart.lines.push_back(std::move(line));
     }
-    if (flags.out) {
-        if (flags.out->has_parent_path()) fs::create_directories(flags.out->parent_path());
-        plot::write_svg(*flags.out, chart);
-    }
+    if (flags.out) plot::write_svg(*flags.out, chart);
     fmt::print("{}", table.str());
     return programs::exit_code::done;
 }

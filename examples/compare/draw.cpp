@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.hpp"
+#include "common/dataset_path.hpp"
 #include "common/plot.hpp"
 #include "common/run_directory.hpp"
 #include "common/terminal.hpp"
@@ -35,7 +36,7 @@ struct run_timeline {
 };
 
 run_timeline read_run(const fs::path& run) {
-    return {fs::path(run / "").parent_path().filename().string(), programs::read_json_lines(run / "timeline.jsonl"), programs::read_json_lines(run / "metrics.jsonl")};
+    return {programs::directory_name(run), programs::read_json_lines(run / "timeline.jsonl"), programs::read_json_lines(run / "metrics.jsonl")};
 }
 
 struct figure {

@@ -221,7 +221,7 @@ programs::exit_code drop(const drop_flags& flags) {
         }
     live.clear();
 
-    const std::string name = std::filesystem::path(flags.dataset / "").parent_path().filename().string();
+    const std::string name = programs::directory_name(flags.dataset);
     if (flags.out) {
         plot::line_chart chart{.title = name + ": test accuracy without the least of each neighbourhood",
             .x = {.label = "nodes dropped", .of = plot::quantity::percent}, .y = {.label = "accuracy", .of = plot::quantity::percent}, .lines = {}};
@@ -231,7 +231,6 @@ programs::exit_code drop(const drop_flags& flags) {
             std::ranges::sort(line.points, {}, &plot::point::x);
             chart.lines.push_back(std::move(line));
         }
-        if (flags.out->has_parent_path()) std::filesystem::create_directories(flags.out->parent_path());
         plot::write_svg(*flags.out, chart);
     }
     if (flags.json) {

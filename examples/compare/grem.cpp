@@ -105,7 +105,7 @@ programs::exit_code grem(const grem_flags& flags) {
         }
     live.clear();
 
-    const std::string name = (flags.dataset / "").parent_path().filename().string();
+    const std::string name = programs::directory_name(flags.dataset);
     if (flags.out) {
         plot::line_chart chart{.title = fmt::format("{}: edges cut in {} parts, by the share of edges in memory", name, parts),
             .x = {.label = "chunk, share of the edges", .of = plot::quantity::percent, .log = true},
@@ -116,7 +116,6 @@ programs::exit_code grem(const grem_flags& flags) {
             for (std::size_t i = 0; i < c.cut.size(); ++i) line.points.push_back({flags.chunks[i], c.cut[i]});
             chart.lines.push_back(std::move(line));
         }
-        if (flags.out->has_parent_path()) std::filesystem::create_directories(flags.out->parent_path());
         plot::write_svg(*flags.out, chart);
     }
     if (flags.json) {

@@ -168,7 +168,7 @@ programs::exit_code macro(macro_flags flags) {
     const gneiss::dataset_manifest& graph = data.manifest();
     const std::vector<gneiss::node_id> seeds = seeds_of(data);
     const std::uint32_t pinned = graph.pinned;
-    macro_study seen{.name = std::filesystem::path(flags.dataset / "").parent_path().filename().string(), .training = seeds.size()};
+    macro_study seen{.name = programs::directory_name(flags.dataset), .training = seeds.size()};
     const bool own = graph.partitions > pinned + 1;
     seen.partitions = own ? graph.partitions - pinned : static_cast<std::uint32_t>(flags.partitions.value_or(16));
     if (own && flags.partitions && *flags.partitions != seen.partitions)
@@ -259,7 +259,6 @@ programs::exit_code macro(macro_flags flags) {
     live.clear();
 
     if (flags.out) {
-        if (flags.out->has_parent_path()) std::filesystem::create_directories(flags.out->parent_path());
         plot::write_svg(*flags.out, chart_of(seen, flags.fanout));
     }
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

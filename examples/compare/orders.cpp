@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -80,9 +82,9 @@ seen_order look_at(const std::string& name, std::uint32_t partitions, std::uint3
     const orders_flags& flags) {
     const gneiss::any_order order = gneiss::make_order(name, partitions, slots, flags.seed);
     seen_order seen{.name = name, .partitions = partitions, .slots = slots};
+    const auto mean = [&](double& of, double value) { of += value / static_cast<double>(flags.epochs); };
     for (std::uint64_t epoch = 0; epoch < flags.epochs; ++epoch) {
         const gneiss::plan states = order(epoch);
-        const auto mean = [&](double& of, double value) { of += value / static_cast<double>(flags.epochs); };
         std::uint64_t most = 0, all = 0;
         for (const gneiss::state& s : states) {
             std::uint64_t trained = 0;
@@ -123,7 +125,7 @@ programs::exit_code orders(const orders_flags& flags) {
     }
     live.clear();
 
-    const std::string name = (flags.dataset / "").parent_path().filename().string();
+    const std::string name = programs::directory_name(flags.dataset);
     if (flags.out) {
         plot::line_chart chart{.title = fmt::format("{}: edge permutation bias, a buffer of 1/{}", name, flags.share),
             .x = {.label = "partitions", .log = true}, .y = {.label = "B", .from_zero = true, .most = 1.0}, .lines = {}};
@@ -133,7 +135,6 @@ programs::exit_code orders(const orders_flags& flags) {
                 if (one.name == order) line.points.push_back({static_cast<double>(one.partitions), one.bias});
             chart.lines.push_back(std::move(line));
         }
-        if (flags.out->has_parent_path()) std::filesystem::create_directories(flags.out->parent_path());
         plot::write_svg(*flags.out, chart);
     }
     if (flags.json) {

@@ -288,7 +288,7 @@ private:
 programs::exit_code runs(const runs_flags& flags) {
     programs::check_dataset(flags.dataset);
     const std::vector<run_case> cases = cases_of(flags);
-    const std::string name = (flags.dataset / "").parent_path().filename().string();
+    const std::string name = programs::directory_name(flags.dataset);
     const programs::interrupt_guard interrupts;
     study work(flags, cases, name);
     work.run(interrupts.token());
@@ -296,12 +296,8 @@ programs::exit_code runs(const runs_flags& flags) {
     for (const outcome& one : seen)
         if (one.told() && one.test.count == 0 && !flags.metric.empty())
             throw gneiss::error(gneiss::errc::not_found, fmt::format("runs of {} tell no '{}' of the test split", one.name, flags.metric));
-    const auto draw = [&](const fs::path& file, const auto& chart) {
-        if (file.has_parent_path()) fs::create_directories(file.parent_path());
-        plot::write_svg(file, chart);
-    };
-    if (flags.out) draw(*flags.out, chart_of(seen, fmt::format("{} on {}: where an epoch's time goes", flags.trainer, name)));
-    if (flags.differences) draw(*flags.differences, differences_of(seen, flags, fmt::format("{}: differences over {} seeds", name, flags.seeds)));
+    if (flags.out) plot::write_svg(*flags.out, chart_of(seen, fmt::format("{} on {}: where an epoch's time goes", flags.trainer, name)));
+    if (flags.differences) plot::write_svg(*flags.differences, differences_of(seen, flags, fmt::format("{}: differences over {} seeds", name, flags.seeds)));
     if (flags.json) fmt::print("{}\n", json_of(seen, flags).dump());
     else fmt::print("{}", table_of(seen, flags));
     return std::ranges::all_of(seen, [](const outcome& one) { return one.failed == 0; }) ? programs::exit_code::done : programs::exit_code::failed;
