@@ -11,6 +11,8 @@
 
 #include <gneiss/core/random.hpp>
 
+namespace test_cache_access_sample {
+
 namespace {
 
 /// Batches that ask for low numbers more often, at places all over the rows.
@@ -75,3 +77,5 @@ TEST_CASE("rows that are asked for evenly are missed as often as they are not he
     for (int k = 0; k < 4; ++k) even.add(rows);
     CHECK(even.miss_ratio(250) == doctest::Approx(.75));
 }
+
+} // namespace test_cache_access_sample

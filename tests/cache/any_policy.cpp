@@ -22,6 +22,8 @@
 
 #include "traces.hpp"
 
+namespace test_cache_any_policy {
+
 using namespace gneiss;
 using cache_test::random_trace;
 
@@ -208,3 +210,5 @@ TEST_CASE("a replayed change set that does not fit its batch is refused") {
         CHECK_THROWS_AS(replay.next(std::vector<node_id>{1, 2, 3}, out), error);
     }
 }
+
+} // namespace test_cache_any_policy

@@ -19,6 +19,8 @@
 
 #include "traces.hpp"
 
+namespace test_cache_belady {
+
 using namespace gneiss;
 using cache_test::random_trace;
 
@@ -242,3 +244,5 @@ TEST_CASE("what cannot be used is refused") {
     policy.next(std::vector<node_id>{1, 2}, changes);
     CHECK(code([&] { policy.next(std::vector<node_id>{1, 2}, changes); }) == errc::invalid_argument);
 }
+
+} // namespace test_cache_belady

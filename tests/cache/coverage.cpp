@@ -9,6 +9,8 @@
 
 #include <gneiss/core/random.hpp>
 
+namespace test_cache_coverage {
+
 TEST_CASE("a curve of scores that are powers of two is that of the sorted entries") {
     struct entry {
         double score;
@@ -59,3 +61,5 @@ TEST_CASE("the best split is that of the better of all splits tried") {
     CHECK(gneiss::best_split({}, rows, bytes) == 0); // nothing to win: rows get all
     CHECK(gneiss::best_split(lists, {}, 256 * 100) > .9);
 }
+
+} // namespace test_cache_coverage

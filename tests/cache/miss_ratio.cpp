@@ -9,6 +9,8 @@
 
 #include "traces.hpp"
 
+namespace test_cache_miss_ratio {
+
 using namespace gneiss;
 
 TEST_CASE("a part of a trace has its batches, and none beyond its end") {
@@ -82,3 +84,5 @@ TEST_CASE("pages of one row are LRU over rows") {
         CHECK(simulate_pages(trace, 4096, slots * 4096) == simulate(rows, trace));
     }
 }
+
+} // namespace test_cache_miss_ratio

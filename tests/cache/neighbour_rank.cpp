@@ -8,6 +8,8 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/random.hpp>
 
+namespace test_cache_neighbour_rank {
+
 using namespace gneiss;
 
 namespace {
@@ -69,3 +71,5 @@ TEST_CASE("the choice takes by rank what fits, passes over what does not, and ne
         }
     }
 }
+
+} // namespace test_cache_neighbour_rank

@@ -8,6 +8,8 @@
 #include <gneiss/cache/trace.hpp>
 #include <gneiss/core/error.hpp>
 
+namespace test_cache_simulate {
+
 using namespace gneiss;
 
 TEST_CASE("rows that go in take the slots of those that leave, then free ones, the lowest first") {
@@ -53,3 +55,5 @@ TEST_CASE("hits, misses, fills and admitted rows are counted, and rows that no b
         CHECK_THROWS_AS(simulate(other, trace), error);
     }
 }
+
+} // namespace test_cache_simulate

@@ -12,6 +12,8 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/random.hpp>
 
+namespace test_cache_slot_table {
+
 using namespace gneiss;
 
 TEST_CASE("a table finds what a map finds after any insertions and removals") {
@@ -90,3 +92,5 @@ TEST_CASE("values of many ids exchanged on several threads are those of one") {
         ids.resize(count);
     }
 }
+
+} // namespace test_cache_slot_table

@@ -12,6 +12,8 @@
 
 #include "common/config_file.hpp"
 
+namespace test_cli_common_command_line {
+
 using namespace programs;
 using json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
@@ -262,3 +264,5 @@ TEST_CASE("the nearest name is at most a third of the letters away") {
     CHECK(nearest_name("", names).empty());
     CHECK(nearest_name("batch", names).empty());
 }
+
+} // namespace test_cli_common_command_line

@@ -11,6 +11,8 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
 
+namespace test_cli_common_exit_codes {
+
 using namespace programs;
 using gneiss::errc;
 
@@ -65,3 +67,5 @@ TEST_CASE("what a body returns or throws is what the program returns") {
     CHECK(run_program([] { return exit_code::interrupted; }) == 130);
     CHECK(run_program([]() -> exit_code { throw usage_error("told by the test of exit codes"); }) == 2);
 }
+
+} // namespace test_cli_common_exit_codes

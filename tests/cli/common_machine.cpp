@@ -8,6 +8,8 @@
 
 #include <unistd.h>
 
+namespace test_cli_common_machine {
+
 using namespace programs;
 namespace fs = std::filesystem;
 
@@ -100,3 +102,5 @@ TEST_CASE("this machine has memory, a processor and a disk") {
     CHECK(cpu_seconds() >= 0);
     CHECK(free_disk(fs::temp_directory_path() / "not" / "there" / "yet") > 0);
 }
+
+} // namespace test_cli_common_machine

@@ -14,6 +14,8 @@
 #include "common/partitioning.hpp"
 #include "support/program.hpp"
 
+namespace test_cli_common_partitioning {
+
 TEST_CASE("of hubs those first ones are taken that fit with the edges among them") {
     const gneiss::test::workshop shop("gneiss-data");
     REQUIRE(shop.run("generate planted --nodes 300 --edges 6000 --classes 3 --num-features 2 --train-fraction .5 --out a --quiet").code == 0);
@@ -52,3 +54,5 @@ TEST_CASE("of hubs those first ones are taken that fit with the edges among them
     CHECK(share == doctest::Approx(whole.influence_share));
     CHECK(budget.used() == 0);
 }
+
+} // namespace test_cli_common_partitioning

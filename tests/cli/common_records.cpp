@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+namespace test_cli_common_records {
+
 using namespace programs;
 using json = nlohmann::ordered_json;
 
@@ -80,3 +82,5 @@ TEST_CASE("an epoch read back from its line is the same epoch") {
 }
 
 TEST_CASE("names that are not UTF-8 do not break the output") { CHECK(json::accept(pretty({{"name", "\xff\xfe"}}))); }
+
+} // namespace test_cli_common_records

@@ -13,6 +13,8 @@
 #include "common/plot.hpp"
 #include "sample_report.hpp"
 
+namespace test_cli_common_report {
+
 using namespace programs;
 
 namespace {
@@ -212,3 +214,5 @@ TEST_CASE("passes over macro-batches and the cost of I/O are shown where they ar
     CHECK(mean_passes(data.run.epochs[0]) == 2.5);
     CHECK(mean_passes(epoch_record{}) == 0);
 }
+
+} // namespace test_cli_common_report

@@ -9,6 +9,8 @@
 
 #include <gneiss/core/error.hpp>
 
+namespace test_cli_common_run_directory {
+
 using namespace programs;
 using gneiss::errc;
 namespace fs = std::filesystem;
@@ -132,3 +134,5 @@ TEST_CASE("a file that cannot be written is an error that names it") {
         CHECK(std::string(e.what()).find("/nonexistent/file") != std::string::npos);
     }
 }
+
+} // namespace test_cli_common_run_directory

@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+namespace test_cli_common_signals {
+
 using namespace programs;
 
 namespace {
@@ -54,3 +56,5 @@ TEST_CASE("the second signal ends the program at once with 130") {
     CHECK(WIFEXITED(status));
     CHECK(WEXITSTATUS(status) == 130);
 }
+
+} // namespace test_cli_common_signals

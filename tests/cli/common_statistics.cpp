@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+namespace test_cli_common_statistics {
+
 TEST_CASE("Student's t has the values of published tables") {
     for (const auto& [freedom, t] : {std::pair(1U, 12.7062), std::pair(2U, 4.30265), std::pair(4U, 2.77645), std::pair(9U, 2.26216), std::pair(30U, 2.04227), std::pair(120U, 1.97993)})
         CHECK(programs::student_t(freedom) == doctest::Approx(t).epsilon(1e-5));
@@ -27,3 +29,5 @@ TEST_CASE("an interval holds the mean, and tells nothing of a single value") {
     CHECK(programs::to_text({}).empty());
     CHECK(made.half.value() == doctest::Approx(3.18245 * std::sqrt(5.0 / 3 / 4)).epsilon(1e-5)); // t(3) · s/√n
 }
+
+} // namespace test_cli_common_statistics

@@ -4,6 +4,8 @@
 
 #include <stdexcept>
 
+namespace test_cli_common_terminal {
+
 using namespace programs;
 
 namespace {
@@ -81,3 +83,5 @@ TEST_CASE("a table aligns its columns and leaves no blanks at line ends") {
     CHECK(t.str() == "stage    seconds  note\n-------  -------  ----\ncompute     12.3  x\nio             4\n");
     CHECK_THROWS_AS(t.add({"1", "2", "3", "4"}), std::invalid_argument);
 }
+
+} // namespace test_cli_common_terminal

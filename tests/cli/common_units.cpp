@@ -7,6 +7,8 @@
 
 #include "common/exit_codes.hpp"
 
+namespace test_cli_common_units {
+
 using namespace programs;
 
 TEST_CASE("sizes take the units of the contract, fractions and blanks") {
@@ -103,3 +105,5 @@ TEST_CASE("the time left is proportional, and unknown before the first unit is d
     CHECK(human_eta(5, 10, 30) == "30.0 s");
     CHECK(human_eta(10, 10, 30) == "0 ms");
 }
+
+} // namespace test_cli_common_units

@@ -10,6 +10,8 @@
 
 #include <gneiss/graph/edge_list.hpp>
 
+namespace test_cli_compare_subgraph {
+
 using namespace gneiss;
 using compare::neighbourhood_policy;
 
@@ -120,3 +122,5 @@ TEST_CASE("layers read all nodes and at last give the batch") {
             CHECK(std::ranges::equal(view.neighbours.subspan(view.offsets[t], view.offsets[t + 1] - view.offsets[t]), around.among.list(static_cast<node_id>(t))));
     }
 }
+
+} // namespace test_cli_compare_subgraph

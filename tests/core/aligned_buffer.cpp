@@ -8,6 +8,8 @@
 #include <numeric>
 #include <type_traits>
 
+namespace test_core_aligned_buffer {
+
 using namespace gneiss;
 
 static_assert(!std::is_copy_constructible_v<aligned_buffer<float>>);
@@ -59,3 +61,5 @@ TEST_CASE("a size whose bytes overflow is refused before anything is allocated")
     CHECK_THROWS_AS(aligned_buffer<double>{most / sizeof(double)}, std::bad_alloc);
     CHECK_THROWS_AS(aligned_buffer<char>{most - 1}, std::bad_alloc);
 }
+
+} // namespace test_core_aligned_buffer

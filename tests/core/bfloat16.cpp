@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <limits>
 
+namespace test_core_bfloat16 {
+
 using namespace gneiss;
 
 TEST_CASE("every bfloat16 goes to a float and back") {
@@ -31,3 +33,5 @@ TEST_CASE("a float becomes the nearest bfloat16, the even one of two") {
     CHECK(to_bfloat16(-0.0F) == static_cast<bfloat16>(0x8000));
     static_assert(to_float(to_bfloat16(1.5F)) == 1.5F);
 }
+
+} // namespace test_core_bfloat16

@@ -6,6 +6,8 @@
 
 #include <set>
 
+namespace test_core_bitmap {
+
 using namespace gneiss;
 
 TEST_CASE("a bitmap is a set of small numbers: the same as std::set under random operations") {
@@ -42,3 +44,5 @@ TEST_CASE("a bitmap takes one bit a number, in whole words") {
     CHECK(bitmap(64).bytes() == 8);
     CHECK(bitmap(65).bytes() == 16);
 }
+
+} // namespace test_core_bitmap

@@ -8,6 +8,8 @@
 #include <set>
 #include <vector>
 
+namespace test_core_checksum {
+
 using namespace gneiss;
 
 namespace {
@@ -60,3 +62,5 @@ TEST_CASE("the seeds of blocks differ by file and by block") {
         for (std::uint64_t block = 0; block < 50; ++block) seeds.insert(block_seed(file, block));
     CHECK(seeds.size() == 2500);
 }
+
+} // namespace test_core_checksum

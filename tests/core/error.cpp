@@ -4,6 +4,8 @@
 
 #include <cerrno>
 
+namespace test_core_error {
+
 using namespace gneiss;
 
 TEST_CASE("an error says where, in one line, and keeps the fields") {
@@ -43,3 +45,5 @@ TEST_CASE("what is told stays one line, whatever text a file put into it") {
     CHECK(std::string(odd.what()) == "x?y: f?: 'a?b?[31m?' is no é");
     CHECK(odd.place().path == "x\ty");
 }
+
+} // namespace test_core_error

@@ -6,6 +6,8 @@
 #include <type_traits>
 #include <vector>
 
+namespace test_core_matrix_view {
+
 using namespace gneiss;
 
 static_assert(std::is_trivially_copyable_v<matrix_view<float>>);
@@ -55,3 +57,5 @@ TEST_CASE("writes go through to the owner; a view of const sees them") {
     CHECK(seen[1][2] == 7);
     CHECK(matrix_view<float>{}.empty());
 }
+
+} // namespace test_core_matrix_view

@@ -10,6 +10,8 @@
 #include <thread>
 #include <type_traits>
 
+namespace test_core_memory_budget {
+
 using namespace gneiss;
 
 static_assert(!std::is_copy_constructible_v<memory_charge>);
@@ -121,3 +123,5 @@ TEST_CASE("threads together never hold more than the limit") {
     CHECK_FALSE(exceeded);
     CHECK(budget.used() == 0);
 }
+
+} // namespace test_core_memory_budget

@@ -6,6 +6,8 @@
 #include <set>
 #include <vector>
 
+namespace test_core_random {
+
 using namespace gneiss;
 
 TEST_CASE("a stream is a pure function of its key and draw") {
@@ -105,3 +107,5 @@ TEST_CASE("shuffle gives every order of three equally often") {
     }
     for (const double c : count) CHECK(std::abs(c - tries / 6.0) < 5 * std::sqrt(tries / 6.0));
 }
+
+} // namespace test_core_random

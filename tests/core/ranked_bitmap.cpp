@@ -6,6 +6,8 @@
 
 #include <gneiss/core/random.hpp>
 
+namespace test_core_ranked_bitmap {
+
 using namespace gneiss;
 
 TEST_CASE("members know how many are smaller, and others are not found") {
@@ -24,3 +26,5 @@ TEST_CASE("members know how many are smaller, and others are not found") {
             }
         }
 }
+
+} // namespace test_core_ranked_bitmap

@@ -7,6 +7,8 @@
 
 #include <gneiss/core/random.hpp>
 
+namespace test_core_row_layout {
+
 using namespace gneiss;
 
 TEST_CASE("a row is its value and its state side by side") {
@@ -80,3 +82,5 @@ TEST_CASE("partition borders are 64-bit") {
     CHECK(cut.of(cut.begin(999)) == 999);
     CHECK(cut.of(cut.begin(999) - 1) == 998);
 }
+
+} // namespace test_core_row_layout

@@ -6,6 +6,8 @@
 #include <type_traits>
 #include <unordered_set>
 
+namespace test_core_types {
+
 using namespace gneiss;
 
 static_assert(node_id_type<std::uint32_t> && node_id_type<std::uint64_t>);
@@ -44,3 +46,5 @@ TEST_CASE("ceil_div does not overflow") {
     CHECK(ceil_div(most, std::uint64_t{2}) == std::uint64_t{1} << 63);
     CHECK(ceil_div(most, most) == 1);
 }
+
+} // namespace test_core_types

@@ -6,6 +6,8 @@
 
 #include <vector>
 
+namespace test_eval_accuracy {
+
 using namespace gneiss;
 
 TEST_CASE("accuracy and macro-F1 equal their definitions, however counts are grouped") {
@@ -72,3 +74,5 @@ TEST_CASE("of several classes the mean over those that occur is taken, of two th
     CHECK(macro_roc_auc({two.data(), 3, 2}, same) == 0.5);
     CHECK_THROWS_AS((void)macro_roc_auc({two.data(), 2, 2}, labels), error);
 }
+
+} // namespace test_eval_accuracy

@@ -10,6 +10,8 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/random.hpp>
 
+namespace test_eval_classification {
+
 using namespace gneiss;
 
 namespace {
@@ -70,3 +72,5 @@ TEST_CASE("a label that is no class is refused") {
                         table, [](std::uint64_t) { return class_id{4}; }, serial_executor{}),
         error);
 }
+
+} // namespace test_eval_classification

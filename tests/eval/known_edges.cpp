@@ -8,6 +8,8 @@
 #include <map>
 #include <set>
 
+namespace test_eval_known_edges {
+
 using namespace gneiss;
 
 namespace {
@@ -103,3 +105,5 @@ TEST_CASE("no queries and no edges are fine") {
     CHECK(nothing.covered() == 1);
     CHECK(nothing.of(0).empty());
 }
+
+} // namespace test_eval_known_edges

@@ -8,6 +8,8 @@
 
 #include <vector>
 
+namespace test_eval_link_scorer {
+
 using namespace gneiss;
 
 namespace {
@@ -50,3 +52,5 @@ TEST_CASE("a decoder without relations takes edges of any relation") {
     CHECK(score.knows(9, 1000000, 10, 4));
     CHECK(asked(score, {0, 77, side::head}) == std::vector<float>{1, 2, 3, 4});
 }
+
+} // namespace test_eval_link_scorer

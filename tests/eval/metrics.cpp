@@ -6,6 +6,8 @@
 
 #include <vector>
 
+namespace test_eval_metrics {
+
 using namespace gneiss;
 
 namespace {
@@ -72,3 +74,5 @@ TEST_CASE("both sides are merged by count") {
     CHECK(metrics.both().count() == 3);
     CHECK(metrics.both().mrr() == doctest::Approx((1 + 0.5 + 0.25) / 3));
 }
+
+} // namespace test_eval_metrics

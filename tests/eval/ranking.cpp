@@ -13,6 +13,8 @@
 
 #include "eval/oracle.hpp"
 
+namespace test_eval_ranking {
+
 using namespace gneiss;
 using gneiss::test::problem;
 
@@ -167,3 +169,5 @@ TEST_CASE("a budget that holds no edge is refused with what was asked") {
     for (const memory_part& part : plan.parts) sum += part.bytes;
     CHECK(sum <= 64U << 20);
 }
+
+} // namespace test_eval_ranking

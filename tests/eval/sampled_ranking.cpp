@@ -12,6 +12,8 @@
 
 #include "eval/oracle.hpp"
 
+namespace test_eval_sampled_ranking {
+
 using namespace gneiss;
 using gneiss::test::problem;
 
@@ -173,3 +175,5 @@ TEST_CASE("bad settings and scores that are not numbers are errors of their kind
     p.rows.values[2 * 4] = std::numeric_limits<float>::quiet_NaN();
     CHECK(code_of({.count = 1, .by_degree = 0}) == errc::not_finite);
 }
+
+} // namespace test_eval_sampled_ranking

@@ -6,6 +6,8 @@
 
 #include <vector>
 
+namespace test_eval_score_kernel {
+
 using namespace gneiss;
 
 namespace {
@@ -93,3 +95,5 @@ TEST_CASE("a squared distance stands for the distance") {
     CHECK(similarity_of(similarity::negative_distance, -9) == -3);
     CHECK(similarity_of(similarity::inner_product, -9) == -9);
 }
+
+} // namespace test_eval_score_kernel

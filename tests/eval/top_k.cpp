@@ -11,6 +11,8 @@
 
 #include "eval/oracle.hpp"
 
+namespace test_eval_top_k {
+
 using namespace gneiss;
 using gneiss::test::problem;
 
@@ -102,3 +104,5 @@ TEST_CASE("queries out of range and scores that are not numbers are errors of th
     p.rows.values[9 * 4] = std::numeric_limits<float>::quiet_NaN();
     CHECK(code_of({1, 1, side::head}) == errc::not_finite);
 }
+
+} // namespace test_eval_top_k

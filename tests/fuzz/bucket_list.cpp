@@ -5,6 +5,8 @@
 
 #include <gneiss/order/parse.hpp>
 
+namespace test_fuzz_bucket_list {
+
 using namespace gneiss;
 
 GNEISS_FUZZ_TARGET("bucket_list", bytes) {
@@ -16,3 +18,5 @@ GNEISS_FUZZ_TARGET("bucket_list", bytes) {
     for (const auto& [i, j] : buckets) text += std::to_string(i) + "," + std::to_string(j) + "\r\n";
     fuzz::property(parse_buckets(text, partitions) == buckets, "what is written is read");
 }
+
+} // namespace test_fuzz_bucket_list

@@ -6,6 +6,8 @@
 #include <gneiss/graph/edge_buckets.hpp>
 #include <gneiss/storage/bucket_table.hpp>
 
+namespace test_fuzz_buckets {
+
 using namespace gneiss;
 
 /// Words that pass the check decode within their bounds.
@@ -56,3 +58,5 @@ GNEISS_FUZZ_TARGET("buckets", bytes) {
     }
     read_block(bytes);
 }
+
+} // namespace test_fuzz_buckets

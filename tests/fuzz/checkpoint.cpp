@@ -6,6 +6,8 @@
 
 #include <gneiss/storage/checkpoint.hpp>
 
+namespace test_fuzz_checkpoint {
+
 using namespace gneiss;
 
 static void read(const std::vector<std::byte>& bytes) {
@@ -26,3 +28,5 @@ GNEISS_FUZZ_TARGET("checkpoint", bytes) {
     all.insert(all.end(), word.begin(), word.end());
     read(all);
 }
+
+} // namespace test_fuzz_checkpoint

@@ -7,6 +7,8 @@
 
 #include <gneiss/storage/checked_file.hpp>
 
+namespace test_fuzz_checksums {
+
 using namespace gneiss;
 
 static void read(const std::filesystem::path& file, const std::vector<std::byte>& bytes) {
@@ -44,3 +46,5 @@ GNEISS_FUZZ_TARGET("checksums", bytes) {
     std::memcpy(all.data(), head.data(), sizeof head);
     read(file, all);
 }
+
+} // namespace test_fuzz_checksums

@@ -4,6 +4,8 @@
 
 #include <gneiss/io/import/text_reader.hpp>
 
+namespace test_fuzz_gzip {
+
 using namespace gneiss;
 
 GNEISS_FUZZ_TARGET("gzip", bytes) {
@@ -30,3 +32,5 @@ GNEISS_FUZZ_TARGET("gzip", bytes) {
     });
     fuzz::property(cut == whole, "chunks are all of the text");
 }
+
+} // namespace test_fuzz_gzip

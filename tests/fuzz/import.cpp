@@ -8,6 +8,8 @@
 
 #include <gneiss/core/executor/serial.hpp>
 
+namespace test_fuzz_import {
+
 using namespace gneiss;
 
 /// Whether a number of more than four digits occurs: as an id it would make as many nodes, and take as long.
@@ -53,3 +55,5 @@ GNEISS_FUZZ_TARGET("import", bytes) {
     });
     fuzz::property(edges == report.train_edges, "all edges are there");
 }
+
+} // namespace test_fuzz_import

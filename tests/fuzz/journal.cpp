@@ -6,6 +6,8 @@
 
 #include <gneiss/io/import/journal.hpp>
 
+namespace test_fuzz_journal {
+
 using namespace gneiss;
 
 static void read(const std::string& text) {
@@ -26,3 +28,5 @@ GNEISS_FUZZ_TARGET("journal", bytes) {
     read(text);
     read(text + "sum " + std::to_string(checksum(text)) + "\n");
 }
+
+} // namespace test_fuzz_journal

@@ -4,6 +4,8 @@
 
 #include <gneiss/io/manifest.hpp>
 
+namespace test_fuzz_manifest {
+
 using namespace gneiss;
 
 static void read(const std::string& text) {
@@ -23,3 +25,5 @@ GNEISS_FUZZ_TARGET("manifest", bytes) {
     text.replace(at, detail::manifest_checksum_digits, detail::manifest_checksum_digits, '0');
     read(text.replace(at, detail::manifest_checksum_digits, detail::hexadecimal(checksum(text))));
 }
+
+} // namespace test_fuzz_manifest

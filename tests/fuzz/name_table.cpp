@@ -5,6 +5,8 @@
 
 #include <gneiss/io/import/name_table.hpp>
 
+namespace test_fuzz_name_table {
+
 using namespace gneiss;
 
 GNEISS_FUZZ_TARGET("name_table", bytes) {
@@ -18,3 +20,5 @@ GNEISS_FUZZ_TARGET("name_table", bytes) {
     if (fuzz::accepted([&] { count = importing::read_name_table(file.path(), meet); }))
         fuzz::property(ids.size() == count && *ids.rbegin() == count - 1, "ids are 0 ... n - 1");
 }
+
+} // namespace test_fuzz_name_table

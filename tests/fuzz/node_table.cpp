@@ -8,6 +8,8 @@
 
 #include <gneiss/io/import/node_tables.hpp>
 
+namespace test_fuzz_node_table {
+
 using namespace gneiss;
 
 GNEISS_FUZZ_TARGET("node_table", bytes) {
@@ -38,3 +40,5 @@ GNEISS_FUZZ_TARGET("node_table", bytes) {
         });
     }
 }
+
+} // namespace test_fuzz_node_table

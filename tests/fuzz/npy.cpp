@@ -5,6 +5,8 @@
 
 #include <gneiss/io/npy.hpp>
 
+namespace test_fuzz_npy {
+
 using namespace gneiss;
 
 /// Elements that a reader hands out as T.
@@ -37,3 +39,5 @@ GNEISS_FUZZ_TARGET("npy", bytes) {
     if (fuzz::accepted([&] { integers = count_as<std::int64_t>(file.path()); }))
         fuzz::property(integers == header.size(), "all elements are read");
 }
+
+} // namespace test_fuzz_npy

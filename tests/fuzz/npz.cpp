@@ -6,6 +6,8 @@
 
 #include <gneiss/io/import/npz.hpp>
 
+namespace test_fuzz_npz {
+
 using namespace gneiss;
 
 GNEISS_FUZZ_TARGET("npz", bytes) {
@@ -21,3 +23,5 @@ GNEISS_FUZZ_TARGET("npz", bytes) {
         }
     });
 }
+
+} // namespace test_fuzz_npz

@@ -2,6 +2,8 @@
 
 #include "common/config_file.hpp"
 
+namespace test_fuzz_program_config {
+
 using namespace gneiss;
 
 GNEISS_FUZZ_TARGET("program_config", bytes) {
@@ -18,3 +20,5 @@ GNEISS_FUZZ_TARGET("program_config", bytes) {
     for (std::size_t i = 0; i < items.size(); ++i)
         fuzz::property(again[i].values == items[i].values && again[i].list == items[i].list, "values stay");
 }
+
+} // namespace test_fuzz_program_config

@@ -5,6 +5,8 @@
 #include "common/exit_codes.hpp"
 #include "common/units.hpp"
 
+namespace test_fuzz_program_units {
+
 using namespace gneiss;
 
 /// A value that is read is written as a text that is read as the same value.
@@ -31,3 +33,5 @@ GNEISS_FUZZ_TARGET("program_units", bytes) {
         for (const std::string& part : programs::split_list(text)) fuzz::property(!part.empty(), "parts are not empty");
     });
 }
+
+} // namespace test_fuzz_program_units

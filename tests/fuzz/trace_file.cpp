@@ -7,6 +7,8 @@
 #include <gneiss/storage/run_file.hpp>
 #include <gneiss/storage/trace_file.hpp>
 
+namespace test_fuzz_trace_file {
+
 using namespace gneiss;
 
 /// Reads a file as whatever it may be.
@@ -53,3 +55,5 @@ GNEISS_FUZZ_TARGET("trace_file", bytes) {
     file.finish();
     read(at / "records");
 }
+
+} // namespace test_fuzz_trace_file

@@ -9,6 +9,8 @@
 #include <gneiss/core/random.hpp>
 #include <gneiss/graph/edge_list.hpp>
 
+namespace test_graph_csr {
+
 using namespace gneiss;
 
 namespace {
@@ -96,3 +98,5 @@ TEST_CASE("what a graph does not keep is refused") {
     edge_list<> bad(2, {{0, 0, 2}});
     CHECK_THROWS_AS((void)make_csr_graph(bad, neighbour_direction::in), error);
 }
+
+} // namespace test_graph_csr

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+namespace test_graph_edge_list {
+
 using namespace gneiss;
 
 TEST_CASE("a list streams its edges in order, in chunks, again after a rewind") {
@@ -37,3 +39,5 @@ TEST_CASE("what is written to a scratch is streamed back") {
     CHECK(stream.next().size() == 4);
     CHECK(stream.next().empty());
 }
+
+} // namespace test_graph_edge_list

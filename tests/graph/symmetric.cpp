@@ -8,6 +8,8 @@
 #include <gneiss/core/random.hpp>
 #include <gneiss/graph/edge_list.hpp>
 
+namespace test_graph_symmetric {
+
 using namespace gneiss;
 
 namespace {
@@ -74,3 +76,5 @@ TEST_CASE("an edge beyond the nodes is refused") {
     edge_list<> stream(3, {{0, 0, 3}});
     CHECK_THROWS_AS((void)make_symmetric_csr(stream), error);
 }
+
+} // namespace test_graph_symmetric

@@ -8,6 +8,8 @@
 #include <gneiss/sample/neighbour.hpp>
 #include <sample/graphs.hpp>
 
+namespace test_graph_visit_counter {
+
 using namespace gneiss;
 
 TEST_CASE(
@@ -35,3 +37,5 @@ TEST_CASE(
     CHECK(reads.visits()[3] == 2);
     CHECK(reads.visits()[1] == 1);
 }
+
+} // namespace test_graph_visit_counter

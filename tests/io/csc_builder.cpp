@@ -12,6 +12,8 @@
 #include <gneiss/io/npy.hpp>
 #include <storage/csc.hpp>
 
+namespace test_io_csc_builder {
+
 using namespace gneiss;
 using test::stored_lists;
 
@@ -126,3 +128,5 @@ TEST_CASE("damage in the buckets is found, wherever it is, and leaves nothing be
     write(whole);
     CHECK(build_csc(data.store, neighbour_direction::in, directory));
 }
+
+} // namespace test_io_csc_builder

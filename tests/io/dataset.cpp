@@ -12,6 +12,8 @@
 #include <gneiss/core/random.hpp>
 #include <gneiss/io/dataset_writer.hpp>
 
+namespace test_io_dataset {
+
 namespace {
 
 using gneiss::edge;
@@ -219,3 +221,5 @@ TEST_CASE("every truncation, bit flip or loss of any file of a dataset is found"
     }
     CHECK_NOTHROW(check());
 }
+
+} // namespace test_io_dataset

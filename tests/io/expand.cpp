@@ -11,6 +11,8 @@
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/io/import/importer.hpp>
 
+namespace test_io_expand {
+
 namespace {
 
 using namespace gneiss;
@@ -83,3 +85,5 @@ TEST_CASE("sizes are told beforehand; noise and fractions that cannot be are ref
     CHECK_THROWS_WITH_AS((void)expansion_size_of(a, {.nodes = 1U << 24, .edges = {{0, 0, 0}}}),
         doctest::Contains("500 x 16777216 nodes"), error);
 }
+
+} // namespace test_io_expand

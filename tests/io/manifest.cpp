@@ -10,6 +10,8 @@
 
 #include <gneiss/core/random.hpp>
 
+namespace test_io_manifest {
+
 namespace {
 
 gneiss::dataset_manifest sample() {
@@ -152,3 +154,5 @@ TEST_CASE("every truncation and bit flip of a manifest is found") {
         CHECK(reading(flipped).code() != gneiss::errc::cancelled);
     }
 }
+
+} // namespace test_io_manifest

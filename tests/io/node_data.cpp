@@ -14,6 +14,8 @@
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/io/dataset_writer.hpp>
 
+namespace test_io_node_data {
+
 namespace {
 
 using namespace gneiss;
@@ -224,3 +226,5 @@ TEST_CASE("node data that contradicts itself is refused") {
     refuses([](node_sample& s) { s.parts[5] = 4; });
     refuses([](node_sample& s) { s.dense[5] = std::numeric_limits<float>::quiet_NaN(); });
 }
+
+} // namespace test_io_node_data

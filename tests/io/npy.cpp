@@ -14,6 +14,8 @@
 
 #include <gneiss/core/random.hpp>
 
+namespace test_io_npy {
+
 namespace {
 
 using gneiss::npy_dtype;
@@ -298,3 +300,5 @@ TEST_CASE("NumPy reads what is written (skipped where NumPy is not installed)") 
                                 "', mmap_mode='r'); assert a.dtype == n.uint32 and a.tolist() == [[1, 2], [3, 4]]\"";
     CHECK(std::system(command.c_str()) == 0);
 }
+
+} // namespace test_io_npy

@@ -18,6 +18,8 @@
 
 #include "import/support.hpp"
 
+namespace test_io_reorder {
+
 namespace {
 
 using namespace gneiss;
@@ -398,3 +400,5 @@ TEST_CASE("only names in another order of rows need version 2 of the format") {
         CHECK(version("to") == (of.ids == id_kind::integer ? '1' : '2'));
     }
 }
+
+} // namespace test_io_reorder

@@ -13,6 +13,8 @@
 #include <gneiss/io/import/id_maps.hpp>
 #include <gneiss/storage/engine/threads.hpp>
 
+namespace test_io_reorder_rows {
+
 namespace {
 
 using namespace gneiss;
@@ -127,3 +129,5 @@ TEST_CASE(
         CHECK(made.words(before) == made.expected(identity(60)));
     }
 }
+
+} // namespace test_io_reorder_rows

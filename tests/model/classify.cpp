@@ -9,6 +9,8 @@
 #include <cmath>
 #include <vector>
 
+namespace test_model_classify {
+
 using namespace gneiss;
 
 namespace {
@@ -86,3 +88,5 @@ TEST_CASE("labels that are no class are named, none labelled is no loss, NaN is 
     scores[2] = std::nanf("");
     CHECK_THROWS_AS((void)softmax_cross_entropy<float>(view, fine, serial_executor{}), error);
 }
+
+} // namespace test_model_classify

@@ -10,6 +10,8 @@
 #include <limits>
 #include <vector>
 
+namespace test_model_dense_optimizer {
+
 using namespace gneiss;
 
 namespace {
@@ -126,3 +128,5 @@ TEST_CASE("gradients that are no numbers stop a step before anything changed; ba
     CHECK_THROWS_AS((void)make_dense_optimizer("adam", 0.1F, {.weight_decay = -1}), error);
     CHECK_THROWS_AS((void)make_dense_optimizer("adam", 0.1F, {.clip_norm = std::nan("")}), error);
 }
+
+} // namespace test_model_dense_optimizer

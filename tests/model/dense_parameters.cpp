@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+namespace test_model_dense_parameters {
+
 using namespace gneiss;
 
 TEST_CASE("arrays are aligned, padded with zeros, and views of one arena") {
@@ -47,3 +49,5 @@ TEST_CASE("first values depend on the seed and an array's number, not on the oth
     b.allocate(6);
     CHECK(values(a, 1) != values(b, 1));
 }
+
+} // namespace test_model_dense_parameters

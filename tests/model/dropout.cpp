@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+namespace test_model_dropout {
+
 using namespace gneiss;
 
 TEST_CASE("each element is dropped at the rate, independently of its neighbours, and the mean is kept") {
@@ -43,3 +45,5 @@ TEST_CASE("rows are told apart by name, ids or numbers, and rates that drop ever
     for (const double rate : {-0.1, 1.0, std::nan("")})
         CHECK_THROWS_AS(dropout_mask(random_key{3, random_domain::dropout}, rate, {}), error);
 }
+
+} // namespace test_model_dropout

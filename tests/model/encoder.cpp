@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+namespace test_model_encoder {
+
 using namespace gneiss;
 
 namespace {
@@ -371,3 +373,5 @@ TEST_CASE("shapes that do not fit are refused") {
     gnn::matrix<> g(3, 3);
     CHECK_THROWS_AS(encode.backward(fresh, g.view, {}, on), error);
 }
+
+} // namespace test_model_encoder

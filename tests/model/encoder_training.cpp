@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <vector>
 
+namespace test_model_encoder_training {
+
 using namespace gneiss;
 
 namespace {
@@ -87,3 +89,5 @@ TEST_CASE("each kind of layer learns communities that the features alone do not 
     }
     CHECK(trained_accuracy(graph, "gcn:32,gcn", "adamw", on) > alone + 0.15);
 }
+
+} // namespace test_model_encoder_training

@@ -9,6 +9,8 @@
 #include <cmath>
 #include <vector>
 
+namespace test_model_initialize {
+
 using namespace gneiss;
 
 TEST_CASE("a row is a function of seed, table and row: blocks and threads change nothing") {
@@ -62,3 +64,5 @@ TEST_CASE("moments and bounds are those of the distribution") {
     CHECK(initializer::glorot(2, 4) == initializer::uniform(-1, 1));
     CHECK(moments(initializer::zeros())[1] == 0);
 }
+
+} // namespace test_model_initialize

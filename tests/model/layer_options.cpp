@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+namespace test_model_layer_options {
+
 using namespace gneiss;
 
 TEST_CASE("a text describes layers; activations stand between them and not behind the last") {
@@ -53,3 +55,5 @@ TEST_CASE("what is wrong in a text is named with its layer") {
     CHECK_THROWS_AS((void)make_activation("gelu"), error);
     CHECK(make_activation("leaky") == activation::leaky_relu);
 }
+
+} // namespace test_model_layer_options

@@ -15,6 +15,8 @@
 
 #include <model/oracle.hpp>
 
+namespace test_model_link_model {
+
 using namespace gneiss;
 
 namespace {
@@ -279,3 +281,5 @@ TEST_CASE("negatives of resident partitions are weighed: the loss and its gradie
         CHECK(double{gradient[k]} == doctest::Approx((loss_of(more) - loss_of(less)) / double{2 * step}).epsilon(1e-3));
     }
 }
+
+} // namespace test_model_link_model

@@ -8,6 +8,8 @@
 
 #include <model/oracle.hpp>
 
+namespace test_model_loss {
+
 using namespace gneiss;
 
 namespace {
@@ -106,3 +108,5 @@ TEST_CASE("huge scores stay finite and a NaN shows") {
     check_extremes(logistic_loss{});
     check_extremes(margin_loss{});
 }
+
+} // namespace test_model_loss

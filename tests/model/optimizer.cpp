@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+namespace test_model_optimizer {
+
 using namespace gneiss;
 
 namespace {
@@ -109,3 +111,5 @@ TEST_CASE("unknown optimisers, bad rates and rows that do not fit are refused") 
     const any_row_optimizer optimizer = make_row_optimizer("adam", 0.1F);
     CHECK_THROWS_AS(optimizer.step_rows({row.data(), 1, 10}, matrix_view<const float>(row.data(), 1, 5), 1, serial_executor{}), error);
 }
+
+} // namespace test_model_optimizer

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+namespace test_model_parameter {
+
 using namespace gneiss;
 
 TEST_CASE("a parameter keeps state beside values, all zero at first") {
@@ -24,3 +26,5 @@ TEST_CASE("row gradients keep their memory when they shrink") {
     CHECK(gradients.ids().size() == 3);
     CHECK(gradients.rows().rows() == 3);
 }
+
+} // namespace test_model_parameter

@@ -6,6 +6,8 @@
 
 #include <model/oracle.hpp>
 
+namespace test_model_regularizer {
+
 using namespace gneiss;
 
 TEST_CASE("penalties equal their formulas and add gradients of finite differences") {
@@ -35,3 +37,5 @@ TEST_CASE("a zero row has no penalty and no gradient") {
             CHECK(regularizer{kind, 1}.add_gradient(zero, complex_rows, 1, std::span(gradient)) == 0);
     for (const float g : gradient) CHECK(g == 0);
 }
+
+} // namespace test_model_regularizer

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+namespace test_model_schedule {
+
 using namespace gneiss;
 
 TEST_CASE("every schedule begins at 1, never rises and stays positive") {
@@ -31,3 +33,5 @@ TEST_CASE("schedules follow their formulas") {
 }
 
 TEST_CASE("an unknown schedule is refused by name") { CHECK_THROWS_WITH((void)make_schedule("cosin"), doctest::Contains("cosin")); }
+
+} // namespace test_model_schedule

@@ -7,6 +7,8 @@
 
 #include <string>
 
+namespace test_order_any_order {
+
 using namespace gneiss;
 
 TEST_CASE("every named order gives valid plans for random partitions and slots, and the same ones when asked again") {
@@ -56,3 +58,5 @@ TEST_CASE("in memory there is one state that trains everything, differently shuf
     CHECK(order(0)[0].edge_buckets.size() == 36);
     CHECK(order(0) != order(1));
 }
+
+} // namespace test_order_any_order

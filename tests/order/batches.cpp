@@ -7,6 +7,8 @@
 #include <set>
 #include <vector>
 
+namespace test_order_batches {
+
 using namespace gneiss;
 
 namespace {
@@ -126,3 +128,5 @@ TEST_CASE("a state without edges has no batch; impossible sizes are refused") {
     CHECK_THROWS_AS(state_batches(none, 0, edge_shuffle_key(1, 0, 0)), error);
     CHECK_THROWS_AS(state_batches(large, 10, edge_shuffle_key(1, 0, 0)), error);
 }
+
+} // namespace test_order_batches

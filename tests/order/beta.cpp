@@ -7,6 +7,8 @@
 
 #include <set>
 
+namespace test_order_beta {
+
 using namespace gneiss;
 
 namespace {
@@ -106,3 +108,5 @@ TEST_CASE("a buffer in which two partitions cannot meet is refused") {
     CHECK_THROWS_AS(beta_order(4, 0), error);
     CHECK_THROWS_AS(beta_order(0, 2), error);
 }
+
+} // namespace test_order_beta

@@ -11,6 +11,8 @@
 #include <map>
 #include <vector>
 
+namespace test_order_bias {
+
 using namespace gneiss;
 
 namespace {
@@ -114,3 +116,5 @@ TEST_CASE("the proxy rises with the number of logical partitions, as Figure 6b")
     CHECK(mean_proxy("comet", 32, 16) < mean_proxy("comet", 32, 8) - .05);
     CHECK(mean_proxy("comet", 32, 8) < mean_proxy("comet", 32, 4) - .05);
 }
+
+} // namespace test_order_bias

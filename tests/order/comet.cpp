@@ -10,6 +10,8 @@
 #include <set>
 #include <vector>
 
+namespace test_order_comet {
+
 using namespace gneiss;
 
 TEST_CASE("a balanced trail visits every pair once, shares one end between neighbours, and comes to each thing evenly") {
@@ -131,3 +133,5 @@ TEST_CASE("a buffer in which two partitions cannot meet is refused") {
     CHECK_THROWS_AS(comet_order(8, 1), error);
     CHECK_THROWS_AS(comet_order(0, 4), error);
 }
+
+} // namespace test_order_comet

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+namespace test_order_cost {
+
 using namespace gneiss;
 
 namespace {
@@ -101,3 +103,5 @@ TEST_CASE("the counts do not overflow at the largest number of partitions") {
     CHECK(swap_lower_bound(1U << 16, 2) == (std::uint64_t{1} << 16) * ((1U << 16) - 1) / 2 - 1);
     CHECK(beta_swaps(1U << 16, 2) >= swap_lower_bound(1U << 16, 2));
 }
+
+} // namespace test_order_cost

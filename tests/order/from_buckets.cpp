@@ -11,6 +11,8 @@
 #include <map>
 #include <vector>
 
+namespace test_order_from_buckets {
+
 using namespace gneiss;
 
 namespace {
@@ -89,3 +91,5 @@ TEST_CASE("an empty list, one bucket, and buckets outside the partitions") {
     CHECK_THROWS_AS((void)plan_from_buckets(outside, 3, 2), error);
     CHECK_THROWS_AS((void)plan_from_buckets(one, 3, 1), error);
 }
+
+} // namespace test_order_from_buckets

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+namespace test_order_hilbert {
+
 using namespace gneiss;
 
 TEST_CASE("the curve visits every cell once, goes to a neighbour each time, and ends at (width - 1, 0)") {
@@ -61,3 +63,5 @@ TEST_CASE("the symmetric order trains (i, j) and (j, i) one after the other") {
         CHECK(((k > 0 && buckets[k - 1] == mirrored) || (k + 1 < buckets.size() && buckets[k + 1] == mirrored)));
     }
 }
+
+} // namespace test_order_hilbert

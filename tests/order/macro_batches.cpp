@@ -9,6 +9,8 @@
 #include <set>
 #include <vector>
 
+namespace test_order_macro_batches {
+
 using namespace gneiss;
 
 TEST_CASE("each partition comes once an epoch in groups of the asked size, with the pinned ones in every state") {
@@ -74,3 +76,5 @@ TEST_CASE("groups are uniform: each pair of partitions meets as often as chance 
     CHECK(macro_batches(p, 1, macro, 5, 0) != macro_batches(p, 1, macro, 5, 1));
     CHECK(macro_batches(p, 1, macro, 5, 0) != macro_batches(p, 1, macro, 6, 0));
 }
+
+} // namespace test_order_macro_batches

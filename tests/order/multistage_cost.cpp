@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+namespace test_order_multistage_cost {
+
 using namespace gneiss;
 
 TEST_CASE("costs of one and two stages are those worked out by hand, and the ratio is theirs where the high tier is free") {
@@ -20,3 +22,5 @@ TEST_CASE("two macro-batches fit beside hubs and stages, or nothing does") {
     CHECK(macro_batch_bytes(1000, 100, 2000) == 0);
     CHECK(macro_batch_bytes(0, 1, 1) == 0);
 }
+
+} // namespace test_order_multistage_cost

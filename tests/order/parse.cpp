@@ -6,6 +6,8 @@
 
 #include <string>
 
+namespace test_order_parse {
+
 using namespace gneiss;
 
 namespace {
@@ -59,3 +61,5 @@ TEST_CASE("a list that leaves a bucket out is refused, and says which") {
     CHECK(std::string(missing.what()).find("(1, 0) is missing, one of 1") != std::string::npos);
     CHECK(refusal("").code() == errc::invalid_argument);
 }
+
+} // namespace test_order_parse

@@ -8,6 +8,8 @@
 #include <set>
 #include <vector>
 
+namespace test_order_search {
+
 using namespace gneiss;
 
 TEST_CASE("every sequence of the table lets all pairs meet with fewer swaps than BETA, as a valid plan in any epoch") {
@@ -89,3 +91,5 @@ TEST_CASE("the search finds the sequences of the table again" * doctest::test_su
         CHECK(format_sequence(*found) == row.swaps_text);
     }
 }
+
+} // namespace test_order_search

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <set>
 
+namespace test_order_sequence {
+
 using namespace gneiss;
 
 TEST_CASE("a bucket is trained in the first state that holds both its partitions, by brute force") {
@@ -60,3 +62,5 @@ TEST_CASE("shuffling keeps the buckets of each state and depends on the key only
     for (state& s : one) std::ranges::sort(s.edge_buckets);
     CHECK(one == original);
 }
+
+} // namespace test_order_sequence

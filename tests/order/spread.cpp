@@ -10,6 +10,8 @@
 #include <cmath>
 #include <map>
 
+namespace test_order_spread {
+
 using namespace gneiss;
 
 TEST_CASE("spreading keeps the plan valid and its traffic") {
@@ -45,3 +47,5 @@ TEST_CASE("every state that holds a bucket trains it equally often, by chi-squar
     const double freedom = static_cast<double>(holders.size()) - 1;
     CHECK(std::abs(chi - freedom) < 5 * std::sqrt(2 * freedom));
 }
+
+} // namespace test_order_spread

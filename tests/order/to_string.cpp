@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+namespace test_order_to_string {
+
 using namespace gneiss;
 
 TEST_CASE("runs of partitions are shortened from three on") {
@@ -30,3 +32,5 @@ TEST_CASE("long plans are cut and the rest is counted") {
     CHECK(std::ranges::count(text, '\n') == 5);
     CHECK(text.find("and " + std::to_string(states.size() - 3) + " more states") != text.npos);
 }
+
+} // namespace test_order_to_string

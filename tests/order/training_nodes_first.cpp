@@ -8,6 +8,8 @@
 #include <set>
 #include <vector>
 
+namespace test_order_training_nodes_first {
+
 using namespace gneiss;
 
 namespace {
@@ -130,3 +132,5 @@ TEST_CASE("impossible buffers and more training partitions than there are are re
     CHECK_THROWS_AS((void)training_nodes_first(0, 1, 0, 0, 0), error);
     CHECK_THROWS_AS((void)training_nodes_first(4, 2, 5, 0, 0), error);
 }
+
+} // namespace test_order_training_nodes_first

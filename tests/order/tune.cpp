@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <set>
 
+namespace test_order_tune {
+
 using namespace gneiss;
 
 namespace {
@@ -171,3 +173,5 @@ TEST_CASE("the reasons name the numbers; what can never fit is refused with its 
     CHECK_THROWS_AS((void)tune({.nodes = 0, .row_bytes = 800, .memory = 10 << 20}), error);
     CHECK_THROWS_AS((void)tune({.nodes = 10, .memory = 10 << 20}), error);
 }
+
+} // namespace test_order_tune

@@ -6,6 +6,8 @@
 
 #include <string>
 
+namespace test_order_validate {
+
 using namespace gneiss;
 
 namespace {
@@ -47,3 +49,5 @@ TEST_CASE("each way to break a plan is named with its state") {
 TEST_CASE("a state without an edge bucket is legal") {
     CHECK(complaint({{{0}, {{0, 0}}}, {{1}, {}}, {{0, 1}, {{0, 1}, {1, 0}, {1, 1}}}}, 2, 2).empty());
 }
+
+} // namespace test_order_validate

@@ -8,6 +8,8 @@
 #include <gneiss/graph/edge_list.hpp>
 #include <gneiss/graph/symmetric.hpp>
 
+namespace test_partition_assignment {
+
 using namespace gneiss;
 
 TEST_CASE("a part may weigh its share and the imbalance, at least the share rounded up, at most everything") {
@@ -65,3 +67,5 @@ TEST_CASE("sizes and weights count what has a part; an assignment is checked for
     CHECK_THROWS_AS(check_assignment(std::vector<part_id>{1, 0}, 2, 3), error);
     CHECK_THROWS_AS(check_assignment(std::vector<part_id>{1, 2}, 2, 2), error);
 }
+
+} // namespace test_partition_assignment

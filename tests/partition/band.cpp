@@ -11,6 +11,8 @@
 
 #include "support.hpp"
 
+namespace test_partition_band {
+
 using namespace gneiss;
 using namespace partition_test;
 
@@ -83,3 +85,5 @@ TEST_CASE("bands that are stopped end, and say how far they are until then") {
     CHECK_THROWS_AS((void)band_partitioner{}(stream, request, on), error);
     CHECK(told == 5);
 }
+
+} // namespace test_partition_band

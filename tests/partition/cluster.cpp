@@ -12,6 +12,8 @@
 
 #include "support.hpp"
 
+namespace test_partition_cluster {
+
 using namespace gneiss;
 using namespace partition_test;
 
@@ -106,3 +108,5 @@ TEST_CASE("neither threads nor chunks change clusters") {
     CHECK(one.of == other.of);
     CHECK(one.count == other.count);
 }
+
+} // namespace test_partition_cluster

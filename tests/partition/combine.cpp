@@ -11,6 +11,8 @@
 
 #include "support.hpp"
 
+namespace test_partition_combine {
+
 using namespace gneiss;
 using namespace partition_test;
 
@@ -50,3 +52,5 @@ TEST_CASE("neither threads nor chunks change a combination, and it betters what 
     CHECK(one == two);
     CHECK(cut_edges(graph, one) < before);
 }
+
+} // namespace test_partition_combine

@@ -10,6 +10,8 @@
 #include "greedy_scan.hpp"
 #include "support.hpp"
 
+namespace test_partition_fennel {
+
 using namespace gneiss;
 using namespace partition_test;
 
@@ -158,3 +160,5 @@ TEST_CASE("what cannot be done is refused: options, labels, another run's journa
     stop.request_stop();
     CHECK(code({}, {.stop = stop.get_token()}) == errc::cancelled);
 }
+
+} // namespace test_partition_fennel

@@ -11,6 +11,8 @@
 #include "greedy_scan.hpp"
 #include "support.hpp"
 
+namespace test_partition_gap {
+
 using namespace gneiss;
 using namespace partition_test;
 
@@ -158,3 +160,5 @@ TEST_CASE("labels of another number of nodes and caps below one are refused") {
     CHECK_THROWS_AS(run({}, graph, {.labels = labels}), error);
     CHECK_THROWS_AS(run({}, graph, {.labels = right, .label_cap = .9}), error);
 }
+
+} // namespace test_partition_gap

@@ -20,6 +20,8 @@
 
 #include "support/error_code.hpp"
 
+namespace test_partition_grem {
+
 using namespace gneiss;
 using test::code_of;
 
@@ -325,3 +327,5 @@ TEST_CASE("what cannot be done is refused") {
             [](const symmetric_csr&, std::array<std::uint64_t, 2>, std::uint64_t) { return std::vector<part_id>{}; });
     }) == errc::invalid_argument);
 }
+
+} // namespace test_partition_grem

@@ -16,6 +16,8 @@
 #include <gneiss/partition/grem.hpp>
 #include <gneiss/partition/grem_analysis.hpp>
 
+namespace test_partition_grem_analysis {
+
 using namespace gneiss;
 
 namespace {
@@ -158,3 +160,5 @@ TEST_CASE("GREM on a random graph cuts what equation 1 expects of three chunks, 
         CHECK(on.cut(truth(.5, chunk)) < on.cut(truth(0, chunk)) - .02); // one chunk at a time
     }
 }
+
+} // namespace test_partition_grem_analysis

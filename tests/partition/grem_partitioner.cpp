@@ -14,6 +14,8 @@
 #include <gneiss/partition/grem_partitioner.hpp>
 #include <gneiss/partition/quality.hpp>
 
+namespace test_partition_grem_partitioner {
+
 using namespace gneiss;
 
 namespace {
@@ -60,3 +62,5 @@ TEST_CASE("GREM over lists with the library's seed partitioner finds communities
         CHECK(patient < fixed);
     }
 }
+
+} // namespace test_partition_grem_partitioner

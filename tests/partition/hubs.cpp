@@ -15,6 +15,8 @@
 #include <gneiss/graph/symmetric.hpp>
 #include <gneiss/partition/hubs.hpp>
 
+namespace test_partition_hubs {
+
 using namespace gneiss;
 
 namespace {
@@ -172,3 +174,5 @@ TEST_CASE("a star's centre is its hub; what is not there is refused") {
         CHECK(e.code() == errc::cancelled);
     }
 }
+
+} // namespace test_partition_hubs

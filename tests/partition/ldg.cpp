@@ -8,6 +8,8 @@
 #include "greedy_scan.hpp"
 #include "support.hpp"
 
+namespace test_partition_ldg {
+
 using namespace gneiss;
 using namespace partition_test;
 
@@ -42,3 +44,5 @@ TEST_CASE("labels are refused") {
     const std::vector<class_id> labels(4);
     CHECK_THROWS_AS((void)ldg_partitioner{}(stream, {.labels = labels, .label_cap = 1}, serial_executor{}), error);
 }
+
+} // namespace test_partition_ldg

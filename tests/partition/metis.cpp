@@ -1,12 +1,16 @@
 #include <doctest/doctest.h>
 
+#include "graphs.hpp"
+
+#if __has_include(<metis.h>)
+#include <gneiss/partition/metis.hpp>
+#endif
+
+namespace test_partition_metis {
+
 #if !__has_include(<metis.h>)
 TEST_CASE("METIS is not there: nothing of it is tested" * doctest::skip()) {}
 #else
-#include <gneiss/partition/metis.hpp>
-
-#include "graphs.hpp"
-
 using namespace gneiss;
 
 TEST_CASE("METIS parts two cliques at the edge between them, by either method, within the balance asked") {
@@ -51,3 +55,5 @@ TEST_CASE("METIS is not asked what it cannot answer") {
 }
 
 #endif
+
+} // namespace test_partition_metis

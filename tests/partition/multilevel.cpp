@@ -10,6 +10,8 @@
 
 #include "graphs.hpp"
 
+namespace test_partition_multilevel {
+
 using namespace gneiss;
 
 namespace {
@@ -200,3 +202,5 @@ TEST_CASE("refinement mends parts that are too heavy, and lets no cut grow other
 }
 
 } // namespace
+
+} // namespace test_partition_multilevel

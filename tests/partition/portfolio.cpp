@@ -11,6 +11,8 @@
 
 #include "support.hpp"
 
+namespace test_partition_portfolio {
+
 using namespace gneiss;
 using namespace partition_test;
 
@@ -60,3 +62,5 @@ TEST_CASE("a portfolio that was interrupted behind any candidate gives the same 
         CHECK(portfolio(stream, interrupted, on) == whole);
     }
 }
+
+} // namespace test_partition_portfolio

@@ -15,6 +15,8 @@
 
 #include "support/error_code.hpp"
 
+namespace test_partition_quality {
+
 using namespace gneiss;
 using test::code_of;
 
@@ -147,3 +149,5 @@ TEST_CASE("partitions of another graph are refused") {
     CHECK(code_of([&] { (void)measure_partition(stream, part, 1); }) == errc::out_of_range);
     CHECK(code_of([&] { (void)measure_partition(stream, part, 2, std::vector<class_id>{0}); }) == errc::invalid_argument);
 }
+
+} // namespace test_partition_quality

@@ -9,6 +9,8 @@
 
 #include "support.hpp"
 
+namespace test_partition_quotient {
+
 using namespace gneiss;
 using namespace partition_test;
 
@@ -49,3 +51,5 @@ TEST_CASE("many edges between clusters are summed in a table that grows") {
     CHECK_FALSE(quotient_graph(stream, clusters, made->arcs() / 2 - 1, {}));
     CHECK(quotient_graph(stream, clusters, made->arcs() / 2, {}));
 }
+
+} // namespace test_partition_quotient

@@ -7,6 +7,8 @@
 
 #include "support.hpp"
 
+namespace test_partition_random {
+
 using namespace gneiss;
 using namespace partition_test;
 
@@ -55,3 +57,5 @@ TEST_CASE("balanced by edges, caps hold where no node weighs more than the slack
     for (const auto& [name, small] : small_graphs())
         CHECK_NOTHROW(check_assignment(run(small, {.parts = 5, .balance = balance_by::edges}), 5, small.nodes()));
 }
+
+} // namespace test_partition_random

@@ -12,6 +12,8 @@
 
 #include "support.hpp"
 
+namespace test_partition_refine {
+
 using namespace gneiss;
 using namespace partition_test;
 
@@ -137,3 +139,5 @@ TEST_CASE("a refinement that cannot be is refused, and one that is stopped ends"
     parts.pop_back();
     CHECK_THROWS_AS(refine_parts(stream, parts, {.parts = 4}, 1, on), error);
 }
+
+} // namespace test_partition_refine

@@ -11,6 +11,8 @@
 
 #include "support.hpp"
 
+namespace test_partition_semi {
+
 using namespace gneiss;
 using namespace partition_test;
 
@@ -75,3 +77,5 @@ TEST_CASE("a stop ends it wherever it is") {
         CHECK(told == calls);
     }
 }
+
+} // namespace test_partition_semi

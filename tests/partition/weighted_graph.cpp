@@ -8,6 +8,8 @@
 
 #include "graphs.hpp"
 
+namespace test_partition_weighted_graph {
+
 using namespace gneiss;
 
 namespace {
@@ -80,3 +82,5 @@ TEST_CASE("a weight beyond 32 bits saturates") {
 }
 
 } // namespace
+
+} // namespace test_partition_weighted_graph

@@ -21,8 +21,6 @@
 #include <gneiss/model/backend/eigen.hpp>
 #include <gneiss/model/encoder.hpp>
 
-using namespace gneiss;
-
 namespace {
 
 /// Counts what this thread has allocated while some code ran.
@@ -59,6 +57,10 @@ void operator delete(void* made) noexcept { allocations::remove(made); }
 void operator delete(void* made, std::size_t) noexcept { allocations::remove(made); }
 void operator delete(void* made, std::align_val_t) noexcept { allocations::remove(made); }
 void operator delete(void* made, std::size_t, std::align_val_t) noexcept { allocations::remove(made); }
+
+namespace test_pipeline_graph_memory {
+
+using namespace gneiss;
 
 TEST_CASE("no sample, and no pass through an encoder, takes more than its bound, whatever fan-out, layers and hubs") {
     const serial_executor on;
@@ -162,3 +164,5 @@ TEST_CASE("the bound does not wrap for huge fan-outs, and knows that no more ids
     CHECK(closed.sampler < open.sampler);
     CHECK(closed.sampler > 8 * 4 * shape.nodes);
 }
+
+} // namespace test_pipeline_graph_memory

@@ -26,6 +26,8 @@
 #include <fstream>
 #include <thread>
 
+namespace test_pipeline_graph_training {
+
 using namespace graph_harness;
 
 namespace {
@@ -522,3 +524,5 @@ TEST_CASE("what cannot be trained is refused with its reason, and errors of stag
         CHECK_THROWS_AS(other.run([](graph_training&, const auto&) {}), error);
     }
 }
+
+} // namespace test_pipeline_graph_training

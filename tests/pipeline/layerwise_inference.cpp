@@ -24,6 +24,8 @@
 #include <gneiss/storage/engine/faulty.hpp>
 #include <gneiss/storage/engine/threads.hpp>
 
+namespace test_pipeline_layerwise_inference {
+
 using namespace gneiss;
 
 namespace {
@@ -470,3 +472,5 @@ TEST_CASE("features of a dataset are read as they are stored, alone and beside o
             CHECK_THROWS_AS((void)fixed_features(features, {99, 7}), error);
         }
 }
+
+} // namespace test_pipeline_layerwise_inference

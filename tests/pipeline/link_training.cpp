@@ -23,6 +23,8 @@
 #include <mutex>
 #include <set>
 
+namespace test_pipeline_link_training {
+
 using namespace link_harness;
 using gneiss::test::temporary_directory;
 
@@ -241,3 +243,5 @@ TEST_CASE("filtered negatives mask every true answer of the batch, on both sides
     with.training.negatives.filtered = false;
     CHECK(train(graph, with, directory / "raw").masked == 0);
 }
+
+} // namespace test_pipeline_link_training

@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+namespace test_pipeline_queue {
+
 using namespace gneiss;
 
 TEST_CASE("items leave in order of their numbers, whoever pushes first") {
@@ -75,3 +77,5 @@ TEST_CASE("closing with an error wakes both sides with it") {
     }
     CHECK(woken == 2);
 }
+
+} // namespace test_pipeline_queue

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+namespace test_pipeline_staleness {
+
 using namespace gneiss;
 
 TEST_CASE("quantiles of a staleness histogram") {
@@ -19,3 +21,5 @@ TEST_CASE("quantiles of a staleness histogram") {
     CHECK(twice.total() == 20);
     CHECK(twice.quantile(0.9) == 3);
 }
+
+} // namespace test_pipeline_staleness

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+namespace test_pipeline_state_reuse {
+
 using namespace gneiss;
 
 TEST_CASE("a state is passed over again while the next is not ready, at most so often, and what was done is written down") {
@@ -27,3 +29,5 @@ TEST_CASE("a record that is replayed decides alone, goes on after a resume, and 
     CHECK_THROWS_AS((void)replay.again(1, 1, 1, false), error);
     CHECK_THROWS_AS((void)replay.again(2, 0, 1, false), error);
 }
+
+} // namespace test_pipeline_state_reuse

@@ -27,6 +27,8 @@
 #include <map>
 #include <thread>
 
+namespace test_pipeline_superbatch_training {
+
 using namespace gneiss;
 using gneiss::test::temporary_directory;
 
@@ -84,7 +86,7 @@ struct set_up {
     std::uint64_t superbatch = 4, epochs = 2, accesses = 0;
     std::size_t slots = 60, threads = 1;
     bool carry = true, direct_table = false;
-    engine_factory engines = ::threads();
+    engine_factory engines = test_pipeline_superbatch_training::threads();
     change_set_maker change_sets{};
 };
 
@@ -410,3 +412,5 @@ TEST_CASE("parts that do not fit together are refused") {
     wrong.labels[wrong.train[0]] = 17;
     CHECK_THROWS_WITH_AS(train(wrong, {}), doctest::Contains("label 17"), error);
 }
+
+} // namespace test_pipeline_superbatch_training

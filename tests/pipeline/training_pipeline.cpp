@@ -7,6 +7,8 @@
 #include <chrono>
 #include <thread>
 
+namespace test_pipeline_training_pipeline {
+
 using namespace gneiss;
 
 namespace {
@@ -153,3 +155,5 @@ TEST_CASE("an error in any stage reaches the driving thread and nothing hangs") 
         CHECK_THROWS_WITH_AS(drive(), "planted", error);
     }
 }
+
+} // namespace test_pipeline_training_pipeline

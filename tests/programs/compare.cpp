@@ -12,6 +12,8 @@
 
 #include "support/program.hpp"
 
+namespace test_programs_compare {
+
 TEST_CASE("runs are drawn one over the other, each named as its directory; what is no timeline is refused") {
     const gneiss::test::workshop shop("gneiss-compare");
     std::string edges;
@@ -326,3 +328,5 @@ TEST_CASE("drop: with none or all dropped policies agree; where the graph tells,
     shop.refuses(3, how + " --hidden 65536 --layers 16 --drop 0", {"neighbourhoods"});
     shop.refuses(1, "drop none", {"none"});
 }
+
+} // namespace test_programs_compare

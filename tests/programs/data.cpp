@@ -9,6 +9,8 @@
 
 #include "support/program.hpp"
 
+namespace test_programs_data {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -228,3 +230,5 @@ TEST_CASE("reorder gives rows another order, and what the dataset says by name s
     CHECK(shop.run("reorder new-rows --training-first --seed 4 --out new-rows --force").code == 0);
     CHECK(shop.run("verify new-rows").code == 0);
 }
+
+} // namespace test_programs_data

@@ -10,6 +10,8 @@
 
 #include "support/program.hpp"
 
+namespace test_programs_device {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -107,3 +109,5 @@ TEST_CASE("what a device cannot do is told: too little memory, no device, flags 
     CHECK(got.err.find("leave the flag out") != std::string::npos);
     CHECK_FALSE(fs::exists(shop / "new"));
 }
+
+} // namespace test_programs_device

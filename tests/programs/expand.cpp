@@ -15,6 +15,8 @@
 
 #include "support/program.hpp"
 
+namespace test_programs_expand {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -186,3 +188,5 @@ TEST_CASE("what cannot be expanded is told before any work") {
     CHECK(made.code == 0);
     CHECK(made.err.find("40 nodes x 4, 105 edges x 9: 160 nodes and 945 edges") != std::string::npos);
 }
+
+} // namespace test_programs_expand

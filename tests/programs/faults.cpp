@@ -13,6 +13,8 @@
 
 #include "support/program.hpp"
 
+namespace test_programs_faults {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -514,3 +516,5 @@ TEST_CASE("a signal at any moment of a command ends it with 130 and nothing half
 TEST_CASE("a signal at many moments of every command" * doctest::test_suite("long")) {
     MESSAGE("signals: ", signal_everywhere(11), " runs");
 }
+
+} // namespace test_programs_faults

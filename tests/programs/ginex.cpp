@@ -10,6 +10,8 @@
 
 #include "support/program.hpp"
 
+namespace test_programs_ginex {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -165,3 +167,5 @@ TEST_CASE("a stale or damaged list of neighbours is told, and made again when it
     (void)shop.train(flags);
     CHECK(shop.predictions("run") == expected);
 }
+
+} // namespace test_programs_ginex

@@ -13,6 +13,8 @@
 
 #include "support/program.hpp"
 
+namespace test_programs_hanoi {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -360,3 +362,5 @@ TEST_CASE("what cannot be is refused in one line that says what to do") {
     shop.succeed("reorder data --hubs all.npy --out hubs --quiet", "gneiss-data");
     shop.refuses(3, "train hubs --quiet --out new --layers sage:8,sage --fanout 2,2 --batch 50 --no-eval --memory 12MiB", {"fewer hubs (now 19999 nodes"});
 }
+
+} // namespace test_programs_hanoi

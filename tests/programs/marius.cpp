@@ -11,6 +11,8 @@
 
 #include "support/program.hpp"
 
+namespace test_programs_marius {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -215,3 +217,5 @@ TEST_CASE("a damaged checkpoint or row file is told, not used") {
     }
     CHECK(shop.run("export a --out exported").code == 0);
 }
+
+} // namespace test_programs_marius

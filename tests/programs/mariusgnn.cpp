@@ -13,6 +13,8 @@
 
 #include "support/program.hpp"
 
+namespace test_programs_mariusgnn {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -363,3 +365,5 @@ TEST_CASE("what cannot be is refused in one line that says why") {
     CHECK(nlohmann::json::parse(plan.out)["plan"]["parts"].contains("features"));
     CHECK(!fs::exists(shop / "new"));
 }
+
+} // namespace test_programs_mariusgnn

@@ -17,6 +17,8 @@
 
 #include "support/program.hpp"
 
+namespace test_programs_partition {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -293,3 +295,5 @@ TEST_CASE("what cannot be partitioned or scored is told before any work") {
     (void)shop.made("partition a --partitioner random --partitions 4 --out there.npy");
     shop.refuses(2, "partition a --partitioner random --partitions 4 --out there.npy", {"exists already"});
 }
+
+} // namespace test_programs_partition

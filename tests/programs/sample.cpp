@@ -9,6 +9,8 @@
 
 #include "support/program.hpp"
 
+namespace test_programs_sample {
+
 namespace {
 
 struct workshop : gneiss::test::workshop {
@@ -72,3 +74,5 @@ TEST_CASE("sample refuses fan-outs, seeds and memory that cannot be used") {
     shop.refuses(2, "sample data --seeds seeds.npy --batches 2", {"--batches 2"});
     shop.refuses(3, "sample data --batch 50 --memory 16MiB", {"graph"});
 }
+
+} // namespace test_programs_sample

@@ -16,6 +16,8 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/sample/neighbour.hpp>
 
+namespace test_sample_dense {
+
 using namespace gneiss;
 
 namespace {
@@ -209,3 +211,5 @@ TEST_CASE("an array of a batch may hold a sample beside others") {
     CHECK(batch.get<std::uint32_t>("labels")[4] == 17);
     CHECK(dense_sample<>::of(batch).node_ids.data() == sample.node_ids.data());
 }
+
+} // namespace test_sample_dense

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+namespace test_sample_fanout {
+
 using namespace gneiss;
 
 TEST_CASE("fan-outs are read as they are written") {
@@ -42,3 +44,5 @@ TEST_CASE("there must be a hop for each layer, and it must be usable") {
     CHECK_THROWS_AS(validate({{.in = 1, .both = 1}}, 1), error);
     CHECK_THROWS_AS(validate({{}}, 1), error);
 }
+
+} // namespace test_sample_fanout

@@ -7,6 +7,8 @@
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/random.hpp>
 
+namespace test_sample_layer_view {
+
 using namespace gneiss;
 
 namespace {
@@ -65,3 +67,5 @@ TEST_CASE("transposed lists hold every edge once, by source, ascending") {
     CHECK(layers[0].edge_target.empty());
     CHECK(layers[0].by_source_offsets.empty());
 }
+
+} // namespace test_sample_layer_view

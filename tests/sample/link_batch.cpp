@@ -8,6 +8,8 @@
 #include <tuple>
 #include <vector>
 
+namespace test_sample_link_batch {
+
 using namespace gneiss;
 
 namespace {
@@ -182,3 +184,5 @@ TEST_CASE("a batch without a positive or a resident node is refused") {
     link_batch_builder everything({.all = true}, 1);
     CHECK_THROWS_AS(everything.build({}, {&e, 1}, resident_nodes({&huge, 1}), 1, edge_at, arena), error);
 }
+
+} // namespace test_sample_link_batch

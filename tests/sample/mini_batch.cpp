@@ -8,6 +8,8 @@
 
 #include "support/error_code.hpp"
 
+namespace test_sample_mini_batch {
+
 using namespace gneiss;
 using test::code_of;
 
@@ -81,3 +83,5 @@ TEST_CASE("an arena that is large enough is not allocated again") {
     CHECK(arena.reserve(9000).data() == first);
     CHECK(arena.reserve(10000).data() == first);
 }
+
+} // namespace test_sample_mini_batch

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+namespace test_sample_negative {
+
 using namespace gneiss;
 
 namespace {
@@ -143,3 +145,5 @@ TEST_CASE("corrected for residence, the nodes of every partition weigh alike ove
             }
     CHECK(correct_for_residence(5, 5, 2).own == 0);
 }
+
+} // namespace test_sample_negative

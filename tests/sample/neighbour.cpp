@@ -15,6 +15,8 @@
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
 
+namespace test_sample_neighbour {
+
 using namespace gneiss;
 
 namespace {
@@ -273,3 +275,5 @@ TEST_CASE("the layers are the hops from the furthest on, over one numbering") {
             }
     }
 }
+
+} // namespace test_sample_neighbour

@@ -11,6 +11,8 @@
 
 #include <simt/support.hpp>
 
+namespace test_simt_collectives {
+
 namespace {
 
 using gneiss::cuda::launch;
@@ -259,3 +261,5 @@ TEST_CASE("every thread of a grid of three dimensions runs once, in its place") 
         for (unsigned i = 0; i < out.size(); ++i) CHECK(out[i] == ((i / 30) << 16 | i % 30));
     });
 }
+
+} // namespace test_simt_collectives

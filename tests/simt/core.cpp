@@ -17,6 +17,8 @@
 #include <gneiss/cuda/core/stream.cuh>
 #include <gneiss/cuda/launch.cuh>
 
+namespace test_simt_core {
+
 namespace {
 
 using namespace gneiss::cuda;
@@ -253,3 +255,5 @@ TEST_CASE("a slot of a pinned ring is not given again before the device has read
     for (int i = 0; i < 40; ++i) CHECK(back[static_cast<std::size_t>(i)] == i / 4);
     CHECK_THROWS_AS(pinned_ring<int>(budget, "none", 0, 4), gneiss::error);
 }
+
+} // namespace test_simt_core

@@ -8,6 +8,8 @@
 
 #include <simt/support.hpp>
 
+namespace test_simt_emulator {
+
 namespace {
 
 __global__ void scale(const float* in, float* out, unsigned count, float factor) {
@@ -67,3 +69,5 @@ TEST_CASE("dynamic shared memory is as large as the launch says") {
         for (int i = 0; i < 96; ++i) CHECK(out[static_cast<std::size_t>(i)] == 95 - i);
     });
 }
+
+} // namespace test_simt_emulator

@@ -10,6 +10,8 @@
 
 #include <simt/support.hpp>
 
+namespace test_simt_faults {
+
 namespace {
 
 using gneiss::cuda::launch;
@@ -208,3 +210,5 @@ TEST_CASE("after a fault the next kernel runs as if there had been none") {
     CHECK_THROWS_AS(launch(nullptr, barrier_after_return, dim3(1), dim3(64), 0, out.data()), simt::fault);
     CHECK(results(neighbours<true>, 64).size() == 1);
 }
+
+} // namespace test_simt_faults

@@ -11,6 +11,8 @@
 #include <gneiss/cuda/core/stream.cuh>
 #include <simt/support.hpp>
 
+namespace test_simt_prefix_sums {
+
 namespace {
 
 using namespace gneiss::cuda;
@@ -83,3 +85,5 @@ TEST_CASE("simt.prefix_sums: what makes the count smaller keeps the sums from be
     in.synchronize();
     for (std::uint32_t i = 0; i < 50; ++i) CHECK(got[i] == scrambled{9}(i));
 }
+
+} // namespace test_simt_prefix_sums

@@ -7,6 +7,8 @@
 
 #include <simt/support.hpp>
 
+namespace test_simt_runtime {
+
 namespace {
 
 using gneiss::cuda::launch;
@@ -106,3 +108,5 @@ TEST_CASE("device memory begins as NaN, is limited, and is counted") {
     CHECK(cudaFree(pointer) == cudaSuccess);
     CHECK(device.used() == before);
 }
+
+} // namespace test_simt_runtime

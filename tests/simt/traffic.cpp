@@ -7,6 +7,8 @@
 
 #include <simt/support.hpp>
 
+namespace test_simt_traffic {
+
 namespace {
 
 using gneiss::cuda::launch;
@@ -67,3 +69,5 @@ TEST_CASE("a gather by warps asks for whole rows, one by threads for a sector a 
         CHECK(by_threads.loads().sectors_per_request() > 28.0);
     });
 }
+
+} // namespace test_simt_traffic

@@ -9,6 +9,8 @@
 #include <array>
 #include <set>
 
+namespace test_storage_any_engine {
+
 using namespace gneiss;
 using storage_test::all_engines;
 using storage_test::temporary_directory;
@@ -78,3 +80,5 @@ TEST_CASE("a failed operation is a completion with its errno, not an exception")
         CHECK(done.result == -EBADF);
     }
 }
+
+} // namespace test_storage_any_engine

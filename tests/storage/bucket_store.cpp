@@ -18,6 +18,8 @@
 #include <gneiss/graph/edge_list.hpp>
 #include <gneiss/storage/bucket_builder.hpp>
 
+namespace test_storage_bucket_store {
+
 namespace {
 
 using gneiss::edge;
@@ -255,3 +257,5 @@ TEST_CASE("bytes that an engine read are parsed in place; others are refused") {
     buffer[bytes.size() / 2] ^= std::byte{4};
     CHECK_THROWS_AS((void)store.parse_and_verify(buffer.span(), {1, 0}, edge_direction::out), gneiss::error);
 }
+
+} // namespace test_storage_bucket_store

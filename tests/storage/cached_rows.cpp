@@ -11,6 +11,8 @@
 
 #include <set>
 
+namespace test_storage_cached_rows {
+
 using namespace gneiss;
 using storage_test::gathered_rows;
 using storage_test::gathers;
@@ -227,3 +229,5 @@ TEST_CASE("changes that break the rules are refused and leave the cache empty") 
     }
     CHECK_THROWS_AS(cache.fill(std::vector<node_id>{0, 1, 2, 3}), error);
 }
+
+} // namespace test_storage_cached_rows

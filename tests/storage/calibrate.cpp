@@ -8,6 +8,8 @@
 #include <iterator>
 #include <limits>
 
+namespace test_storage_calibrate {
+
 using namespace gneiss;
 using storage_test::all_engines;
 using storage_test::rows_file;
@@ -82,3 +84,5 @@ TEST_CASE("a profile comes back as it was saved, and any damage to its file is t
     }
     CHECK_THROWS_AS((void)load_profile(folder / "none"), io_error);
 }
+
+} // namespace test_storage_calibrate

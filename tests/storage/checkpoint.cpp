@@ -8,6 +8,8 @@
 
 #include <support/temporary_directory.hpp>
 
+namespace test_storage_checkpoint {
+
 using namespace gneiss;
 
 namespace {
@@ -75,3 +77,5 @@ TEST_CASE("partitions have a slot each, among those that are there") {
     CHECK(complaint([](checkpoint& c) { c.slots[2] = disk_slot{5}; }) == "slots");
     CHECK(complaint([](checkpoint& c) { c.slots.pop_back(); }) == "slots");
 }
+
+} // namespace test_storage_checkpoint

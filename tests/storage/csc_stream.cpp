@@ -18,6 +18,8 @@
 #include <storage/csc.hpp>
 #include <storage/support.hpp>
 
+namespace test_storage_csc_stream {
+
 using namespace gneiss;
 using test::stored_lists;
 
@@ -270,3 +272,5 @@ TEST_CASE("what cannot be streamed is refused: one direction, exchanged or forei
     refused(data.files, {.piece_bytes = 4096});
     CHECK(budget.used() == 0);
 }
+
+} // namespace test_storage_csc_stream

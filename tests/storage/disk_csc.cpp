@@ -15,6 +15,8 @@
 #include <storage/features.hpp>
 #include <storage/support.hpp>
 
+namespace test_storage_disk_csc {
+
 using namespace gneiss;
 using test::check_equal_lists;
 using test::samples_of;
@@ -218,3 +220,5 @@ TEST_CASE("what cannot be used is refused: directions, relations, budgets, excha
     CHECK_THROWS_AS(stranger.set_cache(&cache), error);
     graph.set_cache(&cache);
 }
+
+} // namespace test_storage_disk_csc

@@ -11,6 +11,8 @@
 #include <gneiss/core/random.hpp>
 #include <support/temporary_directory.hpp>
 
+namespace test_storage_disk_scratch {
+
 using namespace gneiss;
 
 namespace {
@@ -85,3 +87,5 @@ TEST_CASE("an edge beyond the nodes is told when it is read") {
     CHECK_THROWS_AS((void)stream.next(), error);
     CHECK_THROWS_AS((void)disk_scratch(directory.path() / "none").create(1), io_error);
 }
+
+} // namespace test_storage_disk_scratch

@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+namespace test_storage_durable {
+
 using namespace gneiss;
 using storage_test::temporary_directory;
 
@@ -107,3 +109,5 @@ TEST_CASE("room is made without harm to what is there, and impossible room is an
     CHECK_THROWS_AS(preallocate(folder / "g", std::numeric_limits<std::uint64_t>::max()), io_error);
     CHECK_THROWS_AS(preallocate(folder / "g", std::uint64_t{1} << 62), io_error); // beyond any file system
 }
+
+} // namespace test_storage_durable

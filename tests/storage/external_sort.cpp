@@ -13,6 +13,8 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/random.hpp>
 
+namespace test_storage_external_sort {
+
 namespace {
 
 using gneiss::external_sorter;
@@ -142,3 +144,5 @@ TEST_CASE("an exception of the consumer passes through and leaves no file") {
     }
     CHECK(std::filesystem::is_empty(directory.path()));
 }
+
+} // namespace test_storage_external_sort

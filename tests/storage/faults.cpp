@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+namespace test_storage_faults {
+
 using namespace gneiss;
 using storage_test::all_engines;
 using storage_test::temporary_directory;
@@ -144,3 +146,5 @@ TEST_CASE("after a failed sync nothing is written or synced again, and every lat
     CHECK(injector->operations() == 1); // one sync went to the device, and failed
     CHECK(run.check(engines) == 1);
 }
+
+} // namespace test_storage_faults

@@ -19,6 +19,8 @@
 #include <gneiss/order/in_memory.hpp>
 #include <gneiss/storage/engine/faulty.hpp>
 
+namespace test_storage_feature_buffer {
+
 using namespace gneiss;
 
 namespace {
@@ -204,3 +206,5 @@ TEST_CASE("a store refuses files that do not fit its nodes, and offsets that lie
     unlike.indices = write({.sparse = true}).offsets; // another number of entries
     CHECK_THROWS_AS(feature_store(unlike, rows), error);
 }
+
+} // namespace test_storage_feature_buffer

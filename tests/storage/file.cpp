@@ -10,6 +10,8 @@
 
 #include <bit>
 
+namespace test_storage_file {
+
 using namespace gneiss;
 using storage_test::all_engines;
 using storage_test::temporary_directory;
@@ -92,3 +94,5 @@ TEST_CASE("an error that an engine throws about a handle names the file") {
         CHECK(e.place().length == 100);
     }
 }
+
+} // namespace test_storage_file

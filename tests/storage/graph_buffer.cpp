@@ -20,6 +20,8 @@
 #include <gneiss/sample/dense.hpp>
 #include <gneiss/sample/neighbour.hpp>
 
+namespace test_storage_graph_buffer {
+
 using namespace gneiss;
 
 namespace {
@@ -292,3 +294,5 @@ TEST_CASE("who waits for a graph can be stopped, and a plan can be abandoned") {
     buffer.begin_epoch(states, 1);
     CHECK(std::ranges::equal(buffer.acquire(1)->resident(), std::vector<partition_id>{1, 2}));
 }
+
+} // namespace test_storage_graph_buffer

@@ -13,6 +13,8 @@
 #include <map>
 #include <thread>
 
+namespace test_storage_io_queue {
+
 using namespace gneiss;
 using storage_test::all_engines;
 using storage_test::temporary_directory;
@@ -289,3 +291,5 @@ TEST_CASE("operations of no bytes finish at once") {
     CHECK_FALSE(queue.next_done());
     CHECK(target.size() == 0);
 }
+
+} // namespace test_storage_io_queue

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+namespace test_storage_io_stats {
+
 using namespace gneiss;
 
 TEST_CASE("statistics merge in any order and grouping") {
@@ -14,3 +16,5 @@ TEST_CASE("statistics merge in any order and grouping") {
     CHECK((a + b + c).requests() == 12);
     CHECK((a + c).wait_seconds() == doctest::Approx(8e-9));
 }
+
+} // namespace test_storage_io_stats

@@ -7,6 +7,8 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <storage/csc.hpp>
 
+namespace test_storage_mapped_csc {
+
 using namespace gneiss;
 using test::stored_lists;
 
@@ -39,3 +41,5 @@ TEST_CASE("a flipped bit is found by reading whole and by verify, and a neighbou
     CHECK_THROWS_AS(test::check_equal_lists(data.graph, mapped), error);
     CHECK(budget.used() < 10000); // what failed was given back
 }
+
+} // namespace test_storage_mapped_csc

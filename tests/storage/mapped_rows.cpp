@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+namespace test_storage_mapped_rows {
+
 using namespace gneiss;
 using storage_test::gathers;
 using storage_test::rows_file;
@@ -109,3 +111,5 @@ TEST_CASE("what cannot be served is refused: short files, rows without bytes, id
     CHECK(code_of([&] { memory.gather(beyond, to.target()); }) == errc::out_of_range);
     CHECK(to.untouched());
 }
+
+} // namespace test_storage_mapped_rows

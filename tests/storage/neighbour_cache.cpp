@@ -9,6 +9,8 @@
 
 #include <storage/csc.hpp>
 
+namespace test_storage_neighbour_cache {
+
 using namespace gneiss;
 
 namespace {
@@ -105,3 +107,5 @@ TEST_CASE(
     }
     neighbour_cache(data.path, 7, data.budget).load();
 }
+
+} // namespace test_storage_neighbour_cache

@@ -13,6 +13,8 @@
 #include <fstream>
 #include <thread>
 
+namespace test_storage_partition_buffer {
+
 using namespace gneiss;
 using gneiss::test::temporary_directory;
 
@@ -214,3 +216,5 @@ TEST_CASE("a buffer that does not fit the budget is refused with numbers before 
     memory_budget budget(rows->slot_bytes());
     CHECK_THROWS_AS(partition_buffer(*rows, {.slots = 2, .prefetch = 0}, budget), over_budget);
 }
+
+} // namespace test_storage_partition_buffer

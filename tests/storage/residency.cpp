@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <set>
 
+namespace test_storage_residency {
+
 using namespace gneiss;
 
 TEST_CASE("stays cover exactly the resident partitions of every state, unbroken and in load order") {
@@ -32,3 +34,5 @@ TEST_CASE("stays cover exactly the resident partitions of every state, unbroken 
             for (const residency& b : stays) CHECK(!(a.partition == b.partition && b.first == a.last + 1));
     }
 }
+
+} // namespace test_storage_residency

@@ -10,6 +10,8 @@
 #include <memory>
 #include <optional>
 
+namespace test_storage_row_gather {
+
 using namespace gneiss;
 using storage_test::all_engines;
 using storage_test::gathered_rows;
@@ -296,3 +298,5 @@ TEST_CASE("whatever request fails, rows are right or the error names the place; 
                         {folder / "rows", 0, 1, 1}, {}, serial, budget),
         io_error);
 }
+
+} // namespace test_storage_row_gather

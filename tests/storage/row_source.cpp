@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+namespace test_storage_row_source {
+
 using namespace gneiss;
 using storage_test::gathered_rows;
 using storage_test::gathers;
@@ -45,3 +47,5 @@ TEST_CASE("a source behind one type gathers as itself, and begins whether it can
         CHECK(source.statistics().rows == 120);
     }
 }
+
+} // namespace test_storage_row_source

@@ -18,6 +18,8 @@
 #include "support/error_code.hpp"
 #include "support/temporary_directory.hpp"
 
+namespace test_storage_run_file {
+
 using namespace gneiss;
 using test::code_of;
 using test::temporary_directory;
@@ -212,3 +214,5 @@ TEST_CASE("after a failed write nothing is added, and no file is left") {
     }
     (void)std::signal(SIGXFSZ, handler);
 }
+
+} // namespace test_storage_run_file

@@ -6,6 +6,8 @@
 
 #include <map>
 
+namespace test_storage_slot_map {
+
 using namespace gneiss;
 
 TEST_CASE("after any writes and commits, a crash finds every partition as the last commit left it") {
@@ -78,3 +80,5 @@ TEST_CASE("a committed assignment that names a slot twice is refused") {
     const std::vector<disk_slot> outside{disk_slot{0}, disk_slot{9}};
     CHECK_THROWS_AS(slot_map(outside, 4), error);
 }
+
+} // namespace test_storage_slot_map

@@ -19,6 +19,8 @@
 #include "cache/traces.hpp"
 #include "support/temporary_directory.hpp"
 
+namespace test_storage_trace_file {
+
 using namespace gneiss;
 using test::temporary_directory;
 
@@ -91,3 +93,5 @@ TEST_CASE("change sets of a trace on disk are those of the trace in memory, and 
     change_set_replay again(25, outcome.fill.in, change_set_file(folder / "changes"));
     CHECK(simulate(again, on_disk) == simulate(live, trace));
 }
+
+} // namespace test_storage_trace_file

@@ -12,8 +12,6 @@ namespace marius {
 
 namespace {
 
-constexpr const char* program = "gneiss-marius";
-
 programs::exit_code eval(const trainers::eval_flags& flags) {
     const programs::interrupt_guard interrupts;
     const std::uint64_t memory = flags.memory_bytes();

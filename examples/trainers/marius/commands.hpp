@@ -4,6 +4,8 @@
 
 namespace marius {
 
+inline constexpr const char* program = "gneiss-marius";
+
 void add_train(programs::command_line& to);
 void add_eval(programs::command_line& to);
 void add_predict(programs::command_line& to);

@@ -26,8 +26,6 @@ namespace {
 using trainers::clock;
 using trainers::training_plan;
 
-constexpr const char* program = "gneiss-marius";
-
 /// The table of relations, with room for the optimiser's state.
 gneiss::parameter make_relations(const gneiss::any_link_model& model, const gneiss::any_row_optimizer& optimizer, const gneiss::dataset_manifest& graph) {
     return {model.relation_rows(std::max<std::uint64_t>(graph.relations, 1)),

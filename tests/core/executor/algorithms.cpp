@@ -11,6 +11,8 @@
 #include <numeric>
 #include <vector>
 
+namespace test_core_executor_algorithms {
+
 using namespace gneiss;
 
 namespace {
@@ -103,3 +105,5 @@ TEST_CASE("parallel_sort is std::sort") {
             }
     });
 }
+
+} // namespace test_core_executor_algorithms

@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <vector>
 
+namespace test_core_executor_ref {
+
 using namespace gneiss;
 
 TEST_CASE("a reference runs every task once on the executor it stands for") {
@@ -24,3 +26,5 @@ TEST_CASE("a reference runs every task once on the executor it stands for") {
     CHECK(executor_ref(serial).concurrency() == 1);
     CHECK(executor_ref(threads).concurrency() == 2);
 }
+
+} // namespace test_core_executor_ref

@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+namespace test_core_executor_serial {
+
 using namespace gneiss;
 
 TEST_CASE("the serial executor runs every task in order on the calling thread") {
@@ -29,3 +31,5 @@ TEST_CASE("the serial executor stops at the first exception") {
         std::runtime_error);
     CHECK(ran == 3);
 }
+
+} // namespace test_core_executor_serial

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <vector>
 
+namespace test_core_executor_tbb {
+
 using namespace gneiss;
 
 TEST_CASE("the TBB executor runs every task once, with any number of threads") {
@@ -48,3 +50,5 @@ TEST_CASE("tasks may run tasks of their own on the same executor") {
     on.run(10, [&](std::size_t) { on.run(10, [&](std::size_t) { ++ran; }); });
     CHECK(ran == 100);
 }
+
+} // namespace test_core_executor_tbb

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+namespace test_graph_generate_geometric {
+
 using namespace gneiss;
 
 namespace {
@@ -108,3 +110,5 @@ TEST_CASE("what cannot be is refused by its field") {
     CHECK(field({.nodes = 2, .edges = 1}) == "edges");
     CHECK(field({.nodes = 100, .edges = 4000}).empty());
 }
+
+} // namespace test_graph_generate_geometric

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+namespace test_graph_generate_kronecker {
+
 using namespace gneiss;
 
 namespace {
@@ -133,3 +135,5 @@ TEST_CASE("a product that cannot be is refused") {
         doctest::Contains("64 bits"), error);
     CHECK(kronecker_product(listed{3, {}}, b).edges() == 0);
 }
+
+} // namespace test_graph_generate_kronecker

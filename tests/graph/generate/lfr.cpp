@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+namespace test_graph_generate_lfr {
+
 using namespace gneiss;
 
 namespace {
@@ -121,3 +123,5 @@ TEST_CASE("small graphs work, and what cannot be is refused by its field") {
     CHECK(field({.nodes = 100, .edges = 500, .community_exponent = 0}) == "community_exponent");
     CHECK(field({.nodes = 100, .edges = 500, .min_community = 30, .max_community = 20}) == "min_community");
 }
+
+} // namespace test_graph_generate_lfr

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+namespace test_graph_generate_planted_partition {
+
 using namespace gneiss;
 
 namespace {
@@ -239,3 +241,5 @@ TEST_CASE("options that make no graph are refused by name") {
     CHECK(refused({.nodes = 99, .relations = 0}) == "relations");
     CHECK(refused({.nodes = 99, .feature_signal = std::nan("")}) == "feature_signal");
 }
+
+} // namespace test_graph_generate_planted_partition

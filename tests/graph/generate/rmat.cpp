@@ -9,6 +9,8 @@
 #include <set>
 #include <vector>
 
+namespace test_graph_generate_rmat {
+
 using namespace gneiss;
 
 namespace {
@@ -175,3 +177,5 @@ TEST_CASE("options that make no graph are refused by name") {
     CHECK(refused({.nodes = 9, .a = std::nan("")}) == "a, b, c");
     CHECK(refused({.nodes = 9, .noise = .2}) == "noise");
 }
+
+} // namespace test_graph_generate_rmat

@@ -15,6 +15,8 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/io/import/importer.hpp>
 
+namespace test_io_import_formats {
+
 // How sources are read: every format, and what each kind of wrong input is told.
 namespace {
 
@@ -263,3 +265,5 @@ TEST_CASE("damaged and missing files, bad options and small budgets are refused 
     CHECK(expected.file("a.tsv", "a\tr\tb\n").complaint().find("has 1 edges where 2 are known to be") !=
           std::string::npos);
 }
+
+} // namespace test_io_import_formats

@@ -23,6 +23,8 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/io/export.hpp>
 
+namespace test_io_import_importer {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -365,3 +367,5 @@ TEST_CASE("an exported dataset, imported again, is the same dataset") {
         CHECK_THROWS_AS(export_dataset(dataset(at.path() / "first"), at.path() / name, format), error);
     }
 }
+
+} // namespace test_io_import_importer

@@ -22,6 +22,8 @@
 
 #include "support.hpp"
 
+namespace test_io_import_layout {
+
 namespace {
 
 using namespace gneiss;
@@ -314,3 +316,5 @@ TEST_CASE("a GraphBolt dataset is read; what it lacks is told by file and field"
     CHECK_THROWS_WITH_AS(import("graph:\n  nodes:\n    - num: -5\n"), doctest::Contains("graph.nodes.num"), error);
 }
 #endif
+
+} // namespace test_io_import_layout

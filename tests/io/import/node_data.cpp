@@ -16,6 +16,8 @@
 
 #include "support.hpp"
 
+namespace test_io_import_node_data {
+
 namespace {
 
 using namespace gneiss;
@@ -438,3 +440,5 @@ TEST_CASE("options that exclude each other are refused") {
         o.node_data.project = 3;
     });
 }
+
+} // namespace test_io_import_node_data

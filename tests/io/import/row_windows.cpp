@@ -12,6 +12,8 @@
 
 #include <gneiss/core/random.hpp>
 
+namespace test_io_import_row_windows {
+
 namespace {
 
 using namespace gneiss;
@@ -124,3 +126,5 @@ TEST_CASE("a row that no window holds is refused with numbers") {
     CHECK_THROWS_AS(row_windows(10, 100, 99), over_budget);
     CHECK_THROWS_AS(row_windows(10, 99, [](std::uint64_t row) { return 100 * row; }), over_budget);
 }
+
+} // namespace test_io_import_row_windows

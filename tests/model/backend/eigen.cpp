@@ -10,6 +10,8 @@
 #include <cmath>
 #include <vector>
 
+namespace test_model_backend_eigen {
+
 using namespace gneiss;
 
 namespace {
@@ -122,3 +124,5 @@ TEST_CASE("products on an executor equal naive loops with their epilogue, across
                     CHECK(worst < 1e-4);
                 }
 }
+
+} // namespace test_model_backend_eigen

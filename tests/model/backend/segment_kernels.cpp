@@ -10,6 +10,8 @@
 #include <cmath>
 #include <vector>
 
+namespace test_model_backend_segment_kernels {
+
 using namespace gneiss;
 using kernels = segment_kernels<float>;
 
@@ -93,3 +95,5 @@ TEST_CASE("activations in float are those of the standard library, far from 0 to
         CHECK(std::abs(of(activation::sigmoid) - 1 / (1 + std::exp(-v))) < 1e-6);
     }
 }
+
+} // namespace test_model_backend_segment_kernels

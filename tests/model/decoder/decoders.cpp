@@ -10,6 +10,8 @@
 
 #include <model/oracle.hpp>
 
+namespace test_model_decoder_decoders {
+
 using namespace gneiss;
 
 namespace {
@@ -78,3 +80,5 @@ TEST_CASE("decoders score by their formula from both sides, and their gradients 
         return -std::sqrt(sum);
     });
 }
+
+} // namespace test_model_decoder_decoders

@@ -9,6 +9,8 @@
 #include <limits>
 #include <vector>
 
+namespace test_model_detail_vector_math {
+
 using namespace gneiss;
 using namespace gneiss::detail;
 
@@ -57,3 +59,5 @@ TEST_CASE("sums, maxima and products of rows equal those of a plain loop at ever
         most = std::max(most, a[n]);
     }
 }
+
+} // namespace test_model_detail_vector_math

@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+namespace test_model_layer_gat {
+
 using namespace gneiss;
 
 TEST_CASE("graph attention follows its formula for 1, 4 and 8 heads, concatenated or averaged") {
@@ -70,3 +72,5 @@ TEST_CASE("attention dropout leaves the expected row as it is") {
     for (std::size_t k = 0; k < mean.memory.size(); ++k) CHECK(std::abs(mean.memory[k] - plain.memory[k]) < 0.1);
     CHECK(dropped.memory != plain.memory);
 }
+
+} // namespace test_model_layer_gat

@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+namespace test_model_layer_gcn {
+
 using namespace gneiss;
 
 TEST_CASE("a graph convolution is D^-1/2 (A + I) D^-1/2 X W + b, or D^-1 (A + I) X W + b, over the sample") {
@@ -55,3 +57,5 @@ TEST_CASE("row-normalised convolution of a constant is that constant") {
     layer.forward(weights, {views[0], {x.view}, serial_executor{}}, activation::none, out.view);
     for (const double y : out.memory) CHECK(y == doctest::Approx(3.5));
 }
+
+} // namespace test_model_layer_gcn

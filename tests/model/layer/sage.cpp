@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+namespace test_model_layer_sage {
+
 using namespace gneiss;
 
 TEST_CASE("GraphSAGE follows its formula for each reduction and combination, isolated targets too") {
@@ -41,3 +43,5 @@ TEST_CASE("GraphSAGE follows its formula for each reduction and combination, iso
                     }
             }
 }
+
+} // namespace test_model_layer_sage

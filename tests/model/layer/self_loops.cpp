@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+namespace test_model_layer_self_loops {
+
 using namespace gneiss;
 
 TEST_CASE("self loops come last in each list, and the transposed lists hold the same edges, ascending") {
@@ -30,3 +32,5 @@ TEST_CASE("self loops come last in each list, and the transposed lists hold the 
             CHECK(std::vector(v.by_source_edges.begin() + v.by_source_offsets[s], v.by_source_edges.begin() + v.by_source_offsets[s + 1]) == by_source[s]);
     }
 }
+
+} // namespace test_model_layer_self_loops

@@ -6,6 +6,8 @@
 
 #include <gneiss/core/random.hpp>
 
+namespace test_partition_detail_burden_table {
+
 using namespace gneiss;
 
 TEST_CASE("the first part of a group is the least by (burden, part), after any changes") {
@@ -30,3 +32,5 @@ TEST_CASE("the first part of a group is the least by (burden, part), after any c
         }
     }
 }
+
+} // namespace test_partition_detail_burden_table

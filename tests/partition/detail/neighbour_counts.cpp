@@ -9,6 +9,8 @@
 
 #include "../support.hpp"
 
+namespace test_partition_detail_neighbour_counts {
+
 using namespace gneiss;
 using namespace partition_test;
 
@@ -35,3 +37,5 @@ TEST_CASE("the neighbours of every node are counted by part, whatever the chunk;
             }
         }
 }
+
+} // namespace test_partition_detail_neighbour_counts

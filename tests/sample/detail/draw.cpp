@@ -9,6 +9,8 @@
 
 #include <sample/statistics.hpp>
 
+namespace test_sample_detail_draw {
+
 using namespace gneiss;
 
 namespace {
@@ -157,3 +159,5 @@ TEST_CASE("too few positive weights are all taken, none gives nothing, and impos
             CHECK_THROWS_AS(detail::draw_weighted(key_of(0), 0, std::vector<float>{1, bad}, replace, drawn), error);
     }
 }
+
+} // namespace test_sample_detail_draw

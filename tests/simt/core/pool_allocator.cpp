@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+namespace test_simt_core_pool_allocator {
+
 using namespace gneiss;
 
 TEST_CASE("simt.core.pool_allocator: scratch comes from the pool and goes back to it") {
@@ -21,3 +23,5 @@ TEST_CASE("simt.core.pool_allocator: scratch comes from the pool and goes back t
     CHECK(scratch.allocate(0) == nullptr);
     CHECK(pool.lent() == 0);
 }
+
+} // namespace test_simt_core_pool_allocator

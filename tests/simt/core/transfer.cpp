@@ -13,6 +13,8 @@
 #include <doctest/doctest.h>
 #include <simt/support.hpp>
 
+namespace test_simt_core_transfer {
+
 using namespace gneiss;
 
 namespace {
@@ -199,3 +201,5 @@ TEST_CASE("simt.core.transfer: what does not fit is told with its size, and noth
     CHECK_THROWS_AS(cuda::transfer_stage(budget, "in", 0, 8), error);
 }
 #endif
+
+} // namespace test_simt_core_transfer

@@ -4,6 +4,8 @@
 
 #include <simt/model/support.hpp>
 
+namespace test_simt_model_aggregate {
+
 using namespace simt_model;
 using cuda::edge_weight;
 
@@ -163,3 +165,5 @@ TEST_CASE("simt.model.aggregate: warps read whole sectors, each row once an edge
     }
 }
 #endif
+
+} // namespace test_simt_model_aggregate

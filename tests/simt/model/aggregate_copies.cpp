@@ -2,6 +2,8 @@
 
 #include <simt/model/support.hpp>
 
+namespace test_simt_model_aggregate_copies {
+
 using namespace simt_model;
 using cuda::edge_weight;
 using cuda::row_path;
@@ -60,3 +62,5 @@ TEST_CASE("simt.model.aggregate_copies: warps read whole sectors, each row once 
     CHECK(counter.stores().sectors == 16 * layer.targets());
 }
 #endif
+
+} // namespace test_simt_model_aggregate_copies

@@ -5,6 +5,8 @@
 
 #include <model/gnn.hpp>
 
+namespace test_simt_model_attention {
+
 using namespace simt_model;
 
 namespace {
@@ -146,3 +148,5 @@ TEST_CASE("simt.model.attention: a row once an edge") {
     CHECK(sectors <= 17 * edges + lists);
 }
 #endif
+
+} // namespace test_simt_model_attention

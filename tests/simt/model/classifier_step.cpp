@@ -5,6 +5,8 @@
 
 #include <simt/model/batch.hpp>
 
+namespace test_simt_model_classifier_step {
+
 using namespace simt_model;
 
 namespace {
@@ -249,3 +251,5 @@ TEST_CASE("simt.model.classifier_step: what does not fit is told") {
     CHECK_THROWS_AS(static_cast<void>(made.forward(memory.stream(), {}, batch.views, batch.input, {})), error);
     CHECK_THROWS_AS(static_cast<void>(made.forward(memory.stream(), {}, batch.views.first(1), batch.input, {})), error);
 }
+
+} // namespace test_simt_model_classifier_step

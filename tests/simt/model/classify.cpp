@@ -2,6 +2,8 @@
 
 #include <simt/model/support.hpp>
 
+namespace test_simt_model_classify {
+
 using namespace simt_model;
 
 namespace {
@@ -65,3 +67,5 @@ TEST_CASE("simt.model.classify: a label that is no class is counted, and nothing
     CHECK(outcome.invalid == 1);
     CHECK(out.bits() == scores.bits());
 }
+
+} // namespace test_simt_model_classify

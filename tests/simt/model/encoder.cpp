@@ -2,6 +2,8 @@
 
 #include <simt/model/batch.hpp>
 
+namespace test_simt_model_encoder {
+
 using namespace simt_model;
 
 namespace {
@@ -176,3 +178,5 @@ TEST_CASE_TEMPLATE("simt.model.encoder: sparse rows, alone and beside dense ones
             check_encoder<T>(layer + ":residual", {.dense = dense, .sparse = 9, .by_ids = dense != 0, .inputs = dense != 0, .relative = relative});
         }
 }
+
+} // namespace test_simt_model_encoder

@@ -2,6 +2,8 @@
 
 #include <simt/model/support.hpp>
 
+namespace test_simt_model_linear {
+
 using namespace simt_model;
 
 namespace {
@@ -130,3 +132,5 @@ TEST_CASE_TEMPLATE("simt.model.linear: bias, function, dropout and what was ther
 TEST_CASE("simt.model.linear: rows of several slices make one gradient of weights") {
     one_shape<float>({1500, 6, 5, layout::aligned, 2}).check_backward(false);
 }
+
+} // namespace test_simt_model_linear

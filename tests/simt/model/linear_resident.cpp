@@ -2,6 +2,8 @@
 
 #include <simt/model/support.hpp>
 
+namespace test_simt_model_linear_resident {
+
 using namespace simt_model;
 
 namespace {
@@ -59,3 +61,5 @@ TEST_CASE("simt.model.linear_resident: shapes and devices that cannot keep the w
     CHECK(linear_path_of<bfloat16>(100, 48, 10, 227 << 10) == linear_path::tiles);
     CHECK(linear_path_of<float>(100, 48, 9, 227 << 10) == linear_path::tiles);
 }
+
+} // namespace test_simt_model_linear_resident

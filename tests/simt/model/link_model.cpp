@@ -10,6 +10,8 @@
 
 #include <limits>
 
+namespace test_simt_model_link_model {
+
 using namespace simt_model;
 
 namespace {
@@ -209,3 +211,5 @@ TEST_CASE("simt.model.link_model: tiles move a row of a negative for each 64 que
     CHECK(by_scores.first >= by_tiles.first + 5 * score_bytes);
 }
 #endif
+
+} // namespace test_simt_model_link_model

@@ -9,6 +9,8 @@
 #include <limits>
 #include <optional>
 
+namespace test_simt_model_link_step {
+
 using namespace simt_model;
 
 namespace {
@@ -249,3 +251,5 @@ TEST_CASE("simt.model.link_step: a captured step serves batches of other counts"
         check_against_host(of, batch->host(), "distmult", by);
     }
 }
+
+} // namespace test_simt_model_link_step

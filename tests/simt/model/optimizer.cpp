@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+namespace test_simt_model_optimizer {
+
 using namespace simt_model;
 
 namespace {
@@ -90,3 +92,5 @@ TEST_CASE_TEMPLATE("simt.model.optimizer: an arena is clipped, decayed and stepp
     check_dense(O{}, {.weight_decay = .1});
     check_dense(O{}, {.weight_decay = .1, .decoupled = true, .clip_norm = 3});
 }
+
+} // namespace test_simt_model_optimizer

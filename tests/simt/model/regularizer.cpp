@@ -2,6 +2,8 @@
 
 #include <simt/model/support.hpp>
 
+namespace test_simt_model_regularizer {
+
 using namespace simt_model;
 
 TEST_CASE("simt.model.regularizer: penalties of rows and their gradients are those of the CPU") {
@@ -27,3 +29,5 @@ TEST_CASE("simt.model.regularizer: penalties of rows and their gradients are tho
                 });
             }
 }
+
+} // namespace test_simt_model_regularizer

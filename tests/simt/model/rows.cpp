@@ -4,6 +4,8 @@
 
 #include <simt/model/support.hpp>
 
+namespace test_simt_model_rows {
+
 using namespace simt_model;
 
 namespace {
@@ -188,3 +190,5 @@ TEST_CASE("simt.model.rows: names without ids begin where they are told to") {
     cuda::dropout<float>(nullptr, &count, count, {.rate = dropout_rate(.5), .key = &key, .first = 20, .begin = &begin}, x.view(), out.view());
     check_rows<float>("dropout", out, count, want.view, all(count, 8, 0).view, 0);
 }
+
+} // namespace test_simt_model_rows

@@ -2,6 +2,8 @@
 
 #include <simt/model/batch.hpp>
 
+namespace test_simt_model_sparse {
+
 using namespace simt_model;
 
 namespace {
@@ -110,3 +112,5 @@ TEST_CASE("simt.model.sparse: rows and columns of many entries are shared by a b
     check_products<float>({700, 40, 1500, 8}, true, .3, false);
     check_products<bfloat16>({600, 40, 1100, 33}, false, 0, true);
 }
+
+} // namespace test_simt_model_sparse

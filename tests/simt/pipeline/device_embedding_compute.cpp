@@ -10,6 +10,8 @@
 #include <simt/pipeline/support.hpp>
 #include <support/temporary_directory.hpp>
 
+namespace test_simt_pipeline_device_embedding_compute {
+
 using namespace link_harness;
 using namespace simt_pipeline;
 using gneiss::test::temporary_directory;
@@ -125,3 +127,5 @@ TEST_CASE("simt.pipeline.device_embedding_compute: a loss that is no number is t
     };
     check_not_finite([&] { (void)train(graph, small("distmult", "softmax"), directory / "rows", 0, poisoned); });
 }
+
+} // namespace test_simt_pipeline_device_embedding_compute

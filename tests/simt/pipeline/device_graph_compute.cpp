@@ -8,6 +8,8 @@
 #include <pipeline/graph_harness.hpp>
 #include <simt/pipeline/support.hpp>
 
+namespace test_simt_pipeline_device_graph_compute {
+
 using namespace graph_harness;
 using namespace simt_pipeline;
 
@@ -164,3 +166,5 @@ TEST_CASE("simt.pipeline.device_graph_compute: what a device cannot hold is told
     };
     check_not_finite([&] { (void)train(data, small(), 0, poisoned); });
 }
+
+} // namespace test_simt_pipeline_device_graph_compute

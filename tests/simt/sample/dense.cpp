@@ -5,6 +5,8 @@
 #include <simt/sample/support.hpp>
 #include <simt/support.hpp>
 
+namespace test_simt_sample_dense {
+
 using namespace simt_sample;
 
 TEST_CASE_TEMPLATE("simt.sample.dense: samples are those of the CPU, whatever fan-outs and directions", NodeId, std::uint32_t, std::uint64_t) {
@@ -61,3 +63,5 @@ TEST_CASE("simt.sample.dense: one recorded graph samples any batch, with edges h
         check(in, sampler, oracle.sample(key, host, seeds, on, arena, hidden));
     }
 }
+
+} // namespace test_simt_sample_dense

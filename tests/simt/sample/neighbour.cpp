@@ -7,6 +7,8 @@
 #include <simt/sample/support.hpp>
 #include <simt/support.hpp>
 
+namespace test_simt_sample_neighbour {
+
 using namespace simt_sample;
 
 TEST_CASE_TEMPLATE("simt.sample.neighbour: samples are those of the CPU, whatever fan-outs and directions", NodeId, std::uint32_t, std::uint64_t) {
@@ -226,3 +228,5 @@ TEST_CASE("simt.sample.neighbour: neighbours are read once an edge, in whole sec
     CHECK(whole <= (apart - 1) * 24 * targets + (24 / 8 + 1) * targets + 7 * targets + 5 * warps); // neighbours side by side
 }
 #endif
+
+} // namespace test_simt_sample_neighbour

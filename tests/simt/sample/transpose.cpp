@@ -6,6 +6,8 @@
 #include <simt/sample/support.hpp>
 #include <simt/support.hpp>
 
+namespace test_simt_sample_transpose {
+
 using namespace simt_sample;
 
 namespace {
@@ -76,3 +78,5 @@ TEST_CASE("simt.sample.transpose: each pass moves an edge's sectors once") {
     CHECK(static_cast<double>(counter.stores().sectors) <= 2 * edges + 3 * digits + 300);
 }
 #endif
+
+} // namespace test_simt_sample_transpose

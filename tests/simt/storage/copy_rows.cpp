@@ -6,6 +6,8 @@
 
 #include <simt/model/support.hpp>
 
+namespace test_simt_storage_copy_rows {
+
 using namespace simt_model;
 
 namespace {
@@ -110,3 +112,5 @@ TEST_CASE("simt.storage.copy_rows: whole sectors are read and written, each row 
     }
 }
 #endif
+
+} // namespace test_simt_storage_copy_rows

@@ -13,6 +13,8 @@
 #include <deque>
 #include <optional>
 
+namespace test_simt_storage_device_tier {
+
 using namespace simt_storage;
 using simt_model::layout;
 
@@ -166,3 +168,5 @@ TEST_CASE("simt.storage.device_tier: what cannot be gathered or followed is told
     CHECK(tier.holds(8));
     compute.synchronize(); // the last change reads `out`
 }
+
+} // namespace test_simt_storage_device_tier

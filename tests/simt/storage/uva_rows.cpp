@@ -2,6 +2,8 @@
 
 #include <simt/storage/support.hpp>
 
+namespace test_simt_storage_uva_rows {
+
 using namespace simt_storage;
 using simt_model::layout;
 
@@ -57,3 +59,5 @@ TEST_CASE("simt.storage.uva_rows: what cannot be gathered is told") {
     CHECK_THROWS_AS(cuda::uva_rows<float>(odd, 3, budget), error);
     CHECK_THROWS_AS(cuda::uva_rows<float>(source, 3, small), over_budget);
 }
+
+} // namespace test_simt_storage_uva_rows

@@ -10,6 +10,8 @@
 
 #include <cstring>
 
+namespace test_storage_engine_faulty {
+
 using namespace gneiss;
 using storage_test::all_engines;
 using storage_test::temporary_directory;
@@ -116,3 +118,5 @@ TEST_CASE("an injector shared by several engines counts them together") {
     CHECK(write_and_read_back(second, "f", false).right);
     CHECK(injector->operations() == 2 * half);
 }
+
+} // namespace test_storage_engine_faulty

@@ -7,6 +7,8 @@
 
 #include <thread>
 
+namespace test_storage_engine_memory {
+
 using namespace gneiss;
 
 TEST_CASE("copies of a memory file system are one file system, files end with their last handle") {
@@ -78,3 +80,5 @@ TEST_CASE("threads with an engine each share the files of one memory file system
     const std::vector<std::byte> bytes = disk.contents("f");
     for (std::size_t i = 0; i < bytes.size(); ++i) CHECK(bytes[i] == static_cast<std::byte>(i / 1000 + 1));
 }
+
+} // namespace test_storage_engine_memory

@@ -16,6 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+namespace test_storage_engine_probe {
+
 using namespace gneiss;
 using storage_test::temporary_directory;
 
@@ -134,3 +136,5 @@ TEST_CASE("an engine is found where rings may be made and not registered with") 
     }));
 }
 #endif
+
+} // namespace test_storage_engine_probe

@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+namespace test_storage_engine_threads {
+
 using namespace gneiss;
 using storage_test::temporary_directory;
 
@@ -44,3 +46,5 @@ TEST_CASE("pools of several threads work on one file at a time") {
             }
         });
 }
+
+} // namespace test_storage_engine_threads

@@ -8,6 +8,8 @@
 
 #include <cmath>
 
+namespace test_storage_engine_throttled {
+
 using namespace gneiss;
 using namespace std::chrono_literals;
 using storage_test::all_engines;
@@ -96,3 +98,5 @@ TEST_CASE("real time is never shorter than the device allows, on every engine") 
         CHECK(read == bytes);
     }
 }
+
+} // namespace test_storage_engine_throttled

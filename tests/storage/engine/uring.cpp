@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+namespace test_storage_engine_uring {
+
 using namespace gneiss;
 using storage_test::temporary_directory;
 
@@ -46,3 +48,5 @@ TEST_CASE("many rings live at once") {
     for (any_engine& engine : engines) CHECK_NOTHROW(probe_engine(engine));
 }
 #endif
+
+} // namespace test_storage_engine_uring
