@@ -61,7 +61,7 @@ struct named_policy {
     neighbourhood_policy is;
     const char* name;
 };
-constexpr std::array policies{named_policy{neighbourhood_policy::random, "random"}, named_policy{neighbourhood_policy::neighbour, "neighbour"},
+constexpr std::array neighbourhood_policies{named_policy{neighbourhood_policy::random, "random"}, named_policy{neighbourhood_policy::neighbour, "neighbour"},
     named_policy{neighbourhood_policy::influence, "influence"}};
 
 /// A dataset in memory.
@@ -206,10 +206,10 @@ programs::exit_code drop(const drop_flags& flags) {
 
     std::map<std::pair<double, neighbourhood_policy>, programs::estimate> accuracy;
     for (const double k : flags.drop)
-        for (const named_policy& policy : policies) {
+        for (const named_policy& policy : neighbourhood_policies) {
             // Where none or all are dropped the policy says nothing.
-            if ((k == 0 || k == 100) && policy.is != policies.front().is) {
-                accuracy[{k, policy.is}] = accuracy[{k, policies.front().is}];
+            if ((k == 0 || k == 100) && policy.is != neighbourhood_policies.front().is) {
+                accuracy[{k, policy.is}] = accuracy[{k, neighbourhood_policies.front().is}];
                 continue;
             }
             std::vector<double> tested;
@@ -225,7 +225,7 @@ programs::exit_code drop(const drop_flags& flags) {
     if (flags.out) {
         plot::line_chart chart{.title = name + ": test accuracy without the least of each neighbourhood",
             .x = {.label = "nodes dropped", .of = plot::quantity::percent}, .y = {.label = "accuracy", .of = plot::quantity::percent}, .lines = {}};
-        for (const named_policy& policy : policies) {
+        for (const named_policy& policy : neighbourhood_policies) {
             plot::series line{.name = policy.name};
             for (const double k : flags.drop) line.points.push_back({k / 100, accuracy[{k, policy.is}].mean});
             std::ranges::sort(line.points, {}, &plot::point::x);
@@ -235,7 +235,7 @@ programs::exit_code drop(const drop_flags& flags) {
     }
     if (flags.json) {
         ordered_json told{{"dataset", name}, {"drop", flags.drop}, {"seeds", flags.seeds}};
-        for (const named_policy& policy : policies)
+        for (const named_policy& policy : neighbourhood_policies)
             for (const double k : flags.drop) {
                 const programs::estimate& of = accuracy[{k, policy.is}];
                 ordered_json one{{"mean", of.mean}};
@@ -250,7 +250,7 @@ programs::exit_code drop(const drop_flags& flags) {
     programs::table table({{"dropped"}, {"random"}, {"neighbour"}, {"influence"}});
     for (const double k : flags.drop) {
         std::vector<std::string> cells{fmt::format("{:g}%", k)};
-        for (const named_policy& policy : policies) cells.push_back(programs::to_text(accuracy[{k, policy.is}]));
+        for (const named_policy& policy : neighbourhood_policies) cells.push_back(programs::to_text(accuracy[{k, policy.is}]));
         table.add(std::move(cells));
     }
     fmt::print("{}: test accuracy, means of {} seeds\n\n{}", name, flags.seeds, table.str());
