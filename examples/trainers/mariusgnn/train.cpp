@@ -406,9 +406,11 @@ programs::exit_code train(options& how, programs::command& command) {
     std::shared_ptr<const gneiss::dataset> reshuffled, sorted;
     if (run->saved) reshuffled = open_graph(run->directory.path(), *run->saved);
     if (!reshuffled) sorted = trainers::rebucketed(data, *run, plan, how, live, interrupts.token());
-    if (reshuffled || sorted) { // now the plan can be exact
+    if (reshuffled || sorted) { // now the plan can be exact; but it does not see what the sorted edges took of the disk
+        const std::uint64_t disk = plan.disk_bytes;
         trained = std::make_unique<run_graph>(how, reshuffled ? reshuffled : dataset, sorted);
         plan = plan_training(how, {*trained, net, {}}).plan;
+        plan.disk_bytes = std::max(plan.disk_bytes, disk);
     }
     const programs::plan_record planned = plan.record(trained->buckets());
     if (!how.quiet) live.say(trainers::describe(plan, planned));
