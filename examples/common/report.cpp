@@ -414,8 +414,8 @@ std::string staleness(const report_data& data) {
     if (data.staleness.empty()) return "";
     plot::bar_chart chart{.title = "Staleness of updated rows",
         .x_label = "batches between read and update",
-        .y = {.label = "rows", .of = quantity::count},
-        .parts = {{"rows", {}}}};
+        .y = {.label = "rows", .of = quantity::count}};
+    chart.parts.push_back({"rows", {}});
     const std::size_t each = (data.staleness.size() + most_bars - 1) / most_bars;
     for (std::size_t from = 0; from < data.staleness.size(); from += each) {
         const std::size_t end = std::min(data.staleness.size(), from + each);
