@@ -1,4 +1,6 @@
+#include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/huge_pages.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/model/backend/eigen.hpp>
 #include <gneiss/model/encoder.hpp>
@@ -8,13 +10,15 @@
 
 #include <Eigen/Core>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
 
-// Graph layers and their kernels on one thread: products in FLOP/s beside Eigen's product of the same shape, gathers in
-// bytes/s of rows read and written beside a raw loop and a memcpy of as many bytes. 10,000 targets, 10 edges each, 60,000
-// sources: beyond the caches.
+// Graph layers and their kernels on one thread: products in FLOP/s beside Eigen's product of the same shape, sums of segments
+// in bytes/s of rows read and written (a row for each edge, one for each target) beside a raw loop, a memcpy of as many bytes
+// that lie in a row, and memcpys of the rows of as many edges. 10,000 targets, 10 edges each, 60,000 sources drawn at random,
+// beyond the second-level cache. All of it lies in huge pages, as batches do.
 namespace {
 
 using namespace gneiss;
@@ -36,8 +40,9 @@ struct random_layer {
     }
 };
 
-std::vector<float> some(std::size_t size) {
-    std::vector<float> x(size);
+aligned_buffer<float, 64> some(std::size_t size) {
+    aligned_buffer<float, 64> x(size);
+    advise_huge_pages(x.data(), x.size_bytes());
     for (std::size_t i = 0; i < size; ++i) x[i] = 1e-2F * static_cast<float>(i % 29) - 0.1F;
     return x;
 }
@@ -56,7 +61,7 @@ void run_layer(benchmark::State& state, const char* text, bool backward, bool in
     encoder<float, eigen_backend> encode(weights, parse_layers(text), {.dense = dim});
     weights.allocate(1);
     const auto rows = some(sources * dim);
-    std::vector<float> grad_in(sources * dim);
+    auto grad_in = some(sources * dim);
     const input_rows<float> input{matrix_view<const float>(rows.data(), sources, dim)};
     (void)encode.forward(weights, views, input, {}, on);
     for (auto _ : state) {
@@ -80,24 +85,29 @@ GNEISS_BENCH_LAYER(sage_max, "sage:128:max:relu");
 GNEISS_BENCH_LAYER(gcn, "gcn:128:relu");
 GNEISS_BENCH_LAYER(gat_8_heads, "gat:16x8:elu");
 
-void segment_sum(benchmark::State& state, bool weighted) {
+constexpr std::size_t rows_moved = edges + targets;
+
+void segment_sum(benchmark::State& state, bool mean) {
     const auto dim = static_cast<std::size_t>(state.range(0));
     const random_layer sample;
-    const auto in = some(sources * dim), weights = some(edges);
-    std::vector<float> out(targets * dim);
-    for (auto _ : state)
-        eigen_backend{}.segment_sum({sample.offset, sample.neighbour}, weighted ? std::span<const float>(weights) : std::span<const float>{}, 1,
-            {in.data(), sources, dim}, {out.data(), targets, dim}, serial_executor{});
-    set_rate(state, "bytes/s", static_cast<double>((edges + targets) * dim * sizeof(float)));
+    const edge_segments s{sample.offset, sample.neighbour};
+    const auto in = some(sources * dim);
+    auto shares = some(edges), out = some(targets * dim);
+    for (auto _ : state) {
+        if (mean) eigen_backend{}.segment_shares(s, shares.span(), serial_executor{});
+        eigen_backend{}.segment_sum(s, mean ? shares.span() : std::span<const float>{}, 1, {in.data(), sources, dim},
+            {out.data(), targets, dim}, serial_executor{});
+    }
+    set_rate(state, "bytes/s", static_cast<double>(rows_moved * dim * sizeof(float)));
 }
 BENCHMARK_CAPTURE(segment_sum, plain, false)->Arg(32)->Arg(128)->Arg(256);
-BENCHMARK_CAPTURE(segment_sum, weighted, true)->Arg(32)->Arg(128)->Arg(256);
+BENCHMARK_CAPTURE(segment_sum, mean, true)->Arg(32)->Arg(128)->Arg(256);
 
 void segment_sum_by_raw_loop(benchmark::State& state) {
     const auto dim = static_cast<std::size_t>(state.range(0));
     const random_layer sample;
     const auto in = some(sources * dim);
-    std::vector<float> out(targets * dim);
+    auto out = some(targets * dim);
     for (auto _ : state) {
         for (std::size_t t = 0; t < targets; ++t) {
             float* const to = out.data() + t * dim;
@@ -109,29 +119,35 @@ void segment_sum_by_raw_loop(benchmark::State& state) {
         }
         benchmark::DoNotOptimize(out.data());
     }
-    set_rate(state, "bytes/s", static_cast<double>((edges + targets) * dim * sizeof(float)));
+    set_rate(state, "bytes/s", static_cast<double>(rows_moved * dim * sizeof(float)));
 }
 BENCHMARK(segment_sum_by_raw_loop)->Arg(32)->Arg(128)->Arg(256);
 
-void segment_bytes_by_memcpy(benchmark::State& state) {
-    const std::vector<float> from((edges + targets) / 2 * 128, 1);
-    std::vector<float> to(from.size());
+void segment_bytes_by_memcpy(benchmark::State& state, bool gathered) { // half of them read, half written
+    const auto dim = static_cast<std::size_t>(state.range(0));
+    const random_layer sample;
+    const auto from = some(std::max(sources, rows_moved / 2) * dim);
+    auto to = some(rows_moved / 2 * dim);
     for (auto _ : state) {
-        std::memcpy(to.data(), from.data(), from.size() * sizeof(float));
+        if (!gathered) std::memcpy(to.data(), from.data(), to.size_bytes());
+        else
+            for (std::size_t e = 0; e < rows_moved / 2; ++e)
+                std::memcpy(to.data() + e * dim, from.data() + sample.neighbour[e] * dim, dim * sizeof(float));
         benchmark::DoNotOptimize(to.data());
     }
-    set_rate(state, "bytes/s", static_cast<double>(2 * from.size() * sizeof(float)));
+    set_rate(state, "bytes/s", static_cast<double>(rows_moved * dim * sizeof(float)));
 }
-BENCHMARK(segment_bytes_by_memcpy);
+BENCHMARK_CAPTURE(segment_bytes_by_memcpy, in_a_row, false)->Arg(32)->Arg(128)->Arg(256);
+BENCHMARK_CAPTURE(segment_bytes_by_memcpy, gathered, true)->Arg(32)->Arg(128)->Arg(256);
 
 void product(benchmark::State& state, int which) {
     const auto dim = static_cast<std::size_t>(state.range(0));
     const auto a = some(targets * dim), w = some(dim * dim), bias = some(dim);
-    std::vector<float> out(targets * dim), grad(dim * dim);
+    auto out = some(targets * dim), grad = some(dim * dim);
     const serial_executor on;
     const matrix_view<const float> rows(a.data(), targets, dim), weights(w.data(), dim, dim);
     for (auto _ : state) {
-        if (which == 0) eigen_backend{}.multiply(rows, weights, {out.data(), targets, dim}, {false, bias, activation::relu}, on);
+        if (which == 0) eigen_backend{}.multiply(rows, weights, {out.data(), targets, dim}, {false, bias.span(), activation::relu}, on);
         if (which == 1) eigen_backend{}.multiply_nt(rows, weights, {out.data(), targets, dim}, false, on);
         if (which == 2) eigen_backend{}.add_tn(rows, rows, {grad.data(), dim, dim}, on);
         benchmark::DoNotOptimize(out.data());
@@ -142,18 +158,23 @@ BENCHMARK_CAPTURE(product, with_bias_and_relu, 0)->Arg(50)->Arg(128)->Arg(256);
 BENCHMARK_CAPTURE(product, of_the_transpose, 1)->Arg(50)->Arg(128)->Arg(256);
 BENCHMARK_CAPTURE(product, of_the_weight_gradient, 2)->Arg(50)->Arg(128)->Arg(256);
 
-void product_by_eigen(benchmark::State& state) {
+void product_by_eigen(benchmark::State& state, int which) { // without the epilogue
     using matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
     const auto dim = static_cast<Eigen::Index>(state.range(0));
     const matrix a = matrix::Random(targets, dim), w = matrix::Random(dim, dim);
-    matrix out(targets, dim);
+    matrix out(targets, dim), grad = matrix::Zero(dim, dim);
     for (auto _ : state) {
-        out.noalias() = a * w;
+        if (which == 0) out.noalias() = a * w;
+        if (which == 1) out.noalias() = a * w.transpose();
+        if (which == 2) grad.noalias() += a.transpose() * a;
         benchmark::DoNotOptimize(out.data());
+        benchmark::DoNotOptimize(grad.data());
     }
     set_rate(state, "FLOP/s", 2 * static_cast<double>(targets) * static_cast<double>(dim * dim));
 }
-BENCHMARK(product_by_eigen)->Arg(50)->Arg(128)->Arg(256);
+BENCHMARK_CAPTURE(product_by_eigen, plain, 0)->Arg(50)->Arg(128)->Arg(256);
+BENCHMARK_CAPTURE(product_by_eigen, of_the_transpose, 1)->Arg(50)->Arg(128)->Arg(256);
+BENCHMARK_CAPTURE(product_by_eigen, of_the_weight_gradient, 2)->Arg(50)->Arg(128)->Arg(256);
 
 void product_of_words(benchmark::State& state, bool gradient) { // 33 words a row out of 8,415
     constexpr std::size_t rows = 10000, words = 8415, each = 33, dim = 128;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include <gneiss/core/error.hpp>
@@ -43,9 +44,12 @@ public:
         if (threshold_ > 65535) threshold_ = 65535;
     }
 
-    [[nodiscard]] GNEISS_HD constexpr bool kept(std::uint64_t word, std::size_t lane) const noexcept {
-        return ((word >> (16 * lane)) & 0xffffU) >= threshold_;
+    /// The random bits of one of the four elements that share a word.
+    [[nodiscard]] GNEISS_HD static constexpr std::uint16_t quarter(std::uint64_t word, std::size_t lane) noexcept {
+        return static_cast<std::uint16_t>(word >> (16 * lane));
     }
+    [[nodiscard]] GNEISS_HD constexpr bool kept(std::uint16_t quarter) const noexcept { return quarter >= threshold_; }
+    [[nodiscard]] GNEISS_HD constexpr bool kept(std::uint64_t word, std::size_t lane) const noexcept { return kept(quarter(word, lane)); }
     /// What kept elements are multiplied by.
     template <class T>
     [[nodiscard]] GNEISS_HD constexpr T factor() const noexcept {
@@ -75,13 +79,9 @@ public:
     template <class T>
     void apply(std::size_t row, const T* in, T* out, std::size_t columns) const noexcept {
         const random_key key = key_.with(rows_[row]);
-        const T scale = rate_.factor<T>();
         std::size_t c = 0;
-        for (; c + 4 <= columns; c += 4) {
-            const std::uint64_t word = key[c / 4];
-            for (std::size_t lane = 0; lane < 4; ++lane) out[c + lane] = rate_.kept(word, lane) ? scale * in[c + lane] : T{0};
-        }
-        for (; c < columns; ++c) out[c] = rate_.kept(key[c / 4], c % 4) ? scale * in[c] : T{0};
+        for (; c + block <= columns; c += block) apply_block(key, c, in + c, out + c, block);
+        if (c < columns) apply_block(key, c, in + c, out + c, columns - c);
     }
 
     /// The same for an entry of a sparse row: what its value is multiplied by.
@@ -91,6 +91,25 @@ public:
     }
 
 private:
+    static constexpr std::size_t block = 64; // columns
+
+    /// Columns `first` …, at most `block`. Random words, their quarters and the products are loops of their own, which
+    /// compilers vectorise, also where `in` is `out`: a branch on each bit cost 25 ns a word, half of a training step.
+    template <class T>
+    void apply_block(const random_key& key, std::size_t first, const T* in, T* out, std::size_t columns) const noexcept {
+        std::uint64_t word[block / 4];
+        std::uint16_t quarter[block];
+        T x[block];
+        const std::size_t words = ceil_div(columns, std::size_t{4});
+        for (std::size_t w = 0; w < words; ++w) word[w] = key[first / 4 + w];
+        for (std::size_t w = 0; w < words; ++w)
+            for (std::size_t lane = 0; lane < 4; ++lane) quarter[4 * w + lane] = dropout_rate::quarter(word[w], lane);
+        const T scale = rate_.factor<T>();
+        for (std::size_t c = 0; c < columns; ++c) x[c] = scale * in[c];
+        for (std::size_t c = 0; c < columns; ++c) x[c] = rate_.kept(quarter[c]) ? x[c] : T{0};
+        std::memcpy(out, x, columns * sizeof(T));
+    }
+
     random_key key_;
     logical_rows rows_;
     dropout_rate rate_;

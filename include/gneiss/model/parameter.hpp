@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/huge_pages.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/row_layout.hpp>
 
@@ -39,7 +40,8 @@ private:
     row_layout layout_{};
 };
 
-/// Memory of a trivial type that only ever grows. What it held is lost when it does.
+/// Memory of a trivial type that only ever grows, in huge pages where it is large: rows are read from it at random. What it
+/// held is lost when it does.
 template <class T>
 class growing_buffer {
 public:
@@ -48,6 +50,7 @@ public:
         if (buffer_.size() < size) {
             buffer_ = {}; // never both at once
             buffer_ = aligned_buffer<T, 64>(size + size / 8);
+            advise_huge_pages(buffer_.data(), size * sizeof(T)); // not what nobody may ever touch
         }
         return buffer_.data();
     }

@@ -79,7 +79,7 @@ TEST_CASE("the three products equal naive loops, with strides and empty sides, a
 
 TEST_CASE("products on an executor equal naive loops with their epilogue, across blocks, and are the same bits on threads") {
     for (const std::size_t m : {0U, 3U, 1100U})
-        for (const std::size_t k : {0U, 1U, 70U})
+        for (const std::size_t k : {0U, 1U, 70U, 300U}) // more than is packed at once
             for (const std::size_t n : {1U, 33U})
                 for (const bool accumulate : {false, true}) {
                     const matrix a(m, k, k + 2, 1), w(k, n, n + 1, 2), g(m, n, n, 3), bias(1, n, n, 4);

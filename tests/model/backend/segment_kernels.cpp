@@ -66,6 +66,31 @@ TEST_CASE("sums of segments equal naive ones for all lengths, heads and directio
             }
 }
 
+TEST_CASE("sums of long segments of wide rows equal naive ones, and add to what is there where they shall") {
+    constexpr std::size_t columns = 307; // slices of every width, in float and in double
+    const std::vector<std::uint32_t> offsets{0, 3, 300, 300, 365};
+    std::vector<std::uint32_t> rows(365);
+    const random_key key(2, random_domain::user);
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::uint32_t>(below(key[i], 40));
+    const std::vector<std::uint32_t> targets{3, 0, 4, 1};
+    const gnn::matrix<double> in(40, columns, 3), start(5, columns, 4);
+    const gnn::matrix<float> in32(40, columns, 3);
+    gnn::matrix<float> added32(5, columns, 4);
+    gnn::matrix<double> summed(4, columns, 5), added(5, columns, 4);
+    segment_kernels<double>::segment_sum({offsets, rows}, {}, 1, in.view, summed.view, tbb_executor(2));
+    segment_kernels<double>::add_segments({{offsets, rows}, targets}, in.view, added.view, tbb_executor(2));
+    kernels::add_segments({{offsets, rows}, targets}, in32.view, added32.view, tbb_executor(2));
+    for (std::size_t i = 0; i < 5; ++i)
+        for (std::size_t c = 0; c < columns; ++c) {
+            const auto segment = static_cast<std::size_t>(std::ranges::find(targets, i) - targets.begin());
+            double sum = 0;
+            for (std::size_t j = segment == 4 ? 0 : offsets[segment]; segment != 4 && j < offsets[segment + 1]; ++j) sum += in.view(rows[j], c);
+            if (segment != 4) CHECK(std::abs(summed.view(segment, c) - sum) < 1e-11);
+            CHECK(std::abs(added.view(i, c) - start.view(i, c) - sum) < 1e-11);
+            CHECK(std::abs(static_cast<double>(added32.view(i, c)) - start.view(i, c) - sum) < 1e-3);
+        }
+}
+
 TEST_CASE("a softmax of large scores neither overflows nor loses its sum, and the first of equal maxima wins") {
     const std::vector<std::uint32_t> offsets{0, 3, 3, 4}, rows{0, 1, 0, 2};
     const edge_segments s{offsets, rows};

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -49,17 +50,23 @@ struct row_kernels {
 
     /// The bias and the function of an epilogue, on rows whose sums are there.
     static void finish(const epilogue<T>& then, matrix_view<T> x) noexcept {
+        if (then.bias.empty() && then.then == activation::none) return;
         const std::size_t n = x.columns();
-        for (std::size_t i = 0; i < x.rows(); ++i) {
-            T* const row = x.data() + i * x.stride();
-            if (!then.bias.empty()) add_scaled(T{1}, then.bias.data(), row, n);
-            with_activation(then.then, [row, n]<activation Act>() {
-                if constexpr (Act == activation::relu || Act == activation::leaky_relu)
-                    for (std::size_t c = 0; c < n; ++c) row[c] = activate<Act>(row[c]);
-                else if constexpr (Act != activation::none)
+        const T* const bias = then.bias.data();
+        with_activation(then.then, [x, bias, n]<activation Act>() {
+            for (std::size_t i = 0; i < x.rows(); ++i) {
+                T* __restrict const row = x.data() + i * x.stride();
+                if constexpr (Act == activation::none || Act == activation::relu || Act == activation::leaky_relu) {
+                    if (bias == nullptr)
+                        for (std::size_t c = 0; c < n; ++c) row[c] = activate<Act>(row[c]);
+                    else // in one pass
+                        for (std::size_t c = 0; c < n; ++c) row[c] = activate<Act>(row[c] + bias[c]);
+                } else {
+                    if (bias != nullptr) add_scaled(T{1}, bias, row, n);
                     detail::replace_and_sum(row, n, [](auto x) { return activate<Act>(x); });
-            });
-        }
+                }
+            }
+        });
     }
 
     static void activate_backward(activation act, matrix_view<const T> y, matrix_view<T> g, executor_ref on) {
@@ -205,6 +212,24 @@ struct row_kernels {
         const T w0 = by[0], w1 = by[1], w2 = by[2], w3 = by[3];
         for (std::size_t k = 0; k < n; ++k) to[k] += (w0 * a[k] + w1 * b[k]) + (w2 * c[k] + w3 * d[k]);
     }
+    /// to [n] = (accumulate ? to : 0) + Σ weight(k) · row(k)[0 … n) over k < count, in their order. A slice of the sum stays
+    /// in registers while rows go by: half again as fast as sums in the first-level cache, even where rows come from memory.
+    template <class Row, class Weight>
+    static void sum_weighted(std::size_t count, const Row& row, const Weight& weight, bool accumulate, T* to, std::size_t n) noexcept {
+        constexpr std::size_t block = detail::lanes_of<T>;
+        std::size_t c = 0;
+        const auto slice = [&]<std::size_t Blocks>() {
+            sum_slice<Blocks>(count, [&row, c](std::size_t k) { return row(k) + c; }, weight, accumulate, to + c);
+            c += Blocks * block;
+        };
+        while (c + 8 * block <= n) slice.template operator()<8>();
+        if (c + 4 * block <= n) slice.template operator()<4>();
+        if (c + 2 * block <= n) slice.template operator()<2>();
+        if (c + block <= n) slice.template operator()<1>();
+        if (!accumulate) std::fill(to + c, to + n, T{0});
+        for (std::size_t k = 0; k < count && c < n; ++k)
+            for (std::size_t rest = c; rest < n; ++rest) to[rest] += weight(k) * row(k)[rest];
+    }
     /// ⟨a, b⟩, with fewer lanes where they are short: heads often are.
     [[nodiscard]] static T dot(const T* a, const T* b, std::size_t n) noexcept {
         if (n >= detail::lanes) return detail::dot(a, b, n);
@@ -219,6 +244,33 @@ struct row_kernels {
     }
 
 private:
+    template <std::size_t Blocks, class Row, class Weight>
+    static void sum_slice(std::size_t count, const Row& row, const Weight& weight, bool accumulate, T* to) noexcept {
+        using block = typename detail::register_of<T>::type;
+        block sum[Blocks]; // loaded and stored by way of others: what has an address stays in memory
+#pragma GCC unroll 8
+        for (std::size_t b = 0; b < Blocks; ++b) {
+            block x{};
+            if (accumulate) std::memcpy(&x, to + b * detail::lanes_of<T>, sizeof x);
+            sum[b] = x;
+        }
+        for (std::size_t k = 0; k < count; ++k) {
+            const T* const from = row(k);
+            const T by = weight(k);
+#pragma GCC unroll 8
+            for (std::size_t b = 0; b < Blocks; ++b) {
+                block x;
+                std::memcpy(&x, from + b * detail::lanes_of<T>, sizeof x);
+                sum[b] += by * x;
+            }
+        }
+#pragma GCC unroll 8
+        for (std::size_t b = 0; b < Blocks; ++b) {
+            const block x = sum[b];
+            std::memcpy(to + b * detail::lanes_of<T>, &x, sizeof x);
+        }
+    }
+
     struct mean_and_inverse {
         T mean, inverse;
     };

@@ -36,6 +36,24 @@ using word_block = std::uint32_t __attribute__((vector_size(register_bytes)));
 #endif
 inline constexpr std::size_t block_lanes = register_bytes / sizeof(float);
 
+/// A register of T.
+template <class T>
+struct register_of;
+template <>
+struct register_of<float> {
+    using type = float_block;
+};
+template <>
+struct register_of<double> {
+#if defined(__CUDA_ARCH__)
+    using type = double;
+#else
+    using type = double __attribute__((vector_size(register_bytes)));
+#endif
+};
+template <class T>
+inline constexpr std::size_t lanes_of = sizeof(typename register_of<T>::type) / sizeof(T);
+
 /// The words that hold the bits of V.
 template <class V>
 using bits_of = std::conditional_t<std::is_same_v<V, float>, std::uint32_t, word_block>;
