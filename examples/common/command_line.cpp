@@ -12,6 +12,7 @@
 #include <gneiss/core/checksum.hpp>
 
 #include "common/config_file.hpp"
+#include "common/machine.hpp"
 
 namespace programs {
 namespace {
@@ -396,6 +397,7 @@ command* command_line::parse(std::vector<std::string> arguments, std::string& te
 }
 
 int command_line::run(int argc, const char* const* argv) noexcept {
+    return_large_blocks();
     return run_program([&] {
         std::string text;
         command* const chosen = parse(std::vector<std::string>(argv + std::min(argc, 1), argv + argc), text);

@@ -164,7 +164,8 @@ public:
     /// Throws `usage_error`, with the nearest name when one is unknown.
     command* parse(std::vector<std::string> arguments, std::string& text);
 
-    /// Parses, runs the command, tells errors, returns the exit code for `main`.
+    /// Parses, runs the command, tells errors, returns the exit code for `main`. Large blocks go back to the system when
+    /// they are freed (`return_large_blocks`).
     [[nodiscard]] int run(int argc, const char* const* argv) noexcept;
 
     [[nodiscard]] std::string help() const;

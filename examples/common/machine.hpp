@@ -27,7 +27,7 @@ namespace programs {
 /// Of `current_rss`, without pages of mapped files, which the system takes back as it likes.
 [[nodiscard]] std::uint64_t anonymous_rss();
 /// From now on blocks of 1 MiB and more are the system's again when they are freed, and not kept for the next; so that what
-/// takes turns in memory is not there twice. Where the C library can be told.
+/// takes turns in memory is not there twice, nor holes where large blocks lay between small ones. Where the C library can be told.
 void return_large_blocks();
 /// Gives the system what is free.
 void give_back_memory();

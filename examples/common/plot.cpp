@@ -231,7 +231,7 @@ std::string told(double value, quantity of) {
     switch (of) {
     case quantity::bytes: return human_bytes(value);
     case quantity::bandwidth: return human_bandwidth(value);
-    case quantity::memory: return gneiss::format_bytes(static_cast<std::uint64_t>(std::max(0.0, value)));
+    case quantity::memory: return gneiss::format_bytes(static_cast<std::uint64_t>(std::clamp(value, 0.0, 1e19)));
     case quantity::count: return human_count(value);
     case quantity::percent: return human_percent(value);
     case quantity::seconds: return human_seconds(value);
@@ -242,7 +242,10 @@ std::string told(double value, quantity of) {
 }
 
 tick_marks nice_ticks(double least, double most, std::size_t wanted, bool whole) {
+    static constexpr double tiny = 1e-290, huge = 1e290; // where steps or the span are no numbers any more
     if (!(std::isfinite(least) && std::isfinite(most))) least = 0, most = 1;
+    const auto drawn = [](double x) { return std::abs(x) < tiny ? 0 : std::clamp(x, -huge, huge); };
+    least = drawn(least), most = drawn(most);
     if (most - least <= 1e-12 * std::max(std::abs(most), std::abs(least))) {
         const double room = most == 0 ? 1 : std::abs(most) * 0.1;
         least -= whole ? 0 : room;

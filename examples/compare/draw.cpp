@@ -2,11 +2,14 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include <gneiss/core/error.hpp>
 
 #include "commands.hpp"
 #include "common/dataset_path.hpp"
@@ -35,8 +38,22 @@ struct run_timeline {
     std::vector<ordered_json> samples, epochs;
 };
 
+/// The lines of a file in which values of these keys are numbers, where there are any. Throws errc::corrupt with the line.
+std::vector<ordered_json> read_numbers(const fs::path& file, std::span<const char* const> keys) {
+    std::vector<ordered_json> lines = programs::read_json_lines(file);
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+        for (const char* key : keys)
+            if (lines[i].contains(key) && !lines[i].at(key).is_number())
+                throw gneiss::error(gneiss::errc::corrupt, "is not a number", {.path = file, .line = i + 1, .field = key});
+        if (lines[i].contains("valid") && !lines[i].at("valid").is_object())
+            throw gneiss::error(gneiss::errc::corrupt, "is not an object", {.path = file, .line = i + 1, .field = "valid"});
+    }
+    return lines;
+}
+
 run_timeline read_run(const fs::path& run) {
-    return {programs::directory_name(run), programs::read_json_lines(run / "timeline.jsonl"), programs::read_json_lines(run / "metrics.jsonl")};
+    constexpr const char* of_sample[] = {"seconds", "busy_share", "wait_share", "read_rate", "write_rate", "fault_rate"};
+    return {programs::directory_name(run), read_numbers(run / "timeline.jsonl", of_sample), read_numbers(run / "metrics.jsonl", std::span(of_sample).first(1))};
 }
 
 struct figure {

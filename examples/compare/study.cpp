@@ -56,6 +56,7 @@ study_log::study_log(std::optional<std::filesystem::path> file) : file_(std::mov
         try {
             (void)key_of(lines_[i]);
             (void)lines_[i].at("epoch").at("seconds").get<double>();
+            (void)summarise({}, {lines_[i]}, {}); // what is told of it
         } catch (const nlohmann::json::exception&) {
             throw gneiss::error(gneiss::errc::invalid_format, "is no run of a study", {.path = *file_, .line = i + 1});
         }

@@ -2,9 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
+#include <vector>
+
+#include <gneiss/core/aligned_buffer.hpp>
 
 #include <unistd.h>
 
@@ -102,5 +107,32 @@ TEST_CASE("this machine has memory, a processor and a disk") {
     CHECK(cpu_seconds() >= 0);
     CHECK(free_disk(fs::temp_directory_path() / "not" / "there" / "yet") > 0);
 }
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("large blocks between small ones, on another thread than the first, are the system's again when they are freed") {
+    return_large_blocks();
+    // As evaluation loads partitions: of each its rows and the blocks of its edges, and the one before goes when this one is there.
+    struct loaded {
+        gneiss::aligned_buffer<std::byte> rows;
+        std::vector<gneiss::aligned_buffer<std::byte>> blocks;
+    };
+    const std::uint64_t before = current_rss();
+    std::uint64_t most = 0;
+    std::jthread([&] {
+        loaded last;
+        for (std::size_t p = 0; p < 60; ++p) {
+            loaded next{gneiss::aligned_buffer<std::byte>((16 << 20) + p % 7 * 100'000), {}};
+            std::memset(next.rows.data(), 1, next.rows.size());
+            for (std::size_t b = 0; b < 64; ++b) {
+                next.blocks.emplace_back(8192 + (p * 64 + b) % 13 * 1024);
+                std::memset(next.blocks.back().data(), 1, next.blocks.back().size());
+            }
+            last = std::move(next);
+            most = std::max(most, current_rss());
+        }
+    }).join();
+    CHECK(most - before < 60 * mib); // two of them are 36
+}
+#endif
 
 } // namespace test_cli_common_machine

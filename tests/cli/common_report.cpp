@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cctype>
+#include <cmath>
 #include <limits>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/plot.hpp"
@@ -169,6 +171,13 @@ TEST_CASE("ticks cover the data at round steps") {
             CHECK(ticks.last() >= least + span - 1e-6 * ticks.step);
         }
     CHECK(plot::nice_ticks(1, 3, 7, true).step == 1);
+    // As damaged logs have them: so small that a step would be 0, so far apart that it would be no number.
+    constexpr double most = std::numeric_limits<double>::max(), least = std::numeric_limits<double>::denorm_min();
+    for (const auto& [from, to] : {std::pair(0.0, least), std::pair(least, 4 * least), std::pair(-most, most), std::pair(0.0, most)}) {
+        const auto ticks = plot::nice_ticks(from, to, 5);
+        CHECK(ticks.count <= 12);
+        CHECK(std::isfinite(ticks.last()));
+    }
 }
 
 TEST_CASE("merged samples keep the time and the mean of what they stand for") {

@@ -42,6 +42,8 @@ TEST_CASE("runs are drawn one over the other, each named as its directory; what 
     shop.refuses(1, "draw data --out new", {"data/timeline.jsonl"});
     shop.write("second/timeline.jsonl", "{\"seconds\":1}\nnonsense\n");
     shop.refuses(1, "draw second --out new", {"second/timeline.jsonl", "line 2"});
+    shop.write("second/timeline.jsonl", "{\"seconds\":1}\n{\"seconds\":\"two\"}\n");
+    shop.refuses(1, "draw second --out new", {"second/timeline.jsonl", "line 2", "seconds", "is not a number"});
 }
 
 namespace {

@@ -187,24 +187,32 @@ std::uint64_t sweep_training(std::uint64_t stride) {
 struct graph_training {
     std::string program, flags;
     std::string dataset = "planted --nodes 300 --edges 2000 --classes 3 --task node --num-features 8 --train-fraction .3 --partitions 3";
+
+    void make_dataset(const fault_workshop& shop) const {
+        REQUIRE(shop.data("generate " + dataset + " --out data --seed 5 --quiet").code == 0);
+    }
+    [[nodiscard]] std::string train(const std::string& out = "run") const {
+        return "train data --out " + out + " --epochs 2 --fanout 3,3 --batch 15 --threads 1 --seed 3 --no-eval --no-report "
+               "--checkpoint-every 1epoch --quiet --io-engine threads --memory 256MiB " + flags;
+    }
+    /// What a run that ended well has learned.
+    [[nodiscard]] file_map exported(const fault_workshop& shop, const std::string& run = "run") const {
+        shop.remove({"exported", "exported.new"});
+        const program_outcome made = shop.run("export " + run + " --out exported", program);
+        CAPTURE(made.err);
+        CHECK(made.code == 0);
+        return made.code == 0 ? shop.files("exported") : file_map{};
+    }
 };
 
 std::uint64_t sweep_graph_training(std::uint64_t stride, const graph_training& of) {
     const fault_workshop shop;
-    REQUIRE(shop.data("generate " + of.dataset + " --out data --seed 5 --quiet").code == 0);
-    const std::string train = "train data --out run --epochs 2 --fanout 3,3 --batch 15 --threads 1 --seed 3 --no-eval --no-report "
-                              "--checkpoint-every 1epoch --quiet --io-engine threads --memory 256MiB " + of.flags;
-    const auto exported = [&] {
-        shop.remove({"exported", "exported.new"});
-        const program_outcome made = shop.run("export run --out exported", of.program);
-        CAPTURE(made.err);
-        CHECK(made.code == 0);
-        return made.code == 0 ? shop.files("exported") : file_map{};
-    };
+    of.make_dataset(shop);
+    const std::string train = of.train();
     const program_outcome unharmed = shop.run(train, of.program);
     CAPTURE(unharmed.err);
     REQUIRE(unharmed.code == 0);
-    const file_map whole = exported();
+    const file_map whole = of.exported(shop);
     REQUIRE(!whole.empty());
     return sweep(shop, stride, [&](const std::string& before, bool deadly) {
         shop.remove({"run", "data/csc-in", "data/csc-out", "data/device.profile"});
@@ -217,7 +225,7 @@ std::uint64_t sweep_graph_training(std::uint64_t stride, const graph_training& o
             CHECK(resumed.code == 0);
             CHECK_FALSE(fs::exists(shop / "run/superbatches"));
         }
-        CHECK(exported() == whole);
+        CHECK(of.exported(shop) == whole);
         return got.code == 0;
     });
 }
@@ -283,6 +291,21 @@ std::uint64_t damage_run(std::uint64_t flips, std::uint64_t cuts) {
         const program_outcome got = shop.run("export run --out exported");
         if (got.code != 0) shop.check_told(got);
         else CHECK(shop.files("exported") == whole); // the damage lay where nothing is read: another slot, a text
+        if (name.find("checkpoint.bin") != std::string::npos) CHECK(got.code == 1);
+    });
+}
+
+/// Damages of a run of a graph network: what it learned is exported as it was, or the damage is told.
+std::uint64_t damage_graph_run(const graph_training& of, std::uint64_t flips, std::uint64_t cuts) {
+    const fault_workshop shop;
+    of.make_dataset(shop);
+    REQUIRE(shop.run(of.train(), of.program).code == 0);
+    const file_map whole = of.exported(shop);
+    return damage_files(shop, "run", flips, cuts, [&](const std::string& name, std::size_t) {
+        shop.remove({"exported", "exported.new"});
+        const program_outcome got = shop.run("export run --out exported", of.program);
+        if (got.code != 0) shop.check_told(got);
+        else CHECK(shop.files("exported") == whole);
         if (name.find("checkpoint.bin") != std::string::npos) CHECK(got.code == 1);
     });
 }
@@ -392,6 +415,14 @@ TEST_CASE("a flipped bit or a cut in any file of a dataset is told by verify, an
 }
 TEST_CASE("a flipped bit or a cut in any file of a run is told, or lies where nothing is read") {
     CHECK(damage_run(4, 3) > 50);
+}
+TEST_CASE("a flipped bit or a cut in any file of a run of a graph network is told, or lies where nothing is read") {
+    CHECK(damage_graph_run(by_macro_batches, 1, 1) > 5);
+    CHECK(damage_graph_run(classes_in_a_buffer, 1, 1) > 5);
+}
+TEST_CASE("many flipped bits and cuts in all files of runs of graph networks" * doctest::test_suite("long")) {
+    for (const graph_training* of : {&by_superbatches, &by_macro_batches, &classes_in_a_buffer, &links_in_a_buffer})
+        MESSAGE(of->program, ": ", damage_graph_run(*of, 40, 10), " damages");
 }
 TEST_CASE("many flipped bits and cuts in all files of a dataset and of a run" * doctest::test_suite("long")) {
     MESSAGE("dataset: ", damage_dataset(160, 40), " damages");
@@ -504,6 +535,42 @@ TEST_CASE("a full disk is told, leaves no half of anything, and with room the sa
                 resize("8m");
                 CHECK(shop.run(there + (std::string(out) == "run" ? " --resume" : ""), program).code == 0);
             }
+            for (const auto& entry : fs::directory_iterator(shop / "small")) fs::remove_all(entry.path());
+        }
+    }
+    CHECK(::umount2(small.c_str(), MNT_DETACH) == 0);
+}
+
+TEST_CASE("a full disk while graph networks train is told, and with room the run goes on to the same bits") {
+    const fault_workshop shop;
+    fs::create_directory(shop / "small");
+    const std::string small = (shop / "small").string();
+    if (::mount("none", small.c_str(), "tmpfs", 0, "size=64k") != 0) {
+        MESSAGE("left out: only root may mount a small disk");
+        return;
+    }
+    const auto resize = [&](const std::string& size) {
+        REQUIRE(::mount("none", small.c_str(), "tmpfs", MS_REMOUNT, ("size=" + size).c_str()) == 0);
+    };
+    for (const graph_training* of : {&by_superbatches, &by_macro_batches, &classes_in_a_buffer, &links_in_a_buffer}) {
+        CAPTURE(of->flags);
+        shop.remove({"data", "run"});
+        of->make_dataset(shop);
+        REQUIRE(shop.run(of->train(), of->program).code == 0);
+        const file_map whole = of->exported(shop);
+        for (const std::string size : {"8k", "60k", "160k"}) {
+            CAPTURE(size);
+            resize(size);
+            const program_outcome got = shop.run(of->train("small/run"), of->program);
+            if (got.code != 0) {
+                shop.check_told(got);
+                CHECK(got.code == 3);
+                resize("16m");
+                const program_outcome resumed = shop.run(of->train("small/run") + " --resume", of->program);
+                CAPTURE(resumed.err);
+                CHECK(resumed.code == 0);
+            }
+            CHECK(of->exported(shop, "small/run") == whole);
             for (const auto& entry : fs::directory_iterator(shop / "small")) fs::remove_all(entry.path());
         }
     }

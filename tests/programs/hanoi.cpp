@@ -348,6 +348,8 @@ TEST_CASE("what cannot be is refused in one line that says what to do") {
     shop.refuses(1, base + "--hubs hubs.npy", {"hubs.npy", "not below 20000"});
     shop.write("passes.json", "{}");
     shop.refuses(1, base + "--reuse-plan passes.json", {"passes.json", "record of passes"});
+    shop.write("passes.json", "{\"passes\":[[1,-1]]}"); // would be four billion
+    shop.refuses(1, base + "--reuse-plan passes.json", {"passes.json", "record of passes"});
     const std::string small = base + "--layers sage:8,sage --fanout 2,2 --batch 50 --partitioner given --no-eval ";
     shop.refuses(3, small + "--memory 8MiB", {"larger --memory", "features"});
     // Memory for some partitions and not for all: --macro says which fit.

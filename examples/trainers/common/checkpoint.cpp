@@ -61,8 +61,11 @@ void put_progress(gneiss::checkpoint& to, const nlohmann::ordered_json& progress
 }
 
 nlohmann::ordered_json progress_of(const gneiss::checkpoint& saved) {
-    const auto& text = saved.sections.at("progress");
-    return nlohmann::ordered_json::parse(std::string_view(reinterpret_cast<const char*>(text.data()), text.size()));
+    nlohmann::ordered_json read;
+    if (const auto found = saved.sections.find("progress"); found != saved.sections.end())
+        read = nlohmann::ordered_json::parse(std::string_view(reinterpret_cast<const char*>(found->second.data()), found->second.size()), nullptr, false);
+    if (!read.is_object()) throw gneiss::error(gneiss::errc::corrupt, "the checkpoint does not tell how far training was");
+    return read;
 }
 
 } // namespace trainers

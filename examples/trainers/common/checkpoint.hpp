@@ -41,6 +41,7 @@ void from_bytes(const std::vector<std::byte>& bytes, std::span<float> numbers, s
 
 /// The program's own section, "progress".
 void put_progress(gneiss::checkpoint& to, const nlohmann::ordered_json& progress);
+/// Throws errc::corrupt for a checkpoint without it.
 [[nodiscard]] nlohmann::ordered_json progress_of(const gneiss::checkpoint& saved);
 
 } // namespace trainers

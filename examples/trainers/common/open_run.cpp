@@ -1,5 +1,7 @@
 #include "trainers/common/open_run.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include <gneiss/core/executor/tbb.hpp>
@@ -41,13 +43,17 @@ std::optional<opened_run> open_run(const std::string& program, run_options& how,
         {}};
     const programs::run_directory& run = made.directory;
     if (how.resume) {
-        if (const auto finished = run.finished_result()) {
-            refuse_changes(command, finished->at("config"));
-            if (how.json)
-                programs::print_json(*finished);
-            else
-                tell_finished(run.path(), *finished);
-            return std::nullopt;
+        try {
+            if (const auto finished = run.finished_result()) {
+                refuse_changes(command, finished->at("config"));
+                if (how.json)
+                    programs::print_json(*finished);
+                else
+                    tell_finished(run.path(), *finished);
+                return std::nullopt;
+            }
+        } catch (const nlohmann::json::exception&) {
+            throw gneiss::error(gneiss::errc::corrupt, "is not what a finished run tells", {.path = run.path() / "run.json"});
         }
     }
     if (const auto where = run.checkpoint() / checkpoint_name; std::filesystem::exists(where)) {
@@ -82,7 +88,13 @@ std::unique_ptr<gneiss::dataset> rebucketed(const gneiss::dataset& data, const o
     if (!std::filesystem::exists(to)) {
         std::filesystem::create_directories(run.directory.checkpoint());
         live.say(fmt::format("sorting the edges into {0} x {0} buckets", partitions));
-        gneiss::rebucket(data, partitions, to, plan.budget / 2, gneiss::tbb_executor(how.threads), stop);
+        // Beside what the process has by now, and the tables, which the plan foresees.
+        std::uint64_t taken = programs::current_rss() + (std::uint64_t{12} << 20);
+        for (const gneiss::memory_part& part : plan.parts)
+            if (part.name == "tables") taken += part.bytes;
+        const std::uint64_t left = plan.budget - std::min(plan.budget, taken);
+        gneiss::rebucket(data, partitions, to, std::clamp(left, std::uint64_t{8} << 20, std::max(plan.budget / 2, std::uint64_t{8} << 20)),
+            gneiss::tbb_executor(how.threads), stop);
     }
     return std::make_unique<gneiss::dataset>(to);
 }

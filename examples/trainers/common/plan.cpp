@@ -54,6 +54,16 @@ std::uint64_t edge_memory(const run_options& how, const training_plan& plan, con
                1.5 * share * share * static_cast<double>(graph.train_edges * sizeof(gneiss::edge))) + (1U << 20);
 }
 
+std::uint64_t table_memory(const training_plan& plan, const gneiss::bucket_store& buckets, bool links) {
+    constexpr std::uint64_t copies = 4, allocation = 32, bucket = sizeof(gneiss::bucket_row) + 2 * sizeof(gneiss::checked_block);
+    const std::uint64_t p = plan.partitioning.partitions;
+    const std::uint64_t made = p == buckets.rows().partitions ? 0 : 2 * bucket * p * p;
+    if (plan.keeps_all()) return made;
+    const std::uint64_t states = links && plan.slots >= 2 ? gneiss::swap_lower_bound(plan.partitioning.partitions, plan.slots) + 1 : p;
+    const std::uint64_t state = sizeof(gneiss::state) + plan.slots * sizeof(gneiss::partition_id) + 2 * allocation;
+    return made + copies * (states * state + (links ? p * p * sizeof(gneiss::edge_bucket) : 0));
+}
+
 std::uint32_t prefetch_of(const run_options& how, bool keeps_all) {
     const std::uint64_t slots = how.prefetch == "auto" ? 2 : how.prefetch == "off" ? 0 : programs::parse_count(how.prefetch);
     return keeps_all ? 0 : static_cast<std::uint32_t>(slots);

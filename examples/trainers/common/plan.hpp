@@ -60,6 +60,10 @@ struct training_plan {
 /// What edges to train take in memory: all, or those of two states [bytes].
 [[nodiscard]] std::uint64_t edge_memory(const run_options& how, const training_plan& plan,
     const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets);
+/// What grows with the square of the partitions: the states of an epoch, of which every buffer has a copy; and where edges
+/// are bucketed anew, the tables of their buckets, twice while they are made [bytes].
+/// \param links  states train buckets of edges, so that all pairs of partitions meet
+[[nodiscard]] std::uint64_t table_memory(const training_plan& plan, const gneiss::bucket_store& buckets, bool links);
 /// What a decoder and its threads hold between batches of `batch` edges [bytes].
 [[nodiscard]] std::uint64_t link_model_bytes(const link_options& how, std::uint64_t batch, std::uint64_t threads,
     const gneiss::any_link_model& model, std::uint64_t nodes);

@@ -148,7 +148,6 @@ programs::exit_code train(options& how, programs::command& command) {
         *how.fanout, *how.direction, *how.topology, *how.feature_cache, *how.pipeline));
     const auto compute = trainers::compute_classes_on(device.get(), how, net); // what a device cannot hold is told before a run is touched
     const programs::interrupt_guard interrupts;
-    programs::return_large_blocks();
     const gneiss::tbb_executor on(how.threads);
     make_lists(data, how.neighbours(), trainers::budget_of(how) / 2, on, interrupts.token(), [&](std::uint64_t done, std::uint64_t edges) {
         live.update([&] { return fmt::format("sorting neighbours: {} of {} edges", programs::human_count(static_cast<double>(done)), programs::human_count(static_cast<double>(edges))); });

@@ -204,7 +204,8 @@ training_plan plan_training(options& how, const gneiss::dataset& data, const gne
     const bool in_turns = *how.pipeline == "alternate";
     std::uint64_t change_sets = 0;
     if (how.superbatches()) {
-        if (!how.run_files) {
+        const bool asked = how.run_files.has_value();
+        if (!asked) {
             std::error_code ignored;
             const auto space = std::filesystem::space(std::filesystem::absolute(how.out.value_or(".")).parent_path(), ignored);
             how.run_files = programs::byte_size{std::min<std::uint64_t>(std::uint64_t{10} << 30, ignored ? ~std::uint64_t{0} : space.available / 10)};
@@ -212,9 +213,12 @@ training_plan plan_training(options& how, const gneiss::dataset& data, const gne
         const std::uint64_t slots = std::min<std::uint64_t>(graph.nodes, rest / (row_bytes + 60)); // with 12 of a table, 48 of bookkeeping
         const double each = run_file_bytes(seen, slots, rest);
         made.superbatch = static_cast<std::uint64_t>(static_cast<double>(how.run_files->bytes) / (2 * each)); // the paper's rule
-        if (made.superbatch == 0)
-            throw programs::usage_error(fmt::format("--run-files {} holds no two batches of {}", programs::to_flag(*how.run_files),
-                gneiss::format_bytes(static_cast<std::uint64_t>(each))));
+        if (made.superbatch == 0) {
+            const std::string what = fmt::format("--run-files {} holds no two batches of {}", programs::to_flag(*how.run_files),
+                gneiss::format_bytes(static_cast<std::uint64_t>(each)));
+            if (asked) throw programs::usage_error(what);
+            throw gneiss::error(gneiss::errc::no_space, "of the disk's free space a tenth is for superbatches: " + what);
+        }
         if (how.superbatch) made.superbatch = *how.superbatch;
         made.superbatch = std::min(made.superbatch, batches.size());
         if (belady) {

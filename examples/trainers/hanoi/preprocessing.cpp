@@ -54,7 +54,7 @@ public:
                 record_ = json::parse(programs::read_file(record_path()));
             } catch (const json::exception&) { // begins anew
             }
-            if (!record_.is_object()) record_ = json::object();
+            if (!is_record(record_)) record_ = json::object();
         }
         if (record_.value("identity", "") == identity()) return;
         record_ = {{"identity", identity()}};
@@ -83,6 +83,16 @@ public:
     }
 
 private:
+    /// Steps by name, each an object, and whose they are.
+    [[nodiscard]] static bool is_record(const json& read) {
+        if (!read.is_object()) return false;
+        for (const auto& [name, value] : read.items()) {
+            if (name == "identity" ? !value.is_string() : !value.is_object()) return false;
+            for (const char* number : {"seconds", "peak_rss_bytes", "hubs"})
+                if (value.is_object() && value.contains(number) && !value.at(number).is_number()) return false;
+        }
+        return !read.contains("hubs") || read.at("hubs").contains("hubs");
+    }
     [[nodiscard]] std::filesystem::path record_path() const { return directory_ / "preprocessing.json"; }
     [[nodiscard]] std::filesystem::path parts_path() const { return directory_ / "parts.npy"; }
     [[nodiscard]] std::filesystem::path journal_path() const { return directory_ / "parts.npy.journal"; }

@@ -1,4 +1,6 @@
+#include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -36,10 +38,15 @@ using trainers::clock;
 
 /// The passes that a file names: {"passes": [[1, 2, …], …]}, epoch by epoch. Throws errc::invalid_format.
 gneiss::pass_record read_passes(const std::filesystem::path& file) {
+    const auto wrong = [&] { return gneiss::error(gneiss::errc::invalid_format, "is no record of passes, as reuse.json of a run is", {.path = file}); };
     try {
-        return nlohmann::ordered_json::parse(programs::read_file(file)).at("passes").get<gneiss::pass_record>();
+        const auto read = nlohmann::ordered_json::parse(programs::read_file(file)).at("passes");
+        for (const auto& epoch : read)
+            for (const auto& passes : epoch) // the type that they are read as would take -1 for four billions
+                if (!passes.is_number_unsigned() || passes.get<std::uint64_t>() > std::numeric_limits<std::uint32_t>::max()) throw wrong();
+        return read.get<gneiss::pass_record>();
     } catch (const nlohmann::ordered_json::exception&) {
-        throw gneiss::error(gneiss::errc::invalid_format, "is no record of passes, as reuse.json of a run is", {.path = file});
+        throw wrong();
     }
 }
 
@@ -188,7 +195,6 @@ programs::exit_code train(options& how, programs::command& command) {
     const auto run = trainers::open_run(program, how, command, *dataset, plan);
     if (!run) return programs::exit_code::done;
     const programs::interrupt_guard interrupts;
-    programs::return_large_blocks();
     std::shared_ptr<const gneiss::dataset> data = dataset;
     nlohmann::ordered_json before_training;
     if (how.partitions_anew()) {

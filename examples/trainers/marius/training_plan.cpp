@@ -28,7 +28,7 @@ trainers::training_plan plan_training(options& o, const gneiss::dataset_manifest
         const std::uint64_t relations = relation_rows * (model.relation_floats() + state_floats) * sizeof(float);
         plan.parts = {{"program", programs::current_rss() + (std::uint64_t{12} << 20)},
             {"partition buffer", plan.memory_slots() * plan.slot_bytes()}, {"edges", plan.edge_bytes},
-            {"bucket blocks", gneiss::bucket_reader::bytes_needed(buckets)}, {"batches", plan.batch_bytes},
+            {"tables", trainers::table_memory(plan, buckets, true)}, {"bucket blocks", gneiss::bucket_reader::bytes_needed(buckets)}, {"batches", plan.batch_bytes},
             {"model", trainers::link_model_bytes(o, *o.batch, o.threads, model, graph.nodes)}, {"relations", 2 * relations + 4096}};
         plan.add_evaluation();
         return plan;

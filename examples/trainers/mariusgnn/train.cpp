@@ -64,7 +64,7 @@ public:
     /// Starts a run, or goes on with it. `data` is the graph that the run's checkpoint names.
     mariusgnn_design(const parts& of, std::unique_ptr<run_graph> data, network& net, const std::stop_token& stop)
         : of_(of), plan_(of.plan), data_(std::move(data)), net_(net), stop_(stop), on_(of.how.threads), budget_(of.plan.budget) {
-        for (const char* name : {"program", "decoder", "classes of nodes", "weights", "evaluation"})
+        for (const char* name : {"program", "tables", "decoder", "classes of nodes", "weights", "evaluation"})
             for (const gneiss::memory_part& part : of.plan.parts) // the others charge for themselves
                 if (part.name == name) charges_.push_back(budget_.charge(part.name, part.bytes));
         const options& how = of.how;

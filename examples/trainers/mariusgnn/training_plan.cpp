@@ -204,6 +204,7 @@ tuned_plan plan_training(options& chosen, const planning& of) {
         if (o.uses_rows()) plan.parts.push_back({"partition buffer", plan.memory_slots() * plan.slot_bytes()});
         if (of.graph.features() != nullptr) plan.parts.push_back({"features", plan.feature_bytes});
         plan.parts.push_back({"graph", plan.graph_bytes});
+        plan.parts.push_back({"tables", trainers::table_memory(plan, of.graph.buckets(), o.links())});
         if (o.links()) {
             plan.parts.push_back({"edges", plan.edge_bytes});
             plan.parts.push_back({"bucket blocks", gneiss::bucket_reader::bytes_needed(of.graph.buckets())});

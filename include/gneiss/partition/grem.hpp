@@ -132,6 +132,18 @@ private:
             throw error(errc::config_mismatch, "what was saved is not of this graph and number of parts");
         std::ranges::copy(saved, state_.data());
         at_ = at;
+        saved_nodes_ = (saved.size() - counts_at()) / 9;
+        need(at.step < request_.parts && std::ranges::all_of(parts(), [&](part_id p) { return p < request_.parts; }));
+    }
+    static void need(bool holds) {
+        if (!holds) throw error(errc::config_mismatch, "what was saved does not hold together");
+    }
+    /// The bisection that was interrupted is of this group, and its sides are as many as were counted.
+    void check_saved(const group& g) {
+        std::array<std::uint64_t, 3> sizes{};
+        need(saved_nodes_ == g.size && std::ranges::all_of(sides(g.size), [](std::uint8_t side) { return side <= grem_bisection::no_side; }));
+        for (const std::uint8_t side : sides(g.size)) ++sizes[side];
+        need(sizes[0] == at_.sizes[0] && sizes[1] == at_.sizes[1]);
     }
     /// Bytes saved stay below twelve an edge that was streamed.
     void save(std::uint32_t step, edge_index chunk, std::array<std::uint64_t, 2> sizes, std::size_t group_size) {
@@ -161,6 +173,7 @@ private:
         grem_bisection sides_of(sides(g.size), counts(g.size), most_of(g), static_cast<float>(options_.older));
         edge_index number = 0, begin = 0; // chunks, through all passes; the first to look at
         if (g.step == at_.step && at_.chunk != 0) {
+            check_saved(g);
             begin = at_.chunk;
             sides_of.resume(at_.sizes);
         } else
@@ -287,6 +300,7 @@ private:
     aligned_buffer<std::byte> state_;
     std::vector<node_id> order_; ///< nodes by group; empty where one bisection is all
     header at_{};
+    std::size_t saved_nodes_ = 0; ///< of the group whose counts and sides were saved
     edge_index streamed_ = 0; ///< since the last save
 };
 
@@ -315,7 +329,7 @@ private:
 /// splits again, but chunks that were seen are only read over.
 /// Errors: errc::invalid_argument for a request or options that make no sense, or a seed partitioner that gives no two sides;
 /// errc::unsupported for caps of labels or balance by edges; errc::out_of_range for an edge beyond the nodes, or 2³¹ edges in a
-/// chunk; errc::config_mismatch for a journal of another graph; errc::cancelled; what streams and scratch throw.
+/// chunk; errc::config_mismatch for a journal of another graph, or one that does not hold together; errc::cancelled; what streams and scratch throw.
 /// Source: Armada (Waleffe et al.), section 4, Algorithms 1 and 2. As printed, `fix_sizes` has lost its minus sign, and `assign`
 /// counts the node itself in its old part, so that a full part drives out its own nodes; both are put right.
 template <edge_stream Stream, scratch Scratch, seed_bisector Seed>

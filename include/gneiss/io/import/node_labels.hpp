@@ -237,7 +237,7 @@ private:
     [[nodiscard]] std::uint64_t listed_node(double node, const std::filesystem::path& path, std::uint64_t at) const {
         if (!(node >= 0 && node < static_cast<double>(how_.rows.nodes)) || node != std::floor(node))
             throw error(errc::out_of_range,
-                "node " + std::to_string(static_cast<std::int64_t>(std::clamp(node, -1e18, 1e18))) + " of " +
+                "node " + (std::isnan(node) ? "NaN" : std::to_string(static_cast<std::int64_t>(std::clamp(node, -1e18, 1e18)))) + " of " +
                     std::to_string(how_.rows.nodes),
                 node_place(path, at));
         return static_cast<std::uint64_t>(node);
