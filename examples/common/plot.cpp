@@ -62,7 +62,7 @@ public:
     layout(const axis& from, double least, double most, std::size_t wanted) : log_(from.log) {
         if (from.least) least = *from.least;
         if (from.most) most = *from.most;
-        if (!(least <= most)) least = 0, most = 1;
+        if (!(least <= most) || (log_ && !(least > 0))) least = log_ ? 1 : 0, most = log_ ? 10 : 1;
         if (from.from_zero && !log_) least = std::min(least, 0.0), most = std::max(most, 0.0);
         const scale unit = scale_of(from.of, std::max(std::abs(least), std::abs(most)));
         label_ = from.label + (unit.unit.empty() ? "" : fmt::format(" ({})", unit.unit));

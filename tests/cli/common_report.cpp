@@ -171,6 +171,9 @@ TEST_CASE("ticks cover the data at round steps") {
             CHECK(ticks.last() >= least + span - 1e-6 * ticks.step);
         }
     CHECK(plot::nice_ticks(1, 3, 7, true).step == 1);
+    // An axis without a value has ticks, too, be it logarithmic.
+    for (const bool log : {false, true})
+        CHECK(plot::svg(plot::line_chart{.x = {.log = log}, .y = {.log = log}, .lines = {{.name = "none", .points = {{-1, -1}}}}}).size() < 10'000);
     // As damaged logs have them: so small that a step would be 0, so far apart that it would be no number.
     constexpr double most = std::numeric_limits<double>::max(), least = std::numeric_limits<double>::denorm_min();
     for (const auto& [from, to] : {std::pair(0.0, least), std::pair(least, 4 * least), std::pair(-most, most), std::pair(0.0, most)}) {

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fuzz/target.hpp"
+
+#include <gneiss/io/manifest.hpp>
+#include <gneiss/storage/checked_file.hpp>
+#include <gneiss/storage/csc_files.hpp>
+
+namespace gneiss::fuzz {
+
+/// Files of a store that were whole, and what inputs make of them: with checksums made right, or nothing would come behind them.
+///
+/// An input is a list of changes: which file (a byte), what is done and how many bytes that takes (a byte: the upper three
+/// bits and the others), where (two bytes), and those bytes. They are written over the data or the header, the file ends there,
+/// or they come behind its end.
+class changed_files {
+public:
+    /// Of a directory's arrays with checksums, and its manifest.
+    explicit changed_files(const std::filesystem::path& directory) { add(directory); }
+    void add(const std::filesystem::path& directory) {
+        for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+            const std::filesystem::path& path = entry.path();
+            if (!entry.is_regular_file() || path.extension() == ".xxh3") continue;
+            const bool checked = std::filesystem::exists(sidecar_path(path));
+            files_.push_back({path, memory_file::content_of(path), checked ? std::optional(checksum_table::load(path)) : std::nullopt});
+        }
+        std::ranges::sort(files_, {}, &whole_file::path);
+    }
+
+    /// Makes the files whole again, and then what `changes` say.
+    void change(input changes) {
+        for (const std::size_t file : std::exchange(changed_, {})) write(files_[file], files_[file].bytes);
+        std::vector<std::pair<std::size_t, std::vector<std::byte>>> made;
+        while (!changes.empty()) {
+            const std::size_t which = take<std::uint8_t>(changes) % files_.size();
+            const auto what = take<std::uint8_t>(changes);
+            const auto where = take<std::uint16_t>(changes);
+            const auto given = changes.first(std::min<std::size_t>(changes.size(), what & 31U));
+            changes = changes.subspan(given.size());
+            auto found = std::ranges::find(made, which, &decltype(made)::value_type::first);
+            if (found == made.end()) found = made.insert(made.end(), {which, files_[which].bytes});
+            apply(found->second, what >> 5U, where, given, files_[which].data_offset());
+        }
+        for (auto& [which, bytes] : made) {
+            if (!files_[which].sums) make_manifest_right(bytes);
+            write(files_[which], bytes);
+            changed_.push_back(which);
+        }
+    }
+
+private:
+    struct whole_file {
+        std::filesystem::path path;
+        std::vector<std::byte> bytes;
+        std::optional<checksum_table> sums; ///< a text has none
+
+        [[nodiscard]] std::size_t data_offset() const { return sums ? static_cast<std::size_t>(sums->data_offset()) : 0; }
+    };
+
+    static void apply(std::vector<std::byte>& file, unsigned what, std::size_t where, input given, std::size_t data_offset) {
+        const std::size_t data = std::min(data_offset, file.size()), behind = file.size() - data;
+        switch (what) {
+        case 5: // the text of a header
+            for (std::size_t i = 0; i < given.size() && (where + i) % 256 < data; ++i) file[(where + i) % 256] = given[i];
+            return;
+        case 6: file.resize(data + (behind == 0 ? 0 : where % behind)); return;
+        case 7: file.insert(file.end(), given.begin(), given.end()); return;
+        default:
+            for (std::size_t i = 0; i < given.size() && behind != 0; ++i) file[data + (where + i) % behind] = given[i];
+        }
+    }
+    static void make_manifest_right(std::vector<std::byte>& bytes) {
+        std::string text(text_of(bytes));
+        const std::size_t key = text.rfind(detail::manifest_checksum_key), at = key + detail::manifest_checksum_key.size();
+        if (key == std::string::npos || text.size() - at < detail::manifest_checksum_digits) return;
+        text.replace(at, detail::manifest_checksum_digits, detail::manifest_checksum_digits, '0');
+        text.replace(at, detail::manifest_checksum_digits, detail::hexadecimal(checksum(text)));
+        std::ranges::copy(std::as_bytes(std::span(text)), bytes.begin());
+    }
+    static void write(const whole_file& file, const std::vector<std::byte>& bytes) {
+        plain_file::create(file.path).write_at(0, bytes);
+        if (!file.sums) return;
+        const std::size_t data = std::min(file.data_offset(), bytes.size());
+        const std::string name = file.path.filename().string();
+        const input header = input(bytes).first(data);
+        input rest = input(bytes).subspan(data);
+        checksum_collector sums(file_id(name), name == "neighbours.npy" ? csc_block_bytes : checksum_block_bytes);
+        if (rest.size() == file.sums->data_bytes())
+            for (const checked_block& block : file.sums->blocks()) {
+                const auto length = static_cast<std::size_t>(block.end - sums.bytes());
+                sums.update(rest.first(length));
+                sums.end_segment();
+                rest = rest.subspan(length);
+            }
+        sums.update(rest);
+        sums.finish(header).store(file.path);
+    }
+
+    std::vector<whole_file> files_;
+    std::vector<std::size_t> changed_;
+};
+
+} // namespace gneiss::fuzz
