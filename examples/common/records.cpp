@@ -1,7 +1,10 @@
 #include "common/records.hpp"
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
+#include <type_traits>
+#include <utility>
 
 #include <gneiss/core/error.hpp>
 
@@ -27,13 +30,28 @@ void put(json& object, const char* key, const named<T>& values) {
     object[key] = std::move(inner);
 }
 
+/// A value of an object. Throws errc::corrupt for a count that T does not hold, json's exceptions for another kind of value.
+template <class T>
+T read(const json& value, const char* key) {
+    if constexpr (std::is_unsigned_v<T>) {
+        const bool count = value.is_number_unsigned() || (value.is_number_integer() && value.get<std::int64_t>() >= 0);
+        if (!count || !std::in_range<T>(value.get<std::uint64_t>()))
+            throw gneiss::error(gneiss::errc::corrupt, "is no count", {.field = key});
+    }
+    return value.get<T>();
+}
 template <class T>
 void get(const json& object, const char* key, T& value) {
-    if (const auto found = object.find(key); found != object.end() && !found->is_null()) value = found->get<T>();
+    if (const auto found = object.find(key); found != object.end() && !found->is_null()) value = read<T>(*found, key);
 }
 template <class T>
 void get(const json& object, const char* key, std::optional<T>& value) {
-    if (const auto found = object.find(key); found != object.end() && !found->is_null()) value = found->get<T>();
+    if (const auto found = object.find(key); found != object.end() && !found->is_null()) value = read<T>(*found, key);
+}
+template <class T>
+void get(const json& object, const char* key, std::vector<T>& values) {
+    if (const auto found = object.find(key); found != object.end())
+        for (const json& value : *found) values.push_back(read<T>(value, key));
 }
 template <class T>
 void get(const json& object, const char* key, named<T>& values) {

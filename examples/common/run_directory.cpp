@@ -203,7 +203,7 @@ std::optional<nlohmann::ordered_json> run_directory::result() const {
 
 std::optional<nlohmann::ordered_json> run_directory::finished_result() const {
     auto before = result();
-    if (before && before->is_object() && before->value("status", "") == "done") return before;
+    if (before && before->is_object() && before->contains("status") && before->at("status") == "done") return before;
     return std::nullopt;
 }
 
@@ -218,7 +218,7 @@ std::vector<epoch_record> run_directory::keep_metrics_before(std::uint64_t epoch
             epoch_record record = epoch_from_json(line);
             if (record.epoch >= epoch) continue;
             kept.push_back(std::move(record));
-        } catch (const nlohmann::json::exception& e) {
+        } catch (const std::exception& e) {
             throw gneiss::error(errc::corrupt, e.what(), {.path = file, .line = number});
         }
         lines += line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
