@@ -82,7 +82,8 @@ struct run_record {
 [[nodiscard]] nlohmann::ordered_json to_json(const epoch_record& record);
 [[nodiscard]] nlohmann::ordered_json to_json(const run_record& record);
 
-/// The inverse for one line of `metrics.jsonl`. Throws `nlohmann::json::exception` when a key has another type.
+/// The inverse for one line of `metrics.jsonl`. Throws `nlohmann::json::exception` when a key has another type, errc::corrupt
+/// for a count that is none.
 [[nodiscard]] epoch_record epoch_from_json(const nlohmann::ordered_json& object);
 
 /// The JSON as the programs print and store it: indented by two, ending in a line break, invalid UTF-8 replaced.

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <gneiss/core/error.hpp>
+
 namespace test_cli_common_records {
 
 using namespace programs;
@@ -78,7 +80,9 @@ TEST_CASE("a run has the keys of the contract in its order") {
 TEST_CASE("an epoch read back from its line is the same epoch") {
     for (const epoch_record& epoch : {full_epoch(), epoch_record{.epoch = 1, .seconds = 0.1}})
         CHECK(to_json(epoch_from_json(json::parse(to_json(epoch).dump()))) == to_json(epoch));
-    CHECK_THROWS_AS((void)epoch_from_json(json::parse(R"({"epoch": "one"})")), json::exception);
+    CHECK_THROWS_AS((void)epoch_from_json(json::parse(R"({"epoch": "one"})")), gneiss::error);
+    CHECK_THROWS_AS((void)epoch_from_json(json::parse(R"({"epoch": -1})")), gneiss::error);
+    CHECK_THROWS_AS((void)epoch_from_json(json::parse(R"({"loss": "low"})")), json::exception);
 }
 
 TEST_CASE("names that are not UTF-8 do not break the output") { CHECK(json::accept(pretty({{"name", "\xff\xfe"}}))); }
