@@ -158,6 +158,30 @@ TEST_CASE("a swap reads the new partitions only, batches of two states overlap, 
     CHECK(all.statistics().reads == 8);
 }
 
+TEST_CASE("released features are read anew, wherever the epoch was") {
+    const stored data({400, 8}, 5, {});
+    const plan states = beta_order(8, 3, 3)(0);
+    memory_budget budget;
+    feature_buffer buffer(data.store, threads(), feature_buffer::bytes_needed(states, data.store), budget);
+    buffer.release(); // nothing was begun
+    const auto check = [&](std::uint32_t s) {
+        const auto ids = data.some(states[s]);
+        CHECK(data.rows_of(*buffer.acquire(s), ids, serial_executor{}) == data.expected(ids));
+    };
+    const plan one{states[0]};
+    for (int epoch = 0; epoch < 3; ++epoch) {
+        buffer.begin_epoch(one);
+        check(0);
+        buffer.release();
+        CHECK(buffer.statistics().reads == (epoch + 1) * states[0].resident.size()); // each time all
+    }
+    buffer.begin_epoch(states);
+    check(0); // the next one is being made meanwhile, or is
+    buffer.release();
+    buffer.begin_epoch(states);
+    for (std::uint32_t s = 0; s < states.size(); ++s) check(s);
+}
+
 TEST_CASE("features that do not fit the budget are refused; damaged ones name their file, whichever array it is") {
     for (const test::feature_form& form : forms) {
         for (const feature_part part : {feature_part::numbers, feature_part::offsets, feature_part::indices}) {

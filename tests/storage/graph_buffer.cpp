@@ -279,6 +279,33 @@ TEST_CASE("a direction that is not kept, a budget that is too small and a damage
     }
 }
 
+TEST_CASE("a released graph is read anew, as blocks or merged") {
+    const stored data(300, 8, 1, 5000);
+    const plan states = beta_order(8, 3, 3)(0);
+    for (const graph_form form : {graph_form::blocks, graph_form::csr}) {
+        memory_budget budget;
+        const graph_buffer_options how{.form = form};
+        graph_buffer buffer(data.store, threads(), neighbour_direction::in,
+            graph_buffer::bytes_needed(states, data.store, neighbour_direction::in, how), budget, how);
+        buffer.release(); // nothing was begun
+        const plan one{states[0]};
+        std::uint64_t first = 0;
+        for (std::uint64_t epoch = 1; epoch <= 3; ++epoch) {
+            buffer.begin_epoch(one);
+            const edge_index edges = buffer.acquire(0)->edges();
+            buffer.release();
+            if (epoch == 1) first = buffer.statistics().read_bytes;
+            CHECK(edges != 0);
+            CHECK(buffer.statistics().read_bytes == epoch * first); // each time all
+        }
+        buffer.begin_epoch(states);
+        (void)buffer.acquire(0); // the next one is being made meanwhile, or is
+        buffer.release();
+        buffer.begin_epoch(states);
+        for (std::uint32_t s = 0; s < states.size(); ++s) CHECK(std::ranges::equal(buffer.acquire(s)->resident(), states[s].resident));
+    }
+}
+
 TEST_CASE("who waits for a graph can be stopped, and a plan can be abandoned") {
     const stored data(100, 3, 1, 1000);
     memory_budget budget;

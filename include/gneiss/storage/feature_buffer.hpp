@@ -177,6 +177,15 @@ public:
         return loader_->acquire(index, stop);
     }
 
+    /// Gives the memory up, but for the charge, until the next epoch begins; who has the budget may lend it meanwhile.
+    /// Precondition: no features are held.
+    void release() {
+        loader_->forget([this] {
+            std::ranges::fill(last_, nullptr);
+            resident_.clear();
+        });
+    }
+
     /// Whether state `index` is loaded, or beyond the plan. Not to be asked of a state that was acquired.
     [[nodiscard]] bool ready(std::uint32_t index) const { return loader_->ready(index); }
 

@@ -46,6 +46,23 @@ public:
         changed_.notify_all();
     }
 
+    /// Abandons the plan, drops what was made and not asked for, and calls `drop` while nothing is being made.
+    /// Precondition: nothing that was asked for is held.
+    template <class Drop>
+    void forget(Drop&& drop) {
+        std::vector<std::shared_ptr<const T>> unused;
+        {
+            const std::scoped_lock lock(mutex_);
+            states_.clear();
+            ready_.swap(unused);
+            ++epoch_;
+        }
+        unused.clear(); // dropping one locks
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [this] { return alive_ == 0 || failure_; });
+        drop();
+    }
+
     /// What was made of state `index`; asked for in order, once each. Throws what making threw, or errc::cancelled.
     [[nodiscard]] std::shared_ptr<const T> acquire(std::uint32_t index, const std::stop_token& stop) {
         const std::stop_callback wake(stop, [this] {
