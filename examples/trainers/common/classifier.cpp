@@ -56,10 +56,17 @@ void for_each_block(const classifier_source& from, const gneiss::row_block_visit
 }
 
 std::uint64_t least_evaluation(const graph_encoder& encode, const gneiss::layerwise_input& input,
-    const gneiss::bucket_store& buckets, gneiss::neighbour_direction direction) {
+    const gneiss::bucket_store& buckets, gneiss::neighbour_direction direction, const gneiss::row_partitioning& rows) {
     constexpr std::uint64_t some = std::uint64_t{8} << 20;
+    gneiss::layerwise_edges edges(encode, buckets, direction);
+    if (rows != buckets.rows()) { // a pair of partitions has so much less; twice as much, since pairs differ
+        const double fewer = static_cast<double>(buckets.rows().partitions) / rows.partitions;
+        const auto most = static_cast<std::uint64_t>(2 * fewer * fewer * static_cast<double>(edges.most));
+        edges.most = rows.partitions > buckets.rows().partitions ? std::min(edges.most, most) : most;
+        edges.most += std::uint64_t{4} * gneiss::page_alignment;
+    }
     try {
-        (void)gneiss::plan_layerwise(encode, input, buckets, {.direction = direction, .engines = {}, .scratch = "."}, 0);
+        (void)gneiss::plan_layerwise(encode, input, rows, edges, {.direction = direction, .engines = {}, .scratch = "."}, 0);
     } catch (const gneiss::over_budget& least) {
         return some + least.needed();
     }
@@ -70,7 +77,7 @@ std::uint64_t least_evaluation(const graph_options& how, const classifier& net,
     const gneiss::node_features& features, const gneiss::bucket_store& buckets) {
     if (how.no_eval) return 0;
     return least_evaluation(net.encode,
-        {.columns = net.encode.inputs(), .bytes = gneiss::fixed_features(features, buckets.rows()).bytes}, buckets, how.neighbours());
+        {.columns = net.encode.inputs(), .bytes = gneiss::fixed_features(features, buckets.rows()).bytes}, buckets, how.neighbours(), buckets.rows());
 }
 
 } // namespace trainers

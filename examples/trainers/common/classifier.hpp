@@ -56,8 +56,9 @@ struct classifier_source {
 void for_each_block(const classifier_source& from, const gneiss::row_block_visitor& visit);
 
 /// The least memory of an evaluation by the whole graph: that of inference, and 8 MiB for what is done with its rows [bytes].
+/// \param rows  the partitions it will have; an estimate where edges are to be bucketed anew for them
 [[nodiscard]] std::uint64_t least_evaluation(const graph_encoder& encode, const gneiss::layerwise_input& input,
-    const gneiss::bucket_store& buckets, gneiss::neighbour_direction direction);
+    const gneiss::bucket_store& buckets, gneiss::neighbour_direction direction, const gneiss::row_partitioning& rows);
 /// The same of given features; 0 with --no-eval.
 [[nodiscard]] std::uint64_t least_evaluation(const graph_options& how, const classifier& net,
     const gneiss::node_features& features, const gneiss::bucket_store& buckets);

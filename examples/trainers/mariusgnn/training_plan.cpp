@@ -57,9 +57,8 @@ std::uint64_t least_evaluation(const options& o, const planning& of, const gneis
         return ranking + bound.batch + bound.sampler + bound.encoder +
                (o.links() ? 2 * gneiss::scratch_rows::memory_bytes(partitioning, of.net.encode.outputs(), false) : 0);
     }
-    if (partitioning != of.graph.buckets().rows()) return ranking; // told exactly once the edges are bucketed anew
     return trainers::least_evaluation(of.net.encode, input_shape(o, of.net.encode.inputs(), of.graph.features(), partitioning),
-        of.graph.buckets(), o.neighbours());
+        of.graph.buckets(), o.neighbours(), partitioning);
 }
 
 /// What a state of the plan may have; of edges and entries an estimate where they are to be bucketed anew.

@@ -52,12 +52,36 @@ void for_each_side(neighbour_direction d, partition_id i, partition_id j, Visit&
 
 } // namespace detail
 
+/// What the edges of a graph take in memory: those between all pairs of partitions, and those of the pair with the most [bytes].
+struct layerwise_edges {
+    std::uint64_t all = 0, most = 0;
+
+    /// Of the edges that a run of the encoder reads. O(p²).
+    template <class Backend>
+    layerwise_edges(const encoder<float, Backend>& encode, const bucket_store& graph, neighbour_direction direction) {
+        bool degrees = false;
+        for (std::size_t l = 0; l < encode.layers(); ++l) degrees |= encode.parts(l).source_degrees;
+        for (partition_id i = 0; i < graph.rows().partitions; ++i)
+            for (partition_id j = 0; j < graph.rows().partitions; ++j) {
+                const auto blocks = [&](neighbour_direction d) {
+                    std::uint64_t sum = 0;
+                    detail::for_each_side(d, i, j, [&](const block_place& at) {
+                        if (graph.extent(at.bucket).edges != 0) sum += block_reader::memory_of(graph, at);
+                    });
+                    return sum;
+                };
+                const std::uint64_t here = blocks(direction);
+                all += here;
+                most = std::max({most, here, degrees ? blocks(detail::opposite(direction)) : 0});
+            }
+    }
+};
+
 /// The plan of a run. Everything stays in memory if that fits into `memory` bytes; else as many partitions are summed
 /// for at a time as fit, up to all. Throws over_budget, with the parts, when one does not.
 template <class Backend>
 [[nodiscard]] layerwise_plan plan_layerwise(const encoder<float, Backend>& encode, const layerwise_input& input,
-    const bucket_store& graph, const layerwise_options& options, std::uint64_t memory) {
-    const row_partitioning& rows = graph.rows();
+    const row_partitioning& rows, const layerwise_edges& edges, const layerwise_options& options, std::uint64_t memory) {
     const std::uint64_t capacity = rows.capacity(), some = std::min<std::uint64_t>(capacity, detail::layerwise_rows);
     const auto bytes = [&](std::size_t columns, bool in_memory) {
         return columns == 0 ? 0 : scratch_rows::memory_bytes(rows, columns, in_memory);
@@ -83,25 +107,11 @@ template <class Backend>
         between[0] += 2 * bytes(1, false);
         between[1] += bytes(1, true);
     }
-    std::uint64_t edges = 0, most = 0;
-    for (partition_id i = 0; i < rows.partitions; ++i)
-        for (partition_id j = 0; j < rows.partitions; ++j) {
-            const auto blocks = [&](neighbour_direction d) {
-                std::uint64_t sum = 0;
-                detail::for_each_side(d, i, j, [&](const block_place& at) {
-                    if (graph.extent(at.bucket).edges != 0) sum += block_reader::memory_of(graph, at);
-                });
-                return sum;
-            };
-            const std::uint64_t here = blocks(options.direction);
-            edges += here;
-            most = std::max({most, here, degrees ? blocks(detail::opposite(options.direction)) : 0});
-        }
     const auto plan = [&](bool in_memory, std::uint64_t targets) {
         return layerwise_plan{in_memory, static_cast<std::uint32_t>(targets),
             {{"rows of the last layer", bytes(encode.outputs(), in_memory)},
                 {"rows between layers", between[in_memory]},
-                {"edges", in_memory ? edges + (degrees ? most : 0) : 2 * targets * most}, {"sums", targets * sums},
+                {"edges", in_memory ? edges.all + (degrees ? edges.most : 0) : 2 * targets * edges.most}, {"sums", targets * sums},
                 {"input of a partition", input.bytes}, {"work of a layer", work}}};
     };
     const auto total = [](const layerwise_plan& p) {
@@ -113,8 +123,15 @@ template <class Backend>
     if (total(made) <= memory) return made;
     if (!options.scratch.empty()) made = plan(false, 1);
     if (total(made) > memory) throw over_budget(memory, std::move(made.parts));
-    const std::uint64_t each = std::max<std::uint64_t>(2 * most + sums, 1); // of one more partition to sum for
+    const std::uint64_t each = std::max<std::uint64_t>(2 * edges.most + sums, 1); // of one more partition to sum for
     return plan(false, std::min<std::uint64_t>(rows.partitions, 1 + (memory - total(made)) / each));
+}
+
+/// The same for a graph as it lies on disk.
+template <class Backend>
+[[nodiscard]] layerwise_plan plan_layerwise(const encoder<float, Backend>& encode, const layerwise_input& input,
+    const bucket_store& graph, const layerwise_options& options, std::uint64_t memory) {
+    return plan_layerwise(encode, input, graph.rows(), layerwise_edges(encode, graph, options.direction), options, memory);
 }
 
 } // namespace gneiss
