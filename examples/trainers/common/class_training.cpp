@@ -54,7 +54,7 @@ programs::metric_values class_training::evaluate(const std::string& split) {
         for (const auto& [name, part] : {std::pair("valid", gneiss::node_split::valid), std::pair("test", gneiss::node_split::test)})
             metrics.emplace(name, node_metrics(of_.data.nodes_of(part), of_.net.encode.outputs(), of_.classes.labels()));
         for_each_block({of_.how, of_.net, of_.data, of_.features, of_.engine.make, of_.run.directory.checkpoint() / "scratch", on_,
-            of_.plan.evaluation_bytes, of_.stop}, [&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
+            memory_between_epochs(), of_.stop}, [&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
             for (std::size_t i = 0; i < rows.rows(); ++i)
                 for (auto& [name, of] : metrics) of.add(static_cast<gneiss::node_id>(first + i), rows[i]);
         });

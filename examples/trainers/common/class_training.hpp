@@ -67,6 +67,8 @@ protected:
     /// Trains epoch `from.epoch` from batch `from.next` on.
     virtual epoch_end train_epoch(
         const gneiss::resume_position& from, gneiss::epoch_observer<gneiss::graph_statistics> told, const std::stop_token& stop) = 0;
+    /// Bytes that an evaluation may take, once what training can read anew was given up.
+    virtual std::uint64_t memory_between_epochs() { return of_.plan.evaluation_bytes; }
     /// Adds to a checkpoint's progress what the design goes on from, beside weights and position.
     virtual void add_progress(nlohmann::ordered_json&) const {}
 

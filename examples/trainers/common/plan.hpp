@@ -26,6 +26,7 @@ struct training_plan {
     bool in_memory = true;
     std::uint32_t slots = 1;        ///< partitions that a state may name
     std::uint32_t prefetch = 0;     ///< further slots of the buffer
+    bool loads_next_epoch = false;  ///< what the next epoch begins with is read in this one
     std::uint32_t spare = 1;        ///< free slots of the row file
     std::uint64_t budget = 0;       ///< bytes
     std::vector<gneiss::memory_part> parts;

@@ -127,6 +127,13 @@ private:
         write_passes();
         return {done.position, done.stopped};
     }
+    std::uint64_t memory_between_epochs() override {
+        if (of_.plan.keeps_all()) return of_.plan.evaluation_bytes;
+        graph_->release();
+        features_->release();
+        programs::give_back_memory();
+        return of_.plan.evaluation_bytes + of_.plan.graph_bytes + of_.plan.feature_bytes;
+    }
     void add_progress(nlohmann::ordered_json& to) const override { to["passes"] = reuse_->record(); }
 
     /// RUN/reuse.json: what --reuse-plan of another run takes.

@@ -95,8 +95,10 @@ public:
         if (reshuffles_at(from) && !reshuffle(from, observer, stop)) return {from, true};
         training_->set_optimizers(of_.how.any_row_optimizer(from.epoch), of_.how.dense_optimizer(from.epoch));
         try {
+            std::optional<gneiss::state> ahead;
+            if (plan_.loads_next_epoch && from.epoch + 1 < *of_.how.epochs) ahead = plan_.order(from.epoch + 1).front();
             const gneiss::graph_epoch done =
-                training_->run(plan_.order(from.epoch), from.epoch, from.next, trainers::graph_observer_of(observer), stop);
+                training_->run(plan_.order(from.epoch), from.epoch, from.next, trainers::graph_observer_of(observer), stop, ahead);
             return {done.position, done.stopped};
         } catch (const gneiss::error& e) {
             if (e.code() == gneiss::errc::not_finite && data_->features() != nullptr) trainers::find_fault(data_->data(), *data_->features());
@@ -302,17 +304,26 @@ private:
         to.sync();
     }
 
-    [[nodiscard]] inference_source source() {
+    [[nodiscard]] inference_source source(std::uint64_t memory) {
         return {of_.how, net_, data_->buckets(), data_->features(), rows_.get(), of_.engine.make, of_.run.directory.checkpoint() / "scratch",
-            on_, plan_.evaluation_bytes, stop_};
+            on_, memory, stop_};
+    }
+    /// What an evaluation over the whole graph may take: its own part, and graph and features of a state, which training reads anew.
+    [[nodiscard]] std::uint64_t memory_between_epochs() {
+        if (plan_.keeps_all()) return plan_.evaluation_bytes;
+        graph_->release();
+        if (features_) features_->release();
+        programs::give_back_memory();
+        return plan_.evaluation_bytes + plan_.graph_bytes + plan_.feature_bytes;
     }
     [[nodiscard]] resident_source resident() { return {*graph_, features_.get(), plan_.order(epoch_)}; }
 
     programs::metric_values evaluate_links(const std::string& split) {
-        const inference_source from = source();
-        inferred_rows rows = of_.how.eval_graph == "resident" ? infer_resident(from, resident()) : infer_full(from);
+        const bool whole = of_.how.eval_graph != "resident";
+        const inference_source from = source(whole ? memory_between_epochs() : plan_.evaluation_bytes);
+        inferred_rows rows = whole ? infer_full(from) : infer_resident(from, resident());
         const trainers::link_evaluation ranking{of_.how, of_.how.seed, data_->data(), data_->buckets(), net_.relations, on_,
-            plan_.evaluation_bytes - rows.bytes(), stop_};
+            from.memory - rows.bytes(), stop_};
         return ranking(split, {*rows.rows, stop_});
     }
 
@@ -324,7 +335,6 @@ private:
         const auto add = [&](gneiss::node_id node, std::span<const float> scores) {
             for (auto& [name, metrics] : metrics_) metrics.add(node, scores);
         };
-        const inference_source from = source();
         if (of_.how.eval_graph == "resident") {
             std::vector<gneiss::node_id> some;
             const auto wanted = [&](gneiss::partition_id p) {
@@ -335,11 +345,11 @@ private:
                 std::ranges::sort(some);
                 return std::span<const gneiss::node_id>(some);
             };
-            infer_resident(from, resident(), wanted, [&](std::span<const gneiss::node_id> ids, gneiss::matrix_view<const float> rows) {
+            infer_resident(source(plan_.evaluation_bytes), resident(), wanted, [&](std::span<const gneiss::node_id> ids, gneiss::matrix_view<const float> rows) {
                 for (std::size_t i = 0; i < ids.size(); ++i) add(ids[i], rows[i]);
             });
         } else {
-            infer_full(from).rows->for_each_block([&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
+            infer_full(source(memory_between_epochs())).rows->for_each_block([&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
                 for (std::size_t i = 0; i < rows.rows(); ++i) add(static_cast<gneiss::node_id>(first + i), rows[i]);
             });
         }

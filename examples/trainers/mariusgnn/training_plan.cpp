@@ -25,11 +25,15 @@ using trainers::for_each_side;
 using trainers::reads_of;
 using trainers::training_plan;
 
-/// The most that a function of an epoch's plan is in the first epochs, and a little more for later ones.
+/// The most that a function of an epoch's plan, and of what is read ahead, is in the first epochs, and a little more for later ones.
 template <class Bytes>
 std::uint64_t most_of_epochs(const options& o, const training_plan& plan, Bytes&& bytes) {
     std::uint64_t most = 0;
-    for (std::uint64_t e = 0; e < std::min<std::uint64_t>(*o.epochs, 16); ++e) most = std::max(most, bytes(plan.order(e)));
+    for (std::uint64_t e = 0; e < std::min<std::uint64_t>(*o.epochs, 16); ++e) {
+        gneiss::plan states = plan.order(e);
+        if (plan.loads_next_epoch) states.push_back(plan.order(e + 1).front());
+        most = std::max(most, bytes(states));
+    }
     return plan.slots >= plan.partitioning.partitions ? most : most + most / 16;
 }
 
@@ -181,8 +185,9 @@ tuned_plan plan_training(options& chosen, const planning& of) {
     if (of.graph.features() != nullptr) stored.emplace(of.graph.features()->files(), of.graph.buckets().rows());
     const gneiss::state_sizes sizes(of.graph.buckets(), stored ? &*stored : nullptr);
 
-    const auto with = [&](const options& o, std::uint32_t partitions, std::uint32_t slots, bool in_memory) {
+    const auto of_one_kind = [&](const options& o, std::uint32_t partitions, std::uint32_t slots, bool in_memory, bool loads_next_epoch) {
         training_plan plan = made;
+        plan.loads_next_epoch = loads_next_epoch;
         plan.partitioning = of.graph.buckets().rows().in(partitions);
         plan.in_memory = in_memory;
         plan.slots = slots;
@@ -227,6 +232,16 @@ tuned_plan plan_training(options& chosen, const planning& of) {
         plan.evaluation_bytes = std::max(least, std::min(used < plan.budget ? (plan.budget - used) / 4 * 3 : 0, most));
         plan.parts.push_back({"evaluation", plan.evaluation_bytes});
         return plan;
+    };
+    // Classes: an epoch is few states, often one, so that its first one is worth loading ahead. Where the buffer is not given,
+    // memory for more neighbours is worth more. After a reshuffle the graph is another.
+    const auto with = [&](const options& o, std::uint32_t partitions, std::uint32_t slots, bool in_memory) {
+        const bool some = !in_memory && slots < partitions && !o.links() && o.reshuffle == 0;
+        if (some && o.prefetch != "off" && (o.prefetch != "auto" || o.buffer)) {
+            training_plan ahead = of_one_kind(o, partitions, slots, in_memory, true);
+            if (o.prefetch != "auto" || ahead.memory_bytes() <= ahead.budget) return ahead;
+        }
+        return of_one_kind(o, partitions, slots, in_memory, false);
     };
     tuned_plan found;
     found.reasons = tune_comet(chosen, of, with);
