@@ -1,5 +1,6 @@
 // The graph of a state of c partitions: edges per second of merging its blocks into one list a node, beside a copy of as many
-// neighbours; sampled edges per second, 10 of each of 256 nodes at a time, of blocks, of merged lists and of a CSR by hand.
+// neighbours; a swap of some of 16 resident partitions of 32, edges of new blocks per second and what it is for all that are
+// resident; sampled edges per second, 10 of each of 256 nodes at a time, of blocks, of merged lists and of a CSR by hand.
 // RMAT, 2^20 nodes, 16 M edges, incoming, all partitions resident, everything in memory.
 
 #include <gneiss/storage/graph_buffer.hpp>
@@ -81,6 +82,36 @@ void copy_of_as_many_neighbours(benchmark::State& state) {
     state.SetItemsProcessed(static_cast<std::int64_t>(from.size()) * state.iterations());
 }
 BENCHMARK(copy_of_as_many_neighbours)->Unit(benchmark::kMillisecond);
+
+/// k of c partitions give way to others: c² − (c − k)² blocks are read and verified, the rest is shared.
+void swap(benchmark::State& state) {
+    constexpr std::uint32_t partitions = 32, slots = 16;
+    const auto swapped = static_cast<std::uint32_t>(state.range(0));
+    const bucket_store& store = cut_into(partitions).store();
+    plan states(2);
+    for (std::uint32_t i = 0; i < slots; ++i) {
+        states[0].resident.push_back(i);
+        states[1].resident.push_back(i + swapped);
+    }
+    memory_budget budget;
+    graph_buffer buffer(store, [] { return any_engine(threads_engine()); }, in, graph_buffer::bytes_needed(states, store, in), budget);
+    std::size_t at = 0;
+    const auto go_to = [&](std::size_t s) {
+        buffer.begin_epoch({states[s]});
+        return buffer.acquire(0)->edges();
+    };
+    const edge_index resident = go_to(at);
+    edge_index fresh = 0;
+    for (const partition_id i : states[1].resident)
+        for (const partition_id j : states[1].resident)
+            if (i >= slots || j >= slots) fresh += store.extent({i, j}).edges;
+    for (auto _ : state) benchmark::DoNotOptimize(go_to(at ^= 1));
+    state.SetItemsProcessed(static_cast<std::int64_t>(fresh) * state.iterations());
+    state.counters["new_share"] = static_cast<double>(fresh) / static_cast<double>(resident);
+    state.counters["s_per_million_resident"] = benchmark::Counter(static_cast<double>(state.iterations()) * static_cast<double>(resident) / 1e6,
+        benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+BENCHMARK(swap)->Arg(1)->Arg(2)->Arg(4)->Arg(8)->Arg(16)->UseRealTime()->Unit(benchmark::kMillisecond);
 
 /// Calls answer(ids, degrees, positions of each id, to) for 256 nodes at a time.
 template <class Degrees, class Answer>

@@ -343,6 +343,29 @@ TEST_CASE("a run takes no more memory than it promised, and a state's share of t
 #endif
 }
 
+TEST_CASE("the next epoch is read ahead where memory holds it: asked for it is due, by itself only with a buffer that was given") {
+    const gnn_workshop shop("--task node --num-features 8 --feature-signal 2 --train-fraction .1");
+    REQUIRE(shop.run("generate planted --nodes 40000 --edges 400000 --classes 8 --undirected --partitions 16 --task node --num-features 64 "
+                     "--train-fraction .1 --out large", "gneiss-data").code == 0);
+    const auto dry = [&](const std::string& more) {
+        return shop.run("train large --layers sage:32,sage --fanout 10,10 --store disk --partitions 16 --epochs 3 --no-eval --quiet --json --dry-run " + more);
+    };
+    const auto features = [&](const std::string& more) { return nlohmann::json::parse(dry(more).out)["plan"]["parts"]["features"].get<std::uint64_t>(); };
+    const std::uint64_t one = features("--buffer 4 --prefetch off"), two = features("--buffer 4");
+    CHECK(two > one + one / 2);
+    CHECK(features("--buffer 4 --prefetch 1") == two);
+    CHECK(features("--buffer 4 --reshuffle 1") < one + one / 2); // the next epoch's partitions are others
+
+    std::uint64_t refused = 1 << 20, enough = 1 << 30; // for both epochs
+    while (enough - refused > 64 << 10) {
+        const std::uint64_t middle = refused + (enough - refused) / 2;
+        (dry("--buffer 4 --prefetch 1 --memory " + std::to_string(middle) + "B").code == 0 ? enough : refused) = middle;
+    }
+    const std::string less = " --memory " + std::to_string(refused - one / 2) + "B";
+    CHECK(dry("--buffer 4 --prefetch 1" + less).code == 3);
+    CHECK(dry("--buffer 4" + less).code == 0);
+}
+
 TEST_CASE("what cannot be is refused in one line that says why") {
     const gnn_workshop shop;
     const std::string to = " --out new ";

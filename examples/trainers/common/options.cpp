@@ -26,7 +26,7 @@ void run_options::add_memory(programs::command& to, const std::string& orders, c
     to.option("store", store, "where rows live; device: on the GPU, and in memory").choices({"memory", "disk", "device"}).default_text("memory if it fits");
     to.option("partitions", partitions, "of the nodes").range(1, 16384).default_text("the dataset's, or more");
     to.option("buffer", buffer, "partitions that are resident").range(1, 16384).default_text("what fits");
-    to.option("prefetch", prefetch, "further slots to load ahead and write behind: auto, off or N");
+    to.option("prefetch", prefetch, "further slots to load ahead and write behind: auto, off or N; for classes also the next epoch's partitions");
     to.option("order", order, orders).default_text(default_order);
     to.option("spare-slots", spare_slots, "free partition slots on disk").default_text("as many as partitions if the disk has room");
     add_disk(to);
