@@ -1,5 +1,7 @@
 #include "commands.hpp"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "common/run_directory.hpp"
@@ -14,17 +16,18 @@ namespace mariusgnn {
 
 namespace {
 
-/// Half of the memory that is left is for inference; its rows stay while the rest is worked with.
+/// Rows of all nodes, and the memory that is left beside them to work with.
 struct applied {
     inferred_rows rows;
-    std::uint64_t memory; ///< what is left
+    std::uint64_t memory; ///< bytes
 };
 
+/// Three quarters of the memory that is left are for inference.
 applied apply(trained_model& trained, const gneiss::tbb_executor& on, std::uint64_t memory, const std::stop_token& stop) {
     const std::uint64_t left = trainers::memory_left(trained.budget, memory);
-    applied made{trained.infer(on, left / 4 * 3, stop), left / 4};
-    made.memory = left - made.rows.bytes();
-    return made;
+    inferred_rows rows = trained.infer(on, left / 4 * 3, stop);
+    const std::uint64_t beside = left - rows.bytes();
+    return {std::move(rows), beside};
 }
 
 programs::exit_code eval(const trainers::eval_flags& flags) {
