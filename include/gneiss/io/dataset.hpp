@@ -195,8 +195,6 @@ public:
         return found;
     }
 
-    /// Names of nodes in the order of their hashes; empty for integer ids. `node_label` and `find_row` are by row.
-    [[nodiscard]] const name_table& node_names() const noexcept { return node_names_; }
     /// Arrays that lead from the number of a node, or the rank of its name, to its row, and back. Absent: they are equal.
     [[nodiscard]] std::pair<std::string_view, std::string_view> row_arrays() const noexcept {
         if (manifest_.ids == dataset_ids::string) return {"rank_to_row", "row_to_rank"};

@@ -134,12 +134,6 @@ private:
 
 namespace gneiss {
 
-/// Whether a directory is a GraphBolt dataset: it has a metadata.yaml.
-[[nodiscard]] inline bool is_graphbolt(const std::filesystem::path& directory) {
-    std::error_code failed;
-    return std::filesystem::is_regular_file(directory / "metadata.yaml", failed);
-}
-
 /// What to import of a GraphBolt dataset (DGL's OnDiskDataset, before its own preprocessing): a graph of one type of
 /// nodes and edges, edges as csv or numpy (2, m); features of nodes as numpy; the split and labels of its task of node
 /// classification. Only metadata.yaml is read here. Errors: `error` naming it and the field.

@@ -77,11 +77,6 @@ public:
 
     [[nodiscard]] std::size_t partitions() const noexcept { return heaps_.size(); }
     [[nodiscard]] std::uint64_t bytes(std::size_t partition) const noexcept { return heaps_[partition]->bytes; }
-    [[nodiscard]] std::uint64_t total_bytes() const noexcept {
-        std::uint64_t total = 0;
-        for (const auto& each : heaps_) total += each->bytes;
-        return total;
-    }
 
     /// Adds the record made of the two parts.
     void append(std::size_t partition, std::span<const std::byte> head, std::span<const std::byte> tail = {}) {

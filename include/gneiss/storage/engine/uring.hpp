@@ -48,8 +48,6 @@ public:
     [[nodiscard]] engine_traits traits() const noexcept {
         return {.name = "uring", .direct = true, .durable = true, .depth = ring_->depth};
     }
-    /// The setup flags that the kernel accepted.
-    [[nodiscard]] unsigned setup_flags() const noexcept { return ring_->flags; }
 
     [[nodiscard]] int open(const std::filesystem::path& path, const open_options& how) {
         return files_.open(path, how);
