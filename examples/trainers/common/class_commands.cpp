@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -29,18 +30,11 @@ public:
         : how(of.options()), memory(flags.memory_bytes()), on(flags.executor()) {
         const std::filesystem::path& run = flags.run;
         const bool best = std::filesystem::exists(run / "best" / checkpoint_name);
-        const gneiss::checkpoint saved = load_trained(run, run / (best ? "best" : "checkpoint"));
-        programs::command_line reader(of.program, "");
-        programs::command& command = reader.add("train", "", {});
-        how->add_to(command);
-        std::string ignored;
-        reader.parse({"train", "--config", (run / "config.toml").string()}, ignored);
-        programs::check_dataset(how->dataset, "; if it was moved, change 'dataset' in " + (run / "config.toml").string());
-        own_ = std::make_unique<gneiss::dataset>(how->dataset);
-        how->resolve(*own_);
-        refuse_another(run, saved, *own_, command);
+        trained_run opened = open_trained(of.program, run, run / (best ? "best" : "checkpoint"), *how,
+            [this](const gneiss::dataset& from, const programs::command&) { how->resolve(from); });
+        own_ = std::move(opened.data);
         net.emplace(*how, *own_);
-        net->take(saved);
+        net->take(opened.saved);
         if (const auto partitioned = run / "checkpoint" / partitioned_name; std::filesystem::exists(partitioned))
             own_ = std::make_unique<gneiss::dataset>(partitioned);
         if (other) {

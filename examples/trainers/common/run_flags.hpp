@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include <gneiss/storage/plain_file.hpp>
 
 #include "common/command_line.hpp"
+#include "common/dataset_path.hpp"
 #include "common/records.hpp"
 #include "common/units.hpp"
 #include "trainers/common/options.hpp"
@@ -48,14 +50,41 @@ struct eval_flags : run_flags {
 /// What is left of `memory` for the work, after the program and what is charged to `budget`. Throws over_budget.
 [[nodiscard]] std::uint64_t memory_left(const gneiss::memory_budget& budget, std::uint64_t memory);
 
-/// The checkpoint in `directory` of a run. Throws errc::not_found when there is none, config_mismatch when it was trained
-/// on another dataset, or with another configuration than `command` holds.
+/// The checkpoint in `directory` of a run. Throws errc::not_found when there is none.
 [[nodiscard]] gneiss::checkpoint load_trained(const std::filesystem::path& run, const std::filesystem::path& directory);
+/// Throws errc::config_mismatch when it was trained on another dataset, or with another configuration than `command` holds.
 void refuse_another(const std::filesystem::path& run, const gneiss::checkpoint& saved, const gneiss::dataset& data, const programs::command& command);
 
 /// The metrics of a split, as a table or as JSON. Throws errc::not_found when there are none.
 void tell_metrics(const std::string& program, const run_flags& flags, const std::string& split,
     const programs::metric_values& metrics, const std::string& what, const std::filesystem::path& dataset);
+
+/// What a run holds, and what it was trained on.
+struct trained_run {
+    gneiss::checkpoint saved;
+    std::unique_ptr<gneiss::dataset> data; ///< that its config.toml names
+};
+
+/// Opens a run for reading: the checkpoint in `directory`, the flags of its config.toml, which go into `how`, and its dataset.
+/// \param resolve  resolve(dataset, command) fills what the flags leave out, before they are compared with the checkpoint's
+/// Throws as `load_trained` and `refuse_another`; errc::not_found for a dataset that is not where config.toml says; what flags are
+/// refused with.
+template <class Options, class Resolve>
+[[nodiscard]] trained_run open_trained(const std::string& program, const std::filesystem::path& run,
+    const std::filesystem::path& directory, Options& how, Resolve&& resolve) {
+    trained_run opened{load_trained(run, directory), nullptr};
+    programs::command_line reader(program, "");
+    programs::command& command = reader.add("train", "", {});
+    how.add_to(command);
+    const std::string config = (run / "config.toml").string();
+    std::string ignored;
+    reader.parse({"train", "--config", config}, ignored);
+    programs::check_dataset(how.dataset, "; if it was moved, change 'dataset' in " + config);
+    opened.data = std::make_unique<gneiss::dataset>(how.dataset);
+    resolve(*opened.data, command);
+    refuse_another(run, opened.saved, *opened.data, command);
+    return opened;
+}
 
 /// A text file that is written from its start and durable once closed. Every call throws gneiss::io_error.
 class text_file {

@@ -1,6 +1,6 @@
 #include "trained_model.hpp"
 
-#include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -18,16 +18,10 @@ trained_model::trained_model(const std::filesystem::path& run, std::uint64_t mem
     : budget(memory), run_(run) {
     best = std::filesystem::exists(run / "best" / trainers::checkpoint_name);
     const std::filesystem::path where = run / (best ? "best" : "checkpoint");
-    const gneiss::checkpoint saved = trainers::load_trained(run, where);
-    programs::command_line reader(program, "");
-    programs::command& command = reader.add("train", "", {});
-    how.add_to(command);
-    std::string ignored;
-    reader.parse({"train", "--config", (run / "config.toml").string()}, ignored);
-    programs::check_dataset(how.dataset, "; if it was moved, change 'dataset' in " + (run / "config.toml").string());
-    const auto dataset = std::make_shared<const gneiss::dataset>(how.dataset);
-    how.resolve(*dataset, command);
-    trainers::refuse_another(run, saved, *dataset, command);
+    trainers::trained_run opened = trainers::open_trained(program, run, where, how,
+        [this](const gneiss::dataset& from, const programs::command& self) { how.resolve(from, self); });
+    const gneiss::checkpoint& saved = opened.saved;
+    const std::shared_ptr<const gneiss::dataset> dataset = std::move(opened.data);
     net.emplace(how, dataset->manifest());
     net->take(saved);
     const auto reshuffled = open_graph(run, saved);
