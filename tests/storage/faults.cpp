@@ -115,6 +115,35 @@ TEST_CASE("whatever operation of an epoch, a flush or a load fails, the last che
     MESSAGE(runs, " runs on ", all_engines().size(), " engines");
 }
 
+TEST_CASE("a write that fails gives its slot back: as many partitions as before find a free one") {
+    const temporary_directory folder;
+    const tiny_run run{folder / "rows", folder / "checkpoint"};
+    for (const auto& [name, engines] : all_engines(4))
+        for (const bool opening : {false, true}) { // the first write opens the file
+            CAPTURE(name);
+            CAPTURE(opening);
+            run.begin(engines);
+            const fault_targets only{.open = opening, .resize = false, .read = false, .write = !opening, .sync = false};
+            const auto injector = std::make_shared<fault_injector>(fault{fault_kind::device_error, 1, false, only});
+            row_file file = run.open([&, make = engines] { return any_engine(faulty<any_engine>(make(), injector)); });
+            const auto floats = static_cast<std::size_t>(file.slot_bytes() / sizeof(float));
+            auto zeros = aligned_buffer<float>::zeroed(floats), seen = aligned_buffer<float>::zeroed(floats);
+            const std::optional<disk_slot> first = file.begin_write(0, 0);
+            REQUIRE(first);
+            CHECK_THROWS_AS(file.write(0, *first, zeros.bytes()), io_error);
+            for (partition_id p = 0; p < partitioning.partitions; ++p) {
+                const std::optional<disk_slot> slot = file.begin_write(p, 0);
+                REQUIRE(slot);
+                file.write(p, *slot, zeros.bytes());
+                std::ranges::fill(seen.span(), 7.0F);
+                file.read(p, seen.bytes());
+                CHECK(std::ranges::all_of(seen.span(), [](float x) { return x == 0; }));
+            }
+            CHECK(injector->injected() == 1);
+            CHECK(run.check(engines) == 1);
+        }
+}
+
 TEST_CASE("after a failed sync nothing is written or synced again, and every later call tells") {
     const temporary_directory folder;
     const tiny_run run{folder / "rows", folder / "checkpoint"};

@@ -104,17 +104,24 @@ public:
         if (poison_ != 0) throw io_error(poison_, "refused after a failed sync", {.path = path_});
         return slots_.begin_write(p, slots_.slots() - slots_.partitions() >= slots_.partitions() ? 0 : reserve);
     }
-    /// Writes the version of `p` in `from` to the slot that `begin_write` gave. Throws io_error.
+    /// Writes the version of `p` in `from` to the slot that `begin_write` gave. Throws io_error: the slot is given back then,
+    /// so begin anew.
     void write(partition_id p, disk_slot slot, std::span<const std::byte> from) {
         const auto bytes = from.first(bytes_of(p));
         std::vector<std::uint64_t> sums(blocks_, 0);
-        writer_.use(*this, [&](io_queue& queue, file& at) {
-            for_each_block(bytes, [&](std::size_t block, std::span<const std::byte> data) {
-                sums[block] = checksum(data, seed_of(slot, block));
-                queue.write(at, offset_of(slot) + block * checksum_block_bytes, data, block);
-                queue.submit(); // the device writes while the next block is summed
+        try {
+            writer_.use(*this, [&](io_queue& queue, file& at) {
+                for_each_block(bytes, [&](std::size_t block, std::span<const std::byte> data) {
+                    sums[block] = checksum(data, seed_of(slot, block));
+                    queue.write(at, offset_of(slot) + block * checksum_block_bytes, data, block);
+                    queue.submit(); // the device writes while the next block is summed
+                });
             });
-        });
+        } catch (...) { // nothing is on its way to the slot any more
+            const std::scoped_lock lock(mutex_);
+            slots_.abandon_write(p, slot);
+            throw;
+        }
         const std::scoped_lock lock(mutex_);
         std::ranges::copy(sums, checksums_.begin() + static_cast<std::ptrdiff_t>(p * blocks_));
         slots_.finish_write(p, slot);
@@ -166,18 +173,26 @@ public:
     }
 
 private:
-    /// One thread's way to the file: engine and queue are made at the first use, in the thread that uses them.
+    /// One thread's way to the file: engine and queue are made at the first use, in the thread that uses them. Whether a use
+    /// ends well or by an exception, nothing is in flight after it.
     class channel {
     public:
         template <class Body>
         void use(const row_file& rows, Body&& body) {
-            if (!engine_) {
-                engine_ = std::make_unique<any_engine>(rows.engines_());
-                file_ = std::make_unique<file>(*engine_, rows.path_, open_options{.write = true, .direct = true});
-                queue_ = std::make_unique<io_queue>(*engine_);
+            if (!queue_) { // all of it or, when something throws, nothing: another use tries again
+                auto engine = std::make_unique<any_engine>(rows.engines_());
+                auto opened = std::make_unique<file>(*engine, rows.path_, open_options{.write = true, .direct = true});
+                queue_ = std::make_unique<io_queue>(*engine);
+                engine_ = std::move(engine);
+                file_ = std::move(opened);
             }
-            body(*queue_, *file_);
-            queue_->drain();
+            try {
+                body(*queue_, *file_);
+                queue_->drain();
+            } catch (...) {
+                queue_->abandon();
+                throw;
+            }
             const std::scoped_lock lock(mutex_);
             statistics_ = queue_->stats();
         }
