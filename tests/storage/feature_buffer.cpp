@@ -182,6 +182,31 @@ TEST_CASE("released features are read anew, wherever the epoch was") {
     for (std::uint32_t s = 0; s < states.size(); ++s) check(s);
 }
 
+TEST_CASE("a state that does not fit beside the one before waits until that is let go") {
+    const stored data({400, 8}, 5, {});
+    const plan states{{{0, 1, 2}, {}}, {{2, 3, 4}, {}}, {{2, 4}, {}}};
+    memory_budget budget;
+    const std::uint64_t one = feature_buffer::bytes_needed({states[0]}, data.store);
+    feature_buffer buffer(data.store, threads(), one, budget);
+    for (int epoch = 0; epoch < 2; ++epoch) {
+        buffer.begin_epoch(states);
+        auto held = buffer.acquire(0);
+        CHECK_FALSE(buffer.ready(1));
+        std::stop_source stop;
+        stop.request_stop();
+        CHECK_THROWS_AS((void)buffer.acquire(1, stop.get_token()), error); // nothing else is in memory
+        for (std::uint32_t s = 0; s < states.size(); ++s) {
+            held.reset();
+            if (s != 0) held = buffer.acquire(s);
+            if (s == 0) continue;
+            const auto ids = data.some(states[s]);
+            CHECK(data.rows_of(*held, ids, serial_executor{}) == data.expected(ids));
+        }
+        held.reset();
+    }
+    CHECK(buffer.statistics().reads == 2 * (3 + 3)); // the third state shares, the others cannot
+}
+
 TEST_CASE("features that do not fit the budget are refused; damaged ones name their file, whichever array it is") {
     for (const test::feature_form& form : forms) {
         for (const feature_part part : {feature_part::numbers, feature_part::offsets, feature_part::indices}) {

@@ -155,7 +155,7 @@ public:
     feature_buffer(const feature_store& store, engine_factory engines, std::uint64_t bytes, memory_budget& budget)
         : store_(store), engines_(std::move(engines)), bytes_(bytes), charge_(budget.charge("features", bytes)),
           last_(store.rows().partitions) {
-        loader_.emplace([this](const state& s) { return make(s); });
+        loader_.emplace([this](const state& s) { return make(s); }, [this](const state& s) { return fits_beside_last(s); });
     }
 
     /// What a plan needs: the most that the partitions of two consecutive states take together [bytes].
@@ -216,9 +216,9 @@ private:
 
     // What follows is called by the loading thread.
 
+    [[nodiscard]] bool fits_beside_last(const state& s) const { return bytes_of_both(store_, s.resident, resident_) <= bytes_; }
     [[nodiscard]] std::unique_ptr<resident_features> make(const state& s) {
-        // The last state of an epoch is kept for the first of the next, unless both do not fit.
-        if (bytes_of_both(store_, s.resident, resident_) > bytes_) std::ranges::fill(last_, nullptr);
+        if (!fits_beside_last(s)) std::ranges::fill(last_, nullptr); // nobody holds it any more
         std::vector<resident_features::block> now(last_.size());
         std::vector<partition_id> missing;
         for (const partition_id p : s.resident) {

@@ -62,7 +62,8 @@ public:
           first_edge_(static_cast<std::size_t>(store.layout().buckets()) + 1, 0),
           reader_(store, std::move(engines)) {
         for (std::size_t i = 0; i < store.table().size(); ++i) first_edge_[i + 1] = first_edge_[i] + store.table()[i].edges;
-        loader_.emplace([this](const state& s) { return merges(store_, options_) ? make_merged(s) : make(s); });
+        loader_.emplace([this](const state& s) { return merges(store_, options_) ? make_merged(s) : make(s); },
+            [this](const state& s) { return fits_beside_last(s); });
     }
 
     /// What a plan needs: the most that two consecutive states take together, and what merging the second takes [bytes].
@@ -191,11 +192,17 @@ private:
 
     // What follows is called by the loading thread.
 
+    [[nodiscard]] bool fits_beside_last(const state& s) const {
+        const std::uint64_t both = merges(store_, options_) ? bytes_of_merging(store_, keeps_, options_.keep, s.resident, resident_)
+                                                            : bytes_of_both(store_, keeps_, s.resident, resident_);
+        return both <= bytes_;
+    }
+
     /// The lists of a state, partition by partition: blocks of the next one are read while those of one are merged.
     [[nodiscard]] std::unique_ptr<resident_graph> make_merged(const state& s) {
         const bool same = s.resident == resident_ && (lists_[0] || lists_[1]);
         if (!same) {
-            if (bytes_of_merging(store_, keeps_, options_.keep, s.resident, resident_) > bytes_) lists_[0] = lists_[1] = nullptr;
+            if (!fits_beside_last(s)) lists_[0] = lists_[1] = nullptr; // nobody holds them any more
             const edge_index edges = edges_among(store_, s.resident);
             std::shared_ptr<merged_lists> made[2];
             std::vector<std::pair<edge_direction, partition_id>> all;
@@ -241,8 +248,7 @@ private:
     [[nodiscard]] static constexpr std::size_t side(edge_direction d) noexcept { return d == edge_direction::out ? 0 : 1; }
 
     [[nodiscard]] std::unique_ptr<resident_graph> make(const state& s) {
-        // The last state of an epoch is kept for the first of the next, unless both do not fit.
-        if (bytes_of_both(store_, keeps_, s.resident, resident_) > bytes_) last_.clear();
+        if (!fits_beside_last(s)) last_.clear(); // nobody holds it any more
         blocks now;
         std::vector<block_place> missing;
         for_each_side(keeps_, [&](edge_direction d) {

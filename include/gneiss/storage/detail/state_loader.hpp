@@ -18,13 +18,17 @@ namespace gneiss::detail {
 
 /// Makes something of each state of a plan, in order, one state ahead of who uses it, on a thread of its own.
 ///
-/// At most two of them are alive: the third is begun when the last user of the first let it go. Thread-safety: one thread
+/// At most two of them are alive: the third is begun when the last user of the first let it go. One that does not fit beside
+/// the one before is begun when nothing is alive: it waits rather than take more memory. Thread-safety: one thread
 /// asks; what it got may be dropped on any. What `make` throws is rethrown by `acquire`.
 template <class T>
 class state_loader {
 public:
-    /// `make` is called by the loading thread alone. Things made must be gone before this.
-    explicit state_loader(std::function<std::unique_ptr<T>(const state&)> make) : make_(std::move(make)) {
+    /// `make`, and `fits`, which tells whether a state's thing may be alive beside that of the state made last, are called by
+    /// the loading thread alone. Things made must be gone before this.
+    explicit state_loader(std::function<std::unique_ptr<T>(const state&)> make,
+        std::function<bool(const state&)> fits = [](const state&) { return true; })
+        : make_(std::move(make)), fits_(std::move(fits)) {
         thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
     }
     ~state_loader() {
@@ -87,7 +91,7 @@ private:
         std::unique_lock lock(mutex_);
         try {
             while (!stop.stop_requested()) {
-                if (next_ >= states_.size() || alive_ == 2) {
+                if (next_ >= states_.size() || alive_ == 2 || (alive_ == 1 && !fits_(states_[next_]))) {
                     changed_.wait(lock);
                     continue;
                 }
@@ -119,6 +123,7 @@ private:
     }
 
     std::function<std::unique_ptr<T>(const state&)> make_;
+    std::function<bool(const state&)> fits_;
 
     mutable std::mutex mutex_; // guards what follows
     std::condition_variable changed_;
