@@ -65,7 +65,7 @@ public:
     }
 
 private:
-    static constexpr std::size_t grain = 16384;
+    static constexpr std::size_t grain = 2048; // 64 pieces of matches are 2 MiB
 
     [[nodiscard]] std::size_t find(const link_query& q) const {
         return static_cast<std::size_t>(std::lower_bound(keys_.begin(), keys_.end(), q) - keys_.begin());
