@@ -216,6 +216,7 @@ std::string human_bytes(double bytes) { return scaled(bytes, {"B", "kB", "MB", "
 std::string human_bandwidth(double bytes_per_second) { return human_bytes(bytes_per_second) + "/s"; }
 std::string human_seconds(double seconds) {
     if (!std::isfinite(seconds)) return "--";
+    if (seconds > 1e14) return fmt::format("{:.1e} s", seconds);
     if (seconds < 0.9995) return fmt::format("{:.0f} ms", seconds * 1e3);
     if (seconds < 59.95) return fmt::format("{:.1f} s", seconds);
     const auto whole = static_cast<std::uint64_t>(seconds + 0.5);
