@@ -137,15 +137,18 @@ void graph_training_compute_alone(benchmark::State& state, bool links, neighbour
         with.graph->begin_epoch(states);
         with.edges->begin_epoch(states);
         work->graph = with.graph->acquire(0);
-        if (links)
+        std::unique_ptr<graph_compute> by;
+        if (links) {
             work->links.emplace(states[0], nodes, with.edges->acquire(0), with.options.batch, batch_source::state, 1, 0, 0);
-        else {
-            std::get<node_task>(with.task(false)).nodes(0, work->nodes);
-            const edge_index size = work->nodes.size();
-            work->cut.emplace(std::span(&size, 1), with.options.batch, edge_shuffle_key(1, 0, 0), batch_source::state);
+            by = std::make_unique<cpu_link_compute>(*with.encode, with.weights, with.model, with.relations, 1, with.on);
+        } else {
+            std::vector<node_id> seeds;
+            std::get<node_task>(with.task(false)).nodes(0, seeds);
+            work->nodes.emplace(std::move(seeds), with.options.batch, 1, 0, 0);
+            by = std::make_unique<cpu_node_compute>(*with.encode, with.weights, 1, with.on);
         }
         b.work = work;
-        graph_sampler(with.options).sample(b, with.labels, classes, with.on);
+        graph_sampler(with.options).sample(b, with.labels, classes, with.on, *by);
         b.work.reset();
     }
     std::vector<float> rows(b.nodes.size() * dim, .01F), gradients(rows.size()), seeds(b.nodes.size() * dim);
