@@ -27,8 +27,8 @@ class trained_model {
 public:
     /// The run's best state, or the last one where none was kept; `other` is a graph that it is applied to instead of its own.
     trained_model(const class_design& of, const run_flags& flags, const std::optional<std::filesystem::path>& other = {})
-        : how(of.options()), memory(flags.memory_bytes()), on(flags.executor()) {
-        const std::filesystem::path& run = flags.run;
+        : how(of.options()), memory(flags.memory_bytes()), on(flags.executor()), run_(flags.run) {
+        const std::filesystem::path& run = run_;
         const bool best = std::filesystem::exists(run / "best" / checkpoint_name);
         trained_run opened = open_trained(of.program, run, run / (best ? "best" : "checkpoint"), *how,
             [this](const gneiss::dataset& from, const programs::command&) { how->resolve(from); });
@@ -51,7 +51,7 @@ public:
     void operator()(const gneiss::row_block_visitor& visit, const std::stop_token& stop) {
         gneiss::node_features features = data().features();
         if (*how->normalize_features) features.normalize_rows();
-        for_each_block({*how, *net, data(), features, choose_engine(*how).make, std::filesystem::temp_directory_path(), on,
+        for_each_block({*how, *net, data(), features, choose_engine(*how).make, scratch_of(run_), on,
             memory_left(gneiss::memory_budget(memory), memory), stop}, visit);
     }
 
@@ -61,6 +61,7 @@ public:
     gneiss::tbb_executor on;
 
 private:
+    std::filesystem::path run_;
     std::unique_ptr<gneiss::dataset> own_, other_;
 };
 

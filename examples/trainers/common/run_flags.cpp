@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <system_error>
 #include <utility>
 #include <vector>
+
+#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -64,6 +67,13 @@ void refuse_another(const std::filesystem::path& run, const gneiss::checkpoint& 
     if (saved.configuration_hash != configuration_hash(command))
         throw gneiss::error(gneiss::errc::config_mismatch, "is not the configuration that the checkpoint was trained with",
             {.path = run / "config.toml"});
+}
+
+std::filesystem::path scratch_of(const std::filesystem::path& run) {
+    const std::filesystem::path of_training = run / "checkpoint" / "scratch";
+    std::error_code refused;
+    std::filesystem::create_directories(of_training, refused);
+    return !refused && ::access(of_training.c_str(), W_OK) == 0 ? of_training : std::filesystem::temp_directory_path();
 }
 
 void tell_metrics(const std::string& program, const run_flags& flags, const std::string& split,

@@ -55,6 +55,10 @@ struct eval_flags : run_flags {
 /// Throws errc::config_mismatch when it was trained on another dataset, or with another configuration than `command` holds.
 void refuse_another(const std::filesystem::path& run, const gneiss::checkpoint& saved, const gneiss::dataset& data, const programs::command& command);
 
+/// Where a run's rows go that memory does not hold: the folder that training uses; the system's for temporary files where that
+/// cannot be written.
+[[nodiscard]] std::filesystem::path scratch_of(const std::filesystem::path& run);
+
 /// The metrics of a split, as a table or as JSON. Throws errc::not_found when there are none.
 void tell_metrics(const std::string& program, const run_flags& flags, const std::string& split,
     const programs::metric_values& metrics, const std::string& what, const std::filesystem::path& dataset);

@@ -47,7 +47,7 @@ trained_model::trained_model(const std::filesystem::path& run, std::uint64_t mem
 
 inferred_rows trained_model::infer(const gneiss::tbb_executor& on, std::uint64_t memory, const std::stop_token& stop) {
     return infer_full({how, *net, graph->buckets(), graph->features(), rows_.get(), engine_.make,
-        std::filesystem::temp_directory_path(), on, memory, stop});
+        trainers::scratch_of(run_), on, memory, stop});
 }
 
 } // namespace mariusgnn
