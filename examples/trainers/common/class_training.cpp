@@ -63,6 +63,13 @@ programs::metric_values class_training::evaluate(const std::string& split) {
     return evaluated_.at(split);
 }
 
+bool class_training::evaluates_beside() const {
+    const gneiss::bucket_store buckets = of_.data.buckets();
+    return of_.plan.keeps_all() || evaluates_in_memory(of_.net.encode,
+        {.columns = of_.net.encode.inputs(), .bytes = gneiss::fixed_features(of_.features, buckets.rows()).bytes}, buckets,
+        of_.how.neighbours(), of_.plan.evaluation_bytes);
+}
+
 nlohmann::ordered_json class_training::saved_progress() const { return progress_of(*of_.run.saved); }
 
 gneiss::checkpoint class_training::header(const gneiss::resume_position& at) const {

@@ -67,7 +67,9 @@ protected:
     /// Trains epoch `from.epoch` from batch `from.next` on.
     virtual epoch_end train_epoch(
         const gneiss::resume_position& from, gneiss::epoch_observer<gneiss::graph_statistics> told, const std::stop_token& stop) = 0;
-    /// Bytes that an evaluation may take, once what training can read anew was given up.
+    /// Whether evaluations leave what is resident where it is.
+    [[nodiscard]] bool evaluates_beside() const;
+    /// Bytes that an evaluation may take: its part, and where that is too little also what is lent to it.
     virtual std::uint64_t memory_between_epochs() { return of_.plan.evaluation_bytes; }
     /// Adds to a checkpoint's progress what the design goes on from, beside weights and position.
     virtual void add_progress(nlohmann::ordered_json&) const {}

@@ -73,6 +73,20 @@ std::uint64_t least_evaluation(const graph_encoder& encode, const gneiss::layerw
     return some;
 }
 
+std::uint64_t evaluation_part(std::uint64_t least, std::uint64_t lent) {
+    constexpr std::uint64_t some = std::uint64_t{8} << 20;
+    return std::max(least - std::min(least, lent), std::min(least, some));
+}
+
+bool evaluates_in_memory(const graph_encoder& encode, const gneiss::layerwise_input& input, const gneiss::bucket_store& buckets,
+    gneiss::neighbour_direction direction, std::uint64_t memory) {
+    try {
+        return gneiss::plan_layerwise(encode, input, buckets, {.direction = direction, .engines = {}, .scratch = "."}, memory).in_memory;
+    } catch (const gneiss::over_budget&) {
+        return false;
+    }
+}
+
 std::uint64_t least_evaluation(const graph_options& how, const classifier& net,
     const gneiss::node_features& features, const gneiss::bucket_store& buckets) {
     if (how.no_eval) return 0;

@@ -59,7 +59,12 @@ void for_each_block(const classifier_source& from, const gneiss::row_block_visit
 /// \param rows  the partitions it will have; an estimate where edges are to be bucketed anew for them
 [[nodiscard]] std::uint64_t least_evaluation(const graph_encoder& encode, const gneiss::layerwise_input& input,
     const gneiss::bucket_store& buckets, gneiss::neighbour_direction direction, const gneiss::row_partitioning& rows);
-/// The same of given features; 0 with --no-eval.
+/// The part of a plan for it, where `lent` bytes of other parts are its own meanwhile; a little in any case.
+[[nodiscard]] std::uint64_t evaluation_part(std::uint64_t least, std::uint64_t lent);
+/// Whether an evaluation within `memory` bytes has all that it works on in memory: it reads features and edges once.
+[[nodiscard]] bool evaluates_in_memory(const graph_encoder& encode, const gneiss::layerwise_input& input,
+    const gneiss::bucket_store& buckets, gneiss::neighbour_direction direction, std::uint64_t memory);
+/// The least of given features; 0 with --no-eval.
 [[nodiscard]] std::uint64_t least_evaluation(const graph_options& how, const classifier& net,
     const gneiss::node_features& features, const gneiss::bucket_store& buckets);
 

@@ -211,8 +211,7 @@ programs::run_record course::operator()(design& of, programs::run_record record,
     const auto ends_early = [&] { return how_.early_stop != 0 && watch.without_better >= how_.early_stop; };
     /// Validates a trained epoch, tells it, and keeps what is best. False: a stop came first; a resume does it.
     const auto conclude = [&](programs::epoch_record done) {
-        const bool validate = !how_.no_eval && settings_.validates && *how_.eval_every != 0 &&
-                              (done.epoch % *how_.eval_every == 0 || done.epoch == *how_.epochs);
+        const bool validate = settings_.validates && how_.validates_after(done.epoch);
         if (validate) done.valid = metrics_of("valid");
         if (validate && done.valid.empty() && stop.stop_requested()) {
             unvalidated_ = std::move(done);

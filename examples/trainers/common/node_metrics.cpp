@@ -13,7 +13,10 @@ node_metrics::node_metrics(std::vector<gneiss::node_id> nodes, std::size_t class
     if (nodes_.size() * classes * sizeof(float) <= most) scores_.resize(nodes_.size() * classes);
 }
 
-void node_metrics::clear() { counts_ = gneiss::classification_metrics(classes_); }
+void node_metrics::clear() {
+    counts_ = gneiss::classification_metrics(classes_);
+    std::ranges::fill(scores_, 0.0F);
+}
 
 void node_metrics::add(gneiss::node_id node, std::span<const float> scores) {
     const auto at = std::ranges::lower_bound(nodes_, node);

@@ -61,6 +61,10 @@ struct run_options {
     void add_output(programs::command& to, const std::string& program);
 
     [[nodiscard]] gneiss::pipeline_options pipeline_options() const;
+    /// Whether the run is validated when so many epochs are trained, given something to validate by.
+    [[nodiscard]] bool validates_after(std::uint64_t trained) const {
+        return !no_eval && *eval_every != 0 && (trained % *eval_every == 0 || trained == *epochs);
+    }
     /// Throws usage_error for flags of a device that is not asked for.
     void check_device() const;
 };

@@ -103,6 +103,18 @@ void training_plan::add_evaluation() {
     parts.push_back({"evaluation", evaluation_bytes});
 }
 
+void training_plan::add_batches_and_evaluation(std::size_t in_flight, bool fixed, std::uint64_t one_batch, std::uint64_t least) {
+    constexpr std::uint64_t most = std::uint64_t{8} << 30;
+    const auto left = [&](std::uint64_t used) { return used < budget ? budget - used : 0; };
+    batches = in_flight;
+    if (!fixed)
+        batches = static_cast<std::size_t>(std::clamp<std::uint64_t>(left(memory_bytes() + least) / one_batch, std::min<std::size_t>(2, in_flight), in_flight));
+    batch_bytes = batches * one_batch;
+    parts.push_back({"batches", batch_bytes});
+    evaluation_bytes = std::max(least, std::min(left(memory_bytes()) / 4 * 3, most));
+    parts.push_back({"evaluation", evaluation_bytes});
+}
+
 programs::plan_record training_plan::record(const gneiss::bucket_store& buckets, std::uint64_t epoch) const {
     programs::plan_record made;
     made.budget_bytes = budget;
@@ -146,6 +158,19 @@ std::uint64_t reads_of(const gneiss::plan& states, gneiss::neighbour_direction k
     return bytes;
 }
 
+namespace {
+
+/// The most partitions that a state of the plan has and the one before has not.
+std::uint32_t largest_swap(const gneiss::plan& states) {
+    std::size_t most = 0;
+    for (std::size_t s = 1; s < states.size(); ++s)
+        most = std::max<std::size_t>(most, std::ranges::count_if(states[s].resident,
+            [&](gneiss::partition_id p) { return !std::ranges::binary_search(states[s - 1].resident, p); }));
+    return static_cast<std::uint32_t>(most);
+}
+
+} // namespace
+
 training_plan choose_plan(run_options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets,
     const std::string& default_order, const std::function<training_plan(std::uint32_t, std::uint32_t, bool)>& with) {
     const auto fits = [](const training_plan& plan) { return plan.memory_bytes() <= plan.budget; };
@@ -172,6 +197,7 @@ training_plan choose_plan(run_options& o, const gneiss::dataset_manifest& graph,
         return gneiss::cost_of(states, plan.slot_bytes()).read_bytes + (plan.further_reads ? plan.further_reads(states) : 0);
     };
 
+    const bool buffer_given = o.buffer.has_value();
     const bool on_device = o.store == "device"; // beside which memory has all rows, too
     if (on_device) o.store = "memory";
     const std::uint32_t given = o.partitions.value_or(buckets.rows().partitions);
@@ -205,6 +231,15 @@ training_plan choose_plan(run_options& o, const gneiss::dataset_manifest& graph,
         if (fitting.empty()) refuse(*least);
         const std::uint64_t fewest = traffic(*std::ranges::min_element(fitting, {}, traffic));
         best = *std::ranges::find_if(fitting, [&](const training_plan& plan) { return traffic(plan) <= fewest / 3 * 4; });
+    }
+    // The swaps of a given buffer are loaded whole while a state trains, where memory holds that.
+    if (buffer_given && o.prefetch == "auto" && !best->keeps_all() && best->layout.floats() != 0) {
+        if (const std::uint32_t swap = largest_swap(best->order(0)); swap > best->prefetch) {
+            o.prefetch = std::to_string(swap);
+            training_plan more = with(best->partitioning.partitions, best->slots, false);
+            if (fits(more)) best = std::move(more);
+            else o.prefetch = "auto";
+        }
     }
     o.store = on_device ? "device" : best->in_memory ? "memory" : "disk";
     o.partitions = best->partitioning.partitions;

@@ -48,6 +48,15 @@ struct training_plan {
     }
     /// Gives evaluation half of what is left of the budget, 8 MiB to 1 GiB.
     void add_evaluation();
+    /// Bytes that an evaluation by the whole graph may take beside its own part: graph and features of states, which are read
+    /// anew after it. None where all is resident.
+    [[nodiscard]] std::uint64_t lent_bytes() const noexcept { return keeps_all() ? 0 : graph_bytes + feature_bytes; }
+    /// Adds the parts of batches of a graph network and of evaluation. Where memory is short, fewer batches are in flight, down to
+    /// one that is sampled while one is computed; evaluation gets three quarters of what is left, up to 8 GiB.
+    ///
+    /// \param in_flight  batches that the stages can use; all of them with --deterministic, `fixed`
+    /// \param least      of the part of evaluation [bytes]
+    void add_batches_and_evaluation(std::size_t in_flight, bool fixed, std::uint64_t one_batch, std::uint64_t least);
     /// One epoch's states and traffic, the edges' included.
     [[nodiscard]] programs::plan_record record(const gneiss::bucket_store& buckets, std::uint64_t epoch = 0) const;
 };

@@ -116,7 +116,8 @@ private:
         told.again = [&](std::uint32_t state, std::uint32_t passes, bool next_is_ready) { return reuse_->again(from.epoch, state, passes, next_is_ready); };
         const gneiss::plan states = with_next(how_, of_.data, from.epoch);
         std::optional<gneiss::state> ahead;
-        if (states.size() > now_.states.size() && !of_.plan.in_memory) ahead = states.back();
+        if (states.size() > now_.states.size() && !of_.plan.in_memory && (!how_.validates_after(from.epoch + 1) || evaluates_beside()))
+            ahead = states.back();
         const auto began = clock::now();
         const gneiss::graph_epoch done = training_->run(now_.states, from.epoch, from.next, told, stop, ahead);
         seen_.seconds += trainers::seconds_since(began);
@@ -128,11 +129,11 @@ private:
         return {done.position, done.stopped};
     }
     std::uint64_t memory_between_epochs() override {
-        if (of_.plan.keeps_all()) return of_.plan.evaluation_bytes;
+        if (evaluates_beside()) return of_.plan.evaluation_bytes;
         graph_->release();
         features_->release();
         programs::give_back_memory();
-        return of_.plan.evaluation_bytes + of_.plan.graph_bytes + of_.plan.feature_bytes;
+        return of_.plan.evaluation_bytes + of_.plan.lent_bytes();
     }
     void add_progress(nlohmann::ordered_json& to) const override { to["passes"] = reuse_->record(); }
 

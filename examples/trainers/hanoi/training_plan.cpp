@@ -156,17 +156,8 @@ public:
             {"classes of nodes", graph_.nodes * 5 + (graph_.node_data.train * 2 + graph_.node_data.valid + graph_.node_data.test) * 4},
             {"samplers", std::max<std::size_t>(training_.pipeline.sample_workers, 1) * bound.sampler}, {"encoder", bound.encoder},
             {"weights", net_.weights.size_bytes() + 4096}};
-        // Where memory is short, fewer batches are in flight, down to one that is sampled while one is computed.
-        const std::uint64_t used = plan.memory_bytes() + evaluation_, left = used < budget_ ? budget_ - used : 0;
-        plan.batches = gneiss::graph_training::in_flight(training_);
-        if (!how_.deterministic)
-            plan.batches = static_cast<std::size_t>(std::clamp<std::uint64_t>(left / bound.batch, std::min<std::size_t>(2, plan.batches), plan.batches));
-        plan.batch_bytes = plan.batches * bound.batch;
-        plan.parts.push_back({"batches", plan.batch_bytes});
-        constexpr std::uint64_t most = std::uint64_t{8} << 30;
-        const std::uint64_t all = plan.memory_bytes();
-        plan.evaluation_bytes = std::max(evaluation_, std::min(all < budget_ ? (budget_ - all) / 4 * 3 : 0, most));
-        plan.parts.push_back({"evaluation", plan.evaluation_bytes});
+        plan.add_batches_and_evaluation(gneiss::graph_training::in_flight(training_), how_.deterministic, bound.batch,
+            trainers::evaluation_part(evaluation_, plan.lent_bytes()));
         plan.further_reads = of_.reads;
         return plan;
     }

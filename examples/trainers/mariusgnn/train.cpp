@@ -96,7 +96,8 @@ public:
         training_->set_optimizers(of_.how.any_row_optimizer(from.epoch), of_.how.dense_optimizer(from.epoch));
         try {
             std::optional<gneiss::state> ahead;
-            if (plan_.loads_next_epoch && from.epoch + 1 < *of_.how.epochs) ahead = plan_.order(from.epoch + 1).front();
+            if (plan_.loads_next_epoch && from.epoch + 1 < *of_.how.epochs && (!of_.how.validates_after(from.epoch + 1) || evaluates_beside()))
+                ahead = plan_.order(from.epoch + 1).front();
             const gneiss::graph_epoch done =
                 training_->run(plan_.order(from.epoch), from.epoch, from.next, trainers::graph_observer_of(observer), stop, ahead);
             return {done.position, done.stopped};
@@ -308,15 +309,22 @@ private:
         return {of_.how, net_, data_->buckets(), data_->features(), rows_.get(), of_.engine.make, of_.run.directory.checkpoint() / "scratch",
             on_, memory, stop_};
     }
-    /// What an evaluation over the whole graph may take: its own part, and graph and features of a state, which training reads anew.
+    /// Whether evaluations leave what is resident where it is.
+    [[nodiscard]] bool evaluates_beside() const {
+        const options& how = of_.how;
+        return plan_.keeps_all() || (how.eval_graph != "resident" &&
+            trainers::evaluates_in_memory(net_.encode, input_shape(how, net_.encode.inputs(), data_->features(), plan_.partitioning),
+                data_->buckets(), how.neighbours(), plan_.evaluation_bytes));
+    }
+    /// What an evaluation by the whole graph may take: its part, and where that is too little also what is lent to it.
     [[nodiscard]] std::uint64_t memory_between_epochs() {
-        if (plan_.keeps_all()) return plan_.evaluation_bytes;
+        if (evaluates_beside()) return plan_.evaluation_bytes;
         graph_->release();
         if (features_) features_->release();
         programs::give_back_memory();
-        return plan_.evaluation_bytes + plan_.graph_bytes + plan_.feature_bytes;
+        return plan_.evaluation_bytes + plan_.lent_bytes();
     }
-    [[nodiscard]] resident_source resident() { return {*graph_, features_.get(), plan_.order(epoch_)}; }
+    [[nodiscard]] resident_source resident() { return {*graph_, features_.get(), evaluation_states(of_.how, plan_, epoch_)}; }
 
     programs::metric_values evaluate_links(const std::string& split) {
         const bool whole = of_.how.eval_graph != "resident";
@@ -397,7 +405,8 @@ programs::exit_code train(options& how, programs::command& command) {
     programs::progress live(how.quiet);
     const gneiss::engine_choice engine = trainers::choose_engine(how);
     const auto read_size = [&] { return least_full_read(data, how); };
-    tuned_plan tuned = plan_training(how, {*trained, net, read_size});
+    const bool buffer_given = how.buffer.has_value();
+    tuned_plan tuned = plan_training(how, {*trained, net, buffer_given, read_size});
     training_plan& plan = tuned.plan;
     live.say(trainers::describe_machine(program, how, engine, device.get()));
     live.say(fmt::format("{}: {} nodes, {} edges, {}; {} of {}, fan-out {} ({}), {}", graph.name, graph.nodes, graph.train_edges,
@@ -419,7 +428,7 @@ programs::exit_code train(options& how, programs::command& command) {
     if (reshuffled || sorted) { // now the plan can be exact; but it does not see what the sorted edges took of the disk
         const std::uint64_t disk = plan.disk_bytes;
         trained = std::make_unique<run_graph>(how, reshuffled ? reshuffled : dataset, sorted);
-        plan = plan_training(how, {*trained, net, {}}).plan;
+        plan = plan_training(how, {*trained, net, buffer_given, {}}).plan;
         plan.disk_bytes = std::max(plan.disk_bytes, disk);
     }
     const programs::plan_record planned = plan.record(trained->buckets());

@@ -25,14 +25,17 @@ using trainers::for_each_side;
 using trainers::reads_of;
 using trainers::training_plan;
 
-/// The most that a function of an epoch's plan, and of what is read ahead, is in the first epochs, and a little more for later ones.
+/// The most that a function of the states of an epoch, of what is read ahead, and of those of an evaluation is: in all epochs where
+/// that is soon told, else in the first ones. A little more for later epochs, and for those of a longer run.
 template <class Bytes>
 std::uint64_t most_of_epochs(const options& o, const training_plan& plan, Bytes&& bytes) {
     std::uint64_t most = 0;
-    for (std::uint64_t e = 0; e < std::min<std::uint64_t>(*o.epochs, 16); ++e) {
+    const std::uint64_t work = std::max<std::uint64_t>(plan.order(0).size() * plan.slots * plan.slots, 1);
+    for (std::uint64_t e = 0; e < std::min(*o.epochs, std::max<std::uint64_t>(16, (std::uint64_t{1} << 19) / work)); ++e) {
         gneiss::plan states = plan.order(e);
         if (plan.loads_next_epoch) states.push_back(plan.order(e + 1).front());
         most = std::max(most, bytes(states));
+        if (o.eval_graph == "resident") most = std::max(most, bytes(evaluation_states(o, plan, e)));
     }
     return plan.slots >= plan.partitioning.partitions ? most : most + most / 16;
 }
@@ -147,6 +150,12 @@ std::vector<std::string> tune_comet(options& o, const planning& of, const With& 
 
 } // namespace
 
+gneiss::plan evaluation_states(const options& how, const training_plan& plan, std::uint64_t epoch) {
+    if (how.links()) return plan.order(epoch);
+    const std::uint32_t all = plan.partitioning.partitions;
+    return gneiss::training_nodes_first(all, plan.slots, all, how.seed, epoch).states;
+}
+
 std::function<gneiss::node_plan(std::uint64_t)> node_epochs(const options& how,
     const gneiss::row_partitioning& partitioning, std::uint32_t slots, std::span<const gneiss::node_id> training_nodes) {
     const std::uint32_t k = gneiss::leading_partitions(partitioning, training_nodes);
@@ -219,25 +228,17 @@ tuned_plan plan_training(options& chosen, const planning& of) {
         plan.parts.push_back({"samplers", std::max<std::size_t>(training.pipeline.sample_workers, 1) * bound.sampler});
         plan.parts.push_back({"encoder", bound.encoder});
         plan.parts.push_back({"weights", of.net.bytes()});
-        const std::uint64_t least = std::max(least_evaluation(o, of, plan.partitioning, shape, layers), least_reshuffle(o, plan));
-        // Where memory is short, fewer batches are in flight, down to one that is sampled while one is computed.
-        const std::uint64_t others = plan.memory_bytes() + least, left = others < plan.budget ? plan.budget - others : 0;
-        plan.batches = gneiss::graph_training::in_flight(training);
-        if (!o.deterministic)
-            plan.batches = static_cast<std::size_t>(std::clamp<std::uint64_t>(left / bound.batch, std::min<std::size_t>(2, plan.batches), plan.batches));
-        plan.batch_bytes = plan.batches * bound.batch;
-        plan.parts.push_back({"batches", plan.batch_bytes});
-        const std::uint64_t used = plan.memory_bytes();
-        constexpr std::uint64_t most = std::uint64_t{8} << 30;
-        plan.evaluation_bytes = std::max(least, std::min(used < plan.budget ? (plan.budget - used) / 4 * 3 : 0, most));
-        plan.parts.push_back({"evaluation", plan.evaluation_bytes});
+        const std::uint64_t evaluation = trainers::evaluation_part(
+            least_evaluation(o, of, plan.partitioning, shape, layers), o.eval_graph == "resident" ? 0 : plan.lent_bytes());
+        plan.add_batches_and_evaluation(
+            gneiss::graph_training::in_flight(training), o.deterministic, bound.batch, std::max(evaluation, least_reshuffle(o, plan)));
         return plan;
     };
     // Classes: an epoch is few states, often one, so that its first one is worth loading ahead. Where the buffer is not given,
     // memory for more neighbours is worth more. After a reshuffle the graph is another.
     const auto with = [&](const options& o, std::uint32_t partitions, std::uint32_t slots, bool in_memory) {
         const bool some = !in_memory && slots < partitions && !o.links() && o.reshuffle == 0;
-        if (some && o.prefetch != "off" && (o.prefetch != "auto" || o.buffer)) {
+        if (some && o.prefetch != "off" && (o.prefetch != "auto" || of.buffer_given)) {
             training_plan ahead = of_one_kind(o, partitions, slots, in_memory, true);
             if (o.prefetch != "auto" || ahead.memory_bytes() <= ahead.budget) return ahead;
         }

@@ -18,6 +18,7 @@ namespace mariusgnn {
 struct planning {
     const run_graph& graph;
     const network& net;
+    bool buffer_given; ///< not chosen by an earlier plan
     std::function<std::uint64_t()> read_size; ///< D of `gneiss::tune` [bytes], asked where partitions are tuned; may be empty
 };
 
@@ -38,6 +39,10 @@ struct tuned_plan {
 /// Sets what of a plan depends on the graph for one of as many partitions: the order of states, their reads, and the bytes
 /// of buffers, which never become fewer.
 void take_order(const options& how, trainers::training_plan& plan, const run_graph& graph);
+
+/// The states that together hold all partitions, for `--eval-graph resident`: those of an epoch of edges; where an epoch of classes
+/// leaves partitions out, pairs of groups of them.
+[[nodiscard]] gneiss::plan evaluation_states(const options& how, const trainers::training_plan& plan, std::uint64_t epoch);
 
 /// The epochs of a node task: which partitions are resident, and whose training nodes train when.
 [[nodiscard]] std::function<gneiss::node_plan(std::uint64_t)> node_epochs(const options& how,
