@@ -200,7 +200,8 @@ private:
             feature_store_.emplace(data_->features()->files(), plan_.partitioning);
             features_ = std::make_unique<gneiss::feature_buffer>(*feature_store_, of_.engine.make, plan_.feature_bytes, budget_);
         }
-        graph_ = std::make_unique<gneiss::graph_buffer>(buckets, of_.engine.make, how.neighbours(), plan_.graph_bytes, budget_);
+        graph_ = std::make_unique<gneiss::graph_buffer>(
+            buckets, of_.engine.make, how.neighbours(), plan_.graph_bytes, budget_, graph_form_of(how, plan_));
         if (how.links()) {
             block_charge_.emplace(budget_.charge("bucket blocks", gneiss::bucket_reader::bytes_needed(buckets)));
             reader_ = std::make_unique<gneiss::bucket_reader>(buckets, of_.engine.make);

@@ -43,9 +43,12 @@ std::uint64_t most_of_epochs(const options& o, const training_plan& plan, Bytes&
 /// The graph of two consecutive states.
 std::uint64_t graph_memory(const options& o, const training_plan& plan, const gneiss::bucket_store& buckets) {
     const gneiss::neighbour_direction keeps = o.neighbours();
+    const gneiss::graph_buffer_options form = graph_form_of(o, plan);
     if (plan.partitioning.partitions == buckets.rows().partitions)
-        return most_of_epochs(o, plan, [&](const gneiss::plan& states) { return gneiss::graph_buffer::bytes_needed(states, buckets, keeps); });
+        return most_of_epochs(o, plan, [&](const gneiss::plan& states) { return gneiss::graph_buffer::bytes_needed(states, buckets, keeps, form); });
     std::uint64_t bytes = 0;
+    if (form.form == gneiss::graph_form::csr)
+        for_each_side(keeps, [&](edge_direction) { bytes += sizeof(std::uint64_t) * plan.partitioning.nodes; }); // where lists begin
     buckets.for_each_bucket([&](gneiss::edge_bucket b) {
         for_each_side(keeps, [&](edge_direction d) { bytes += buckets.extent(b).range(d).length; });
     });
@@ -149,6 +152,11 @@ std::vector<std::string> tune_comet(options& o, const planning& of, const With& 
 }
 
 } // namespace
+
+gneiss::graph_buffer_options graph_form_of(const options& how, const training_plan& plan) {
+    const bool lists = (!how.links() || plan.slots >= plan.partitioning.partitions) && !how.hide_batch_edges;
+    return {.form = lists ? gneiss::graph_form::csr : gneiss::graph_form::blocks};
+}
 
 gneiss::plan evaluation_states(const options& how, const training_plan& plan, std::uint64_t epoch) {
     if (how.links()) return plan.order(epoch);

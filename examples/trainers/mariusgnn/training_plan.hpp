@@ -7,6 +7,7 @@
 
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/order/training_nodes_first.hpp>
+#include <gneiss/storage/graph_buffer.hpp>
 
 #include "graph.hpp"
 #include "network.hpp"
@@ -39,6 +40,10 @@ struct tuned_plan {
 /// Sets what of a plan depends on the graph for one of as many partitions: the order of states, their reads, and the bytes
 /// of buffers, which never become fewer.
 void take_order(const options& how, trainers::training_plan& plan, const run_graph& graph);
+
+/// How the graph of a state lies in memory: as lists of nodes where one state is all of an epoch or most of one, which costs a
+/// sampler O(1) a node; as blocks where states share most of them, and where edges are told apart to be hidden.
+[[nodiscard]] gneiss::graph_buffer_options graph_form_of(const options& how, const trainers::training_plan& plan);
 
 /// The states that together hold all partitions, for `--eval-graph resident`: those of an epoch of edges; where an epoch of classes
 /// leaves partitions out, pairs of groups of them.
