@@ -106,7 +106,7 @@ TEST_CASE("edges are learned by a graph network over learned rows, over features
 
 TEST_CASE("edges are ranked by what the network gives all nodes, of the whole graph or of what is resident") {
     const gnn_workshop shop("--task link --train-fraction .9");
-    const std::string base = "data --epochs 4 --dim 16 --layers sage:16 --batch 200 --negatives 100 --eval-every 1 ";
+    const std::string base = "data --epochs 4 --dim 16 --layers sage:16 --batch 200 --negatives 100 --staleness 0 --eval-every 1 ";
     const auto full = shop.train(base + "--out full");
     for (const char* key : {"mrr", "hits@1", "hits@3", "hits@10"}) CHECK(full["metrics"]["test"].contains(key));
     CHECK(full["metrics"]["test"]["mrr"] > 0.03); // by chance .012
@@ -377,9 +377,10 @@ TEST_CASE("the next epoch is read ahead where memory holds it: asked for it is d
         for (const auto& epoch : run["epochs"]) sum += epoch["read_bytes"].get<std::uint64_t>();
         return sum;
     };
-    CHECK(read("--eval-every 1") <= read("--no-eval")); // validations leave what is there; what arrives meanwhile is no epoch's
-    CHECK(read("--no-eval") < read("--no-eval --prefetch off")); // what two epochs share is read once
-    REQUIRE(shop.run("generate planted --nodes 40000 --edges 400000 --classes 8 --undirected --partitions 16 --task node --num-features 64 "
+    const std::uint64_t each_anew = read("--no-eval --prefetch off"); // within the epochs, whatever the timing
+    CHECK(read("--no-eval") < each_anew); // what two epochs share is read once
+    CHECK(read("--eval-every 1") < each_anew); // validations leave what is there; dropped, each epoch would read it all again
+    REQUIRE(shop.run("generate planted --nodes 40000 --edges 400000 --classes 8 --undirected --partitions 16 --task node --num-features 256 "
                      "--train-fraction .1 --out scattered", "gneiss-data").code == 0);
     REQUIRE(shop.run("reorder scattered --training-first --out large", "gneiss-data").code == 0);
     const auto dry = [&](const std::string& more) {
@@ -396,7 +397,7 @@ TEST_CASE("the next epoch is read ahead where memory holds it: asked for it is d
         const std::uint64_t middle = refused + (enough - refused) / 2;
         (dry("--buffer 4 --prefetch 1 --memory " + std::to_string(middle) + "B").code == 0 ? enough : refused) = middle;
     }
-    const std::string less = " --memory " + std::to_string(refused - one / 2) + "B";
+    const std::string less = " --memory " + std::to_string(refused - one / 4) + "B"; // megabytes to either side: the program's own memory differs a little from run to run
     CHECK(dry("--buffer 4 --prefetch 1" + less).code == 3);
     CHECK(dry("--buffer 4" + less).code == 0);
 }
