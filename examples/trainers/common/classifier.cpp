@@ -4,12 +4,15 @@
 
 #include <gneiss/pipeline/layerwise_inference.hpp>
 
+#include "common/machine.hpp"
 #include "trainers/common/checkpoint.hpp"
 #include "trainers/common/link_evaluation.hpp"
 
 namespace trainers {
 
 namespace {
+
+constexpr std::uint64_t beside_rows = std::uint64_t{8} << 20; // for what is done with the rows of an evaluation
 
 gneiss::input_columns input_of(const gneiss::dataset& data) {
     const auto columns = static_cast<std::size_t>(data.manifest().node_data.features);
@@ -57,7 +60,6 @@ void for_each_block(const classifier_source& from, const gneiss::row_block_visit
 
 std::uint64_t least_evaluation(const graph_encoder& encode, const gneiss::layerwise_input& input,
     const gneiss::bucket_store& buckets, gneiss::neighbour_direction direction, const gneiss::row_partitioning& rows) {
-    constexpr std::uint64_t some = std::uint64_t{8} << 20;
     gneiss::layerwise_edges edges(encode, buckets, direction);
     if (rows != buckets.rows()) { // a pair of partitions has so much less; twice as much, since pairs differ
         const double fewer = static_cast<double>(buckets.rows().partitions) / rows.partitions;
@@ -68,14 +70,20 @@ std::uint64_t least_evaluation(const graph_encoder& encode, const gneiss::layerw
     try {
         (void)gneiss::plan_layerwise(encode, input, rows, edges, {.direction = direction, .engines = {}, .scratch = "."}, 0);
     } catch (const gneiss::over_budget& least) {
-        return some + least.needed();
+        return beside_rows + least.needed();
     }
-    return some;
+    return beside_rows;
 }
 
 std::uint64_t evaluation_part(std::uint64_t least, std::uint64_t lent) {
-    constexpr std::uint64_t some = std::uint64_t{8} << 20;
-    return std::max(least - std::min(least, lent), std::min(least, some));
+    return std::max(least - std::min(least, lent), std::min(least, beside_rows));
+}
+
+std::uint64_t take_lent(const training_plan& plan, gneiss::graph_buffer& graph, gneiss::feature_buffer* features) {
+    graph.release();
+    if (features != nullptr) features->release();
+    programs::give_back_memory();
+    return plan.evaluation_bytes + plan.lent_bytes();
 }
 
 bool evaluates_in_memory(const graph_encoder& encode, const gneiss::layerwise_input& input, const gneiss::bucket_store& buckets,

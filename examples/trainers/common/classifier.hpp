@@ -14,8 +14,11 @@
 #include <gneiss/storage/any_engine.hpp>
 #include <gneiss/storage/checkpoint.hpp>
 #include <gneiss/storage/concepts.hpp>
+#include <gneiss/storage/feature_buffer.hpp>
+#include <gneiss/storage/graph_buffer.hpp>
 
 #include "trainers/common/graph_options.hpp"
+#include "trainers/common/plan.hpp"
 
 namespace trainers {
 
@@ -61,6 +64,9 @@ void for_each_block(const classifier_source& from, const gneiss::row_block_visit
     const gneiss::bucket_store& buckets, gneiss::neighbour_direction direction, const gneiss::row_partitioning& rows);
 /// The part of a plan for it, where `lent` bytes of other parts are its own meanwhile; a little in any case.
 [[nodiscard]] std::uint64_t evaluation_part(std::uint64_t least, std::uint64_t lent);
+/// Has the buffers give up what they hold until training goes on, and returns what an evaluation may take then: its part and what
+/// is lent to it [bytes]. `features` may be null. Precondition: no batch is in flight.
+[[nodiscard]] std::uint64_t take_lent(const training_plan& plan, gneiss::graph_buffer& graph, gneiss::feature_buffer* features);
 /// Whether an evaluation within `memory` bytes has all that it works on in memory: it reads features and edges once.
 [[nodiscard]] bool evaluates_in_memory(const graph_encoder& encode, const gneiss::layerwise_input& input,
     const gneiss::bucket_store& buckets, gneiss::neighbour_direction direction, std::uint64_t memory);

@@ -1,6 +1,7 @@
 #include "trainers/common/plan.hpp"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -162,10 +163,9 @@ namespace {
 
 /// The most partitions that a state of the plan has and the one before has not.
 std::uint32_t largest_swap(const gneiss::plan& states) {
-    std::size_t most = 0;
+    std::uint64_t most = 0;
     for (std::size_t s = 1; s < states.size(); ++s)
-        most = std::max<std::size_t>(most, std::ranges::count_if(states[s].resident,
-            [&](gneiss::partition_id p) { return !std::ranges::binary_search(states[s - 1].resident, p); }));
+        most = std::max(most, gneiss::cost_of(std::span(states).subspan(s - 1, 2), std::uint64_t{0}).swaps);
     return static_cast<std::uint32_t>(most);
 }
 

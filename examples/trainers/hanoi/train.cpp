@@ -129,11 +129,7 @@ private:
         return {done.position, done.stopped};
     }
     std::uint64_t memory_between_epochs() override {
-        if (evaluates_beside()) return of_.plan.evaluation_bytes;
-        graph_->release();
-        features_->release();
-        programs::give_back_memory();
-        return of_.plan.evaluation_bytes + of_.plan.lent_bytes();
+        return evaluates_beside() ? of_.plan.evaluation_bytes : trainers::take_lent(of_.plan, *graph_, features_.get());
     }
     void add_progress(nlohmann::ordered_json& to) const override { to["passes"] = reuse_->record(); }
 

@@ -306,31 +306,27 @@ private:
         to.sync();
     }
 
-    [[nodiscard]] inference_source source(std::uint64_t memory) {
+    [[nodiscard]] inference_source source() {
         return {of_.how, net_, data_->buckets(), data_->features(), rows_.get(), of_.engine.make, of_.run.directory.checkpoint() / "scratch",
-            on_, memory, stop_};
+            on_, memory_between_epochs(), stop_};
     }
+    [[nodiscard]] bool evaluates_resident() const { return of_.how.eval_graph == "resident"; }
     /// Whether evaluations leave what is resident where it is.
     [[nodiscard]] bool evaluates_beside() const {
         const options& how = of_.how;
-        return plan_.keeps_all() || (how.eval_graph != "resident" &&
+        return plan_.keeps_all() || (!evaluates_resident() &&
             trainers::evaluates_in_memory(net_.encode, input_shape(how, net_.encode.inputs(), data_->features(), plan_.partitioning),
                 data_->buckets(), how.neighbours(), plan_.evaluation_bytes));
     }
-    /// What an evaluation by the whole graph may take: its part, and where that is too little also what is lent to it.
+    /// What an evaluation may take: its part, and by the whole graph, where that is too little, also what is lent to it.
     [[nodiscard]] std::uint64_t memory_between_epochs() {
-        if (evaluates_beside()) return plan_.evaluation_bytes;
-        graph_->release();
-        if (features_) features_->release();
-        programs::give_back_memory();
-        return plan_.evaluation_bytes + plan_.lent_bytes();
+        return evaluates_resident() || evaluates_beside() ? plan_.evaluation_bytes : trainers::take_lent(plan_, *graph_, features_.get());
     }
     [[nodiscard]] resident_source resident() { return {*graph_, features_.get(), evaluation_states(of_.how, plan_, epoch_)}; }
 
     programs::metric_values evaluate_links(const std::string& split) {
-        const bool whole = of_.how.eval_graph != "resident";
-        const inference_source from = source(whole ? memory_between_epochs() : plan_.evaluation_bytes);
-        inferred_rows rows = whole ? infer_full(from) : infer_resident(from, resident());
+        const inference_source from = source();
+        inferred_rows rows = evaluates_resident() ? infer_resident(from, resident()) : infer_full(from);
         const trainers::link_evaluation ranking{of_.how, of_.how.seed, data_->data(), data_->buckets(), net_.relations, on_,
             from.memory - rows.bytes(), stop_};
         return ranking(split, {*rows.rows, stop_});
@@ -344,7 +340,8 @@ private:
         const auto add = [&](gneiss::node_id node, std::span<const float> scores) {
             for (auto& [name, metrics] : metrics_) metrics.add(node, scores);
         };
-        if (of_.how.eval_graph == "resident") {
+        const inference_source from = source();
+        if (evaluates_resident()) {
             std::vector<gneiss::node_id> some;
             const auto wanted = [&](gneiss::partition_id p) {
                 some.clear();
@@ -354,11 +351,11 @@ private:
                 std::ranges::sort(some);
                 return std::span<const gneiss::node_id>(some);
             };
-            infer_resident(source(plan_.evaluation_bytes), resident(), wanted, [&](std::span<const gneiss::node_id> ids, gneiss::matrix_view<const float> rows) {
+            infer_resident(from, resident(), wanted, [&](std::span<const gneiss::node_id> ids, gneiss::matrix_view<const float> rows) {
                 for (std::size_t i = 0; i < ids.size(); ++i) add(ids[i], rows[i]);
             });
         } else {
-            infer_full(source(memory_between_epochs())).rows->for_each_block([&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
+            infer_full(from).rows->for_each_block([&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
                 for (std::size_t i = 0; i < rows.rows(); ++i) add(static_cast<gneiss::node_id>(first + i), rows[i]);
             });
         }

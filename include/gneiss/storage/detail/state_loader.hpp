@@ -54,14 +54,7 @@ public:
     /// Precondition: nothing that was asked for is held.
     template <class Drop>
     void forget(Drop&& drop) {
-        std::vector<std::shared_ptr<const T>> unused;
-        {
-            const std::scoped_lock lock(mutex_);
-            states_.clear();
-            ready_.swap(unused);
-            ++epoch_;
-        }
-        unused.clear(); // dropping one locks
+        begin({}, 0);
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [this] { return alive_ == 0 || failure_; });
         drop();
