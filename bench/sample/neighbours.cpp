@@ -91,6 +91,18 @@ void layered_by_weight(benchmark::State& state) {
 }
 BENCHMARK(layered_by_weight)->Arg(2)->Unit(benchmark::kMicrosecond);
 
+/// Link prediction: as many edges as a batch predicts are found in the lists of their ends, most of them of hubs, and left out.
+void dense_hiding_edges(benchmark::State& state) {
+    const rmat<> source({.nodes = nodes, .edges = 16 * nodes, .seed = 1});
+    std::vector<edge> some(10'000);
+    source.fill(0, some);
+    std::vector<hidden_edge<>> hidden;
+    for (const edge& e : some) hidden.push_back({e.source, e.destination, hidden.size()});
+    dense_sampler<> sampler({hops(state)}, 1);
+    sample(state, sampler, serial_executor{}, std::span<const hidden_edge<>>(hidden));
+}
+BENCHMARK(dense_hiding_edges)->Arg(2)->Unit(benchmark::kMicrosecond);
+
 void views_and_their_transposition(benchmark::State& state) {
     dense_sampler<> sampler({hops(state)}, 1);
     mini_batch_arena arena;

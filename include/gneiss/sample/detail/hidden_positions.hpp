@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -31,21 +30,16 @@ template <node_id_type NodeId>
 class hidden_positions {
 public:
     /// Finds the edges in the lists of `direction`; an edge that the graph does not have is nowhere. The graph must tell
-    /// edge ids. O(edges · log degree), in as many requests as the longest list has bits, for all edges at once.
+    /// edge ids. O(edges · (log edges + log degree)), in as many requests as the longest list has bits, for all edges at once.
     template <neighbour_source G>
     void find(const G& graph, std::span<const hidden_edge<NodeId>> edges, neighbour_direction direction) {
         at_.clear();
         if (edges.empty()) return;
-        if (direction != neighbour_direction::in) find_in_lists(graph, edges, neighbour_direction::out, {});
-        if (direction == neighbour_direction::out) return sort();
-        std::vector<std::uint32_t> outgoing;
-        if (direction == neighbour_direction::both) { // incoming positions follow the outgoing ones
-            collect(edges, neighbour_direction::in);
-            outgoing.resize(edges.size());
-            graph.degrees(owners_, neighbour_direction::out, outgoing);
-        }
-        find_in_lists(graph, edges, neighbour_direction::in, outgoing);
-        sort();
+        if (direction != neighbour_direction::in) find_in_lists(graph, edges, neighbour_direction::out, false);
+        if (direction != neighbour_direction::out)
+            find_in_lists(graph, edges, neighbour_direction::in, direction == neighbour_direction::both);
+        std::sort(at_.begin(), at_.end());
+        at_.erase(std::unique(at_.begin(), at_.end()), at_.end());
     }
 
     [[nodiscard]] bool empty() const noexcept { return at_.empty(); }
@@ -59,82 +53,119 @@ public:
     }
 
 private:
-    void collect(std::span<const hidden_edge<NodeId>> edges, neighbour_direction direction) {
-        owners_.resize(edges.size());
-        for (std::size_t i = 0; i < edges.size(); ++i)
-            owners_[i] = direction == neighbour_direction::in ? edges[i].destination : edges[i].source;
-    }
+    struct wanted {
+        NodeId owner, other;
+        edge_index id;
+        std::uint32_t low = 0, high = 0, degree = 0; // the first place of the neighbour lies in [low, high]
+    };
 
     /// A binary search of all edges together for the first position of the neighbour, then steps through the repeated
-    /// edges from there.
+    /// edges from there. Edges of one list are asked for together, in its order: in a batch, the lists of a few hubs are
+    /// searched thousands of times, and a graph in blocks finds the parts of a list anew for each node that it is asked about.
+    ///
+    /// \param after_outgoing  positions follow those of the owner's outgoing edges
     template <neighbour_source G>
-    void find_in_lists(const G& graph, std::span<const hidden_edge<NodeId>> edges, neighbour_direction direction,
-        std::span<const std::uint32_t> shift) {
-        const auto other = [&](std::size_t i) {
-            return direction == neighbour_direction::in ? edges[i].source : edges[i].destination;
+    void find_in_lists(const G& graph, std::span<const hidden_edge<NodeId>> edges, neighbour_direction direction, bool after_outgoing) {
+        open_.clear();
+        for (const hidden_edge<NodeId>& e : edges) {
+            if (direction == neighbour_direction::in)
+                open_.push_back({e.destination, e.source, e.id});
+            else
+                open_.push_back({e.source, e.destination, e.id});
+        }
+        std::sort(open_.begin(), open_.end(),
+            [](const wanted& a, const wanted& b) { return a.owner != b.owner ? a.owner < b.owner : a.other < b.other; });
+        name_owners();
+        const auto degrees_of = [&](neighbour_direction of, std::vector<std::uint32_t>& to) {
+            to.resize(ids_.size());
+            graph.degrees(ids_, of, to);
         };
-        collect(edges, direction);
-        std::vector<std::uint32_t> low(edges.size(), 0), degrees(edges.size()), high;
-        graph.degrees(owners_, direction, degrees);
-        high = degrees;
-        std::vector<std::size_t> open(edges.size());
-        const auto ask = [&](auto&& position_of) {
-            ids_.clear();
-            positions_.clear();
-            for (const std::size_t i : open) {
-                ids_.push_back(owners_[i]);
-                positions_.push_back(position_of(i));
-            }
-            offsets_.resize(open.size() + 1);
-            std::iota(offsets_.begin(), offsets_.end(), 0U);
-            neighbours_.resize(open.size());
-            edge_ids_.resize(open.size());
-            graph.neighbours_at({ids_, direction, offsets_, positions_}, {neighbours_, {}, edge_ids_});
-        };
-        std::iota(open.begin(), open.end(), std::size_t{0});
-        for (;;) {
-            std::erase_if(open, [&](std::size_t i) { return low[i] == high[i]; });
-            if (open.empty()) break;
-            const auto middle = [&](std::size_t i) { return low[i] + (high[i] - low[i]) / 2; };
-            ask(middle);
-            for (std::size_t k = 0; k < open.size(); ++k) {
-                const std::size_t i = open[k];
-                const std::uint32_t at = middle(i);
-                if (neighbours_[k] < other(i))
-                    low[i] = at + 1;
+        degrees_of(direction, degrees_);
+        for (std::size_t i = 0; i < ids_.size(); ++i)
+            for (std::size_t k = offsets_[i]; k < offsets_[i + 1]; ++k) open_[k].high = open_[k].degree = degrees_[i];
+        if (after_outgoing) {
+            degrees_of(neighbour_direction::out, degrees_);
+            shifts_.clear();
+            for (std::size_t i = 0; i < ids_.size(); ++i) shifts_.emplace_back(ids_[i], degrees_[i]);
+        }
+
+        searched_.clear();
+        while (!open_.empty()) {
+            std::size_t kept = 0;
+            for (const wanted& w : open_) {
+                if (w.low == w.high)
+                    searched_.push_back(w);
                 else
-                    high[i] = at;
+                    open_[kept++] = w;
+            }
+            open_.resize(kept);
+            if (open_.empty()) break;
+            const auto middle = [](const wanted& w) { return w.low + (w.high - w.low) / 2; };
+            ask(graph, direction, middle, false);
+            for (std::size_t k = 0; k < open_.size(); ++k) {
+                wanted& w = open_[k];
+                const std::uint32_t at = middle(w);
+                if (neighbours_[k] < w.other)
+                    w.low = at + 1;
+                else
+                    w.high = at;
             }
         }
-        open.resize(edges.size());
-        std::iota(open.begin(), open.end(), std::size_t{0});
+
+        open_.swap(searched_); // each list's edges side by side again
+        std::sort(open_.begin(), open_.end(),
+            [](const wanted& a, const wanted& b) { return a.owner != b.owner ? a.owner < b.owner : a.low < b.low; });
+        const std::size_t before = at_.size();
         for (;;) {
-            std::erase_if(open, [&](std::size_t i) { return low[i] == degrees[i]; });
-            if (open.empty()) break;
-            ask([&](std::size_t i) { return low[i]; });
+            std::erase_if(open_, [](const wanted& w) { return w.low == w.degree; });
+            if (open_.empty()) break;
+            ask(graph, direction, [](const wanted& w) { return w.low; }, true);
             std::size_t kept = 0;
-            for (std::size_t k = 0; k < open.size(); ++k) {
-                const std::size_t i = open[k];
-                if (neighbours_[k] != other(i)) continue; // not an edge of the graph
-                if (edge_ids_[k] == edges[i].id) {
-                    at_.emplace_back(owners_[i], low[i] + (shift.empty() ? 0U : shift[i]));
+            for (std::size_t k = 0; k < open_.size(); ++k) {
+                wanted w = open_[k];
+                if (neighbours_[k] != w.other) continue; // not an edge of the graph
+                if (edge_ids_[k] == w.id) {
+                    at_.emplace_back(w.owner, w.low);
                     continue;
                 }
-                ++low[i];
-                open[kept++] = i;
+                ++w.low;
+                open_[kept++] = w;
             }
-            open.resize(kept);
+            open_.resize(kept);
+        }
+        if (!after_outgoing) return;
+        for (std::size_t i = before; i < at_.size(); ++i)
+            at_[i].second += std::ranges::lower_bound(shifts_, at_[i].first, {}, &std::pair<NodeId, std::uint32_t>::first)->second;
+    }
+
+    /// The owners of what is open, each once, and where its edges begin and end.
+    void name_owners() {
+        ids_.clear();
+        offsets_.assign(1, 0);
+        for (std::size_t k = 0; k < open_.size(); ++k) {
+            if (ids_.empty() || ids_.back() != open_[k].owner) {
+                ids_.push_back(open_[k].owner);
+                offsets_.push_back(0);
+            }
+            offsets_.back() = static_cast<std::uint32_t>(k + 1);
         }
     }
 
-    void sort() {
-        std::sort(at_.begin(), at_.end());
-        at_.erase(std::unique(at_.begin(), at_.end()), at_.end());
+    template <class G, class PositionOf>
+    void ask(const G& graph, neighbour_direction direction, PositionOf&& position_of, bool edge_ids) {
+        name_owners();
+        positions_.clear();
+        for (const wanted& w : open_) positions_.push_back(position_of(w));
+        neighbours_.resize(open_.size());
+        edge_ids_.resize(edge_ids ? open_.size() : 0);
+        graph.neighbours_at({ids_, direction, offsets_, positions_}, {neighbours_, {}, edge_ids_});
     }
 
     std::vector<std::pair<NodeId, std::uint32_t>> at_;
-    std::vector<NodeId> owners_, ids_, neighbours_;
-    std::vector<std::uint32_t> positions_, offsets_;
+    std::vector<wanted> open_, searched_;
+    std::vector<std::pair<NodeId, std::uint32_t>> shifts_; // degrees of outgoing lists, by owner
+    std::vector<NodeId> ids_, neighbours_;
+    std::vector<std::uint32_t> degrees_, positions_, offsets_;
     std::vector<edge_index> edge_ids_;
 };
 
