@@ -50,7 +50,10 @@ std::uint64_t graph_memory(const options& o, const training_plan& plan, const gn
     if (form.form == gneiss::graph_form::csr)
         for_each_side(keeps, [&](edge_direction) { bytes += sizeof(std::uint64_t) * plan.partitioning.nodes; }); // where lists begin
     buckets.for_each_bucket([&](gneiss::edge_bucket b) {
-        for_each_side(keeps, [&](edge_direction d) { bytes += buckets.extent(b).range(d).length; });
+        for_each_side(keeps, [&](edge_direction d) {
+            const auto& extent = buckets.extent(b);
+            bytes += extent.range(d).length + (form.keep.edge_ids ? sizeof(gneiss::edge_index) * extent.edges : 0);
+        });
     });
     const double share = static_cast<double>(plan.slots) / plan.partitioning.partitions, blocks = plan.slots * plan.slots;
     const double ranks = blocks * static_cast<double>(gneiss::resident_block::memory_of_ranks(plan.partitioning.capacity()) + 2 * gneiss::page_alignment);
@@ -154,8 +157,8 @@ std::vector<std::string> tune_comet(options& o, const planning& of, const With& 
 } // namespace
 
 gneiss::graph_buffer_options graph_form_of(const options& how, const training_plan& plan) {
-    const bool lists = (!how.links() || plan.slots >= plan.partitioning.partitions) && !how.hide_batch_edges;
-    return {.form = lists ? gneiss::graph_form::csr : gneiss::graph_form::blocks};
+    const bool lists = !how.links() || plan.slots >= plan.partitioning.partitions;
+    return {.form = lists ? gneiss::graph_form::csr : gneiss::graph_form::blocks, .keep = {.edge_ids = lists && how.hide_batch_edges}};
 }
 
 gneiss::plan evaluation_states(const options& how, const training_plan& plan, std::uint64_t epoch) {
