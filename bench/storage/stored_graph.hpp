@@ -21,12 +21,15 @@ using namespace gneiss;
 
 inline constexpr std::uint64_t nodes = std::uint64_t{1} << 20, edges = 16 * nodes;
 
+/// Where a node lies among all: where RMAT generated it, hubs first, or anywhere, so that partitions have about as many edges.
+enum class node_places : std::uint8_t { generated, shuffled };
+
 /// A dataset's edges (RMAT, 2^20 nodes, 16 M edges) and its lists in the current folder, gone with the process.
 class stored_graph {
 public:
-    explicit stored_graph(std::uint32_t partitions = 4)
+    explicit stored_graph(std::uint32_t partitions = 4, node_places places = node_places::generated)
         : directory_("gneiss-bench-csc-" + std::to_string(::getpid()) + "-" + std::to_string(partitions)),
-          store_(build(directory_, partitions)) {
+          store_(build(directory_, partitions, places)) {
         build_csc(store_, neighbour_direction::in, directory_ / "in", {}, tbb_executor(2));
     }
     stored_graph(const stored_graph&) = delete;
@@ -56,7 +59,10 @@ public:
     }
 
 private:
-    static bucket_store build(const std::filesystem::path& directory, std::uint32_t partitions) {
+    /// A bijection, since the factor is odd and `nodes` a power of two; its high bits, which name the partition, depend on all of v.
+    static node_id shuffled(node_id v) noexcept { return v * 0x9e37'79b1U % static_cast<node_id>(nodes); }
+
+    static bucket_store build(const std::filesystem::path& directory, std::uint32_t partitions, node_places places) {
         std::filesystem::create_directory(directory);
         const bucket_layout layout{{nodes, partitions}, 1};
         const rmat<> source({.nodes = nodes, .edges = edges, .seed = 1});
@@ -64,6 +70,8 @@ private:
         std::vector<edge> some(1 << 20);
         for (edge_index first = 0; first < edges; first += some.size()) {
             source.fill(first, some);
+            if (places == node_places::shuffled)
+                for (edge& e : some) e = {shuffled(e.source), e.relation, shuffled(e.destination)};
             builder.push(std::span<const edge>(some));
         }
         npy_writer out(directory / "edges.out.npy", npy_dtype::u32), in(directory / "edges.in.npy", npy_dtype::u32);
