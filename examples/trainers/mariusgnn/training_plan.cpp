@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <gneiss/io/reorder_rows.hpp>
+#include <gneiss/order/cost.hpp>
 #include <gneiss/order/tune.hpp>
 #include <gneiss/pipeline/graph_memory.hpp>
 #include <gneiss/storage/bucket_reader.hpp>
@@ -46,16 +47,20 @@ std::uint64_t graph_memory(const options& o, const training_plan& plan, const gn
     const gneiss::graph_buffer_options form = graph_form_of(o, plan);
     if (plan.partitioning.partitions == buckets.rows().partitions)
         return most_of_epochs(o, plan, [&](const gneiss::plan& states) { return gneiss::graph_buffer::bytes_needed(states, buckets, keeps, form); });
-    std::uint64_t bytes = 0;
-    if (form.form == gneiss::graph_form::csr)
-        for_each_side(keeps, [&](edge_direction) { bytes += sizeof(std::uint64_t) * plan.partitioning.nodes; }); // where lists begin
-    buckets.for_each_bucket([&](gneiss::edge_bucket b) {
-        for_each_side(keeps, [&](edge_direction d) {
-            const auto& extent = buckets.extent(b);
-            bytes += extent.range(d).length + (form.keep.edge_ids ? sizeof(gneiss::edge_index) * extent.edges : 0);
-        });
+    // To be bucketed anew: edges are taken to be spread evenly, and some more.
+    std::uint64_t bytes = 0, sides = 0; // of all blocks
+    for_each_side(keeps, [&](edge_direction d) {
+        ++sides;
+        buckets.for_each_bucket([&](gneiss::edge_bucket b) { bytes += buckets.extent(b).range(d).length; });
     });
-    const double share = static_cast<double>(plan.slots) / plan.partitioning.partitions, blocks = plan.slots * plan.slots;
+    const double share = static_cast<double>(plan.slots) / plan.partitioning.partitions;
+    if (form.form == gneiss::graph_form::csr) { // the blocks of two partitions beside the lists
+        const auto edges = static_cast<std::uint64_t>(share * share * static_cast<double>(buckets.edges()));
+        const std::uint64_t states = plan.keeps_all() ? 1 : 2, nodes = plan.slots * plan.partitioning.capacity();
+        const std::uint64_t lists = states * sides * gneiss::merged_lists::bytes_needed(nodes, edges, form.keep);
+        return lists + lists / 8 + static_cast<std::uint64_t>(2 * share / plan.partitioning.partitions * static_cast<double>(bytes)) + (1U << 20);
+    }
+    const double blocks = plan.slots * plan.slots;
     const double ranks = blocks * static_cast<double>(gneiss::resident_block::memory_of_ranks(plan.partitioning.capacity()) + 2 * gneiss::page_alignment);
     return static_cast<std::uint64_t>(2 * (share * share * static_cast<double>(bytes) + 2 * ranks)) + (1U << 20);
 }
@@ -157,7 +162,12 @@ std::vector<std::string> tune_comet(options& o, const planning& of, const With& 
 } // namespace
 
 gneiss::graph_buffer_options graph_form_of(const options& how, const training_plan& plan) {
-    const bool lists = !how.links() || plan.slots >= plan.partitioning.partitions;
+    bool lists = !how.links() || plan.slots >= plan.partitioning.partitions;
+    if (!lists) {
+        const gneiss::plan states = plan.order(0);
+        const std::uint64_t swaps = gneiss::cost_of(states, std::uint64_t{0}).swaps;
+        lists = 2 * swaps >= plan.slots * (states.size() - 1);
+    }
     return {.form = lists ? gneiss::graph_form::csr : gneiss::graph_form::blocks, .keep = {.edge_ids = lists && how.hide_batch_edges}};
 }
 

@@ -41,8 +41,8 @@ struct tuned_plan {
 /// of buffers, which never become fewer.
 void take_order(const options& how, trainers::training_plan& plan, const run_graph& graph);
 
-/// How the graph of a state lies in memory: as lists of nodes where one state is all of an epoch or most of one, which costs a
-/// sampler O(1) a node; as blocks where states share most of them, and where edges are told apart to be hidden.
+/// How the graph of a state lies in memory: as lists of nodes, which costs a sampler O(1) a node; but as blocks where a swap replaces
+/// less than half of the partitions, as BETA's do: to copy what states share takes longer there than lists spare.
 [[nodiscard]] gneiss::graph_buffer_options graph_form_of(const options& how, const trainers::training_plan& plan);
 
 /// The states that together hold all partitions, for `--eval-graph resident`: those of an epoch of edges; where an epoch of classes
