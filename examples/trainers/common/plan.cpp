@@ -112,6 +112,7 @@ void training_plan::add_batches_and_evaluation(std::size_t in_flight, bool fixed
         batches = static_cast<std::size_t>(std::clamp<std::uint64_t>(left(memory_bytes() + least) / one_batch, std::min<std::size_t>(2, in_flight), in_flight));
     batch_bytes = batches * one_batch;
     parts.push_back({"batches", batch_bytes});
+    least_evaluation_bytes = least;
     evaluation_bytes = std::max(least, std::min(left(memory_bytes()) / 4 * 3, most));
     parts.push_back({"evaluation", evaluation_bytes});
 }

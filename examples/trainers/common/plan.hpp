@@ -31,6 +31,7 @@ struct training_plan {
     std::uint64_t budget = 0;       ///< bytes
     std::vector<gneiss::memory_part> parts;
     std::uint64_t edge_bytes = 0, evaluation_bytes = 0, batch_bytes = 0;
+    std::uint64_t least_evaluation_bytes = 0; ///< what evaluation_bytes may be where memory is worth more elsewhere
     std::uint64_t graph_bytes = 0, feature_bytes = 0; ///< of the buffers of a design that samples neighbours
     std::size_t batches = 0; ///< in flight; 0: as many as the stages can use
     std::uint64_t disk_bytes = 0; ///< of the run at most

@@ -131,7 +131,8 @@ std::vector<std::string> tune_comet(options& o, const planning& of, const With& 
     const training_plan some = with(trial, std::max(given, 4U), 2, false);
     gneiss::tuning_input input{.nodes = graph.nodes, .memory = some.budget};
     for (const gneiss::memory_part& part : some.parts)
-        if (part.name != "partition buffer" && part.name != "graph" && part.name != "features" && part.name != "edges") input.other_bytes += part.bytes;
+        if (part.name != "partition buffer" && part.name != "graph" && part.name != "features" && part.name != "edges" && part.name != "evaluation") input.other_bytes += part.bytes;
+    input.other_bytes += some.least_evaluation_bytes; // what is left over goes to it
     input.row_bytes = some.layout.bytes();
     if (of.graph.features() != nullptr) input.row_bytes += of.graph.features()->bytes() / std::max<std::uint64_t>(graph.nodes, 1);
     input.access = o.uses_rows() ? gneiss::row_access::updated : gneiss::row_access::read_only;
