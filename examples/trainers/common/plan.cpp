@@ -223,10 +223,14 @@ training_plan choose_plan(run_options& o, const gneiss::dataset_manifest& graph,
         std::vector<training_plan> fitting;
         for (std::uint32_t p = given; p <= 4096; p *= 2) {
             if (!fitting.empty() && p > std::max(given, 128U)) break;
-            if (auto found = largest_buffer(p))
+            if (auto found = largest_buffer(p)) {
                 fitting.push_back(std::move(*found));
-            else
-                least = with(p, o.buffer ? std::min(*o.buffer, p) : std::min(2U, p), false);
+            } else {
+                training_plan plan = with(p, o.buffer ? std::min(*o.buffer, p) : std::min(2U, p), false);
+                // Rows take less of more partitions, tables more: once the sum grows, it goes on growing.
+                if (least && plan.memory_bytes() >= least->memory_bytes()) break;
+                least = std::move(plan);
+            }
             if (o.partitions || (is_order_file(*o.order) && *o.order != default_order) || p >= graph.nodes) break;
         }
         if (fitting.empty()) refuse(*least);
