@@ -86,14 +86,16 @@ TEST_CASE("reads are not smaller than D while memory lets them be larger, and p 
         random_stream draw(random_key{trial, random_domain::user});
         const tuning_input input = random_input(draw);
         const tuned_partitions t = tune(input);
+        const double full = std::sqrt(double(input.edge_bytes) / input.edge_files / double(input.read_bytes));
         const double limit = std::min(
             input.row_bytes == 0 ? 4096.0 : double(input.nodes) * double(input.row_bytes) / double(input.read_bytes),
-            input.edge_bytes == 0 ? 4096.0
-                                  : std::sqrt(double(input.edge_bytes) / input.edge_files / double(input.read_bytes)));
+            input.edge_bytes == 0 ? 4096.0 : std::max(full, std::min(4 * full, 64.0))); // of 64 partitions smaller blocks will do
         const double wanted = std::clamp(std::floor(limit), 1.0, 4096.0);
         CAPTURE(trial);
         if (t.partitions <= wanted && limit >= 1) {
-            CHECK(t.smallest_read >= input.read_bytes - 1);
+            const bool small = input.edge_bytes != 0 && t.partitions > full;
+            CHECK(t.smallest_read >= (small ? input.read_bytes / 16 : input.read_bytes) - 1);
+            CHECK((!small || t.partitions <= 64));
             CHECK(t.partitions + t.logical > wanted); // the next multiple of l is too many
         } else
             CHECK((t.slots == 2 || limit < 1));
