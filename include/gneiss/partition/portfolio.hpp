@@ -24,8 +24,7 @@
 namespace gneiss {
 
 /// Runs several partitioners, takes the two results that cut the fewest edges, counted over the stream, and combines
-/// them
-/// (`combine_parts`); of equal ones the first. What it gives cuts no more than any candidate does.
+/// them (`combine_parts`); of equal ones the first. What it gives cuts no more than any candidate does.
 ///
 ///     const std::vector<part_id> parts = default_portfolio{}(stream, {.parts = 64}, on);
 ///
@@ -101,7 +100,7 @@ private:
             const std::vector<part_id> both = journal.load();
             const auto middle = both.begin() + static_cast<std::ptrdiff_t>(stream.nodes());
             best.add(measured({both.begin(), middle}, stream, request));
-            best.add(measured({middle, both.end()}, stream, request));
+            if (journal.done() > 1) best.add(measured({middle, both.end()}, stream, request)); // else a copy of the first
         }
         for (std::size_t i = journal.done(); i < sizeof...(Candidates); ++i) {
             visit(i, [&](const auto& candidate) { best.add(run(candidate, stream, request, on)); });
