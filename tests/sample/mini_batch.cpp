@@ -52,6 +52,19 @@ TEST_CASE("a mini-batch copied as bytes to another place is the same batch there
     CHECK(names == std::vector<std::string>{"ids", "rows", "none"});
 }
 
+TEST_CASE("a batch that was copied into a block of its own size has no room left, in a larger block it has") {
+    mini_batch_arena here, exact, roomy;
+    const auto bytes = filled(here.reserve(8192)).bytes();
+    const auto copy = [&](std::span<std::byte> to) {
+        std::memcpy(to.data(), bytes.data(), bytes.size());
+        return mini_batch::attach(to);
+    };
+    mini_batch full = copy(exact.reserve(bytes.size()).first(bytes.size()));
+    CHECK_THROWS_AS((void)full.add<int>("more", 100), error);
+    mini_batch other = copy(roomy.reserve(16384).first(16384));
+    CHECK(other.add<int>("more", 2500).size() == 2500);
+}
+
 TEST_CASE("a count may shrink below the capacity and not exceed it") {
     mini_batch_arena arena;
     const mini_batch batch = filled(arena.reserve(8192));

@@ -79,6 +79,7 @@ public:
                     a.offset % alignment == 0 && a.capacity <= (h.used - a.offset) / a.element_bytes;
         }
         if (!sound) throw error(errc::invalid_format, "these bytes are no mini-batch");
+        if (h.capacity != block.size()) batch.head().capacity = block.size(); // of this block, not of the one it was made in
         return batch;
     }
 
