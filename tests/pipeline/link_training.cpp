@@ -28,6 +28,20 @@ namespace test_pipeline_link_training {
 using namespace link_harness;
 using gneiss::test::temporary_directory;
 
+TEST_CASE("where all nodes are resident no partition is missing, also when some have no nodes") {
+    const row_partitioning rows{9, 8}; // the last three are empty
+    const std::vector<edge> edges{{0, 0, 1}, {2, 0, 3}};
+    memory_budget budget;
+    edge_buffer buffer({.size = [&](edge_bucket b) { return b == edge_bucket{0, 0} ? edges.size() : 0; },
+                           .load = [&](edge_bucket, std::span<edge> to) { std::ranges::copy(edges, to.begin()); }},
+        8, false, 0, budget);
+    const plan states = in_memory_order(8)(0);
+    buffer.begin_epoch(states);
+    const link_state all(states[0], rows, buffer.acquire(0), 1000, batch_source::state, 0, 0, 0);
+    CHECK(all.resident.size() == 9);
+    CHECK(all.resident.ranges().size() == all.resident.partitions()); // so that nothing is corrected
+}
+
 TEST_CASE("a disk run equals the in-memory run of the same plan, bit for bit: rows, state, relations and loss") {
     const temporary_directory directory;
     const memory_file_system memory;

@@ -113,6 +113,13 @@ TEST_CASE("without an edge every negative is uniform; all means every resident n
     for (std::size_t k = 0; k < 25; ++k) CHECK(list[k] == resident[k]);
 }
 
+TEST_CASE("partitions without nodes are nobody's, whether told or not") {
+    const id_range ranges[] = {{0, 2}, {2, 2}, {2, 5}, {5, 5}};
+    CHECK(resident_nodes(ranges).partitions() == 2);
+    CHECK(resident_nodes(ranges, 2).ranges().size() == 2);
+    CHECK(resident_nodes(ranges, 7).partitions() == 7);
+}
+
 TEST_CASE("options that make no sense are refused") {
     CHECK_THROWS_AS(negative_sampler({.per_chunk = 0}, 1), error);
     CHECK_THROWS_AS(negative_sampler({.chunks = 0}, 1), error);

@@ -24,7 +24,9 @@ struct link_state {
         : edges(std::move(from)), batches(edges->sizes(), batch_edges, edge_shuffle_key(seed, epoch, index), cut) {
         std::vector<id_range> ranges;
         for (const partition_id p : s.resident) ranges.push_back({rows.begin(p), rows.begin(p + 1)});
-        resident = resident_nodes(ranges, std::min<std::uint64_t>(rows.partitions, rows.nodes));
+        std::size_t with_nodes = 0;
+        for (partition_id p = 0; p < rows.partitions; ++p) with_nodes += rows.size(p) != 0;
+        resident = resident_nodes(ranges, with_nodes);
     }
     [[nodiscard]] std::uint64_t size() const noexcept { return batches.size(); }
 

@@ -51,20 +51,20 @@ struct id_range {
 class resident_nodes {
 public:
     resident_nodes() = default;
-    /// \param partitions  how many ranges all nodes make up; 0: these are all
-    explicit resident_nodes(std::span<const id_range> ranges, std::size_t partitions = 0)
-        : partitions_(std::max(partitions, ranges.size())) {
+    /// \param partitions  how many ranges that are not empty all nodes make up; 0: these are all
+    explicit resident_nodes(std::span<const id_range> ranges, std::size_t partitions = 0) {
         for (const id_range& range : ranges) {
             if (range.begin >= range.end) continue;
             ranges_.push_back(range);
             first_.push_back(size_);
             size_ += range.end - range.begin;
         }
+        partitions_ = std::max(partitions, ranges_.size());
     }
 
     [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
     [[nodiscard]] std::span<const id_range> ranges() const noexcept { return ranges_; }
-    /// Partitions of the graph, resident or not.
+    /// Partitions of the graph that have nodes, resident or not.
     [[nodiscard]] std::size_t partitions() const noexcept { return partitions_; }
     /// The range that holds `node`. O(log ranges). Preconditions: ranges ascend, one holds it.
     [[nodiscard]] const id_range& range_of(node_id node) const noexcept {
