@@ -18,6 +18,7 @@ namespace gneiss {
 /// The heaviest that a part may be: max(⌈total/k⌉, ⌊(1 + imbalance) total/k⌋). So k parts of it hold nodes of weight 1,
 /// whatever the order they come in. Precondition: parts > 0, imbalance ≥ 0; infinity gives `total`.
 [[nodiscard]] inline std::uint64_t max_weight(std::uint64_t total, std::uint32_t parts, double imbalance) noexcept {
+    if (total == 0) return 0;
     const double wanted = std::floor((1 + imbalance) * static_cast<double>(total) / parts);
     if (wanted >= static_cast<double>(total)) return total;
     return std::max(ceil_div(total, std::uint64_t{parts}), static_cast<std::uint64_t>(wanted));

@@ -176,7 +176,7 @@ private:
             const candidate c{rule_.score(neighbours, burden), burden, p};
             if (c.better_than(best) && fits(group, p, weight)) best = c;
         });
-        if (const candidate c = least_burdened(group, weight); best.part == no_part || c.better_than(best)) best = c;
+        if (const candidate c = least_burdened(group, weight, was_parked ? from : no_part); best.part == no_part || c.better_than(best)) best = c;
 
         const part_id to = best.part;
         part_[v] = to;
@@ -189,10 +189,11 @@ private:
     }
 
     /// The least burdened part that the node fits into; if there is none, the one that has the most room.
-    [[nodiscard]] candidate least_burdened(std::size_t group, std::uint64_t weight) {
+    /// \param listed  a part that has the group among its parked ones already
+    [[nodiscard]] candidate least_burdened(std::size_t group, std::uint64_t weight, part_id listed) {
         part_id p = burdens_.first(group);
         while (!fits(group, p, 1) && burdens_(group, p) != burden_table::infinite) {
-            parked_[p].push_back(static_cast<std::uint32_t>(group));
+            if (p != listed) parked_[p].push_back(static_cast<std::uint32_t>(group));
             burdens_.set(group, p, burden_table::infinite);
             p = burdens_.first(group);
         }
