@@ -292,7 +292,7 @@ programs::exit_code caches(caches_flags flags) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (flags.json) {
         const nlohmann::ordered_json told{{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"nodes", seen.nodes},
-            {"edges", seen.edges}, {"sampler", flags.sampler}, {"fanout", gneiss::to_string(how.fanout)}, {"direction", flags.direction},
+            {"edges", seen.edges}, {"sampler", flags.sampler}, {"fanout", flags.fanout}, {"direction", flags.direction},
             {"batch", how.batch}, {"batches", how.batches}, {"accesses", trace.accesses}, {"row_bytes", seen.row_bytes},
             {"trace", std::holds_alternative<gneiss::memory_trace>(trace.rows) ? "memory" : "disk"},
             {"sizes", json_of(seen.by_size, seen)}, {"superbatches", json_of(seen.by_superbatch, seen)}};

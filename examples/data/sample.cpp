@@ -195,7 +195,7 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
     if (flags.common.json) {
         const nlohmann::ordered_json result{{"seconds", seconds()}, {"peak_rss_bytes", programs::peak_rss()},
             {"nodes", data.manifest().nodes}, {"edges", store.edges()}, {"sampler", flags.sampler},
-            {"fanout", to_string(hops)}, {"direction", flags.direction}, {"graph", flags.graph},
+            {"fanout", flags.fanout}, {"direction", flags.direction}, {"graph", flags.graph},
             {"batch", seeds.rows.front().size()}, {"batches", batches}, {"threads", flags.common.thread_count()},
             {"load_seconds", load_seconds}, {"graph_bytes", graph_bytes}, {"ms_per_batch", median(made.ms)},
             {"ms_min", std::ranges::min(made.ms)}, {"ms_max", std::ranges::max(made.ms)},
