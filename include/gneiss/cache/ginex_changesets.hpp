@@ -69,8 +69,8 @@ private:
 /// What `belady` does, as Ginex' paper prints it: a selection among cache and batch at every iteration. A second
 /// implementation to compare with; the results are equal.
 ///
-/// Cost: O(nodes + accesses + batches · slots) time on one thread, three passes over the trace; memory 5 bytes a node, 4 an
-/// access, 16 a slot and a row of a batch. Precondition: options.nodes is the number of nodes.
+/// Cost: O(nodes + accesses + batches · slots) time on one thread, four passes over the trace; memory 6 bytes a node, 4 an
+/// access, 12 a distinct row at the beginning, then 16 a slot and a row of a batch. Precondition: options.nodes is the number of nodes.
 /// Errors: errc::out_of_range for a row beyond them or 2³² accesses; what reading the trace throws.
 /// Source: Ginex (VLDB'22), section 3.4, Figures 12 and 13; ties as `belady_policy` says.
 template <access_trace Trace, class Visit>

@@ -19,9 +19,13 @@ namespace gneiss {
 /// With the degrees of the other direction as values this is the ratio of Aligraph, which Ginex takes: the more edges
 /// lead out of a node, the more often it is reached along incoming edges, and its incoming edges are what its list
 /// costs. The ratio tells nothing where all edges go both ways (`same_degrees`); counted visits
-/// (graph/visit_counter.hpp) do. \param value    [nodes] how often a list is asked for, in any unit \param entries
-/// [nodes] its length Exact in integers, so that the order is the same everywhere. O(n log n); 12 bytes a node beside
-/// the result. Source: Ginex, section 3.2.
+/// (graph/visit_counter.hpp) do.
+///
+/// \param value    [nodes] how often a list is asked for, in any unit
+/// \param entries  [nodes] its length
+///
+/// Exact in integers, so that the order is the same everywhere. O(n log n); 12 bytes a node beside the result.
+/// Source: Ginex, section 3.2.
 template <executor E = serial_executor>
 [[nodiscard]] std::vector<node_id> rank_lists(
     std::span<const std::uint32_t> value, std::span<const std::uint32_t> entries, const E& on = {}) {

@@ -75,7 +75,7 @@ struct neighbour_request {
     std::span<const std::uint32_t> positions;   ///< [offsets[n] − offsets[0]], each below the node's degree
 };
 
-/// Where the answer goes, one element for each position asked. Empty: not wanted.
+/// Where the answer goes, one element for each position asked. Relations and edge ids may be empty: not wanted.
 template <node_id_type NodeId = node_id>
 struct neighbour_answer {
     std::span<NodeId> neighbours;

@@ -23,8 +23,8 @@ namespace gneiss {
 
 namespace detail {
 
-/// Bands of degrees from the highest, 0, on: each but the first is as wide as all below it, and the mean lies in the
-/// eighth.
+/// Bands of degrees from the highest, 0, on: each but the first is as wide as all below it, and the seventh begins
+/// at the mean.
 class degree_bands {
 public:
     static constexpr std::uint32_t count = 11;
@@ -53,7 +53,7 @@ private:
 ///
 ///     const std::vector<part_id> parts = band_partitioner{}(stream, {.parts = 64}, on);
 ///
-/// Steps: a pass for each band that has nodes, 10 at most, and `passes` of refinement.
+/// Steps: a pass for each band that has nodes, 11 at most, and `passes` of refinement.
 /// Cost: O(arcs) a pass that reads the lists of a band, and O(nodes log k) in all. The bands run on one thread, the
 /// refinement on those of `on`. Memory: 2 bytes a node (4 with a journal), 60 a part and 20 for each label of one, and
 /// `refine_bytes`.

@@ -67,7 +67,7 @@ struct hop_fanout {
     return hops;
 }
 
-/// The same as text: what `parse_fanout` reads back, given the direction of the hops with one number.
+/// The same as text, for people: what `parse_fanout` reads back, where all hops of one number have the direction it is given.
 [[nodiscard]] inline std::string to_string(const std::vector<hop_fanout>& hops) {
     const auto word = [](std::uint32_t count) { return count == all_neighbours ? "all" : std::to_string(count); };
     std::string text;

@@ -100,9 +100,8 @@ public:
         slot_of_.clear();
     }
 
-    /// What changes after a batch was gathered. \param gathered  where its rows lie: in[i] at row in_position[i] of its
-    /// ids
-    /// Throws errc::invalid_argument for a change set that this cache cannot follow.
+    /// What changes after a batch was gathered. Throws errc::invalid_argument for a change set that this cache cannot follow.
+    /// \param gathered  where its rows lie: in[i] at row in_position[i] of its ids
     void apply(const change_set& changes, const gather_target& gathered) {
         try {
             assign(changes);

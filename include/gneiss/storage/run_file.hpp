@@ -49,7 +49,8 @@ struct run_file_format {
 /// Errors: `io_error`, with out_of_space() on a full disk; nothing can be added after that. Not thread-safe.
 class run_file_writer {
 public:
-    /// Replaces what lies at `path`. \param identity  is asked for again on reading, so that files are not mixed up
+    /// Replaces what lies at `path`.
+    /// \param identity  is asked for again on reading, so that files are not mixed up
     explicit run_file_writer(const std::filesystem::path& path, std::uint64_t identity = 0)
         : file_(plain_file::create(path)),
           out_(file_),

@@ -84,7 +84,8 @@ template <class V>
 }
 [[nodiscard]] inline double exponential(double x) noexcept { return std::exp(x); }
 
-/// √x for x ≥ 0, within 2 units in the last place, without the errno of `std::sqrt` that stops vectorisers.
+/// √x for 0 and normal x, within 2 units in the last place, without the errno of `std::sqrt` that stops vectorisers; too small for
+/// subnormal x, not a number for infinity.
 [[nodiscard]] GNEISS_HD inline float square_root(float x) noexcept {
     float y = __builtin_bit_cast(float, 0x5f375a86U - (__builtin_bit_cast(std::uint32_t, x) >> 1));
     const float half = 0.5F * x;

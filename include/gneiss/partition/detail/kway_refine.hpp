@@ -65,9 +65,9 @@ public:
     }
 
     /// Searches from one node of the border each: it and then what lies around moves, the best first and worse ones
-    /// too, until that leads nowhere, and what came after the best moment is undone. A node moves once a round. \param
-    /// patience  moves without a new best that end a search Returns the gain. Source: Sanders and Schulz, ESA 2011
-    /// (multi-try FM).
+    /// too, until that leads nowhere, and what came after the best moment is undone. A node moves once a round.
+    /// Returns the gain. Source: Sanders and Schulz, ESA 2011 (multi-try FM).
+    /// \param patience  moves without a new best that end a search
     std::uint64_t search(std::uint32_t rounds, std::size_t patience, random_key key) {
         const std::size_t n = graph_.nodes();
         gain_queue queue(n);

@@ -30,7 +30,8 @@ template <node_id_type NodeId>
 class hidden_positions {
 public:
     /// Finds the edges in the lists of `direction`; an edge that the graph does not have is nowhere. The graph must tell
-    /// edge ids. O(edges · (log edges + log degree)), in as many requests as the longest list has bits, for all edges at once.
+    /// edge ids. O(edges · (log edges + log degree + m)) where two nodes have at most m edges, in as many requests as the longest
+    /// list has bits and m more, for all edges at once.
     template <neighbour_source G>
     void find(const G& graph, std::span<const hidden_edge<NodeId>> edges, neighbour_direction direction) {
         at_.clear();
