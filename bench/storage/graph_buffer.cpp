@@ -83,8 +83,8 @@ void copy_of_as_many_neighbours(benchmark::State& state) {
 }
 BENCHMARK(copy_of_as_many_neighbours)->Unit(benchmark::kMillisecond);
 
-/// k of c partitions give way to others: c² − (c − k)² blocks are read and verified, the rest is shared.
-void swap(benchmark::State& state) {
+/// k of c partitions give way to others: c² − (c − k)² blocks are read and verified, the rest is shared, or all is merged.
+void swap(benchmark::State& state, graph_form form) {
     constexpr std::uint32_t partitions = 32, slots = 16;
     const auto swapped = static_cast<std::uint32_t>(state.range(0));
     const bucket_store& store = cut_into(partitions).store();
@@ -94,7 +94,7 @@ void swap(benchmark::State& state) {
         states[1].resident.push_back(i + swapped);
     }
     memory_budget budget;
-    graph_buffer buffer(store, [] { return any_engine(threads_engine()); }, in, graph_buffer::bytes_needed(states, store, in), budget);
+    graph_buffer buffer(store, [] { return any_engine(threads_engine()); }, in, graph_buffer::bytes_needed(states, store, in, {.form = form}), budget, {.form = form});
     std::size_t at = 0;
     const auto go_to = [&](std::size_t s) {
         buffer.begin_epoch({states[s]});
@@ -111,7 +111,8 @@ void swap(benchmark::State& state) {
     state.counters["s_per_million_resident"] = benchmark::Counter(static_cast<double>(state.iterations()) * static_cast<double>(resident) / 1e6,
         benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
-BENCHMARK(swap)->Arg(1)->Arg(2)->Arg(4)->Arg(8)->Arg(16)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(swap, blocks, graph_form::blocks)->Arg(1)->Arg(2)->Arg(4)->Arg(8)->Arg(16)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(swap, merged, graph_form::csr)->Arg(1)->Arg(2)->Arg(4)->Arg(8)->Arg(16)->UseRealTime()->Unit(benchmark::kMillisecond);
 
 /// Calls answer(ids, degrees, positions of each id, to) for 256 nodes at a time.
 template <class Degrees, class Answer>
