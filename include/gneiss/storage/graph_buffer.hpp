@@ -31,8 +31,8 @@ enum class graph_form : std::uint8_t {
 };
 
 struct graph_buffer_options {
-    /// `blocks` where states have most of their partitions in common, as with COMET; `csr` where they have little in
-    /// common, as macro-batches, or are all the same. A single partition's block is its CSR: it is never merged.
+    /// `blocks` where a swap replaces few partitions, as with BETA; `csr` where it replaces half or more, as with COMET and
+    /// macro-batches, or all states are the same. A single partition's block is its CSR: it is never merged.
     graph_form form = graph_form::blocks;
     csr_options keep{}; ///< what a `csr` tells beside neighbours; blocks tell all that is stored
 };
