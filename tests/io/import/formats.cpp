@@ -76,6 +76,8 @@ TEST_CASE("delimiters, comments, headers and columns are found or follow what is
     CHECK(workshop().file("a.tsv", "#a\tr\tb\n").edges() == list{{"#a", "r", "b"}}); // a name, not a comment
     CHECK(workshop().file("a.tsv", "\xef\xbb\xbfu\tr\tv\n").edges() == list{{"u", "r", "v"}});
     CHECK(workshop().file("a.el", "1 2 0.5\n2 3 0.25\n").edges() == list{{"1", "0", "2"}, {"2", "0", "3"}});
+    CHECK(workshop().file("a.el", "% KONECT\n% 2 3 3\n1 2\n# both\n2 3\n% x\n").edges() ==
+          list{{"1", "0", "2"}, {"2", "0", "3"}});
     {
         workshop shop;
         shop.options.columns = {"from", "kind", "to"};
@@ -143,6 +145,10 @@ TEST_CASE("Matrix Market files, general and symmetric") {
               .edges() == list{{"0", "0", "1"}, {"1", "0", "0"}, {"2", "0", "2"}});
     CHECK(workshop().file("a.mtx", "1 2\n").complaint() ==
           "a.mtx: line 1, column 1: a Matrix Market file of edges begins with: %%MatrixMarket matrix coordinate");
+    CHECK(workshop().file("a.mtx", "%%MatrixMarket matrix coordinate pattern general \r\n3 3 1\n1 2\n").edges() ==
+          list{{"0", "0", "1"}});
+    CHECK(workshop().file("a.mtx", "%%MatrixMarket matrix coordinate pattern generall\n3 3 1\n1 2\n").complaint() ==
+          "a.mtx: line 1, column 1: the first line ends with general, symmetric, skew-symmetric or hermitian");
     CHECK(workshop().file("a.mtx", "%%MatrixMarket matrix coordinate pattern general\n3 3 2\n1 2\n").complaint() ==
           "a.mtx: declares 2 entries, has 1: is the file complete?");
     CHECK(workshop()
@@ -173,6 +179,18 @@ TEST_CASE("arrays of integers of any width; negative and large ids are told by r
                               "destination, not (1, 4)");
     array(shop, 1.0F, {0, 1}, 2);
     CHECK(shop.complaint() == "a.npy: edges are integers, not f32");
+    array(shop, std::int32_t{}, {0, 1, 2, 1, -3, 0}, 3);
+    shop.options.sources[0].transposed = true;
+    CHECK(shop.complaint() == "a.npy: edge 1: the id -3 is not between 0 and 4294967293");
+    array(shop, std::int32_t{}, {0, 1, 2, 1, 2, 0}, 3);
+    shop.options.sources[0].transposed = true;
+    CHECK(shop.edges() == list{{"0", "0", "1"}, {"1", "0", "2"}, {"2", "0", "0"}});
+    fs::remove_all(shop.options.out);
+    array(shop, std::int64_t{}, {0, 7, 2}, 3);
+    shop.options.ids = id_kind::integer;
+    CHECK(shop.file("v.tsv", "0\tlikes\t1\n", edge_split::valid).complaint() ==
+          "a.npy: has relations by number, another source by name");
+    shop.options.ids = id_kind::automatic;
     shop.options.sources.clear();
     CHECK(shop.file("a.npy", "not an array").complaint().find("not an .npy file") != std::string::npos);
 }

@@ -225,6 +225,22 @@ TEST_CASE("text files by name or number give the same as arrays, and nodes witho
         }
 }
 
+TEST_CASE("the first nodes of sparse text may have no features at all") {
+    const world w;
+    import_options options = w.base();
+    spit(w.path("e.tsv"), "a\tb\nb\tc\n");
+    spit(w.path("f.tsv"), "# comment\nc\na\nb\t1:2.5\t3:1\n");
+    options.sources = {{.path = w.path("e.tsv")}};
+    options.ids = id_kind::string;
+    options.task = dataset_task::link;
+    options.node_data = {.features = w.path("f.tsv"), .num_features = 4};
+    run(options);
+    const dataset made(options.out);
+    CHECK(made.features().rows() == 3);
+    REQUIRE(made.features().sparse());
+    CHECK(made.features().entries() == 2);
+}
+
 TEST_CASE("names of classes are ranked and told") {
     const world w;
     import_options options = w.base();

@@ -20,6 +20,7 @@ namespace gneiss::importing {
 struct text_format {
     char delimiter = '\t';  ///< ' ' stands for runs of blanks and tabs
     char comment = '\0';    ///< lines that begin with it are skipped; '\0': none
+    char other_comment = '\0'; ///< and lines that begin with this one
     bool quotes = false;    ///< fields may stand in double quotes, with "" for a quote inside (CSV)
     std::size_t fields = 0; ///< fields of every line; 0: at least those that are used
     std::size_t source = 0; ///< which field is the source (head), from 0
@@ -190,7 +191,8 @@ void for_each_line(std::string_view text, std::uint64_t first_line, const std::f
         if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
         place.begin = line.data();
         place.length = line.size();
-        if (place.line <= how.skip_lines || line.empty() || (how.comment != '\0' && line[0] == how.comment)) continue;
+        if (place.line <= how.skip_lines || line.empty()) continue;
+        if (line[0] != '\0' && (line[0] == how.comment || line[0] == how.other_comment)) continue;
         split_line(line, how, place, fields);
         if (fields.count == 0) continue;
         visit(fields, place);

@@ -58,17 +58,21 @@ using visit_number = std::function<void(std::uint64_t key, std::uint64_t at, dou
     return {.path = path, .field = "row " + std::to_string(at)};
 }
 
-/// The lines of a text file of nodes, cut at the first delimiter that its first line has of tab, comma, blank.
+/// The lines of a text file of nodes, cut at the delimiter of the first line that has one (tab, comma or blank): lines before it
+/// are of nodes without values.
 class node_text {
 public:
     node_text(const std::filesystem::path& path, const node_keys& keys, std::uint64_t memory)
         : path_(path),
           keys_(keys),
           memory_(memory) {
-        file_source source(path);
-        const first_lines first(source, path, "#", 1);
-        if (first.lines.empty()) throw error(errc::invalid_format, "there is no line in this file", {.path = path});
-        first_ = first.lines[0];
+        std::uint64_t left = 1 << 16; // lines of a list of nodes have no delimiter at all
+        for_each_line([&](std::string_view line, const line_place&) {
+            const bool has_values = line.find_first_of("\t, ") != std::string_view::npos;
+            if (first_.empty() || has_values) first_ = line;
+            return !has_values && --left != 0;
+        });
+        if (first_.empty()) throw error(errc::invalid_format, "there is no line in this file", {.path = path});
         format_.delimiter = first_.find('\t') != std::string::npos  ? '\t'
                             : first_.find(',') != std::string::npos ? ','
                                                                     : ' ';
@@ -96,11 +100,30 @@ public:
     /// Calls `visit(key, rest of the line, place)` for every line that is not empty and no comment ("#").
     template <class Visit>
     void for_each(Visit&& visit) const {
+        std::uint64_t index = 0;
+        for_each_line([&](std::string_view line, const line_place& place) {
+            if (const auto nul = line.find('\0'); nul != std::string_view::npos)
+                place.fail(line.data() + nul, "a NUL byte: this is not a text file in UTF-8 or ASCII");
+            std::uint64_t key = index++;
+            if (!keys_.by_line)
+                key = keys_.of(take(line), place);
+            else if (key >= keys_.nodes)
+                place.fail(place.begin,
+                    "a line for node " + std::to_string(key) + " of " + std::to_string(keys_.nodes),
+                    errc::out_of_range);
+            visit(key, line, place);
+            return true;
+        });
+    }
+
+private:
+    /// Lines that are not empty and no comment, while `visit(line, place)` is true.
+    template <class Visit>
+    void for_each_line(Visit&& visit) const {
         file_source source(path_);
         const std::size_t chunk_bytes = static_cast<std::size_t>(std::clamp<std::uint64_t>(memory_ / 4, 4096, 1 << 20));
         line_cutter cutter(source, path_, chunk_bytes, std::max<std::size_t>(memory_ / 2, chunk_bytes));
         text_chunk chunk;
-        std::uint64_t index = 0;
         line_place place{&path_, 0};
         while (cutter.next(chunk)) {
             place.line = chunk.first_line;
@@ -114,21 +137,11 @@ public:
                 if (line.empty() || line[0] == '#') continue;
                 place.begin = line.data();
                 place.length = line.size();
-                if (const auto nul = line.find('\0'); nul != std::string_view::npos)
-                    place.fail(line.data() + nul, "a NUL byte: this is not a text file in UTF-8 or ASCII");
-                std::uint64_t key = index++;
-                if (!keys_.by_line)
-                    key = keys_.of(take(line), place);
-                else if (key >= keys_.nodes)
-                    place.fail(place.begin,
-                        "a line for node " + std::to_string(key) + " of " + std::to_string(keys_.nodes),
-                        errc::out_of_range);
-                visit(key, line, place);
+                if (!visit(line, place)) return;
             }
         }
     }
 
-private:
     std::filesystem::path path_;
     node_keys keys_;
     std::uint64_t memory_;

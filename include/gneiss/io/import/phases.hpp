@@ -140,6 +140,9 @@ protected:
         relations_kind_ = !triples                                                ? relation_kind::none
                           : numbered && (integer_ || !options_.relations.empty()) ? relation_kind::integers
                                                                                   : relation_kind::names;
+        for (const planned_source& s : sources_)
+            if (relations_kind_ == relation_kind::names && (s.array || s.source.compute))
+                throw error(errc::invalid_format, "has relations by number, another source by name", {.path = s.source.path});
         if (!options_.relations.empty() && relations_kind_ != relation_kind::integers)
             throw error(errc::invalid_argument, "a table of relation names needs integer relations",
                 {.path = options_.relations});

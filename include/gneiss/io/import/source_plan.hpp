@@ -133,7 +133,12 @@ inline void plan_mtx(planned_source& planned) {
     const line_place top{&planned.source.path, number, banner.data(), banner.size()};
     if (!banner.starts_with("%%matrixmarket matrix coordinate"))
         top.fail(banner.data(), "a Matrix Market file of edges begins with: %%MatrixMarket matrix coordinate");
-    planned.symmetric = !banner.ends_with("general");
+    line_fields words;
+    split_line(banner, {.delimiter = ' '}, top, words);
+    const std::string_view symmetry = words.count > 4 ? words.at[4] : std::string_view();
+    if (symmetry != "general" && symmetry != "symmetric" && symmetry != "skew-symmetric" && symmetry != "hermitian")
+        top.fail(banner.data(), "the first line ends with general, symmetric, skew-symmetric or hermitian");
+    planned.symmetric = symmetry != "general";
     const auto again = planned.open();
     const first_lines sizes(*again, planned.source.path, "%", 1);
     if (sizes.lines.empty()) top.fail(banner.data(), "the line with: rows columns entries is missing");
@@ -195,6 +200,7 @@ inline void plan_text(planned_source& planned, const import_options& options) {
     const std::string comments = options.comment ? std::string(1, *options.comment) : "#%";
     const first_lines first(*source, planned.source.path, options.comment || list ? comments : "", header ? 2 : 1);
     text.comment = options.comment.value_or(list ? '#' : '\0');
+    if (list && !options.comment) text.other_comment = '%';
     if (first.lines.empty())
         throw error(errc::invalid_format, "there is no edge in this file", {.path = planned.source.path});
     // SNAP and KONECT begin with comment lines, which no triple does: a first line "# …" says that '#' is a comment.
@@ -212,7 +218,6 @@ inline void plan_text(planned_source& planned, const import_options& options) {
         number = more.numbers[0];
         data = more.lines.back();
     }
-    if (list && !options.comment && data[0] == '%') text.comment = '%';
     if (options.delimiter)
         text.delimiter = *options.delimiter;
     else if (planned.format == edge_format::csv)

@@ -51,7 +51,7 @@ public:
                 } else {
                     std::uint32_t narrow = 0;
                     std::memcpy(&narrow, bytes.data() + i * width, 4);
-                    id = narrow;
+                    id = header_.dtype == npy_dtype::i32 ? static_cast<std::uint64_t>(static_cast<std::int32_t>(narrow)) : narrow;
                 }
                 if (id >= limit_)
                     throw error(errc::out_of_range,
