@@ -244,8 +244,7 @@ private:
         (void)dataset(base::partial_).buckets(); // opens it as a reader would
         for (const auto& entry : std::filesystem::directory_iterator(base::partial_)) {
             const std::string name = entry.path().filename().string();
-            if (name.starts_with("work-") || name == "journal" || name == "lock")
-                std::filesystem::remove_all(entry.path());
+            if (name.starts_with("work-") || name == "journal") std::filesystem::remove_all(entry.path());
         }
         sync_directory(base::partial_);
         // What stood there is moved away first, so that at any time one whole dataset is to be found.
@@ -256,6 +255,7 @@ private:
             std::filesystem::rename(options.out, old);
         }
         std::filesystem::rename(base::partial_, options.out);
+        std::filesystem::remove(options.out / "lock", failed); // only now: until then it keeps another import away
         sync_directory(std::filesystem::absolute(options.out).parent_path());
         std::filesystem::remove_all(old, failed);
     }

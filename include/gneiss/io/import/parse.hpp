@@ -235,6 +235,7 @@ private:
                 parse(mine, chunk);
                 tell(chunk, mine.edges[0] + mine.edges[1] + mine.edges[2] - before);
                 ahead.give_back(std::move(chunk));
+                chunk.size = 0; // what `take` throws is the reader's
             }
             for (std::size_t split = 0; split < 3; ++split) flush(mine, split);
         } catch (...) {
