@@ -102,6 +102,24 @@ TEST_CASE("a graph streamed from disk is that in memory, whatever the chunks, ag
     }
 }
 
+TEST_CASE("threads take over from each other with every engine: after opening, in the middle, before the end") {
+    const stored_lists data(3000, 5, test::lists_edges(3000, 60000));
+    const lists want = expected(data);
+    for (const auto& [name, engines] : storage_test::all_engines()) {
+        if (name == "memory") continue; // has files of its own
+        CAPTURE(name);
+        for (int round = 0; round < 5; ++round) {
+            memory_budget budget;
+            csc_stream stream(data.files, engines, budget, {.chunk_arcs = 1000, .chunk_nodes = 100});
+            (void)stream.next();
+            stream.rewind();
+            CHECK((pass(stream) == want));
+            stream.rewind();
+            (void)stream.next(); // ends in the middle
+        }
+    }
+}
+
 TEST_CASE("chunks keep to their sizes but for a longer list, and memory to what was said") {
     const stored_lists data(3000, 5, test::lists_edges(3000, 60000));
     const csc_stream_options how{.chunk_arcs = 3000, .chunk_nodes = 50};

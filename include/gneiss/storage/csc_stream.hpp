@@ -69,6 +69,8 @@ public:
         node_ = 0;
         measure(stop);
     }
+    /// Nothing is read any more, so that another thread may `begin`; by the thread that read.
+    void pause() noexcept { from_.pause(); }
     /// The node whose lists come next; nodes() at the end.
     [[nodiscard]] std::uint64_t node() const noexcept { return node_; }
     /// Its neighbours, loops among them.
@@ -204,6 +206,7 @@ private:
                     return piece.size();
                 });
             }
+            from.pause();
             capacity = static_cast<std::size_t>(std::max<std::uint64_t>(how.chunk_arcs, longest));
             if (capacity > how.chunk_arcs)
                 longest_charge = budget.charge("the longest list of neighbours, twice",
@@ -264,6 +267,10 @@ private:
 
         // Of the reading thread.
         void run(const std::stop_token& token) {
+            const struct pause_at_end {
+                detail::csc_list_reader& from;
+                ~pause_at_end() { from.pause(); }
+            } pausing{from};
             try {
                 from.begin(token);
                 for (std::uint64_t k = 0;; ++k) {

@@ -47,6 +47,9 @@ public:
         }
     }
 
+    /// Nothing is under way any more, so that another thread may go on; by the thread that read. `rewind` comes next.
+    void pause() noexcept { queue_.abandon(); }
+
     /// What comes next in file `k`, the rest of its piece: verified, valid until the next call for it. Empty at the end.
     [[nodiscard]] std::span<const std::byte> next(std::size_t k, const std::stop_token& stop) {
         sequence& s = *sequences_[k];
