@@ -8,6 +8,7 @@
 #include <gneiss/order/cost.hpp>
 #include <gneiss/storage/engine/threads.hpp>
 
+#include "support/error_code.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <fstream>
@@ -165,6 +166,20 @@ TEST_CASE("with few spare slots on disk the buffer asks for commits, and a crash
         found += block(0, 0) - static_cast<float>(first);
     });
     CHECK(found == added);
+}
+
+TEST_CASE("a flush that has too few spare slots is a typed error, and does not wait for ever") {
+    const temporary_directory directory;
+    const row_partitioning partitioning{640, 8};
+    const auto rows = make_rows(directory / "rows", partitioning, {4, 4}, 2);
+    memory_budget budget;
+    partition_buffer buffer(*rows, {.slots = 4, .prefetch = 0}, budget);
+    plan all(1);
+    all[0].resident = {0, 1, 2, 3};
+    buffer.begin_epoch(all);
+    const auto lease = buffer.acquire(0);
+    for (const partition_id p : all[0].resident) (**lease)[static_cast<node_id>(partitioning.begin(p))][0] += 1;
+    CHECK(test::code_of([&] { buffer.flush(); }) == errc::no_space); // two spare slots, four partitions
 }
 
 TEST_CASE("a failed load is a typed error of the next call, and the buffer can be destroyed") {

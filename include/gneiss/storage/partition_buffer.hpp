@@ -155,7 +155,8 @@ public:
         return commit_wanted_;
     }
 
-    /// Writes everything that changed and makes it durable; partitions stay where they are.
+    /// Writes everything that changed and makes it durable; partitions stay where they are. Throws errc::no_space where the
+    /// file has no spare slot for each.
     /// Precondition: nobody reads or updates rows meanwhile; leases may be held.
     void flush() {
         std::unique_lock lock(mutex_);
@@ -268,6 +269,8 @@ private:
             const partition_id p = found->span.partition;
             const auto slot = file_.begin_write(p, flushing_ ? 0 : memory_slots_);
             if (!slot) {
+                if (flushing_) // `committed` frees slots, and comes after it
+                    throw error(errc::no_space, "has fewer spare slots than partitions that changed in memory", {.path = file_.path()});
                 commit_wanted_ = true;
                 changed_.notify_all();
                 return false;
