@@ -232,7 +232,7 @@ private:
         labels_of(b.seeds, parts_.labels, parts_.encode.outputs(), b.labels);
         b.work.reset();
         b.of = inspector_ && !behind_ ? inspector_->next(stop_) : nullptr;
-        behind_ = inspector_ && !b.of; // it stays where this batch is
+        if (inspector_) behind_ = !b.of; // it stays where this batch is; one worker samples then
         std::optional<mini_batch> made;
         if (b.of) timed(load_, [&] { made = inspector_->load(*b.of, b.arena); });
         else timed(sample_, [&] { made = draw(b); });

@@ -29,7 +29,7 @@ struct checkpoint {
     std::uint64_t configuration_hash = 0; ///< a resume with another configuration is refused
     std::uint64_t dataset_hash = 0;
     row_layout layout{};
-    row_partitioning partitioning{};
+    row_partitioning partitioning{}; ///< nodes and partitions: sizes that differ are the dataset's, and not stored
     std::uint32_t disk_slots = 0;
     std::vector<disk_slot> slots;             ///< of each partition
     std::vector<std::uint64_t> row_checksums; ///< of each partition's blocks, partition by partition

@@ -53,9 +53,12 @@ public:
         std::vector<std::uint32_t> degrees(nodes);
         std::vector<node_id> chosen;
         {
-            std::vector<node_id> all(nodes);
-            std::iota(all.begin(), all.end(), node_id{0});
-            graph.degrees(all, d, degrees);
+            std::vector<node_id> some;
+            for (std::size_t first = 0; first < nodes; first += some.size()) {
+                some.resize(std::min<std::size_t>(nodes - first, 1 << 16));
+                std::iota(some.begin(), some.end(), static_cast<node_id>(first));
+                graph.degrees(some, d, std::span(degrees).subspan(first, some.size()));
+            }
         }
         const std::uint64_t fixed = ranked_bitmap::memory_of(nodes) + list_bytes;
         if (bytes > fixed) chosen = choose_lists(ranked, degrees, bytes - fixed, sizeof(node_id), list_bytes);

@@ -34,7 +34,7 @@ namespace gneiss {
 /// Thread-safety: one thread may read while another writes and a third syncs; each has an engine of its own.
 class row_file {
 public:
-    /// Makes the file: all slots are allocated, nothing is written yet. Throws io_error (no space among others).
+    /// Makes the file, sparse: slots take space on the disk when they are written. Throws io_error.
     static void create(any_engine& engine, const std::filesystem::path& path, const row_partitioning& partitioning,
         const row_layout& layout, std::uint32_t spare) {
         file made(engine, path, {.write = true, .create = true, .truncate = true});
