@@ -128,6 +128,21 @@ TEST_CASE("superbatches take the files they were given, within 3 %, and the last
     }
 }
 
+TEST_CASE("what evaluation needs is the caches' until training is over, if it comes only then") {
+    const ginex_workshop shop;
+    REQUIRE(shop.run("generate planted --nodes 30000 --edges 100000 --classes 4 --undirected --partitions 4 --out data --force --seed 5 --task node "
+                     "--num-features 256 --train-fraction .1 --quiet", "gneiss-data").code == 0);
+    const std::string how = "--epochs 2 --layers sage:8,sage --fanout 5,5 --batch 50 --topology disk --feature-cache belady --memory 120MiB --out run --force ";
+    for (const std::string pipeline : {"--pipeline overlap ", "--pipeline alternate ", "--feature-cache lru --pipeline conventional "}) {
+        CAPTURE(pipeline);
+        const auto each = shop.train(how + pipeline + "--eval-every 1"), once = shop.train(how + pipeline + "--eval-every 0");
+        CHECK(once["metrics"]["test"] == each["metrics"]["test"]);
+        CHECK(once["epochs"][1]["loss"] == each["epochs"][1]["loss"]);
+        CHECK(once["epochs"][1]["read_bytes"] < each["epochs"][1]["read_bytes"]);
+        CHECK(once["plan"]["parts"]["evaluation"] < each["plan"]["parts"]["evaluation"]);
+    }
+}
+
 TEST_CASE("batches that are larger than all of the profile fit: small ones differ much") {
     for (const std::string seed : {"1", "2", "3"}) {
         const ginex_workshop shop("--nodes 300 --edges 2000");

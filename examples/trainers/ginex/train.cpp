@@ -98,6 +98,14 @@ private:
         return {done.position, done.stopped};
     }
 
+    std::uint64_t memory_between_epochs() override {
+        if (!plan_.lends_caches) return class_training::memory_between_epochs();
+        if (features_->cache() != nullptr) features_->cache()->release();
+        if (neighbours_) neighbours_->release();
+        programs::give_back_memory();
+        return class_training::memory_between_epochs() + plan_.cache_bytes;
+    }
+
     [[nodiscard]] std::filesystem::path superbatches() const { return of_.run.directory.path() / "superbatches"; }
 
     /// That of the run, unless there is none yet or it is larger than this process' plan.

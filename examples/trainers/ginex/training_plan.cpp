@@ -148,8 +148,11 @@ void choose_stores(options& how, const gneiss::dataset& data, const trainers::cl
     if (!how.neighbour_rank) how.neighbour_rank = sides == 1 && *how.direction == "in" && !trainers::looks_undirected(data) ? "ratio" : "visits";
 }
 
-training_plan plan_training(options& how, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net, const profile& seen,
-    std::uint64_t charged) {
+namespace {
+
+/// \param least_evaluation  of its part [bytes]
+training_plan plan_with(options& how, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net, const profile& seen,
+    std::uint64_t charged, std::uint64_t least_evaluation) {
     const gneiss::dataset_manifest& graph = data.manifest();
     training_plan made;
     trainers::training_plan& plan = made.common;
@@ -187,7 +190,7 @@ training_plan plan_training(options& how, const gneiss::dataset& data, const gne
     add("batches", (*how.in_flight + workers + (how.superbatches() ? 1 : 0)) * sample + *how.in_flight * rows_of_batch + staged);
     add("samplers", workers * bound.sampler);
     add("encoder", bound.encoder);
-    plan.evaluation_bytes = trainers::least_evaluation(how, net, features, data.buckets());
+    plan.evaluation_bytes = least_evaluation;
     add("evaluation", plan.evaluation_bytes);
 
     const std::uint64_t used = plan.memory_bytes(), margin = plan.budget / 20; // as the paper leaves 5 %
@@ -255,6 +258,7 @@ training_plan plan_training(options& how, const gneiss::dataset& data, const gne
         made.slots = static_cast<std::size_t>(slots);
     }
     const std::uint64_t rows = made.slots == 0 ? 0 : made.slots * row_bytes + gneiss::slot_table::bytes_needed(graph.nodes, made.slots, made.table);
+    made.cache_bytes = in_turns ? rows : rows + made.neighbour_bytes;
     if (in_turns) {
         add("caches, in turns", std::max(rows, made.neighbour_bytes + change_sets));
     } else {
@@ -269,6 +273,22 @@ training_plan plan_training(options& how, const gneiss::dataset& data, const gne
         plan.disk_bytes += 2 * graph.nodes * widest * sizeof(float);
     }
     return made;
+}
+
+} // namespace
+
+training_plan plan_training(options& how, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net, const profile& seen,
+    std::uint64_t charged) {
+    const std::uint64_t least = trainers::least_evaluation(how, net, features, data.buckets());
+    options given = how;
+    training_plan made = plan_with(how, data, features, net, seen, charged, least);
+    if (*given.eval_every != 0 || least == 0) return made;
+    // Evaluation comes when training is over, and may have what the caches had.
+    training_plan lending = plan_with(given, data, features, net, seen, charged, trainers::evaluation_part(least, least));
+    lending.lends_caches = lending.common.evaluation_bytes + lending.cache_bytes >= least;
+    if (!lending.lends_caches) return made;
+    how = given;
+    return lending;
 }
 
 } // namespace ginex

@@ -45,14 +45,17 @@ struct training_plan {
     std::uint64_t accesses = 0;         ///< that a superbatch may have
     bool direct_table = false;          ///< its change sets are worked out with an array over all nodes
     std::uint64_t run_file_bytes = 0;   ///< of two superbatches
+    std::uint64_t cache_bytes = 0;      ///< of neighbours and rows together, as they lie in memory at the end
+    bool lends_caches = false;          ///< evaluation, which comes when training is over, has their memory beside its part
 };
 
 /// Chooses topology, cache and pipeline where the user did not, by what fits, and writes the choice back: before lists of
 /// neighbours are opened.
 void choose_stores(options& how, const gneiss::dataset& data, const trainers::classifier& net);
 
-/// The plan, with every part; `charged` of what the process takes is in a part of its own already. Throws gneiss::error (over_budget) with the parts when not even empty caches fit, usage_error
-/// for --run-files that hold no superbatch.
+/// The plan, with every part; `charged` of what the process takes is in a part of its own already. Without evaluations between epochs
+/// the caches have the memory of the last one until training is over. Throws gneiss::error (over_budget) with the parts when not even
+/// empty caches fit, usage_error for --run-files that hold no superbatch.
 [[nodiscard]] training_plan plan_training(options& how, const gneiss::dataset& data, const gneiss::node_features& features,
     const trainers::classifier& net, const profile& seen, std::uint64_t charged);
 
