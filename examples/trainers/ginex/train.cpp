@@ -32,6 +32,8 @@ std::size_t gap_of(const gneiss::dataset& data, const options& how) {
     return device ? static_cast<std::size_t>(device->gap) : features::settings{}.gap;
 }
 
+std::filesystem::path superbatches_of(const std::filesystem::path& run) { return run / "superbatches"; }
+
 /// Assembles Ginex: a graph and features on disk, caches of both, superbatches, an encoder.
 class ginex_design final : public trainers::class_training {
 public:
@@ -106,7 +108,7 @@ private:
         return class_training::memory_between_epochs() + plan_.cache_bytes;
     }
 
-    [[nodiscard]] std::filesystem::path superbatches() const { return of_.run.directory.path() / "superbatches"; }
+    [[nodiscard]] std::filesystem::path superbatches() const { return superbatches_of(of_.run.directory.path()); }
 
     /// That of the run, unless there is none yet or it is larger than this process' plan.
     void open_neighbour_cache(programs::progress& live) {
@@ -175,7 +177,10 @@ programs::exit_code train(options& how, programs::command& command) {
         return programs::exit_code::done;
     }
     const auto run = trainers::open_run(program, how, command, data, plan.common);
-    if (!run) return programs::exit_code::done;
+    if (!run) { // it was finished; what it left when it was killed right after that
+        if (how.out) std::filesystem::remove_all(superbatches_of(*how.out));
+        return programs::exit_code::done;
+    }
     const programs::plan_record planned = plan.common.record(buckets);
     if (!how.quiet) live.say(trainers::describe(plan.common, planned));
     ginex_design training({how, command, data, data, given, classes, plan.common, *run, engine, net, budget, compute.get(), interrupts.token()}, how, plan, lists, device.get(), live);
