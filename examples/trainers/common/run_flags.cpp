@@ -1,7 +1,9 @@
 #include "trainers/common/run_flags.hpp"
 
 #include <algorithm>
+#include <fstream>
 #include <iterator>
+#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -59,6 +61,14 @@ gneiss::checkpoint load_trained(const std::filesystem::path& run, const std::fil
     if (!std::filesystem::exists(where))
         throw gneiss::error(gneiss::errc::not_found, "has no checkpoint: train it first", {.path = run});
     return gneiss::load_checkpoint(where);
+}
+
+void refuse_other_program(const std::string& program, const std::filesystem::path& run) {
+    std::ifstream config(run / "config.toml");
+    std::string mark, name;
+    config >> mark >> name;
+    if (mark == "#" && name.starts_with("gneiss-") && name != program)
+        throw gneiss::error(gneiss::errc::config_mismatch, "is a run of " + name + ", which reads it", {.path = run});
 }
 
 void refuse_another(const std::filesystem::path& run, const gneiss::checkpoint& saved, const gneiss::dataset& data, const programs::command& command) {

@@ -52,6 +52,8 @@ struct eval_flags : run_flags {
 
 /// The checkpoint in `directory` of a run. Throws errc::not_found when there is none.
 [[nodiscard]] gneiss::checkpoint load_trained(const std::filesystem::path& run, const std::filesystem::path& directory);
+/// Throws errc::config_mismatch for a run of another program, by what its config.toml begins with.
+void refuse_other_program(const std::string& program, const std::filesystem::path& run);
 /// Throws errc::config_mismatch when it was trained on another dataset, or with another configuration than `command` holds.
 void refuse_another(const std::filesystem::path& run, const gneiss::checkpoint& saved, const gneiss::dataset& data, const programs::command& command);
 
@@ -71,12 +73,13 @@ struct trained_run {
 
 /// Opens a run for reading: the checkpoint in `directory`, the flags of its config.toml, which go into `how`, and its dataset.
 /// \param resolve  resolve(dataset, command) fills what the flags leave out, before they are compared with the checkpoint's
-/// Throws as `load_trained` and `refuse_another`; errc::not_found for a dataset that is not where config.toml says; what flags are
+/// Throws as `load_trained`, `refuse_other_program` and `refuse_another`; errc::not_found for a dataset that is not where config.toml says; what flags are
 /// refused with.
 template <class Options, class Resolve>
 [[nodiscard]] trained_run open_trained(const std::string& program, const std::filesystem::path& run,
     const std::filesystem::path& directory, Options& how, Resolve&& resolve) {
     trained_run opened{load_trained(run, directory), nullptr};
+    refuse_other_program(program, run);
     programs::command_line reader(program, "");
     programs::command& command = reader.add("train", "", {});
     how.add_to(command);
