@@ -2,7 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -143,6 +148,28 @@ TEST_CASE("generated graphs are the same for one seed, and valid") {
     CHECK(nlohmann::json::parse(shop.run("inspect planted --json").out)["classes"] == 4);
     CHECK(shop.run("generate planted --nodes 500 --edges 4000 --out six").code == 0); // whatever a directory is called
     shop.refuses(2, "generate planted --nodes 500 --edges 4000 --classes 4 --communities 3 --task node --out seven", {"classes"});
+}
+
+TEST_CASE("no pair of an undirected generated graph stands in two splits") {
+    const workshop shop;
+    for (const std::string kind : {"rmat --nodes 2000 --edges 20000", "planted --nodes 2000 --edges 20000 --relations 3", "geometric --nodes 2000 --edges 20000"}) {
+        CAPTURE(kind);
+        REQUIRE(shop.run("generate " + kind + " --undirected --train-fraction .8 --task link --out data --force").code == 0);
+        REQUIRE(shop.run("export data --out text --force").code == 0);
+        std::map<std::vector<std::string>, std::set<std::string>> splits; // of each pair
+        for (const std::string split : {"train", "valid", "test"}) {
+            std::istringstream lines(shop.read("text/" + split + ".tsv"));
+            for (std::string line; std::getline(lines, line);) {
+                std::istringstream words(line);
+                std::vector<std::string> edge{std::istream_iterator<std::string>(words), {}};
+                REQUIRE(edge.size() >= 2);
+                if (edge.front() > edge.back()) std::swap(edge.front(), edge.back());
+                splits[edge].insert(split);
+            }
+        }
+        CHECK(std::ranges::count_if(splits, [](const auto& pair) { return pair.second.size() > 1; }) == 0);
+        CHECK(splits.size() > 1000);
+    }
 }
 
 TEST_CASE("data of nodes: import, inspect, verify, export and import again") {

@@ -347,6 +347,80 @@ TEST_CASE("fractions split by the edge itself; both ways of a pair are together;
     for (const auto& [h, r, t] : triples_of(options.out, "valid")) CHECK(!train.contains({h, r, t}));
 }
 
+TEST_CASE("a split of an undirected graph is by pair, however the pairs are written") {
+    const test::temporary_directory at;
+    constexpr std::uint64_t nodes = 200;
+    std::set<std::pair<std::uint64_t, std::uint64_t>> pairs; // the larger id first
+    random_stream draw(random_key{51, random_domain::user});
+    for (int i = 0; i < 1500; ++i) {
+        const std::uint64_t a = draw.below(nodes), b = draw.below(nodes);
+        if (a != b) pairs.emplace(std::max(a, b), std::min(a, b));
+    }
+    const auto line = [](std::uint64_t u, std::uint64_t v) { return std::to_string(u) + "\t" + std::to_string(v) + "\n"; };
+    std::string falling, rising, mixed, both, related, matrix;
+    std::vector<std::string> neighbors(nodes);
+    for (const auto& [u, v] : pairs) {
+        const std::string relation = "\t" + std::to_string((u + v) % 3) + "\t";
+        falling += line(u, v);
+        rising += line(v, u);
+        mixed += (u + v) % 2 == 0 ? line(u, v) : line(v, u);
+        both += line(u, v) + line(v, u) + line(u, v);
+        related += std::to_string(u) + relation + std::to_string(v) + "\n" + std::to_string(v) + relation + std::to_string(u) + "\n";
+        matrix += std::to_string(u + 1) + " " + std::to_string(v + 1) + "\n";
+        neighbors[u] += std::to_string(v + 1) + " ";
+        neighbors[v] += std::to_string(u + 1) + " ";
+    }
+    spit(at.path() / "falling.tsv", falling);
+    spit(at.path() / "rising.tsv", rising);
+    spit(at.path() / "mixed.tsv", mixed);
+    spit(at.path() / "both.tsv", both);
+    spit(at.path() / "related.tsv", related);
+    const std::string size = std::to_string(nodes), count = std::to_string(pairs.size());
+    spit(at.path() / "half.mtx", "%%MatrixMarket matrix coordinate pattern symmetric\n" + size + " " + size + " " + count + "\n" + matrix);
+    std::string lists = size + " " + count + "\n";
+    for (const std::string& list : neighbors) lists += list + "\n";
+    spit(at.path() / "lists.graph", lists);
+
+    using split_pairs = std::map<triple, std::set<std::string>>; // the splits that each pair stands in
+    const auto imported = [&](const std::vector<std::string>& sources, bool undirected, id_kind ids) {
+        import_options options = options_for(at);
+        for (const std::string& source : sources) options.sources.push_back({.path = at.path() / source});
+        options.undirected = undirected;
+        options.ids = ids;
+        options.fractions = {.7, .15, .15};
+        options.force = true;
+        test::import_with(options, serial_executor{});
+        split_pairs found;
+        for (const std::string split : {"train", "valid", "test"})
+            for (const auto& [h, r, t] : triples_of(options.out, split)) found[{std::min(h, t), r, std::max(h, t)}].insert(split);
+        return found;
+    };
+    const auto check = [&](const split_pairs& found) {
+        CHECK(found.size() == pairs.size());
+        std::map<std::string, double> share;
+        for (const auto& [pair, splits] : found) {
+            REQUIRE(splits.size() == 1);
+            share[*splits.begin()] += 1 / static_cast<double>(found.size());
+        }
+        CHECK(share["train"] == doctest::Approx(.7).epsilon(.1));
+        CHECK(share["valid"] == doctest::Approx(.15).epsilon(.3));
+    };
+    for (const id_kind ids : {id_kind::integer, id_kind::string}) {
+        const split_pairs expected = imported({"falling.tsv"}, true, ids);
+        check(expected);
+        for (const std::string source : {"rising.tsv", "mixed.tsv", "both.tsv"}) {
+            CAPTURE(source);
+            CHECK(imported({source}, true, ids) == expected);
+        }
+        check(imported({"related.tsv"}, true, ids));
+    }
+    const split_pairs expected = imported({"falling.tsv"}, true, id_kind::integer);
+    for (const std::vector<std::string>& sources : {std::vector<std::string>{"half.mtx"}, {"lists.graph"}, {"half.mtx", "rising.tsv"}}) {
+        CAPTURE(sources.back());
+        CHECK(imported(sources, false, id_kind::integer) == expected);
+    }
+}
+
 TEST_CASE("an exported dataset, imported again, is the same dataset") {
     const test::temporary_directory at;
     const random_graph graph(41, 3000, 500, 3);

@@ -13,7 +13,6 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -139,7 +138,8 @@ public:
           relations_(&relations),
           on_(&on),
           filter_(how.integer_ids ? 16 : how.memory.filter),
-          split_key_(how.options->seed, random_domain::split) {}
+          split_key_(how.options->seed, random_domain::split),
+          splits_pairs_(how.options->undirected || std::ranges::any_of(*how.sources, &planned_source::symmetric)) {}
 
     /// Reads everything. Throws the first error in the order of sources and lines, whatever the number of threads.
     parsed_edges run() {
@@ -407,14 +407,15 @@ private:
     }
 
     [[nodiscard]] bool both_ways(const planned_source& from, std::size_t split) const noexcept {
-        return (how_.options->undirected && split == 0) || from.symmetric;
+        return (how_.options->undirected && split == 0) || (from.symmetric && !from.lists_both);
     }
 
-    /// Given splits stay; else a draw by the edge alone. Both directions of an undirected edge draw the same.
+    /// Given splits stay; else a draw by the edge alone. Where any source is undirected, both directions of every pair
+    /// draw the same, whatever source lists them.
     [[nodiscard]] edge_split split_of(
         const planned_source& from, std::uint64_t u, std::uint64_t relation, std::uint64_t v) const {
         if (!how_.options->fractions) return from.source.split;
-        if (how_.options->undirected || from.symmetric) std::tie(u, v) = std::minmax(u, v);
+        if (splits_pairs_ && v < u) std::swap(u, v);
         const double draw = to_unit(split_key_.with(u).with(relation).with(v)[0]);
         const auto& share = *how_.options->fractions;
         return draw < share[0] ? edge_split::train : draw < share[0] + share[1] ? edge_split::valid : edge_split::test;
@@ -441,6 +442,7 @@ private:
     const E* on_;
     seen_filter filter_;
     random_key split_key_;
+    bool splits_pairs_; ///< both directions of a pair go to one split
 
     // The reader's side.
     std::size_t current_ = 0;

@@ -27,7 +27,8 @@ struct planned_source {
     text_format text{};
     std::uint64_t nodes = 0;                ///< what the file declares; 0: nothing
     std::optional<std::uint64_t> entries{}; ///< edges or neighbours the file declares
-    bool symmetric = false;                 ///< each entry stands for both directions (mtx)
+    bool symmetric = false;                 ///< an undirected graph (mtx by its banner, METIS always)
+    bool lists_both = false;                ///< symmetric: both directions of a pair are entries (METIS)
     std::uint32_t vertex_weights = 0;       ///< METIS: numbers before the neighbours of a line
     bool edge_weights = false;              ///< METIS: a number after each neighbour
     std::optional<npy_header> array{};
@@ -118,7 +119,7 @@ inline void plan_metis(planned_source& planned) {
     planned.edge_weights = format % 10 == 1;
     planned.vertex_weights = static_cast<std::uint32_t>(std::min<std::uint64_t>(weights, 1U << 20)) + (format >= 100);
     planned.text = {.delimiter = ' ', .comment = '%', .skip_lines = first.numbers[0], .first_id = 1};
-    planned.integer_ids = true;
+    planned.integer_ids = planned.symmetric = planned.lists_both = true;
 }
 
 inline void plan_mtx(planned_source& planned) {
