@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
+#include <map>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -155,6 +157,30 @@ TEST_CASE("Matrix Market files, general and symmetric") {
               .file("a.mtx", "%%MatrixMarket matrix coordinate pattern general\n3 3 1\n1 4\n")
               .complaint()
               .find("column 3") != std::string::npos);
+}
+
+TEST_CASE("a symmetric matrix and a METIS file are one dataset, with and without undirected") {
+    const auto arrays = [](const std::string& name, const std::string& text, bool undirected, bool split) {
+        workshop shop;
+        shop.options.undirected = undirected;
+        if (split) shop.options.fractions = {.5, .25, .25};
+        CHECK(shop.file(name, text).edges().size() <= 12);
+        std::map<std::string, std::string> found;
+        for (const auto& entry : fs::directory_iterator(shop.options.out)) {
+            std::ifstream in(entry.path(), std::ios::binary);
+            if (entry.path().extension() == ".npy")
+                found[entry.path().filename().string()] = {std::istreambuf_iterator<char>(in), {}};
+        }
+        return found;
+    };
+    const std::string matrix = "%%MatrixMarket matrix coordinate pattern symmetric\n5 5 6\n2 1\n3 1\n3 2\n4 1\n5 4\n5 1\n";
+    const std::string lists = "5 6\n2 3 4 5\n1 3\n1 2\n1 5\n1 4\n";
+    for (const bool split : {false, true}) {
+        const auto expected = arrays("a.mtx", matrix, false, split);
+        CHECK(arrays("a.mtx", matrix, true, split) == expected);
+        CHECK(arrays("a.graph", lists, false, split) == expected);
+        CHECK(arrays("a.graph", lists, true, split) == expected);
+    }
 }
 
 TEST_CASE("arrays of integers of any width; negative and large ids are told by row and column") {

@@ -80,7 +80,7 @@ struct import_options {
     /// says, and the names of relations by id.
     std::function<std::string(std::uint64_t node)> compute_name{};
     std::vector<std::string> relation_names{};
-    bool undirected = false;                          ///< each training edge is stored both ways
+    bool undirected = false;                          ///< each training edge is stored both ways; adds nothing to symmetric mtx and METIS
     std::optional<std::array<double, 3>> fractions{}; ///< train, valid, test; drawn by the edge, not by its line
     import_node_data node_data{};
     std::optional<dataset_task> task{}; ///< default: node when there are labels, else link

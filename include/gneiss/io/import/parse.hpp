@@ -406,8 +406,9 @@ private:
         return slot.id;
     }
 
+    /// Whether an entry stands for both directions. An undirected source says so itself, whatever the options add.
     [[nodiscard]] bool both_ways(const planned_source& from, std::size_t split) const noexcept {
-        return (how_.options->undirected && split == 0) || (from.symmetric && !from.lists_both);
+        return from.symmetric ? !from.lists_both : how_.options->undirected && split == 0;
     }
 
     /// Given splits stay; else a draw by the edge alone. Where any source is undirected, both directions of every pair
