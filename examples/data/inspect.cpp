@@ -11,6 +11,7 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/io/export.hpp>
+#include <gneiss/io/split_overlap.hpp>
 
 #include "commands.hpp"
 
@@ -169,18 +170,25 @@ exit_code verify(const read_flags& flags) {
     std::uint64_t bytes = 0;
     for (const dataset_array& a : m.arrays) bytes += a.bytes;
     data.verify([&](std::string_view array) { live.update([&] { return "verify  " + std::string(array); }); });
+    live.update([] { return std::string("verify  pairs in two splits"); });
+    const std::uint64_t memory = flags.common.memory_bytes();
+    const split_overlap overlap = find_split_overlap(data, (memory - std::min(memory, program_bytes)) / 2);
     live.clear();
     const double seconds = seconds_since(start);
     const std::uint64_t edges = m.train_edges + m.valid_edges + m.test_edges;
-    if (flags.common.json)
+    if (flags.common.json) {
         fmt::print(
             "{}\n", nlohmann::ordered_json{{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"ok", true},
-                        {"nodes", m.nodes}, {"edges", edges}, {"arrays", m.arrays.size()}, {"bytes", bytes}}
+                        {"nodes", m.nodes}, {"edges", edges}, {"arrays", m.arrays.size()}, {"bytes", bytes},
+                        {"undirected", overlap.undirected}, {"pairs_in_two_splits", overlap.pairs}}
                         .dump());
-    else
-        fmt::print("{}: {} in {} arrays, checksums, ranges and both directions of {} edges: all good ({})\n",
-            flags.dataset.string(), gneiss::format_bytes(bytes), m.arrays.size(), edges,
-            programs::human_seconds(seconds));
+        return exit_code::done;
+    }
+    fmt::print("{}: {} in {} arrays, checksums, ranges and both directions of {} edges: all good ({})\n",
+        flags.dataset.string(), gneiss::format_bytes(bytes), m.arrays.size(), edges, programs::human_seconds(seconds));
+    if (overlap.pairs != 0)
+        fmt::print(stderr, "warning: pairs in two splits: {} {} of valid and test stand in another split too\n", overlap.pairs,
+            overlap.undirected ? "undirected pairs" : "edges");
     return exit_code::done;
 }
 
@@ -242,7 +250,7 @@ void add_inspect(programs::command_line& to) {
 
 void add_verify(programs::command_line& to) {
     const auto flags = std::make_shared<read_flags>();
-    programs::command& command = to.add("verify", "Reads all of a dataset and checks it: checksums, ranges, degrees.",
+    programs::command& command = to.add("verify", "Reads all of a dataset and checks it: checksums, ranges, degrees. Warns of pairs in two splits.",
         [flags](programs::command&) { return verify(*flags); });
     command.positional("dataset", flags->dataset, "directory of the dataset");
     flags->common.add_to(command);

@@ -172,6 +172,24 @@ TEST_CASE("no pair of an undirected generated graph stands in two splits") {
     }
 }
 
+TEST_CASE("verify warns of pairs in two splits, exit 0") {
+    const workshop shop;
+    shop.write("train.tsv", "a\tb\nb\tc\nc\td\n");
+    shop.write("test.tsv", "b\ta\nb\tc\na\td\n");
+    for (const bool undirected : {false, true}) {
+        REQUIRE(shop.run("import train.tsv --test test.tsv --force --out data" + std::string(undirected ? " --undirected" : "")).code == 0);
+        const auto result = nlohmann::json::parse(shop.run("verify data --json").out);
+        CHECK(result["ok"] == true);
+        CHECK(result["undirected"] == undirected);
+        CHECK(result["pairs_in_two_splits"] == (undirected ? 2 : 1));
+        const outcome shown = shop.run("verify data");
+        CHECK(shown.code == 0);
+        CHECK(shown.err.find("warning: pairs in two splits: " + std::string(undirected ? "2" : "1")) != std::string::npos);
+    }
+    REQUIRE(shop.run("import train.tsv --force --out data").code == 0);
+    CHECK(shop.run("verify data").err.find("warning") == std::string::npos);
+}
+
 TEST_CASE("data of nodes: import, inspect, verify, export and import again") {
     const workshop shop;
     shop.write("e.tsv", "a\tb\nb\tc\nc\ta\nc\td\n");
