@@ -4,6 +4,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace test_eval_accuracy {
@@ -62,6 +65,72 @@ TEST_CASE("the area under the ROC curve is the fraction of pairs in order, ties 
         CHECK(roc_auc(scores, [&](std::size_t i) { return positive[i]; }) == doctest::Approx(pairs == 0 ? 0.5 : wins / pairs));
     }
     CHECK(roc_auc({}, [](std::size_t) { return true; }) == 0.5);
+}
+
+namespace {
+
+/// Fraction of (positive, negative) pairs in order by softmax probability, one class against the rest, mean over the classes
+/// for which both occur. Equal within 1e-9 is a tie. O(classes · n²).
+double pairs_in_order(const std::vector<std::vector<double>>& logits, const std::vector<class_id>& labels) {
+    const std::size_t classes = logits[0].size();
+    double sum = 0;
+    std::size_t counted = 0;
+    for (std::size_t c = classes == 2 ? 1 : 0; c < classes; ++c) {
+        std::vector<double> share;
+        for (const auto& row : logits) {
+            double all = 0;
+            for (const double x : row) all += std::exp(x);
+            share.push_back(std::exp(row[c]) / all);
+        }
+        double pairs = 0, wins = 0;
+        for (std::size_t i = 0; i < labels.size(); ++i)
+            for (std::size_t j = 0; j < labels.size(); ++j)
+                if (labels[i] == c && labels[j] != c) {
+                    ++pairs;
+                    wins += std::abs(share[i] - share[j]) < 1e-9 ? 0.5 : share[i] > share[j] ? 1 : 0;
+                }
+        if (pairs == 0) continue;
+        sum += wins / pairs;
+        ++counted;
+    }
+    return counted == 0 ? 0.5 : sum / static_cast<double>(counted);
+}
+
+} // namespace
+
+TEST_CASE("the area is of softmax probabilities: whatever is added to a row, it equals the fraction of pairs in order") {
+    const random_key key(5, random_domain::user);
+    for (std::uint64_t round = 0; round < 120; ++round) {
+        CAPTURE(round);
+        random_stream draw(key.with(round));
+        const std::size_t classes = 2 + draw.below(4), nodes = 1 + draw.below(40);
+        std::vector<std::vector<double>> logits;
+        std::vector<class_id> labels;
+        std::vector<float> plain, shifted;
+        for (std::size_t i = 0; i < nodes; ++i) {
+            logits.emplace_back();
+            const float by = static_cast<float>(draw.below(64)) - 32; // a row's shift: exact in f32
+            for (std::size_t c = 0; c < classes; ++c) {
+                plain.push_back(static_cast<float>(draw.below(5)) / 2); // many ties
+                shifted.push_back(plain.back() + by);
+                logits.back().push_back(plain.back());
+            }
+            labels.push_back(static_cast<class_id>(draw.below(classes)));
+        }
+        const double expected = pairs_in_order(logits, labels);
+        CHECK(macro_roc_auc({plain.data(), nodes, classes}, labels) == doctest::Approx(expected).epsilon(1e-12));
+        CHECK(macro_roc_auc({shifted.data(), nodes, classes}, labels) == doctest::Approx(expected).epsilon(1e-12));
+    }
+}
+
+TEST_CASE("probabilities that a float rounds to 0 or 1 are ranked still") {
+    const std::vector<class_id> labels{0, 1, 1};
+    std::vector<float> two{0, 50, 0, 60, 0, 55};
+    CHECK(macro_roc_auc({two.data(), 3, 2}, labels) == 1);
+    std::vector<float> three{-2000, 0, -900, -1000, 0, -900, -3000, 0, -900}; // class 0: rarest, but in order
+    CHECK(macro_roc_auc({three.data(), 3, 3}, std::vector<class_id>{1, 0, 2}) == doctest::Approx((1 + .5 + .5) / 3));
+    const std::vector<float> one{3, 4};
+    CHECK(macro_roc_auc({one.data(), 2, 1}, std::vector<class_id>{0, 0}) == 0.5);
 }
 
 TEST_CASE("of several classes the mean over those that occur is taken, of two that of the second") {

@@ -1,9 +1,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -70,12 +71,11 @@ private:
     std::vector<per_class> of_;
 };
 
-/// Area under the ROC curve: the probability that a random positive scores above a random negative, ties counting half.
-/// `positive(i)` says which of the scores belong to positives. 0.5 if either kind is absent. Precondition: no score is NaN.
-/// O(n log n) time, O(n) memory.
-template <class Positive>
-[[nodiscard]] double roc_auc(std::span<const float> scores, Positive&& positive) {
-    std::vector<std::pair<float, bool>> order(scores.size());
+namespace detail {
+
+template <class T, class Positive>
+[[nodiscard]] double roc_auc_of(std::span<const T> scores, Positive&& positive) {
+    std::vector<std::pair<T, bool>> order(scores.size());
     for (std::size_t i = 0; i < scores.size(); ++i) order[i] = {scores[i], static_cast<bool>(positive(i))};
     std::sort(order.begin(), order.end());
     double wins = 0;
@@ -92,19 +92,73 @@ template <class Positive>
     return positives == 0 || negatives == 0 ? 0.5 : wins / (static_cast<double>(positives) * static_cast<double>(negatives));
 }
 
+/// Log-odds of single classes by the softmax of rows of logits: log p / (1 − p). They ascend with the probability, and
+/// still differ where probabilities round to 0 or 1. Rows that give a class the same probability by the same differences
+/// of logits, in whatever columns, give it the same bits. Memory: 24 bytes a row.
+class softmax_log_odds {
+public:
+    /// logits [n, classes], classes ≥ 2, all finite; they outlive this. O(n · classes · log classes).
+    explicit softmax_log_odds(matrix_view<const float> logits) : logits_(logits), rows_(logits.rows()) {
+        std::vector<float> x(logits.columns());
+        for (std::size_t i = 0; i < rows_.size(); ++i) {
+            std::ranges::copy(logits[i], x.begin());
+            std::ranges::sort(x, std::greater<>{}); // so that sums do not depend on the order of columns
+            double all = 1, others = 0;
+            for (std::size_t c = 1; c < x.size(); ++c) {
+                all += std::exp(difference(x[c], x[0]));
+                others += std::exp(difference(x[c], x[1]));
+            }
+            rows_[i] = {x[0], difference(x[0], x[1]) - std::log(others), all};
+        }
+    }
+
+    [[nodiscard]] double operator()(std::size_t i, std::size_t c) const noexcept {
+        const row& of = rows_[i];
+        const double below = difference(logits_(i, c), of.top);
+        return below == 0 ? of.top_odds : below - std::log(of.all - std::exp(below)); // all ≥ 1 + exp(below)
+    }
+
+private:
+    struct row {
+        float top = 0;       ///< largest logit
+        double top_odds = 0; ///< of a class that has it
+        double all = 0;      ///< Σ exp(logit − top)
+    };
+    static double difference(float a, float b) noexcept { return static_cast<double>(a) - static_cast<double>(b); }
+
+    matrix_view<const float> logits_;
+    std::vector<row> rows_;
+};
+
+} // namespace detail
+
+/// Area under the ROC curve: the probability that a random positive scores above a random negative, ties counting half.
+/// `positive(i)` says which of the scores belong to positives. 0.5 if either kind is absent. Precondition: no score is NaN.
+/// O(n log n) time, O(n) memory.
+template <class Positive>
+[[nodiscard]] double roc_auc(std::span<const float> scores, Positive&& positive) {
+    return detail::roc_auc_of(scores, positive);
+}
+
 /// Mean over classes of the area under the ROC curve of that class against the rest, over classes for which both occur;
-/// of two classes, that of class 1. scores [n, classes], labels [n]. 0.5 if there is none.
-[[nodiscard]] inline double macro_roc_auc(matrix_view<const float> scores, std::span<const class_id> labels) {
-    if (labels.size() != scores.rows()) throw error(errc::invalid_argument, "every row of scores needs a label");
-    std::vector<float> column(scores.rows());
+/// of two classes, that of class 1. 0.5 if there is none. Nodes are ranked by softmax probability, so a constant added to
+/// a row changes nothing; equal to scikit-learn's `roc_auc_score(labels, softmax(logits), multi_class="ovr")`, of two
+/// classes `roc_auc_score(labels, softmax(logits)[:, 1])`.
+///
+/// logits [n, classes], labels [n]. Precondition: logits are finite. O(classes · n · log(classes · n)) time, O(n) memory.
+[[nodiscard]] inline double macro_roc_auc(matrix_view<const float> logits, std::span<const class_id> labels) {
+    if (labels.size() != logits.rows()) throw error(errc::invalid_argument, "every row of scores needs a label");
+    if (logits.columns() < 2) return 0.5;
+    const detail::softmax_log_odds odds(logits);
+    std::vector<double> column(logits.rows());
     double sum = 0;
     std::size_t classes = 0;
-    for (std::size_t c = scores.columns() == 2 ? 1 : 0; c < scores.columns(); ++c) {
+    for (std::size_t c = logits.columns() == 2 ? 1 : 0; c < logits.columns(); ++c) {
         const auto own = std::count(labels.begin(), labels.end(), static_cast<std::uint32_t>(c));
         if (own == 0 || own == std::ssize(labels)) continue;
         ++classes;
-        for (std::size_t i = 0; i < column.size(); ++i) column[i] = scores(i, c);
-        sum += roc_auc(column, [&](std::size_t i) { return labels[i] == c; });
+        for (std::size_t i = 0; i < column.size(); ++i) column[i] = odds(i, c);
+        sum += detail::roc_auc_of(std::span<const double>(column), [&](std::size_t i) { return labels[i] == c; });
     }
     return classes == 0 ? 0.5 : sum / static_cast<double>(classes);
 }
