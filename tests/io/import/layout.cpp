@@ -15,6 +15,8 @@
 #include <support/temporary_directory.hpp>
 
 #include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/core/half.hpp>
+#include <gneiss/core/random.hpp>
 #include <gneiss/io/export.hpp>
 #ifdef GNEISS_HAS_YAML
 #include <gneiss/io/import/graphbolt.hpp>
@@ -236,6 +238,151 @@ TEST_CASE("a matrix that scipy saved is sparse features") {
     CHECK(data.features().columns() == 6);
     CHECK(data.features().read_sparse(*data.find_row("2"), 1) == sparse_feature_rows{{0, 2}, {0, 3}, {3, 2}});
     CHECK(data.features().read_sparse(*data.find_row("1"), 1).columns.empty());
+}
+
+namespace {
+
+/// Bytes of an array of one dimension, as numpy writes it.
+template <class T>
+std::string npy_bytes(const std::filesystem::path& scratch, npy_dtype type, const std::vector<T>& values) {
+    save(scratch / "array.npy", type, values);
+    return slurp(scratch / "array.npy");
+}
+/// The same of one string: numpy.array(b"csc"), or of "csc" where `wide`.
+std::string npy_bytes(const std::string& text, bool wide) {
+    std::string head = "{'descr': '" + std::string(wide ? "<U" : "|S") + std::to_string(text.size()) + "', 'fortran_order': False, 'shape': (), }";
+    head.resize(117, ' ');
+    std::string out = std::string("\x93NUMPY\x01\x00\x76\x00", 10) + head + "\n";
+    for (const char c : text) out += wide ? std::string{c, '\0', '\0', '\0'} : std::string{c};
+    return out;
+}
+
+/// A matrix, and archives of it as scipy.sparse.save_npz writes them.
+struct small_matrix {
+    std::uint64_t rows, columns;
+    std::vector<float> values; ///< [rows, columns]
+
+    [[nodiscard]] float at(std::uint64_t r, std::uint64_t c) const { return values[static_cast<std::size_t>(r * columns + c)]; }
+
+    [[nodiscard]] std::map<std::string, std::string> members(const std::string& format, const std::filesystem::path& scratch, npy_dtype type) const {
+        std::vector<std::int32_t> major, minor, offsets{0};
+        std::vector<float> data;
+        const bool csr = format == "csr";
+        for (std::uint64_t a = 0; a < (csr ? rows : columns); ++a) {
+            for (std::uint64_t b = (csr ? columns : rows); b-- > 0;) // not sorted within a row or column
+                if (const float x = csr ? at(a, b) : at(b, a); x != 0) {
+                    major.push_back(static_cast<std::int32_t>(a));
+                    minor.push_back(static_cast<std::int32_t>(b));
+                    data.push_back(x);
+                }
+            offsets.push_back(static_cast<std::int32_t>(minor.size()));
+        }
+        std::vector<half> halves;
+        for (const float x : data) halves.push_back(to_half(x));
+        std::map<std::string, std::string> all{{"format.npy", npy_bytes(format, rows % 2 == 0)},
+            {"shape.npy", npy_bytes(scratch, npy_dtype::i64, std::vector<std::int64_t>{static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns)})},
+            {"data.npy", type == npy_dtype::f16 ? npy_bytes(scratch, type, halves) : npy_bytes(scratch, type, data)}};
+        if (format == "coo") {
+            all["row.npy"] = npy_bytes(scratch, npy_dtype::i32, minor);
+            all["col.npy"] = npy_bytes(scratch, npy_dtype::i32, major);
+        } else {
+            all["indices.npy"] = npy_bytes(scratch, npy_dtype::i32, minor);
+            all["indptr.npy"] = npy_bytes(scratch, npy_dtype::i32, offsets);
+        }
+        return all;
+    }
+    static small_matrix random(std::uint64_t rows, std::uint64_t columns, std::uint64_t one_in, std::uint64_t seed) {
+        random_stream draw(random_key(seed, random_domain::user));
+        small_matrix made{rows, columns, std::vector<float>(static_cast<std::size_t>(rows * columns))};
+        for (float& x : made.values)
+            if (draw.below(one_in) == 0) x = static_cast<float>(draw.below(9)) - 4;
+        made.values.back() = 7; // the last column occurs
+        return made;
+    }
+};
+
+import_options features_for(const small_matrix& of, const std::filesystem::path& directory) {
+    std::string edges;
+    for (std::uint64_t i = 0; i < of.rows; ++i) edges += std::to_string(i) + "\t" + std::to_string((i + 1) % of.rows) + "\n";
+    spit(directory / "e.tsv", edges);
+    import_options options = options_for(directory / "e.tsv", directory / "out");
+    options.node_data.features = directory / "f.npz";
+    return options;
+}
+
+} // namespace
+
+TEST_CASE("a matrix that scipy saved by rows, by columns or by coordinates gives the same features") {
+    const test::temporary_directory directory;
+    const small_matrix shapes[] = {small_matrix::random(4, 4, 3, 1), small_matrix::random(3, 9, 4, 2), small_matrix::random(12, 2, 2, 3),
+        small_matrix::random(6000, 40, 4, 4)}; // the last: 60,000 entries, which half of the memory does not sort at once
+    for (const small_matrix& of : shapes)
+        for (const npy_dtype type : {npy_dtype::f32, npy_dtype::f16})
+            for (const char* const format : {"csr", "csc", "coo"}) {
+                CAPTURE(of.rows);
+                CAPTURE(format);
+                spit(directory / "f.npz", archive(of.members(format, directory.path(), type), true));
+                run(features_for(of, directory.path()));
+                CHECK_FALSE(std::filesystem::exists(directory / "out/work-npz"));
+                const dataset data(directory / "out");
+                REQUIRE(data.manifest().nodes == of.rows);
+                REQUIRE(data.features().columns() == of.columns);
+                CHECK(data.features().sparse());
+                const sparse_feature_rows all = data.features().read_sparse(0, of.rows);
+                std::vector<float> row;
+                std::uint64_t wrong = 0;
+                for (std::uint64_t node = 0; node < of.rows; ++node) {
+                    const std::uint64_t at = *data.find_row(std::to_string(node));
+                    row.assign(static_cast<std::size_t>(of.columns), 0);
+                    for (std::size_t i = all.offsets[at]; i < all.offsets[at + 1]; ++i) row[all.columns[i]] = all.values[i];
+                    for (std::uint64_t c = 0; c < of.columns; ++c) wrong += row[static_cast<std::size_t>(c)] != of.at(node, c);
+                }
+                CHECK(wrong == 0);
+            }
+}
+
+TEST_CASE("a matrix in another format of scipy's, or whose arrays do not fit, is refused by name") {
+    const test::temporary_directory directory;
+    const small_matrix of = small_matrix::random(4, 4, 2, 5);
+    const auto refused = [&](const std::map<std::string, std::string>& members, const std::vector<std::string>& words) {
+        spit(directory / "f.npz", archive(members, false));
+        try {
+            run(features_for(of, directory.path()));
+            FAIL("was imported");
+        } catch (const error& e) {
+            for (const std::string& word : words) {
+                CAPTURE(e.what());
+                CHECK(std::string(e.what()).find(word) != std::string::npos);
+            }
+        }
+    };
+    const auto changed = [&](const char* format, const char* name, const std::string& bytes) {
+        auto members = of.members(format, directory.path(), npy_dtype::f32);
+        if (bytes.empty()) members.erase(name);
+        else members[name] = bytes;
+        return members;
+    };
+    const auto ints = [&](const std::vector<std::int32_t>& values) { return npy_bytes(directory.path(), npy_dtype::i32, values); };
+    for (const char* const format : {"bsr", "dia", "lil"}) {
+        refused(changed("csr", "format.npy", npy_bytes(format, false)), {"f.npz", format, "scipy.sparse.save_npz(path, matrix.tocsr())"});
+        auto without_offsets = changed("coo", "format.npy", npy_bytes(format, true));
+        refused(without_offsets, {"f.npz", format, "tocsr"});
+    }
+    refused(changed("csc", "shape.npy", {}), {"f.npz", "csc", "shape"});
+    refused(changed("csc", "format.npy", npy_bytes("%$", false)), {"f.npz.format"});
+    refused(changed("csc", "shape.npy", npy_bytes(directory.path(), npy_dtype::i64, std::vector<std::int64_t>{4, 5})), {"f.npz.indptr", "5 columns"});
+    refused(changed("csc", "shape.npy", npy_bytes(directory.path(), npy_dtype::i64, std::vector<std::int64_t>{1, 4})), {"f.npz.indices", "element"});
+    refused(changed("csc", "indptr.npy", ints({0, 3, 1, 4, 5})), {"f.npz.indptr", "element 2"});
+    refused(changed("csc", "indptr.npy", ints({0, 1, 1, 1, 1})), {"f.npz.indptr", "out of order"});
+    refused(changed("csc", "indptr.npy", ints({0, 1, 1, 1, 1000})), {"f.npz.indptr", "out of order"});
+    refused(changed("coo", "row.npy", ints({0, 1})), {"f.npz"});
+    refused(changed("coo", "col.npy", {}), {"f.npz", "'col'"});
+    auto twice = changed("coo", "row.npy", ints({2, 2}));
+    twice["col.npy"] = ints({3, 3});
+    twice["data.npy"] = npy_bytes(directory.path(), npy_dtype::f32, std::vector<float>{1, 2});
+    refused(twice, {"column 3 stands twice"});
+    twice["col.npy"] = ints({3, -1});
+    refused(twice, {"f.npz.col", "element 1"});
 }
 
 TEST_CASE("what export writes is imported to the same data of nodes") {

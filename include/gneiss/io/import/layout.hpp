@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include <gneiss/io/import/npz.hpp>
 #include <gneiss/io/import/options.hpp>
 #include <gneiss/io/import/source_plan.hpp>
+#include <gneiss/io/import/sparse_matrix.hpp>
 #include <gneiss/io/npy.hpp>
 
 namespace gneiss::importing {
@@ -84,28 +86,91 @@ inline bool resolve_ogb(import_options& options, const std::filesystem::path& di
     return true;
 }
 
+/// Where an array of an archive is unpacked to: a name of the archive's path, size and time, and the array's.
+[[nodiscard]] inline std::filesystem::path unpacked_name(
+    const npz_file& from, const std::string& name, const std::filesystem::path& scratch) {
+    std::error_code failed;
+    const std::string key = std::filesystem::absolute(from.path()).string() + "|" +
+                            std::to_string(std::filesystem::file_size(from.path(), failed)) + "|" +
+                            std::to_string(std::filesystem::last_write_time(from.path(), failed).time_since_epoch().count());
+    std::string file = from.path().filename().string() + "." + name + "." + gneiss::detail::hexadecimal(checksum(key));
+    std::ranges::replace(file, '/', '_');
+    return scratch / file;
+}
+
+/// Unpacks an array, unless an earlier run of the same import did.
+inline std::filesystem::path unpack_array(const npz_file& from, const std::string& name, const std::filesystem::path& scratch) {
+    auto to = unpacked_name(from, name, scratch);
+    to += ".npy";
+    std::error_code failed;
+    if (std::filesystem::exists(to, failed)) return to;
+    std::filesystem::create_directories(scratch);
+    auto partial = to;
+    partial += ".partial";
+    from.unpack(name, partial);
+    std::filesystem::rename(partial, to);
+    return to;
+}
+
+/// Replaces features that are an archive of a sparse matrix, as scipy saves it, by arrays of compressed sparse rows:
+/// those of the archive where its `format` is CSR or absent; for CSC and COO those that `sparse_matrix_converter` makes in
+/// half of `memory`. Throws errc::unsupported for any other format.
+inline void unpack_sparse_features(import_node_data& data, const std::filesystem::path& scratch, std::uint64_t memory) {
+    const npz_file from(data.features);
+    const bool compressed = from.has("indptr") && from.has("indices");
+    if (!compressed && !(from.has("format") && from.has("shape"))) return;
+    const auto unpack = [&](const char* name) { return unpack_array(from, name, scratch); };
+    const std::string format = from.has("format") ? read_npy_string(unpack("format")) : "csr";
+    if (format != "csr" && format != "csc" && format != "coo")
+        throw error(errc::unsupported,
+            "is a sparse matrix in the format " + format +
+                ": csr, csc and coo are read; save it by scipy.sparse.save_npz(path, matrix.tocsr())",
+            {.path = from.path()});
+    std::optional<std::array<std::uint64_t, 2>> shape;
+    if (from.has("shape")) {
+        npy_reader in(unpack("shape"));
+        std::array<std::uint64_t, 2> extents{};
+        if (in.header().size() == 2 && in.read_as(std::span<std::uint64_t>(extents)) == 2) shape = extents;
+    }
+    csr_arrays made;
+    if (format == "csr") {
+        made = {unpack("indptr"), unpack("indices"), from.has("data") ? unpack("data") : std::filesystem::path{}};
+    } else {
+        if (!shape)
+            throw error(errc::invalid_format, "a matrix in the format " + format + " needs a shape of rows and columns",
+                {.path = from.path()});
+        const auto to = unpacked_name(from, "csr", scratch);
+        if (std::error_code failed; !std::filesystem::exists(to, failed)) {
+            const bool csc = format == "csc";
+            const sparse_matrix_converter convert{.rows = unpack(csc ? "indices" : "row"),
+                .columns = unpack(csc ? "indptr" : "col"),
+                .values = from.has("data") ? unpack("data") : std::filesystem::path{},
+                .columns_compressed = csc,
+                .shape = *shape,
+                .memory = memory / 2};
+            auto partial = to;
+            partial += ".partial";
+            std::filesystem::remove_all(partial);
+            std::filesystem::create_directories(partial);
+            convert.write(partial);
+            std::filesystem::rename(partial, to);
+            for (const auto& path : {convert.rows, convert.columns, convert.values})
+                if (!path.empty()) std::filesystem::remove(path);
+        }
+        made = csr_arrays::in(to, from.has("data"));
+    }
+    data.indptr = made.indptr;
+    data.indices = made.indices;
+    data.values = made.values;
+    if (shape && data.num_features == 0) data.num_features = (*shape)[1];
+    data.features.clear();
+}
+
 /// Unpacks the arrays of .npz files into `scratch`, where an earlier run of the same import may have left them, and
-/// names them instead. A matrix that scipy saved becomes its three arrays. Throws errc::not_found, with the arrays
-/// that are there, where none of the expected is.
+/// names them instead. A sparse matrix becomes three arrays (`unpack_sparse_features`). Throws errc::not_found, with the
+/// arrays that are there, where none of the expected is.
 inline void unpack_archives(import_options& options, const std::filesystem::path& scratch) {
-    const auto unpack = [&](const npz_file& from, const std::string& name) {
-        std::error_code failed;
-        const std::string key =
-            std::filesystem::absolute(from.path()).string() + "|" +
-            std::to_string(std::filesystem::file_size(from.path(), failed)) + "|" +
-            std::to_string(std::filesystem::last_write_time(from.path(), failed).time_since_epoch().count());
-        std::string file =
-            from.path().filename().string() + "." + name + "." + gneiss::detail::hexadecimal(checksum(key));
-        std::ranges::replace(file, '/', '_');
-        const auto to = scratch / (file + ".npy");
-        if (std::filesystem::exists(to, failed)) return to;
-        std::filesystem::create_directories(scratch);
-        auto partial = to;
-        partial += ".partial";
-        from.unpack(name, partial);
-        std::filesystem::rename(partial, to);
-        return to;
-    };
+    const auto unpack = [&](const npz_file& from, const std::string& name) { return unpack_array(from, name, scratch); };
     const auto is_archive = [](const std::filesystem::path& path) { return path.extension() == ".npz"; };
     /// The array called by one of `names`, or the only one.
     const auto array = [&](std::filesystem::path& path, std::initializer_list<const char*> names) {
@@ -132,19 +197,7 @@ inline void unpack_archives(import_options& options, const std::filesystem::path
         source.transposed = columns;
     }
     import_node_data& data = options.node_data;
-    if (is_archive(data.features))
-        if (const npz_file from(data.features); from.has("indptr") && from.has("indices")) {
-            data.indptr = unpack(from, "indptr");
-            data.indices = unpack(from, "indices");
-            if (from.has("data")) data.values = unpack(from, "data");
-            if (from.has("shape") && data.num_features == 0) {
-                npy_reader shape(unpack(from, "shape"));
-                std::array<std::uint64_t, 2> extents{};
-                if (shape.header().size() == 2 && shape.read_as(std::span<std::uint64_t>(extents)) == 2)
-                    data.num_features = extents[1];
-            }
-            data.features.clear();
-        }
+    if (is_archive(data.features)) unpack_sparse_features(data, scratch, options.memory);
     array(data.features, {"node_feat", "node_features", "features", "feat", "x"});
     array(data.labels, {"node_label", "node_labels", "labels", "label", "y"});
     array(data.split, {"split"});

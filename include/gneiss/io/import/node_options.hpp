@@ -29,7 +29,7 @@ struct import_node_list {
 /// and no edge does exist too.
 struct import_node_data {
     /// [nodes, columns] of any real type; text with values, or with COLUMN:VALUE for sparse ones; .npz with one array
-    /// or a matrix that scipy saved.
+    /// or a matrix that scipy saved as CSR, CSC or COO.
     std::filesystem::path features{};
     std::filesystem::path indptr{}, indices{}, values{}; ///< compressed sparse rows; no values: all are 1
     std::uint64_t num_features = 0;                      ///< columns of sparse rows; 0: the largest that occurs + 1
