@@ -64,7 +64,7 @@ int main() {
     double first = 0, last = 0;
     for (std::uint64_t step = 1; step <= 300; ++step) { // every node is a negative, so batch rows are the table
         const link_batch batch = builder.build({step, {}}, edges, resident, 0, [](std::uint64_t) { return edge{}; }, arena);
-        last = model.forward_backward(batch, rows.values(), relation_rows.values(), gradients.table(), relation_gradients, on).loss;
+        last = model.forward_backward(batch, rows.values(), relation_rows.values(), gradients.table(), relation_gradients, on).mean_loss();
         if (step == 1) first = last;
         optimizer.step_rows(rows.table(), gradients.table(), step, on);
         optimizer.step_rows_at(relation_rows.table(), relation_gradients.ids(), relation_gradients.rows(), step, on);

@@ -102,7 +102,8 @@ void check_gradients(const char* decoder, const char* loss, Loss of, std::uint64
     oracle::table relation_values(model.relation_rows(relations), model.relation_floats(), seed + 2000);
     const outcome got = run(model, p.batch, values, relation_values, serial_executor{});
     const auto total = [&] { return oracle::total(p.batch, values, relation_values, options, Decoder{}, of); };
-    check_close(got.statistics.loss + got.statistics.penalty, total(), 1);
+    const bool mean = options.reduce == reduction::mean;
+    check_close((mean ? got.statistics.mean_loss() : got.statistics.loss) + got.statistics.penalty, total(), 1);
     CHECK(got.statistics.questions == p.batch.sides.size() * p.edges.size());
     CHECK(got.statistics.masked <= got.statistics.negatives);
     for (std::size_t u = 0; u < p.batch.nodes.size(); ++u)

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <string>
 
@@ -65,6 +66,25 @@ TEST_CASE("a run tells its results in the contract's keys, and config.toml repea
     CHECK(fs::exists(shop / "a/report.html"));
     REQUIRE(shop.run("train --config a/config.toml --out b --quiet").code == 0);
     CHECK(shop.parameters("a") == shop.parameters("b"));
+}
+
+TEST_CASE("the loss is a mean over edges, whatever the reduction and the batch") {
+    const marius_workshop shop;
+    // Nothing moves at this rate, and every node is a negative: then batches of any size see the same losses.
+    const auto loss = [&](const std::string& flags) {
+        const program_outcome made = shop.run("train data --out a --force --dim 8 --negatives all --epochs 1 --lr 1e-30 --staleness 0 "
+                                              "--no-eval --no-report --quiet --json " + flags);
+        CAPTURE(made.err);
+        REQUIRE(made.code == 0);
+        const double reported = nlohmann::json::parse(made.out)["epochs"][0]["loss"];
+        CHECK(nlohmann::json::parse(shop.read("a/metrics.jsonl"))["loss"] == reported);
+        return reported;
+    };
+    const double sum = loss("--reduction sum --batch 16");
+    CHECK(sum == doctest::Approx(2 * std::log(61.)).epsilon(.05)); // two questions of 60 negatives, and no idea
+    CHECK(loss("--reduction sum --batch 100") == doctest::Approx(sum).epsilon(1e-5));
+    CHECK(loss("--reduction mean --batch 16") == doctest::Approx(sum).epsilon(1e-9));
+    CHECK(loss("--reduction mean --batch 100") == doctest::Approx(sum).epsilon(1e-5));
 }
 
 TEST_CASE("on disk or in memory, with one thread or two, by any engine: the same parameters") {

@@ -89,6 +89,19 @@ TEST_CASE("classes of nodes are learned, and told in the contract's keys") {
     CHECK(shop.representations("a") == shop.representations("b"));
 }
 
+TEST_CASE("the loss is a mean over examples, whatever the reduction and the batch") {
+    const gnn_workshop shop;
+    const auto loss = [&](const std::string& flags) {
+        return shop.train("data --out a --force --epochs 1 --lr 1e-30 --staleness 0 --dropout 0 --no-eval --no-report " + flags)["epochs"][0]["loss"].get<double>();
+    };
+    const std::string links = "--task link --inputs features --dim 8 --layers sage:8 --fanout all --negatives all ";
+    const double sum = loss(links + "--reduction sum --batch 300");
+    CHECK(loss(links + "--reduction mean --batch 300") == doctest::Approx(sum).epsilon(1e-9));
+    CHECK(loss(links + "--reduction mean --batch 1000") == doctest::Approx(sum).epsilon(1e-4));
+    const std::string nodes = "--task node --layers sage:16,sage --fanout all,all ";
+    CHECK(loss(nodes + "--batch 40") == doctest::Approx(loss(nodes + "--batch 200")).epsilon(1e-4));
+}
+
 TEST_CASE("edges are learned by a graph network over learned rows, over features, over both") {
     const gnn_workshop shop;
     std::set<std::string> seen;

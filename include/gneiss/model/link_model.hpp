@@ -45,15 +45,16 @@ struct link_model_options {
     link_model_tuning tuning{};
 };
 
-/// What a batch gave. Sums over batches are associative.
+/// Statistics of a batch. Sums over batches are associative.
 struct link_statistics {
-    double loss = 0;    ///< reduced, without the penalty
-    double penalty = 0; ///< reduced
+    double loss = 0;    ///< Σ losses of questions, whatever the reduction, without the penalty
+    double penalty = 0; ///< reduced, as the gradients have it
     std::uint64_t positives = 0;
     std::uint64_t questions = 0;
     std::uint64_t negatives = 0; ///< (question, negative) pairs scored, masked ones included
     std::uint64_t masked = 0;    ///< of these, known true answers that took no part
 
+    [[nodiscard]] double mean_loss() const noexcept { return questions == 0 ? 0 : loss / static_cast<double>(questions); }
     link_statistics& operator+=(const link_statistics& other) noexcept {
         loss += other.loss;
         penalty += other.penalty;
@@ -119,7 +120,6 @@ public:
         const bool mean = options_.reduce == reduction::mean;
         const double per_question = mean ? 1 / static_cast<double>(all.questions()) : 1;
         const double per_positive = mean ? 1 / static_cast<double>(batch.positives()) : 1;
-        total.loss *= per_question;
         total.penalty = sum_nodes(all, rows, row_gradients, per_question, per_positive, on) +
                         sum_relations(all, relations, relation_gradients, per_question, per_positive, on);
         if (!std::isfinite(total.penalty))

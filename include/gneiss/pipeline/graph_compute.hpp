@@ -21,7 +21,7 @@ namespace gneiss {
 /// What a batch gave. Sums over batches are associative.
 struct graph_statistics {
     double loss = 0;    ///< links: as in `link_statistics`; nodes: Σ −log p(label)
-    double penalty = 0; ///< links: the decoder's regulariser
+    double penalty = 0; ///< links: as in `link_statistics`
     std::uint64_t examples = 0;  ///< edges, or nodes with a label
     std::uint64_t questions = 0; ///< what the loss is a sum over: sides of edges, or nodes with a label
     std::uint64_t correct = 0;   ///< nodes

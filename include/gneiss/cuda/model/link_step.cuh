@@ -55,7 +55,7 @@ struct link_plan {
     link_list* lists = nullptr;                ///< [sides, chunks]
     std::uint32_t* negative_ids = nullptr;     ///< [chunks, sides, capacity.negatives]
     std::uint32_t* relation_rows = nullptr;    ///< [sides, capacity.positives] in the table
-    float* question_scale = nullptr;           ///< what the loss of a question counts
+    float* question_scale = nullptr;           ///< what the gradient of a question counts
     layer_counts* node_counts = nullptr;       ///< of the lists of nodes' occurrences
     std::uint32_t* node_places = nullptr;      ///< [occurrences] rows of the step's gradients
     float* node_factors = nullptr;             ///< [nodes] what the penalty of a node counts
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(Threads) plan_link_step(link_batch_view batch,
 
 /// One block: what the questions of a batch gave together. No penalty yet.
 template <unsigned Threads>
-__global__ void __launch_bounds__(Threads) sum_questions(link_batch_view batch, const question_outcome* outcomes, const float* scale, link_statistics* out) {
+__global__ void __launch_bounds__(Threads) sum_questions(link_batch_view batch, const question_outcome* outcomes, link_statistics* out) {
     const std::uint32_t positives = batch.counts->positives, questions = batch.capacity.sides * positives;
     double loss = 0;
     unsigned long long masked = 0;
@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(Threads) sum_questions(link_batch_view batch, 
     loss = block_sum(loss);
     masked = block_sum(masked);
     if (threadIdx.x != 0) return;
-    out->loss = *scale == 1 ? loss : loss / questions;
+    out->loss = loss;
     out->penalty = 0;
     out->positives = positives;
     out->questions = questions;
@@ -208,7 +208,7 @@ public:
         launch(stream, detail::plan_link_step<256>, ceil_div(everything, 256U), 256, 0, batch, by_, plan_, out);
         for (std::uint32_t s = 0; s < most_.sides; ++s)
             for (std::uint32_t chunk = 0; chunk < most_.chunks; chunk += lists_) ask(stream, batch, s, chunk, rows, relations);
-        launch(stream, detail::sum_questions<256>, 1, 256, 0, batch, outcomes_, plan_.question_scale, out.statistics);
+        launch(stream, detail::sum_questions<256>, 1, 256, 0, batch, outcomes_, out.statistics);
         const auto sum = [&](const layer_counts* counts, std::uint32_t capacity, const std::uint32_t* offsets, const std::uint32_t* places,
                              rows_view<const float> from, rows_view<float> to) {
             const edge_lists lists{.counts = counts, .offsets = offsets, .rows = places, .capacity = capacity};
