@@ -72,6 +72,22 @@ TEST_CASE("every bit of a checkpoint counts, and so does its end") {
     }
 }
 
+TEST_CASE("a checkpoint of another version is refused in a sentence that says what to do") {
+    const test::temporary_directory at;
+    save_checkpoint(at / "c", sample());
+    std::vector<std::byte> bytes(std::filesystem::file_size(at / "c"));
+    plain_file::open(at / "c").read_at(0, bytes);
+    bytes[8] = std::byte{2};
+    plain_file::create(at / "c").write_at(0, bytes);
+    try {
+        (void)load_checkpoint(at / "c");
+        FAIL("read");
+    } catch (const error& refused) {
+        CHECK(refused.code() == errc::version_mismatch);
+        CHECK(refused.what() == (at / "c").string() + ": is a checkpoint of version 2, and this program reads version 1 only: use the program that wrote it, or train again");
+    }
+}
+
 TEST_CASE("partitions have a slot each, among those that are there") {
     CHECK(complaint([](checkpoint& c) { c.slots[2] = c.slots[0]; }) == "slots");
     CHECK(complaint([](checkpoint& c) { c.slots[2] = disk_slot{5}; }) == "slots");

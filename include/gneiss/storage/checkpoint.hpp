@@ -160,9 +160,9 @@ inline void save_checkpoint(const std::filesystem::path& path, const checkpoint&
     if (in.get<std::uint64_t>("magic") != detail::checkpoint_magic) in.fail("magic", "this is not a checkpoint");
     if (const auto version = in.get<std::uint32_t>("version"); version != detail::checkpoint_version)
         throw error(errc::version_mismatch,
-            "is version " + std::to_string(version) + "; this program reads version " +
-                std::to_string(detail::checkpoint_version),
-            {.path = path, .field = "version"});
+            "is a checkpoint of version " + std::to_string(version) + ", and this program reads version " +
+                std::to_string(detail::checkpoint_version) + " only: use the program that wrote it, or train again",
+            {.path = path});
     if (in.get<std::uint32_t>("endianness") != detail::checkpoint_endianness)
         in.fail("endianness", "was written on a machine of another byte order");
     std::uint64_t stored = 0;
