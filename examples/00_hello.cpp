@@ -1,6 +1,6 @@
 // Embeddings that stay on disk: 2 of 8 partitions are in memory at a time, and every edge is trained once an epoch.
 #include <gneiss/gneiss.hpp>
-#include <gneiss/pipeline/link_training.hpp>
+#include <gneiss/train/link_training.hpp>
 
 #include <cstdio>
 #include <map>

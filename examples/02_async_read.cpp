@@ -1,9 +1,9 @@
 // Reads a file in pieces that are in flight together, on the best engine this machine allows.
 
 #include <gneiss/core/aligned_buffer.hpp>
-#include <gneiss/storage/durable.hpp>
 #include <gneiss/storage/engine/probe.hpp>
-#include <gneiss/storage/io_queue.hpp>
+#include <gneiss/storage/io/durable.hpp>
+#include <gneiss/storage/io/io_queue.hpp>
 #ifdef GNEISS_HAS_URING
 #include <gneiss/storage/engine/uring.hpp>
 #endif

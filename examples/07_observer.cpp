@@ -1,7 +1,7 @@
 // Around the training loop: watch the batches, make checkpoints when you like, lose the process, and go on from the
 // last checkpoint to the same bits.
 #include <gneiss/gneiss.hpp>
-#include <gneiss/pipeline/link_training.hpp>
+#include <gneiss/train/link_training.hpp>
 
 #include <cstdio>
 #include <stop_token>

@@ -1,6 +1,6 @@
 // Sort two million numbers within 1 MiB of memory: what does not fit is sorted in runs on disk, and merged.
 #include <gneiss/core/random.hpp>
-#include <gneiss/storage/external_sort.hpp>
+#include <gneiss/storage/io/external_sort.hpp>
 
 #include <cstdio>
 #include <filesystem>

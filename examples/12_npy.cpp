@@ -1,6 +1,6 @@
 // Write an array piece by piece, map it back, and find out that a byte of it has changed.
 #include <gneiss/io/npy.hpp>
-#include <gneiss/storage/checked_file.hpp>
+#include <gneiss/storage/io/checked_file.hpp>
 
 #include <cstdio>
 #include <fstream>

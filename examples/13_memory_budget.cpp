@@ -1,7 +1,7 @@
 // A budget is a promise: what does not fit is refused before it is allocated, with the whole account.
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/storage/embedding/partition_buffer.hpp>
 #include <gneiss/storage/engine/memory.hpp>
-#include <gneiss/storage/partition_buffer.hpp>
 
 #include <cstdio>
 

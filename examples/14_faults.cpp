@@ -1,9 +1,9 @@
 // A disk that fails on purpose: small faults are repeated, others are errors that say where; no byte is invented.
 #include <gneiss/core/aligned_buffer.hpp>
-#include <gneiss/storage/durable.hpp>
 #include <gneiss/storage/engine/faulty.hpp>
 #include <gneiss/storage/engine/threads.hpp>
-#include <gneiss/storage/io_queue.hpp>
+#include <gneiss/storage/io/durable.hpp>
+#include <gneiss/storage/io/io_queue.hpp>
 
 #include <algorithm>
 #include <cstdio>

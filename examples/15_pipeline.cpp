@@ -1,5 +1,5 @@
 // The pipeline alone: stages that overlap, and a bound on how stale the values are that a batch reads.
-#include <gneiss/pipeline/training_pipeline.hpp>
+#include <gneiss/train/training_pipeline.hpp>
 
 #include <cmath>
 #include <cstdio>

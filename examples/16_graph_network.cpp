@@ -4,8 +4,8 @@
 #include <gneiss/graph/generate/planted_partition.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/io/dataset_writer.hpp>
-#include <gneiss/pipeline/graph_training.hpp>
 #include <gneiss/storage/engine/threads.hpp>
+#include <gneiss/train/graph_training.hpp>
 
 #include <cstdio>
 #include <filesystem>

@@ -7,8 +7,8 @@
 #include <cuda/oracle.hpp>
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/random.hpp>
-#include <gneiss/cuda/model/aggregate.cuh>
-#include <gneiss/cuda/model/attention_backward.cuh>
+#include <gneiss/cuda/model/device/aggregate.cuh>
+#include <gneiss/cuda/model/device/attention_backward.cuh>
 #include <gneiss/cuda/storage/copy_rows.cuh>
 #include <gneiss/sample/layer_view.hpp>
 

@@ -3,7 +3,7 @@
 
 #include <cuda/harness.hpp>
 #include <cuda/oracle.hpp>
-#include <gneiss/cuda/model/linear.cuh>
+#include <gneiss/cuda/model/device/linear.cuh>
 
 namespace gpu_bench {
 

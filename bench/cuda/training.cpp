@@ -3,9 +3,9 @@
 
 #include <cuda/harness.hpp>
 #include <gneiss/core/random.hpp>
-#include <gneiss/cuda/model/classify.cuh>
-#include <gneiss/cuda/model/link_step.cuh>
-#include <gneiss/cuda/model/optimizer.cuh>
+#include <gneiss/cuda/model/device/classify.cuh>
+#include <gneiss/cuda/model/device/optimizer.cuh>
+#include <gneiss/cuda/model/step/link_step.cuh>
 #include <gneiss/model/decoder/complex.hpp>
 #include <gneiss/model/decoder/distmult.hpp>
 #include <gneiss/model/decoder/dot.hpp>

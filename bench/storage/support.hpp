@@ -7,7 +7,7 @@
 #else
 #include <gneiss/storage/engine/probe.hpp>
 #endif
-#include <gneiss/storage/io_queue.hpp>
+#include <gneiss/storage/io/io_queue.hpp>
 
 #include <benchmark/benchmark.h>
 

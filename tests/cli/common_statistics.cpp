@@ -1,4 +1,4 @@
-// Covers common/statistics.hpp.
+// Covers programs/common/statistics.hpp.
 #include "common/statistics.hpp"
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Covers compare/subgraph.hpp.
-#include "compare/subgraph.hpp"
+// Covers programs/study/subgraph.hpp.
+#include "study/subgraph.hpp"
 
 #include <algorithm>
 #include <set>

@@ -3,7 +3,7 @@
 #include <gneiss/core/random.hpp>
 #include <gneiss/eval/link_scorer.hpp>
 #include <gneiss/eval/metrics.hpp>
-#include <gneiss/storage/concepts.hpp>
+#include <gneiss/storage/embedding/concepts.hpp>
 
 #include <algorithm>
 #include <cmath>

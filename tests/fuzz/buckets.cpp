@@ -4,7 +4,7 @@
 #include <vector>
 
 #include <gneiss/graph/edge_buckets.hpp>
-#include <gneiss/storage/bucket_table.hpp>
+#include <gneiss/storage/edge/bucket_table.hpp>
 
 namespace test_fuzz_buckets {
 

@@ -12,8 +12,8 @@
 #include "fuzz/target.hpp"
 
 #include <gneiss/io/manifest.hpp>
-#include <gneiss/storage/checked_file.hpp>
-#include <gneiss/storage/csc_files.hpp>
+#include <gneiss/storage/adjacency/csc_files.hpp>
+#include <gneiss/storage/io/checked_file.hpp>
 
 namespace gneiss::fuzz {
 

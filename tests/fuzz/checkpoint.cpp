@@ -4,7 +4,7 @@
 
 #include <support/temporary_directory.hpp>
 
-#include <gneiss/storage/checkpoint.hpp>
+#include <gneiss/storage/io/checkpoint.hpp>
 
 namespace test_fuzz_checkpoint {
 

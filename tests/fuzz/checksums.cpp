@@ -5,7 +5,7 @@
 
 #include <support/temporary_directory.hpp>
 
-#include <gneiss/storage/checked_file.hpp>
+#include <gneiss/storage/io/checked_file.hpp>
 
 namespace test_fuzz_checksums {
 

@@ -14,7 +14,7 @@
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/io/assignment_file.hpp>
 #include <gneiss/io/dataset.hpp>
-#include <gneiss/storage/feature_store.hpp>
+#include <gneiss/storage/feature/feature_store.hpp>
 
 namespace test_fuzz_dataset {
 

@@ -5,7 +5,7 @@
 
 #include <support/temporary_directory.hpp>
 
-#include <gneiss/storage/calibrate.hpp>
+#include <gneiss/storage/io/calibrate.hpp>
 
 namespace test_fuzz_device_profile {
 

@@ -11,11 +11,11 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/io/npy.hpp>
-#include <gneiss/storage/csc_stream.hpp>
-#include <gneiss/storage/disk_csc.hpp>
+#include <gneiss/storage/adjacency/csc_stream.hpp>
+#include <gneiss/storage/adjacency/disk_csc.hpp>
+#include <gneiss/storage/adjacency/mapped_csc.hpp>
+#include <gneiss/storage/adjacency/neighbour_cache.hpp>
 #include <gneiss/storage/engine/threads.hpp>
-#include <gneiss/storage/mapped_csc.hpp>
-#include <gneiss/storage/neighbour_cache.hpp>
 
 namespace test_fuzz_stored_lists {
 

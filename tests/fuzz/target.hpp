@@ -17,7 +17,7 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
-#include <gneiss/storage/plain_file.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
 
 /// A file of this folder is a target: a function of any bytes that hands them to one reader of the library.
 ///

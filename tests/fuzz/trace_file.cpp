@@ -4,8 +4,8 @@
 
 #include <support/temporary_directory.hpp>
 
-#include <gneiss/storage/run_file.hpp>
-#include <gneiss/storage/trace_file.hpp>
+#include <gneiss/storage/io/run_file.hpp>
+#include <gneiss/storage/io/trace_file.hpp>
 
 namespace test_fuzz_trace_file {
 

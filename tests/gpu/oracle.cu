@@ -2,8 +2,8 @@
 // that is not there is told of, and its test has nothing to say.
 #include <cuda/oracle.hpp>
 #include <gneiss/core/random.hpp>
-#include <gneiss/cuda/model/aggregate.cuh>
-#include <gneiss/cuda/model/linear.cuh>
+#include <gneiss/cuda/model/device/aggregate.cuh>
+#include <gneiss/cuda/model/device/linear.cuh>
 
 #include <doctest/doctest.h>
 #include <simt/model/support.hpp>

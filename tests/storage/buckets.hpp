@@ -6,8 +6,8 @@
 #include <utility>
 
 #include <gneiss/core/executor/serial.hpp>
-#include <gneiss/storage/bucket_builder.hpp>
-#include <gneiss/storage/bucket_store.hpp>
+#include <gneiss/storage/edge/bucket_builder.hpp>
+#include <gneiss/storage/edge/bucket_store.hpp>
 
 namespace gneiss::test {
 

@@ -14,7 +14,7 @@
 #include <gneiss/io/csc_builder.hpp>
 #include <gneiss/sample/dense.hpp>
 #include <gneiss/sample/neighbour.hpp>
-#include <gneiss/storage/csc_files.hpp>
+#include <gneiss/storage/adjacency/csc_files.hpp>
 
 #include <sample/graphs.hpp>
 #include <storage/buckets.hpp>

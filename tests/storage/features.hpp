@@ -9,12 +9,12 @@
 
 #include <gneiss/core/half.hpp>
 #include <gneiss/core/row_layout.hpp>
-#include <gneiss/storage/any_engine.hpp>
+#include <gneiss/storage/engine/any_engine.hpp>
+#include <gneiss/storage/engine/file.hpp>
 #include <gneiss/storage/engine/memory.hpp>
-#include <gneiss/storage/feature_store.hpp>
-#include <gneiss/storage/file.hpp>
-#include <gneiss/storage/io_queue.hpp>
-#include <gneiss/storage/plain_file.hpp>
+#include <gneiss/storage/feature/feature_store.hpp>
+#include <gneiss/storage/io/io_queue.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
 
 namespace gneiss::test {
 

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <gneiss/core/random.hpp>
-#include <gneiss/storage/file.hpp>
-#include <gneiss/storage/io_queue.hpp>
-#include <gneiss/storage/row_source.hpp>
+#include <gneiss/storage/engine/file.hpp>
+#include <gneiss/storage/feature/row_source.hpp>
+#include <gneiss/storage/io/io_queue.hpp>
 
 #include "storage/support.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <gneiss/storage/any_engine.hpp>
+#include <gneiss/storage/engine/any_engine.hpp>
 #include <gneiss/storage/engine/memory.hpp>
 #include <gneiss/storage/engine/threads.hpp>
 #ifdef GNEISS_HAS_URING

@@ -43,6 +43,18 @@ may_include() {
         ;;
     esac
     local module=${from%%/*}
+    case "$from:$to" in
+    storage/*/*:storage/*/*) # one room of storage in another: the second table
+        local room=${from#storage/} other=${to#storage/}
+        room=${room%%/*} other=${other%%/*}
+        case "$room:$other" in
+        "$room:$room" | *:detail) return 0 ;;
+        io:engine | edge:engine | edge:io | embedding:engine | embedding:io | feature:engine | feature:io) return 0 ;;
+        adjacency:engine | adjacency:io | adjacency:edge) return 0 ;;
+        *) return 1 ;;
+        esac
+        ;;
+    esac
     case "$module:$to" in
     gneiss.hpp:cuda/*) return 1 ;;
     gneiss.hpp:*) return 0 ;;
@@ -53,22 +65,23 @@ may_include() {
     storage:graph/* | storage:order/plan.hpp | storage:cache/*) return 0 ;;
     io:graph/* | io:order/plan.hpp | io:cache/* | io:partition/* | io:storage/*) return 0 ;;
     model:graph/* | model:order/plan.hpp | model:sample/mini_batch.hpp | model:sample/layer_view.hpp | model:sample/layer_view.cuh | model:sample/link_batch.cuh) return 0 ;;
-    pipeline:*/concepts.hpp | eval:*/concepts.hpp | dist:*/concepts.hpp) return 0 ;;
-    pipeline:* | eval:* | dist:*) # values
+    sampling:*/concepts.hpp | train:*/concepts.hpp | inference:*/concepts.hpp | eval:*/concepts.hpp | dist:*/concepts.hpp) return 0 ;;
+    train:sampling/*) return 0 ;; # batch producers
+    sampling:* | train:* | inference:* | eval:* | dist:*) # values
         case "$to" in
         graph/coo.hpp | order/plan.hpp | order/batches.hpp | cache/trace.hpp | cache/change_set.hpp) return 0 ;;
         sample/mini_batch.hpp | sample/link_batch.hpp | sample/layer_view.hpp) return 0 ;;
         model/row_gradient.hpp | model/parameter.hpp) return 0 ;;
-        storage/io_stats.hpp) return 0 ;;
+        storage/io/io_stats.hpp) return 0 ;;
         esac
         case "$from:$to" in # the training loops that are put together from concrete parts
-        pipeline/epoch_driver.hpp:storage/* | pipeline/batch_compute.hpp:storage/row_access.hpp | pipeline/compute_stage.hpp:storage/*) return 0 ;;
-        pipeline/link_*.hpp:model/* | pipeline/link_*.hpp:storage/*) return 0 ;;
-        pipeline/graph_*.hpp:sample/* | pipeline/graph_*.hpp:model/* | pipeline/graph_*.hpp:storage/*) return 0 ;;
-        pipeline/cpu_compute.hpp:model/* | pipeline/batch_sampler.hpp:sample/* | pipeline/superbatch_*.hpp:sample/* | pipeline/superbatch_*.hpp:model/*) return 0 ;;
-        pipeline/superbatch*.hpp:storage/* | pipeline/superbatch*.hpp:cache/*) return 0 ;;
-        pipeline/device_*.cuh:sample/* | pipeline/device_*.cuh:model/* | pipeline/device_*.cuh:storage/*) return 0 ;;
-        pipeline/layerwise_*.hpp:model/* | pipeline/layerwise_*.hpp:storage/* | pipeline/layerwise_input.hpp:io/node_data.hpp) return 0 ;;
+        train/epoch_driver.hpp:storage/* | train/batch_compute.hpp:storage/embedding/row_access.hpp | train/compute_stage.hpp:storage/*) return 0 ;;
+        train/link_*.hpp:model/* | train/link_*.hpp:storage/* | sampling/link_batches.hpp:storage/edge/*) return 0 ;;
+        train/graph_*.hpp:sample/* | train/graph_*.hpp:model/* | train/graph_*.hpp:storage/*) return 0 ;;
+        train/cpu_compute.hpp:model/* | sampling/batch_sampler.hpp:sample/* | sampling/superbatch_*.hpp:sample/* | train/superbatch_*.hpp:model/*) return 0 ;;
+        train/superbatch*.hpp:storage/* | */superbatch*.hpp:cache/* | sampling/superbatch*.hpp:storage/io/*) return 0 ;;
+        train/device_*.cuh:sample/* | train/device_*.cuh:model/* | train/device_*.cuh:storage/*) return 0 ;;
+        inference/layerwise_*.hpp:model/* | inference/layerwise_*.hpp:storage/* | inference/layerwise_input.hpp:io/node_data.hpp) return 0 ;;
         esac
         ;;
     esac

@@ -17,16 +17,18 @@ put() {
 tree_in_order() {
     rm -rf "$scratch/tree"
     put gneiss.hpp '#include <gneiss/core/a.hpp>' '#include <gneiss/order/plan.hpp>' '#include <gneiss/storage/s.hpp>' \
-        '#include <gneiss/model/concepts.hpp>' '#include <gneiss/pipeline/p.hpp>' '#include <gneiss/core/checksum.hpp>'
+        '#include <gneiss/model/concepts.hpp>' '#include <gneiss/train/p.hpp>' '#include <gneiss/core/checksum.hpp>'
     put core/a.hpp '#include <vector>'
     put core/checksum.hpp '#include <xxhash.h>'
     put order/plan.hpp '#include <gneiss/core/a.hpp>'
     put storage/s.hpp '#include <sys/mman.h>' '#include <gneiss/order/plan.hpp>'
     put storage/engine/uring.hpp '#include <liburing.h>'
+    put storage/io/file.hpp '#include <gneiss/storage/engine/uring.hpp>'
+    put storage/edge/e.hpp '#include <gneiss/storage/io/file.hpp>'
     put model/concepts.hpp
     put model/backend/eigen.hpp '#include <Eigen/Core>' '#include <gneiss/model/concepts.hpp>'
     put io/manifest.hpp '#include <nlohmann/json.hpp>'
-    put pipeline/p.hpp '#include <gneiss/model/concepts.hpp>' '#include <gneiss/order/plan.hpp>'
+    put train/p.hpp '#include <gneiss/model/concepts.hpp>' '#include <gneiss/order/plan.hpp>'
     put cuda/vocabulary.cuh '#include <simt/emulator.hpp>' '#include <cuda_runtime.h>'
     put cuda/order/plan.cuh '#include <gneiss/cuda/vocabulary.cuh>' '#include <gneiss/order/plan.hpp>'
 }
@@ -55,7 +57,8 @@ planted "core/a.hpp:2: includes <gneiss/order/plan.hpp>, which $up" core/a.hpp '
 planted "order/plan.hpp:2: includes <gneiss/storage/s.hpp>, which $up" order/plan.hpp '#include <gneiss/storage/s.hpp>'
 planted "storage/s.hpp:2: includes <gneiss/model/concepts.hpp>, which $up" storage/s.hpp '#include <gneiss/model/concepts.hpp>'
 planted "model/concepts.hpp:2: includes <gneiss/storage/s.hpp>, which $up" model/concepts.hpp '#include <gneiss/storage/s.hpp>'
-planted "pipeline/p.hpp:2: includes <gneiss/storage/s.hpp>, which $up" pipeline/p.hpp '#include <gneiss/storage/s.hpp>'
+planted "train/p.hpp:2: includes <gneiss/storage/s.hpp>, which $up" train/p.hpp '#include <gneiss/storage/s.hpp>'
+planted "storage/io/file.hpp:2: includes <gneiss/storage/edge/e.hpp>, which $up" storage/io/file.hpp '#include <gneiss/storage/edge/e.hpp>'
 planted "storage/s.hpp:2: includes <gneiss/cuda/order/plan.cuh>, which $up" storage/s.hpp '#include <gneiss/cuda/order/plan.cuh>'
 planted "cuda/order/plan.cuh:2: includes <gneiss/storage/s.hpp>, which $up" cuda/order/plan.cuh '#include <gneiss/storage/s.hpp>'
 planted "core/a.hpp:2: includes <gneiss/cuda/vocabulary.cuh>, which $up" core/a.hpp '#include <gneiss/cuda/vocabulary.cuh>'

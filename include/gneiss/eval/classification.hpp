@@ -10,7 +10,7 @@
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/eval/accuracy.hpp>
-#include <gneiss/storage/concepts.hpp>
+#include <gneiss/storage/embedding/concepts.hpp>
 
 namespace gneiss {
 

@@ -17,8 +17,8 @@
 #include <gneiss/io/npy.hpp>
 #include <gneiss/partition/assignment.hpp>
 #include <gneiss/partition/concepts.hpp>
-#include <gneiss/storage/durable.hpp>
-#include <gneiss/storage/plain_file.hpp>
+#include <gneiss/storage/io/durable.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
 
 namespace gneiss {
 

@@ -19,9 +19,9 @@
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/npy.hpp>
-#include <gneiss/storage/bucket_store.hpp>
-#include <gneiss/storage/csc_files.hpp>
-#include <gneiss/storage/durable.hpp>
+#include <gneiss/storage/adjacency/csc_files.hpp>
+#include <gneiss/storage/edge/bucket_store.hpp>
+#include <gneiss/storage/io/durable.hpp>
 
 namespace gneiss {
 

@@ -22,7 +22,7 @@
 #include <gneiss/io/names.hpp>
 #include <gneiss/io/node_data.hpp>
 #include <gneiss/io/npy.hpp>
-#include <gneiss/storage/bucket_store.hpp>
+#include <gneiss/storage/edge/bucket_store.hpp>
 
 namespace gneiss {
 

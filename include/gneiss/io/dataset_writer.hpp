@@ -16,7 +16,7 @@
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/io/manifest.hpp>
 #include <gneiss/io/npy.hpp>
-#include <gneiss/storage/bucket_builder.hpp>
+#include <gneiss/storage/edge/bucket_builder.hpp>
 
 namespace gneiss {
 

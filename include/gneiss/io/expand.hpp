@@ -24,7 +24,7 @@
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/io/import/node_arrays.hpp>
 #include <gneiss/io/import/options.hpp>
-#include <gneiss/storage/plain_file.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
 
 namespace gneiss {
 

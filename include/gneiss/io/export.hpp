@@ -17,8 +17,8 @@
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/io/npy.hpp>
-#include <gneiss/storage/durable.hpp>
-#include <gneiss/storage/plain_file.hpp>
+#include <gneiss/storage/io/durable.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
 
 namespace gneiss {
 

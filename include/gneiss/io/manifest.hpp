@@ -20,8 +20,8 @@
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/io/npy_header.hpp>
-#include <gneiss/storage/durable.hpp>
-#include <gneiss/storage/plain_file.hpp>
+#include <gneiss/storage/io/durable.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
 
 namespace gneiss {
 

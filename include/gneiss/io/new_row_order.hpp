@@ -21,8 +21,8 @@
 #include <gneiss/io/npy.hpp>
 #include <gneiss/io/partition_order.hpp>
 #include <gneiss/io/row_shuffle.hpp>
-#include <gneiss/storage/bucket_table.hpp>
-#include <gneiss/storage/plain_file.hpp>
+#include <gneiss/storage/edge/bucket_table.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
 
 namespace gneiss {
 

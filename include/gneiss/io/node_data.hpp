@@ -17,9 +17,9 @@
 #include <gneiss/core/half.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/io/npy.hpp>
-#include <gneiss/storage/checked_file.hpp>
-#include <gneiss/storage/feature_store.hpp>
-#include <gneiss/storage/plain_file.hpp>
+#include <gneiss/storage/feature/feature_store.hpp>
+#include <gneiss/storage/io/checked_file.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
 
 namespace gneiss {
 

@@ -19,9 +19,9 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/io/npy_header.hpp>
-#include <gneiss/storage/checked_file.hpp>
-#include <gneiss/storage/mapped_file.hpp>
-#include <gneiss/storage/plain_file.hpp>
+#include <gneiss/storage/io/checked_file.hpp>
+#include <gneiss/storage/io/mapped_file.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
 
 namespace gneiss {
 

@@ -19,7 +19,7 @@
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/half.hpp>
-#include <gneiss/storage/plain_file.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
 
 namespace gneiss {
 

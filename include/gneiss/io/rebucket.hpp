@@ -8,7 +8,7 @@
 
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/io/dataset_writer.hpp>
-#include <gneiss/storage/bucket_builder.hpp>
+#include <gneiss/storage/edge/bucket_builder.hpp>
 
 namespace gneiss {
 

@@ -26,8 +26,8 @@
 #include <gneiss/io/import/permutation.hpp>
 #include <gneiss/io/new_row_order.hpp>
 #include <gneiss/io/npy.hpp>
-#include <gneiss/storage/bucket_builder.hpp>
-#include <gneiss/storage/external_sort.hpp>
+#include <gneiss/storage/edge/bucket_builder.hpp>
+#include <gneiss/storage/io/external_sort.hpp>
 
 namespace gneiss {
 

@@ -12,7 +12,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/import/row_windows.hpp>
-#include <gneiss/storage/row_file.hpp>
+#include <gneiss/storage/embedding/row_file.hpp>
 
 namespace gneiss {
 

@@ -3,7 +3,7 @@
 #include <gneiss/cuda/core/arena.cuh>
 #include <gneiss/cuda/core/memory.cuh>
 #include <gneiss/cuda/core/stream.cuh>
-#include <gneiss/cuda/model/encoder.cuh>
+#include <gneiss/cuda/model/step/encoder.cuh>
 #include <gneiss/model/backend/eigen.hpp>
 #include <gneiss/model/encoder.hpp>
 

@@ -4,7 +4,7 @@
 #include <gneiss/cache/lru.hpp>
 #include <gneiss/cache/replay.hpp>
 #include <gneiss/cache/static_rank.hpp>
-#include <gneiss/storage/cached_rows.hpp>
+#include <gneiss/storage/feature/cached_rows.hpp>
 
 #include "cache/traces.hpp"
 

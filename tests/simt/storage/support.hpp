@@ -1,7 +1,7 @@
 #pragma once
 
 #include <gneiss/core/random.hpp>
-#include <gneiss/storage/row_source.hpp>
+#include <gneiss/storage/feature/row_source.hpp>
 
 #include <simt/model/support.hpp>
 

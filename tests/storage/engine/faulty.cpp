@@ -4,7 +4,7 @@
 
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/random.hpp>
-#include <gneiss/storage/io_queue.hpp>
+#include <gneiss/storage/io/io_queue.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 #include <gneiss/storage/engine/memory.hpp>
 
-#include <gneiss/storage/any_engine.hpp>
-#include <gneiss/storage/io_queue.hpp>
+#include <gneiss/storage/engine/any_engine.hpp>
+#include <gneiss/storage/io/io_queue.hpp>
 
 #include <doctest/doctest.h>
 

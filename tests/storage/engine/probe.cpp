@@ -3,7 +3,7 @@
 #include "storage/support.hpp"
 
 #include <gneiss/storage/engine/faulty.hpp>
-#include <gneiss/storage/io_queue.hpp>
+#include <gneiss/storage/io/io_queue.hpp>
 
 #include <doctest/doctest.h>
 

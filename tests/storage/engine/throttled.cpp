@@ -2,7 +2,7 @@
 
 #include "storage/support.hpp"
 
-#include <gneiss/storage/io_queue.hpp>
+#include <gneiss/storage/io/io_queue.hpp>
 
 #include <doctest/doctest.h>
 

@@ -9,7 +9,7 @@
 #include <gneiss/core/types.hpp>
 #include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/core/stream.cuh>
-#include <gneiss/storage/row_source.hpp>
+#include <gneiss/storage/feature/row_source.hpp>
 
 namespace gneiss::cuda {
 

@@ -14,8 +14,8 @@
 #include <gneiss/cuda/core/transfer.cuh>
 #include <gneiss/cuda/storage/concepts.cuh>
 #include <gneiss/cuda/storage/copy_rows.cuh>
-#include <gneiss/storage/row_slots.hpp>
-#include <gneiss/storage/row_source.hpp>
+#include <gneiss/storage/feature/row_slots.hpp>
+#include <gneiss/storage/feature/row_source.hpp>
 
 namespace gneiss::cuda {
 

@@ -11,7 +11,7 @@
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/eval/concepts.hpp>
-#include <gneiss/storage/concepts.hpp>
+#include <gneiss/storage/embedding/concepts.hpp>
 
 // How a block of queries meets all rows of a table: rows are packed a superblock at a time, and tiles of scores are
 // consumed while they lie in a core's cache.

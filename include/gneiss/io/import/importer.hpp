@@ -16,8 +16,8 @@
 #include <gneiss/io/import/phases.hpp>
 #include <gneiss/io/manifest.hpp>
 #include <gneiss/io/npy.hpp>
-#include <gneiss/storage/bucket_builder.hpp>
-#include <gneiss/storage/external_sort.hpp>
+#include <gneiss/storage/edge/bucket_builder.hpp>
+#include <gneiss/storage/io/external_sort.hpp>
 
 namespace gneiss {
 namespace importing {

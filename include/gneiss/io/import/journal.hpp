@@ -13,8 +13,8 @@
 
 #include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>
-#include <gneiss/storage/durable.hpp>
-#include <gneiss/storage/plain_file.hpp>
+#include <gneiss/storage/io/durable.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
 
 namespace gneiss::importing {
 

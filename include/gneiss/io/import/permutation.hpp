@@ -10,7 +10,7 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/types.hpp>
-#include <gneiss/storage/plain_file.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
 
 // Permutations of nodes that need not fit in memory: arrays of 32-bit words on disk.
 namespace gneiss::importing {

@@ -17,8 +17,8 @@
 #include <gneiss/io/import/node_tables.hpp>
 #include <gneiss/io/import/spill.hpp>
 #include <gneiss/io/npy.hpp>
-#include <gneiss/storage/external_sort.hpp>
-#include <gneiss/storage/plain_file.hpp>
+#include <gneiss/storage/io/external_sort.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
 
 namespace gneiss::importing {
 

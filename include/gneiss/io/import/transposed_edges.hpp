@@ -14,7 +14,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/io/npy_header.hpp>
-#include <gneiss/storage/plain_file.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
 
 namespace gneiss::importing {
 

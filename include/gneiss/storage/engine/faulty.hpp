@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
-#include <gneiss/storage/concepts.hpp>
+#include <gneiss/storage/engine/concepts.hpp>
 
 namespace gneiss {
 

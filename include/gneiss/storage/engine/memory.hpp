@@ -11,7 +11,7 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/random.hpp>
-#include <gneiss/storage/concepts.hpp>
+#include <gneiss/storage/engine/concepts.hpp>
 
 namespace gneiss {
 

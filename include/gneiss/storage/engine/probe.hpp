@@ -8,9 +8,9 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
-#include <gneiss/storage/any_engine.hpp>
+#include <gneiss/storage/engine/any_engine.hpp>
+#include <gneiss/storage/engine/file.hpp>
 #include <gneiss/storage/engine/threads.hpp>
-#include <gneiss/storage/file.hpp>
 
 namespace gneiss {
 

@@ -12,8 +12,8 @@
 
 #include <unistd.h>
 
-#include <gneiss/storage/concepts.hpp>
-#include <gneiss/storage/detail/posix_files.hpp>
+#include <gneiss/storage/engine/concepts.hpp>
+#include <gneiss/storage/engine/detail/posix_files.hpp>
 
 namespace gneiss {
 

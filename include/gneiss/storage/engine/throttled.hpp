@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <gneiss/core/types.hpp>
-#include <gneiss/storage/concepts.hpp>
+#include <gneiss/storage/engine/concepts.hpp>
 
 namespace gneiss {
 

@@ -3,11 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <gneiss/cuda/model/attention.cuh>
-#include <gneiss/cuda/model/attention_backward.cuh>
+#include <gneiss/cuda/model/device/attention.cuh>
+#include <gneiss/cuda/model/device/attention_backward.cuh>
+#include <gneiss/cuda/model/device/partial_sums.cuh>
+#include <gneiss/cuda/model/device/row_maps.cuh>
 #include <gneiss/cuda/model/layer/graph_layer.cuh>
-#include <gneiss/cuda/model/partial_sums.cuh>
-#include <gneiss/cuda/model/row_maps.cuh>
 
 namespace gneiss::cuda {
 

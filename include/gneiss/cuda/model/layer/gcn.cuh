@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include <gneiss/cuda/model/aggregate.cuh>
+#include <gneiss/cuda/model/device/aggregate.cuh>
 #include <gneiss/cuda/model/layer/graph_layer.cuh>
 #include <gneiss/cuda/model/layer/linear_aggregation.cuh>
 

@@ -7,11 +7,11 @@
 
 #include <gneiss/cuda/core/arena.cuh>
 #include <gneiss/cuda/core/row_slice.cuh>
-#include <gneiss/cuda/model/dense_parameters.cuh>
-#include <gneiss/cuda/model/linear.cuh>
-#include <gneiss/cuda/model/partial_sums.cuh>
-#include <gneiss/cuda/model/product.cuh>
-#include <gneiss/cuda/model/sparse.cuh>
+#include <gneiss/cuda/model/block/product.cuh>
+#include <gneiss/cuda/model/device/linear.cuh>
+#include <gneiss/cuda/model/device/partial_sums.cuh>
+#include <gneiss/cuda/model/device/sparse.cuh>
+#include <gneiss/cuda/model/step/dense_parameters.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
 #include <gneiss/model/layer_options.hpp>
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string>
 
-#include <gneiss/cuda/model/aggregate.cuh>
+#include <gneiss/cuda/model/device/aggregate.cuh>
 #include <gneiss/cuda/model/layer/graph_layer.cuh>
 #include <gneiss/model/layer/linear_aggregation.hpp>
 

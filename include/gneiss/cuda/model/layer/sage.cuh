@@ -6,7 +6,7 @@
 #include <string>
 
 #include <gneiss/core/error.hpp>
-#include <gneiss/cuda/model/aggregate.cuh>
+#include <gneiss/cuda/model/device/aggregate.cuh>
 #include <gneiss/cuda/model/layer/graph_layer.cuh>
 #include <gneiss/cuda/model/layer/linear_aggregation.cuh>
 

@@ -1,0 +1,159 @@
+// Sampled edges per second from lists on disk: RMAT, 2^20 nodes, 16 M edges (64 MiB of neighbours), incoming, layered,
+// batches of 1000 seeds, 10 neighbours in each of three hops. "cold": the page cache is emptied before each batch;
+// reads of an engine go past it anyway. Beside them a loop of pread that reads as many blocks of 4 KiB, one after the
+// other.
+#include "storage/stored_graph.hpp"
+#include "storage/support.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/graph/visit_counter.hpp>
+#include <gneiss/sample/neighbour.hpp>
+#include <gneiss/storage/adjacency/disk_csc.hpp>
+#include <gneiss/storage/adjacency/mapped_csc.hpp>
+
+namespace {
+
+using namespace gneiss;
+using storage_bench::edges;
+using storage_bench::nodes;
+using storage_bench::stored_graph;
+
+/// graph() is called before each batch, outside of the time.
+template <class Graph>
+void sample(benchmark::State& state, Graph&& graph) {
+    neighbour_sampler<> sampler({std::vector<hop_fanout>(3, hop_fanout{.in = 10})}, 1);
+    const tbb_executor on(2);
+    const keyed_permutation order(nodes, random_key(1, random_domain::user));
+    mini_batch_arena arena;
+    std::vector<node_id> seeds(1000);
+    std::uint64_t batch = 0;
+    std::int64_t sampled = 0;
+    for (auto _ : state) {
+        state.PauseTiming();
+        const auto& of = graph();
+        for (std::size_t i = 0; i < seeds.size(); ++i)
+            seeds[i] = static_cast<node_id>(order((batch * seeds.size() + i) % nodes));
+        state.ResumeTiming();
+        sampled += static_cast<std::int64_t>(
+            sampler.sample({0, {0, 0, batch++}}, of, std::span<const node_id>(seeds), on, arena).edges());
+    }
+    state.SetItemsProcessed(sampled);
+}
+
+void report_reads(benchmark::State& state, const io_stats& io) {
+    const auto per_batch = [&](std::uint64_t count) {
+        return benchmark::Counter(static_cast<double>(count), benchmark::Counter::kAvgIterations);
+    };
+    state.counters["reads"] = per_batch(io.reads);
+    state.counters["read_bytes"] = per_batch(io.read_bytes);
+}
+
+void disk_csc_direct(benchmark::State& state) {
+    if (!storage_bench::works(state.range(0), state)) return;
+    memory_budget budget;
+    const disk_csc graph(
+        stored_graph::shared().files(), [&] { return storage_bench::engine_of(state.range(0)); }, budget);
+    sample(state, [&]() -> const disk_csc& { return graph; });
+    report_reads(state, graph.statistics().io);
+}
+BENCHMARK(disk_csc_direct)->ArgName("threads")->DenseRange(0, 1)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+/// A quarter of the neighbours in memory, by profiled visits.
+void disk_csc_direct_quarter_cached(benchmark::State& state) {
+    if (!storage_bench::works(state.range(0), state)) return;
+    memory_budget budget;
+    const stored_graph& stored = stored_graph::shared();
+    disk_csc graph(
+        stored.files(), [&] { return storage_bench::engine_of(state.range(0)); }, budget);
+    const auto path = stored.directory() / "cache";
+    const std::uint64_t fingerprint = graph.fingerprint(neighbour_direction::in);
+    {
+        const visit_counter profile(graph);
+        neighbour_sampler<> sampler({std::vector<hop_fanout>(3, hop_fanout{.in = 10})}, 2);
+        mini_batch_arena arena;
+        std::vector<node_id> seeds(1000), all(nodes);
+        for (std::uint64_t batch = 0; batch < 20; ++batch) {
+            for (std::size_t i = 0; i < seeds.size(); ++i)
+                seeds[i] = static_cast<node_id>(nodes - 1 - (batch * seeds.size() + i) * 7);
+            (void)sampler.sample({0, {0, 0, batch}}, profile, std::span<const node_id>(seeds), tbb_executor(2), arena);
+        }
+        std::iota(all.begin(), all.end(), node_id{0});
+        std::vector<std::uint32_t> degrees(nodes);
+        graph.degrees(all, neighbour_direction::in, degrees);
+        neighbour_cache::build(
+            path, graph, neighbour_direction::in, rank_lists(profile.visits(), degrees), edges, fingerprint);
+    }
+    neighbour_cache cache(path, fingerprint, budget);
+    cache.load();
+    graph.set_cache(&cache);
+    const io_stats before = graph.statistics().io;
+    sample(state, [&]() -> const disk_csc& { return graph; });
+    io_stats io = graph.statistics().io;
+    io.reads -= before.reads;
+    io.read_bytes -= before.read_bytes;
+    report_reads(state, io);
+}
+BENCHMARK(disk_csc_direct_quarter_cached)
+    ->ArgName("threads")
+    ->DenseRange(0, 1)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+
+void mapped_csc_cold(benchmark::State& state) {
+    memory_budget budget;
+    std::optional<mapped_csc> graph;
+    sample(state, [&]() -> const mapped_csc& {
+        graph.reset(); // mapped pages stay in the cache
+        stored_graph::shared().drop_cached();
+        return graph.emplace(stored_graph::shared().files(), budget);
+    });
+}
+BENCHMARK(mapped_csc_cold)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+void memory_csc_sampled(benchmark::State& state) {
+    memory_budget budget;
+    const memory_csc graph(stored_graph::shared().files(), budget);
+    sample(state, [&]() -> const memory_csc& { return graph; });
+}
+BENCHMARK(memory_csc_sampled)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+/// As many blocks as lists are drawn from in a batch, about 30 000, of the same file.
+void disk_csc_raw_pread(benchmark::State& state) {
+    constexpr std::size_t block = 4096, reads = 30000;
+    const int file = ::open(stored_graph::shared().neighbours().c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
+    aligned_buffer<std::byte> to(block);
+    const random_key draw(1, random_domain::user);
+    std::uint64_t word = 0;
+    for (auto _ : state)
+        for (std::size_t i = 0; i < reads; ++i)
+            if (::pread(file, to.data(), block, static_cast<off_t>((1 + below(draw[word++], edges / 1024)) * block)) !=
+                static_cast<ssize_t>(block)) {
+                state.SkipWithError("cannot read");
+                break;
+            }
+    ::close(file);
+    state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(reads * block));
+}
+BENCHMARK(disk_csc_raw_pread)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(3);
+
+void build_csc_warm(benchmark::State& state) {
+    const stored_graph& stored = stored_graph::shared();
+    for (auto _ : state) {
+        build_csc(stored.store(), neighbour_direction::out, stored.directory() / "out", {}, tbb_executor(2));
+        state.PauseTiming();
+        std::filesystem::remove_all(stored.directory() / "out");
+        state.ResumeTiming();
+    }
+    state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(edges));
+}
+BENCHMARK(build_csc_warm)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+} // namespace

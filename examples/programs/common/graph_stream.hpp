@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+#include <string_view>
+
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/graph/adjacency_stream.hpp>
+#include <gneiss/graph/symmetric.hpp>
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/storage/edge/bucket_store.hpp>
+
+namespace programs {
+
+/// The training edges of a dataset without their directions, in memory or streamed from lists on disk: the same lists in the
+/// same order.
+struct graph_stream {
+    gneiss::any_adjacency graph;
+    bool in_memory = false;
+    std::uint64_t disk_bytes = 0; ///< of the lists
+    gneiss::memory_charge charge{};
+};
+
+/// The graph in memory: of each node the outgoing neighbours in order, then the incoming ones, without loops. Reads the buckets
+/// three times, and holds one of them beside 8 bytes a node and 8 an edge. Throws errc::cancelled.
+[[nodiscard]] gneiss::symmetric_csr read_graph(const gneiss::bucket_store& buckets, const std::stop_token& stop,
+    const std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)>& progress = {});
+
+/// Opens the graph: in memory where the budget has room for it, else from DATASET/csc-in and csc-out, which are made within
+/// what the budget has left where they are not there. Throws over_budget; errc::cancelled.
+/// \param where  memory, disk, or auto: as said
+[[nodiscard]] graph_stream open_graph(const gneiss::dataset& data, gneiss::memory_budget& budget,
+    std::string_view where, const gneiss::tbb_executor& on, const std::stop_token& stop,
+    const std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)>& progress);
+
+} // namespace programs

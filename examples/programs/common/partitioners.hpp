@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/graph/adjacency_stream.hpp>
+#include <gneiss/partition/concepts.hpp>
+#include <gneiss/storage/edge/disk_scratch.hpp>
+
+namespace programs {
+
+/// Flags that only some partitioners take. Absent: the partitioner's own default.
+struct partitioner_flags {
+    std::optional<std::uint64_t> passes{};
+    std::optional<double> gamma{}, nu{}, chunk{}, older{};
+    std::optional<std::string> effort{}, edge_order{}, seed_partitioner{};
+};
+
+/// A partitioner whose type is chosen at run time.
+struct any_partitioner {
+    std::function<std::vector<gneiss::part_id>(
+        gneiss::any_adjacency& graph, const gneiss::partition_request& request, gneiss::disk_scratch& place,
+        const gneiss::tbb_executor& on)>
+        run{};
+    std::function<std::uint64_t(std::uint64_t nodes, gneiss::edge_index arcs, const gneiss::partition_request& request)>
+        memory{}; ///< beside the graph, its result with it [bytes]
+    /// The same with a graph of clusters of so many edges at most: for those that make one. Else empty.
+    std::function<any_partitioner(std::uint64_t most_edges)> with_edges{};
+};
+
+/// How a partitioner is named and made.
+struct partition_method {
+    std::string name{};
+    std::vector<std::string> flags{}; ///< of those in `partitioner_flags`, what it takes
+    bool caps = false;                ///< keeps caps of labels
+    double label_cap = 0;             ///< of datasets with labels, where none is given; 0: none
+    bool needs_labels = false;
+    std::function<any_partitioner(const partitioner_flags& flags)> make{};
+};
+
+/// All there are.
+[[nodiscard]] const std::vector<partition_method>& partition_methods();
+
+} // namespace programs

@@ -1,0 +1,223 @@
+#include "common/partitioning.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <numeric>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <gneiss/core/checksum.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/io/node_data.hpp>
+#include <gneiss/io/partition_journal_file.hpp>
+#include <gneiss/storage/edge/disk_scratch.hpp>
+
+#include "common/exit_codes.hpp"
+#include "common/graph_stream.hpp"
+#include "common/units.hpp"
+
+namespace programs {
+namespace {
+
+using namespace gneiss;
+using clock = std::chrono::steady_clock;
+
+double seconds_since(clock::time_point start) { return std::chrono::duration<double>(clock::now() - start).count(); }
+
+/// Labels of training nodes by row; the others, and those without, are unlabelled. Empty without labels. 4 bytes a node.
+std::vector<class_id> training_labels(const dataset& data) {
+    if (data.manifest().node_data.classes == 0) return {};
+    const auto labels = data.labels();
+    const auto classes = classes_of(labels.values());
+    std::vector<class_id> found(classes.begin(), classes.end());
+    const auto parts = data.node_splits();
+    for (std::size_t row = 0; row < parts.values().size() && row < found.size(); ++row)
+        if (parts.values()[row] != static_cast<std::uint8_t>(node_split::train)) found[row] = unlabelled;
+    return found;
+}
+
+memory_charge charge_labels(const dataset& data, memory_budget& budget) {
+    return budget.charge("labels", data.manifest().node_data.classes != 0 ? data.manifest().nodes * sizeof(class_id) : 0);
+}
+
+/// Bytes of a dataset's files.
+std::uint64_t disk_bytes(const dataset& data) {
+    std::uint64_t bytes = 0;
+    for (const dataset_array& a : data.manifest().arrays) bytes += a.bytes;
+    return bytes;
+}
+
+/// All that decides the parts: graph, labels and job.
+std::uint64_t identity_of(const dataset& data, const partition_job& job, const partition_request& request) {
+    const auto text = [](const auto& value) { return value ? fmt::format("{}", *value) : std::string("-"); };
+    const partitioner_flags& f = job.flags;
+    const std::string all = fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {}", job.method.name, request.parts, request.seed,
+        request.imbalance, request.label_cap, static_cast<int>(request.balance), text(f.passes), text(f.gamma), text(f.nu), text(f.chunk),
+        text(f.older), text(f.effort), text(f.edge_order), text(f.seed_partitioner));
+    std::uint64_t hash = checksum(std::as_bytes(std::span(all)), data.buckets().fingerprint(edge_direction::out));
+    for (const char* name : {"labels", "split"})
+        if (data.has(name)) hash = checksum(std::as_bytes(data.checksums(name).blocks()), hash);
+    return hash;
+}
+
+partition_request request_of(const dataset& data, const partition_job& job, std::span<const class_id> labels) {
+    partition_request request{.parts = job.parts, .labels = labels, .seed = job.seed};
+    request.imbalance = job.imbalance.value_or(request.imbalance);
+    request.balance = job.balance;
+    request.label_cap = job.label_cap.value_or(labels.empty() ? 0 : job.method.label_cap);
+    const bool asked = job.label_cap && request.label_cap != 0;
+    if (asked && !job.method.caps) throw usage_error(fmt::format("--label-cap: {} knows no labels", job.method.name));
+    if ((asked || job.method.needs_labels) && labels.empty())
+        throw usage_error(fmt::format("{} needs labels, {} has none: import them with --labels", asked ? "--label-cap" : job.method.name,
+            data.directory().string()));
+    return request;
+}
+
+void check_parts(const dataset& data, std::uint32_t parts) {
+    const std::uint64_t nodes = data.manifest().nodes;
+    if (parts > std::max<std::uint64_t>(nodes, 1))
+        throw usage_error(fmt::format("--partitions {}: {} has {} nodes", parts, data.directory().string(), nodes));
+}
+
+graph_stream opened(const dataset& data, const graph_work& with) {
+    return open_graph(data, with.budget, with.graph, with.on, with.stop, std::ref(with.progress));
+}
+
+void measure(partition_result& made, graph_stream& graph, std::span<const part_id> parts, std::uint32_t count,
+    std::span<const class_id> labels, const graph_work& with) {
+    const auto began = clock::now();
+    with.progress("quality", 0, 0);
+    made.quality = measure_partition(graph.graph, parts, count, labels);
+    made.quality_seconds = seconds_since(began);
+}
+
+/// Nodes, the greatest influence first, and the share of all of it that each has.
+struct ranked_nodes {
+    std::vector<node_id> nodes{};
+    std::vector<double> shares{};
+};
+
+template <class Score>
+ranked_nodes greatest(const std::vector<Score>& scores, std::uint64_t count) {
+    ranked_nodes found{.nodes = most_influential(std::span<const Score>(scores), static_cast<std::size_t>(count))};
+    const double all = std::accumulate(scores.begin(), scores.end(), 0.);
+    for (const node_id v : found.nodes) found.shares.push_back(all == 0 ? 0 : static_cast<double>(scores[v]) / all);
+    return found;
+}
+
+/// How many of the first nodes fit the memory that the job allows them, with the edges among them.
+std::size_t fitting(any_adjacency& graph, std::span<const node_id> hubs, const hub_job& job) {
+    constexpr node_id none = ~node_id{0};
+    std::vector<node_id> rank(static_cast<std::size_t>(graph.nodes()), none);
+    for (std::size_t i = 0; i < hubs.size(); ++i) rank[hubs[i]] = static_cast<node_id>(i);
+    std::vector<std::uint64_t> before(hubs.size()); // edges of each to those before it
+    graph.rewind();
+    for (adjacency_chunk chunk = graph.next(); !chunk.empty(); chunk = graph.next())
+        for (std::size_t i = 0; i < chunk.size(); ++i)
+            if (const node_id mine = rank[chunk.node(i)]; mine != none)
+                for (const node_id u : chunk.list(i)) before[mine] += rank[u] < mine;
+    std::size_t fit = 0;
+    for (std::uint64_t bytes = 0; fit < hubs.size(); ++fit) {
+        bytes += job.node_bytes + before[fit] * job.edge_bytes;
+        if (bytes > job.most_bytes) break;
+    }
+    return fit;
+}
+
+} // namespace
+
+partition_result make_parts(const dataset& data, const partition_job& job, graph_work& with) {
+    const auto start = clock::now();
+    check_parts(data, job.parts);
+    const std::uint64_t nodes = data.manifest().nodes;
+    const edge_index arcs = 2 * data.buckets().edges();
+    const auto labels_charge = charge_labels(data, with.budget);
+    const std::vector<class_id> labels = training_labels(data);
+    partition_result made{.method = job.method.name, .labels = !labels.empty()};
+    partition_request request = request_of(data, job, labels);
+    check_request(request, nodes);
+
+    any_partitioner chosen = job.method.make(job.flags);
+    constexpr std::uint64_t stream = std::uint64_t{18} << 20; // that lists are read through
+    const std::uint64_t left = with.budget.available() - std::min(with.budget.available(), stream);
+    for (std::uint64_t edges = (nodes + arcs / 4) / 2; edges > 4096 && chosen.with_edges && chosen.memory(nodes, arcs, request) > left; edges /= 2)
+        chosen = chosen.with_edges(edges); // coarser clusters, where memory is short
+
+    std::optional<partition_journal_file> journal;
+    if (job.out) {
+        std::filesystem::path path = *job.out;
+        path += ".journal";
+        if (job.anew) std::filesystem::remove(path);
+        journal.emplace(path, identity_of(data, job, request));
+        request.journal = &*journal;
+        made.resumed_step = journal->step();
+    }
+    const auto working = with.budget.charge("partitioner " + job.method.name, chosen.memory(nodes, arcs, request));
+    if (made.resumed_step != 0) with.progress.line().say(fmt::format("going on after step {}, which an earlier run had saved", made.resumed_step));
+    graph_stream from = opened(data, with);
+    made.in_memory = from.in_memory;
+    made.memory_bytes = with.budget.used();
+    made.prepare_seconds = seconds_since(start);
+
+    request.stop = with.stop;
+    request.progress = std::ref(with.progress);
+    disk_scratch place(job.out && job.out->has_parent_path() ? job.out->parent_path() : std::filesystem::path("."));
+    const auto began = clock::now();
+    const std::vector<part_id> parts = chosen.run(from.graph, request, place, with.on);
+    made.partition_seconds = seconds_since(began);
+    if (job.out) write_assignment(data, parts, request.parts, made.method, *job.out, job.format);
+    measure(made, from, parts, request.parts, labels, with);
+    made.disk_bytes = disk_bytes(data) + from.disk_bytes + place.peak_bytes() + (journal ? journal->bytes() : 0);
+    if (journal) journal->remove();
+    return made;
+}
+
+partition_result score_parts(const dataset& data, const std::filesystem::path& file, std::uint32_t parts, graph_work& with) {
+    const auto start = clock::now();
+    check_parts(data, parts);
+    const auto labels_charge = charge_labels(data, with.budget);
+    const std::vector<class_id> labels = training_labels(data);
+    const auto charge = with.budget.charge("parts", data.manifest().nodes * sizeof(part_id));
+    const std::vector<part_id> given = read_assignment(data, file);
+    const std::uint32_t used = given.empty() ? 1 : *std::ranges::max_element(given) + 1U;
+    if (parts == 0) parts = used;
+    if (used > parts) throw error(errc::out_of_range, fmt::format("names part {}, --partitions is {}", used - 1, parts), {.path = file});
+    graph_stream from = opened(data, with);
+    partition_result made{.method = file.filename().string(), .prepare_seconds = seconds_since(start), .memory_bytes = with.budget.used(),
+        .disk_bytes = disk_bytes(data) + from.disk_bytes, .in_memory = from.in_memory, .labels = !labels.empty()};
+    measure(made, from, given, parts, labels, with);
+    return made;
+}
+
+hub_result choose_hubs(const dataset& data, const hub_job& job, graph_work& with) {
+    const auto start = clock::now();
+    const std::uint64_t nodes = data.manifest().nodes, training = data.manifest().node_data.train;
+    if (job.count == 0) throw usage_error(fmt::format("--hubs: none of {} nodes are asked for", nodes));
+    if (training == 0)
+        throw usage_error(data.directory().string() + " has no training nodes: import it with --labels and --split, or --fractions");
+    const auto scores = with.budget.charge("two scores a node", 8 * nodes);
+    const auto few = with.budget.charge("training nodes and hubs", 4 * training + 20 * job.count);
+    graph_stream from = opened(data, with);
+    const std::uint64_t planned = with.budget.used();
+    const std::vector<node_id> seeds = data.nodes_of(node_split::train);
+    const influence_options how{.steps = job.steps, .lazy = job.lazy, .stop = with.stop};
+    with.progress("walks", 0, 0);
+    ranked_nodes found = job.sampled == 0 ? greatest(influence(from.graph, seeds, how), job.count)
+                                          : greatest(sampled_influence(from.graph, seeds, job.sampled, job.seed, how), job.count);
+    if (job.most_bytes != 0) {
+        const std::size_t fit = fitting(from.graph, found.nodes, job);
+        found.nodes.resize(fit);
+        found.shares.resize(fit);
+    }
+    write_nodes(data, found.nodes, job.out);
+    return {.hubs = found.nodes.size(), .influence_share = std::accumulate(found.shares.begin(), found.shares.end(), 0.),
+        .seconds = seconds_since(start), .memory_bytes = planned, .edges = from.graph.arcs() / 2, .in_memory = from.in_memory};
+}
+
+} // namespace programs

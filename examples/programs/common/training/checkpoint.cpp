@@ -1,0 +1,71 @@
+#include "common/training/checkpoint.hpp"
+
+#include <cstring>
+#include <string>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <gneiss/core/checksum.hpp>
+
+#include "common/run_directory.hpp"
+#include "common/training/options.hpp"
+
+namespace trainers {
+
+std::uint64_t dataset_hash(const gneiss::dataset& data) {
+    return gneiss::checksum(programs::read_file(data.directory() / "manifest.json"));
+}
+
+std::uint64_t configuration_hash(const programs::command& command) {
+    return std::stoull(command.hash(not_in_hash), nullptr, 16);
+}
+
+void refuse_changes(const programs::command& command, const nlohmann::ordered_json& before) {
+    const auto changed = command.differences(before, not_in_hash);
+    if (!changed.empty())
+        throw gneiss::error(gneiss::errc::config_mismatch,
+            fmt::format("--resume with another configuration: {}; {}", fmt::join(changed, "; "),
+                command.given("out") ? "leave that out, or train anew with another --out"
+                                     : "--resume --out RUN takes the flags of that run"));
+}
+
+gneiss::checkpoint begin_checkpoint(const programs::command& command, const gneiss::dataset& data, const gneiss::resume_position& at) {
+    return {.generation = 0,
+        .configuration_hash = configuration_hash(command),
+        .dataset_hash = dataset_hash(data),
+        .layout = {}, .partitioning = {.nodes = 0, .partitions = 0}, .disk_slots = {}, .slots = {}, .row_checksums = {},
+        .position = at,
+        .sections = {}};
+}
+
+std::uint64_t last_trained(const gneiss::resume_position& at) {
+    return at.epoch - (at.next == gneiss::batch_number{} && at.epoch != 0 ? 1 : 0);
+}
+
+std::vector<std::byte> to_bytes(std::span<const float> numbers) {
+    const auto bytes = std::as_bytes(numbers);
+    return {bytes.begin(), bytes.end()};
+}
+
+void from_bytes(const std::vector<std::byte>& bytes, std::span<float> numbers, std::string_view what) {
+    if (bytes.size() != numbers.size_bytes())
+        throw gneiss::error(gneiss::errc::corrupt, fmt::format("the checkpoint's {} have another size", what));
+    if (!bytes.empty()) std::memcpy(numbers.data(), bytes.data(), bytes.size());
+}
+
+void put_progress(gneiss::checkpoint& to, const nlohmann::ordered_json& progress) {
+    const std::string text = progress.dump();
+    const auto bytes = std::as_bytes(std::span(text));
+    to.sections["progress"].assign(bytes.begin(), bytes.end());
+}
+
+nlohmann::ordered_json progress_of(const gneiss::checkpoint& saved) {
+    nlohmann::ordered_json read;
+    if (const auto found = saved.sections.find("progress"); found != saved.sections.end())
+        read = nlohmann::ordered_json::parse(std::string_view(reinterpret_cast<const char*>(found->second.data()), found->second.size()), nullptr, false);
+    if (!read.is_object()) throw gneiss::error(gneiss::errc::corrupt, "the checkpoint does not tell how far training was");
+    return read;
+}
+
+} // namespace trainers

@@ -1,0 +1,292 @@
+#include "common/training/course.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
+
+#include "common/machine.hpp"
+#include "common/report.hpp"
+#include "common/sampler.hpp"
+#include "common/training/checkpoint.hpp"
+
+namespace trainers {
+
+namespace {
+
+constexpr auto compute = static_cast<std::size_t>(gneiss::stage::compute);
+
+/// Watches validations: which was the best, and how many came since.
+struct validation_watch {
+    double best = 0;
+    std::uint64_t without_better = 0;
+
+    /// Whether this is the best so far.
+    bool judge(const programs::epoch_record& epoch) {
+        if (epoch.valid.empty()) return false;
+        const bool better = epoch.valid.front().second > best;
+        without_better = better ? 0 : without_better + 1;
+        best = std::max(best, epoch.valid.front().second);
+        return better;
+    }
+};
+
+} // namespace
+
+double seconds_since(clock::time_point since) { return std::chrono::duration<double>(clock::now() - since).count(); }
+
+namespace {
+
+/// The design's, and the device's.
+programs::named<double> all_stages(const design& of) {
+    programs::named<double> stages = of.stage_seconds();
+    stages.emplace_back("device", of.device_seconds());
+    return stages;
+}
+
+} // namespace
+
+programs::named<double> design::stage_seconds() const {
+    const gneiss::pipeline_statistics now = pipeline();
+    programs::named<double> made;
+    for (std::size_t i = 0; i < gneiss::stage_count; ++i) made.emplace_back(gneiss::stage_names[i], now.busy_seconds[i]);
+    return made;
+}
+
+nlohmann::ordered_json epoch_so_far::to_json() const {
+    nlohmann::ordered_json stages = nlohmann::ordered_json::object();
+    for (const auto& [name, value] : stage_seconds) stages[name] = value;
+    return {{"seconds", seconds}, {"loss", loss}, {"examples", examples}, {"sampled_edges", sampled_edges},
+        {"read_bytes", read_bytes}, {"write_bytes", write_bytes}, {"read_requests", read_requests},
+        {"wait_seconds", wait_seconds}, {"cache_lookups", cache_lookups}, {"cache_hits", cache_hits}, {"stage_seconds", stages},
+        {"first_examples", first_examples}};
+}
+
+epoch_so_far epoch_so_far::from_json(const nlohmann::ordered_json& j) {
+    programs::named<double> stages;
+    for (const auto& [name, value] : j.at("stage_seconds").items()) stages.emplace_back(name, value.get<double>());
+    return {j.at("seconds"), j.at("loss"), j.at("examples"), j.at("sampled_edges"), j.at("read_bytes"), j.at("write_bytes"),
+        j.at("read_requests"), j.at("wait_seconds"), j.at("cache_lookups"), j.at("cache_hits"), stages, j.value("first_examples", j.at("examples").get<std::uint64_t>())};
+}
+
+course_position course_position::of(const std::optional<gneiss::checkpoint>& saved) {
+    course_position at;
+    if (!saved) return at;
+    const nlohmann::ordered_json progress = progress_of(*saved);
+    at.next = saved->position;
+    at.so_far = epoch_so_far::from_json(progress.at("epoch"));
+    const auto values = [&](const char* key, programs::metric_values& to) {
+        if (progress.contains(key))
+            for (const auto& [name, value] : progress.at(key).items()) to.emplace_back(name, value.get<double>());
+    };
+    values("best_valid", at.valid);
+    values("best_test", at.test);
+    if (progress.contains("unvalidated")) at.unvalidated = programs::epoch_from_json(progress.at("unvalidated"));
+    return at;
+}
+
+void course::save(design& of, const gneiss::resume_position& at) {
+    const epoch_so_far now = at.next != gneiss::batch_number{} ? totals(of) : epoch_so_far{};
+    nlohmann::ordered_json progress{{"steps", of.steps()}, {"epoch", now.to_json()}, {"config", configuration_}};
+    for (const auto& [name, value] : best_valid_) progress["best_valid"][name] = value;
+    for (const auto& [name, value] : best_test_) progress["best_test"][name] = value;
+    if (unvalidated_) progress["unvalidated"] = programs::to_json(*unvalidated_);
+    of.save(at, progress);
+    saved_at_ = clock::now();
+}
+
+epoch_so_far course::totals(const design& of) const {
+    epoch_so_far sum = so_far_;
+    sum.seconds += seconds_since(epoch_began_);
+    sum.loss += loss_;
+    sum.examples += examples_;
+    sum.first_examples += first_examples_;
+    sum.sampled_edges += sampled_edges_;
+    const gneiss::io_stats moved = of.io();
+    sum.read_bytes += moved.read_bytes - io_at_start_.read_bytes;
+    sum.write_bytes += moved.written_bytes - io_at_start_.written_bytes;
+    sum.read_requests += moved.reads - io_at_start_.reads;
+    const gneiss::pipeline_statistics now = of.pipeline();
+    sum.wait_seconds += now.wait_seconds[compute] - pipeline_at_start_.wait_seconds[compute];
+    const cache_counts cache = of.cache();
+    sum.cache_lookups += cache.lookups - cache_at_start_.lookups;
+    sum.cache_hits += cache.hits - cache_at_start_.hits;
+    programs::named<double> stages = all_stages(of);
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+        if (i < stages_at_start_.size()) stages[i].second -= stages_at_start_[i].second;
+        for (const auto& [name, before] : so_far_.stage_seconds)
+            if (name == stages[i].first) stages[i].second += before;
+    }
+    sum.stage_seconds = std::move(stages);
+    return sum;
+}
+
+programs::epoch_record course::record_of(const design& of, std::uint64_t epoch) const {
+    const epoch_so_far sum = totals(of);
+    programs::epoch_record record;
+    record.epoch = epoch + 1;
+    record.seconds = sum.seconds;
+    record.examples = sum.examples;
+    record.loss = sum.loss / std::max<double>(1, static_cast<double>(sum.examples));
+    if (sum.sampled_edges != 0) record.sampled_edges = sum.sampled_edges;
+    record.read_bytes = sum.read_bytes;
+    record.write_bytes = sum.write_bytes;
+    record.read_requests = sum.read_requests;
+    record.wait_seconds = sum.wait_seconds;
+    if (sum.cache_lookups != 0) record.hit_rate = static_cast<double>(sum.cache_hits) / static_cast<double>(sum.cache_lookups);
+    for (const auto& [name, seconds] : sum.stage_seconds)
+        if (seconds > 0) record.stage_seconds.emplace_back(name, seconds);
+    gneiss::staleness_histogram this_epoch = of.pipeline().staleness;
+    for (std::size_t i = 0; i < gneiss::staleness_histogram::bins; ++i)
+        this_epoch.count[i] -= pipeline_at_start_.staleness.count[i];
+    record.staleness_p50 = static_cast<double>(this_epoch.quantile(0.5));
+    record.staleness_max = static_cast<double>(this_epoch.max());
+    record.passes = of.passes(epoch);
+    return record;
+}
+
+std::string course::line(const design& of, const gneiss::batch_key& key) const {
+    const double seconds = seconds_since(epoch_began_);
+    const auto done = static_cast<double>(so_far_.first_examples + first_examples_);
+    const auto all = static_cast<double>(settings_.examples);
+    const auto moved = of.io();
+    const auto pipeline = of.pipeline();
+    const double busy = pipeline.busy_seconds[compute], wait = pipeline.wait_seconds[compute];
+    std::string text = fmt::format("epoch {}/{} {:>4}  loss {:.4g}  {}", key.epoch + 1, *how_.epochs, programs::human_percent(done / all),
+        loss_ / std::max<double>(1, static_cast<double>(examples_)),
+        programs::human_rate(static_cast<double>(examples_) / seconds, settings_.unit));
+    if (!settings_.state.empty())
+        text += fmt::format("  {} {}/{} pass {}", settings_.state, key.number.state + 1, states_, key.number.pass + 1);
+    if (!plan_.in_memory)
+        text += fmt::format("  read {}/s", gneiss::format_bytes(static_cast<std::uint64_t>(
+                                               static_cast<double>(moved.read_bytes - io_at_start_.read_bytes) / seconds)));
+    if (const cache_counts cache = of.cache(); cache.lookups > cache_at_start_.lookups)
+        text += fmt::format("  hit {}", programs::human_percent(static_cast<double>(cache.hits - cache_at_start_.hits) /
+                                                               static_cast<double>(cache.lookups - cache_at_start_.lookups)));
+    text += fmt::format("  wait {}  RSS {} of {}  ETA {}", programs::human_percent(wait / std::max(1e-9, busy + wait)),
+        gneiss::format_bytes(programs::current_rss()), gneiss::format_bytes(plan_.budget),
+        programs::human_eta(static_cast<double>(first_examples_), all * static_cast<double>(*how_.epochs - key.epoch) - static_cast<double>(so_far_.first_examples), seconds));
+    return text;
+}
+
+programs::run_record course::operator()(design& of, programs::run_record record, const course_position& from,
+    const std::stop_token& stop, clock::time_point began) {
+    gneiss::resume_position at = from.next;
+    so_far_ = from.so_far;
+    best_valid_ = from.valid;
+    best_test_ = from.test;
+    record.epochs = run_.keep_metrics_before(from.unvalidated ? at.epoch : at.epoch + 1);
+    course_observer observer;
+    observer.on_batch = [&](const gneiss::batch_key& key, const batch_outcome& batch) {
+        loss_ = loss_ + batch.loss;
+        examples_ += batch.examples;
+        if (key.number.pass == 0) first_examples_ += batch.examples;
+        sampled_edges_ += batch.sampled_edges;
+        live_.update([&] { return line(of, key); });
+    };
+    observer.checkpoint_due = [&] {
+        return how_.checkpoint_every.seconds > 0 && seconds_since(saved_at_) >= how_.checkpoint_every.seconds;
+    };
+    observer.checkpoint = [&](const gneiss::resume_position& position) { save(of, position); };
+    programs::run_sampler sampler([&] {
+        const auto pipeline = of.pipeline();
+        const auto moved = of.io();
+        return programs::activity{pipeline.busy_seconds[compute], pipeline.wait_seconds[compute], moved.read_bytes, moved.written_bytes};
+    });
+
+    validation_watch watch;
+    for (const programs::epoch_record& epoch : record.epochs) watch.judge(epoch);
+    // Evaluates, unless a stop is requested meanwhile: then the state is saved and a resume evaluates.
+    const auto metrics_of = [&](const char* split) {
+        try {
+            return of.evaluate(split);
+        } catch (const gneiss::error& e) {
+            if (e.code() != gneiss::errc::cancelled) throw;
+            return programs::metric_values{};
+        }
+    };
+    if (!best_valid_.empty() && best_test_.empty()) best_test_ = metrics_of("test"); // a stop came between the two
+    const auto ends_early = [&] { return how_.early_stop != 0 && watch.without_better >= how_.early_stop; };
+    /// Validates a trained epoch, tells it, and keeps what is best. False: a stop came first; a resume does it.
+    const auto conclude = [&](programs::epoch_record done) {
+        const bool validate = settings_.validates && how_.validates_after(done.epoch);
+        if (validate) done.valid = metrics_of("valid");
+        if (validate && done.valid.empty() && stop.stop_requested()) {
+            unvalidated_ = std::move(done);
+            return false;
+        }
+        run_.append_metrics(done);
+        record.epochs.push_back(done);
+        std::string told = fmt::format("epoch {}: {:.1f} s, loss {:.4f}, {}", done.epoch, done.seconds, *done.loss,
+            programs::human_rate(static_cast<double>(done.examples) / done.seconds, settings_.unit));
+        if (const double mean = programs::mean_passes(done); mean > 1) told += fmt::format(", {:.2g} passes over a {}", mean, settings_.state);
+        if (!done.valid.empty()) told += fmt::format(", valid {} {:.4f}", settings_.measure, done.valid.front().second);
+        live_.say(told);
+        if (watch.judge(done) && settings_.best) {
+            of.keep_best();
+            best_valid_ = done.valid;
+            best_test_ = metrics_of("test");
+        }
+        return true;
+    };
+    if (from.unvalidated) (void)conclude(*from.unvalidated);
+    while (at.epoch < *how_.epochs && !stop.stop_requested() && !ends_early()) {
+        const std::uint64_t epoch = at.epoch;
+        loss_ = 0;
+        examples_ = first_examples_ = sampled_edges_ = 0;
+        if (!settings_.state.empty()) states_ = plan_.order(epoch).size();
+        io_at_start_ = of.io();
+        pipeline_at_start_ = of.pipeline();
+        stages_at_start_ = all_stages(of);
+        cache_at_start_ = of.cache();
+        epoch_began_ = clock::now();
+        const epoch_end result = of.train(at, observer, stop);
+        at = result.position;
+        if (result.stopped) {
+            save(of, at);
+            break;
+        }
+        const programs::epoch_record done = record_of(of, epoch);
+        so_far_ = {};
+        if (!conclude(done)) break;
+        if (how_.checkpoint_every.epochs != 0 && (epoch + 1) % how_.checkpoint_every.epochs == 0) save(of, at);
+    }
+    if (at.next == gneiss::batch_number{}) save(of, at); // a stop inside an epoch has saved already
+    live_.clear();
+    if (!stop.stop_requested() && !how_.no_eval) {
+        const bool evaluated = !record.epochs.empty() && !record.epochs.back().valid.empty();
+        if (!best_valid_.empty()) { // of the best state, tested when it was
+            record.valid = best_valid_;
+            record.test = best_test_;
+        } else {
+            record.valid = evaluated ? record.epochs.back().valid : metrics_of("valid");
+            record.test = metrics_of("test");
+        }
+    }
+    const bool interrupted = stop.stop_requested();
+    sampler.stop();
+    record.status = interrupted ? programs::run_status::interrupted : programs::run_status::done;
+    record.seconds = seconds_since(began);
+    record.peak_rss_bytes = programs::peak_rss();
+    of.tell(record);
+    run_.write_result(record);
+    run_.write_timeline(sampler.samples());
+    if (!how_.no_report) {
+        programs::report_data report{.run = record, .samples = sampler.samples(), .staleness = {}, .tables = {}};
+        const auto rows = of.row_staleness();
+        for (std::size_t i = 0; i <= rows.max(); ++i) report.staleness.push_back(rows.count[i]);
+        run_.write_report(programs::report_html(report));
+    }
+    return record;
+}
+
+programs::exit_code train_to_end(design& of, course& through, const opened_run& run, const programs::run_record& known,
+    const run_options& how, programs::progress& live, const std::stop_token& stop, clock::time_point began) {
+    if (!run.saved) through.save(of, {});
+    of.warm_up();
+    return tell_result(through(of, known, course_position::of(run.saved), stop, began), how, run.directory, live);
+}
+
+} // namespace trainers

@@ -1,0 +1,135 @@
+#include "common/training/graph_options.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include <fmt/format.h>
+
+#include <gneiss/core/checksum.hpp>
+#include <gneiss/model/schedule.hpp>
+
+#include "common/machine.hpp"
+
+namespace trainers {
+
+void graph_options::add_layers(programs::command& to) {
+    to.option("layers", layers, "of the encoder: sage, gcn, gat or linear, as in sage:128,sage:128:max; see the guide").value_name("SPEC").default_text("from the graph");
+}
+
+void graph_options::add_dropout(programs::command& to) {
+    to.option("normalize-features", normalize_features, "each row of features sums to 1").value_name("BOOL").default_text("true for sparse ones");
+    to.option("dropout", dropout, "of rows between layers, while training").range(0, 0.99).default_text("0.5 for classes");
+    to.option("attention-dropout", attention_dropout, "of gat").range(0, 0.99).default_text("0");
+}
+
+void graph_options::add_sampling(programs::command& to) {
+    to.option("sampler", sampler, "neighbour: anew at every hop; dense: a node's neighbours once per batch").choices({"neighbour", "dense"});
+    to.option("fanout", fanout, "neighbours at each hop, that of the batch first: 10,10; 10+10 in and out; all").value_name("N,N").default_text("from the graph");
+    to.option("direction", direction, "which neighbours").choices({"in", "out", "both"}).default_text("in; both where edges have one direction");
+}
+
+void graph_options::add_optimizer(programs::command& to, const std::string& default_optimizer, const std::string& default_rate,
+    const std::string& default_schedule) {
+    to.option("optimizer", optimizer, "of the layers' weights").choices({"sgd", "adagrad", "adam", "adamw"}).default_text(default_optimizer);
+    to.option("lr", lr, "learning rate").default_text(default_rate);
+    to.option("weight-decay", weight_decay, "of the layers' weights").range(0).default_text("1e-3 where few nodes have classes");
+    to.option("clip", clip, "gradients of the weights are shortened to this norm; 0: never").range(0);
+    to.option("lr-schedule", lr_schedule, "how rates change from epoch to epoch").choices({"constant", "linear", "cosine", "step"}).default_text(default_schedule);
+}
+
+void graph_options::add_early_stop(programs::command& to) {
+    to.option("early-stop", stop_early, "stop after N validations without a better one and take the best; 0: never").default_text("from the graph");
+}
+
+void graph_options::resolve_classes(const gneiss::dataset_manifest& graph) {
+    const std::uint64_t train = graph.node_data.train;
+    const bool few = train * 10 < graph.nodes, small = graph.nodes <= 200'000;
+    if (!layers) layers = few ? "gcn:64:row,gcn:row" : "sage:256,sage";
+    if (!dropout) dropout = 0.5;
+    if (!batch) batch = 1000;
+    if (!optimizer) optimizer = "adam";
+    if (!lr) lr = 0.01;
+    if (!weight_decay) weight_decay = few ? 1e-3 : 0;
+    // About two million examples: small graphs are passed many times, huge ones a few.
+    if (!epochs) epochs = std::clamp<std::uint64_t>(2'000'000 / train, 10, 200);
+    if (!eval_every) eval_every = small ? 1 : std::max<std::uint64_t>(1, *epochs / 10);
+    if (!stop_early) stop_early = !small ? 5 : few ? 50 : 20;
+}
+
+void graph_options::resolve_direction(const gneiss::dataset& data) {
+    if (!direction) direction = looks_undirected(data) ? "in" : "both";
+}
+
+void graph_options::resolve_sampling(const gneiss::dataset_manifest& graph, const std::string& schedule) {
+    if (!attention_dropout) attention_dropout = 0;
+    if (!lr_schedule) lr_schedule = schedule;
+    if (!fanout) {
+        const std::size_t count = gneiss::hops_of(layer_options(1));
+        fanout = fmt::format("{}", fmt::join(std::vector<std::string>(count, graph.train_edges <= 500'000 ? "all" : "10"), ","));
+    }
+    early_stop = *stop_early;
+    if (threads == 0) threads = programs::usable_cpus();
+    check_fanout(*fanout);
+}
+
+void graph_options::check_fanout(const std::string& text) const {
+    try {
+        gneiss::validate(gneiss::parse_fanout(text, neighbours()), gneiss::hops_of(layer_options(1)));
+    } catch (const gneiss::error& e) {
+        throw programs::usage_error(e.what());
+    }
+}
+
+gneiss::graph_training_options graph_options::training_options() const {
+    gneiss::graph_training_options made;
+    made.batch = *batch;
+    made.neighbours = neighbour_options();
+    made.sampler = sampling();
+    made.pipeline = pipeline_options();
+    made.seed = seed;
+    return made;
+}
+
+gneiss::neighbour_direction graph_options::neighbours() const {
+    return *direction == "in" ? gneiss::neighbour_direction::in
+           : *direction == "out" ? gneiss::neighbour_direction::out
+                                 : gneiss::neighbour_direction::both;
+}
+
+std::vector<gneiss::layer_options> graph_options::layer_options(std::size_t outputs) const {
+    try {
+        return gneiss::parse_layers(*layers, {.then = {}, .dropout = *dropout, .attention_dropout = attention_dropout.value_or(0),
+            .norm = false, .residual = false, .last_width = outputs});
+    } catch (const gneiss::error& e) {
+        throw programs::usage_error(std::string("--layers: ") + e.what());
+    }
+}
+
+double graph_options::rate_factor(std::uint64_t epoch) const {
+    return gneiss::make_schedule(*lr_schedule).factor(epoch, *epochs);
+}
+
+gneiss::dense_optimizer graph_options::dense_optimizer(std::uint64_t epoch) const {
+    return gneiss::make_dense_optimizer(*optimizer, static_cast<float>(*lr * rate_factor(epoch)),
+        {.weight_decay = *weight_decay, .decoupled = false, .clip_norm = clip});
+}
+
+bool looks_undirected(const gneiss::dataset& data) {
+    if (data.manifest().train_edges == 0) return false;
+    const gneiss::bucket_store buckets = data.buckets();
+    if (buckets.extent({0, 0}).edges == 0) return false;
+    std::uint64_t there = 0, back = 0; // sums of hashes: equal if the sets are
+    const auto hash = [](std::uint64_t a, std::uint64_t b) {
+        const std::uint64_t pair = a << 32 | b;
+        return gneiss::checksum(std::as_bytes(std::span(&pair, 1)));
+    };
+    const gneiss::loaded_block loaded = buckets.read({0, 0}, gneiss::edge_direction::out);
+    for (std::size_t v = 0; v < loaded.block.nodes.size(); ++v)
+        for (std::uint32_t e = loaded.block.starts[v]; e < loaded.block.starts[v + 1]; ++e) {
+            there += hash(loaded.block.nodes[v], loaded.block.neighbours[e]);
+            back += hash(loaded.block.neighbours[e], loaded.block.nodes[v]);
+        }
+    return there == back;
+}
+
+} // namespace trainers

@@ -1,0 +1,173 @@
+#include "common/training/options.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/machine.hpp"
+
+namespace trainers {
+
+void run_options::add_dataset(programs::command& to) {
+    to.positional("dataset", dataset, "a directory that gneiss-data made");
+}
+
+void run_options::add_budget(programs::command& to) {
+    to.group("Memory and disk");
+    to.option("memory", memory, "budget; kept, or refused with exit code 3").default_text("what is free");
+}
+
+void run_options::add_disk(programs::command& to) {
+    to.option("io-engine", io_engine, "auto tries io_uring").choices({"auto", "uring", "threads"});
+    to.option("throttle", throttle, "bytes a second at most: stands for a slower disk").default_text("no limit");
+}
+
+void run_options::add_memory(programs::command& to, const std::string& orders, const std::string& default_order) {
+    add_budget(to);
+    to.option("store", store, "where rows live; device: on the GPU, and in memory").choices({"memory", "disk", "device"}).default_text("memory if it fits");
+    to.option("partitions", partitions, "of the nodes").range(1, 16384).default_text("the dataset's, or more");
+    to.option("buffer", buffer, "partitions that are resident").range(1, 16384).default_text("what fits");
+    to.option("prefetch", prefetch, "further slots to load ahead and write behind: auto, off or N; for classes also the next epoch's partitions");
+    to.option("order", order, orders).default_text(default_order);
+    to.option("spare-slots", spare_slots, "free partition slots on disk").default_text("as many as partitions if the disk has room");
+    add_disk(to);
+}
+
+void run_options::add_device(programs::command& to) {
+    to.group("Execution");
+    to.option("device", device, "where batches are computed").choices({"cpu", "cuda"});
+    to.option("device-memory", device_memory, "of the GPU, for everything").default_text("nine tenths of what is free there");
+}
+
+void run_options::add_execution(programs::command& to) {
+    add_device(to);
+    to.option("threads", threads, "at work in a batch").range(0, 1024).default_text("all CPUs");
+    to.option("staleness", staleness, "batches that may be unapplied when one reads; 0: synchronous").range(0, 4096);
+    to.option("deterministic", deterministic, "the same bits at any staleness > 0 too");
+}
+
+void run_options::add_validation(programs::command& to, const std::string& default_every) {
+    to.group("Evaluation");
+    to.option("eval-every", eval_every, "epochs between validations; 0: at the end only").default_text(default_every);
+    to.option("no-eval", no_eval, "no validation, no test");
+}
+
+void run_options::add_output(programs::command& to, const std::string& program) {
+    to.group("Output");
+    to.option("out", out, "directory of the run").value_name("RUN").default_text("runs/" + program + "-DATASET-N");
+    to.option("resume", resume, "go on from the run's last checkpoint; begin it when there is none").transient();
+    to.option("force", force, "replace the run").transient();
+    to.option("checkpoint-every", checkpoint_every, "30s, 5m, 1epoch or never; one is made at the end");
+    to.option("dry-run", dry_run, "show the plan and stop").transient();
+    to.option("json", json, "the result as one JSON object").transient();
+    to.option("quiet", quiet, "no talk").transient();
+    to.option("no-report", no_report, "no report.html").transient();
+}
+
+void run_options::check_device() const {
+    if (device != "cpu") return;
+    if (store == "device") throw programs::usage_error("--store device is for --device cuda");
+    if (device_memory) throw programs::usage_error("--device-memory is for --device cuda");
+}
+
+gneiss::pipeline_options run_options::pipeline_options() const {
+    return {.staleness = staleness, .deterministic = deterministic, .sample_workers = threads > 4 ? threads / 4 : 1};
+}
+
+void link_options::add_model(programs::command& to) {
+    to.option("decoder", decoder, "scores an edge").choices({"dot", "distmult", "complex", "transe"}).default_text("complex; dot without relations");
+    to.option("dim", dim, "floats of a row (ComplEx: rank N/2)").range(1, 65536).default_text("100");
+    to.option("loss", loss, "softmax has the positive in the log-sum, marius outside (eq. 1)").choices({"softmax", "marius", "logistic", "margin"});
+    to.option("reduction", reduction, "over the examples of a batch").choices({"sum", "mean"});
+    to.option("margin", margin, "of the margin loss").range(0);
+    to.option("regularizer", regularizer, "of the rows of positive edges").choices({"none", "l2", "n3"}).default_text("n3; none for dot, transe");
+    to.option("regularizer-weight", regularizer_weight, "its factor").range(0).default_text("0.05");
+    to.option("reciprocal", reciprocal, "ask for heads by reversed relations").value_name("BOOL").default_text("with relations");
+    to.option("node-init", node_init, "zeros, uniform:A,B, normal:MEAN,STD or glorot").default_text("normal:0,0.1");
+    to.option("relation-init", relation_init, "the same").default_text("uniform:-0.1,0.1");
+    to.option("init", init, "first values of the nodes, f32 [nodes, dim], instead").value_name("FILE.npy");
+}
+
+void link_options::add_negatives(programs::command& to) {
+    to.option("negatives", negatives, "nodes that a chunk's edges share, each side").default_text("from the graph");
+    to.option("chunks", chunks, "of a batch, each with negatives of its own").range(1).default_text("batch / 1000, at least 2");
+    to.option("negatives-by-degree", negatives_by_degree, "share drawn by degree").range(0, 1);
+    to.option("filter-negatives", filter_negatives, "negatives that are true by another edge of the batch take no part");
+    to.option("correct-negatives", correct_negatives, "softmax makes up for partitions that are not resident").value_name("BOOL").default_text("true for softmax, marius");
+}
+
+void link_options::add_ranking(programs::command& to) {
+    to.option("eval-negatives", eval_negatives, "candidates: all (filtered) or N sampled").default_text("all");
+    to.option("eval-edges", eval_edges, "edges ranked, a random subset").default_text("as many as a minute allows");
+    to.option("eval-negatives-by-degree", eval_negatives_by_degree, "share of sampled candidates").range(0, 1);
+}
+
+void link_options::resolve_model(const gneiss::dataset_manifest& graph, double weight) {
+    if (!decoder) decoder = graph.relations > 1 ? "complex" : "dot";
+    const bool factors = *decoder == "complex" || *decoder == "distmult";
+    if (!reciprocal) reciprocal = graph.relations > 1;
+    if (!regularizer) regularizer = factors && weight != 0 ? "n3" : "none";
+    if (!regularizer_weight) regularizer_weight = *regularizer == "none" ? 0 : weight;
+    if (relation_init.empty()) relation_init = "uniform:-0.1,0.1";
+}
+
+void link_options::resolve_negatives(const gneiss::dataset_manifest& graph, std::uint64_t batch, std::size_t width) {
+    if (!chunks) chunks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(batch / 1000, 2, 64));
+    const bool softmax = loss == "softmax" || loss == "marius";
+    if (!correct_negatives) correct_negatives = softmax;
+    if (*correct_negatives && !softmax)
+        throw programs::usage_error("--correct-negatives is for the losses softmax and marius, not for " + loss);
+    if (!negatives) negatives = programs::count_or_all{.count = 1000};
+    if (!eval_negatives) eval_negatives = programs::count_or_all{.all = true};
+    if (!eval_edges) { // 2 · edges · nodes · width multiply-adds, 10¹² in under a minute
+        const double each = 2.0 * static_cast<double>(graph.nodes) * static_cast<double>(width);
+        const double affordable = std::max(1e12 / each, 1000.0);
+        const auto most = std::max(graph.valid_edges, graph.test_edges);
+        eval_edges = affordable >= static_cast<double>(most)
+                         ? programs::count_or_all{.all = true}
+                         : programs::count_or_all{.count = static_cast<std::uint64_t>(affordable)};
+    }
+}
+
+gneiss::link_model_options link_options::model_options() const {
+    gneiss::link_model_options made;
+    made.reduce = reduction == "sum" ? gneiss::reduction::sum : gneiss::reduction::mean;
+    made.reciprocal = *reciprocal;
+    made.penalty = {*regularizer == "l2"   ? gneiss::norm_penalty::l2
+                    : *regularizer == "n3" ? gneiss::norm_penalty::n3
+                                          : gneiss::norm_penalty::none,
+        *regularizer_weight};
+    return made;
+}
+
+gneiss::negative_options link_options::negative_options() const {
+    return {.per_chunk = static_cast<std::uint32_t>(negatives->count),
+        .chunks = *chunks,
+        .degree_fraction = negatives_by_degree,
+        .filtered = filter_negatives,
+        .corrected = *correct_negatives,
+        .all = negatives->all,
+        .sides = gneiss::corrupted_sides::both};
+}
+
+gneiss::initializer link_options::node_initializer() const { return parse_initializer(node_init, "node-init", *dim); }
+gneiss::initializer link_options::relation_initializer() const {
+    return parse_initializer(relation_init, "relation-init", *dim);
+}
+
+gneiss::initializer parse_initializer(const std::string& text, const std::string& flag, std::size_t dim) {
+    using gneiss::initializer;
+    if (text == "zeros") return initializer::zeros();
+    if (text == "glorot") return initializer::glorot(dim, dim);
+    const std::size_t colon = text.find(':');
+    const auto numbers = programs::split_list(colon == text.npos ? "" : text.substr(colon + 1));
+    const std::string kind = text.substr(0, colon);
+    if (numbers.size() == 2 && (kind == "uniform" || kind == "normal")) {
+        const auto a = static_cast<float>(programs::parse_number(numbers[0]));
+        const auto b = static_cast<float>(programs::parse_number(numbers[1]));
+        if (kind == "uniform" && a <= b) return initializer::uniform(a, b);
+        if (kind == "normal" && b >= 0) return initializer::normal(a, b);
+    }
+    throw programs::usage_error("--" + flag + " '" + text + "' is none of zeros, uniform:LOW,HIGH, normal:MEAN,STD, glorot");
+}
+
+} // namespace trainers

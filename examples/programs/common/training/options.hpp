@@ -1,0 +1,119 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gneiss/io/manifest.hpp>
+#include <gneiss/model/initialize.hpp>
+#include <gneiss/model/link_model.hpp>
+#include <gneiss/sample/negative.hpp>
+#include <gneiss/train/training_pipeline.hpp>
+
+#include "common/command_line.hpp"
+#include "common/units.hpp"
+
+/// What the trainers share: flags, plans, checkpoints, the course of a run, evaluation and prediction of links.
+namespace trainers {
+
+/// The flags of `train` that steer any run. Optionals that the user leaves out are chosen from the graph.
+struct run_options {
+    std::filesystem::path dataset;
+    std::optional<std::uint64_t> epochs, batch;
+    std::uint64_t seed = 1;
+
+    std::optional<programs::byte_size> memory;
+    std::optional<std::string> store;
+    std::optional<std::uint32_t> partitions, buffer;
+    std::string prefetch = "auto";
+    std::optional<std::string> order;
+    std::optional<std::uint32_t> spare_slots;
+    std::string io_engine = "auto";
+    std::optional<programs::byte_size> throttle;
+
+    std::string device = "cpu";
+    std::optional<programs::byte_size> device_memory;
+    std::uint64_t threads = 0;
+    std::uint64_t staleness = 16;
+    bool deterministic = false;
+
+    std::optional<std::uint64_t> eval_every;
+    bool no_eval = false;
+    std::uint64_t early_stop = 0;
+
+    programs::interval checkpoint_every{.seconds = 300};
+    std::optional<std::filesystem::path> out;
+    bool resume = false, force = false, dry_run = false, json = false, quiet = false, no_report = false;
+
+    // Groups of flags, in the order of the help.
+    void add_dataset(programs::command& to);
+    void add_budget(programs::command& to);
+    void add_disk(programs::command& to);
+    /// \param orders         what `--order` takes
+    /// \param default_order  which of them is taken on disk
+    void add_memory(programs::command& to, const std::string& orders, const std::string& default_order);
+    void add_device(programs::command& to);
+    void add_execution(programs::command& to);
+    /// \param default_every  epochs between validations, in words
+    void add_validation(programs::command& to, const std::string& default_every);
+    void add_output(programs::command& to, const std::string& program);
+
+    [[nodiscard]] gneiss::pipeline_options pipeline_options() const;
+    /// Whether the run is validated when so many epochs are trained, given something to validate by.
+    [[nodiscard]] bool validates_after(std::uint64_t trained) const {
+        return !no_eval && *eval_every != 0 && (trained % *eval_every == 0 || trained == *epochs);
+    }
+    /// Throws usage_error for flags of a device that is not asked for.
+    void check_device() const;
+};
+
+/// The flags of link prediction: decoder, loss, negatives, ranking.
+struct link_options {
+    std::optional<std::string> decoder;
+    std::optional<std::uint32_t> dim; ///< floats of a learned row
+    std::string loss = "softmax", reduction = "sum";
+    double margin = 1;
+    std::optional<std::string> regularizer;
+    std::optional<double> regularizer_weight;
+    std::optional<bool> reciprocal;
+    std::string node_init, relation_init;
+    std::optional<std::filesystem::path> init;
+
+    std::optional<std::uint32_t> chunks;
+    std::optional<programs::count_or_all> negatives;
+    double negatives_by_degree = 0;
+    bool filter_negatives = false;
+    std::optional<bool> correct_negatives;
+    std::string batch_from = "state";
+
+    std::optional<programs::count_or_all> eval_negatives, eval_edges;
+    double eval_negatives_by_degree = 0.5;
+
+    void add_model(programs::command& to);
+    void add_negatives(programs::command& to);
+    void add_ranking(programs::command& to);
+
+    /// What decoder and loss are unless they are said, and the regulariser's weight where there is one.
+    void resolve_model(const gneiss::dataset_manifest& graph, double weight);
+    /// Negatives for batches of that size, and how many edges are ranked in about a minute.
+    void resolve_negatives(const gneiss::dataset_manifest& graph, std::uint64_t batch, std::size_t width);
+
+    [[nodiscard]] gneiss::link_model_options model_options() const;
+    [[nodiscard]] gneiss::negative_options negative_options() const;
+    [[nodiscard]] gneiss::initializer node_initializer() const;
+    [[nodiscard]] gneiss::initializer relation_initializer() const;
+};
+
+/// "zeros", "uniform:LOW,HIGH", "normal:MEAN,DEVIATION" or "glorot". Throws usage_error naming `flag`.
+[[nodiscard]] gneiss::initializer parse_initializer(const std::string& text, const std::string& flag, std::size_t dim);
+
+/// Flags of every trainer that neither the result nor a resume depends on.
+inline constexpr std::string_view not_in_hash[] = {"dataset", "memory", "threads", "out", "prefetch", "io-engine", "throttle",
+    "checkpoint-every", "spare-slots", "no-report", "eval-every", "no-eval", "eval-negatives", "eval-edges",
+    "eval-negatives-by-degree", "eval-graph", "eval-fanout", "preset", "topology", "feature-cache", "pipeline", "cache-split",
+    "neighbour-rank", "superbatch", "run-files", "carry", "gather-threads", "batches-in-flight", "device", "store", "sample-on",
+    "device-memory"};
+
+} // namespace trainers

@@ -1,0 +1,290 @@
+#include "common/training/plan.hpp"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <gneiss/order/any_order.hpp>
+#include <gneiss/order/cost.hpp>
+#include <gneiss/order/from_buckets.hpp>
+#include <gneiss/order/parse.hpp>
+#include <gneiss/storage/edge/edge_buffer.hpp>
+#include <gneiss/storage/embedding/partition_buffer.hpp>
+
+#include "common/machine.hpp"
+#include "common/run_directory.hpp"
+#include "common/terminal.hpp"
+
+namespace trainers {
+
+using gneiss::memory_part;
+
+bool is_order_file(const std::string& order) {
+    return std::ranges::find(gneiss::order_names, order) == gneiss::order_names.end();
+}
+
+std::function<gneiss::plan(std::uint64_t)> make_order(const run_options& how, std::uint32_t partitions, std::uint32_t slots) {
+    const std::string& name = *how.order;
+    if (!is_order_file(name)) return gneiss::make_order(name, partitions, slots, how.seed);
+    if (!std::filesystem::exists(name)) {
+        const std::vector<std::string> names(gneiss::order_names.begin(), gneiss::order_names.end());
+        const std::string nearest = programs::nearest_name(name, names);
+        throw programs::usage_error(fmt::format("--order: '{}' is neither an order nor a file{}", name,
+            nearest.empty() ? fmt::format("; orders are {}", fmt::join(names, ", ")) : fmt::format("; did you mean {}?", nearest)));
+    }
+    const auto buckets = gneiss::parse_buckets(programs::read_file(name), partitions, name);
+    return [plan = gneiss::plan_from_buckets(buckets, partitions, slots)](std::uint64_t) { return plan; };
+}
+
+std::uint64_t edge_memory(const run_options& how, const training_plan& plan, const gneiss::dataset_manifest& graph,
+    const gneiss::bucket_store& buckets) {
+    if (plan.keeps_all()) return graph.train_edges * sizeof(gneiss::edge);
+    if (plan.partitioning.partitions == buckets.rows().partitions) {
+        const gneiss::bucket_source sizes{
+            .size = [&](gneiss::edge_bucket b) { return buckets.extent(b).edges; }, .load = {}};
+        std::uint64_t most = 0;
+        for (std::uint64_t e = 0; e < std::min<std::uint64_t>(*how.epochs, 16); ++e)
+            most = std::max(most, gneiss::edge_buffer::bytes_needed(plan.order(e), sizes));
+        return most + most / 16;
+    }
+    // The first state has slots² buckets of average size; later ones fewer.
+    const double share = static_cast<double>(plan.slots) / plan.partitioning.partitions;
+    return static_cast<std::uint64_t>(
+               1.5 * share * share * static_cast<double>(graph.train_edges * sizeof(gneiss::edge))) + (1U << 20);
+}
+
+std::uint64_t table_memory(const training_plan& plan, const gneiss::bucket_store& buckets, bool links) {
+    constexpr std::uint64_t copies = 4, allocation = 32, bucket = sizeof(gneiss::bucket_row) + 2 * sizeof(gneiss::checked_block);
+    const std::uint64_t p = plan.partitioning.partitions;
+    const std::uint64_t made = p == buckets.rows().partitions ? 0 : 2 * bucket * p * p;
+    if (plan.keeps_all()) return made;
+    const std::uint64_t states = links && plan.slots >= 2 ? gneiss::swap_lower_bound(plan.partitioning.partitions, plan.slots) + 1 : p;
+    const std::uint64_t state = sizeof(gneiss::state) + plan.slots * sizeof(gneiss::partition_id) + 2 * allocation;
+    return made + copies * (states * state + (links ? p * p * sizeof(gneiss::edge_bucket) : 0));
+}
+
+std::uint32_t prefetch_of(const run_options& how, bool keeps_all) {
+    const std::uint64_t slots = how.prefetch == "auto" ? 2 : how.prefetch == "off" ? 0 : programs::parse_count(how.prefetch);
+    return keeps_all ? 0 : static_cast<std::uint32_t>(slots);
+}
+
+std::uint64_t link_model_bytes(const link_options& how, std::uint64_t batch, std::uint64_t threads,
+    const gneiss::any_link_model& model, std::uint64_t nodes) {
+    const std::uint64_t dim = model.dim(), questions = 2 * batch;
+    const std::uint64_t list = how.negatives->all ? nodes : how.negatives->count;
+    const std::uint64_t lists = how.negatives->all ? 2 : std::uint64_t{2} * *how.chunks;
+    const gneiss::link_model_tuning tuning;
+    const std::uint64_t rows = 2 * questions * dim + questions * model.relation_floats();
+    const std::uint64_t partial = std::max<std::uint64_t>(lists * list * dim * sizeof(float), tuning.partial_bytes / 16);
+    const std::uint64_t scratch = threads * (list * dim + tuning.tile_rows * (2 * dim + list));
+    return (rows + scratch) * sizeof(float) * 9 / 8 + partial * 9 / 8;
+}
+
+std::uint64_t budget_of(run_options& how) {
+    if (!how.memory) how.memory = programs::byte_size{programs::available_memory() * 9 / 10};
+    return how.memory->bytes;
+}
+
+std::uint64_t training_plan::slot_bytes() const {
+    return layout.floats() == 0 ? 0 : gneiss::row_file::slot_bytes_of(partitioning, layout);
+}
+
+std::uint64_t training_plan::memory_bytes() const {
+    std::uint64_t sum = 0;
+    for (const memory_part& part : parts) sum += part.bytes;
+    return sum;
+}
+
+void training_plan::add_evaluation() {
+    const std::uint64_t used = memory_bytes();
+    constexpr std::uint64_t least = std::uint64_t{8} << 20, most = std::uint64_t{1} << 30;
+    evaluation_bytes = std::clamp(used < budget ? (budget - used) / 2 : 0, least, most);
+    parts.push_back({"evaluation", evaluation_bytes});
+}
+
+void training_plan::add_batches_and_evaluation(std::size_t in_flight, bool fixed, std::uint64_t one_batch, std::uint64_t least) {
+    constexpr std::uint64_t most = std::uint64_t{8} << 30;
+    const auto left = [&](std::uint64_t used) { return used < budget ? budget - used : 0; };
+    batches = in_flight;
+    if (!fixed)
+        batches = static_cast<std::size_t>(std::clamp<std::uint64_t>(left(memory_bytes() + least) / one_batch, std::min<std::size_t>(2, in_flight), in_flight));
+    batch_bytes = batches * one_batch;
+    parts.push_back({"batches", batch_bytes});
+    least_evaluation_bytes = least;
+    evaluation_bytes = std::max(least, std::min(left(memory_bytes()) / 4 * 3, most));
+    parts.push_back({"evaluation", evaluation_bytes});
+}
+
+programs::plan_record training_plan::record(const gneiss::bucket_store& buckets, std::uint64_t epoch) const {
+    programs::plan_record made;
+    made.budget_bytes = budget;
+    for (const memory_part& part : parts) made.parts.emplace_back(part.name, part.bytes);
+    const gneiss::plan states = order(epoch);
+    const auto cost = gneiss::cost_of(states, [&](gneiss::partition_id p) {
+        return gneiss::round_up(partitioning.size(p) * layout.bytes(), std::uint64_t{gneiss::page_alignment});
+    });
+    made.states = states.size();
+    made.swaps = cost.swaps;
+    made.read_bytes = made.write_bytes = 0;
+    const bool trains_edges = std::ranges::any_of(states, [](const gneiss::state& s) { return !s.edge_buckets.empty(); });
+    if (trains_edges) made.swap_bound = gneiss::swap_lower_bound(partitioning.partitions, slots);
+    if (!in_memory) {
+        made.read_bytes = cost.read_bytes;
+        made.write_bytes = cost.written_bytes;
+        if (trains_edges)
+            buckets.for_each_bucket([&](gneiss::edge_bucket b) { *made.read_bytes += buckets.extent(b).out.length; });
+    }
+    if (further_reads && slots < partitioning.partitions) *made.read_bytes += further_reads(states);
+    return made;
+}
+
+std::uint64_t reads_of(const gneiss::plan& states, gneiss::neighbour_direction keeps, const gneiss::bucket_store& buckets,
+    const gneiss::feature_store* features) {
+    std::uint64_t bytes = 0;
+    std::span<const gneiss::partition_id> before;
+    const bool known = !states.empty() && !states.front().resident.empty();
+    for (const gneiss::state& s : states) {
+        const auto fresh = [&](gneiss::partition_id p) { return !std::ranges::binary_search(before, p); };
+        for (const gneiss::partition_id i : s.resident) {
+            if (features != nullptr && fresh(i))
+                for (const auto part : {gneiss::feature_part::numbers, gneiss::feature_part::offsets, gneiss::feature_part::indices})
+                    bytes += features->blocks(i, part).length;
+            for (const gneiss::partition_id j : s.resident)
+                if (known && s.resident.back() < buckets.rows().partitions && (fresh(i) || fresh(j)))
+                    for_each_side(keeps, [&](gneiss::edge_direction d) { bytes += buckets.extent({i, j}).range(d).length; });
+        }
+        before = s.resident;
+    }
+    return bytes;
+}
+
+namespace {
+
+/// The most partitions that a state of the plan has and the one before has not.
+std::uint32_t largest_swap(const gneiss::plan& states) {
+    std::uint64_t most = 0;
+    for (std::size_t s = 1; s < states.size(); ++s)
+        most = std::max(most, gneiss::cost_of(std::span(states).subspan(s - 1, 2), std::uint64_t{0}).swaps);
+    return static_cast<std::uint32_t>(most);
+}
+
+} // namespace
+
+training_plan choose_plan(run_options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets,
+    const std::string& default_order, const std::function<training_plan(std::uint32_t, std::uint32_t, bool)>& with) {
+    const auto fits = [](const training_plan& plan) { return plan.memory_bytes() <= plan.budget; };
+    const auto refuse = [&o](const training_plan& plan) -> void {
+        throw gneiss::error(gneiss::errc::over_budget,
+            fmt::format("{}; what helps: a larger --memory, {}{}a smaller --batch or --dim, fewer --negatives",
+                gneiss::over_budget(plan.budget, plan.parts).what(), plan.in_memory ? "--store disk, " : "",
+                o.buffer ? "a smaller --buffer, " : ""));
+    };
+
+    /// The plan with the largest buffer that fits; empty when none does.
+    const auto largest_buffer = [&](std::uint32_t p) {
+        std::optional<training_plan> found;
+        for (std::uint32_t c = o.buffer ? std::min(*o.buffer, p) : std::min(2U, p); c <= p; ++c) {
+            training_plan more = with(p, c, false);
+            if (!fits(more)) break;
+            found = std::move(more);
+            if (o.buffer || c + 1 >= p) break;
+        }
+        return found;
+    };
+    const auto traffic = [](const training_plan& plan) {
+        const gneiss::plan states = plan.order(0);
+        return gneiss::cost_of(states, plan.slot_bytes()).read_bytes + (plan.further_reads ? plan.further_reads(states) : 0);
+    };
+
+    const bool buffer_given = o.buffer.has_value();
+    const bool on_device = o.store == "device"; // beside which memory has all rows, too
+    if (on_device) o.store = "memory";
+    const std::uint32_t given = o.partitions.value_or(buckets.rows().partitions);
+    const bool order_needs_slots = o.order && *o.order != "memory";
+    std::optional<training_plan> best;
+    if (o.store.value_or("memory") == "memory" && (o.store || !o.buffer)) {
+        if (!o.order) o.order = o.buffer && *o.buffer < given ? default_order : "memory";
+        const std::uint32_t slots = o.buffer.value_or(order_needs_slots ? std::max(2U, given / 4) : given);
+        training_plan plan = with(given, std::min(slots, given), true);
+        if (fits(plan))
+            best = std::move(plan);
+        else if (o.store)
+            refuse(plan);
+        else if (!order_needs_slots)
+            o.order.reset();
+    }
+    if (!best) {
+        if (!o.order || *o.order == "memory") o.order = default_order;
+        // Traffic depends on the share of partitions in the buffer, which more of them round up better. But a state then
+        // trains fewer nodes' edges in a row, which costs accuracy: the fewest partitions within a third of the best.
+        std::optional<training_plan> least;
+        std::vector<training_plan> fitting;
+        for (std::uint32_t p = given; p <= 4096; p *= 2) {
+            if (!fitting.empty() && p > std::max(given, 128U)) break;
+            if (auto found = largest_buffer(p)) {
+                fitting.push_back(std::move(*found));
+            } else {
+                training_plan plan = with(p, o.buffer ? std::min(*o.buffer, p) : std::min(2U, p), false);
+                // Rows take less of more partitions, tables more: once the sum grows, it goes on growing.
+                if (least && plan.memory_bytes() >= least->memory_bytes()) break;
+                least = std::move(plan);
+            }
+            if (o.partitions || (is_order_file(*o.order) && *o.order != default_order) || p >= graph.nodes) break;
+        }
+        if (fitting.empty()) refuse(*least);
+        const std::uint64_t fewest = traffic(*std::ranges::min_element(fitting, {}, traffic));
+        best = *std::ranges::find_if(fitting, [&](const training_plan& plan) { return traffic(plan) <= fewest / 3 * 4; });
+    }
+    // The swaps of a given buffer are loaded whole while a state trains, where memory holds that.
+    if (buffer_given && o.prefetch == "auto" && !best->keeps_all() && best->layout.floats() != 0) {
+        if (const std::uint32_t swap = largest_swap(best->order(0)); swap > best->prefetch) {
+            o.prefetch = std::to_string(swap);
+            training_plan more = with(best->partitioning.partitions, best->slots, false);
+            if (fits(more)) best = std::move(more);
+            else o.prefetch = "auto";
+        }
+    }
+    o.store = on_device ? "device" : best->in_memory ? "memory" : "disk";
+    o.partitions = best->partitioning.partitions;
+    o.buffer = best->slots;
+
+    // Disk: as many spare slots as partitions never force a commit; where the disk is small, a quarter.
+    const std::uint32_t p = best->partitioning.partitions;
+    const std::uint64_t free = programs::free_disk(o.out.value_or("."));
+    const std::uint32_t memory_slots = best->in_memory ? p : best->slots + best->prefetch;
+    best->spare = o.spare_slots.value_or(
+        2 * std::uint64_t{p} * best->slot_bytes() < free / 3 ? p : std::min(p, memory_slots + 1 + p / 4));
+    best->spare = std::min(std::max(best->spare, std::min(p, memory_slots + 1)), p);
+    best->disk_bytes = (std::uint64_t{p} + best->spare) * best->slot_bytes();
+    if (p != buckets.rows().partitions) best->disk_bytes += 3 * graph.train_edges * sizeof(gneiss::edge);
+    return std::move(*best);
+}
+
+std::string describe(const training_plan& plan, const programs::plan_record& record) {
+    std::string text;
+    const std::string where = plan.in_memory ? ", in memory"
+        : fmt::format(", {} in the buffer + {} to load ahead and write behind", plan.slots, plan.prefetch);
+    if (plan.layout.floats() != 0)
+        text += fmt::format("rows: {} of {} floats, {} ({} partitions{})\n", plan.partitioning.nodes,
+            plan.layout.floats(), gneiss::format_bytes(plan.embedding_bytes()), plan.partitioning.partitions, where);
+    else
+        text += fmt::format("nodes: {} ({} partitions{})\n", plan.partitioning.nodes, plan.partitioning.partitions, where);
+    programs::table parts({{"memory", programs::align::left}, {"bytes"}});
+    for (const memory_part& part : plan.parts) parts.add({part.name, gneiss::format_bytes(part.bytes)});
+    parts.add({"sum", gneiss::format_bytes(plan.memory_bytes())});
+    parts.add({"budget", gneiss::format_bytes(plan.budget)});
+    text += parts.str();
+    if (!plan.in_memory)
+        text += fmt::format("an epoch: {} states, {} swaps{}, reads {}, writes {}\n", *record.states, *record.swaps,
+            record.swap_bound ? fmt::format(" (no order needs fewer than {})", *record.swap_bound) : "",
+            gneiss::format_bytes(*record.read_bytes), gneiss::format_bytes(*record.write_bytes));
+    if (!plan.in_memory && plan.embedding_bytes() > plan.budget)
+        text += fmt::format("the embeddings ({}) are larger than the memory budget ({}): they stay on disk\n",
+            gneiss::format_bytes(plan.embedding_bytes()), gneiss::format_bytes(plan.budget));
+    text += fmt::format("disk: at most {}\n", gneiss::format_bytes(plan.disk_bytes));
+    return text;
+}
+
+} // namespace trainers

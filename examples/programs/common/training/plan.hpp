@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/row_layout.hpp>
+#include <gneiss/graph/concepts.hpp>
+#include <gneiss/model/any_link_model.hpp>
+#include <gneiss/order/plan.hpp>
+#include <gneiss/storage/edge/bucket_store.hpp>
+#include <gneiss/storage/feature/feature_store.hpp>
+
+#include "common/records.hpp"
+#include "common/training/options.hpp"
+
+namespace trainers {
+
+/// What a run holds in memory, moves and writes, decided before it begins.
+struct training_plan {
+    gneiss::row_partitioning partitioning{};
+    gneiss::row_layout layout{}; ///< of learned rows; no floats: none are learned
+    bool in_memory = true;
+    std::uint32_t slots = 1;        ///< partitions that a state may name
+    std::uint32_t prefetch = 0;     ///< further slots of the buffer
+    bool loads_next_epoch = false;  ///< what the next epoch begins with is read in this one
+    std::uint32_t spare = 1;        ///< free slots of the row file
+    std::uint64_t budget = 0;       ///< bytes
+    std::vector<gneiss::memory_part> parts;
+    std::uint64_t edge_bytes = 0, evaluation_bytes = 0, batch_bytes = 0;
+    std::uint64_t least_evaluation_bytes = 0; ///< what evaluation_bytes may be where memory is worth more elsewhere
+    std::uint64_t graph_bytes = 0, feature_bytes = 0; ///< of the buffers of a design that samples neighbours
+    std::size_t batches = 0; ///< in flight; 0: as many as the stages can use
+    std::uint64_t disk_bytes = 0; ///< of the run at most
+    std::function<gneiss::plan(std::uint64_t)> order;
+    /// Bytes that the states of an epoch read beside rows and edges to train: features, graph. Empty: none.
+    std::function<std::uint64_t(const gneiss::plan&)> further_reads;
+
+    [[nodiscard]] std::uint64_t slot_bytes() const;
+    [[nodiscard]] std::uint64_t embedding_bytes() const { return partitioning.nodes * layout.bytes(); }
+    [[nodiscard]] std::uint64_t memory_bytes() const;
+    /// Slots of the partition buffer: all partitions, or those of a state and the ones ahead.
+    [[nodiscard]] bool keeps_all() const noexcept { return in_memory || slots >= partitioning.partitions; }
+    [[nodiscard]] std::uint64_t memory_slots() const noexcept {
+        return keeps_all() ? partitioning.partitions : std::uint64_t{slots} + prefetch;
+    }
+    /// Gives evaluation half of what is left of the budget, 8 MiB to 1 GiB.
+    void add_evaluation();
+    /// Bytes that an evaluation by the whole graph may take beside its own part: graph and features of states, which are read
+    /// anew after it. None where all is resident.
+    [[nodiscard]] std::uint64_t lent_bytes() const noexcept { return keeps_all() ? 0 : graph_bytes + feature_bytes; }
+    /// Adds the parts of batches of a graph network and of evaluation. Where memory is short, fewer batches are in flight, down to
+    /// one that is sampled while one is computed; evaluation gets three quarters of what is left, up to 8 GiB.
+    ///
+    /// \param in_flight  batches that the stages can use; all of them with --deterministic, `fixed`
+    /// \param least      of the part of evaluation [bytes]
+    void add_batches_and_evaluation(std::size_t in_flight, bool fixed, std::uint64_t one_batch, std::uint64_t least);
+    /// One epoch's states and traffic, the edges' included.
+    [[nodiscard]] programs::plan_record record(const gneiss::bucket_store& buckets, std::uint64_t epoch = 0) const;
+};
+
+/// Whether `--order` is none of the library's names.
+[[nodiscard]] bool is_order_file(const std::string& order);
+/// The order that `--order` names, or that of a file of buckets.
+[[nodiscard]] std::function<gneiss::plan(std::uint64_t)> make_order(
+    const run_options& how, std::uint32_t partitions, std::uint32_t slots);
+
+/// What edges to train take in memory: all, or those of two states [bytes].
+[[nodiscard]] std::uint64_t edge_memory(const run_options& how, const training_plan& plan,
+    const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets);
+/// What grows with the square of the partitions: the states of an epoch, of which every buffer has a copy; and where edges
+/// are bucketed anew, the tables of their buckets, twice while they are made [bytes].
+/// \param links  states train buckets of edges, so that all pairs of partitions meet
+[[nodiscard]] std::uint64_t table_memory(const training_plan& plan, const gneiss::bucket_store& buckets, bool links);
+/// What a decoder and its threads hold between batches of `batch` edges [bytes].
+[[nodiscard]] std::uint64_t link_model_bytes(const link_options& how, std::uint64_t batch, std::uint64_t threads,
+    const gneiss::any_link_model& model, std::uint64_t nodes);
+/// Calls `visit(edge_direction)` for the sides that the direction needs.
+template <class Visit>
+void for_each_side(gneiss::neighbour_direction keeps, Visit&& visit) {
+    if (keeps != gneiss::neighbour_direction::in) visit(gneiss::edge_direction::out);
+    if (keeps != gneiss::neighbour_direction::out) visit(gneiss::edge_direction::in);
+}
+
+/// What the states of an epoch read of graph and features: what the state before has not [bytes]. `features` may be null.
+[[nodiscard]] std::uint64_t reads_of(const gneiss::plan& states, gneiss::neighbour_direction keeps, const gneiss::bucket_store& buckets,
+    const gneiss::feature_store* features);
+
+/// Slots to load ahead and write behind.
+[[nodiscard]] std::uint32_t prefetch_of(const run_options& how, bool keeps_all);
+/// The budget of `--memory`, or nine tenths of what is free; written back.
+std::uint64_t budget_of(run_options& how);
+
+/// Chooses store, partitions, buffer and order within the budget, and writes the choice back into `chosen`.
+///
+/// \param with           the plan for a number of partitions, slots of a state, and a store in memory or not. What it
+///                       holds is in its parts, whether it fits or not
+/// \param default_order  the order on disk
+/// `buckets` are the dataset's. Throws gneiss::over_budget with the parts of the least plan, gneiss::error (no_space).
+[[nodiscard]] training_plan choose_plan(run_options& chosen, const gneiss::dataset_manifest& graph,
+    const gneiss::bucket_store& buckets, const std::string& default_order,
+    const std::function<training_plan(std::uint32_t, std::uint32_t, bool)>& with);
+
+/// The plan for people: parts, budget, traffic.
+[[nodiscard]] std::string describe(const training_plan& plan, const programs::plan_record& record);
+
+} // namespace trainers

@@ -1,0 +1,164 @@
+#include "common/training/run_flags.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <gneiss/storage/io/durable.hpp>
+
+#include "common/machine.hpp"
+#include "common/terminal.hpp"
+#include "common/training/checkpoint.hpp"
+
+namespace trainers {
+
+void run_flags::add_to(programs::command& to) {
+    to.positional("run", run, "a directory that train made");
+    to.option("memory", memory, "budget; kept, or refused with exit code 3").default_text("what is free");
+    to.option("threads", threads, "at work").default_text("all CPUs").range(0, 1024);
+    to.option("json", json, "the result as one JSON object").transient();
+}
+
+void eval_flags::add_to(programs::command& to, const std::string& of) {
+    run_flags::add_to(to);
+    to.option("split", split, of).choices({"valid", "test"});
+    to.option("eval-negatives", eval_negatives, "candidates: all (filtered) or N sampled").default_text("the run's");
+    to.option("eval-edges", eval_edges, "edges ranked").default_text("the run's");
+    to.option("eval-negatives-by-degree", by_degree, "share of sampled candidates").range(0, 1).default_text("the run's");
+}
+
+void eval_flags::change(link_options& how) const {
+    if (eval_negatives) how.eval_negatives = eval_negatives;
+    if (eval_edges) how.eval_edges = eval_edges;
+    if (by_degree) how.eval_negatives_by_degree = *by_degree;
+}
+
+gneiss::tbb_executor run_flags::executor() const {
+    return gneiss::tbb_executor(threads != 0 ? threads : programs::usable_cpus());
+}
+
+std::uint64_t run_flags::memory_bytes() const { return memory ? memory->bytes : programs::available_memory() * 9 / 10; }
+
+std::uint64_t memory_left(const gneiss::memory_budget& budget, std::uint64_t memory) {
+    std::vector<gneiss::memory_part> parts = budget.parts();
+    parts.insert(parts.begin(), {"program", programs::current_rss() + (std::uint64_t{12} << 20)});
+    std::uint64_t taken = 0;
+    for (const gneiss::memory_part& part : parts) taken += part.bytes;
+    if (taken >= memory) throw gneiss::over_budget(memory, std::move(parts));
+    return memory - taken;
+}
+
+gneiss::checkpoint load_trained(const std::filesystem::path& run, const std::filesystem::path& directory) {
+    const std::filesystem::path where = directory / checkpoint_name;
+    if (!std::filesystem::exists(where))
+        throw gneiss::error(gneiss::errc::not_found, "has no checkpoint: train it first", {.path = run});
+    return gneiss::load_checkpoint(where);
+}
+
+void refuse_other_program(const std::string& program, const std::filesystem::path& run) {
+    std::ifstream config(run / "config.toml");
+    std::string mark, name;
+    config >> mark >> name;
+    if (mark == "#" && name.starts_with("gneiss-") && name != program)
+        throw gneiss::error(gneiss::errc::config_mismatch, "is a run of " + name + ", which reads it", {.path = run});
+}
+
+void refuse_another(const std::filesystem::path& run, const gneiss::checkpoint& saved, const gneiss::dataset& data, const programs::command& command) {
+    if (saved.dataset_hash != dataset_hash(data))
+        throw gneiss::error(gneiss::errc::config_mismatch, "was trained on another dataset", {.path = run});
+    if (saved.configuration_hash != configuration_hash(command))
+        throw gneiss::error(gneiss::errc::config_mismatch, "is not the configuration that the checkpoint was trained with",
+            {.path = run / "config.toml"});
+}
+
+std::filesystem::path scratch_of(const std::filesystem::path& run) {
+    const std::filesystem::path of_training = run / "checkpoint" / "scratch";
+    std::error_code refused;
+    std::filesystem::create_directories(of_training, refused);
+    return !refused && ::access(of_training.c_str(), W_OK) == 0 ? of_training : std::filesystem::temp_directory_path();
+}
+
+void tell_metrics(const std::string& program, const run_flags& flags, const std::string& split,
+    const programs::metric_values& metrics, const std::string& what, const std::filesystem::path& dataset) {
+    if (metrics.empty())
+        throw gneiss::error(gneiss::errc::not_found, "the dataset has no " + split + " " + what, {.path = dataset});
+    if (flags.json) {
+        nlohmann::ordered_json values;
+        for (const auto& [name, value] : metrics) values[name] = value;
+        programs::print_json({{"program", program}, {"run", flags.run.string()}, {"metrics", {{split, values}}}});
+    } else {
+        programs::table table({{"metric", programs::align::left}, {split}});
+        for (const auto& [name, value] : metrics) table.add({name, fmt::format("{:.6g}", value)});
+        fmt::print("{}", table.str());
+    }
+}
+
+void text_file::write(std::string_view text) {
+    waiting_ += text;
+    if (waiting_.size() >= std::size_t{1} << 18) flush();
+}
+
+void text_file::close() {
+    flush();
+    file_.sync();
+    file_.close();
+}
+
+void text_file::flush() {
+    file_.write_at(written_, std::as_bytes(std::span(waiting_)));
+    written_ += waiting_.size();
+    waiting_.clear();
+}
+
+export_directory::export_directory(const std::filesystem::path& out, bool force, std::initializer_list<const char*> marks)
+    : out_(out.has_filename() ? out : out.parent_path()), // "dir/"
+      beside_(out_.string() + ".new") {
+    if (std::filesystem::exists(out_) && !force)
+        throw programs::usage_error(out_.string() + " exists already: choose another --out, or --force to replace it");
+    const auto replaceable = [&](const std::filesystem::path& path) {
+        return std::filesystem::is_directory(path) &&
+               (std::filesystem::is_empty(path) ||
+                   std::ranges::any_of(marks, [&](const char* name) { return std::filesystem::exists(path / name); }));
+    };
+    for (const auto& path : {out_, beside_}) // what an interrupted export left beside is replaced too
+        if (std::filesystem::exists(path) && !replaceable(path))
+            throw programs::usage_error(path.string() + " is not an export: --force replaces exports only");
+}
+
+export_directory::~export_directory() {
+    std::error_code ignored;
+    if (begun_) std::filesystem::remove_all(beside_, ignored);
+}
+
+const std::filesystem::path& export_directory::begin() {
+    std::filesystem::remove_all(beside_);
+    std::filesystem::create_directories(beside_);
+    begun_ = true;
+    return beside_;
+}
+
+void export_directory::finish() {
+    gneiss::sync_directory(beside_);
+    std::filesystem::remove_all(out_);
+    std::filesystem::rename(beside_, out_);
+    begun_ = false;
+    gneiss::sync_directory(out_.parent_path());
+}
+
+void write_row(text_file& file, std::string_view name, std::span<const float> row) {
+    fmt::memory_buffer text;
+    fmt::format_to(std::back_inserter(text), "{}", name);
+    for (const float x : row) fmt::format_to(std::back_inserter(text), "\t{}", x);
+    text.push_back('\n');
+    file.write({text.data(), text.size()});
+}
+
+} // namespace trainers

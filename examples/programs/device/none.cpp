@@ -1,0 +1,11 @@
+#include "common/training/device.hpp"
+
+#include <gneiss/core/error.hpp>
+
+namespace trainers {
+
+std::unique_ptr<compute_device> open_cuda_device(std::optional<std::uint64_t> /*memory*/) {
+    throw gneiss::error(gneiss::errc::unsupported, "this build has no CUDA backend");
+}
+
+} // namespace trainers

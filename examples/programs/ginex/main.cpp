@@ -1,0 +1,14 @@
+#include "commands.hpp"
+#include "options.hpp"
+#include "common/training/class_commands.hpp"
+#include "common/training/program.hpp"
+
+/// gneiss-ginex: graph networks for classes of nodes, with adjacency and features on disk, trained as Ginex does (VLDB'22):
+/// superbatches are sampled ahead, so that the cache of features is Belady's.
+int main(int argc, char** argv) {
+    programs::command_line program(
+        ginex::program, "Trains graph networks on graphs and features larger than memory (Ginex).");
+    ginex::add_train(program);
+    trainers::add_class_commands<ginex::options>(program, ginex::program);
+    return trainers::run_trainer(program, argc, argv);
+}

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/train/superbatch_training.hpp>
+
+#include "common/training/class_options.hpp"
+
+namespace ginex {
+
+/// Every flag of `gneiss-ginex train`. Optionals that the user leaves out are chosen by `resolve`, or by the plan.
+struct options final : trainers::class_options {
+    std::optional<std::string> preset;
+    std::optional<std::string> topology, feature_cache, pipeline;
+    std::optional<double> cache_split; ///< share of the caches' memory that is for neighbours, 0 to 1
+    std::optional<std::string> neighbour_rank;
+    std::optional<std::uint64_t> superbatch;
+    std::optional<programs::byte_size> run_files;
+    std::optional<std::string> carry;
+    std::optional<std::uint64_t> gather_threads;
+    std::optional<std::uint64_t> in_flight;
+
+    void add_to(programs::command& to) override;
+    void resolve(const gneiss::dataset& data) override;
+
+    [[nodiscard]] gneiss::superbatch_schedule schedule() const;
+    [[nodiscard]] bool superbatches() const { return *pipeline != "conventional"; }
+    /// Whether features are read row by row through `cached_rows` of some slots.
+    [[nodiscard]] bool caches_rows() const {
+        return *feature_cache != "none" && *feature_cache != "mmap" && *feature_cache != "memory";
+    }
+};
+
+} // namespace ginex

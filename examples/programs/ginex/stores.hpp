@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+#include <gneiss/cache/any_policy.hpp>
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/storage/adjacency/disk_csc.hpp>
+#include <gneiss/storage/adjacency/mapped_csc.hpp>
+#include <gneiss/storage/adjacency/neighbour_cache.hpp>
+#include <gneiss/storage/engine/probe.hpp>
+#include <gneiss/train/superbatch_training.hpp>
+
+#include "common/neighbour_lists.hpp"
+#include "options.hpp"
+
+namespace ginex {
+
+using programs::lists_of;
+using programs::make_lists;
+using programs::occurrences;
+
+/// What offsets and, in memory, lists take [bytes].
+[[nodiscard]] std::uint64_t memory_of_lists(const options& how, const gneiss::csc_files& files);
+
+/// Samplers that count how many reads each node's list is worth in what they draw: see `visit_counter`.
+struct counting_samplers {
+    std::shared_ptr<const void> counter;   ///< what the others refer to
+    std::span<const std::uint32_t> visits; ///< [nodes], so far
+    gneiss::batch_sampler_factory make;
+};
+
+/// The graph as samplers see it, by `--topology`.
+class topology {
+public:
+    topology(const options& how, const gneiss::csc_files& files, const gneiss::engine_factory& engines, gneiss::memory_budget& budget);
+
+    [[nodiscard]] gneiss::batch_sampler_factory samplers() const;
+    [[nodiscard]] counting_samplers counting() const;
+    /// Of a topology on disk, else null.
+    [[nodiscard]] gneiss::disk_csc* on_disk() const noexcept { return disk_.get(); }
+    [[nodiscard]] gneiss::io_stats io() const;
+    /// Length of each node's list.
+    [[nodiscard]] std::vector<std::uint32_t> lengths() const;
+    /// What `counting` samplers count in so many batches.
+    [[nodiscard]] std::vector<std::uint32_t> visits(const gneiss::node_batches& batches, std::uint64_t count, const gneiss::tbb_executor& on,
+        const std::stop_token& stop) const;
+
+private:
+    template <class Call>
+    auto visit(Call&& call) const {
+        return disk_ ? call(*disk_) : mapped_ ? call(*mapped_) : call(*whole_);
+    }
+
+    const options& how_;
+    std::unique_ptr<gneiss::disk_csc> disk_;
+    std::unique_ptr<gneiss::mapped_csc> mapped_;
+    std::unique_ptr<gneiss::memory_csc> whole_;
+};
+
+/// The features as training sees them, by `--feature-cache`, with the cache and its policy.
+class features {
+public:
+    struct settings {
+        std::size_t slots = 0; ///< rows of the cache
+        gneiss::slot_table_kind table = gneiss::slot_table_kind::hashed;
+        std::size_t gap = std::size_t{16} << 10;
+        std::span<const std::uint32_t> rank; ///< [nodes] what `static` ranks rows by
+    };
+    features(const options& how, const gneiss::node_features& from, const settings& with, const gneiss::engine_factory& engines,
+        gneiss::executor_ref on, gneiss::memory_budget& budget);
+
+    [[nodiscard]] gneiss::feature_input input();
+    /// Of rows that are cached, else null.
+    [[nodiscard]] gneiss::cached_rows<gneiss::any_row_source>* cache() const noexcept { return cache_.get(); }
+    /// Rows asked for and found, and what was read for the others.
+    [[nodiscard]] gneiss::gather_stats statistics() const;
+
+private:
+    bool halves_ = false, normalized_ = false;
+    std::size_t columns_ = 0;
+    std::optional<gneiss::tbb_executor> waiting_; ///< threads that wait for pages
+    std::optional<gneiss::any_row_source> rows_;
+    std::unique_ptr<gneiss::cached_rows<gneiss::any_row_source>> cache_;
+    std::optional<gneiss::any_cache_policy> policy_;
+    std::optional<gneiss::feature_store> store_;
+    std::unique_ptr<gneiss::feature_buffer> whole_;
+    std::shared_ptr<const gneiss::resident_features> all_;
+};
+
+} // namespace ginex

@@ -1,0 +1,215 @@
+#include "preprocessing.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <gneiss/core/checksum.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/io/npy.hpp>
+#include <gneiss/io/reorder.hpp>
+
+#include "common/exit_codes.hpp"
+#include "common/machine.hpp"
+#include "common/node_file.hpp"
+#include "common/partitioning.hpp"
+#include "common/run_directory.hpp"
+#include "common/training/checkpoint.hpp"
+#include "common/training/class_commands.hpp"
+#include "common/training/course.hpp"
+
+namespace hanoi {
+
+namespace {
+
+using json = nlohmann::ordered_json;
+using trainers::clock;
+
+/// What the program takes beside what it works on [bytes].
+std::uint64_t program_bytes() { return programs::current_rss() + (std::uint64_t{12} << 20); }
+
+[[noreturn]] void refuse_hubs(const options& how, std::uint64_t budget, std::uint64_t count, std::uint64_t bytes, std::uint64_t fit) {
+    throw gneiss::error(gneiss::errc::over_budget,
+        fmt::format("{}; --hubs {}: of {} nodes the most that fit are {}",
+            gneiss::over_budget(budget, {{"program", program_bytes()}, {"hubs", bytes}}).what(), *how.hubs, count, fit));
+}
+
+/// The steps that make a run's own dataset, and what was done of them.
+class preparation {
+public:
+    explicit preparation(const preprocessing& of)
+        : of_(of), directory_(of.run.directory.checkpoint()), graph_(directory_ / trainers::partitioned_name), progress_(of.live),
+          budget_(of.budget), program_(budget_.charge("program", program_bytes())) {
+        std::filesystem::create_directories(directory_);
+        if (std::filesystem::exists(record_path())) {
+            try {
+                record_ = json::parse(programs::read_file(record_path()));
+            } catch (const json::exception&) { // begins anew
+            }
+            if (!is_record(record_)) record_ = json::object();
+        }
+        if (record_.value("identity", "") == identity()) return;
+        record_ = {{"identity", identity()}};
+        std::filesystem::remove_all(graph_); // of another graph, for all we know
+        for (const auto& path : {parts_path(), journal_path(), hubs_path()}) std::filesystem::remove(path);
+    }
+
+    preprocessed run() {
+        if (!done("reorder") || !std::filesystem::exists(graph_)) {
+            if (of_.how.makes_parts() && !(done("partition") && std::filesystem::exists(parts_path()))) partition();
+            if (of_.how.choice_of_hubs().count && !(done("hubs") && std::filesystem::exists(hubs_path()))) choose_hubs();
+            reorder();
+        }
+        auto data = std::make_shared<const gneiss::dataset>(graph_);
+        json told = record_;
+        told.erase("identity");
+        double seconds = 0;
+        std::uint64_t peak = 0;
+        for (const auto& [name, step] : told.items()) {
+            seconds += step.value("seconds", 0.0);
+            peak = std::max(peak, step.value("peak_rss_bytes", std::uint64_t{0}));
+        }
+        told["seconds"] = seconds;
+        told["peak_rss_bytes"] = peak;
+        return {std::move(data), std::move(told)};
+    }
+
+private:
+    /// Steps by name, each an object, and whose they are.
+    [[nodiscard]] static bool is_record(const json& read) {
+        if (!read.is_object()) return false;
+        for (const auto& [name, value] : read.items()) {
+            if (name == "identity" ? !value.is_string() : !value.is_object()) return false;
+            for (const char* number : {"seconds", "peak_rss_bytes", "hubs"})
+                if (value.is_object() && value.contains(number) && !value.at(number).is_number()) return false;
+        }
+        return !read.contains("hubs") || read.at("hubs").contains("hubs");
+    }
+    [[nodiscard]] std::filesystem::path record_path() const { return directory_ / "preprocessing.json"; }
+    [[nodiscard]] std::filesystem::path parts_path() const { return directory_ / "parts.npy"; }
+    [[nodiscard]] std::filesystem::path journal_path() const { return directory_ / "parts.npy.journal"; }
+    [[nodiscard]] std::filesystem::path hubs_path() const { return directory_ / "hubs.npy"; }
+
+    /// Of all that decides the dataset to make.
+    [[nodiscard]] std::string identity() const {
+        const options& how = of_.how;
+        const auto file = [](const std::optional<std::filesystem::path>& path) {
+            return path ? fmt::format("{} {}", path->string(), std::filesystem::file_size(*path)) : std::string("-");
+        };
+        const std::string all = fmt::format("{:x} {} {} {} {} {} {}", trainers::dataset_hash(of_.from), *how.partitioner, how.partitions.value_or(0),
+            how.seed, how.hubs.value_or("-"), file(how.assignment), file(how.choice_of_hubs().file));
+        return fmt::format("{:016x}", gneiss::checksum(std::as_bytes(std::span(all))));
+    }
+    [[nodiscard]] bool done(const char* step) const { return record_.contains(step); }
+    void finish(const char* step, json what) {
+        what["peak_rss_bytes"] = programs::peak_rss();
+        record_[step] = std::move(what);
+        programs::write_file_atomically(record_path(), programs::pretty(record_));
+    }
+
+    void partition() {
+        const auto& methods = programs::partition_methods();
+        const auto& method = *std::ranges::find(methods, *of_.how.partitioner, &programs::partition_method::name);
+        programs::graph_work with{budget_, of_.on, progress_, of_.stop};
+        const programs::partition_result made =
+            programs::make_parts(of_.from, {.method = method, .parts = *of_.how.partitions, .seed = of_.how.seed, .out = parts_path()}, with);
+        const gneiss::partition_quality& q = made.quality;
+        of_.live.say(fmt::format("{} partitions by {}: {:.1f} % of the edges cut, labels {:+.1f} % ({:.1f} s)", q.parts, made.method, 100 * q.cut,
+            100 * q.label_imbalance, made.seconds()));
+        json told{{"method", made.method}, {"partitions", q.parts}, {"seconds", made.seconds()}, {"prepare_seconds", made.prepare_seconds},
+            {"partition_seconds", made.partition_seconds}, {"quality_seconds", made.quality_seconds}, {"cut", q.cut},
+            {"node_imbalance", q.node_imbalance}, {"edge_imbalance", q.edge_imbalance}, {"label_imbalance", q.label_imbalance},
+            {"graph", made.in_memory ? "memory" : "disk"}, {"memory_bytes", made.memory_bytes}, {"peak_disk_bytes", made.disk_bytes}};
+        if (made.resumed_step != 0) told["resumed_step"] = made.resumed_step;
+        finish("partition", std::move(told));
+    }
+
+    void choose_hubs() {
+        const programs::count_or_percent asked = *of_.how.choice_of_hubs().count;
+        const std::uint64_t nodes = of_.from.manifest().nodes, count = asked.of(nodes);
+        const std::uint64_t most = of_.how.hubs_by_default() ? hub_share(of_.budget) : budget_.available();
+        const hub_bytes each = bytes_of_hubs(of_.how, of_.from);
+        const std::uint64_t few = std::min(count, most / std::max<std::uint64_t>(each.node, 1));
+        programs::hub_result made;
+        const auto steps = static_cast<std::uint32_t>(gneiss::hops_of(of_.how.layer_options(1)));
+        if (few != 0) {
+            programs::graph_work with{budget_, of_.on, progress_, of_.stop};
+            made = programs::choose_hubs(of_.from,
+                {.count = few, .steps = steps, .out = hubs_path(), .most_bytes = most, .node_bytes = each.node, .edge_bytes = each.edge}, with);
+            if (!of_.how.hubs_by_default() && made.hubs < count) refuse_hubs(of_.how, of_.budget, count, most, made.hubs);
+        }
+        of_.live.say(fmt::format("{} hubs of {} nodes, where {:.1f} % of the walks of {} steps from training nodes end{} ({:.1f} s)", made.hubs, nodes,
+            100 * made.influence_share, steps,
+            made.hubs == count ? "" : fmt::format("; {} is {}, of which a quarter of the budget holds no more", *of_.how.hubs, count), made.seconds));
+        json told{{"hubs", made.hubs}, {"asked", count}, {"steps", steps}, {"influence_share", made.influence_share}, {"seconds", made.seconds},
+            {"memory_bytes", made.memory_bytes}};
+        if (few != 0) told["graph"] = made.in_memory ? "memory" : "disk";
+        finish("hubs", std::move(told));
+    }
+
+    /// Rows of the nodes to pin.
+    [[nodiscard]] std::vector<gneiss::node_id> hubs() const {
+        const options& how = of_.how;
+        const auto choice = how.choice_of_hubs();
+        if (choice.file) return programs::rows_in(*choice.file, of_.from, of_.budget / 8);
+        if (choice.count) return record_.at("hubs").at("hubs") == 0 ? std::vector<gneiss::node_id>{} : programs::rows_in(hubs_path(), of_.from, of_.budget / 8);
+        std::vector<gneiss::node_id> own(static_cast<std::size_t>(of_.from.rows().begin(how.pinned(of_.from)))); // the dataset's
+        std::iota(own.begin(), own.end(), gneiss::node_id{0});
+        return own;
+    }
+
+    void reorder() {
+        const auto began = clock::now();
+        gneiss::reorder_options order{.seed = of_.how.seed, .memory = of_.budget / 2, .progress = std::ref(progress_), .stop = of_.stop};
+        order.hubs = hubs();
+        if (of_.how.assignment) order.by = *of_.how.assignment;
+        if (of_.how.makes_parts()) order.by = parts_path();
+        std::filesystem::remove_all(graph_); // of a process that was killed before it could say so
+        gneiss::reorder(of_.from, graph_, order, of_.on);
+        const gneiss::dataset made(graph_);
+        const double seconds = trainers::seconds_since(began);
+        of_.live.say(fmt::format("{} partitions of up to {} nodes, {} hubs pinned ({:.1f} s)", made.manifest().partitions, made.rows().capacity(),
+            made.rows().begin(made.manifest().pinned), seconds));
+        finish("reorder", {{"seconds", seconds}, {"partitions", made.manifest().partitions}, {"pinned_nodes", made.rows().begin(made.manifest().pinned)},
+            {"memory_bytes", order.memory}});
+        for (const auto& path : {parts_path(), hubs_path()}) std::filesystem::remove(path);
+    }
+
+    const preprocessing& of_;
+    std::filesystem::path directory_, graph_;
+    programs::phase_progress progress_;
+    gneiss::memory_budget budget_;
+    gneiss::memory_charge program_;
+    json record_ = json::object();
+};
+
+} // namespace
+
+hub_bytes bytes_of_hubs(const options& how, const gneiss::dataset& data) {
+    const gneiss::node_features features = data.features();
+    const std::uint64_t row = gneiss::ceil_div(features.bytes(), std::max<std::uint64_t>(features.rows(), 1));
+    const std::uint64_t sides = how.neighbours() == gneiss::neighbour_direction::both ? 2 : 1;
+    return {.node = row + 16 * sides, .edge = 4 * sides};
+}
+
+void check_hubs(const options& how, const gneiss::dataset& from, std::uint64_t budget) {
+    const auto choice = how.choice_of_hubs();
+    if (how.hubs_by_default() || (!choice.count && !choice.file)) return;
+    const std::uint64_t count = choice.count ? choice.count->of(from.manifest().nodes) : gneiss::npy_reader(*choice.file).header().size();
+    if (count == 0) throw programs::usage_error(fmt::format("--hubs {} of {} nodes are none", *how.hubs, from.manifest().nodes));
+    const std::uint64_t each = std::max<std::uint64_t>(bytes_of_hubs(how, from).node, 1), program = program_bytes();
+    const std::uint64_t left = budget - std::min(budget, program);
+    if (count > left / each) refuse_hubs(how, budget, count, count * each, left / each);
+}
+
+preprocessed preprocess(const preprocessing& of) { return preparation(of).run(); }
+
+} // namespace hanoi

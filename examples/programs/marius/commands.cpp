@@ -1,0 +1,98 @@
+#include "commands.hpp"
+
+#include <fmt/format.h>
+
+#include "common/signals.hpp"
+#include "trained_model.hpp"
+#include "common/training/link_evaluation.hpp"
+#include "common/training/link_queries.hpp"
+#include "common/training/run_flags.hpp"
+
+namespace marius {
+
+namespace {
+
+programs::exit_code eval(const trainers::eval_flags& flags) {
+    const programs::interrupt_guard interrupts;
+    const std::uint64_t memory = flags.memory_bytes();
+    trained_model trained(flags.run, memory);
+    flags.change(trained.how);
+    const auto on = flags.executor();
+    const trainers::link_evaluation evaluate{trained.how, trained.how.seed, *trained.data, *trained.buckets, trained.relations,
+        on, trainers::memory_left(trained.budget, memory), interrupts.token()};
+    trainers::tell_metrics(program, flags, flags.split, evaluate(flags.split, {*trained.rows, interrupts.token()}), "edges",
+        trained.how.dataset);
+    return programs::exit_code::done;
+}
+
+struct predict_flags : trainers::run_flags, trainers::query_flags {};
+
+programs::exit_code predict(const predict_flags& flags) {
+    const std::uint64_t memory = flags.memory_bytes();
+    const programs::interrupt_guard interrupts;
+    trained_model trained(flags.run, memory);
+    const gneiss::dataset& data = *trained.data;
+    data.verify_labels();
+    const auto queries = trainers::read_queries(data, flags);
+    const gneiss::edge_scan leave_out =
+        flags.known ? gneiss::edge_scan{} : trainers::known_edges(data, *trained.buckets, interrupts.token());
+    trainers::predict_links(program, data, trainers::make_scorer(trained.how, trained.relations),
+        {*trained.rows, interrupts.token()}, queries, leave_out, flags, flags.executor(),
+        trainers::memory_left(trained.budget, memory), flags.json);
+    return programs::exit_code::done;
+}
+
+struct export_flags : trainers::run_flags {
+    std::filesystem::path out;
+    std::string format = "npy";
+    bool force = false;
+};
+
+programs::exit_code export_run(const export_flags& flags) {
+    trainers::export_directory out(flags.out, flags.force, {"nodes.npy", "nodes.tsv"});
+    const programs::interrupt_guard interrupts;
+    trained_model trained(flags.run, flags.memory_bytes());
+    trained.data->verify_labels();
+    const std::uint64_t nodes = trainers::export_embeddings(*trained.data, {*trained.rows, interrupts.token()},
+        trained.relations.values(), flags.format, out.begin());
+    out.finish();
+    const std::uint64_t relations = trained.relations.values().rows();
+    if (flags.json)
+        programs::print_json({{"program", program}, {"out", out.path().string()}, {"nodes", nodes},
+            {"relations", relations}, {"dim", trained.rows->dim()}});
+    else
+        fmt::print("{} nodes and {} relations of {} floats are in {}\n", nodes, relations, trained.rows->dim(),
+            out.path().string());
+    return programs::exit_code::done;
+}
+
+} // namespace
+
+void add_eval(programs::command_line& to) {
+    static trainers::eval_flags flags;
+    programs::command& command = to.add(
+        "eval", "Ranks a split's edges with a trained run.", [](programs::command&) { return eval(flags); });
+    flags.add_to(command, "whose edges are ranked");
+}
+
+void add_predict(programs::command_line& to) {
+    static predict_flags flags;
+    programs::command& command =
+        to.add("predict", "Names the best tails or heads for a head or a tail and a relation.",
+            [](programs::command&) { return predict(flags); });
+    flags.run_flags::add_to(command);
+    flags.query_flags::add_to(command);
+}
+
+void add_export(programs::command_line& to) {
+    static export_flags flags;
+    programs::command& command = to.add(
+        "export", "Writes embeddings with their names.", [](programs::command&) { return export_run(flags); });
+    flags.add_to(command);
+    command.option("out", flags.out, "directory to write").required();
+    command.option("format", flags.format, "npy: arrays, and tables of names; tsv: a name and its floats a line")
+        .choices({"npy", "tsv"});
+    command.option("force", flags.force, "replace an export that is at --out").transient();
+}
+
+} // namespace marius

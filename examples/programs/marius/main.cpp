@@ -1,0 +1,14 @@
+#include "commands.hpp"
+#include "common/training/program.hpp"
+
+/// gneiss-marius: embeddings of a graph's nodes and relations for link prediction, trained out of core as Marius does
+/// (OSDI'21): a partition buffer, a buffer-aware order of edge buckets, a pipeline with bounded staleness.
+int main(int argc, char** argv) {
+    programs::command_line program(
+        "gneiss-marius", "Trains graph embeddings larger than memory for link prediction (Marius).");
+    marius::add_train(program);
+    marius::add_eval(program);
+    marius::add_predict(program);
+    marius::add_export(program);
+    return trainers::run_trainer(program, argc, argv);
+}

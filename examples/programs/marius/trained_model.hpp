@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/model/parameter.hpp>
+#include <gneiss/storage/embedding/partition_buffer.hpp>
+#include <gneiss/storage/io/checkpoint.hpp>
+
+#include "options.hpp"
+
+namespace marius {
+
+/// A run that was trained, opened for reading: nothing here changes it.
+class trained_model {
+public:
+    /// Reads the run's configuration and last checkpoint. Throws errc::not_found when there is none.
+    /// Rows are charged to `memory` [bytes]; throws gneiss::over_budget.
+    trained_model(const std::filesystem::path& run, std::uint64_t memory);
+
+    options how;
+    std::unique_ptr<gneiss::dataset> data;
+    std::unique_ptr<gneiss::bucket_store> buckets;
+    gneiss::checkpoint saved;
+    gneiss::parameter relations;
+    std::unique_ptr<gneiss::row_file> row_file;
+    gneiss::memory_budget budget;
+    std::unique_ptr<gneiss::partition_buffer> rows; ///< two partitions at a time
+};
+
+} // namespace marius

@@ -1,0 +1,38 @@
+#include "training_plan.hpp"
+
+#include <algorithm>
+
+#include <gneiss/storage/edge/bucket_reader.hpp>
+
+#include "common/machine.hpp"
+
+namespace marius {
+
+trainers::training_plan plan_training(options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets,
+    const gneiss::any_link_model& model, std::size_t state_floats) {
+    trainers::training_plan made;
+    made.layout = {static_cast<std::uint32_t>(model.dim()), static_cast<std::uint32_t>(state_floats)};
+    made.budget = trainers::budget_of(o);
+    const gneiss::link_training_options training = o.training_options();
+    const std::uint64_t relation_rows = model.relation_rows(std::max<std::uint64_t>(graph.relations, 1));
+    const std::uint64_t batches = gneiss::link_training::in_flight(training);
+    return trainers::choose_plan(o, graph, buckets, "beta-spread", [&](std::uint32_t partitions, std::uint32_t slots, bool in_memory) {
+        trainers::training_plan plan = made;
+        plan.partitioning = buckets.rows().in(partitions);
+        plan.in_memory = in_memory;
+        plan.slots = slots;
+        plan.prefetch = trainers::prefetch_of(o, plan.keeps_all());
+        plan.order = trainers::make_order(o, partitions, slots);
+        plan.edge_bytes = trainers::edge_memory(o, plan, graph, buckets);
+        plan.batch_bytes = batches * gneiss::link_training::batch_bytes(training, plan.layout, graph.nodes, relation_rows * model.relation_floats());
+        const std::uint64_t relations = relation_rows * (model.relation_floats() + state_floats) * sizeof(float);
+        plan.parts = {{"program", programs::current_rss() + (std::uint64_t{12} << 20)},
+            {"partition buffer", plan.memory_slots() * plan.slot_bytes()}, {"edges", plan.edge_bytes},
+            {"tables", trainers::table_memory(plan, buckets, true)}, {"bucket blocks", gneiss::bucket_reader::bytes_needed(buckets)}, {"batches", plan.batch_bytes},
+            {"model", trainers::link_model_bytes(o, *o.batch, o.threads, model, graph.nodes)}, {"relations", 2 * relations + 4096}};
+        plan.add_evaluation();
+        return plan;
+    });
+}
+
+} // namespace marius

@@ -1,0 +1,160 @@
+#include "commands.hpp"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/run_directory.hpp"
+#include "common/signals.hpp"
+#include "trained_model.hpp"
+#include "common/training/class_predictions.hpp"
+#include "common/training/link_evaluation.hpp"
+#include "common/training/link_queries.hpp"
+#include "common/training/run_flags.hpp"
+
+namespace mariusgnn {
+
+namespace {
+
+/// Rows of all nodes, and the memory that is left beside them to work with.
+struct applied {
+    inferred_rows rows;
+    std::uint64_t memory; ///< bytes
+};
+
+/// Three quarters of the memory that is left are for inference.
+applied apply(trained_model& trained, const gneiss::tbb_executor& on, std::uint64_t memory, const std::stop_token& stop) {
+    const std::uint64_t left = trainers::memory_left(trained.budget, memory);
+    inferred_rows rows = trained.infer(on, left / 4 * 3, stop);
+    const std::uint64_t beside = left - rows.bytes();
+    return {std::move(rows), beside};
+}
+
+programs::exit_code eval(const trainers::eval_flags& flags) {
+    const programs::interrupt_guard interrupts;
+    const std::uint64_t memory = flags.memory_bytes();
+    trained_model trained(flags.run, memory);
+    if (!trained.how.links() && flags.change_ranking())
+        throw programs::usage_error("--eval-negatives, --eval-edges and --eval-negatives-by-degree are for --task link");
+    const auto on = flags.executor();
+    const applied by = apply(trained, on, memory, interrupts.token());
+    programs::metric_values values;
+    if (trained.how.links()) {
+        flags.change(trained.how);
+        const trainers::link_evaluation ranking{trained.how, trained.how.seed, trained.data(), trained.graph->buckets(),
+            trained.net->relations, on, by.memory, interrupts.token()};
+        values = ranking(flags.split, {*by.rows.rows, interrupts.token()});
+    } else {
+        const auto labels = trained.data().labels();
+        node_metrics metrics(trained.data().nodes_of(flags.split == "valid" ? gneiss::node_split::valid : gneiss::node_split::test),
+            trained.net->encode.outputs(), gneiss::classes_of(labels.values()));
+        trainers::stoppable_rows rows(*by.rows.rows, interrupts.token());
+        rows.for_each_block([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
+            for (std::size_t i = 0; i < some.rows(); ++i) metrics.add(static_cast<gneiss::node_id>(first + i), some[i]);
+        });
+        values = metrics.values();
+    }
+    trainers::tell_metrics(program, flags, flags.split, values, trained.how.links() ? "edges" : "nodes", trained.how.dataset);
+    return programs::exit_code::done;
+}
+
+struct predict_flags : trainers::run_flags, trainers::query_flags, trainers::node_flags {
+    std::optional<std::filesystem::path> graph;
+};
+
+/// Rows as they are inferred, until a stop.
+trainers::score_stream stream_of(const applied& by, const std::stop_token& stop) {
+    return [&by, stop](const gneiss::row_block_visitor& visit) { trainers::stoppable_rows(*by.rows.rows, stop).for_each_block(visit); };
+}
+
+programs::exit_code predict(const predict_flags& flags) {
+    const std::uint64_t memory = flags.memory_bytes();
+    const programs::interrupt_guard interrupts;
+    trained_model trained(flags.run, memory, flags.graph);
+    const gneiss::dataset& data = trained.data();
+    data.verify_labels();
+    if (trained.how.links() ? flags.some() : flags.any())
+        throw programs::usage_error(trained.how.links() ? "--node and --nodes ask for classes: this run predicts edges"
+                                                        : "--head, --tail, --relation and --queries ask for edges: this run predicts classes");
+    const auto on = flags.executor();
+    if (!trained.how.links()) {
+        const auto asked = trainers::asked_nodes(data, flags); // who is not there is told before the work
+        const applied by = apply(trained, on, memory, interrupts.token());
+        trainers::predict_classes(program, {data, *trained.trained_on}, asked, stream_of(by, interrupts.token()), flags.json);
+        return programs::exit_code::done;
+    }
+    const auto queries = trainers::read_queries(data, flags);
+    const gneiss::edge_scan leave_out =
+        flags.known ? gneiss::edge_scan{} : trainers::known_edges(data, trained.graph->buckets(), interrupts.token());
+    const applied by = apply(trained, on, memory, interrupts.token());
+    trainers::predict_links(program, data, trainers::make_scorer(trained.how, trained.net->relations),
+        {*by.rows.rows, interrupts.token()}, queries, leave_out, flags, on, by.memory, flags.json);
+    return programs::exit_code::done;
+}
+
+struct export_flags : trainers::run_flags {
+    std::filesystem::path out;
+    std::optional<std::filesystem::path> graph;
+    std::string what = "representations", format = "npy";
+    bool force = false;
+};
+
+programs::exit_code export_run(const export_flags& flags) {
+    trainers::export_directory out(flags.out, flags.force, {"nodes.npy", "nodes.tsv", "predictions.tsv"});
+    const programs::interrupt_guard interrupts;
+    const std::uint64_t memory = flags.memory_bytes();
+    trained_model trained(flags.run, memory, flags.graph);
+    const bool predictions = flags.what == "predictions";
+    if (predictions && trained.how.links()) throw programs::usage_error("--what predictions is for runs that predict classes; predict answers questions about edges");
+    const gneiss::dataset& data = trained.data();
+    data.verify_labels();
+    const auto on = flags.executor();
+    const applied by = apply(trained, on, memory, interrupts.token());
+    trainers::stoppable_rows rows(*by.rows.rows, interrupts.token());
+    if (predictions)
+        trainers::export_predictions({data, *trained.trained_on}, stream_of(by, interrupts.token()), flags.format, out.begin());
+    else
+        trainers::export_embeddings(data, rows, trained.net->relations.values(), flags.format, out.begin());
+    out.finish();
+    const std::uint64_t nodes = rows.rows();
+    if (flags.json)
+        programs::print_json({{"program", program}, {"out", out.path().string()}, {"nodes", nodes}, {"what", flags.what}, {"dim", rows.dim()}});
+    else
+        fmt::print("{} of {} nodes, {} floats each, are in {}\n", flags.what, nodes, rows.dim(), out.path().string());
+    return programs::exit_code::done;
+}
+
+} // namespace
+
+void add_eval(programs::command_line& to) {
+    static trainers::eval_flags flags;
+    programs::command& command = to.add("eval", "Evaluates a trained run on a split, by the neighbours of the whole graph.",
+        [](programs::command&) { return eval(flags); });
+    flags.add_to(command, "whose edges or nodes");
+}
+
+void add_predict(programs::command_line& to) {
+    static predict_flags flags;
+    programs::command& command = to.add("predict", "Tells the classes of nodes, or the best tails or heads of edges.",
+        [](programs::command&) { return predict(flags); });
+    flags.run_flags::add_to(command);
+    flags.node_flags::add_to(command);
+    command.group("Edges");
+    flags.query_flags::add_to(command);
+    command.group("Graph");
+    command.option("graph", flags.graph, trainers::graph_help).value_name("DATASET");
+}
+
+void add_export(programs::command_line& to) {
+    static export_flags flags;
+    programs::command& command = to.add("export", "Writes what the network gives nodes, with their names.",
+        [](programs::command&) { return export_run(flags); });
+    flags.add_to(command);
+    command.option("out", flags.out, "directory to write").required();
+    command.option("what", flags.what, "rows of the last layer, or probabilities of classes").choices({"representations", "predictions"});
+    command.option("format", flags.format, "npy: arrays, and tables of names; tsv: a name and its values a line").choices({"npy", "tsv"});
+    command.option("graph", flags.graph, trainers::graph_help).value_name("DATASET");
+    command.option("force", flags.force, "replace an export that is at --out").transient();
+}
+
+} // namespace mariusgnn

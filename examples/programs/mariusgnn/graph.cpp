@@ -1,0 +1,63 @@
+#include "graph.hpp"
+
+#include <string_view>
+
+#include "common/training/checkpoint.hpp"
+
+namespace mariusgnn {
+
+namespace {
+
+constexpr std::string_view prefix = "graph-";
+constexpr const char* section = "graph";
+
+} // namespace
+
+run_graph::run_graph(const options& how, std::shared_ptr<const gneiss::dataset> data, std::shared_ptr<const gneiss::dataset> edges)
+    : data_(std::move(data)), edges_(std::move(edges)), buckets_((edges_ ? *edges_ : *data_).buckets()) {
+    if (how.uses_features()) {
+        features_ = data_->features();
+        if (*how.normalize_features) features_->normalize_rows();
+    }
+    if (!how.links()) {
+        labels_ = data_->labels();
+        train_ = data_->nodes_of(gneiss::node_split::train);
+    }
+}
+
+gneiss::row_shuffle run_graph::shuffle(std::uint64_t seed, std::uint64_t epoch) const {
+    const std::uint64_t leading = train_.empty() ? 0 : std::uint64_t{train_.back()} + 1;
+    return {data_->manifest().nodes, leading, gneiss::random_key{seed, gneiss::random_domain::node_permutation}.with(epoch)};
+}
+
+std::string graph_name(std::uint64_t epoch) { return std::string(prefix) + std::to_string(epoch); }
+
+std::string graph_named(const gneiss::checkpoint& saved) {
+    const auto found = saved.sections.find(section);
+    if (found == saved.sections.end()) return {};
+    return {reinterpret_cast<const char*>(found->second.data()), found->second.size()};
+}
+
+void name_graph(gneiss::checkpoint& to, const std::string& name) {
+    if (name.empty()) return;
+    const auto bytes = std::as_bytes(std::span(name));
+    to.sections[section].assign(bytes.begin(), bytes.end());
+}
+
+std::shared_ptr<const gneiss::dataset> open_graph(const std::filesystem::path& run, const gneiss::checkpoint& saved) {
+    const std::string name = graph_named(saved);
+    return name.empty() ? nullptr : std::make_shared<const gneiss::dataset>(run / "checkpoint" / name);
+}
+
+void remove_other_graphs(const std::filesystem::path& run, const std::string& name) {
+    const auto best = run / "best" / trainers::checkpoint_name;
+    const std::string of_best = std::filesystem::exists(best) ? graph_named(gneiss::load_checkpoint(best)) : "";
+    std::vector<std::filesystem::path> others;
+    for (const auto& entry : std::filesystem::directory_iterator(run / "checkpoint")) {
+        const std::string found = entry.path().filename().string();
+        if (found.starts_with(prefix) && found != name && found != of_best) others.push_back(entry.path());
+    }
+    for (const auto& path : others) std::filesystem::remove_all(path);
+}
+
+} // namespace mariusgnn

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/inference/layerwise_inference.hpp>
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/storage/adjacency/graph_buffer.hpp>
+#include <gneiss/storage/embedding/partition_buffer.hpp>
+#include <gneiss/storage/feature/feature_buffer.hpp>
+
+#include "network.hpp"
+#include "common/training/node_metrics.hpp"
+
+namespace mariusgnn {
+
+/// What a trained network is applied to.
+struct inference_source {
+    const options& how;
+    network& net;
+    const gneiss::bucket_store& buckets;
+    const gneiss::node_features* features; ///< null: none go in
+    gneiss::partition_buffer* rows;        ///< null: none are learned. No epoch of it is running
+    gneiss::engine_factory engines;
+    std::filesystem::path scratch; ///< directory for rows that memory does not hold
+    const gneiss::tbb_executor& on;
+    std::uint64_t memory; ///< bytes for the work and its result
+    std::stop_token stop;
+};
+
+/// What goes in, without a way to read it: for plans.
+[[nodiscard]] gneiss::layerwise_input input_shape(const options& how, const gneiss::input_columns& columns,
+    const gneiss::node_features* features, const gneiss::row_partitioning& partitioning);
+
+/// Rows of all nodes by the network.
+struct inferred_rows {
+    std::unique_ptr<gneiss::memory_budget> budget; ///< what the rows are charged to
+    std::unique_ptr<gneiss::scratch_rows> rows;
+    gneiss::memory_charge charge;
+
+    [[nodiscard]] std::uint64_t bytes() const { return budget->used(); } ///< that the rows take
+};
+
+/// By the whole graph, layer by layer. Throws over_budget, errc::cancelled, errc::corrupt, io_error.
+[[nodiscard]] inferred_rows infer_full(const inference_source& from);
+
+/// The buffers whose states are sampled.
+struct resident_source {
+    gneiss::graph_buffer& graph;
+    gneiss::feature_buffer* features;
+    gneiss::plan states;
+};
+
+/// Options of a sampler that evaluates: `--eval-fanout`, or all neighbours.
+[[nodiscard]] gneiss::graph_training_options resident_sampling(const options& how);
+
+/// By the neighbours that are resident in the first state that holds a node's partition.
+/// \param wanted  nodes of a partition whose rows are asked for, ascending
+/// \param visit   told them, some at a time, with their rows [ids, outputs]; partition by partition
+void infer_resident(const inference_source& from, const resident_source& by,
+    const std::function<std::span<const gneiss::node_id>(gneiss::partition_id)>& wanted,
+    const std::function<void(std::span<const gneiss::node_id>, gneiss::matrix_view<const float>)>& visit);
+
+/// The same for all nodes.
+[[nodiscard]] inferred_rows infer_resident(const inference_source& from, const resident_source& by);
+
+using trainers::node_metrics;
+
+} // namespace mariusgnn

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <optional>
+
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/model/any_link_model.hpp>
+#include <gneiss/model/dense_parameters.hpp>
+#include <gneiss/model/parameter.hpp>
+#include <gneiss/storage/io/checkpoint.hpp>
+
+#include "options.hpp"
+#include "common/training/classifier.hpp"
+
+namespace mariusgnn {
+
+/// All that is trained but the rows of nodes: the layers' weights, and for links a decoder with its relations.
+class network {
+public:
+    /// Throws usage_error for layers whose last gives another width than the classes.
+    network(const options& how, const gneiss::dataset_manifest& graph);
+
+    gneiss::dense_parameters<> weights;
+    trainers::graph_encoder encode;
+    std::optional<gneiss::any_link_model> links;
+    gneiss::parameter relations;
+
+    /// First values of weights, relations and optimiser states.
+    void initialise(const options& how, const gneiss::tbb_executor& on);
+    /// Writes and reads a checkpoint's sections: values and optimiser states.
+    void put(gneiss::checkpoint& to) const;
+    void take(const gneiss::checkpoint& from);
+
+    /// Bytes of weights with gradients and state, and of relations.
+    [[nodiscard]] std::uint64_t bytes() const { return weights.size_bytes() + 2 * relations.size_bytes() + 4096; }
+};
+
+/// Columns that go into the first layer.
+[[nodiscard]] gneiss::input_columns input_of(const options& how, const gneiss::dataset_manifest& graph);
+
+} // namespace mariusgnn

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/model/dense_optimizer.hpp>
+#include <gneiss/model/layer_options.hpp>
+#include <gneiss/model/optimizer.hpp>
+#include <gneiss/train/graph_training.hpp>
+
+#include "common/training/graph_options.hpp"
+#include "common/training/options.hpp"
+
+namespace mariusgnn {
+
+/// Every flag of `gneiss-mariusgnn train`. Optionals that the user leaves out are chosen by `resolve`.
+struct options : trainers::graph_options, trainers::link_options {
+    std::optional<std::string> task, inputs;
+    bool hide_batch_edges = false;
+    std::optional<std::string> row_optimizer;
+    std::optional<double> row_lr;
+    std::string sample_on = "cpu";
+    std::uint64_t reshuffle = 0; ///< epochs between new partitions; 0: never
+    std::string eval_graph = "full";
+    std::optional<std::string> eval_fanout;
+
+    options() { sampler = "dense"; }
+    void add_to(programs::command& to);
+
+    /// Fills what was left out from the graph, and refuses what does not go together or the task does not use: `self` is
+    /// the command that these flags belong to. Every default that depends on the graph stands here.
+    void resolve(const gneiss::dataset& data, const programs::command& self);
+
+    [[nodiscard]] bool links() const { return *task == "link"; }
+    [[nodiscard]] bool uses_rows() const { return *inputs != "features"; }
+    [[nodiscard]] bool uses_features() const { return *inputs != "rows"; }
+    [[nodiscard]] gneiss::graph_training_options training_options() const;
+    [[nodiscard]] gneiss::any_row_optimizer any_row_optimizer(std::uint64_t epoch) const;
+
+private:
+    void refuse_unused(const programs::command& self) const;
+    void resolve_link(const gneiss::dataset_manifest& graph);
+};
+
+/// The order of a node task on disk: partitions with training nodes stay, or every one meets some others.
+inline constexpr const char* training_first = "training-first";
+
+} // namespace mariusgnn

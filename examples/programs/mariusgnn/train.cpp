@@ -1,0 +1,455 @@
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include <gneiss/io/reorder.hpp>
+#include <gneiss/io/reorder_rows.hpp>
+#include <gneiss/order/tune.hpp>
+#include <gneiss/storage/edge/bucket_reader.hpp>
+#include <gneiss/train/graph_training.hpp>
+
+#include "commands.hpp"
+#include "device.hpp"
+#include "common/dataset_path.hpp"
+#include "common/machine.hpp"
+#include "common/signals.hpp"
+#include "graph.hpp"
+#include "inference.hpp"
+#include "network.hpp"
+#include "training_plan.hpp"
+#include "common/training/checkpoint.hpp"
+#include "common/training/course.hpp"
+#include "common/training/device.hpp"
+#include "common/training/engine.hpp"
+#include "common/training/feature_fault.hpp"
+#include "common/training/graph_observer.hpp"
+#include "common/training/link_evaluation.hpp"
+#include "common/training/open_run.hpp"
+#include "common/training/row_store.hpp"
+
+namespace mariusgnn {
+
+namespace {
+
+using trainers::clock;
+using trainers::training_plan;
+
+/// What `gneiss::tune` calls D: four times what the device reads in the time of one request, so that reads come to four
+/// fifths of its rate. A power of two, so that noise rarely changes plans.
+std::uint64_t least_full_read(const gneiss::dataset& data, const options& how) {
+    constexpr std::uint64_t usual = gneiss::tuning_input{}.read_bytes;
+    const auto device = trainers::device_profile(data, how);
+    return device ? std::bit_ceil(std::clamp<std::uint64_t>(4 * device->gap, usual / 4, 16 * usual)) : usual;
+}
+
+/// Assembles MariusGNN: graph, rows and features of the resident partitions, samples, an encoder, a head for the task.
+class mariusgnn_design final : public trainers::design {
+public:
+    struct parts {
+        options& how;
+        programs::command& command;
+        const gneiss::dataset& dataset; ///< the run's
+        const training_plan& plan;
+        const trainers::opened_run& run;
+        const gneiss::engine_choice& engine;
+        gneiss::graph_compute* compute; ///< what computes batches elsewhere than on the CPU, or null
+        programs::progress& live;
+    };
+
+    /// Starts a run, or goes on with it. `data` is the graph that the run's checkpoint names.
+    mariusgnn_design(const parts& of, std::unique_ptr<run_graph> data, network& net, const std::stop_token& stop)
+        : of_(of), plan_(of.plan), data_(std::move(data)), net_(net), stop_(stop), on_(of.how.threads), budget_(of.plan.budget) {
+        for (const char* name : {"program", "tables", "decoder", "classes of nodes", "weights", "evaluation"})
+            for (const gneiss::memory_part& part : of.plan.parts) // the others charge for themselves
+                if (part.name == name) charges_.push_back(budget_.charge(part.name, part.bytes));
+        const options& how = of.how;
+        std::filesystem::create_directories(of.run.directory.checkpoint());
+        if (of.run.saved) {
+            net.take(*of.run.saved);
+            generation_ = of.run.saved->generation;
+        } else {
+            net.initialise(how, on_);
+        }
+        if (how.uses_rows()) make_rows();
+        assemble();
+        if (of.run.saved) {
+            graph_name_ = graph_named(*of.run.saved);
+            epoch_ = trainers::last_trained(of.run.saved->position);
+            training_->set_steps(trainers::progress_of(*of.run.saved).at("steps").get<std::uint64_t>());
+        }
+        remove_other_graphs(of.run.directory.path(), graph_name_);
+    }
+
+    void warm_up() override {
+        if (rows_ && rows_->keeps_all()) rows_->for_each_block([](std::uint64_t, gneiss::matrix_view<const float>) {});
+    }
+
+    trainers::epoch_end train(const gneiss::resume_position& from, const trainers::course_observer& observer, const std::stop_token& stop) override {
+        evaluated_.clear();
+        epoch_ = from.epoch;
+        if (reshuffles_at(from) && !reshuffle(from, observer, stop)) return {from, true};
+        training_->set_optimizers(of_.how.any_row_optimizer(from.epoch), of_.how.dense_optimizer(from.epoch));
+        try {
+            std::optional<gneiss::state> ahead;
+            if (plan_.loads_next_epoch && from.epoch + 1 < *of_.how.epochs && (!of_.how.validates_after(from.epoch + 1) || evaluates_beside()))
+                ahead = plan_.order(from.epoch + 1).front();
+            const gneiss::graph_epoch done =
+                training_->run(plan_.order(from.epoch), from.epoch, from.next, trainers::graph_observer_of(observer), stop, ahead);
+            return {done.position, done.stopped};
+        } catch (const gneiss::error& e) {
+            if (e.code() == gneiss::errc::not_finite && data_->features() != nullptr) trainers::find_fault(data_->data(), *data_->features());
+            throw;
+        }
+    }
+
+    void save(const gneiss::resume_position& at, const nlohmann::ordered_json& progress) override {
+        if (rows_) rows_->flush();
+        gneiss::checkpoint c = header(at);
+        c.generation = ++generation_;
+        if (rows_file_) trainers::put_rows(c, *rows_file_);
+        trainers::put_progress(c, progress);
+        gneiss::save_checkpoint(of_.run.directory.checkpoint() / trainers::checkpoint_name, c);
+        if (rows_) rows_->committed();
+    }
+
+    /// RUN/best: as a checkpoint, with the values of rows alone.
+    void keep_best() override {
+        const std::filesystem::path to = of_.run.directory.best();
+        std::filesystem::create_directories(to);
+        gneiss::checkpoint c = header({epoch_ + 1, {}, {}});
+        c.generation = ++best_generation_;
+        const std::filesystem::path rows = to / trainers::rows_name, beside = to / "rows.new";
+        if (rows_) {
+            const gneiss::row_layout values{plan_.layout.dim, 0};
+            {
+                gneiss::any_engine engine = of_.engine.make();
+                gneiss::row_file::create(engine, beside, plan_.partitioning, values, 0);
+            }
+            gneiss::row_file copy(of_.engine.make, beside, plan_.partitioning, values, 0);
+            copy_rows(copy);
+            trainers::put_rows(c, copy);
+        }
+        // Rows and what names them are two files: between the renames, a crash leaves a best state that says it is damaged.
+        if (rows_) std::filesystem::rename(beside, rows);
+        gneiss::save_checkpoint(to / trainers::checkpoint_name, c);
+    }
+
+    programs::metric_values evaluate(const std::string& split) override {
+        if (of_.how.links()) return evaluate_links(split);
+        if (evaluated_.empty()) evaluate_nodes();
+        return evaluated_.at(split);
+    }
+
+    [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
+    [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return activity().pipeline; }
+    [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return activity().row_staleness; }
+    [[nodiscard]] double device_seconds() const override { return of_.compute == nullptr ? 0 : of_.compute->device_seconds(); }
+    [[nodiscard]] gneiss::io_stats io() const override { return activity().io; }
+
+private:
+    /// Totals since the process began.
+    struct totals {
+        gneiss::pipeline_statistics pipeline;
+        gneiss::staleness_histogram row_staleness;
+        gneiss::io_stats io;
+    };
+
+    [[nodiscard]] totals activity() const {
+        const std::scoped_lock lock(assembling_);
+        totals sum = before_;
+        add_parts(sum);
+        if (rows_file_) sum.io += rows_file_->statistics();
+        return sum;
+    }
+    void add_parts(totals& to) const {
+        if (!training_) return;
+        to.pipeline += training_->statistics();
+        to.row_staleness += training_->row_staleness();
+        to.io += graph_->statistics();
+        if (features_) to.io += features_->statistics();
+        if (reader_) to.io += reader_->statistics();
+    }
+
+    void make_rows() {
+        const options& how = of_.how;
+        const std::filesystem::path where = of_.run.directory.checkpoint();
+        if (of_.run.saved) {
+            rows_file_ = trainers::open_rows(of_.engine.make, where, plan_, *of_.run.saved);
+        } else {
+            const auto given = trainers::first_values(how.init, plan_.partitioning.nodes, plan_.layout.dim);
+            rows_file_ = trainers::create_rows(of_.engine.make, where, plan_,
+                {.values = how.node_initializer(), .state = how.any_row_optimizer(0).initial_state(), .seed = how.seed,
+                    .given = given ? &*given : nullptr}, of_.live, on_, stop_);
+        }
+    }
+
+    /// Makes buffers over rows and graph, and the training that uses them.
+    void assemble() {
+        const std::scoped_lock lock(assembling_);
+        const options& how = of_.how;
+        const gneiss::bucket_store& buckets = data_->buckets();
+        if (rows_file_)
+            rows_ = std::make_unique<gneiss::partition_buffer>(*rows_file_,
+                gneiss::partition_buffer_options{.slots = plan_.in_memory ? plan_.partitioning.partitions : plan_.slots, .prefetch = plan_.prefetch}, budget_);
+        if (data_->features() != nullptr) {
+            feature_store_.emplace(data_->features()->files(), plan_.partitioning);
+            features_ = std::make_unique<gneiss::feature_buffer>(*feature_store_, of_.engine.make, plan_.feature_bytes, budget_);
+        }
+        graph_ = std::make_unique<gneiss::graph_buffer>(
+            buckets, of_.engine.make, how.neighbours(), plan_.graph_bytes, budget_, graph_form_of(how, plan_));
+        if (how.links()) {
+            block_charge_.emplace(budget_.charge("bucket blocks", gneiss::bucket_reader::bytes_needed(buckets)));
+            reader_ = std::make_unique<gneiss::bucket_reader>(buckets, of_.engine.make);
+            edges_ = std::make_unique<gneiss::edge_buffer>(reader_->source(), plan_.partitioning.partitions, plan_.keeps_all(),
+                plan_.edge_bytes, budget_);
+        }
+        gneiss::graph_training_options training = how.training_options();
+        training.batches_in_flight = plan_.batches;
+        training.resident_partitions = plan_.slots;
+        training_ = std::make_unique<gneiss::graph_training>(training, make_task(), net_.encode, net_.weights,
+            how.dense_optimizer(0), how.any_row_optimizer(0),
+            gneiss::graph_inputs{.rows = rows_.get(), .features = features_.get(), .graph = *graph_}, on_, budget_, of_.compute);
+    }
+
+    /// Gives up what `assemble` made. Rows must have been flushed.
+    void dismantle() {
+        const std::scoped_lock lock(assembling_);
+        add_parts(before_);
+        training_.reset();
+        edges_.reset();
+        reader_.reset();
+        block_charge_.reset();
+        graph_.reset();
+        features_.reset();
+        feature_store_.reset();
+        rows_.reset();
+        metrics_.clear();
+    }
+
+    [[nodiscard]] bool reshuffles_at(const gneiss::resume_position& at) const {
+        return of_.how.reshuffle != 0 && at.epoch != 0 && at.epoch % of_.how.reshuffle == 0 && at.next == gneiss::batch_number{} &&
+               graph_name_ != graph_name(at.epoch);
+    }
+
+    /// Sends all nodes to other partitions: a new graph, the rows in its order, and a checkpoint that names both. False: a
+    /// stop came first, and nothing has changed.
+    bool reshuffle(const gneiss::resume_position& at, const trainers::course_observer& observer, const std::stop_token& stop) {
+        const auto began = clock::now();
+        observer.checkpoint(at); // what a failure from here on goes back to
+        const std::string name = graph_name(at.epoch);
+        const std::filesystem::path checkpoint = of_.run.directory.checkpoint(), to = checkpoint / name;
+        const std::uint64_t steps = training_->steps();
+        dismantle();
+        const std::uint64_t free = plan_.budget - budget_.used() + plan_.evaluation_bytes;
+        const std::uint64_t memory = free / 4 * 3;
+        gneiss::row_shuffle new_row = data_->shuffle(of_.how.seed, at.epoch);
+        std::filesystem::remove_all(to); // of a process that was killed before a checkpoint named it
+        bool done = true;
+        try {
+            gneiss::reorder(data_->data(), to, {.shuffle = new_row, .partitions = plan_.partitioning.partitions, .memory = memory,
+                .progress = [&](std::string_view phase, std::uint64_t, std::uint64_t) { of_.live.update([&] { return fmt::format("reshuffle  {}", phase); }); },
+                .stop = stop}, on_);
+        } catch (const gneiss::error& e) {
+            if (e.code() != gneiss::errc::cancelled) throw;
+            done = false;
+        }
+        if (done) {
+            if (rows_file_) {
+                gneiss::reorder_rows(*rows_file_, new_row, checkpoint / "rows.dealt", memory);
+                rows_file_->sync();
+            }
+            data_ = std::make_unique<run_graph>(of_.how, std::make_shared<const gneiss::dataset>(to));
+            graph_name_ = name;
+            take_order(of_.how, plan_, *data_);
+        }
+        assemble();
+        training_->set_steps(steps);
+        if (!done) return false;
+        observer.checkpoint(at);
+        remove_other_graphs(of_.run.directory.path(), name);
+        of_.live.say(fmt::format("nodes are in other partitions ({:.1f} s)", trainers::seconds_since(began)));
+        return true;
+    }
+
+    gneiss::graph_task make_task() {
+        if (!of_.how.links()) {
+            const auto epochs = node_epochs(of_.how, plan_.partitioning, plan_.slots, data_->training_nodes());
+            const auto nodes = [this, epochs](std::uint32_t state, std::vector<gneiss::node_id>& out) {
+                gneiss::append_training_nodes(epochs(epoch_), state, plan_.partitioning, data_->training_nodes(), out);
+            };
+            return gneiss::node_task{data_->labels(), nodes};
+        }
+        return gneiss::link_task{*net_.links, net_.relations, *edges_};
+    }
+
+    [[nodiscard]] gneiss::checkpoint header(const gneiss::resume_position& at) const {
+        gneiss::checkpoint c = trainers::begin_checkpoint(of_.command, of_.dataset, at);
+        net_.put(c);
+        name_graph(c, graph_name_);
+        return c;
+    }
+
+    void copy_rows(gneiss::row_file& to) const {
+        auto slot = gneiss::aligned_buffer<float>::zeroed(static_cast<std::size_t>(to.slot_bytes() / sizeof(float)));
+        gneiss::partition_id p = 0;
+        rows_->for_each_block([&](std::uint64_t, gneiss::matrix_view<const float> rows) {
+            for (std::size_t i = 0; i < rows.rows(); ++i) std::ranges::copy(rows[i], slot.data() + i * rows.columns());
+            const auto place = to.begin_write(p, 0);
+            to.write(p, *place, slot.bytes());
+            ++p;
+        });
+        to.sync();
+    }
+
+    [[nodiscard]] inference_source source() {
+        return {of_.how, net_, data_->buckets(), data_->features(), rows_.get(), of_.engine.make, of_.run.directory.checkpoint() / "scratch",
+            on_, memory_between_epochs(), stop_};
+    }
+    [[nodiscard]] bool evaluates_resident() const { return of_.how.eval_graph == "resident"; }
+    /// Whether evaluations leave what is resident where it is.
+    [[nodiscard]] bool evaluates_beside() const {
+        const options& how = of_.how;
+        return plan_.keeps_all() || (!evaluates_resident() &&
+            trainers::evaluates_in_memory(net_.encode, input_shape(how, net_.encode.inputs(), data_->features(), plan_.partitioning),
+                data_->buckets(), how.neighbours(), plan_.evaluation_bytes));
+    }
+    /// What an evaluation may take: its part, and by the whole graph, where that is too little, also what is lent to it.
+    [[nodiscard]] std::uint64_t memory_between_epochs() {
+        return evaluates_resident() || evaluates_beside() ? plan_.evaluation_bytes : trainers::take_lent(plan_, *graph_, features_.get());
+    }
+    [[nodiscard]] resident_source resident() { return {*graph_, features_.get(), evaluation_states(of_.how, plan_, epoch_)}; }
+
+    programs::metric_values evaluate_links(const std::string& split) {
+        const inference_source from = source();
+        inferred_rows rows = evaluates_resident() ? infer_resident(from, resident()) : infer_full(from);
+        const trainers::link_evaluation ranking{of_.how, of_.how.seed, data_->data(), data_->buckets(), net_.relations, on_,
+            from.memory - rows.bytes(), stop_};
+        return ranking(split, {*rows.rows, stop_});
+    }
+
+    void evaluate_nodes() {
+        if (metrics_.empty())
+            for (const auto& [name, part] : {std::pair("valid", gneiss::node_split::valid), std::pair("test", gneiss::node_split::test)})
+                metrics_.emplace(name, node_metrics(data_->data().nodes_of(part), net_.encode.outputs(), data_->labels()));
+        for (auto& [name, metrics] : metrics_) metrics.clear();
+        const auto add = [&](gneiss::node_id node, std::span<const float> scores) {
+            for (auto& [name, metrics] : metrics_) metrics.add(node, scores);
+        };
+        const inference_source from = source();
+        if (evaluates_resident()) {
+            std::vector<gneiss::node_id> some;
+            const auto wanted = [&](gneiss::partition_id p) {
+                some.clear();
+                for (const auto& [name, metrics] : metrics_)
+                    some.insert(some.end(), std::ranges::lower_bound(metrics.nodes(), plan_.partitioning.begin(p)),
+                        std::ranges::lower_bound(metrics.nodes(), plan_.partitioning.begin(p + 1)));
+                std::ranges::sort(some);
+                return std::span<const gneiss::node_id>(some);
+            };
+            infer_resident(from, resident(), wanted, [&](std::span<const gneiss::node_id> ids, gneiss::matrix_view<const float> rows) {
+                for (std::size_t i = 0; i < ids.size(); ++i) add(ids[i], rows[i]);
+            });
+        } else {
+            infer_full(from).rows->for_each_block([&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
+                for (std::size_t i = 0; i < rows.rows(); ++i) add(static_cast<gneiss::node_id>(first + i), rows[i]);
+            });
+        }
+        for (auto& [name, metrics] : metrics_) evaluated_[name] = metrics.values();
+    }
+
+    parts of_;
+    training_plan plan_; // for data_
+    std::unique_ptr<run_graph> data_;
+    std::string graph_name_; // of data_, as checkpoints name it
+    network& net_;
+    std::stop_token stop_;
+    gneiss::tbb_executor on_;
+    gneiss::memory_budget budget_;
+    std::vector<gneiss::memory_charge> charges_;
+    std::uint64_t generation_ = 0, best_generation_ = 0;
+    std::uint64_t epoch_ = 0;
+
+    mutable std::mutex assembling_; // totals are asked for by another thread
+    totals before_;                 // of what was dismantled
+    std::unique_ptr<gneiss::row_file> rows_file_;
+    std::unique_ptr<gneiss::partition_buffer> rows_;
+    std::optional<gneiss::feature_store> feature_store_;
+    std::unique_ptr<gneiss::feature_buffer> features_;
+    std::unique_ptr<gneiss::graph_buffer> graph_;
+    std::optional<gneiss::memory_charge> block_charge_;
+    std::unique_ptr<gneiss::bucket_reader> reader_;
+    std::unique_ptr<gneiss::edge_buffer> edges_;
+    std::unique_ptr<gneiss::graph_training> training_;
+
+    std::map<std::string, node_metrics> metrics_; // of valid and test nodes
+    std::map<std::string, programs::metric_values> evaluated_; // since the last epoch was trained
+};
+
+programs::exit_code train(options& how, programs::command& command) {
+    const auto began = clock::now();
+    const std::unique_ptr<trainers::compute_device> device = trainers::open_device(how);
+    programs::check_dataset(how.dataset);
+    const auto dataset = std::make_shared<const gneiss::dataset>(how.dataset);
+    const gneiss::dataset& data = *dataset;
+    const gneiss::dataset_manifest& graph = data.manifest();
+    how.resolve(data, command);
+    network net(how, graph);
+    auto trained = std::make_unique<run_graph>(how, dataset);
+    programs::progress live(how.quiet);
+    const gneiss::engine_choice engine = trainers::choose_engine(how);
+    const auto read_size = [&] { return least_full_read(data, how); };
+    const bool buffer_given = how.buffer.has_value();
+    tuned_plan tuned = plan_training(how, {*trained, net, buffer_given, read_size});
+    training_plan& plan = tuned.plan;
+    live.say(trainers::describe_machine(program, how, engine, device.get()));
+    live.say(fmt::format("{}: {} nodes, {} edges, {}; {} of {}, fan-out {} ({}), {}", graph.name, graph.nodes, graph.train_edges,
+        how.links() ? fmt::format("{} relations", graph.relations) : fmt::format("{} classes, {} nodes to train", graph.node_data.classes, graph.node_data.train),
+        *how.layers, *how.inputs, *how.fanout, *how.direction, how.links() ? *how.decoder : "softmax"));
+    for (const std::string& reason : tuned.reasons) live.say(reason);
+    const auto compute = compute_on(device.get(), how, plan, trained->buckets(), net); // what a device cannot hold is told before a run is touched
+    if (how.dry_run) {
+        trainers::tell_dry_run(program, how, command, plan, trained->buckets());
+        return programs::exit_code::done;
+    }
+    if (how.uses_rows()) (void)trainers::first_values(how.init, graph.nodes, *how.dim); // what cannot be is told before a run is touched
+    const auto run = trainers::open_run(program, how, command, data, plan);
+    if (!run) return programs::exit_code::done;
+    const programs::interrupt_guard interrupts;
+    std::shared_ptr<const gneiss::dataset> reshuffled, sorted;
+    if (run->saved) reshuffled = open_graph(run->directory.path(), *run->saved);
+    if (!reshuffled) sorted = trainers::rebucketed(data, *run, plan, how, live, interrupts.token());
+    if (reshuffled || sorted) { // now the plan can be exact; but it does not see what the sorted edges took of the disk
+        const std::uint64_t disk = plan.disk_bytes;
+        trained = std::make_unique<run_graph>(how, reshuffled ? reshuffled : dataset, sorted);
+        plan = plan_training(how, {*trained, net, buffer_given, {}}).plan;
+        plan.disk_bytes = std::max(plan.disk_bytes, disk);
+    }
+    const programs::plan_record planned = plan.record(trained->buckets());
+    if (!how.quiet) live.say(trainers::describe(plan, planned));
+
+    mariusgnn_design training({how, command, data, plan, *run, engine, compute.get(), live}, std::move(trained), net, interrupts.token());
+    const bool validates = how.links() ? graph.valid_edges != 0 : graph.node_data.valid != 0;
+    trainers::course course(how,
+        {.unit = how.links() ? "edges" : "nodes", .measure = how.links() ? "MRR" : "accuracy",
+            .examples = how.links() ? graph.train_edges : graph.node_data.train, .validates = validates,
+            .best = how.early_stop != 0 && validates},
+        plan, run->directory, live, command.configuration());
+    return trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, device.get(), data, command, planned), how, live,
+        interrupts.token(), began);
+}
+
+} // namespace
+
+void add_train(programs::command_line& to) {
+    static options how;
+    programs::command& command = to.add("train", "Trains a graph network for edges, or for classes of nodes.",
+        [](programs::command& self) { return train(how, self); });
+    how.add_to(command);
+}
+
+} // namespace mariusgnn

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <stop_token>
+
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/storage/embedding/partition_buffer.hpp>
+#include <gneiss/storage/engine/probe.hpp>
+#include <gneiss/storage/io/checkpoint.hpp>
+
+#include "graph.hpp"
+#include "inference.hpp"
+#include "network.hpp"
+
+namespace mariusgnn {
+
+/// A run that was trained, opened for reading: nothing here changes it.
+class trained_model {
+public:
+    /// Reads the run's configuration and its best state, or the last one where none was kept; `other` is a graph that the
+    /// run is applied to instead of its own. Rows are charged to `memory` [bytes].
+    /// Throws errc::not_found without a checkpoint, gneiss::over_budget, errc::invalid_argument for a graph that does not fit.
+    trained_model(const std::filesystem::path& run, std::uint64_t memory, const std::optional<std::filesystem::path>& other = {});
+
+    /// Rows of all nodes, by the whole graph. `memory` is for the work and the rows.
+    [[nodiscard]] inferred_rows infer(const gneiss::tbb_executor& on, std::uint64_t memory, const std::stop_token& stop);
+
+    options how;
+    std::shared_ptr<const gneiss::dataset> trained_on; ///< with the nodes where the state has them
+    std::optional<run_graph> graph;                    ///< of `trained_on`, or another one
+    std::optional<network> net;
+    gneiss::memory_budget budget;
+    bool best = false; ///< whether it is the best state
+
+    [[nodiscard]] const gneiss::dataset& data() const { return graph->data(); }
+
+private:
+    std::filesystem::path run_;
+    gneiss::engine_choice engine_;
+    std::unique_ptr<gneiss::row_file> row_file_;
+    std::unique_ptr<gneiss::partition_buffer> rows_;
+};
+
+} // namespace mariusgnn

@@ -1,0 +1,277 @@
+#include "training_plan.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include <gneiss/io/reorder_rows.hpp>
+#include <gneiss/order/cost.hpp>
+#include <gneiss/order/tune.hpp>
+#include <gneiss/storage/adjacency/graph_buffer.hpp>
+#include <gneiss/storage/edge/bucket_reader.hpp>
+#include <gneiss/storage/feature/feature_buffer.hpp>
+#include <gneiss/train/graph_memory.hpp>
+
+#include "common/machine.hpp"
+#include "inference.hpp"
+#include "common/training/classifier.hpp"
+
+namespace mariusgnn {
+
+namespace {
+
+using gneiss::edge_direction;
+using trainers::for_each_side;
+using trainers::reads_of;
+using trainers::training_plan;
+
+/// The most that a function of the states of an epoch, of what is read ahead, and of those of an evaluation is: in all epochs where
+/// that is soon told, else in the first ones. A little more for later epochs, and for those of a longer run.
+template <class Bytes>
+std::uint64_t most_of_epochs(const options& o, const training_plan& plan, Bytes&& bytes) {
+    std::uint64_t most = 0;
+    const std::uint64_t work = std::max<std::uint64_t>(plan.order(0).size() * plan.slots * plan.slots, 1);
+    for (std::uint64_t e = 0; e < std::min(*o.epochs, std::max<std::uint64_t>(16, (std::uint64_t{1} << 19) / work)); ++e) {
+        gneiss::plan states = plan.order(e);
+        if (plan.loads_next_epoch) states.push_back(plan.order(e + 1).front());
+        most = std::max(most, bytes(states));
+        if (o.eval_graph == "resident") most = std::max(most, bytes(evaluation_states(o, plan, e)));
+    }
+    return plan.slots >= plan.partitioning.partitions ? most : most + most / 16;
+}
+
+/// The graph of two consecutive states.
+std::uint64_t graph_memory(const options& o, const training_plan& plan, const gneiss::bucket_store& buckets) {
+    const gneiss::neighbour_direction keeps = o.neighbours();
+    const gneiss::graph_buffer_options form = graph_form_of(o, plan);
+    if (plan.partitioning.partitions == buckets.rows().partitions)
+        return most_of_epochs(o, plan, [&](const gneiss::plan& states) { return gneiss::graph_buffer::bytes_needed(states, buckets, keeps, form); });
+    // To be bucketed anew: edges are taken to be spread evenly, and some more.
+    std::uint64_t bytes = 0, sides = 0; // of all blocks
+    for_each_side(keeps, [&](edge_direction d) {
+        ++sides;
+        buckets.for_each_bucket([&](gneiss::edge_bucket b) { bytes += buckets.extent(b).range(d).length; });
+    });
+    const double share = static_cast<double>(plan.slots) / plan.partitioning.partitions;
+    if (form.form == gneiss::graph_form::csr) { // the blocks of two partitions beside the lists
+        const auto edges = static_cast<std::uint64_t>(share * share * static_cast<double>(buckets.edges()));
+        const std::uint64_t states = plan.keeps_all() ? 1 : 2, nodes = plan.slots * plan.partitioning.capacity();
+        const std::uint64_t lists = states * sides * gneiss::merged_lists::bytes_needed(nodes, edges, form.keep);
+        return lists + lists / 8 + static_cast<std::uint64_t>(2 * share / plan.partitioning.partitions * static_cast<double>(bytes)) + (1U << 20);
+    }
+    const double blocks = plan.slots * plan.slots;
+    const double ranks = blocks * static_cast<double>(gneiss::resident_block::memory_of_ranks(plan.partitioning.capacity()) + 2 * gneiss::page_alignment);
+    return static_cast<std::uint64_t>(2 * (share * share * static_cast<double>(bytes) + 2 * ranks)) + (1U << 20);
+}
+
+/// The least that an evaluation needs.
+std::uint64_t least_evaluation(const options& o, const planning& of, const gneiss::row_partitioning& partitioning,
+    const gneiss::graph_shape& shape, std::span<const gneiss::layer_options> layers) {
+    constexpr std::uint64_t ranking = std::uint64_t{8} << 20;
+    if (o.no_eval) return ranking;
+    if (o.eval_graph == "resident") {
+        const gneiss::graph_memory bound = gneiss::bound_graph_memory(resident_sampling(o), shape, layers);
+        return ranking + bound.batch + bound.sampler + bound.encoder +
+               (o.links() ? 2 * gneiss::scratch_rows::memory_bytes(partitioning, of.net.encode.outputs(), false) : 0);
+    }
+    return trainers::least_evaluation(of.net.encode, input_shape(o, of.net.encode.inputs(), of.graph.features(), partitioning),
+        of.graph.buckets(), o.neighbours(), partitioning);
+}
+
+/// What a state of the plan may have; of edges and entries an estimate where they are to be bucketed anew.
+gneiss::graph_shape shape_of_states(const planning& of, const gneiss::state_sizes& sizes, const training_plan& plan) {
+    const std::uint32_t stored = of.graph.buckets().rows().partitions, partitions = plan.partitioning.partitions;
+    if (stored == partitions) return sizes.of(plan.slots);
+    gneiss::graph_shape shape = sizes.of(stored);
+    const double share = std::min(1.0, 2.0 * plan.slots / partitions);
+    shape.nodes = std::min(shape.nodes, plan.slots * plan.partitioning.capacity());
+    for (std::uint64_t* count : {&shape.edges, &shape.sparse_entries}) *count = static_cast<std::uint64_t>(share * static_cast<double>(*count));
+    return shape;
+}
+
+/// The least that sending rows to other partitions needs beside what does not go meanwhile.
+std::uint64_t least_reshuffle(const options& o, const training_plan& plan) {
+    if (o.reshuffle == 0) return 0;
+    constexpr std::uint64_t buffers = std::uint64_t{4} << 20;
+    return (buffers + (o.uses_rows() ? gneiss::reorder_rows_memory(plan.partitioning, plan.layout) : 0)) / 3 * 4;
+}
+
+/// Room on disk for it: a slot for every partition's new version; a graph beside the one it is made of, and the best
+/// state's, with what is sorted and dealt out on the way.
+void add_reshuffle(const options& o, training_plan& plan, const gneiss::dataset_manifest& graph) {
+    if (o.reshuffle == 0) return;
+    const std::uint64_t times = (*o.epochs - 1) / o.reshuffle, at_once = o.early_stop != 0 ? 3 : 2;
+    plan.disk_bytes += (plan.partitioning.partitions - plan.spare) * plan.slot_bytes();
+    plan.spare = plan.partitioning.partitions;
+    std::uint64_t data = 0, features = 0;
+    for (const gneiss::dataset_array& a : graph.arrays) {
+        data += a.bytes + a.bytes / 64 + 2 * gneiss::page_alignment;
+        if (a.name.starts_with("features")) features += a.bytes;
+    }
+    if (times != 0)
+        plan.disk_bytes += std::min(times, at_once) * data + features + 12 * graph.train_edges + 8 * graph.nodes +
+                           graph.nodes * (plan.layout.bytes() + 12);
+}
+
+/// COMET's partitions by their formulas, where nothing says otherwise and not all fits; taken if the plan they give fits.
+template <class With>
+std::vector<std::string> tune_comet(options& o, const planning& of, const With& with) {
+    const bool comet = !o.order || *o.order == "comet" || *o.order == "comet-balanced";
+    if (!o.links() || !comet || o.partitions || o.buffer || o.store.value_or("disk") != "disk") return {};
+    const gneiss::dataset_manifest& graph = of.graph.data().manifest();
+    const std::uint32_t given = graph.partitions;
+    options trial = o;
+    if (!trial.order) trial.order = o.store ? "comet" : "memory";
+    if (!o.store && !o.order) {
+        const training_plan all = with(trial, given, given, true);
+        if (all.memory_bytes() <= all.budget) return {};
+    }
+    trial.order = o.order.value_or("comet");
+    const training_plan some = with(trial, std::max(given, 4U), 2, false);
+    gneiss::tuning_input input{.nodes = graph.nodes, .memory = some.budget};
+    for (const gneiss::memory_part& part : some.parts)
+        if (part.name != "partition buffer" && part.name != "graph" && part.name != "features" && part.name != "edges" && part.name != "evaluation") input.other_bytes += part.bytes;
+    input.other_bytes += some.least_evaluation_bytes; // what is left over goes to it
+    input.row_bytes = some.layout.bytes();
+    if (of.graph.features() != nullptr) input.row_bytes += of.graph.features()->bytes() / std::max<std::uint64_t>(graph.nodes, 1);
+    input.access = o.uses_rows() ? gneiss::row_access::updated : gneiss::row_access::read_only;
+    input.edge_files = 0;
+    of.graph.buckets().for_each_bucket([&](gneiss::edge_bucket b) {
+        for_each_side(o.neighbours(), [&](edge_direction d) { input.edge_bytes += of.graph.buckets().extent(b).range(d).length; });
+    });
+    for_each_side(o.neighbours(), [&](edge_direction) { ++input.edge_files; });
+    input.edge_bytes += graph.train_edges * sizeof(gneiss::edge); // decoded, to be trained
+    if (of.read_size) input.read_bytes = of.read_size();
+    try {
+        const gneiss::tuned_partitions found = gneiss::tune(input);
+        if (found.logical == 1) return {};
+        trial.prefetch = o.prefetch == "auto" ? std::to_string(found.prefetch) : o.prefetch;
+        const training_plan exact = with(trial, found.partitions, found.slots, false);
+        if (exact.memory_bytes() > exact.budget) return {}; // blocks of unequal size: the search decides
+        o.order = trial.order;
+        o.prefetch = trial.prefetch;
+        o.partitions = found.partitions;
+        o.buffer = found.slots;
+        o.store = "disk";
+        return found.reasons;
+    } catch (const gneiss::over_budget&) {
+        return {}; // the search tells what the least is
+    }
+}
+
+} // namespace
+
+gneiss::graph_buffer_options graph_form_of(const options& how, const training_plan& plan) {
+    bool lists = !how.links() || plan.slots >= plan.partitioning.partitions;
+    if (!lists) {
+        const gneiss::plan states = plan.order(0);
+        const std::uint64_t swaps = gneiss::cost_of(states, std::uint64_t{0}).swaps;
+        lists = 2 * swaps >= plan.slots * (states.size() - 1);
+    }
+    return {.form = lists ? gneiss::graph_form::csr : gneiss::graph_form::blocks, .keep = {.edge_ids = lists && how.hide_batch_edges}};
+}
+
+gneiss::plan evaluation_states(const options& how, const training_plan& plan, std::uint64_t epoch) {
+    if (how.links()) return plan.order(epoch);
+    const std::uint32_t all = plan.partitioning.partitions;
+    return gneiss::training_nodes_first(all, plan.slots, all, how.seed, epoch).states;
+}
+
+std::function<gneiss::node_plan(std::uint64_t)> node_epochs(const options& how,
+    const gneiss::row_partitioning& partitioning, std::uint32_t slots, std::span<const gneiss::node_id> training_nodes) {
+    const std::uint32_t k = gneiss::leading_partitions(partitioning, training_nodes);
+    return [p = partitioning.partitions, slots, k, seed = how.seed](std::uint64_t epoch) {
+        return gneiss::training_nodes_first(p, slots, k, seed, epoch);
+    };
+}
+
+void take_order(const options& how, training_plan& plan, const run_graph& graph) {
+    const gneiss::bucket_store& buckets = graph.buckets();
+    std::shared_ptr<const gneiss::feature_store> store;
+    if (graph.features() != nullptr) store = std::make_shared<const gneiss::feature_store>(graph.features()->files(), plan.partitioning);
+    if (how.links())
+        plan.order = trainers::make_order(how, plan.partitioning.partitions, plan.slots);
+    else
+        plan.order = [epochs = node_epochs(how, plan.partitioning, plan.slots, graph.training_nodes())](std::uint64_t e) { return epochs(e).states; };
+    plan.further_reads = [store, keeps = how.neighbours(), &buckets](const gneiss::plan& states) {
+        return reads_of(states, keeps, buckets, store.get());
+    };
+    const auto at_least = [](std::uint64_t& bytes, std::uint64_t needed) { bytes = std::max(bytes, needed); };
+    at_least(plan.graph_bytes, graph_memory(how, plan, buckets));
+    if (store)
+        at_least(plan.feature_bytes, most_of_epochs(how, plan, [&](const gneiss::plan& states) { return gneiss::feature_buffer::bytes_needed(states, *store); }));
+    if (how.links()) at_least(plan.edge_bytes, trainers::edge_memory(how, plan, graph.data().manifest(), buckets));
+}
+
+tuned_plan plan_training(options& chosen, const planning& of) {
+    const gneiss::dataset_manifest& graph = of.graph.data().manifest();
+    training_plan made;
+    if (chosen.uses_rows())
+        made.layout = {*chosen.dim, static_cast<std::uint32_t>(chosen.any_row_optimizer(0).state_floats(*chosen.dim))};
+    made.budget = trainers::budget_of(chosen);
+    const gneiss::graph_training_options training = chosen.training_options();
+    const std::vector<gneiss::layer_options> layers = trainers::layers_of(of.net.encode);
+    std::optional<gneiss::feature_store> stored;
+    if (of.graph.features() != nullptr) stored.emplace(of.graph.features()->files(), of.graph.buckets().rows());
+    const gneiss::state_sizes sizes(of.graph.buckets(), stored ? &*stored : nullptr);
+
+    const auto of_one_kind = [&](const options& o, std::uint32_t partitions, std::uint32_t slots, bool in_memory, bool loads_next_epoch) {
+        training_plan plan = made;
+        plan.loads_next_epoch = loads_next_epoch;
+        plan.partitioning = of.graph.buckets().rows().in(partitions);
+        plan.in_memory = in_memory;
+        plan.slots = slots;
+        plan.prefetch = trainers::prefetch_of(o, plan.keeps_all());
+        take_order(o, plan, of.graph);
+        if (o.reshuffle != 0) // other partitions have other sizes
+            for (std::uint64_t* bytes : {&plan.graph_bytes, &plan.feature_bytes, &plan.edge_bytes}) *bytes += *bytes / 8;
+        gneiss::graph_shape shape = shape_of_states(of, sizes, plan);
+        shape.links = o.links();
+        shape.columns = of.net.encode.inputs();
+        shape.learned = plan.layout.dim;
+        if (o.reshuffle != 0) { // other partitions have other sizes
+            shape.edges = std::min(shape.edges + shape.edges / 8, graph.train_edges);
+            shape.sparse_entries += shape.sparse_entries / 8;
+        }
+        const gneiss::graph_memory bound = gneiss::bound_graph_memory(training, shape, layers);
+        plan.parts = {{"program", programs::current_rss() + (std::uint64_t{12} << 20)}};
+        if (o.uses_rows()) plan.parts.push_back({"partition buffer", plan.memory_slots() * plan.slot_bytes()});
+        if (of.graph.features() != nullptr) plan.parts.push_back({"features", plan.feature_bytes});
+        plan.parts.push_back({"graph", plan.graph_bytes});
+        plan.parts.push_back({"tables", trainers::table_memory(plan, of.graph.buckets(), o.links())});
+        if (o.links()) {
+            plan.parts.push_back({"edges", plan.edge_bytes});
+            plan.parts.push_back({"bucket blocks", gneiss::bucket_reader::bytes_needed(of.graph.buckets())});
+            plan.parts.push_back({"decoder", trainers::link_model_bytes(o, *o.batch, o.threads, *of.net.links, graph.nodes)});
+        } else { // classes and parts of all nodes, those that train, are validated, tested
+            plan.parts.push_back({"classes of nodes", graph.nodes * 5 + (graph.node_data.train * 2 + graph.node_data.valid + graph.node_data.test) * 4});
+        }
+        plan.parts.push_back({"samplers", std::max<std::size_t>(training.pipeline.sample_workers, 1) * bound.sampler});
+        plan.parts.push_back({"encoder", bound.encoder});
+        plan.parts.push_back({"weights", of.net.bytes()});
+        const std::uint64_t evaluation = trainers::evaluation_part(
+            least_evaluation(o, of, plan.partitioning, shape, layers), o.eval_graph == "resident" ? 0 : plan.lent_bytes());
+        plan.add_batches_and_evaluation(
+            gneiss::graph_training::in_flight(training), o.deterministic, bound.batch, std::max(evaluation, least_reshuffle(o, plan)));
+        return plan;
+    };
+    // Classes: an epoch is few states, often one, so that its first one is worth loading ahead. Where the buffer is not given,
+    // memory for more neighbours is worth more. After a reshuffle the graph is another.
+    const auto with = [&](const options& o, std::uint32_t partitions, std::uint32_t slots, bool in_memory) {
+        const bool some = !in_memory && slots < partitions && !o.links() && o.reshuffle == 0;
+        if (some && o.prefetch != "off" && (o.prefetch != "auto" || of.buffer_given)) {
+            training_plan ahead = of_one_kind(o, partitions, slots, in_memory, true);
+            if (o.prefetch != "auto" || ahead.memory_bytes() <= ahead.budget) return ahead;
+        }
+        return of_one_kind(o, partitions, slots, in_memory, false);
+    };
+    tuned_plan found;
+    found.reasons = tune_comet(chosen, of, with);
+    found.plan = trainers::choose_plan(chosen, graph, of.graph.buckets(), chosen.links() ? "comet" : training_first,
+        [&](std::uint32_t partitions, std::uint32_t slots, bool in_memory) { return with(chosen, partitions, slots, in_memory); });
+    add_reshuffle(chosen, found.plan, graph);
+    return found;
+}
+
+} // namespace mariusgnn

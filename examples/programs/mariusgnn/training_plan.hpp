@@ -1,0 +1,56 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/order/training_nodes_first.hpp>
+#include <gneiss/storage/adjacency/graph_buffer.hpp>
+
+#include "graph.hpp"
+#include "network.hpp"
+#include "common/training/plan.hpp"
+
+namespace mariusgnn {
+
+/// What a plan is made for.
+struct planning {
+    const run_graph& graph;
+    const network& net;
+    bool buffer_given; ///< not chosen by an earlier plan
+    std::function<std::uint64_t()> read_size; ///< D of `gneiss::tune` [bytes], asked where partitions are tuned; may be empty
+};
+
+/// A plan, and why its partitions were chosen so where they were tuned: a line each, for people.
+struct tuned_plan {
+    trainers::training_plan plan;
+    std::vector<std::string> reasons;
+};
+
+/// Chooses store, partitions, buffer and order within the budget, and writes the choice back into `chosen`. On disk, COMET's
+/// partitions and buffer are those of `gneiss::tune`, unless either is given.
+///
+/// With another number of partitions than the buckets', edges and graph are estimated until they are bucketed anew; called
+/// again with those, and everything chosen, it gives the exact plan. Throws gneiss::over_budget with the parts of the least
+/// plan, gneiss::error (no_space), usage_error.
+[[nodiscard]] tuned_plan plan_training(options& chosen, const planning& of);
+
+/// Sets what of a plan depends on the graph for one of as many partitions: the order of states, their reads, and the bytes
+/// of buffers, which never become fewer.
+void take_order(const options& how, trainers::training_plan& plan, const run_graph& graph);
+
+/// How the graph of a state lies in memory: as lists of nodes, which costs a sampler O(1) a node; but as blocks where a swap replaces
+/// less than half of the partitions, as BETA's do: to copy what states share takes longer there than lists spare.
+[[nodiscard]] gneiss::graph_buffer_options graph_form_of(const options& how, const trainers::training_plan& plan);
+
+/// The states that together hold all partitions, for `--eval-graph resident`: those of an epoch of edges; where an epoch of classes
+/// leaves partitions out, pairs of groups of them.
+[[nodiscard]] gneiss::plan evaluation_states(const options& how, const trainers::training_plan& plan, std::uint64_t epoch);
+
+/// The epochs of a node task: which partitions are resident, and whose training nodes train when.
+[[nodiscard]] std::function<gneiss::node_plan(std::uint64_t)> node_epochs(const options& how,
+    const gneiss::row_partitioning& partitioning, std::uint32_t slots, std::span<const gneiss::node_id> training_nodes);
+
+} // namespace mariusgnn

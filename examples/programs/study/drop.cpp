@@ -1,0 +1,281 @@
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/model/backend/eigen.hpp>
+#include <gneiss/model/classify.hpp>
+#include <gneiss/model/dense_optimizer.hpp>
+#include <gneiss/model/encoder.hpp>
+#include <gneiss/sample/layer_view.hpp>
+#include <gneiss/sampling/node_batches.hpp>
+#include <gneiss/storage/engine/threads.hpp>
+#include <gneiss/storage/feature/feature_buffer.hpp>
+#include <gneiss/train/cpu_compute.hpp>
+
+#include "commands.hpp"
+#include "common/dataset_path.hpp"
+#include "common/graph_stream.hpp"
+#include "common/machine.hpp"
+#include "common/plot.hpp"
+#include "common/signals.hpp"
+#include "common/statistics.hpp"
+#include "common/terminal.hpp"
+#include "common/units.hpp"
+#include "subgraph.hpp"
+
+namespace compare {
+namespace {
+
+namespace plot = programs::plot;
+using gneiss::node_id;
+using nlohmann::ordered_json;
+
+struct drop_flags {
+    std::filesystem::path dataset{};
+    std::vector<double> drop{0, 20, 40, 60, 80, 90, 95, 100};
+    std::uint64_t layers = 3, hidden = 256, epochs = 30, batch = 1000, seeds = 3, threads = 0;
+    double lr = 1e-3, dropout = .5;
+    std::optional<std::filesystem::path> out{};
+    bool json = false, quiet = false;
+};
+
+struct named_policy {
+    neighbourhood_policy is;
+    const char* name;
+};
+constexpr std::array neighbourhood_policies{named_policy{neighbourhood_policy::random, "random"}, named_policy{neighbourhood_policy::neighbour, "neighbour"},
+    named_policy{neighbourhood_policy::influence, "influence"}};
+
+/// A dataset in memory.
+struct labelled_graph {
+    labelled_graph(const gneiss::dataset& data, gneiss::memory_budget& budget, const std::stop_token& stop)
+        : graph(programs::read_graph(data.buckets(), stop)), features(data.features()), labels(data.labels()),
+          training(data.nodes_of(gneiss::node_split::train)), valid(data.nodes_of(gneiss::node_split::valid)),
+          test(data.nodes_of(gneiss::node_split::test)), classes(static_cast<std::size_t>(data.manifest().node_data.classes)) {
+        if (features.sparse()) features.normalize_rows(); // as trainers do
+        store.emplace(features.files(), data.rows());
+        gneiss::state all;
+        for (gneiss::partition_id p = 0; p < data.rows().partitions; ++p) all.resident.push_back(p);
+        const gneiss::plan states{std::move(all)};
+        buffer.emplace(*store, [] { return gneiss::any_engine(gneiss::threads_engine{}); }, gneiss::feature_buffer::bytes_needed(states, *store), budget);
+        buffer->begin_epoch(states);
+        rows = buffer->acquire(0, stop);
+    }
+
+    gneiss::symmetric_csr graph;
+    gneiss::node_features features;
+    gneiss::mapped_array<std::int32_t> labels;
+    std::vector<node_id> training, valid, test;
+    std::size_t classes;
+    std::optional<gneiss::feature_store> store;
+    std::optional<gneiss::feature_buffer> buffer;
+    std::shared_ptr<const gneiss::resident_features> rows; ///< goes before the buffer
+};
+
+/// Features of the nodes of a batch.
+struct gathered {
+    gneiss::growing_buffer<float> memory;
+    gneiss::sparse_feature_rows sparse;
+
+    [[nodiscard]] gneiss::input_rows<float> of(const gneiss::resident_features& rows, std::span<const node_id> nodes, gneiss::executor_ref on) {
+        const auto columns = static_cast<std::size_t>(rows.columns());
+        if (rows.sparse()) {
+            rows.gather(on, nodes, sparse);
+            return {.dense = {nullptr, nodes.size(), 0}, .sparse = {columns, sparse.offsets, sparse.columns, sparse.values}};
+        }
+        const gneiss::matrix_view<float> dense(memory.at_least(nodes.size() * columns), nodes.size(), columns);
+        rows.gather(on, nodes, dense);
+        return {.dense = dense};
+    }
+};
+
+/// GraphSAGE that is trained on neighbourhoods without their least nodes, and tested on the whole graph.
+class dropped_training {
+public:
+    dropped_training(const labelled_graph& data, const drop_flags& flags, const gneiss::tbb_executor& on) : data_(data), flags_(flags), on_(on), make_(data.graph) {
+        whole_.nodes.resize(static_cast<std::size_t>(data.graph.nodes()));
+        std::iota(whole_.nodes.begin(), whole_.nodes.end(), node_id{0});
+        whole_.batch = whole_.nodes.size();
+        whole_.among = data.graph;
+    }
+
+    /// Test accuracy after the epoch of the best validation, the first of equals; after the last where none is validated.
+    template <class Progress>
+    [[nodiscard]] double run(neighbourhood_policy policy, double drop, std::uint64_t seed, const std::stop_token& stop, const Progress& progress) {
+        std::string layers;
+        for (std::uint64_t i = 1; i < flags_.layers; ++i) layers += fmt::format("sage:{},", flags_.hidden);
+        gneiss::dense_parameters<> weights;
+        const auto columns = static_cast<std::size_t>(data_.rows->columns());
+        gneiss::encoder<float, gneiss::eigen_backend> encode(weights, gneiss::parse_layers(layers + "sage", {.then = {}, .dropout = flags_.dropout,
+            .attention_dropout = 0, .norm = false, .residual = false, .last_width = data_.classes}),
+            data_.rows->sparse() ? gneiss::input_columns{.dense = 0, .sparse = columns} : gneiss::input_columns{.dense = columns, .sparse = 0});
+        weights.allocate(seed);
+        const gneiss::dense_optimizer optimizer = gneiss::make_dense_optimizer("adam", static_cast<float>(flags_.lr));
+        optimizer.allocate_state(weights);
+        const gneiss::classifier_step train{encode, weights, optimizer, seed};
+        const auto labels = gneiss::classes_of(data_.labels.values());
+        const auto hops = static_cast<std::uint32_t>(flags_.layers);
+        std::vector<node_id> batch;
+        std::vector<gneiss::class_id> of_batch;
+        double best = -1, tested = 0;
+        for (std::uint64_t epoch = 0, step = 0; epoch < flags_.epochs; ++epoch) {
+            progress(epoch);
+            const gneiss::node_batches batches(data_.training, flags_.batch, seed, epoch, 0);
+            for (std::uint64_t b = 0; b < batches.size(); ++b) {
+                if (stop.stop_requested()) throw gneiss::error(gneiss::errc::cancelled, "interrupted");
+                batches.choose(b, batch);
+                gneiss::labels_of(batch, labels, data_.classes, of_batch);
+                subgraph around = make_.around(batch, hops);
+                const std::size_t others = around.nodes.size() - around.batch;
+                const auto kept = static_cast<std::size_t>(std::lround(static_cast<double>(others) * (1 - drop / 100)));
+                if (kept != others) around = make_.best(around, kept, policy, hops, gneiss::random_key{seed, gneiss::random_domain::user}.with(epoch).with(b));
+                layers_.assign(around.of_layers(flags_.layers), on_);
+                (void)train({epoch, {0, 0, b}}, ++step, layers_, around.nodes, of_batch, rows_.of(*data_.rows, around.nodes, on_), {}, on_);
+            }
+            const auto [valid, test] = evaluate(encode, weights);
+            if (valid > best || data_.valid.empty()) best = valid, tested = test;
+        }
+        return tested;
+    }
+
+private:
+    /// Accuracy on the valid and test nodes with the whole graph.
+    template <class Encoder>
+    [[nodiscard]] std::pair<double, double> evaluate(Encoder& encode, const gneiss::dense_parameters<>& weights) {
+        layers_.assign(whole_.of_layers(flags_.layers), on_, gneiss::layer_stack::lists::forward);
+        const auto scores = encode.forward(weights, layers_, rows_.of(*data_.rows, whole_.nodes, on_), {}, on_);
+        const auto labels = gneiss::classes_of(data_.labels.values());
+        const auto accuracy = [&](std::span<const node_id> of) {
+            std::size_t right = 0;
+            for (const node_id v : of) right += gneiss::predicted_class<float>(scores[v]) == labels[v];
+            return of.empty() ? 0 : static_cast<double>(right) / static_cast<double>(of.size());
+        };
+        return {accuracy(data_.valid), accuracy(data_.test)};
+    }
+
+    const labelled_graph& data_;
+    const drop_flags& flags_;
+    const gneiss::tbb_executor& on_;
+    subgraph_maker make_;
+    subgraph whole_;
+    gneiss::layer_stack layers_;
+    gathered rows_;
+};
+
+/// Most that a training holds at once: the graph twice and a neighbourhood that is everything, its layers, rows between layers,
+/// and weights with their gradients and the optimiser's state.
+std::uint64_t bytes_of(const gneiss::dataset& data, const drop_flags& flags) {
+    const gneiss::dataset_manifest& m = data.manifest();
+    const std::uint64_t arcs = 2 * m.train_edges, width = 2 * flags.hidden + (data.has("features.indptr") ? 0 : m.node_data.features);
+    const std::uint64_t weights = 2 * flags.hidden * (m.node_data.features + flags.layers * flags.hidden);
+    return 16 * weights + 3 * (8 * m.nodes + 4 * arcs) + flags.layers * (12 * arcs + 8 * m.nodes) + 4 * m.nodes * (width + 6 * flags.layers * flags.hidden);
+}
+
+programs::exit_code drop(const drop_flags& flags) {
+    const auto start = std::chrono::steady_clock::now();
+    programs::check_dataset(flags.dataset);
+    const gneiss::dataset data(flags.dataset);
+    const gneiss::dataset_manifest& m = data.manifest();
+    if (m.node_data.train == 0 || m.node_data.test == 0 || m.node_data.classes == 0 || m.node_data.features == 0)
+        throw programs::usage_error(fmt::format("{} needs features, classes, training and test nodes", flags.dataset.string()));
+    gneiss::memory_budget budget(programs::available_memory());
+    const auto charge = budget.charge("the graph, and rows of neighbourhoods", bytes_of(data, flags));
+    const programs::interrupt_guard interrupts;
+    programs::progress live(flags.quiet);
+    const gneiss::tbb_executor on(flags.threads != 0 ? static_cast<unsigned>(flags.threads) : programs::usable_cpus());
+    const labelled_graph graph(data, budget, interrupts.token());
+    dropped_training training(graph, flags, on);
+
+    std::map<std::pair<double, neighbourhood_policy>, programs::estimate> accuracy;
+    for (const double k : flags.drop)
+        for (const named_policy& policy : neighbourhood_policies) {
+            // Where none or all are dropped the policy says nothing.
+            if ((k == 0 || k == 100) && policy.is != neighbourhood_policies.front().is) {
+                accuracy[{k, policy.is}] = accuracy[{k, neighbourhood_policies.front().is}];
+                continue;
+            }
+            std::vector<double> tested;
+            for (std::uint64_t seed = 1; seed <= flags.seeds; ++seed)
+                tested.push_back(training.run(policy.is, k, seed, interrupts.token(), [&](std::uint64_t epoch) {
+                    live.update([&] { return fmt::format("{} % dropped, {}: seed {} of {}, epoch {} of {}", k, policy.name, seed, flags.seeds, epoch + 1, flags.epochs); });
+                }));
+            accuracy[{k, policy.is}] = programs::estimate_mean(tested);
+        }
+    live.clear();
+
+    const std::string name = programs::directory_name(flags.dataset);
+    if (flags.out) {
+        plot::line_chart chart{.title = name + ": test accuracy without the least of each neighbourhood",
+            .x = {.label = "nodes dropped", .of = plot::quantity::percent}, .y = {.label = "accuracy", .of = plot::quantity::percent}, .lines = {}};
+        for (const named_policy& policy : neighbourhood_policies) {
+            plot::series line{.name = policy.name};
+            for (const double k : flags.drop) line.points.push_back({k / 100, accuracy[{k, policy.is}].mean});
+            std::ranges::sort(line.points, {}, &plot::point::x);
+            chart.lines.push_back(std::move(line));
+        }
+        plot::write_svg(*flags.out, chart);
+    }
+    if (flags.json) {
+        ordered_json told{{"dataset", name}, {"drop", flags.drop}, {"seeds", flags.seeds}};
+        for (const named_policy& policy : neighbourhood_policies)
+            for (const double k : flags.drop) {
+                const programs::estimate& of = accuracy[{k, policy.is}];
+                ordered_json one{{"mean", of.mean}};
+                if (of.half) one["half"] = *of.half;
+                told["accuracy"][policy.name].push_back(std::move(one));
+            }
+        told["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        told["peak_rss_bytes"] = programs::peak_rss();
+        fmt::print("{}\n", told.dump());
+        return programs::exit_code::done;
+    }
+    programs::table table({{"dropped"}, {"random"}, {"neighbour"}, {"influence"}});
+    for (const double k : flags.drop) {
+        std::vector<std::string> cells{fmt::format("{:g}%", k)};
+        for (const named_policy& policy : neighbourhood_policies) cells.push_back(programs::to_text(accuracy[{k, policy.is}]));
+        table.add(std::move(cells));
+    }
+    fmt::print("{}: test accuracy, means of {} seeds\n\n{}", name, flags.seeds, table.str());
+    return programs::exit_code::done;
+}
+
+} // namespace
+
+void add_drop(programs::command_line& to) {
+    const auto flags = std::make_shared<drop_flags>();
+    programs::command& command = to.add("drop", "Accuracy of GraphSAGE that trains without the least influential nodes of each neighbourhood (Hanoi, Figure 4.6).",
+        [flags](programs::command&) { return drop(*flags); });
+    command.positional("dataset", flags->dataset, "directory of the dataset; it is held in memory");
+    command.option("drop", flags->drop, "percents of the nodes around a batch that are discarded").range(0, 100);
+    command.option("layers", flags->layers, "hops of a neighbourhood").range(1, 16);
+    command.option("hidden", flags->hidden, "columns between layers").range(1, 65536);
+    command.option("epochs", flags->epochs, "of which the one that validates best is tested").range(1, 1e6);
+    command.option("batch", flags->batch, "training nodes of a batch").range(1);
+    command.option("lr", flags->lr, "learning rate of Adam").range(1e-9, 10);
+    command.option("dropout", flags->dropout, "of rows between layers, while training").range(0, .99);
+    command.option("seeds", flags->seeds, "runs of each, with seeds 1 to N").range(1, 1000);
+    command.option("threads", flags->threads, "at work").range(0, 1024).default_text("all CPUs");
+    command.option("out", flags->out, "a chart").value_name("FILE.svg").default_text("none");
+    command.option("json", flags->json, "the result as one JSON object").transient();
+    command.option("quiet", flags->quiet, "no progress on stderr").transient();
+}
+
+} // namespace compare

@@ -1,0 +1,331 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
+
+#include "commands.hpp"
+#include "common/dataset_path.hpp"
+#include "common/plot.hpp"
+#include "common/process.hpp"
+#include "common/signals.hpp"
+#include "common/terminal.hpp"
+#include "common/units.hpp"
+#include "study.hpp"
+
+namespace compare {
+namespace {
+
+namespace fs = std::filesystem;
+namespace plot = programs::plot;
+using nlohmann::ordered_json;
+
+struct runs_flags {
+    std::string trainer{}, metric{};
+    fs::path dataset{};
+    std::vector<std::string> cases{}, vary{};
+    std::optional<std::string> with{}, against{};
+    std::uint64_t repeat = 1, seeds = 0, parallel = 1;
+    bool warm = false, json = false, quiet = false;
+    std::optional<fs::path> work{}, out{}, differences{}, log{};
+};
+
+/// One of the cases that are compared.
+struct run_case {
+    std::string name;
+    std::string program;
+    programs::arguments flags;
+};
+
+programs::arguments words_of(std::string_view text) {
+    programs::arguments words;
+    for (std::size_t begin = 0; begin < text.size();) {
+        const std::size_t end = std::min(text.find(' ', begin), text.size());
+        if (end != begin) words.emplace_back(text.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    return words;
+}
+
+/// `NAME: FLAGS` and `FLAG VALUE VALUE …`, in the order they were given.
+std::vector<run_case> cases_of(const runs_flags& flags) {
+    std::vector<run_case> made;
+    for (const std::string& text : flags.cases) {
+        const std::size_t colon = text.find(": ");
+        if (colon == std::string::npos || colon == 0)
+            throw programs::usage_error(fmt::format("--case '{}' is not 'NAME: FLAGS'", text));
+        run_case one{text.substr(0, colon), flags.trainer, words_of(std::string_view(text).substr(colon + 1))};
+        if (!one.flags.empty() && !one.flags.front().starts_with('-')) {
+            one.program = one.flags.front();
+            one.flags.erase(one.flags.begin());
+        }
+        made.push_back(std::move(one));
+    }
+    if (!flags.vary.empty()) {
+        if (!made.empty()) throw programs::usage_error("--case and --vary are two ways to say the same: one of them");
+        const std::string& flag = flags.vary.front();
+        for (std::size_t i = 1; i < flags.vary.size(); ++i)
+            made.push_back({flag + " " + flags.vary[i], flags.trainer, {"--" + flag, flags.vary[i]}});
+    }
+    if (made.empty()) throw programs::usage_error("--case or --vary says what the runs differ in");
+    for (run_case& one : made) {
+        if (std::ranges::count(made, one.name, &run_case::name) > 1) throw programs::usage_error(fmt::format("two cases are named '{}'", one.name));
+        const programs::arguments all = words_of(flags.with.value_or(""));
+        one.flags.insert(one.flags.begin(), all.begin(), all.end());
+    }
+    if (flags.against && std::ranges::find(made, *flags.against, &run_case::name) == made.end())
+        throw programs::usage_error(fmt::format("--against '{}' is the name of no case", *flags.against));
+    if (flags.differences && !flags.against) throw programs::usage_error("--differences draws the differences to a case: --against names it");
+    return made;
+}
+
+/// So that a run does not find in memory what the one before it read.
+void forget_pages(const fs::path& directory) {
+    for (const auto& entry : fs::recursive_directory_iterator(directory))
+        if (entry.is_regular_file()) gneiss::plain_file::open(entry.path()).drop_cached(0, 0);
+}
+
+/// Names of all stages that took time in a case.
+std::vector<std::string> stages_of(const std::vector<outcome>& seen) {
+    std::vector<std::string> names;
+    for (const outcome& one : seen)
+        for (const auto& [name, seconds] : one.stages)
+            if (seconds != 0 && std::ranges::find(names, name) == names.end()) names.push_back(name);
+    return names;
+}
+
+std::string table_of(const std::vector<outcome>& seen, const runs_flags& flags) {
+    const std::string at_once = flags.parallel > 1 ? fmt::format(", {} at once", flags.parallel) : "";
+    std::vector<programs::table::column> columns{{"case", programs::align::left}, {"runs"}, {"epoch" + at_once}, {"run" + at_once}, {"waited"}, {"read"}, {"written"},
+        {"requests"}, {"hits"}, {"loss"}, {"peak RSS"}, {"test"}};
+    if (flags.against) columns.push_back({"less " + *flags.against});
+    const std::vector<std::string> stages = stages_of(seen);
+    for (const std::string& name : stages) columns.push_back({name + at_once});
+    programs::table made(columns);
+    const auto unless_zero = [](double value, const std::string& text) { return value == 0 ? std::string() : text; };
+    const auto bytes = [&](double value) { return unless_zero(value, gneiss::format_bytes(static_cast<std::uint64_t>(value))); };
+    for (const outcome& one : seen) {
+        const std::string failed = one.failed != 0 ? fmt::format("{} failed", one.failed) : "";
+        if (!one.told()) {
+            made.add({one.name, failed});
+            continue;
+        }
+        std::vector<std::string> cells{one.name, fmt::format("{}{}", one.all_seconds.size(), failed.empty() ? "" : ", " + failed),
+            programs::human_seconds(one.seconds), programs::human_seconds(one.run_seconds.mean),
+            unless_zero(one.wait_seconds, programs::human_seconds(one.wait_seconds)), bytes(one.read_bytes), bytes(one.write_bytes),
+            unless_zero(one.read_requests, programs::human_count(one.read_requests)),
+            unless_zero(one.hit_rate, programs::human_percent(one.hit_rate)), fmt::format("{:.6f}", one.loss),
+            gneiss::format_bytes(static_cast<std::uint64_t>(one.peak_rss)), programs::to_text(one.test)};
+        if (flags.against) cells.push_back(one.name == *flags.against ? "" : programs::to_text(one.difference, true));
+        for (const std::string& name : stages) cells.push_back(fmt::format("{:.2f}", one.stage(name)));
+        made.add(std::move(cells));
+    }
+    return made.str();
+}
+
+plot::interval_chart differences_of(const std::vector<outcome>& seen, const runs_flags& flags, const std::string& title) {
+    plot::interval_chart chart{.title = title, .x = {.label = fmt::format("test metric less {}'s, mean and 95 % interval", *flags.against), .from_zero = true}, .points = {}};
+    for (const outcome& one : seen)
+        if (one.difference.count != 0 && one.name != *flags.against)
+            chart.points.push_back({one.name, one.difference.mean, one.difference.half.value_or(0)});
+    return chart;
+}
+
+plot::bar_chart chart_of(const std::vector<outcome>& seen, const std::string& title) {
+    plot::bar_chart chart{.title = title, .x_label = {}, .y = {.label = "busy seconds an epoch", .of = plot::quantity::seconds, .from_zero = true}, .categories = {}, .parts = {}};
+    for (const outcome& one : seen)
+        if (one.told()) chart.categories.push_back(one.name);
+    for (const std::string& name : stages_of(seen)) {
+        plot::bar_chart::part part{.name = name, .values = {}};
+        for (const outcome& one : seen)
+            if (one.told()) part.values.push_back(one.stage(name));
+        chart.parts.push_back(std::move(part));
+    }
+    return chart;
+}
+
+ordered_json json_of(const programs::estimate& of) {
+    ordered_json made{{"count", of.count}, {"mean", of.mean}};
+    if (of.half) made.update({{"low", of.mean - *of.half}, {"high", of.mean + *of.half}});
+    return made;
+}
+
+ordered_json json_of(const std::vector<outcome>& seen, const runs_flags& flags) {
+    ordered_json list = ordered_json::array();
+    for (const outcome& one : seen) {
+        ordered_json made{{"case", one.name}};
+        if (one.failed != 0) made.update({{"failed", one.failed}, {"failure", one.failure}});
+        if (one.told()) {
+            ordered_json stages = ordered_json::object();
+            for (const auto& [name, seconds] : one.stages) stages[name] = seconds;
+            made.update({{"seconds", one.seconds}, {"all_seconds", one.all_seconds}, {"run_seconds", one.run_seconds.mean}, {"wait_seconds", one.wait_seconds}, {"read_bytes", one.read_bytes},
+                {"write_bytes", one.write_bytes}, {"read_requests", one.read_requests}, {"hit_rate", one.hit_rate}, {"loss", one.loss},
+                {"peak_rss_bytes", one.peak_rss}, {"stage_seconds", stages}});
+            if (one.test.count != 0) made["test"] = json_of(one.test);
+            if (flags.against && one.difference.count != 0) made["difference"] = json_of(one.difference);
+        }
+        list.push_back(std::move(made));
+    }
+    ordered_json told{{"cases", list}, {"parallel", flags.parallel}};
+    if (flags.against) told["against"] = *flags.against;
+    return told;
+}
+
+/// The runs of a study: each case with each seed, in turn, so that what else the machine does meets all cases.
+class study {
+public:
+    study(const runs_flags& flags, const std::vector<run_case>& cases, const std::string& dataset)
+        : flags_(flags), cases_(cases), dataset_(dataset), log_(flags.log), live_(flags.quiet), runs_(cases.size()), failed_(cases.size()) {
+        for (std::uint64_t round = 0; round < flags.repeat; ++round)
+            for (std::uint64_t seed = 1; seed <= std::max<std::uint64_t>(flags.seeds, 1); ++seed)
+                for (std::size_t c = 0; c < cases.size(); ++c) {
+                    tasks_.push_back({c, runs_[c].size(), key_of(cases[c], flags.seeds != 0 ? std::optional(seed) : std::nullopt)});
+                    runs_[c].push_back(log_.take(tasks_.back().key));
+                }
+        std::erase_if(tasks_, [&](const task& t) { return runs_[t.of][t.index].has_value(); });
+    }
+
+    /// Does what the log does not have. Throws errc::cancelled at a stop; what the log cannot take.
+    void run(std::stop_token stop) {
+        const fs::path work = flags_.work.value_or(fs::temp_directory_path() / fmt::format("gneiss-runs-{}", ::getpid()));
+        std::exception_ptr failure;
+        const auto some = [&](std::size_t worker) {
+            try {
+                for (std::size_t i; !stop.stop_requested() && (i = next_++) < tasks_.size();)
+                    one(tasks_[i], i, work / fmt::format("run-{}", worker), stop);
+            } catch (...) {
+                const std::scoped_lock lock(mutex_);
+                failure = std::current_exception();
+                next_ = tasks_.size();
+            }
+        };
+        {
+            std::vector<std::jthread> workers;
+            for (std::size_t w = 0; w < std::min<std::size_t>(flags_.parallel, tasks_.size()); ++w) workers.emplace_back(some, w);
+        }
+        std::error_code ignored;
+        fs::remove(work, ignored);
+        live_.clear();
+        if (failure) std::rethrow_exception(failure);
+        if (stop.stop_requested()) throw gneiss::error(gneiss::errc::cancelled, "interrupted");
+    }
+
+    [[nodiscard]] std::vector<outcome> outcomes() const {
+        std::vector<outcome> seen;
+        for (std::size_t c = 0; c < cases_.size(); ++c) {
+            seen.push_back(summarise(cases_[c].name, runs_[c], flags_.metric));
+            seen.back().failed = failed_[c].first;
+            seen.back().failure = failed_[c].second;
+            for (std::size_t base = 0; base < cases_.size(); ++base)
+                if (cases_[base].name == flags_.against) seen.back().difference = paired_difference(runs_[c], runs_[base], flags_.metric);
+        }
+        return seen;
+    }
+
+private:
+    struct task {
+        std::size_t of, index; ///< case, and which of its runs
+        run_key key;
+    };
+
+    [[nodiscard]] run_key key_of(const run_case& of, std::optional<std::uint64_t> seed) const {
+        return {fs::path(of.program).filename().string(), dataset_, fmt::format("{}", fmt::join(of.flags, " ")), seed};
+    }
+
+    void one(const task& task, std::size_t position, const fs::path& run, const std::stop_token& stop) {
+        const run_case& of = cases_[task.of];
+        live_.say(fmt::format("{}{} ({} of {})", of.name, task.key.seed ? fmt::format(", seed {}", *task.key.seed) : "", position + 1, tasks_.size()));
+        try {
+            if (!flags_.warm && flags_.parallel == 1) forget_pages(flags_.dataset);
+            const fs::path beside = fs::read_symlink("/proc/self/exe").parent_path() / of.program;
+            programs::arguments line{fs::exists(beside) ? beside.string() : of.program, "train", flags_.dataset.string(), "--out", run.string(), "--force", "--json", "--quiet", "--no-report"};
+            line.insert(line.end(), of.flags.begin(), of.flags.end());
+            if (task.key.seed) line.insert(line.end(), {"--seed", std::to_string(*task.key.seed)});
+            const ordered_json done = line_of(of.name, task.key, ordered_json::parse(programs::output_of(line, stop)));
+            const std::scoped_lock lock(mutex_);
+            runs_[task.of][task.index] = done;
+        } catch (const std::exception& e) { // the others go on
+            if (!stop.stop_requested()) live_.say(e.what());
+            const std::scoped_lock lock(mutex_);
+            ++failed_[task.of].first;
+            failed_[task.of].second = e.what();
+        }
+        std::error_code ignored;
+        fs::remove_all(run, ignored);
+        const std::scoped_lock lock(mutex_);
+        if (const auto& done = runs_[task.of][task.index]) log_.add(*done);
+    }
+
+    const runs_flags& flags_;
+    const std::vector<run_case>& cases_;
+    std::string dataset_;
+    study_log log_;
+    programs::progress live_;
+    std::vector<task> tasks_;
+    std::atomic<std::size_t> next_ = 0;
+    std::mutex mutex_; ///< over what follows, and the log
+    std::vector<runs_of_case> runs_;
+    std::vector<std::pair<std::uint64_t, std::string>> failed_; ///< how many runs of a case, and why the last
+};
+
+programs::exit_code runs(const runs_flags& flags) {
+    programs::check_dataset(flags.dataset);
+    const std::vector<run_case> cases = cases_of(flags);
+    const std::string name = programs::directory_name(flags.dataset);
+    const programs::interrupt_guard interrupts;
+    study work(flags, cases, name);
+    work.run(interrupts.token());
+    const std::vector<outcome> seen = work.outcomes();
+    for (const outcome& one : seen)
+        if (one.told() && one.test.count == 0 && !flags.metric.empty())
+            throw gneiss::error(gneiss::errc::not_found, fmt::format("runs of {} tell no '{}' of the test split", one.name, flags.metric));
+    if (flags.out) plot::write_svg(*flags.out, chart_of(seen, fmt::format("{} on {}: where an epoch's time goes", flags.trainer, name)));
+    if (flags.differences) plot::write_svg(*flags.differences, differences_of(seen, flags, fmt::format("{}: differences over {} seeds", name, flags.seeds)));
+    if (flags.json) fmt::print("{}\n", json_of(seen, flags).dump());
+    else fmt::print("{}", table_of(seen, flags));
+    return std::ranges::all_of(seen, [](const outcome& one) { return one.failed == 0; }) ? programs::exit_code::done : programs::exit_code::failed;
+}
+
+} // namespace
+
+void add_runs(programs::command_line& to) {
+    const auto flags = std::make_shared<runs_flags>();
+    programs::command& command = to.add("runs", "Trains with different flags in turn and compares what the epochs took, stage by stage.",
+        [flags](programs::command&) { return runs(*flags); });
+    command.positional("trainer", flags->trainer, "a program: gneiss-ginex, gneiss-hanoi, ...");
+    command.positional("dataset", flags->dataset, "directory of the dataset");
+    command.option("case", flags->cases, "what is compared: 'NAME: FLAGS', or 'NAME: PROGRAM FLAGS' for another trainer").words(1, 64).value_name("CASE");
+    command.option("vary", flags->vary, "or: a flag without its dashes, and its values").words(2, 64).value_name("WORD");
+    command.option("with", flags->with, "flags of all runs").value_name("FLAGS");
+    command.option("repeat", flags->repeat, "runs of each case, in turn; medians are told").range(1, 1000);
+    command.option("seeds", flags->seeds, "runs of each case with --seed 1 to N; means and 95 % intervals are told").range(1, 10000).default_text("the trainers' seed");
+    command.option("against", flags->against, "a case: the others' differences to it are told, seed by seed").value_name("CASE");
+    command.option("metric", flags->metric, "of the test split: macro_f1, roc_auc, ...").default_text("accuracy or mrr");
+    command.option("parallel", flags->parallel, "runs at a time; what they take is then no measurement").range(1, 256);
+    command.option("log", flags->log, "adds a line for each finished run, and takes runs that are there instead of doing them").value_name("FILE.jsonl");
+    command.option("warm", flags->warm, "leave the dataset in the page cache between runs");
+    command.option("work", flags->work, "directory for the runs; each is removed after it").value_name("DIR").default_text("a temporary one");
+    command.option("out", flags->out, "a chart of the stages").value_name("FILE.svg");
+    command.option("differences", flags->differences, "a chart of the differences and their intervals").value_name("FILE.svg");
+    command.option("json", flags->json, "the result as one JSON object");
+    command.option("quiet", flags->quiet, "no progress");
+}
+
+} // namespace compare

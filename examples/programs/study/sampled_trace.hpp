@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <stop_token>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <gneiss/cache/trace.hpp>
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/sample/fanout.hpp>
+#include <gneiss/sampling/batch_sampler.hpp>
+#include <gneiss/storage/io/trace_file.hpp>
+
+namespace compare {
+
+/// Which batches are sampled, and how.
+struct sampling {
+    std::vector<gneiss::hop_fanout> fanout;
+    gneiss::neighbour_direction direction = gneiss::neighbour_direction::in; ///< the lists that the hops look at
+    gneiss::neighbour_sampling kind = gneiss::neighbour_sampling::layered;
+    std::uint64_t batch = 1000, batches = 0, profiled = 0;
+    std::uint64_t seed = 0;
+};
+
+/// The hops and the kind that flags ask for: `fanout` as in --fanout, `direction` in, out or both, `sampler` neighbour or dense.
+/// Throws usage_error.
+[[nodiscard]] sampling read_sampling(const std::string& fanout, const std::string& direction, const std::string& sampler);
+
+/// What training asks for: the rows of each batch, and of as many others.
+struct sampled_trace {
+    std::variant<gneiss::memory_trace, gneiss::trace_file> rows;
+    std::vector<std::uint32_t> visits; ///< [nodes] in batches that are not in the trace
+    std::uint64_t accesses = 0;
+    std::uint64_t largest = 0; ///< rows of a batch, at most
+    gneiss::memory_charge memory{};
+};
+
+/// The nodes that batches begin with: the training nodes, or all where there are none.
+[[nodiscard]] std::vector<gneiss::node_id> seeds_of(const gneiss::dataset& data);
+
+/// Samples the batches that training makes of these seeds and flags, epoch after epoch, in memory if lists or rows fit in half of
+/// what the budget has left, else from disk, and to `scratch`. Lists are made where the dataset has none.
+/// Errors: as of the samplers, build_csc and trace files; errc::cancelled on a stop; over_budget.
+[[nodiscard]] sampled_trace sample_trace(const gneiss::dataset& data, const std::vector<gneiss::node_id>& seeds, const sampling& how,
+    const std::filesystem::path& scratch, gneiss::memory_budget& budget, const gneiss::tbb_executor& on, const std::stop_token& stop,
+    const std::function<void(const std::string& what, std::uint64_t done, std::uint64_t all)>& progress);
+
+} // namespace compare

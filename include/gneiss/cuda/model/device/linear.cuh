@@ -1,0 +1,116 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <gneiss/cuda/core/row_slice.cuh>
+#include <gneiss/cuda/launch.cuh>
+#include <gneiss/cuda/model/block/product.cuh>
+#include <gneiss/cuda/model/device/partial_sums.cuh>
+#include <gneiss/cuda/model/device/row_maps.cuh>
+#include <gneiss/cuda/vocabulary.cuh>
+
+// Rows times weights, and back. Weights are floats; rows of bfloat16 meet weights rounded to it; sums are of floats.
+namespace gneiss::cuda {
+
+namespace detail {
+
+/// Writes a block's tile of a product.
+template <storage T>
+struct write_tile {
+    rows_view<T> out;
+    const epilogue& then;
+    std::uint32_t row, column, rows, shift;
+
+    __device__ void operator()(unsigned r, unsigned c, float left, float right) const {
+        if (row + r >= rows) return;
+        random_key key(0, random_domain::dropout);
+        if (then.dropout.drops()) key = then.dropout.row_key(row + r);
+        one(row + r, column + c, left, key);
+        one(row + r, column + c + 1, right, key);
+    }
+
+private:
+    __device__ void one(std::uint32_t r, std::uint32_t c, float sum, const random_key& key) const {
+        if (c < out.columns) write_finished(then, out[r + shift] + c, sum, c, key);
+    }
+};
+
+/// out = a · w, or a · wᵀ.
+template <storage T, bool Transposed>
+__global__ void __launch_bounds__(product_blocks::threads, 2)
+    multiply(row_range a_rows, rows_view<const T> a, bool a_aligned, rows_view<const float> w, bool w_aligned, rows_view<T> out,
+        const std::uint32_t* out_first, epilogue then) {
+    const std::uint32_t rows = __ldg(a_rows.count), row = blockIdx.x * product_blocks::rows, column = blockIdx.y * product_blocks::columns;
+    if (row >= rows) return;
+    const operand<T, false> left{a, rows, a.columns, first_row(a_rows.first), a_aligned};
+    const operand<float, !Transposed> right{w, out.columns, a.columns, 0, w_aligned};
+    const product_tile<T> tile(left, right, row, column, 0, a.columns);
+    tile.for_each_pair(write_tile<T>{out, then, row, column, rows, first_row(out_first)});
+}
+
+/// Sums of one of the slices that rows are cut into.
+struct write_partial {
+    float* out;
+    std::uint32_t row, column, rows, columns;
+
+    __device__ void operator()(unsigned r, unsigned c, float left, float right) const {
+        if (row + r >= rows) return;
+        float* const to = out + std::size_t{row + r} * columns + column + c;
+        if (column + c < columns) write(to, left);
+        if (column + c + 1 < columns) write(to + 1, right);
+    }
+};
+
+/// partial[slice] [a.columns, g.columns] = aᵀ · g over the slice's rows.
+template <storage T>
+__global__ void __launch_bounds__(product_blocks::threads, 2) multiply_tn(row_range a_rows, rows_view<const T> a, bool a_aligned,
+    rows_view<const T> g, bool g_aligned, std::uint32_t slice_rows, float* partial) {
+    const std::uint32_t count = __ldg(a_rows.count), row = blockIdx.x * product_blocks::rows, column = blockIdx.y * product_blocks::columns;
+    const std::uint32_t begin = min(blockIdx.z * slice_rows, count), end = min(begin + slice_rows, count);
+    const operand<T, true> left{a, a.columns, end, first_row(a_rows.first), a_aligned};
+    const operand<T, true> right{g, g.columns, end, 0, g_aligned};
+    const product_tile<T> tile(left, right, row, column, begin, end);
+    tile.for_each_pair(write_partial{partial + std::size_t{blockIdx.z} * a.columns * g.columns, row, column, a.columns, g.columns});
+}
+
+} // namespace detail
+
+/// out = dropped(then(x · w + bias)), or added to what is there first.
+///
+/// x [rows, k], w [k, n], out [rows, n]; row i of out belongs to row *rows.first + i of x, and to row i of dropout's names.
+/// Cost: 2 · rows · k · n operations, x read n / 64 times. Errors: those of float sums, and 2⁻²¹ of each product.
+template <storage T>
+void linear(cudaStream_t stream, const row_range& rows, rows_view<const T> x, rows_view<const float> w, rows_view<T> out, const epilogue& then = {}) {
+    using blocks = detail::product_blocks;
+    launch(stream, detail::multiply<T, false>, dim3(ceil_div(rows.capacity, blocks::rows), ceil_div(out.columns, blocks::columns)),
+        blocks::threads, 0, rows, x, x.aligned(), w, w.aligned(), out, nullptr, then);
+}
+
+/// grad_x (+)= g · wᵀ: the gradient of `linear` with respect to x, g [rows, n] being that of what went into `then`.
+///
+/// w [k, n], grad_x [·, k]: row *rows.first + i belongs to row i of g. Cost: as `linear`.
+template <storage T>
+void linear_input_gradient(
+    cudaStream_t stream, const row_range& rows, rows_view<const T> g, rows_view<const float> w, rows_view<T> grad_x, bool accumulate = false) {
+    using blocks = detail::product_blocks;
+    launch(stream, detail::multiply<T, true>, dim3(ceil_div(rows.capacity, blocks::rows), ceil_div(grad_x.columns, blocks::columns)),
+        blocks::threads, 0, row_range{rows.count, rows.capacity, nullptr}, g, g.aligned(), w, w.aligned(), grad_x, rows.first,
+        epilogue{.accumulate = accumulate});
+}
+
+/// grad_w += xᵀ · g: the gradient of `linear` with respect to w, in two passes: products of slices of rows, and their sum.
+///
+/// x [·, k] with rows from *rows.first on, g [rows, n], grad_w [k, n]; scratch holds
+/// partial_slices(rows.capacity).floats(k · n) floats. Cost: 2 · rows · k · n operations and twice the scratch.
+template <storage T>
+void linear_weight_gradient(cudaStream_t stream, const row_range& rows, rows_view<const T> x, rows_view<const T> g, rows_view<float> grad_w, float* scratch) {
+    using blocks = detail::product_blocks;
+    const partial_slices cut(rows.capacity);
+    launch(stream, detail::multiply_tn<T>,
+        dim3(ceil_div(x.columns, blocks::rows), ceil_div(g.columns, blocks::columns), cut.slices), blocks::threads, 0, rows, x, x.aligned(),
+        g, g.aligned(), cut.slice_rows, scratch);
+    detail::add_partial_sums(stream, cut, std::size_t{x.columns} * g.columns, scratch, grad_w);
+}
+
+} // namespace gneiss::cuda

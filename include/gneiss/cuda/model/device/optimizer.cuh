@@ -1,0 +1,201 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <gneiss/cuda/core/row_slice.cuh>
+#include <gneiss/cuda/launch.cuh>
+#include <gneiss/cuda/model/device/partial_sums.cuh>
+#include <gneiss/cuda/vocabulary.cuh>
+#include <gneiss/model/optimizer.hpp>
+
+// Steps of the host's optimisers, `sgd`, `adagrad` and `adam`, value by value the same arithmetic.
+namespace gneiss::cuda {
+
+/// What changes from step to step, in device memory.
+struct step_state {
+    std::uint64_t t = 1;       ///< number of the step, from 1
+    double factor = 1;         ///< what the schedule multiplies the rate by
+};
+
+/// The gradients' norm before clipping, in device memory. If it is not finite, nothing was stepped.
+struct gradient_norm {
+    double value = 0;
+};
+
+namespace detail {
+
+/// An optimiser at the rate of a step, for a thread.
+template <class O>
+class stepper {
+public:
+    static constexpr int states = static_cast<int>(O::state_floats(1));
+
+    /// All threads of the block call: one of them computes what all share.
+    __device__ stepper(O optimizer, const step_state* at) : by_(optimizer) {
+        by_.rate = static_cast<float>(static_cast<double>(by_.rate) * at->factor);
+        if constexpr (std::is_same_v<O, adam>) {
+            __shared__ adam::moments inverse;
+            if (threadIdx.x == 0) inverse = by_.correction(at->t);
+            __syncthreads();
+            inverse_ = inverse;
+        }
+    }
+    [[nodiscard]] __device__ float rate() const noexcept { return by_.rate; }
+    /// Steps a value whose k-th state is state[k].
+    __device__ void operator()(float& value, float* const (&state)[2], float gradient) const {
+        if constexpr (states == 0) by_.step_one(value, gradient);
+        else if constexpr (states == 1) by_.step_one(value, *state[0], gradient);
+        else by_.step_one(value, *state[0], *state[1], gradient, inverse_);
+    }
+
+private:
+    O by_;
+    adam::moments inverse_{};
+};
+
+template <bool Out, class Slice>
+__device__ inline void move_one(const Slice& slice, unsigned k, float* row, float& x) {
+    if (slice.column(k) >= slice.all) return;
+    if constexpr (Out) write(row + slice.column(k), x);
+    else x = reread(row + slice.column(k));
+}
+/// Values part … part + 3 of a slice's columns of a row of floats, into registers or out of them.
+template <bool Aligned, bool Out, class Slice>
+__device__ inline void move(const Slice& slice, unsigned part, float* row, float (&x)[4]) {
+    if constexpr (Aligned) {
+        if (slice.column(part) + 4 > slice.all) {
+            GNEISS_UNROLL
+            for (unsigned k = 0; k < 4; ++k) move_one<Out>(slice, part + k, row, x[k]);
+        } else if constexpr (Out) {
+            __stwb(reinterpret_cast<float4*>(row + slice.column(part)), make_float4(x[0], x[1], x[2], x[3]));
+        } else {
+            const float4 four = __ldcg(reinterpret_cast<const float4*>(row + slice.column(part)));
+            x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
+        }
+    } else {
+        GNEISS_UNROLL
+        for (unsigned k = 0; k < 4; ++k) move_one<Out>(slice, part + k, row, x[k]);
+    }
+}
+
+/// A warp for each row.
+template <class O, storage T, bool Aligned>
+__global__ void __launch_bounds__(256) step_rows(O optimizer, const step_state* at, const std::uint32_t* count, const std::uint32_t* ids,
+    const std::uint32_t* first_id, rows_view<const T> gradients, rows_view<float> table) {
+    using gradient_slice = row_slice<T, warp_lanes, Aligned>;
+    constexpr int states = stepper<O>::states;
+    const stepper<O> step(optimizer, at);
+    const std::uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes;
+    if (i >= __ldg(count)) return;
+    const std::uint32_t dim = gradients.columns, row = (ids == nullptr ? i : __ldg(ids + i)) - (first_id == nullptr ? 0 : __ldg(first_id));
+    float* const value = table[row];
+    for (unsigned chunk = 0; chunk * gradient_slice::columns < dim; ++chunk) {
+        const gradient_slice slice(chunk, threadIdx.x % warp_lanes, dim);
+        const typename gradient_slice::packet g = slice.load(gradients[i]);
+        GNEISS_UNROLL
+        for (unsigned part = 0; part < gradient_slice::size; part += 4) { // as many floats as 16 bytes hold
+            float x[4], state[2][4] = {};
+            move<Aligned, false>(slice, part, value, x);
+            GNEISS_UNROLL
+            for (int s = 0; s < states; ++s) move<Aligned, false>(slice, part, value + static_cast<std::size_t>(s + 1) * dim, state[s]);
+            GNEISS_UNROLL
+            for (unsigned k = 0; k < 4; ++k) {
+                float* const of_value[2] = {&state[0][k], &state[1][k]};
+                step(x[k], of_value, g[part + k]);
+            }
+            move<Aligned, true>(slice, part, value, x);
+            GNEISS_UNROLL
+            for (int s = 0; s < states; ++s) move<Aligned, true>(slice, part, value + static_cast<std::size_t>(s + 1) * dim, state[s]);
+        }
+    }
+}
+
+/// How the host's `dense_optimizer` lays out an arena's state: in blocks of values, each with its states side by side.
+inline constexpr std::size_t dense_block = 1024;
+
+/// Partial sums of squares: one for each 16 blocks.
+template <unsigned Threads>
+__global__ void __launch_bounds__(Threads) sum_squares(const float* gradients, std::size_t size, double* partial) {
+    const std::size_t begin = std::size_t{blockIdx.x} * 16 * dense_block, end = min(begin + 16 * dense_block, size);
+    double sum = 0;
+    for (std::size_t i = begin + threadIdx.x; i < end; i += Threads) {
+        const auto g = static_cast<double>(reread(gradients + i));
+        sum += g * g;
+    }
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+}
+template <unsigned Threads>
+__global__ void __launch_bounds__(Threads) finish_norm(const double* partial, std::uint32_t parts, gradient_norm* norm) {
+    double sum = 0;
+    for (std::uint32_t i = threadIdx.x; i < parts; i += Threads) sum += partial[i];
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) norm->value = sqrt(sum);
+}
+
+template <class O>
+__global__ void __launch_bounds__(256) step_dense(O optimizer, const step_state* at, const gradient_norm* norm, double clip_norm,
+    double weight_decay, bool decoupled, const std::uint8_t* decays, std::size_t size, float* values, float* gradients, float* state) {
+    constexpr int states = stepper<O>::states;
+    const stepper<O> step(optimizer, at);
+    const std::size_t i = std::size_t{blockIdx.x} * 256 + threadIdx.x;
+    if (i >= size || !(norm->value < __builtin_inf())) return;
+    float g = reread(gradients + i), x = reread(values + i);
+    if (clip_norm > 0 && norm->value > clip_norm) g *= static_cast<float>(clip_norm / norm->value);
+    if (weight_decay != 0 && __ldg(decays + i / 16) != 0) {
+        if (decoupled) x *= static_cast<float>(1 - static_cast<double>(step.rate()) * weight_decay);
+        else g += static_cast<float>(weight_decay) * x;
+    }
+    const std::size_t block = i / dense_block * dense_block, width = min(dense_block, size - block);
+    float* const mine = state + block * static_cast<std::size_t>(states) + (i - block);
+    float s[2] = {};
+    for (int k = 0; k < states; ++k) s[k] = reread(mine + static_cast<std::size_t>(k) * width);
+    float* const of_value[2] = {&s[0], &s[1]};
+    step(x, of_value, g);
+    for (int k = 0; k < states; ++k) write(mine + static_cast<std::size_t>(k) * width, s[k]);
+    write(values + i, x);
+    write(gradients + i, 0);
+}
+
+} // namespace detail
+
+/// Steps rows of a table of [values | state] by their gradients: row ids[i] − *first of `table` [·, dim + state] by row i of
+/// `gradients` [*count, dim]; without ids row i. Ids are distinct; at most `capacity` rows.
+///
+/// Cost: one read and one write of those rows, one read of the gradients; 16 bytes a lane where dim is a multiple of a packet.
+template <class O, storage T>
+void step_rows(cudaStream_t stream, const O& optimizer, const step_state* at, const std::uint32_t* count, std::uint32_t capacity,
+    const std::uint32_t* ids, const std::uint32_t* first, rows_view<const T> gradients, rows_view<float> table) {
+    const auto with = [&](auto kernel) {
+        launch(stream, kernel, detail::warp_grid(capacity), 256, 0, optimizer, at, count, ids, first, gradients, table);
+    };
+    if (gradients.aligned() && table.aligned() && gradients.columns % 4 == 0) with(detail::step_rows<O, T, true>);
+    else with(detail::step_rows<O, T, false>);
+}
+
+/// What `dense_optimizer_options` are on the host, with the values that decay: one byte for each 16 of the arena, 0 or 1.
+struct dense_step_options {
+    double weight_decay = 0;
+    bool decoupled = false;
+    double clip_norm = 0;
+    const std::uint8_t* decays = nullptr; ///< [⌈size / 16⌉], in device memory; may be null without decay
+};
+
+/// Doubles of scratch for arenas of so many values.
+[[nodiscard]] inline std::size_t dense_step_scratch(std::size_t size) { return ceil_div(size, 16 * detail::dense_block); }
+
+/// One step of an arena of parameters, as `dense_optimizer::step`: clips, decays, steps and zeroes the gradients, unless *norm
+/// is not a finite number. Values, state and its layout are those of the host. Three kernels, one pass over the arena.
+template <class O>
+void step_dense(cudaStream_t stream, const O& optimizer, const step_state* at, const dense_step_options& options, std::size_t size, float* values,
+    float* gradients, float* state, double* scratch, gradient_norm* norm) {
+    const auto parts = static_cast<std::uint32_t>(dense_step_scratch(size));
+    launch(stream, detail::sum_squares<256>, parts, 256, 0, gradients, size, scratch);
+    launch(stream, detail::finish_norm<256>, 1, 256, 0, scratch, parts, norm);
+    launch(stream, detail::step_dense<O>, static_cast<unsigned>(ceil_div(size, std::size_t{256})), 256, 0, optimizer, at, norm, options.clip_norm,
+        options.weight_decay, options.decoupled, options.decays, size, values, gradients, state);
+}
+
+} // namespace gneiss::cuda

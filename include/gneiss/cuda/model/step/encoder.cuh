@@ -1,0 +1,280 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/cuda/launch.cuh>
+#include <gneiss/cuda/model/device/layer_norm.cuh>
+#include <gneiss/cuda/model/device/row_maps.cuh>
+#include <gneiss/cuda/model/layer/gat.cuh>
+#include <gneiss/cuda/model/layer/gcn.cuh>
+#include <gneiss/cuda/model/layer/linear.cuh>
+#include <gneiss/cuda/model/layer/sage.cuh>
+#include <gneiss/cuda/model/step/encoder_batch.cuh>
+
+namespace gneiss::cuda {
+
+/// A stack of graph layers on a device: `gneiss::encoder` with the same layers, columns and parameters, of rows of floats or
+/// bfloat16 (weights, their gradients and sums are floats).
+///
+///     device_arena counting;
+///     cuda::encoder<float> needs(counting, weights, layers, columns, capacity);  // counting.used() bytes
+///     …
+///     cuda::encoder<float> encode(arena, weights, layers, columns, capacity);
+///     const auto rows = encode.forward(stream, parameters.weights(), views, {.dense = inputs}, {&key, ids}); // [targets, outputs]
+///     encode.backward(stream, parameters.weights(), grad_rows, grad_inputs);   // adds to the weights' gradients
+///
+/// The same elements are dropped as on the host. Results differ from the host's by rounding: the order of sums, and of (A x) W
+/// and A (x W), which is chosen by the widths. They do not differ from run to run. Rows from elsewhere (`encoder_hook`) are not
+/// offered: each layer's sources are the targets of the one before.
+/// All memory is taken from the arena when this is made. forward and backward are asynchronous and allocate nothing; counts, names
+/// and keys lie in device memory, so that a captured step serves any batch within the capacities. One batch at a time.
+template <storage T>
+class encoder {
+public:
+    /// Finds its arrays in `weights`, where a host's encoder of the same layers and columns added them. Throws
+    /// `invalid_argument` for what does not fit, `over_budget` where the memory is too small.
+    encoder(device_arena& memory, const dense_parameters<float>& weights, std::vector<layer_options> layers, input_columns in,
+        encoder_capacity most)
+        : in_(in), most_(std::move(most)) {
+        if (layers.empty() || layers.size() > detail::most_stages || in.total() == 0)
+            throw error(errc::invalid_argument, "an encoder needs layers, and columns of input");
+        if (hops_of(layers) != most_.hops.size())
+            throw error(errc::invalid_argument, "capacities of " + std::to_string(most_.hops.size()) + " hops for " +
+                std::to_string(hops_of(layers)) + " layers with neighbours");
+        std::size_t gradients[2] = {0, 0};
+        for (std::size_t i = 0, hop = 0, rows = most_.rows; i < layers.size(); ++i) {
+            const auto alone = static_cast<std::uint32_t>(rows);
+            const layer_capacity capacity = layers[i].takes_hop() ? most_.hops[hop++] : layer_capacity{alone, alone, 0};
+            if (capacity.sources > rows) throw error(errc::invalid_argument, "a layer has more sources than rows were computed before");
+            const layer_setup with{weights, "layer" + std::to_string(i), in, capacity, memory, scratch_};
+            stages_.emplace_back();
+            make(stages_.back(), with, layers[i]);
+            if (i != 0) gradients[i % 2] = std::max(gradients[i % 2], std::size_t{capacity.sources} * row_stride(in.dense));
+            in = {.dense = layers[i].outputs()};
+            rows = capacity.targets;
+        }
+        for (std::size_t i = 0; i < 2; ++i) gradients_[i] = memory.take<T>(gradients[i]);
+        state_ = memory.take<detail::stage_state>(stages_.size() + 1);
+        scratch_.allocate(memory);
+    }
+    encoder(const encoder&) = delete;
+    encoder& operator=(const encoder&) = delete;
+
+    [[nodiscard]] std::size_t hops() const noexcept { return most_.hops.size(); }
+    [[nodiscard]] std::size_t outputs() const noexcept { return stages_.back().options.outputs(); }
+    [[nodiscard]] const encoder_capacity& capacity() const noexcept { return most_; }
+    [[nodiscard]] std::uint32_t most_targets() const noexcept { return most_.hops.empty() ? most_.rows : most_.hops.back().targets; }
+    /// Those of the last layer in the batch that `forward` ran.
+    [[nodiscard]] row_range targets() const noexcept { return stages_.back().input.targets(); }
+    /// Whether `backward` reads the rows that `forward` returned: then their gradient must not take their place.
+    [[nodiscard]] bool keeps_output() const noexcept {
+        const layer_options& last = stages_.back().options;
+        return last.then != activation::none && !last.residual;
+    }
+
+    /// Rows of the last layer's targets, [targets, outputs], until the next call. `views` has hops() layers within the capacities;
+    /// all that is passed must stay until `backward` has passed. Throws `invalid_argument` for shapes that do not fit.
+    [[nodiscard]] rows_view<T> forward(cudaStream_t stream, const dense_weights& weights, std::span<const layer_view> views,
+        const encoder_input<T>& input, const encoder_pass& pass) {
+        check(views, input);
+        pass_ = pass;
+        const std::uint32_t* const count = input.count != nullptr ? input.count : &views[0].counts->sources;
+        detail::stage_counts counts{};
+        for (std::size_t i = 0, hop = 0, rows = most_.rows; i < stages_.size(); ++i) {
+            stage& s = stages_[i];
+            s.input = {.stream = stream, .weights = weights};
+            if (s.options.takes_hop()) {
+                s.input.view = views[hop++];
+                counts.of[i] = s.input.view.counts;
+            } else {
+                s.input.view.counts = &state_[i].counts;
+                s.input.view.target_capacity = s.input.view.source_capacity = static_cast<std::uint32_t>(rows);
+            }
+            rows = s.input.view.target_capacity;
+            s.input.attention = mask(i + 1, &state_[i].targets, s.options.gat.dropout);
+        }
+        launch(stream, detail::begin_stages<1>, 1, 1, 0, counts, stages_.size(), count, pass.training, state_);
+        enter(stream, input, count);
+        for (std::size_t i = 0; i < stages_.size(); ++i) {
+            run(i);
+            if (i + 1 < stages_.size())
+                stages_[i + 1].input.rows = input_rows<T>::of(stages_[i].out, own_first(stages_[i + 1]));
+        }
+        return stages_.back().out;
+    }
+
+    /// The gradients of the batch that `forward` just ran. `grad_out` [targets, outputs] is used up. `grad_in` [sources, dense
+    /// columns], in the order of the batch's rows, is overwritten; without data where the input needs no gradient.
+    void backward(cudaStream_t stream, const dense_weights& weights, rows_view<T> grad_out, rows_view<T> grad_in = {}) {
+        rows_view<T> g = grad_out;
+        for (std::size_t i = stages_.size(); i-- > 0;) {
+            stage& s = stages_[i];
+            s.input.stream = stream;
+            s.input.weights = weights;
+            rows_view<T> to = grad_in;
+            if (i != 0) to = {gradients_[i % 2], stages_[i - 1].options.outputs(), row_stride(stages_[i - 1].options.outputs())};
+            run_backward(i, g, to);
+            g = to;
+        }
+    }
+
+private:
+    struct stage {
+        layer_options options{};
+        std::unique_ptr<graph_layer<T>> layer{};
+        weight_array gain{}, shift{};
+        std::optional<layer_weight<T>> residual{};
+        layer_input<T> input{};
+        rows_view<T> dropped{}, own{};          ///< of the first: the input's rows, or those of targets, where they are copied
+        rows_view<T> plain{}, activated{}, out{}; ///< before the norm, before the residual, in the end
+        rows_view<T> gradient{};                ///< of what went into the activation, where that of the output is kept
+        rows_view<float> moments{};
+    };
+
+    static constexpr float epsilon = 1e-5F; // of the layer norm, beside the variance
+
+    [[nodiscard]] static std::size_t row_stride(std::size_t columns) noexcept { return round_up(columns, 16 / sizeof(T)); }
+
+    void make(stage& s, const layer_setup& with, const layer_options& o) {
+        s.options = o;
+        switch (o.kind) {
+        case layer_kind::sage: s.layer = std::make_unique<sage_layer<T>>(with, o.width, o.sage); break;
+        case layer_kind::gcn: s.layer = std::make_unique<gcn_layer<T>>(with, o.width, o.gcn); break;
+        case layer_kind::gat: s.layer = std::make_unique<gat_layer<T>>(with, o.width, o.gat); break;
+        case layer_kind::linear: s.layer = std::make_unique<linear_layer<T>>(with, o.width, o.bias); break;
+        }
+        const std::size_t width = o.outputs();
+        const auto target_rows = [&] { return with.rows<T>(with.capacity.targets, width); };
+        s.out = target_rows();
+        if (o.norm) {
+            s.gain = with.array("gain", 1, width);
+            s.shift = with.array("shift", 1, width);
+            s.plain = target_rows();
+            s.moments = with.rows<float>(with.capacity.targets, 2);
+            with.scratch.need(with.capacity.targets, width);
+        }
+        if (o.residual) {
+            s.activated = target_rows();
+            s.gradient = target_rows();
+            if (with.in.sparse != 0 || with.in.dense != width) s.residual.emplace(with, true, "residual", width);
+        }
+        if (&s != &stages_.front() || with.in.dense == 0) return;
+        if (o.dropout > 0 || (most_.by_ids && copies_all(s))) s.dropped = with.rows<T>(with.capacity.sources, with.in.dense);
+        else if (most_.by_ids && reads_own(s)) s.own = with.rows<T>(with.capacity.targets, with.in.dense);
+    }
+    /// Of the first layer, where rows lie in a table: whether those of all sources are copied, not those of targets alone.
+    [[nodiscard]] static bool copies_all(const stage& s) noexcept { return s.layer->multiplies_sources() || !s.options.takes_hop(); }
+
+    [[nodiscard]] static bool reads_own(const stage& s) noexcept { return s.options.kind == layer_kind::sage || s.options.residual; }
+
+    void check(std::span<const layer_view> views, const encoder_input<T>& input) const {
+        const auto need = [](bool holds, const char* what) {
+            if (!holds) throw error(errc::invalid_argument, what);
+        };
+        need(views.size() == hops(), "a batch's hops are not those of the encoder");
+        need(input.dense.columns == in_.dense && input.sparse.columns == in_.sparse, "rows of a batch are not as wide as the encoder's input");
+        need(input.ids == nullptr || most_.by_ids, "an encoder that was not made for rows by ids");
+        need(input.count != nullptr || !views.empty(), "rows without hops need a count");
+        for (std::size_t i = 0; i < views.size(); ++i)
+            need(views[i].target_capacity <= most_.hops[i].targets && views[i].source_capacity <= most_.hops[i].sources &&
+                     views[i].edge_capacity <= most_.hops[i].edges,
+                "a batch's capacities are above those of the encoder");
+    }
+
+    /// The mask of a stage's rows, or of others with the names of its sources.
+    [[nodiscard]] dropout_mask mask(std::size_t names_of, const random_key* key, double rate) const {
+        if (pass_.training == nullptr || rate == 0) return {};
+        return {.rate = dropout_rate(rate), .key = key, .ids = pass_.names, .size = &state_[names_of].names, .begin = &state_[names_of].begin};
+    }
+    /// The mask of the rows that come out of a stage, which are those that go into the next.
+    [[nodiscard]] dropout_mask behind(std::size_t i) const {
+        return i + 1 == stages_.size() ? dropout_mask{} : mask(i + 1, &state_[i + 1].rows, stages_[i + 1].options.dropout);
+    }
+    [[nodiscard]] static const std::uint32_t* own_first(const stage& s) noexcept { return &s.input.view.counts->first_target; }
+
+    /// The input's rows as the first layer reads them.
+    void enter(cudaStream_t stream, const encoder_input<T>& input, const std::uint32_t* count) {
+        stage& s = stages_.front();
+        input_rows<T>& rows = s.input.rows;
+        rows = {.dense = input.dense, .ids = input.ids, .own = input.dense, .own_first = own_first(s), .sparse = input.sparse};
+        if (rows.has_sparse()) rows.sparse.dropout = mask(0, &state_[0].words, s.options.dropout);
+        if (in_.dense == 0) return;
+        const dropout_mask dropout = mask(0, &state_[0].rows, s.options.dropout);
+        if (dropout.drops() || (input.ids != nullptr && s.dropped.data != nullptr)) {
+            gather_rows<T>(stream, {count, s.input.view.source_capacity, nullptr}, input.ids, input.dense, s.dropped, dropout);
+            rows.dense = rows.own = s.dropped;
+            rows.ids = nullptr;
+        } else if (input.ids != nullptr && s.own.data != nullptr) {
+            gather_rows<T>(stream, s.input.own_sources(), input.ids, input.dense, s.own);
+            rows.own = s.own;
+            rows.own_first = nullptr;
+        }
+    }
+
+    void run(std::size_t i) {
+        stage& s = stages_[i];
+        const layer_input<T>& in = s.input;
+        const std::uint32_t* const count = in.targets().count;
+        const std::uint32_t capacity = in.view.target_capacity;
+        const bool residual = s.options.residual;
+        const dropout_mask dropout = behind(i), first = residual ? dropout_mask{} : dropout;
+        const rows_view<T> to = residual ? s.activated : s.out;
+        if (s.options.norm) {
+            s.layer->forward(in, activation::none, {}, s.plain);
+            layer_norm<T>(in.stream, count, capacity, s.plain, s.gain.value(in.weights).data, s.shift.value(in.weights).data, epsilon, to, s.moments);
+            if (s.options.then != activation::none || first.drops())
+                bias_activate<T>(in.stream, count, capacity, nullptr, s.options.then, to, to, first);
+        } else {
+            s.layer->forward(in, s.options.then, first, to);
+        }
+        if (s.residual) {
+            s.residual->multiply(in, s.out);
+            add_rows<T>(in.stream, in.targets(), s.activated, s.out, s.out, dropout);
+        } else if (residual) {
+            add_rows<T>(in.stream, in.own_rows(), s.activated, in.rows.own, s.out, dropout);
+        }
+    }
+
+    void run_backward(std::size_t i, rows_view<T> g, rows_view<T> grad_in) {
+        stage& s = stages_[i];
+        const layer_input<T>& in = s.input;
+        const std::uint32_t* const count = in.targets().count;
+        const std::uint32_t capacity = in.view.target_capacity;
+        const dropout_mask dropout = behind(i);
+        rows_view<T> inner = g; // of what went into the activation
+        if (s.options.residual) {
+            if (dropout.drops()) cuda::dropout<T>(in.stream, count, capacity, dropout, g, g);
+            inner = s.gradient;
+            activate_backward<T>(in.stream, count, capacity, s.options.then, s.activated, g, inner);
+        } else if (dropout.drops() || s.options.then != activation::none) {
+            activate_backward<T>(in.stream, count, capacity, s.options.then, s.out, g, inner, dropout);
+        }
+        if (s.options.norm)
+            layer_norm_backward<T>(in.stream, count, capacity, s.plain, s.moments, s.gain.value(in.weights).data, inner,
+                s.gain.gradient(in.weights).data, s.shift.gradient(in.weights).data, scratch_.data());
+        s.layer->backward(in, inner, grad_in);
+        if (s.residual) s.residual->backward(in, g, grad_in, true);
+        else if (s.options.residual && grad_in.data != nullptr) add_rows_backward<T>(in.stream, in.own_sources(), g, grad_in);
+        if (i != 0 || grad_in.data == nullptr) return; // those of later layers are dropped by the layer before
+        const dropout_mask of_input = mask(0, &state_[0].rows, s.options.dropout);
+        if (of_input.drops()) cuda::dropout<T>(in.stream, &in.view.counts->sources, in.view.source_capacity, of_input, grad_in, grad_in);
+    }
+
+    input_columns in_;
+    encoder_capacity most_;
+    shared_scratch scratch_;
+    std::vector<stage> stages_;
+    T* gradients_[2] = {}; ///< of a layer's sources, in turn
+    detail::stage_state* state_ = nullptr;
+    encoder_pass pass_{};
+};
+
+} // namespace gneiss::cuda

@@ -1,0 +1,137 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/cuda/core/row_slice.cuh>
+#include <gneiss/cuda/core/stream.cuh>
+#include <gneiss/cuda/core/transfer.cuh>
+#include <gneiss/cuda/model/device/optimizer.cuh>
+#include <gneiss/cuda/sample/link_batch.cuh>
+#include <gneiss/cuda/train/device_lanes.cuh>
+#include <gneiss/cuda/train/device_links.cuh>
+#include <gneiss/cuda/train/device_rows.cuh>
+#include <gneiss/cuda/train/growing_memory.cuh>
+#include <gneiss/train/link_compute.hpp>
+
+namespace gneiss::cuda {
+
+/// The compute stage of a trainer of embeddings on a device: rows of nodes come through pinned memory and their gradients go
+/// back, each in a stream of its own beside the kernels; relations stay (Marius, OSDI'21, section 3).
+///
+///     link_training training(…, budget, &compute);
+///
+/// Losses and gradients are those of `link_model` up to rounding, and a function of the batch alone.
+/// Memory: of the largest batch so far, for each batch in flight its arrays, rows and gradients, pinned and on the device.
+class device_embedding_compute final : public gneiss::link_compute {
+public:
+    /// \param keep  rows of so many nodes live and step on the device, too (the store `device`); none: they come and go
+    ///
+    /// Throws as `device_links` does.
+    device_embedding_compute(memory_budget& budget, const decoder_setup& with, const std::optional<kept_rows>& keep = {})
+        : links_(budget, with), dim_(with.dim), values_(budget, "rows of a batch"), gradients_(budget, "gradients of a batch"), lanes_(budget) {
+        if (keep) rows_.emplace(budget, *keep);
+    }
+
+    /// Which way scores are made: for a run's record.
+    [[nodiscard]] link_path path() const noexcept { return links_.path(); }
+
+    void prepare(std::size_t in_flight) override {
+        lanes_.resize(in_flight);
+        batches_.resize(in_flight);
+    }
+    void begin(const any_row_optimizer& optimizer) override {
+        optimizer_ = optimizer;
+        links_.begin(optimizer, lanes_.computing());
+        lanes_.computing().synchronize();
+    }
+    void end() override {
+        links_.end(lanes_.computing());
+        lanes_.computing().synchronize();
+    }
+
+    [[nodiscard]] bool keeps_rows() const noexcept override { return rows_.has_value(); }
+    void take_rows(const resident_rows& from) override { rows_->take(from, lanes_.coming()); }
+    void give_rows(const resident_rows& to) override { rows_->give(to, lanes_.computing()); }
+
+    [[nodiscard]] double device_seconds() const noexcept override { return lanes_.busy_seconds(); }
+    [[nodiscard]] bool transfers() const noexcept override { return true; }
+
+    void to_device(const computed_links& b) override {
+        on_device& here = batches_.at(b.slot);
+        const std::size_t nodes = b.links.nodes.size();
+        transfer_slot& slot = lanes_.bring(b.slot, device_links::bytes_of(b.links) + transfer_slot::array_bytes(1, sizeof(step_state)) +
+            transfer_slot::array_bytes(rows_ ? nodes : nodes * stride(), sizeof(float)));
+        here.batch = device_links::put(b.links, slot);
+        const step_state at{.t = b.step, .factor = 1};
+        here.at = slot.put(std::span(&at, 1)).device;
+        if (rows_) {
+            here.ids = slot.put(b.links.nodes).device;
+        } else {
+            const auto rows = slot.room<float>(nodes * stride());
+            for (std::size_t i = 0; i < nodes; ++i) std::ranges::copy(b.values[i], rows.host.begin() + static_cast<std::ptrdiff_t>(i * stride()));
+            here.rows = {rows.device, dim_, stride()};
+        }
+        lanes_.send(b.slot);
+    }
+    void compute(const computed_links& b) override {
+        on_device& here = batches_.at(b.slot);
+        const std::size_t nodes = b.links.nodes.size();
+        const std::size_t back = rows_ ? 0 : nodes * stride();
+        transfer_slot& to = lanes_.take_back(b.slot, transfer_slot::array_bytes(back, sizeof(float)) +
+            transfer_slot::array_bytes(1, sizeof(link_statistics)));
+        const auto gradients = to.room<float>(back);
+        const auto made = to.room<link_statistics>(1);
+        here.gradients = gradients.host;
+        here.statistics = made.host;
+        lanes_.run(b.slot, [&](stream& in) {
+            if (rows_) run_kept(in, here, static_cast<std::uint32_t>(nodes), made.device);
+            else links_.run(in, here.batch, here.rows, {gradients.device, dim_, stride()}, made.device, here.at);
+        });
+    }
+    void to_host(const computed_links& b) override {
+        const on_device& here = batches_.at(b.slot);
+        lanes_.fetch(b.slot);
+        b.statistics = here.statistics.front();
+        if (!std::isfinite(b.statistics.loss))
+            throw error(errc::not_finite, "the loss of " + to_string(b.links.key) + " is not a finite number");
+        for (std::size_t i = 0; i < b.gradients.rows(); ++i) std::ranges::copy(here.gradients.subspan(i * stride(), dim_), b.gradients[i].begin());
+    }
+
+private:
+    struct on_device {
+        link_batch_view batch{};
+        const step_state* at = nullptr;
+        rows_view<const float> rows{};
+        const node_id* ids = nullptr; ///< of rows that are kept
+        std::span<const float> gradients{};
+        std::span<const link_statistics> statistics{};
+    };
+    void run_kept(stream& in, const on_device& here, std::uint32_t nodes, link_statistics* made) {
+        const rows_view<float> values(values_.at_least(nodes * stride(), in), dim_, stride());
+        const rows_view<float> gradients(gradients_.at_least(nodes * stride(), in), dim_, stride());
+        const std::uint32_t* const count = &here.batch.counts->nodes;
+        rows_->gather(in, count, nodes, here.ids, values);
+        links_.run(in, here.batch, values, gradients, made, here.at);
+        rows_->step(in, optimizer_, here.at, count, nodes, here.ids, gradients);
+    }
+    /// Rows begin at multiples of 16 bytes.
+    [[nodiscard]] std::size_t stride() const noexcept { return round_up<std::size_t>(dim_, 4); }
+
+    device_links links_;
+    std::uint32_t dim_;
+    any_row_optimizer optimizer_{sgd{}};
+    std::optional<device_rows> rows_;
+    growing_device_buffer<float> values_, gradients_; ///< of the batch in hand, where rows are kept
+    std::vector<on_device> batches_;
+    device_lanes lanes_; // last: waits for what uses the rest
+};
+
+} // namespace gneiss::cuda

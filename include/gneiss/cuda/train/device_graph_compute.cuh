@@ -1,0 +1,239 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/cuda/core/memory.cuh>
+#include <gneiss/cuda/core/stream.cuh>
+#include <gneiss/cuda/core/transfer.cuh>
+#include <gneiss/cuda/model/device/classify.cuh>
+#include <gneiss/cuda/model/device/optimizer.cuh>
+#include <gneiss/cuda/train/device_lanes.cuh>
+#include <gneiss/cuda/train/device_links.cuh>
+#include <gneiss/cuda/train/device_network.cuh>
+#include <gneiss/cuda/train/device_rows.cuh>
+#include <gneiss/cuda/train/device_sampling.cuh>
+#include <gneiss/cuda/train/growing_memory.cuh>
+#include <gneiss/train/graph_compute.hpp>
+
+namespace gneiss::cuda {
+
+/// What a device does beside computing batches.
+struct device_choices {
+    std::optional<kept_rows> keep{};          ///< learned rows of all nodes live and step there (the store `device`); none: they come and go
+    std::optional<sampling_setup> sampling{}; ///< neighbourhoods are drawn there, in the whole graph; none: on the host
+};
+
+namespace detail {
+
+/// What the compute stages of both tasks have alike. `Task` says what a task puts beside the network's batch, and how it is
+/// computed.
+template <class Task>
+class device_graph_compute : public gneiss::graph_compute {
+public:
+    void prepare(std::size_t in_flight) override {
+        lanes_.resize(in_flight);
+        if (sampling_) sampling_->resize(in_flight);
+        batches_.resize(in_flight);
+    }
+    void begin(const dense_optimizer& dense, const any_row_optimizer& rows) override {
+        row_optimizer_ = rows;
+        network_.begin(dense, lanes_.computing());
+        task_.begin(rows, lanes_.computing());
+        lanes_.computing().synchronize();
+    }
+    void end() override {
+        network_.end(lanes_.computing());
+        task_.end(lanes_.computing());
+        lanes_.computing().synchronize();
+    }
+    [[nodiscard]] bool samples() const noexcept override { return sampling_.has_value(); }
+    [[nodiscard]] drawn_nodes draw(const batch_key& batch, std::size_t slot, std::span<const node_id> seeds) override {
+        return sampling_->draw(batch, slot, seeds);
+    }
+    [[nodiscard]] bool keeps_rows() const noexcept override { return rows_.has_value(); }
+    void take_rows(const resident_rows& from) override { rows_->take(from, lanes_.coming()); }
+    void give_rows(const resident_rows& to) override { rows_->give(to, lanes_.computing()); }
+    [[nodiscard]] double device_seconds() const noexcept override { return lanes_.busy_seconds(); }
+    [[nodiscard]] bool transfers() const noexcept override { return true; }
+
+    void to_device(const computed_batch& b) override {
+        on_device& here = batches_.at(b.slot);
+        transfer_slot& slot = lanes_.bring(b.slot, network_.bytes_of(b, brings_rows()) + Task::bytes_of(b));
+        network_.put(b, slot, here.network, brings_rows(), sampling_ ? sampling_->views(b.slot) : std::span<const layer_view>{},
+            sampling_ ? sampling_->names(b.slot) : nullptr);
+        Task::put(b, slot, here.task);
+        lanes_.send(b.slot);
+    }
+    void compute(const computed_batch& b) override {
+        on_device& here = batches_.at(b.slot);
+        const std::size_t floats = b.gradients.empty() ? 0 : b.nodes.size() * network_.stride();
+        transfer_slot& to = lanes_.take_back(b.slot, transfer_slot::array_bytes(floats, sizeof(float)) +
+            transfer_slot::array_bytes(1, sizeof(typename Task::outcome)) + transfer_slot::array_bytes(1, sizeof(gradient_norm)));
+        const auto gradients = to.room<float>(floats);
+        const auto made = to.room<typename Task::outcome>(1);
+        const auto norm = to.room<gradient_norm>(1);
+        here.gradients = gradients.host;
+        here.made = made.host;
+        here.norm = norm.host;
+        lanes_.run(b.slot, [&](stream& in) {
+            device_network::batch& network = here.network;
+            if (rows_) gather(in, network);
+            const device_network::outputs out = network_.forward(in, network);
+            task_.differentiate(in, network, here.task, out, made.device);
+            rows_view<float> to_rows{};
+            if (floats != 0) to_rows = rows_of(gradients.device);
+            if (rows_) to_rows = rows_of(gradients_.at_least(b.nodes.size() * network_.stride(), in));
+            network_.backward(in, out.gradients, to_rows);
+            if (rows_) rows_->step(in, row_optimizer_, network.at, network.inputs(), network.input_count(), network.names, learned(to_rows));
+            network_.step(in, network, norm.device);
+        });
+    }
+    void to_host(const computed_batch& b) override {
+        const on_device& here = batches_.at(b.slot);
+        lanes_.fetch(b.slot);
+        if (!std::isfinite(Task::add(here.made.front(), b.statistics)))
+            throw error(errc::not_finite, "the loss of " + to_string(b.key) + " is not a finite number");
+        if (!std::isfinite(here.norm.front().value))
+            throw error(errc::not_finite, "a gradient of " + to_string(b.key) + " is not a finite number");
+        for (std::size_t i = 0; i < b.gradients.rows(); ++i)
+            std::ranges::copy(here.gradients.subspan(i * network_.stride(), network_.columns()), b.gradients[i].begin());
+    }
+
+protected:
+    [[nodiscard]] const Task& task() const noexcept { return task_; }
+    template <class... TaskArguments>
+    device_graph_compute(memory_budget& budget, const network_setup& network, const device_choices& how, TaskArguments&&... of_task)
+        : network_(budget, network), task_(budget, std::forward<TaskArguments>(of_task)...), values_(budget, "rows of a batch"),
+          gradients_(budget, "gradients of a batch"), lanes_(budget) {
+        if (how.keep) rows_.emplace(budget, *how.keep);
+        if (how.sampling) sampling_.emplace(budget, *how.sampling);
+    }
+
+private:
+    struct on_device {
+        device_network::batch network{};
+        typename Task::batch task{};
+        std::span<const float> gradients{};
+        std::span<const typename Task::outcome> made{};
+        std::span<const gradient_norm> norm{};
+    };
+
+    /// Dense columns that are not kept here.
+    [[nodiscard]] bool brings_rows() const noexcept { return !rows_ || rows_->dim() != network_.columns(); }
+    [[nodiscard]] rows_view<float> rows_of(float* data) const noexcept {
+        return {data, static_cast<std::uint32_t>(network_.columns()), network_.stride()};
+    }
+    /// The columns in front, which are those of kept rows.
+    [[nodiscard]] rows_view<float> learned(rows_view<float> of) const noexcept { return {of.data, rows_->dim(), of.stride}; }
+    /// Reads a batch's kept rows from their table.
+    void gather(stream& in, device_network::batch& b) {
+        if (!brings_rows()) b.input.dense = b.dense = rows_of(values_.at_least(b.input_count() * network_.stride(), in));
+        rows_->gather(in, b.inputs(), b.input_count(), b.names, learned(b.dense));
+    }
+
+    device_network network_;
+    Task task_;
+    any_row_optimizer row_optimizer_{sgd{}};
+    std::optional<device_rows> rows_;
+    std::optional<device_sampling> sampling_;
+    growing_device_buffer<float> values_, gradients_; ///< of the batch in hand, where rows are kept
+    std::vector<on_device> batches_;
+    device_lanes lanes_; // last: waits for what uses the rest
+};
+
+/// Classes of nodes: the outputs are their scores.
+class node_task_on_device {
+public:
+    using outcome = classification_outcome;
+    struct batch {
+        const class_id* labels = nullptr;
+    };
+
+    explicit node_task_on_device(memory_budget& budget) : losses_(budget, "losses"), correct_(budget, "losses") {}
+
+    void begin(const any_row_optimizer&, stream&) {}
+    void end(stream&) {}
+    [[nodiscard]] static std::uint64_t bytes_of(const computed_batch& b) { return transfer_slot::array_bytes(b.labels.size(), sizeof(class_id)); }
+    static void put(const computed_batch& b, transfer_slot& to, batch& made) { made.labels = to.put(b.labels).device; }
+    void differentiate(stream& in, const device_network::batch& network, const batch& here, const device_network::outputs& out, outcome* made) {
+        const std::uint32_t seeds = network.output_count();
+        const std::size_t floats = out.rows.stride * seeds;
+        copy_async(std::span(out.gradients.data, floats), std::span<const float>(out.rows.data, floats), in);
+        fill_bytes_async(std::span(made, 1), 0, in);
+        softmax_cross_entropy(in, network.outputs(), seeds, out.gradients, here.labels, losses_.at_least(seeds, in), correct_.at_least(seeds, in), made);
+    }
+    static double add(const outcome& made, graph_statistics& to) {
+        to.add(made.statistics);
+        return made.statistics.loss;
+    }
+
+private:
+    growing_device_buffer<float> losses_;
+    growing_device_buffer<std::uint8_t> correct_;
+};
+
+/// Edges: a decoder compares the outputs.
+class link_task_on_device {
+public:
+    using outcome = link_statistics;
+    using batch = link_batch_view;
+
+    link_task_on_device(memory_budget& budget, const decoder_setup& with) : links_(budget, with) {}
+
+    [[nodiscard]] link_path path() const noexcept { return links_.path(); }
+    void begin(const any_row_optimizer& rows, stream& in) { links_.begin(rows, in); }
+    void end(stream& in) { links_.end(in); }
+    [[nodiscard]] static std::uint64_t bytes_of(const computed_batch& b) { return device_links::bytes_of(*b.links); }
+    static void put(const computed_batch& b, transfer_slot& to, batch& made) { made = device_links::put(*b.links, to); }
+    void differentiate(stream& in, const device_network::batch& network, const batch& here, const device_network::outputs& out, outcome* made) {
+        links_.run(in, here, out.rows, out.gradients, made, network.at);
+    }
+    static double add(const outcome& made, graph_statistics& to) {
+        to.loss = made.loss;
+        to.penalty = made.penalty;
+        to.examples = made.positives;
+        to.questions = made.questions;
+        return made.loss;
+    }
+
+private:
+    device_links links_;
+};
+
+} // namespace detail
+
+/// The compute stage of a trainer of graph networks that tell classes of nodes, on a device: weights live and step there,
+/// batches and their rows come through pinned memory, gradients of learned rows go back (MariusGNN, EuroSys'23, section 3).
+///
+///     graph_training training(…, budget, &compute);
+///
+/// Losses and gradients are those of `cpu_node_compute` up to rounding, and a function of the batch alone.
+/// Memory: of the largest batch so far, for each batch in flight its arrays, rows and gradients, pinned and on the device; the
+/// network's scratch once. Throws `over_budget` with the device's parts where that is short.
+class device_node_compute final : public detail::device_graph_compute<detail::node_task_on_device> {
+public:
+    device_node_compute(memory_budget& budget, const network_setup& network, const device_choices& how = {})
+        : device_graph_compute(budget, network, how) {}
+};
+
+/// The same for networks that predict edges; relations live and step on the device, too.
+class device_link_compute final : public detail::device_graph_compute<detail::link_task_on_device> {
+public:
+    device_link_compute(memory_budget& budget, const network_setup& network, const decoder_setup& links, const device_choices& how = {})
+        : device_graph_compute(budget, network, how, links) {}
+
+    /// Which way scores are made: for a run's record.
+    [[nodiscard]] link_path path() const noexcept { return task().path(); }
+};
+
+} // namespace gneiss::cuda

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/cuda/core/stream.cuh>
+#include <gneiss/cuda/core/transfer.cuh>
+#include <gneiss/cuda/train/growing_memory.cuh>
+
+namespace gneiss::cuda {
+
+/// The way of batches to a device, through its kernels and back, each in a stream of its own, so that one batch comes while
+/// another is computed and a third goes back.
+///
+///     transfer_slot& slot = lanes.bring(batch, bytes);                // … put its arrays …
+///     lanes.send(batch);
+///     transfer_slot& back = lanes.take_back(batch, bytes_of_results); // … room for its results …
+///     lanes.run(batch, [&](stream& in) { … kernels of `in` read the one and write the other … });
+///     lanes.fetch(batch);                                             // then the results are on the host
+///
+/// Memory: of the largest batch so far, for each batch in flight, pinned and on the device.
+/// Thread-safety: each of the three ways by one thread, for different batches.
+class device_lanes {
+public:
+    explicit device_lanes(memory_budget& budget) : in_(budget, "batches"), back_(budget, "gradients") {}
+    device_lanes(const device_lanes&) = delete;
+    device_lanes& operator=(const device_lanes&) = delete;
+    /// Waits: what kernels and copies use outlives this.
+    ~device_lanes() {
+        for (const stream* one : {&coming_, &computing_, &leaving_}) static_cast<void>(cudaStreamSynchronize(one->get()));
+    }
+
+    /// For batches 0 … count − 1. No work is under way.
+    void resize(std::size_t count) {
+        in_.resize(count);
+        back_.resize(count);
+        times_.resize(count);
+    }
+
+    [[nodiscard]] stream& coming() noexcept { return coming_; }
+    [[nodiscard]] stream& computing() noexcept { return computing_; }
+
+    /// The slot of a batch that comes, begun, with room for `bytes`. Throws `over_budget`, `device_error`.
+    [[nodiscard]] transfer_slot& bring(std::size_t batch, std::uint64_t bytes) { return in_.begin(batch, bytes); }
+    void send(std::size_t batch) { in_[batch].send(coming_); }
+
+    /// The slot of what goes back, likewise.
+    [[nodiscard]] transfer_slot& take_back(std::size_t batch, std::uint64_t bytes) { return back_.begin(batch, bytes); }
+    /// Starts a batch's kernels, which work(stream&) puts into the stream, when the batch has come.
+    template <class Work>
+    void run(std::size_t batch, Work&& work) {
+        transfer_slot &from = in_[batch], &to = back_[batch];
+        from.ready(computing_);
+        to.ready(computing_);
+        times_[batch].begun.record(computing_);
+        work(computing_);
+        times_[batch].over.record(computing_);
+        from.done(computing_);
+        to.done(computing_);
+    }
+    /// Brings back what the kernels of a batch made, and waits for it.
+    void fetch(std::size_t batch) {
+        back_[batch].fetch(leaving_);
+        back_[batch].wait();
+        busy_.fetch_add(static_cast<double>(times_[batch].over.milliseconds_since(times_[batch].begun)) / 1000, std::memory_order_relaxed);
+    }
+
+    /// Seconds from the first kernel of a batch to the end of its last, of all batches fetched. Any thread may ask.
+    [[nodiscard]] double busy_seconds() const noexcept { return busy_.load(std::memory_order_relaxed); }
+
+private:
+    struct times {
+        event begun{true}, over{true};
+    };
+
+    stream coming_, computing_, leaving_;
+    growing_slots in_, back_;
+    std::vector<times> times_;
+    std::atomic<double> busy_{0};
+};
+
+} // namespace gneiss::cuda

@@ -1,0 +1,220 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/cuda/core/arena.cuh>
+#include <gneiss/cuda/core/device.cuh>
+#include <gneiss/cuda/core/memory.cuh>
+#include <gneiss/cuda/core/stream.cuh>
+#include <gneiss/cuda/core/transfer.cuh>
+#include <gneiss/cuda/model/device/optimizer.cuh>
+#include <gneiss/cuda/model/step/link_step.cuh>
+#include <gneiss/cuda/sample/link_batch.cuh>
+#include <gneiss/cuda/train/device_rows.cuh>
+#include <gneiss/cuda/train/growing_memory.cuh>
+#include <gneiss/model/decoder/complex.hpp>
+#include <gneiss/model/decoder/distmult.hpp>
+#include <gneiss/model/decoder/dot.hpp>
+#include <gneiss/model/decoder/transe.hpp>
+#include <gneiss/model/link_model.hpp>
+#include <gneiss/model/optimizer.hpp>
+#include <gneiss/model/parameter.hpp>
+
+namespace gneiss::cuda {
+
+/// A decoder, by its names, and the table of relations that it trains.
+struct decoder_setup {
+    std::string decoder, loss;
+    float margin = 1;
+    std::uint32_t dim = 0; ///< of the rows that it compares
+    link_model_options options{};
+    link_capacities least{}; ///< what scratch is made for at first; results are those of any run whose batches keep within it
+    parameter& relations; ///< on the host; the device's copy is given back by `end`
+};
+
+/// The loss of that name. Throws `invalid_argument`.
+[[nodiscard]] inline link_loss loss_named(std::string_view name) {
+    if (name == "softmax") return link_loss::softmax;
+    if (name == "marius") return link_loss::marius;
+    if (name == "logistic") return link_loss::logistic;
+    if (name == "margin") return link_loss::margin;
+    throw error(errc::invalid_argument, "no loss \"" + std::string(name) + "\" on a device: softmax, marius, logistic or margin");
+}
+
+/// What trains a decoder on a device: batches of edges are put into transfer slots, a `link_step` computes them, relations
+/// and their optimiser's state live and step here.
+///
+/// Scratch is that of the largest batch so far. Thread-safety: `put` is called by one thread, all else by another.
+class device_links {
+public:
+    /// Throws `invalid_argument` for a decoder, loss or dimension that cannot be; `over_budget`, `device_error`.
+    device_links(memory_budget& budget, const decoder_setup& with)
+        : budget_(budget), relations_(with.relations), table_(budget, "relations", with.relations.numbers().size()),
+          table_view_{table_.data(), with.relations.layout().dim, with.relations.layout().floats()}, most_(with.least) {
+        const link_step_options by{.loss = loss_named(with.loss), .margin = with.margin, .reduce = with.options.reduce,
+            .penalty = with.options.penalty, .reciprocal = with.options.reciprocal,
+            .relations = static_cast<std::uint32_t>(with.options.reciprocal ? with.relations.rows() / 2 : with.relations.rows()),
+            .shared_memory = devices().front().shared_memory};
+        if (with.decoder == "dot") make_ = maker<dot_decoder>(with.dim, by);
+        else if (with.decoder == "distmult") make_ = maker<distmult_decoder>(with.dim, by);
+        else if (with.decoder == "complex") make_ = maker<complex_decoder>(with.dim, by);
+        else if (with.decoder == "transe") make_ = maker<transe_decoder>(with.dim, by);
+        else throw error(errc::invalid_argument, "no decoder \"" + with.decoder + "\" on a device");
+        link_capacities none{};
+        none.sides = 1;
+        device_arena counts;
+        path_ = make_(counts, none)->path(); // or says what cannot be
+    }
+
+    /// Which way scores are made; `link_path::scores` is the slow one, of wide rows.
+    [[nodiscard]] link_path path() const noexcept { return path_; }
+
+    /// Takes values and state of relations from the host, in `in`. Throws `invalid_argument` for an optimiser that is not the
+    /// library's.
+    void begin(const any_row_optimizer& optimizer, stream& in) {
+        optimizer_ = optimizer;
+        check_steps_on_device(optimizer);
+        copy_async(table_.span(), std::span<const float>(relations_.numbers()), in);
+    }
+    /// Gives them back, in `in`, which must be waited for.
+    void end(stream& in) { copy_async(relations_.numbers(), std::span<const float>(table_.span()), in); }
+
+    /// What a batch takes of a transfer slot [bytes].
+    [[nodiscard]] static std::uint64_t bytes_of(const link_batch& b) noexcept {
+        std::uint64_t sum = transfer_slot::array_bytes(1, sizeof(link_counts));
+        for_each_list(b, [&](const auto& list) { sum += transfer_slot::array_bytes(list.size(), sizeof(*list.data())); });
+        return sum;
+    }
+    /// Puts a batch's arrays into a slot that has begun.
+    [[nodiscard]] static link_batch_view put(const link_batch& b, transfer_slot& to) {
+        link_batch_view made;
+        const link_counts counts = link_counts::of(b);
+        made.counts = to.put(std::span(&counts, 1)).device;
+        made.capacity = {counts.nodes, counts.positives, counts.relations, counts.chunks, counts.negatives, static_cast<std::uint32_t>(b.sides.size())};
+        for (std::size_t s = 0; s < b.sides.size(); ++s) made.sides[s] = b.side_at(s);
+        const auto at = [&](const auto& list) { return list.empty() ? nullptr : to.put(list).device; };
+        made.node_offsets = at(b.node_offsets);
+        made.node_occurrences = at(b.node_occurrences);
+        made.heads = at(b.heads);
+        made.tails = at(b.tails);
+        made.relations = at(b.relations);
+        made.relation_of = at(b.relation_of);
+        made.relation_offsets = at(b.relation_offsets);
+        made.relation_occurrences = at(b.relation_occurrences);
+        made.negatives = at(b.negatives);
+        made.mask_offsets = at(b.mask_offsets);
+        made.mask_columns = at(b.mask_columns);
+        made.corrections = at(b.corrections);
+        return made;
+    }
+
+    /// Loss and gradients of a batch whose nodes have `rows` [nodes, dim], and a step of its relations, in `in`.
+    /// \param gradients  [nodes, dim], written
+    /// \param at         the step's number and factor, in device memory; `statistics` too
+    void run(stream& in, link_batch_view batch, rows_view<const float> rows, rows_view<float> gradients, link_statistics* statistics,
+        const step_state* at) {
+        fit(batch.capacity, in);
+        batch.capacity = most_;
+        step_->run(in, batch, rows, table_view_, {.rows = gradients, .relations = {}, .relation_ids = nullptr, .relation_count = nullptr, .statistics = statistics}, optimizer_, at);
+    }
+
+private:
+    /// A `link_step` and the step of relations, whatever the decoder.
+    struct stepper {
+        stepper() = default;
+        stepper(const stepper&) = delete;
+        stepper& operator=(const stepper&) = delete;
+        virtual ~stepper() = default;
+        [[nodiscard]] virtual link_path path() const noexcept = 0;
+        virtual void run(stream& in, const link_batch_view& batch, rows_view<const float> rows, rows_view<float> relations,
+            link_step_results out, const any_row_optimizer& by, const step_state* at) const = 0;
+    };
+    template <class D>
+    struct stepper_of final : stepper {
+        stepper_of(device_arena& arena, const link_capacities& most, std::uint32_t dim, const link_step_options& by)
+            : step(arena, most, dim, by), rows((by.reciprocal ? most.sides : 1) * most.relations),
+              gradients{nullptr, static_cast<std::uint32_t>(D::relation_floats(dim)), round_up<std::size_t>(D::relation_floats(dim), 4)} {
+            if (gradients.columns == 0) return;
+            gradients.data = arena.take<float>(rows * gradients.stride);
+            ids = arena.take<std::uint32_t>(rows);
+            count = arena.take<std::uint32_t>(1);
+        }
+        [[nodiscard]] link_path path() const noexcept override { return step.path(); }
+        void run(stream& in, const link_batch_view& batch, rows_view<const float> nodes, rows_view<float> relations, link_step_results out,
+            const any_row_optimizer& optimizer, const step_state* at) const override {
+            out.relations = gradients;
+            out.relation_ids = ids;
+            out.relation_count = count;
+            step(in, batch, nodes, relations, out);
+            if (gradients.columns == 0) return;
+            step_rows_by(in, optimizer, at, count, rows, ids, gradients, relations);
+        }
+
+        link_step<D> step;
+        std::uint32_t rows; ///< of relations that a batch may step
+        rows_view<float> gradients;
+        std::uint32_t *ids = nullptr, *count = nullptr;
+    };
+    using make_stepper = std::function<std::unique_ptr<stepper>(device_arena&, const link_capacities&)>;
+    template <class D>
+    [[nodiscard]] static make_stepper maker(std::uint32_t dim, const link_step_options& by) {
+        return [dim, by](device_arena& arena, const link_capacities& most) { return std::make_unique<stepper_of<D>>(arena, most, dim, by); };
+    }
+
+    template <class Visit>
+    static void for_each_list(const link_batch& b, Visit&& visit) {
+        for (const auto* list : {&b.node_offsets, &b.node_occurrences, &b.heads, &b.tails, &b.relation_of, &b.relation_offsets,
+                 &b.relation_occurrences, &b.negatives, &b.mask_columns})
+            visit(*list);
+        visit(b.relations);
+        visit(b.mask_offsets);
+        visit(b.corrections);
+    }
+
+    /// Scratch for a batch of that size.
+    void fit(const link_capacities& batch, stream& in) {
+        const auto enough = [&](std::uint32_t link_capacities::*of) { return batch.*of <= most_.*of; };
+        bool fits = step_ != nullptr && batch.sides == most_.sides && enough(&link_capacities::chunks);
+        for (const auto of : {&link_capacities::nodes, &link_capacities::positives, &link_capacities::relations, &link_capacities::negatives})
+            fits = fits && enough(of);
+        if (fits) return;
+        in.synchronize(); // the old scratch may be in use
+        const auto most = [&](std::uint32_t link_capacities::*of) {
+            if (!enough(of)) most_.*of = static_cast<std::uint32_t>(grown(batch.*of));
+        };
+        for (const auto of : {&link_capacities::nodes, &link_capacities::relations}) most(of);
+        most_.positives = std::max(most_.positives, batch.positives);
+        most_.negatives = std::max(most_.negatives, batch.negatives);
+        most_.chunks = std::max(most_.chunks, batch.chunks);
+        most_.sides = batch.sides;
+        step_.reset();
+        scratch_ = {};
+        device_arena counting;
+        (void)make_(counting, most_);
+        scratch_ = device_buffer<std::byte>(budget_, "decoder", counting.used());
+        device_arena arena(scratch_.span());
+        step_ = make_(arena, most_);
+    }
+
+    memory_budget& budget_;
+    parameter& relations_;
+    device_buffer<float> table_;
+    rows_view<float> table_view_; ///< [relation rows, dim], the state behind each
+    link_capacities most_;
+    any_row_optimizer optimizer_{sgd{}};
+    make_stepper make_;
+    link_path path_ = link_path::tiles;
+    device_buffer<std::byte> scratch_;
+    std::unique_ptr<stepper> step_; // last: it lies in the scratch
+};
+
+} // namespace gneiss::cuda

@@ -1,0 +1,219 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/random.hpp>
+#include <gneiss/cuda/core/arena.cuh>
+#include <gneiss/cuda/core/memory.cuh>
+#include <gneiss/cuda/core/stream.cuh>
+#include <gneiss/cuda/core/transfer.cuh>
+#include <gneiss/cuda/model/device/optimizer.cuh>
+#include <gneiss/cuda/model/step/dense_parameters.cuh>
+#include <gneiss/cuda/model/step/encoder.cuh>
+#include <gneiss/cuda/sample/layer_view.cuh>
+#include <gneiss/cuda/train/growing_memory.cuh>
+#include <gneiss/model/dense_optimizer.hpp>
+#include <gneiss/model/dense_parameters.hpp>
+#include <gneiss/model/layer_options.hpp>
+#include <gneiss/sample/layer_view.hpp>
+#include <gneiss/train/graph_compute.hpp>
+
+namespace gneiss::cuda {
+
+/// A graph network to train: its layers, the columns that go in, and the weights that an encoder of the host made for them.
+struct network_setup {
+    std::vector<layer_options> layers;
+    input_columns in;
+    dense_parameters<>& weights; ///< on the host; the device's copy is given back by `end`
+    std::uint64_t seed = 0;      ///< of dropout
+};
+
+/// A graph network whose weights live and step on a device; batches come from the host by transfer slots.
+///
+/// Capacities of a batch are its own sizes, so that results are a function of the batch; scratch is that of the largest so far.
+/// Thread-safety: `bytes_of` and `put` are called by one thread, all else by another.
+class device_network {
+public:
+    /// A batch in a transfer slot.
+    struct batch {
+        std::vector<layer_view> views{};
+        encoder_input<float> input{};
+        rows_view<float> dense{}; ///< [nodes, dense columns] that came with the batch
+        const random_key* key = nullptr;
+        const node_id* names = nullptr;
+        const step_state* at = nullptr;
+        layer_stack words{}; ///< of a sparse input: entries by row and by column
+
+        /// Rows of the input.
+        [[nodiscard]] const std::uint32_t* inputs() const noexcept { return &views.front().counts->sources; }
+        [[nodiscard]] std::uint32_t input_count() const noexcept { return views.front().source_capacity; }
+        /// Targets of the last layer: the seeds.
+        [[nodiscard]] const std::uint32_t* outputs() const noexcept { return &views.back().counts->targets; }
+        [[nodiscard]] std::uint32_t output_count() const noexcept { return views.back().target_capacity; }
+    };
+
+    /// Throws `invalid_argument` for weights of other layers, `over_budget`, `device_error`.
+    device_network(memory_budget& budget, const network_setup& with)
+        : budget_(budget), setup_(with), parameters_memory_(budget, "weights", parameter_bytes()), arena_(parameters_memory_.span()),
+          parameters_(arena_, with.weights, states()) {}
+
+    [[nodiscard]] std::size_t columns() const noexcept { return setup_.in.dense; }
+    /// Floats from one row of the dense input, or of its gradient, to the next: rows begin at multiples of 16 bytes.
+    [[nodiscard]] std::size_t stride() const noexcept { return round_up<std::size_t>(columns(), 4); }
+
+    /// Takes weights and their state from the host, in `in`.
+    void begin(const dense_optimizer& optimizer, stream& in) {
+        optimizer_ = optimizer;
+        parameters_.upload(setup_.weights, in);
+    }
+    /// Gives them back, in `in`, which must be waited for.
+    void end(stream& in) { parameters_.download(setup_.weights, in); }
+
+    /// What a batch takes of a transfer slot [bytes].
+    /// \param rows  whether dense rows come with it
+    [[nodiscard]] std::uint64_t bytes_of(const computed_batch& b, bool rows) const {
+        const auto list = [](std::size_t size, std::size_t bytes = sizeof(std::uint32_t)) { return transfer_slot::array_bytes(size, bytes); };
+        std::uint64_t sum = list(1, sizeof(random_key)) + list(1, sizeof(step_state)) + list(b.nodes.size(), sizeof(node_id)) +
+                            list(rows ? b.nodes.size() * stride() : 0, sizeof(float));
+        const auto lists = [&](std::size_t targets, std::size_t sources, std::size_t edges) {
+            return list(1, sizeof(layer_counts)) + list(targets + 1) + list(sources + 1) + 3 * list(edges);
+        };
+        for (const gneiss::layer_view& v : b.layers) sum += lists(v.targets, v.sources, v.edges());
+        if (setup_.in.sparse != 0)
+            sum += lists(b.nodes.size(), setup_.in.sparse, b.in.sparse.indices.size()) + list(b.in.sparse.indices.size(), sizeof(float));
+        return sum;
+    }
+    /// Puts a batch into a slot that has begun.
+    /// \param drawn  views of layers that were drawn on the device, and their nodes' ids there; none: the batch brings layers
+    void put(const computed_batch& b, transfer_slot& to, batch& made, bool with_rows, std::span<const layer_view> drawn, const node_id* names) const {
+        const random_key key = dropout_key(setup_.seed, b.key);
+        const step_state at{.t = b.step, .factor = 1};
+        made.key = to.put(std::span(&key, 1)).device;
+        made.at = to.put(std::span(&at, 1)).device;
+        made.names = drawn.empty() ? to.put(b.nodes).device : names;
+        made.views.assign(drawn.begin(), drawn.end());
+        if (drawn.empty())
+            for (const gneiss::layer_view& v : b.layers) made.views.push_back(put(v, to));
+        made.input = {};
+        if (with_rows && columns() != 0) {
+            const auto rows = to.room<float>(b.nodes.size() * stride());
+            for (std::size_t i = 0; i < b.nodes.size(); ++i)
+                std::ranges::copy(b.in.dense[i], rows.host.begin() + static_cast<std::ptrdiff_t>(i * stride()));
+            made.dense = {rows.device, columns(), stride()};
+            made.input.dense = made.dense;
+        }
+        if (setup_.in.sparse == 0) return;
+        made.words.assign(entries(b.in.sparse), serial_executor{});
+        made.input.sparse = {.columns = static_cast<std::uint32_t>(setup_.in.sparse), .entries = put(made.words[0], to)};
+        if (!b.in.sparse.values.empty()) made.input.sparse.values = to.put(b.in.sparse.values).device;
+    }
+
+    /// Rows of the seeds [seeds, outputs], until the next batch, and room for their gradients: `backward` takes it.
+    struct outputs {
+        rows_view<float> rows, gradients;
+    };
+    [[nodiscard]] outputs forward(stream& in, const batch& b) {
+        fit(b, in);
+        outputs made{.rows = encode_->forward(in, parameters_.weights(), b.views, b.input, {b.key, b.names}), .gradients = {}};
+        made.gradients = {gradients_, made.rows.columns, made.rows.stride};
+        return made;
+    }
+    /// \param to  [nodes, dense columns], written; without data where nothing is learned there
+    void backward(stream& in, rows_view<float> gradients, rows_view<float> to) { encode_->backward(in, parameters_.weights(), gradients, to); }
+    /// Steps the weights, unless the norm of their gradients, which is told, is not finite.
+    void step(stream& in, const batch& b, gradient_norm* norm) { parameters_.step(in, optimizer_, b.at, norm); }
+
+private:
+    [[nodiscard]] std::size_t states() const noexcept { return setup_.weights.size() == 0 ? 0 : setup_.weights.state().size() / setup_.weights.size(); }
+    [[nodiscard]] std::uint64_t parameter_bytes() const {
+        device_arena counting;
+        (void)device_parameters(counting, setup_.weights, states());
+        return counting.used();
+    }
+
+    [[nodiscard]] static layer_view put(const gneiss::layer_view& v, transfer_slot& to) {
+        const layer_counts counts{static_cast<std::uint32_t>(v.targets), static_cast<std::uint32_t>(v.sources),
+            static_cast<std::uint32_t>(v.edges()), static_cast<std::uint32_t>(v.first_target)};
+        layer_view made{.counts = to.put(std::span(&counts, 1)).device, .target_capacity = counts.targets, .source_capacity = counts.sources,
+            .edge_capacity = counts.edges};
+        made.offsets = to.put(v.offsets).device;
+        made.neighbours = to.put(v.neighbours).device;
+        made.by_source_offsets = to.put(v.by_source_offsets).device;
+        made.by_source_edges = to.put(v.by_source_edges).device;
+        made.edge_target = to.put(v.edge_target).device;
+        return made;
+    }
+
+    /// A sparse matrix as a sample of one layer, which leads from rows to columns.
+    struct entries {
+        explicit entries(const gneiss::sparse_rows<float>& of) : matrix(of) {}
+
+        [[nodiscard]] static std::size_t layers() noexcept { return 1; }
+        [[nodiscard]] gneiss::layer_view layer(std::size_t, std::vector<std::uint32_t>& offsets, std::vector<std::uint32_t>&) const {
+            offsets.resize(matrix.offsets.size());
+            std::ranges::transform(matrix.offsets, offsets.begin(),
+                [&](std::uint64_t at) { return static_cast<std::uint32_t>(at - matrix.offsets.front()); });
+            return {.targets = matrix.rows(), .sources = matrix.columns, .offsets = offsets, .neighbours = matrix.indices};
+        }
+
+        const gneiss::sparse_rows<float>& matrix;
+    };
+
+    /// An encoder for batches of that size.
+    void fit(const batch& b, stream& in) {
+        encoder_capacity wanted{.rows = b.views.front().source_capacity, .hops = {}, .by_ids = false};
+        for (const layer_view& v : b.views) wanted.hops.push_back({v.target_capacity, v.source_capacity, v.edge_capacity});
+        bool fits = encode_.has_value() && wanted.rows <= most_.rows;
+        const auto each = [&](auto visit) {
+            for (std::size_t i = 0; i < wanted.hops.size(); ++i)
+                for (const auto of : {&layer_capacity::targets, &layer_capacity::sources, &layer_capacity::edges}) visit(wanted.hops[i].*of, most_.hops[i].*of);
+        };
+        if (fits) each([&](std::uint32_t need, std::uint32_t have) { fits = fits && need <= have; });
+        if (fits) return;
+        in.synchronize(); // the old scratch may be in use
+        most_.hops.resize(wanted.hops.size());
+        const auto more = [](std::uint32_t need, std::uint32_t& have) {
+            if (need > have) have = static_cast<std::uint32_t>(std::min<std::uint64_t>(grown(need), 0xffffffffU));
+        };
+        more(wanted.rows, most_.rows);
+        each(more);
+        for (std::size_t i = 0; i < most_.hops.size(); ++i) // a layer reads what the one before gave
+            most_.hops[i].sources = std::min(most_.hops[i].sources, i == 0 ? most_.rows : most_.hops[i - 1].targets);
+        encode_.reset();
+        memory_ = {};
+        device_arena counting;
+        make(counting);
+        encode_.reset();
+        memory_ = device_buffer<std::byte>(budget_, "network", counting.used());
+        device_arena arena(memory_.span());
+        make(arena);
+    }
+    void make(device_arena& arena) {
+        encode_.emplace(arena, setup_.weights, setup_.layers, setup_.in, most_);
+        gradients_ = arena.take<float>(std::size_t{most_.hops.back().targets} * round_up<std::size_t>(encode_->outputs(), 4));
+    }
+
+    memory_budget& budget_;
+    network_setup setup_;
+    device_buffer<std::byte> parameters_memory_;
+    device_arena arena_;
+    device_parameters parameters_;
+    dense_optimizer optimizer_{sgd{}};
+    encoder_capacity most_{};
+    device_buffer<std::byte> memory_;
+    std::optional<encoder<float>> encode_; // last: it lies in the memory
+    float* gradients_ = nullptr;
+};
+
+} // namespace gneiss::cuda

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/row_layout.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/cuda/core/memory.cuh>
+#include <gneiss/cuda/core/row_slice.cuh>
+#include <gneiss/cuda/core/stream.cuh>
+#include <gneiss/cuda/model/device/optimizer.cuh>
+#include <gneiss/cuda/model/device/row_maps.cuh>
+#include <gneiss/model/optimizer.hpp>
+#include <gneiss/storage/embedding/row_access.hpp>
+
+namespace gneiss::cuda {
+
+/// Steps rows of a table of [values | state] by their gradients, whichever of the library's optimisers it is: see `step_rows`.
+inline void step_rows_by(stream& in, const any_row_optimizer& optimizer, const step_state* at, const std::uint32_t* count, std::uint32_t capacity,
+    const std::uint32_t* ids, rows_view<const float> gradients, rows_view<float> table) {
+    const auto by = [&](const auto* o) {
+        if (o != nullptr) step_rows<std::remove_cvref_t<decltype(*o)>, float>(in, *o, at, count, capacity, ids, nullptr, gradients, table);
+    };
+    by(optimizer.get_if<sgd>());
+    by(optimizer.get_if<adagrad>());
+    by(optimizer.get_if<adam>());
+}
+/// Throws `invalid_argument` for an optimiser that is not the library's.
+inline void check_steps_on_device(const any_row_optimizer& optimizer) {
+    if (optimizer.get_if<sgd>() == nullptr && optimizer.get_if<adagrad>() == nullptr && optimizer.get_if<adam>() == nullptr)
+        throw error(errc::invalid_argument, "a device steps rows by sgd, adagrad or adam");
+}
+
+/// Rows that are to live on a device.
+struct kept_rows {
+    std::uint64_t nodes = 0;
+    row_layout layout{};
+};
+
+/// Rows of all nodes, value and optimiser's state, in device memory: the store `device`.
+class device_rows {
+public:
+    /// Throws `over_budget`, `device_error`.
+    device_rows(memory_budget& budget, const kept_rows& of)
+        : layout_(of.layout), table_(budget, "rows of nodes", static_cast<std::size_t>(of.nodes * of.layout.floats())) {}
+
+    [[nodiscard]] std::uint32_t dim() const noexcept { return layout_.dim; }
+
+    /// Copies all rows from the host, or back to it, and waits.
+    void take(const resident_rows& from, stream& in) {
+        for_each_partition(from, [&](std::span<float> host, std::span<float> here) { copy_async(here, std::span<const float>(host), in); });
+        in.synchronize();
+    }
+    void give(const resident_rows& to, stream& in) {
+        for_each_partition(to, [&](std::span<float> host, std::span<float> here) { copy_async(host, std::span<const float>(here), in); });
+        in.synchronize();
+    }
+
+    /// out[i] = the values of node ids[i], for i below *count, at most `capacity`.
+    void gather(stream& in, const std::uint32_t* count, std::uint32_t capacity, const node_id* ids, rows_view<float> out) {
+        gather_rows<float>(in, {count, capacity, nullptr}, ids, values(), out);
+    }
+    /// Steps the rows of distinct nodes by their gradients.
+    void step(stream& in, const any_row_optimizer& optimizer, const step_state* at, const std::uint32_t* count, std::uint32_t capacity,
+        const node_id* ids, rows_view<const float> gradients) {
+        step_rows_by(in, optimizer, at, count, capacity, ids, gradients, values());
+    }
+
+private:
+    [[nodiscard]] rows_view<float> values() noexcept { return {table_.data(), layout_.dim, layout_.floats()}; }
+    template <class Visit>
+    void for_each_partition(const resident_rows& of, Visit&& visit) {
+        std::span<float> rest = table_.span();
+        for (partition_id p = 0; p < of.partitioning().partitions; ++p) {
+            const std::span<float> host = of.numbers(p);
+            visit(host, rest.first(host.size()));
+            rest = rest.subspan(host.size());
+        }
+    }
+
+    row_layout layout_;
+    device_buffer<float> table_;
+};
+
+} // namespace gneiss::cuda

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/cuda/core/memory.cuh>
+#include <gneiss/cuda/core/stream.cuh>
+#include <gneiss/cuda/sample/batch.cuh>
+#include <gneiss/cuda/sample/dense.cuh>
+#include <gneiss/cuda/sample/graph.cuh>
+#include <gneiss/cuda/sample/layer_view.cuh>
+#include <gneiss/cuda/sample/neighbour.cuh>
+#include <gneiss/cuda/train/growing_memory.cuh>
+#include <gneiss/sample/fanout.hpp>
+#include <gneiss/train/graph_compute.hpp>
+
+namespace gneiss::cuda {
+
+/// How batches are sampled on a device.
+struct sampling_setup {
+    const csr_graph<>& graph; ///< of all nodes, in the directions of the fan-outs; copied
+    neighbour_options neighbours{};
+    bool dense = true;        ///< DENSE, else layer by layer
+    std::uint64_t seed = 0;
+    std::uint32_t seeds = 0;  ///< seed nodes of a batch at most
+    memory_kind where = memory_kind::device; ///< of neighbours; pinned: read over the bus
+};
+
+/// Samples of the batches in flight, each drawn into its slot on the device: the CPU's samples, bit for bit. The host learns the
+/// nodes, whose rows it may have to gather.
+///
+/// Memory: the graph once; for each batch in flight a sampler with room for what fan-outs allow.
+/// Thread-safety: different slots may be drawn by different threads.
+class device_sampling {
+public:
+    /// Throws as the samplers do.
+    device_sampling(memory_budget& budget, const sampling_setup& with)
+        : budget_(budget), neighbours_(with.neighbours), dense_(with.dense), seed_(with.seed),
+          seeds_(static_cast<std::uint32_t>(std::min<std::uint64_t>(with.seeds, with.graph.nodes()))),
+          graph_(budget, with.graph, copies_, with.where) {
+        copies_.synchronize();
+    }
+
+    /// So many batches are in flight.
+    void resize(std::size_t count) {
+        while (slots_.size() > count) slots_.pop_back();
+        while (slots_.size() < count) slots_.push_back(std::make_unique<slot>(*this));
+    }
+
+    /// Draws a batch and waits for it. Throws `sample_error`.
+    [[nodiscard]] drawn_nodes draw(const batch_key& key, std::size_t number, std::span<const node_id> seeds) {
+        slot& s = *slots_.at(number);
+        return std::visit(
+            [&](auto& sampler) {
+                sampler.sample(s.in, key, seeds);
+                const sample_sizes sizes = sampler.look(s.in);
+                const std::size_t hops = sizes.edges.size(), count = sizes.nodes.back();
+                std::uint64_t edges = 0;
+                for (const std::uint32_t of_hop : sizes.edges) edges += of_hop;
+                s.views.clear();
+                for (std::size_t i = 0; i < hops; ++i) { // capacities that are the batch's own
+                    const std::size_t hop = hops - 1 - i;
+                    layer_view view = sampler.layer(i);
+                    view.target_capacity = sizes.nodes[hop];
+                    view.source_capacity = sizes.nodes[hop + 1];
+                    view.edge_capacity = sizes.edges[hop];
+                    if (dense_)
+                        for (std::size_t h = 0; h < hop; ++h) view.edge_capacity += sizes.edges[h];
+                    s.views.push_back(view);
+                }
+                if constexpr (requires { sampler.view(); }) s.names = sampler.view().node_ids;
+                else s.names = sampler.nodes();
+                if (s.ids.size() < count) {
+                    s.ids = {};
+                    s.ids = pinned_buffer<node_id>(budget_, "nodes of a sample", static_cast<std::size_t>(grown(count)));
+                }
+                copy_async(s.ids.span(), std::span(s.names, count), s.in);
+                s.in.synchronize();
+                return drawn_nodes{.nodes = s.ids.span().first(count), .edges = edges};
+            },
+            s.sampler);
+    }
+
+    /// What was drawn last into a slot: the layers, the first to be computed in front, and ids of the first one's sources.
+    [[nodiscard]] std::span<const layer_view> views(std::size_t number) const { return slots_.at(number)->views; }
+    [[nodiscard]] const node_id* names(std::size_t number) const { return slots_.at(number)->names; }
+
+private:
+    using any_sampler = std::variant<dense_sampler<>, neighbour_sampler<>>;
+    struct slot {
+        explicit slot(device_sampling& of) : sampler(of.make()) {}
+
+        stream in;
+        any_sampler sampler;
+        std::vector<layer_view> views;
+        const node_id* names = nullptr;
+        pinned_buffer<node_id> ids;
+    };
+    [[nodiscard]] any_sampler make() {
+        const sample_capacity most{.seeds = seeds_};
+        if (dense_) return any_sampler(std::in_place_type<dense_sampler<>>, budget_, graph_.view(), neighbours_, seed_, most);
+        return any_sampler(std::in_place_type<neighbour_sampler<>>, budget_, graph_.view(), neighbours_, seed_, most);
+    }
+
+    memory_budget& budget_;
+    neighbour_options neighbours_;
+    bool dense_;
+    std::uint64_t seed_;
+    std::uint32_t seeds_;
+    stream copies_;
+    device_graph<> graph_;
+    std::vector<std::unique_ptr<slot>> slots_;
+};
+
+} // namespace gneiss::cuda

@@ -1,0 +1,379 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/executor/algorithms.hpp>
+#include <gneiss/core/executor/ref.hpp>
+#include <gneiss/core/matrix_view.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/row_layout.hpp>
+#include <gneiss/graph/concepts.hpp>
+#include <gneiss/inference/layerwise_input.hpp>
+#include <gneiss/inference/layerwise_plan.hpp>
+#include <gneiss/model/encoder.hpp>
+#include <gneiss/order/plan.hpp>
+#include <gneiss/storage/detail/state_loader.hpp>
+#include <gneiss/storage/edge/block_reader.hpp>
+#include <gneiss/storage/edge/bucket_store.hpp>
+#include <gneiss/storage/embedding/scratch_rows.hpp>
+#include <gneiss/storage/io/io_stats.hpp>
+
+namespace gneiss {
+
+/// Units of work that are done, of all.
+using layerwise_progress = std::function<void(std::uint64_t done, std::uint64_t all)>;
+
+/// Rows of the last layer for all nodes, a `row_stream`: what rankings and classifications read.
+struct layerwise_result {
+    memory_charge charge;               ///< of the rows; gone after them
+    std::unique_ptr<scratch_rows> rows; ///< [nodes, outputs of the encoder]
+    layerwise_plan plan;
+    io_stats io;             ///< without the input's
+    std::uint64_t edges = 0; ///< places of neighbours' lists that were summed over, all layers
+};
+
+/// Runs all nodes through all layers with all their neighbours, layer by layer, without dropout: no row is computed
+/// twice and nothing is sampled. Rows of one partition after another (the sources) stream by, and with them the edges
+/// between each and those partitions (the targets) whose sums are in memory; for each layer,
+///
+///     prepare all nodes                              // what neighbours read of a node, and what it needs itself
+///     for each group of target partitions:
+///         for each source partition j, ascending:    // read from disk, one ahead
+///             for each target partition i: add the edges of the buckets between i and j
+///         finish the targets, and prepare them for the next layer
+///
+/// `graph_layer` says how layers are asked in parts. A hub costs no more memory than another node, as sums have one row
+/// each. With `both`, outgoing edges are added before incoming ones for each pair of partitions. The result is that of
+/// a sample with fan-out `all`, but for rounding; it depends neither on the executor nor on the memory, bit for bit.
+///
+/// Cost: a layer with n nodes whose messages have m floats and own rows o floats, in g = ⌈p / targets⌉ groups, writes
+/// 4·n·(m + o) bytes and reads 4·n·(m·g + o) and its edges once; symmetric graph convolutions read the edges of the
+/// other direction once a run. In memory nothing is written, and edges are read once a run. Disk: the rows of two
+/// consecutive layers. Memory: what `plan_layerwise` says, charged; the result keeps the part of its rows.
+///
+/// \param encode  works in its own memory: no batch is in flight
+/// \param input   read once, partition by partition
+///
+/// Errors: over_budget; cancelled on stop, after the partition at hand; io_error; errc::corrupt; invalid_argument for an
+/// input of other columns. Scratch files are gone after any of them.
+template <class Backend>
+[[nodiscard]] layerwise_result infer_layerwise(encoder<float, Backend>& encode, const dense_parameters<float>& weights,
+    const layerwise_input& input, const bucket_store& graph, const layerwise_options& options, executor_ref on,
+    memory_budget& budget, const std::stop_token& stop = {}, const layerwise_progress& progress = {});
+
+namespace detail {
+
+template <class Backend>
+class layerwise_run {
+public:
+    layerwise_run(encoder<float, Backend>& encode, const dense_parameters<float>& weights, const layerwise_input& input,
+        const bucket_store& graph, const layerwise_options& options, executor_ref on, const std::stop_token& stop,
+        const layerwise_progress& progress, layerwise_plan plan)
+        : encode_(encode),
+          weights_(weights),
+          input_(input),
+          graph_(graph),
+          options_(options),
+          on_(on),
+          stop_(stop),
+          progress_(progress),
+          plan_(std::move(plan)),
+          partitions_(graph.rows().partitions),
+          stores_(encode.layers() + 1),
+          reader_(graph, options.engines) {}
+
+    layerwise_result run() {
+        std::size_t most = 0;
+        bool degrees = false;
+        all_ = partitions_;
+        for (std::size_t l = 0; l < encode_.layers(); ++l) {
+            const part_columns columns = encode_.parts(l);
+            most = std::max(most, columns.sums);
+            degrees |= columns.source_degrees;
+            all_ += partitions_ + (columns.messages == 0 ? 0 : groups() * partitions_);
+        }
+        for (std::uint32_t i = 0; i < plan_.targets; ++i) {
+            sums_.emplace_back(static_cast<std::size_t>(graph_.rows().capacity()) * most);
+            seen_.emplace_back(static_cast<std::size_t>(graph_.rows().capacity()));
+        }
+        if (plan_.in_memory)
+            keep_edges();
+        else
+            loader_.emplace([this](const state& s) { return std::make_unique<arrival>(load(s)); });
+        if (degrees) count_source_degrees();
+        prepare_input();
+        for (layer_ = 0; layer_ < encode_.layers(); ++layer_) run_layer();
+        layerwise_result result;
+        result.rows = std::move(stores_.back().own);
+        result.plan = std::move(plan_);
+        result.io =
+            io_ + reader_.statistics() + result.rows->statistics() + (degrees_ ? degrees_->statistics() : io_stats{});
+        result.edges = edges_;
+        return result;
+    }
+
+private:
+    /// What a layer reads: what is to be swept over, and what only the node itself needs. Of the layer after the last,
+    /// the result.
+    struct store {
+        std::unique_ptr<scratch_rows> messages, own;
+    };
+    /// A source partition with its edges to the targets of a group.
+    struct arrival {
+        aligned_buffer<float> memory;
+        matrix_view<const float> messages;
+        std::vector<loaded_block> loaded;
+        std::vector<std::pair<partition_id, edge_block>> edges; // to which partition
+    };
+
+    [[nodiscard]] std::uint32_t groups() const noexcept { return ceil_div(partitions_, plan_.targets); }
+    [[nodiscard]] std::size_t size(partition_id p) const noexcept {
+        return static_cast<std::size_t>(graph_.rows().size(p));
+    }
+
+    void advance() {
+        if (stop_.stop_requested()) throw error(errc::cancelled, "stopped during inference");
+        if (progress_) progress_(++done_, all_);
+    }
+
+    [[nodiscard]] std::unique_ptr<scratch_rows> make_rows(std::size_t columns) const {
+        if (columns == 0) return nullptr;
+        return plan_.in_memory
+                   ? std::make_unique<scratch_rows>(graph_.rows(), columns)
+                   : std::make_unique<scratch_rows>(graph_.rows(), columns, options_.engines, options_.scratch);
+    }
+    void make_store(std::size_t layer) {
+        if (layer == encode_.layers()) {
+            stores_[layer].own = make_rows(encode_.outputs());
+            return;
+        }
+        const part_columns columns = encode_.parts(layer);
+        stores_[layer] = {make_rows(columns.messages), make_rows(columns.own)};
+    }
+    void drop_store(std::size_t layer) {
+        for (auto* rows : {&stores_[layer].messages, &stores_[layer].own}) {
+            if (*rows) io_ += (*rows)->statistics();
+            rows->reset();
+        }
+    }
+
+    void keep_edges() {
+        std::vector<block_place> places;
+        for (partition_id i = 0; i < partitions_; ++i) {
+            places.clear();
+            for (partition_id j = 0; j < partitions_; ++j) add_places(i, j, options_.direction, places);
+            std::vector<loaded_block> loaded = reader_.read(places);
+            for (std::size_t k = 0; k < places.size(); ++k) kept_.emplace(places[k], std::move(loaded[k]));
+        }
+    }
+    void add_places(partition_id i, partition_id j, neighbour_direction d, std::vector<block_place>& to) const {
+        for_each_side(d, i, j, [&](const block_place& at) {
+            if (graph_.extent(at.bucket).edges != 0) to.push_back(at);
+        });
+    }
+
+    void count_source_degrees() {
+        degrees_ = make_rows(1);
+        const neighbour_direction others = opposite(options_.direction);
+        std::vector<block_place> places;
+        for (partition_id j = 0; j < partitions_; ++j) {
+            const matrix_view<float> counts = degrees_->room(j);
+            std::fill_n(counts.data(), counts.rows(), 0.0F);
+            for (partition_id i = 0; i < partitions_; ++i) {
+                places.clear();
+                add_places(j, i, others, places);
+                for (const loaded_block& one : reader_.read(places))
+                    for (std::size_t v = 0; v < one.block.nodes.size(); ++v)
+                        counts(one.block.nodes[v], 0) +=
+                            static_cast<float>(one.block.starts[v + 1] - one.block.starts[v]);
+            }
+            degrees_->put(j);
+        }
+    }
+
+    template <class Body>
+    void for_each_chunk(partition_id p, Body&& body) const {
+        for (std::size_t at = 0; at < size(p); at += layerwise_rows) body(at, std::min(layerwise_rows, size(p) - at));
+    }
+
+    /// Gives rows of partition p to a layer, some at a time: `rows(first, count)` makes them.
+    template <class Rows>
+    void give(std::size_t layer, partition_id p, Rows&& rows) {
+        store& to = stores_[layer];
+        const bool wants_degrees = layer < encode_.layers() && encode_.parts(layer).source_degrees;
+        matrix_view<const float> degrees;
+        if (wants_degrees) degrees = degrees_->read(p, degree_buffer_);
+        matrix_view<float> messages(nullptr, size(p), 0), own(nullptr, size(p), 0);
+        if (to.messages) messages = to.messages->room(p);
+        if (to.own) own = to.own->room(p);
+        for_each_chunk(p, [&](std::size_t first, std::size_t count) {
+            const input_rows<float> some = rows(first, count);
+            if (layer == encode_.layers()) return copy_rows<float>(some.dense, own.middle_rows(first, count), on_);
+            encode_.prepare(weights_, layer, some,
+                wants_degrees ? std::span(degrees.data() + first, count) : std::span<const float>{},
+                messages.middle_rows(first, count), own.middle_rows(first, count), on_);
+        });
+        if (to.messages) to.messages->put(p);
+        if (to.own) to.own->put(p);
+        advance();
+    }
+
+    void prepare_input() {
+        make_store(0);
+        const layerwise_reader read = input_.open();
+        for (partition_id p = 0; p < partitions_; ++p) {
+            const input_rows<float> rows = read(p, stop_);
+            if (size(p) != 0 && (rows.rows() != size(p) || rows.dense.columns() != input_.columns.dense ||
+                                    rows.sparse.columns != input_.columns.sparse))
+                throw error(errc::invalid_argument, "the input of a partition has another shape than was said");
+            give(0, p, [&](std::size_t first, std::size_t count) { return rows.middle_rows(first, count); });
+        }
+    }
+
+    void run_layer() {
+        const part_columns columns = encode_.parts(layer_);
+        make_store(layer_ + 1);
+        plan sweeps;
+        if (columns.messages != 0)
+            for (partition_id first = 0; first < partitions_; first += plan_.targets)
+                for (partition_id j = 0; j < partitions_; ++j) {
+                    state s{{j}, {}};
+                    for (partition_id i = first; i < std::min(first + plan_.targets, partitions_); ++i)
+                        s.edge_buckets.push_back({i, j});
+                    sweeps.push_back(std::move(s));
+                }
+        if (loader_) loader_->begin(sweeps, 0);
+        std::uint32_t next = 0;
+        for (partition_id first = 0; first < partitions_; first += plan_.targets) {
+            const partition_id end = std::min(first + plan_.targets, partitions_);
+            for (partition_id i = first; i < end; ++i) begin(columns, i, i - first);
+            for (partition_id j = 0; j < partitions_ && columns.messages != 0; ++j, ++next) {
+                if (loader_)
+                    add(columns, first, end, j, *loader_->acquire(next, stop_));
+                else
+                    add(columns, first, end, j, load(sweeps[next]));
+                advance();
+            }
+            for (partition_id i = first; i < end; ++i) finish(columns, i, i - first);
+        }
+        drop_store(layer_);
+    }
+
+    /// Called by the loading thread where there is one. `s.resident` is the source, the buckets lead from targets to
+    /// it.
+    [[nodiscard]] arrival load(const state& s) {
+        arrival made;
+        made.messages = stores_[layer_].messages->read(s.resident[0], made.memory);
+        std::vector<block_place> places;
+        for (const auto& [i, j] : s.edge_buckets) {
+            add_places(i, j, options_.direction, places);
+            made.edges.resize(places.size(), {i, {}});
+        }
+        if (!plan_.in_memory) made.loaded = reader_.read(places);
+        for (std::size_t k = 0; k < places.size(); ++k)
+            made.edges[k].second = plan_.in_memory ? kept_.at(places[k]).block : made.loaded[k].block;
+        return made;
+    }
+
+    [[nodiscard]] matrix_view<float> sums(const part_columns& columns, partition_id i, std::size_t place) {
+        return {sums_[place].data(), size(i), columns.sums};
+    }
+
+    void begin(const part_columns& columns, partition_id i, std::size_t place) {
+        const matrix_view<float> to = sums(columns, i, place);
+        parallel_for(on_, size(i), 1024, [&](std::size_t v, std::size_t end) {
+            std::fill(to.data() + v * columns.sums, to.data() + end * columns.sums, 0.0F);
+            std::fill(seen_[place].begin() + static_cast<std::ptrdiff_t>(v),
+                seen_[place].begin() + static_cast<std::ptrdiff_t>(end), 0U);
+        });
+        if (columns.begins) encode_.begin(layer_, stores_[layer_].own->read(i, own_buffer_), to, on_);
+    }
+
+    void add(const part_columns& columns, partition_id first, partition_id end, partition_id j, const arrival& from) {
+        for (const auto& [i, block] : from.edges) {
+            std::vector<std::uint32_t>& seen = seen_[i - first];
+            const edge_part part{{block.starts, block.neighbours}, block.nodes};
+            encode_.add(layer_, part, seen, from.messages, sums(columns, i, i - first), on_);
+            for (std::size_t v = 0; v < block.nodes.size(); ++v)
+                seen[block.nodes[v]] += block.starts[v + 1] - block.starts[v];
+            edges_ += block.edges();
+        }
+        if (columns.loops && first <= j && j < end) {
+            const matrix_view<float> to = sums(columns, j, j - first);
+            for_each_chunk(j, [&](std::size_t at, std::size_t count) {
+                encode_.add_loops(layer_, from.messages.middle_rows(at, count), to.middle_rows(at, count), on_);
+            });
+        }
+    }
+
+    void finish(const part_columns& columns, partition_id i, std::size_t place) {
+        matrix_view<const float> own(nullptr, size(i), 0);
+        if (stores_[layer_].own) own = stores_[layer_].own->read(i, own_buffer_);
+        const matrix_view<float> from = sums(columns, i, place);
+        give(layer_ + 1, i, [&](std::size_t first, std::size_t count) {
+            return input_rows<float>{encode_.finish(weights_, layer_, own.middle_rows(first, count),
+                std::span<const std::uint32_t>(seen_[place]).subspan(first, count), from.middle_rows(first, count),
+                on_)};
+        });
+    }
+
+    encoder<float, Backend>& encode_;
+    const dense_parameters<float>& weights_;
+    const layerwise_input& input_;
+    const bucket_store& graph_;
+    const layerwise_options& options_;
+    executor_ref on_;
+    std::stop_token stop_;
+    const layerwise_progress& progress_;
+    layerwise_plan plan_;
+    std::uint32_t partitions_;
+
+    std::size_t layer_ = 0;
+    std::vector<store> stores_; // of each layer, and the result
+    std::unique_ptr<scratch_rows> degrees_;
+    std::vector<aligned_buffer<float>> sums_; // of each partition of a group
+    std::vector<std::vector<std::uint32_t>> seen_;
+    aligned_buffer<float> own_buffer_, degree_buffer_;
+    std::map<block_place, loaded_block> kept_;
+    block_reader reader_;
+    io_stats io_;
+    std::uint64_t edges_ = 0, done_ = 0, all_ = 0;
+
+    std::optional<state_loader<arrival>> loader_; // last: its thread uses the rest
+};
+
+} // namespace detail
+
+template <class Backend>
+layerwise_result infer_layerwise(encoder<float, Backend>& encode, const dense_parameters<float>& weights,
+    const layerwise_input& input, const bucket_store& graph, const layerwise_options& options, executor_ref on,
+    memory_budget& budget, const std::stop_token& stop, const layerwise_progress& progress) {
+    if (input.columns.dense != encode.inputs().dense || input.columns.sparse != encode.inputs().sparse)
+        throw error(errc::invalid_argument, "the input has " + std::to_string(input.columns.total()) +
+                                                " columns, the encoder takes " +
+                                                std::to_string(encode.inputs().total()));
+    const std::uint64_t memory = std::min(options.memory, budget.available());
+    layerwise_plan plan = plan_layerwise(encode, input, graph, options, memory);
+    std::vector<memory_charge> charges;
+    for (const memory_part& part : plan.parts) charges.push_back(budget.charge(part.name, part.bytes));
+    layerwise_result result =
+        detail::layerwise_run<Backend>(encode, weights, input, graph, options, on, stop, progress, std::move(plan))
+            .run();
+    result.charge = std::move(charges.front());
+    return result;
+}
+
+} // namespace gneiss

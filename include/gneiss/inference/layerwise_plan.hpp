@@ -1,0 +1,137 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/row_layout.hpp>
+#include <gneiss/graph/concepts.hpp>
+#include <gneiss/inference/layerwise_input.hpp>
+#include <gneiss/model/encoder.hpp>
+#include <gneiss/storage/edge/block_reader.hpp>
+#include <gneiss/storage/edge/bucket_store.hpp>
+#include <gneiss/storage/embedding/scratch_rows.hpp>
+
+namespace gneiss {
+
+/// How all nodes are run through an encoder.
+struct layerwise_options {
+    neighbour_direction direction = neighbour_direction::in; ///< of every layer, as trained
+    engine_factory engines{};
+    std::filesystem::path scratch{}; ///< directory for rows that memory does not hold; empty: all must fit
+    std::uint64_t memory = memory_budget::unlimited; ///< at most, of what the budget has left
+};
+
+/// What such a run holds in memory, decided before it begins.
+struct layerwise_plan {
+    bool in_memory = false;    ///< rows of layers and edges stay in memory; else they are read from disk
+    std::uint32_t targets = 1; ///< partitions that are summed for at a time
+    std::vector<memory_part> parts;
+};
+
+namespace detail {
+
+inline constexpr std::size_t layerwise_rows = 8192; // that are prepared or finished at a time
+
+/// Calls visit(block_place) for the sides on which partition i's lists of neighbours in j lie, outgoing first.
+template <class Visit>
+void for_each_side(neighbour_direction d, partition_id i, partition_id j, Visit&& visit) {
+    if (d != neighbour_direction::in) visit(block_place{{i, j}, edge_direction::out});
+    if (d != neighbour_direction::out) visit(block_place{{j, i}, edge_direction::in});
+}
+
+/// Lists in which a node stands as the neighbour of others.
+[[nodiscard]] constexpr neighbour_direction opposite(neighbour_direction d) noexcept {
+    if (d == neighbour_direction::both) return d;
+    return d == neighbour_direction::in ? neighbour_direction::out : neighbour_direction::in;
+}
+
+} // namespace detail
+
+/// What the edges of a graph take in memory: those between all pairs of partitions, and those of the pair with the most [bytes].
+struct layerwise_edges {
+    std::uint64_t all = 0, most = 0;
+
+    /// Of the edges that a run of the encoder reads. O(p²).
+    template <class Backend>
+    layerwise_edges(const encoder<float, Backend>& encode, const bucket_store& graph, neighbour_direction direction) {
+        bool degrees = false;
+        for (std::size_t l = 0; l < encode.layers(); ++l) degrees |= encode.parts(l).source_degrees;
+        for (partition_id i = 0; i < graph.rows().partitions; ++i)
+            for (partition_id j = 0; j < graph.rows().partitions; ++j) {
+                const auto blocks = [&](neighbour_direction d) {
+                    std::uint64_t sum = 0;
+                    detail::for_each_side(d, i, j, [&](const block_place& at) {
+                        if (graph.extent(at.bucket).edges != 0) sum += block_reader::memory_of(graph, at);
+                    });
+                    return sum;
+                };
+                const std::uint64_t here = blocks(direction);
+                all += here;
+                most = std::max({most, here, degrees ? blocks(detail::opposite(direction)) : 0});
+            }
+    }
+};
+
+/// The plan of a run. Everything stays in memory if that fits into `memory` bytes; else as many partitions are summed
+/// for at a time as fit, up to all. Throws over_budget, with the parts, when one does not.
+template <class Backend>
+[[nodiscard]] layerwise_plan plan_layerwise(const encoder<float, Backend>& encode, const layerwise_input& input,
+    const row_partitioning& rows, const layerwise_edges& edges, const layerwise_options& options, std::uint64_t memory) {
+    const std::uint64_t capacity = rows.capacity(), some = std::min<std::uint64_t>(capacity, detail::layerwise_rows);
+    const auto bytes = [&](std::size_t columns, bool in_memory) {
+        return columns == 0 ? 0 : scratch_rows::memory_bytes(rows, columns, in_memory);
+    };
+    std::uint64_t sums = 0, work = 0, between[2] = {}, before[2] = {}; // in files, in memory
+    bool degrees = false;
+    for (std::size_t l = 0; l < encode.layers(); ++l) {
+        const part_columns columns = encode.parts(l);
+        const layer_options& o = encode.options(l);
+        degrees |= columns.source_degrees;
+        sums = std::max<std::uint64_t>(sums, capacity * (columns.sums + 1) * sizeof(float));
+        work +=
+            some * (o.outputs() * (1U + o.norm + o.residual) + 2) * sizeof(float) * 9 / 8 + 512; // what buffers grow by
+        for (const bool in_memory :
+            {false, true}) { // rows of this layer and the one before, and where they are read to
+            const std::uint64_t read = in_memory ? 0 : 2 * bytes(columns.messages, false) + bytes(columns.own, false);
+            const std::uint64_t now = bytes(columns.messages, in_memory) + bytes(columns.own, in_memory) + read;
+            between[in_memory] = std::max(between[in_memory], before[in_memory] + now);
+            before[in_memory] = now;
+        }
+    }
+    if (degrees) {
+        between[0] += 2 * bytes(1, false);
+        between[1] += bytes(1, true);
+    }
+    const auto plan = [&](bool in_memory, std::uint64_t targets) {
+        return layerwise_plan{in_memory, static_cast<std::uint32_t>(targets),
+            {{"rows of the last layer", bytes(encode.outputs(), in_memory)},
+                {"rows between layers", between[in_memory]},
+                {"edges", in_memory ? edges.all + (degrees ? edges.most : 0) : 2 * targets * edges.most}, {"sums", targets * sums},
+                {"input of a partition", input.bytes}, {"work of a layer", work}}};
+    };
+    const auto total = [](const layerwise_plan& p) {
+        std::uint64_t sum = 0;
+        for (const memory_part& part : p.parts) sum += part.bytes;
+        return sum;
+    };
+    layerwise_plan made = plan(true, 1);
+    if (total(made) <= memory) return made;
+    if (!options.scratch.empty()) made = plan(false, 1);
+    if (total(made) > memory) throw over_budget(memory, std::move(made.parts));
+    const std::uint64_t each = std::max<std::uint64_t>(2 * edges.most + sums, 1); // of one more partition to sum for
+    return plan(false, std::min<std::uint64_t>(rows.partitions, 1 + (memory - total(made)) / each));
+}
+
+/// The same for a graph as it lies on disk.
+template <class Backend>
+[[nodiscard]] layerwise_plan plan_layerwise(const encoder<float, Backend>& encode, const layerwise_input& input,
+    const bucket_store& graph, const layerwise_options& options, std::uint64_t memory) {
+    return plan_layerwise(encode, input, graph.rows(), layerwise_edges(encode, graph, options.direction), options, memory);
+}
+
+} // namespace gneiss

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/row_layout.hpp>
+#include <gneiss/order/batches.hpp>
+#include <gneiss/order/plan.hpp>
+#include <gneiss/sample/link_batch.hpp>
+#include <gneiss/storage/edge/edge_buffer.hpp>
+
+namespace gneiss {
+
+/// What the link batches of one state share: its edges, how they are cut, and the nodes that may be negatives.
+struct link_state {
+    /// \param index  position of the state in its plan
+    link_state(const state& s, const row_partitioning& rows, std::shared_ptr<const state_edges> from,
+        std::uint64_t batch_edges, batch_source cut, std::uint64_t seed, std::uint64_t epoch, std::uint32_t index)
+        : edges(std::move(from)), batches(edges->sizes(), batch_edges, edge_shuffle_key(seed, epoch, index), cut) {
+        std::vector<id_range> ranges;
+        for (const partition_id p : s.resident) ranges.push_back({rows.begin(p), rows.begin(p + 1)});
+        std::size_t with_nodes = 0;
+        for (partition_id p = 0; p < rows.partitions; ++p) with_nodes += rows.size(p) != 0;
+        resident = resident_nodes(ranges, with_nodes);
+    }
+    [[nodiscard]] std::uint64_t size() const noexcept { return batches.size(); }
+
+    std::shared_ptr<const state_edges> edges;
+    state_batches batches;
+    resident_nodes resident;
+};
+
+/// Upper bound of what a link batch of `batch_edges` edges takes, without rows [bytes]; and of its distinct nodes.
+struct link_batch_bound {
+    std::uint64_t bytes = 0, nodes = 0;
+};
+[[nodiscard]] constexpr link_batch_bound bound_link_batch(
+    const negative_options& n, std::uint64_t batch_edges, std::uint64_t nodes) noexcept {
+    const std::uint64_t lists = n.all ? 2 * nodes : std::uint64_t{2} * n.chunks * n.per_chunk;
+    const std::uint64_t occurrences = 2 * batch_edges + lists;
+    return {occurrences * 44 + batch_edges * ((n.filtered ? 64U : 40U) + (n.corrected ? 2 * sizeof(negative_correction) : 0U)),
+        std::min(occurrences, nodes)};
+}
+
+/// Cuts link batches out of a state: its edges, negatives, distinct nodes. A pure function of the batch's number.
+/// Scratch is kept: one per thread.
+class link_sampler {
+public:
+    link_sampler(const negative_options& negatives, std::uint64_t seed) : builder_(negatives, seed) {}
+
+    /// Makes batch `key` in `arena`; valid until the arena is used again. Errors as of `link_batch_builder::build`.
+    link_batch sample(const batch_key& key, const link_state& of, mini_batch_arena& arena) {
+        const std::uint64_t index = key.number.index;
+        positions_.resize(of.batches.batch_edges(index));
+        of.batches.fill(index, positions_);
+        positives_.resize(positions_.size());
+        for (std::size_t i = 0; i < positions_.size(); ++i)
+            positives_[i] = of.edges->bucket(positions_[i].bucket)[positions_[i].edge];
+        if (builder_.options().filtered) {
+            by_tail_ = by_head_ = positives_;
+            std::ranges::sort(by_head_, {}, &ordered<side::tail>);
+            std::ranges::sort(by_tail_, {}, &ordered<side::head>);
+        }
+        const auto edge_at = [&](std::uint64_t position) { return (*of.edges)[position]; };
+        const auto known = [&](side missing, node_id given, relation_id relation, auto&& visit) {
+            if (missing == side::tail)
+                visit_answers<side::tail>(by_head_, given, relation, visit);
+            else
+                visit_answers<side::head>(by_tail_, given, relation, visit);
+        };
+        return builder_.build(key, positives_, of.resident, of.edges->size(), edge_at, arena, known);
+    }
+    /// The positives of the batch made last, and where they stand among the state's buckets.
+    [[nodiscard]] std::span<const edge> positives() const noexcept { return positives_; }
+    [[nodiscard]] std::span<const edge_position> positions() const noexcept { return positions_; }
+
+private:
+    /// An edge as the question that asks for its `Missing` end, then the answer.
+    template <side Missing>
+    static std::tuple<node_id, relation_id, node_id> ordered(const edge& e) noexcept {
+        return Missing == side::tail ? std::tuple(e.source, e.relation, e.destination)
+                                     : std::tuple(e.destination, e.relation, e.source);
+    }
+    template <side Missing, class Visit>
+    static void visit_answers(std::span<const edge> sorted, node_id given, relation_id relation, Visit& visit) {
+        const auto question = [](const edge& e) {
+            const auto [node, kind, answer] = ordered<Missing>(e);
+            return std::pair(node, kind);
+        };
+        for (const edge& e : std::ranges::equal_range(sorted, std::pair(given, relation), {}, question))
+            visit(std::get<2>(ordered<Missing>(e)));
+    }
+
+    link_batch_builder builder_;
+    std::vector<edge_position> positions_;
+    std::vector<edge> positives_;
+    std::vector<edge> by_head_, by_tail_; // sorted by question, for filtered negatives
+};
+
+} // namespace gneiss

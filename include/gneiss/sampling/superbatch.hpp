@@ -1,0 +1,125 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <gneiss/cache/belady.hpp>
+#include <gneiss/cache/change_set.hpp>
+#include <gneiss/cache/replay.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/sample/mini_batch.hpp>
+#include <gneiss/storage/io/run_file.hpp>
+#include <gneiss/storage/io/trace_file.hpp>
+
+namespace gneiss {
+
+/// When the batches of a superbatch are sampled, and when its rows are gathered.
+enum class superbatch_schedule : std::uint8_t {
+    conventional, ///< no superbatches: a batch is sampled just before it is gathered
+    alternate,    ///< in turns (Ginex): superbatch k + 1 is sampled beside the change sets of k, then k is trained
+    overlap       ///< superbatch k + 1 is sampled, and its change sets are worked out, while k is trained
+};
+
+/// Makes the change sets of a superbatch elsewhere than on the CPU, exactly as `belady` does: visit(batch, change set) for each.
+using change_set_maker = std::function<belady_outcome(
+    trace_file& trace, const belady_options& how, const std::function<void(std::size_t, const change_set&)>& visit)>;
+
+struct superbatch_options {
+    superbatch_schedule schedule = superbatch_schedule::overlap;
+    std::uint64_t batches = 100;       ///< of a superbatch, at least 1; the last of an epoch may have fewer
+    std::filesystem::path directory{}; ///< of its files: made, emptied before, removed after
+    std::size_t slots = 0;             ///< of the cache that change sets are for; 0: there are none
+    bool direct_table = false;         ///< change sets are worked out with an array over all nodes, not a hash table
+    bool carry = true;                 ///< rows stay in the cache from one superbatch to the next; not with `alternate`
+    std::uint64_t accesses = 0;        ///< a superbatch ends early before its batches have more nodes; 0: never
+    std::uint64_t epochs = 1;          ///< sampling ahead ends with epoch `epochs` − 1
+    change_set_maker change_sets{};    ///< empty: on the CPU
+};
+
+/// What an inspector made, and its seconds. Merges.
+struct superbatch_statistics {
+    double sample_seconds = 0, change_set_seconds = 0, switch_seconds = 0;
+    std::uint64_t superbatches = 0, batches = 0, accesses = 0;
+    std::uint64_t file_bytes = 0;    ///< of all superbatches
+    std::uint64_t largest_bytes = 0; ///< of one
+
+    superbatch_statistics& operator+=(const superbatch_statistics& other) noexcept {
+        sample_seconds += other.sample_seconds;
+        change_set_seconds += other.change_set_seconds;
+        switch_seconds += other.switch_seconds;
+        superbatches += other.superbatches;
+        batches += other.batches;
+        accesses += other.accesses;
+        file_bytes += other.file_bytes;
+        largest_bytes = std::max(largest_bytes, other.largest_bytes);
+        return *this;
+    }
+};
+
+/// Batches that were sampled together: their samples, the ids these ask for and the change sets of the cache, in files
+/// that go with it. Written by one thread; then samples are read by one and change sets by one.
+class superbatch {
+public:
+    /// \param number  names the files
+    superbatch(const std::filesystem::path& directory, std::uint64_t number, std::uint64_t epoch, std::uint64_t first)
+        : number_(number), epoch_(epoch), first_(first), last_(first), directory_(directory) {}
+    superbatch(const superbatch&) = delete;
+    superbatch& operator=(const superbatch&) = delete;
+    ~superbatch() {
+        std::error_code ignored;
+        for (const char* what : kinds) std::filesystem::remove(path(what), ignored);
+    }
+
+    [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
+    [[nodiscard]] std::uint64_t first() const noexcept { return first_; } ///< number of its first batch
+    [[nodiscard]] std::uint64_t last() const noexcept { return last_; }   ///< one past its last
+    [[nodiscard]] bool ends_epoch() const noexcept { return ends_epoch_; }
+    [[nodiscard]] std::uint64_t accesses() const noexcept { return accesses_; }
+    [[nodiscard]] std::uint64_t file_bytes() const noexcept { return bytes_; }
+
+    /// What the cache takes in, and gives away, before the first batch.
+    [[nodiscard]] const change_set& fill() const noexcept { return fill_; }
+    /// Whether that counts on an empty cache.
+    [[nodiscard]] bool begins_empty() const noexcept { return begins_empty_; }
+
+    /// Reads the sample of the next batch into `arena`. Errors as `run_file_reader`.
+    [[nodiscard]] mini_batch load(mini_batch_arena& arena) {
+        if (!samples_) samples_.emplace(path("samples"), number_);
+        const std::size_t record = next_++;
+        if (record == samples_->records()) throw error(errc::invalid_argument, "a superbatch has no more batches");
+        const mini_batch made = mini_batch::attach(samples_->read(record, arena.reserve(samples_->size(record))));
+        if (record + 1 == samples_->records()) samples_.reset();
+        return made;
+    }
+
+    /// The change set that follows the next batch, whose ids are `ids`. Precondition: it was made with slots.
+    void changes(std::span<const node_id> ids, change_set& to) {
+        if (!changes_) changes_.emplace(0, std::vector<node_id>{}, change_set_file(path("changes"), number_));
+        changes_->next(ids, to);
+    }
+
+private:
+    friend class superbatch_inspector;
+    static constexpr const char* kinds[] = {"samples", "trace", "changes"};
+
+    [[nodiscard]] std::filesystem::path path(const char* what) const { return directory_ / (std::to_string(number_) + "." + what); }
+
+    std::uint64_t number_, epoch_, first_, last_;
+    std::filesystem::path directory_;
+    std::uint64_t accesses_ = 0, bytes_ = 0;
+    bool ends_epoch_ = false, begins_empty_ = true, gathered_ = false;
+    change_set fill_;
+    std::size_t next_ = 0;
+    std::optional<run_file_reader> samples_;
+    std::optional<change_set_replay<change_set_file>> changes_;
+};
+
+} // namespace gneiss

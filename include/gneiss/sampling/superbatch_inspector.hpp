@@ -1,0 +1,278 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <stop_token>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gneiss/cache/belady.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/executor/ref.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/sampling/batch_sampler.hpp>
+#include <gneiss/sampling/node_batches.hpp>
+#include <gneiss/sampling/superbatch.hpp>
+#include <gneiss/storage/io/run_file.hpp>
+#include <gneiss/storage/io/trace_file.hpp>
+
+namespace gneiss {
+
+/// Samples superbatches ahead of their training, and works out what the cache of rows holds at each of their batches: the
+/// inspector of Ginex (VLDB'22, section 3.1).
+///
+/// A superbatch's samples, the ids they ask for and the change sets lie in files; at most two superbatches are on disk.
+/// Samples are those of `batch_sampler`, whatever the schedule. Where epochs are to come, the first superbatch of the next
+/// epoch is made while the last of this one is trained.
+///
+/// One thread loads batches, one gathers them, both in order. Errors of the inspecting thread are thrown by `next`.
+/// Memory: one sample; the change sets' state, as `belady_policy` says.
+class superbatch_inspector {
+public:
+    /// Number of an epoch, and of a batch in it.
+    using place = std::pair<std::uint64_t, std::uint64_t>;
+
+    struct surroundings {
+        batch_sampler_factory samplers;
+        neighbour_sampling sampling = neighbour_sampling::layered;
+        /// The batches of an epoch: a function of its number. Called on the inspecting thread.
+        std::function<std::shared_ptr<const node_batches>(std::uint64_t epoch)> batches;
+        /// `alternate`: caches take turns in memory. Called on the inspecting thread while nothing is gathered.
+        std::function<void()> before_sampling{}, before_gathering{};
+        std::uint64_t nodes = 0;
+        executor_ref on;
+    };
+
+    /// Begins with the batch at `from`. Throws errc::invalid_argument for superbatches of no batch; io_error.
+    superbatch_inspector(superbatch_options options, surroundings around, place from)
+        : options_(std::move(options)), around_(std::move(around)), next_(from), position_(from) {
+        if (options_.batches == 0) throw error(errc::invalid_argument, "a superbatch needs a batch");
+        std::error_code failed;
+        std::filesystem::remove_all(options_.directory, failed); // what a killed run left
+        if (!failed) std::filesystem::create_directories(options_.directory, failed);
+        if (failed) throw io_error(failed.value(), "cannot make the directory", {.path = options_.directory});
+        sampler_ = around_.samplers();
+        thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
+    }
+    superbatch_inspector(const superbatch_inspector&) = delete;
+    superbatch_inspector& operator=(const superbatch_inspector&) = delete;
+    ~superbatch_inspector() {
+        thread_ = {}; // requests a stop, joins
+        ready_.clear();
+        loading_.reset();
+        std::error_code ignored;
+        std::filesystem::remove(options_.directory, ignored);
+    }
+
+    /// Which batch comes next: whether a run from there can go on with this.
+    [[nodiscard]] place position() const noexcept { return position_; }
+
+    /// The superbatch of the next batch to load; waits until it is made. Null when `stop` is requested first: the batch is to
+    /// be sampled by other means. Throws what the inspecting thread met.
+    [[nodiscard]] std::shared_ptr<superbatch> next(const std::stop_token& stop) {
+        if (loading_) return loading_;
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, stop, [&] { return failure_ || ended_ || !ready_.empty(); });
+        if (failure_) std::rethrow_exception(failure_);
+        if (ready_.empty()) {
+            if (ended_) throw error(errc::closed, "there is no superbatch behind the last epoch");
+            return nullptr;
+        }
+        loading_ = std::move(ready_.front());
+        ready_.pop_front();
+        return loading_;
+    }
+
+    /// The sample of the next batch, which is of `of`, read into `arena`. Errors as `run_file_reader`.
+    [[nodiscard]] mini_batch load(superbatch& of, mini_batch_arena& arena) {
+        const mini_batch made = of.load(arena);
+        if (++position_.second == of.last()) {
+            if (of.ends_epoch()) position_ = {of.epoch() + 1, 0};
+            loading_.reset();
+        }
+        return made;
+    }
+
+    /// Batch `index` of `of` is gathered, and its change set applied.
+    void gathered(superbatch& of, std::uint64_t index) {
+        if (index + 1 != of.last()) return;
+        const std::scoped_lock lock(mutex_);
+        of.gathered_ = true;
+        changed_.notify_all();
+    }
+
+    [[nodiscard]] superbatch_statistics statistics() const {
+        const std::scoped_lock lock(mutex_);
+        return statistics_;
+    }
+
+private:
+    using clock = std::chrono::steady_clock;
+
+    template <class What>
+    void timed(double superbatch_statistics::* seconds, What&& what) {
+        const auto since = clock::now();
+        what();
+        const std::scoped_lock lock(mutex_);
+        statistics_.*seconds += std::chrono::duration<double>(clock::now() - since).count();
+    }
+
+    void work(const std::stop_token& stop) noexcept {
+        std::exception_ptr failure;
+        try {
+            if (options_.schedule == superbatch_schedule::alternate) alternate(stop);
+            else overlap(stop);
+        } catch (...) {
+            failure = std::current_exception();
+        }
+        const std::scoped_lock lock(mutex_);
+        failure_ = failure;
+        ended_ = true;
+        changed_.notify_all();
+    }
+
+    void overlap(const std::stop_token& stop) {
+        std::shared_ptr<superbatch> before;
+        while (auto made = sample(stop)) {
+            find_changes(*made);
+            publish(made);
+            if (before && !wait_gathered(*before, stop)) return;
+            before = std::move(made);
+        }
+    }
+
+    void alternate(const std::stop_token& stop) {
+        const auto turn = [&](const std::function<void()>& change) {
+            if (change) timed(&superbatch_statistics::switch_seconds, change);
+        };
+        turn(around_.before_sampling);
+        auto next = sample(stop);
+        while (next) {
+            const auto now = std::move(next);
+            std::exception_ptr failure;
+            {
+                const std::jthread beside([&] {
+                    try {
+                        find_changes(*now);
+                    } catch (...) {
+                        failure = std::current_exception();
+                    }
+                });
+                next = sample(stop);
+            }
+            if (failure) std::rethrow_exception(failure);
+            turn(around_.before_gathering);
+            publish(now);
+            if (!wait_gathered(*now, stop)) return;
+            if (next) turn(around_.before_sampling);
+        }
+    }
+
+    /// The next superbatch, sampled; null behind the last, or when a stop is requested.
+    [[nodiscard]] std::shared_ptr<superbatch> sample(const std::stop_token& stop) {
+        std::shared_ptr<superbatch> made;
+        timed(&superbatch_statistics::sample_seconds, [&] { made = sample_now(stop); });
+        return made;
+    }
+    [[nodiscard]] std::shared_ptr<superbatch> sample_now(const std::stop_token& stop) {
+        if (!batches_) batches_ = around_.batches(next_.first);
+        while (next_.second >= batches_->size()) {
+            if (next_.first + 1 >= options_.epochs) return nullptr;
+            batches_ = around_.batches(++next_.first);
+            next_.second = 0;
+        }
+        auto made = std::make_shared<superbatch>(options_.directory, number_++, next_.first, next_.second);
+        run_file_writer samples(made->path("samples"), made->number_);
+        trace_file_writer trace(made->path("trace"), made->number_);
+        const std::uint64_t end = std::min(batches_->size(), next_.second + options_.batches);
+        for (; made->last_ < end; ++made->last_) {
+            if (stop.stop_requested()) return nullptr;
+            batches_->choose(made->last_, seeds_);
+            const mini_batch batch = sampler_->sample({next_.first, {0, 0, made->last_}}, seeds_, around_.on, arena_);
+            const std::span<const node_id> ids = drawn_sample::nodes_of(around_.sampling, batch);
+            const bool full = options_.accesses != 0 && made->accesses_ + ids.size() > options_.accesses;
+            if (full && made->last_ != made->first_) break; // it is drawn again for the next
+            samples.append(batch.bytes());
+            if (options_.slots != 0) trace.append(ids);
+            made->accesses_ += ids.size();
+        }
+        next_.second = made->last_;
+        made->ends_epoch_ = made->last_ == batches_->size();
+        samples.finish();
+        trace.finish();
+        made->bytes_ = samples.bytes() + trace.bytes();
+        return made;
+    }
+
+    void find_changes(superbatch& of) {
+        if (options_.slots != 0) timed(&superbatch_statistics::change_set_seconds, [&] { find_changes_now(of); });
+        const std::scoped_lock lock(mutex_);
+        ++statistics_.superbatches;
+        statistics_.batches += of.last() - of.first();
+        statistics_.accesses += of.accesses();
+        statistics_.file_bytes += of.file_bytes();
+        statistics_.largest_bytes = std::max(statistics_.largest_bytes, of.file_bytes());
+    }
+    void find_changes_now(superbatch& of) {
+        trace_file trace(of.path("trace"), of.number_);
+        change_set_writer changes(of.path("changes"), of.number_);
+        const bool carries = options_.carry && options_.schedule != superbatch_schedule::alternate;
+        of.begins_empty_ = !carries || of.number_ == 0;
+        const belady_options how{.slots = options_.slots, .nodes = options_.direct_table ? around_.nodes : 0, .resident = resident_};
+        const auto append = [&](std::size_t, const change_set& c) { changes.append(c); };
+        belady_outcome made = options_.change_sets ? options_.change_sets(trace, how, append) : belady(trace, how, around_.on, append);
+        changes.finish();
+        of.fill_ = std::move(made.fill);
+        if (carries) resident_ = std::move(made.resident);
+        of.bytes_ += changes.bytes();
+    }
+
+    void publish(std::shared_ptr<superbatch> made) {
+        const std::scoped_lock lock(mutex_);
+        ready_.push_back(std::move(made));
+        changed_.notify_all();
+    }
+    /// False when a stop is requested first.
+    bool wait_gathered(const superbatch& of, const std::stop_token& stop) {
+        std::unique_lock lock(mutex_);
+        return changed_.wait(lock, stop, [&] { return of.gathered_; });
+    }
+
+    superbatch_options options_;
+    surroundings around_;
+
+    // the inspecting thread's
+    place next_; // the next batch to sample
+    std::uint64_t number_ = 0;
+    std::shared_ptr<const node_batches> batches_;
+    std::unique_ptr<batch_sampler> sampler_;
+    std::vector<node_id> seeds_;
+    mini_batch_arena arena_;
+    std::vector<node_id> resident_; // in the cache behind the last superbatch
+
+    // the loading thread's
+    place position_;
+    std::shared_ptr<superbatch> loading_;
+
+    mutable std::mutex mutex_;
+    std::condition_variable_any changed_;
+    std::deque<std::shared_ptr<superbatch>> ready_;
+    superbatch_statistics statistics_;
+    std::exception_ptr failure_;
+    bool ended_ = false;
+
+    std::jthread thread_; // last: it uses the rest
+};
+
+} // namespace gneiss

@@ -1,0 +1,192 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/huge_pages.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/prefetch.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/graph/concepts.hpp>
+#include <gneiss/graph/detail/list_pair.hpp>
+#include <gneiss/storage/edge/bucket_store.hpp>
+#include <gneiss/storage/io/checked_file.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
+
+namespace gneiss {
+
+/// What lists on disk were made from, so that those of other edges are refused.
+struct csc_stamp {
+    std::uint64_t incoming = 1; ///< 1: lists of incoming edges; 0: of outgoing ones
+    std::uint64_t nodes = 0;
+    std::uint64_t edges = 0;
+    std::uint64_t fingerprint = 0; ///< of the edge buckets
+
+    /// Of the lists that `edges` has. Precondition: one direction.
+    [[nodiscard]] static csc_stamp of(const bucket_store& edges, neighbour_direction d) {
+        GNEISS_ASSERT(d != neighbour_direction::both);
+        const bool in = d == neighbour_direction::in;
+        return {
+            in, edges.rows().nodes, edges.edges(), edges.fingerprint(in ? edge_direction::in : edge_direction::out)};
+    }
+
+    friend bool operator==(const csc_stamp&, const csc_stamp&) = default;
+};
+static_assert(sizeof(csc_stamp) == 32);
+
+/// Where the lists of a graph lie, one directory a direction. Empty: that direction is not kept.
+struct csc_files {
+    std::filesystem::path in{}, out{};
+};
+
+/// Bytes of neighbours that one checksum covers, and that a sampler reads at least: all it reads is verified.
+inline constexpr std::size_t csc_block_bytes = 4096;
+
+namespace detail {
+
+/// Checksums of an array of `elements` elements of `width` bytes, in regular blocks: block i begins at i · block_bytes.
+/// Size and header of the file are checked. Errors: io_error; errc::corrupt.
+[[nodiscard]] inline checksum_table array_checksums(const std::filesystem::path& path, std::uint64_t elements,
+    std::uint64_t width, std::uint64_t block_bytes = checksum_block_bytes) {
+    checksum_table sums = checksum_table::load(path);
+    if (sums.data_bytes() % width != 0 || sums.data_bytes() / width != elements)
+        throw error(errc::corrupt,
+            "has " + std::to_string(sums.data_bytes()) + " bytes of data, " + std::to_string(elements) +
+                " elements are needed",
+            {.path = path});
+    sums.verify_header(plain_file::open(path));
+    for (std::size_t i = 0; i < sums.blocks().size(); ++i)
+        if (sums.blocks()[i].end != std::min((i + 1) * block_bytes, sums.data_bytes()))
+            throw error(errc::corrupt, "checksum blocks of another size", {.path = sidecar_path(path)});
+    return sums;
+}
+
+} // namespace detail
+
+/// The lists of one direction on disk, open: offsets in memory, neighbours to be read by whoever holds this.
+///
+/// A directory has `indptr.npy`, u64 [nodes + 1]; `neighbours.npy`, u32 [edges], each list ascending by (neighbour,
+/// relation, edge id); `stamp.npy`, u64 [4]; and their checksums. `build_csc` (io/csc_builder.hpp) makes it.
+/// Memory: 8 bytes a node, and 16 for each 1024 edges. Immutable, thread-safe.
+/// Errors: io_error; errc::corrupt for damage and for offsets out of order.
+class csc_lists {
+public:
+    /// Reads and verifies the offsets. One sequential read.
+    explicit csc_lists(const std::filesystem::path& directory)
+        : path_(directory / "neighbours.npy"),
+          stamp_(read_stamp(directory)),
+          sums_(detail::array_checksums(path_, stamp_.edges, sizeof(node_id), csc_block_bytes)) {
+        const auto indptr = directory / "indptr.npy";
+        const checksum_table sums = detail::array_checksums(indptr, stamp_.nodes + 1, sizeof(edge_index));
+        const plain_file file = plain_file::open(indptr);
+        offsets_ = huge_vector<edge_index>(static_cast<std::size_t>(stamp_.nodes) + 1);
+        sums.read(file, 0, std::as_writable_bytes(std::span(offsets_)));
+        file.drop_cached(0, sums.data_offset() + sums.data_bytes());
+        bool good = offsets_.front() == 0 && offsets_.back() == stamp_.edges;
+        for (std::size_t v = 0; v + 1 < offsets_.size(); ++v)
+            good = good && offsets_[v] <= offsets_[v + 1] && offsets_[v + 1] - offsets_[v] <= max_degree;
+        if (!good) throw error(errc::corrupt, "offsets out of order", {.path = indptr});
+    }
+
+    /// What a directory was made from. Throws io_error where there is none.
+    [[nodiscard]] static csc_stamp read_stamp(const std::filesystem::path& directory) {
+        const auto path = directory / "stamp.npy";
+        csc_stamp stamp;
+        const checksum_table sums = detail::array_checksums(path, sizeof stamp / sizeof(std::uint64_t), sizeof(std::uint64_t));
+        sums.read(plain_file::open(path), 0, std::as_writable_bytes(std::span(&stamp, 1)));
+        if (stamp.incoming > 1 || stamp.nodes >> 32 != 0)
+            throw error(errc::corrupt, "impossible counts", {.path = path});
+        return stamp;
+    }
+    /// Memory of the lists of a directory [bytes].
+    [[nodiscard]] static std::uint64_t memory_of(const std::filesystem::path& directory) {
+        const csc_stamp stamp = read_stamp(directory);
+        return (stamp.nodes + 1) * sizeof(edge_index) +
+               ceil_div(stamp.edges * sizeof(node_id), std::uint64_t{csc_block_bytes}) * sizeof(checked_block);
+    }
+
+    /// Positions have 31 bits.
+    static constexpr std::uint64_t max_degree = std::numeric_limits<std::uint32_t>::max() / 2;
+
+    [[nodiscard]] std::uint64_t nodes() const noexcept { return stamp_.nodes; }
+    [[nodiscard]] edge_index edges() const noexcept { return stamp_.edges; }
+    [[nodiscard]] const csc_stamp& stamp() const noexcept { return stamp_; }
+    [[nodiscard]] std::span<const edge_index> offsets() const noexcept { return offsets_; }
+    [[nodiscard]] edge_index begin(node_id v) const noexcept { return offsets_[v]; }
+    [[nodiscard]] std::uint32_t degree(node_id v) const noexcept {
+        return static_cast<std::uint32_t>(offsets_[std::size_t{v} + 1] - offsets_[v]);
+    }
+    void prefetch_offsets(node_id v) const noexcept { prefetch(offsets_.data() + v); }
+
+    /// The file of neighbours, and its checksums.
+    [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+    [[nodiscard]] const checksum_table& checksums() const noexcept { return sums_; }
+    /// For a neighbour beyond the nodes, which stands at `place` among all.
+    [[nodiscard]] error no_such_neighbour(edge_index place) const {
+        return {errc::corrupt, "a neighbour beyond the nodes",
+            {.path = path_, .offset = sums_.data_offset() + place * sizeof(node_id), .length = sizeof(node_id)}};
+    }
+
+private:
+    std::filesystem::path path_;
+    csc_stamp stamp_;
+    checksum_table sums_;
+    std::vector<edge_index> offsets_;
+};
+
+namespace detail {
+
+/// The directions of a graph that are kept, as all sources over the same files share them.
+class csc_sides {
+public:
+    /// Throws `over_budget`; `invalid_argument` where no direction is given, one stands in the place of the other, or
+    /// they are of different graphs.
+    csc_sides(const csc_files& files, memory_budget& budget)
+        : charge_(
+              budget.charge("offsets of neighbours", (files.in.empty() ? 0 : csc_lists::memory_of(files.in)) +
+                                                         (files.out.empty() ? 0 : csc_lists::memory_of(files.out)))) {
+        if (!files.in.empty()) sides_[0].emplace(files.in);
+        if (!files.out.empty()) sides_[1].emplace(files.out);
+        const auto check = [](bool good, const char* what) {
+            if (!good) throw error(errc::invalid_argument, what);
+        };
+        check(sides_[0] || sides_[1], "a graph needs its incoming or its outgoing neighbours");
+        check((!sides_[0] || sides_[0]->stamp().incoming == 1) && (!sides_[1] || sides_[1]->stamp().incoming == 0),
+            "incoming and outgoing neighbours are exchanged");
+        check(!sides_[0] || !sides_[1] ||
+                  (sides_[0]->nodes() == sides_[1]->nodes() && sides_[0]->edges() == sides_[1]->edges()),
+            "incoming and outgoing neighbours are of different graphs");
+    }
+
+    /// 0: incoming, 1: outgoing; null: not kept.
+    [[nodiscard]] const csc_lists* side(std::size_t which) const noexcept {
+        return sides_[which] ? &*sides_[which] : nullptr;
+    }
+    [[nodiscard]] const csc_lists& any() const noexcept { return sides_[0] ? *sides_[0] : *sides_[1]; }
+    [[nodiscard]] list_pair<csc_lists> lists(neighbour_direction d) const {
+        return list_pair<csc_lists>::of(side(0), side(1), d);
+    }
+    [[nodiscard]] std::size_t which(const csc_lists& lists) const noexcept { return &lists == side(0) ? 0 : 1; }
+
+    /// Throws unless only neighbours are asked for.
+    static void check(const neighbour_answer<>& answer) {
+        if (!answer.relations.empty() || !answer.edge_ids.empty())
+            throw error(errc::invalid_argument, "relations or edge ids are asked of a graph that does not keep them");
+    }
+
+private:
+    memory_charge charge_;
+    std::optional<csc_lists> sides_[2];
+};
+
+} // namespace detail
+} // namespace gneiss

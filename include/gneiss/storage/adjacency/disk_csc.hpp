@@ -1,0 +1,329 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/graph/concepts.hpp>
+#include <gneiss/storage/adjacency/csc_files.hpp>
+#include <gneiss/storage/adjacency/neighbour_cache.hpp>
+#include <gneiss/storage/engine/any_engine.hpp>
+#include <gneiss/storage/engine/file.hpp>
+#include <gneiss/storage/io/io_queue.hpp>
+#include <gneiss/storage/io/io_stats.hpp>
+
+namespace gneiss {
+
+/// How a `disk_csc` reads.
+struct disk_csc_options {
+    std::uint64_t gap = 8 << 10;          ///< bytes that are read in vain rather than with a request of their own
+    std::size_t request_bytes = 64 << 10; ///< longest request; a multiple of csc_block_bytes
+    std::size_t requests = 128;           ///< in flight at most, of a call
+    std::size_t wave =
+        std::size_t{1} << 20; ///< most places that are sorted at a time: beyond, a call makes several waves
+    std::size_t engines = 1;  ///< calls that read at once; others wait for them
+};
+
+/// What a `disk_csc` was asked for, and what that cost.
+struct disk_csc_stats {
+    io_stats io;
+    std::uint64_t neighbours = 0;        ///< asked for; 4 bytes each
+    std::uint64_t lists = 0;             ///< that any was asked of
+    std::uint64_t cached_neighbours = 0; ///< of those, found in a cache
+    std::uint64_t cached_lists = 0;
+
+    disk_csc_stats& operator+=(const disk_csc_stats& other) noexcept {
+        io += other.io;
+        neighbours += other.neighbours;
+        lists += other.lists;
+        cached_neighbours += other.cached_neighbours;
+        cached_lists += other.cached_lists;
+        return *this;
+    }
+};
+
+/// A graph whose neighbours stay on disk: offsets in memory, lists of chosen nodes in a cache, and of the rest those
+/// blocks of 4 KiB that hold drawn positions. A `neighbour_source`; samples are those of the same graph in memory.
+///
+/// A call is one wave: blocks are sorted, those near each other read together, requests kept in flight, and answers
+/// written as blocks arrive, in whatever order. Every block is verified before it is looked at. Degrees need no read.
+/// Memory, charged: that of `csc_lists`, and for each engine `engine_bytes`. Thread-safe, except `set_cache`.
+/// Errors: those of csc_lists; io_error; errc::corrupt with path and offset. After one the graph is usable.
+/// Source: Ginex, section 3.2 (what is cached); coalescing as measured in docs/architecture.md.
+class disk_csc {
+public:
+    using id_type = node_id;
+    static constexpr std::size_t neighbour_batch = std::size_t{1} << 31; ///< all of a hop
+
+    disk_csc(const csc_files& files, engine_factory engines, memory_budget& budget, const disk_csc_options& how = {})
+        : sides_(files, budget),
+          engines_(std::move(engines)),
+          how_(how),
+          charge_(budget.charge("reading neighbours", engine_bytes(how) * how.engines)) {
+        if (how.request_bytes == 0 || how.request_bytes % csc_block_bytes != 0 || how.requests == 0 ||
+            how.engines == 0 || how.wave == 0 || how.wave >> 31 != 0)
+            throw error(
+                errc::invalid_argument, "requests are multiples of 4 KiB; there is at least one, and one engine");
+        idle_.reserve(how.engines);
+    }
+
+    /// Memory of an engine: where requests land, and what is sorted [bytes].
+    [[nodiscard]] static std::uint64_t engine_bytes(const disk_csc_options& how) noexcept {
+        return how.requests * how.request_bytes + how.wave * (sizeof(wanted) + sizeof(std::uint64_t));
+    }
+
+    [[nodiscard]] std::uint64_t nodes() const noexcept { return sides_.any().nodes(); }
+    [[nodiscard]] edge_index edges() const noexcept { return sides_.any().edges(); }
+    [[nodiscard]] std::uint64_t id_of(node_id v) const noexcept { return v; }
+    /// Of the lists of a direction that is kept; of both, outgoing ones: what a neighbour cache is tied to.
+    [[nodiscard]] std::uint64_t fingerprint(neighbour_direction d) const {
+        return sides_.lists(d).first->stamp().fingerprint;
+    }
+
+    /// Takes lists of the cache's direction from it from now on; null: of no direction. It may be loaded and released
+    /// as long as nobody samples, and must outlive this or be taken away. Throws `invalid_argument` for that of another
+    /// graph.
+    void set_cache(const neighbour_cache* cache) {
+        if (cache != nullptr && cache->nodes() != nodes())
+            throw error(errc::invalid_argument, "a neighbour cache of another graph");
+        if (cache == nullptr)
+            caches_.fill(nullptr);
+        else
+            caches_[static_cast<std::size_t>(cache->direction())] = cache;
+    }
+
+    void degrees(std::span<const node_id> ids, neighbour_direction d, std::span<std::uint32_t> to) const {
+        sides_.lists(d).degrees(ids, to);
+    }
+
+    void neighbours_at(const neighbour_request<>& request, const neighbour_answer<>& answer) const {
+        detail::csc_sides::check(answer);
+        const auto lists = sides_.lists(request.direction);
+        const neighbour_cache* cache = caches_[static_cast<std::size_t>(request.direction)];
+        std::unique_ptr<lane> on = lease();
+        try {
+            if (!on) on = std::make_unique<lane>(engines_(), sides_, how_);
+            const disk_csc_stats asked =
+                look_up(*on, lists, cache != nullptr && cache->loaded() ? cache : nullptr, request, answer);
+            give_back(std::move(on), asked);
+        } catch (...) {
+            on.reset();
+            give_back(nullptr, {});
+            throw;
+        }
+    }
+
+    [[nodiscard]] disk_csc_stats statistics() const {
+        const std::scoped_lock lock(mutex_);
+        return statistics_;
+    }
+
+private:
+    /// Neighbours of one list that stand in one block: answers [first, first + count), each at base + its position.
+    struct wanted {
+        std::uint64_t base; // of the list among all neighbours of its file; modulo 2⁶⁴ for the second list of two
+        std::uint32_t first, count;
+    };
+    /// Blocks that are read at once.
+    struct request_run {
+        std::size_t first = 0, last = 0; // places in the order of blocks
+        std::uint64_t block = 0;
+    };
+    /// An engine with what a wave needs. Sort keys: file, block, number of the wanted piece.
+    struct lane {
+        lane(any_engine made, const detail::csc_sides& sides, const disk_csc_options& how)
+            : engine(std::move(made)),
+              staging(how.requests * how.request_bytes),
+              runs(how.requests) {
+            for (std::size_t i = 0; i < 2; ++i)
+                if (sides.side(i) != nullptr)
+                    files[i].emplace(engine, sides.side(i)->path(), open_options{.direct = true});
+            pieces.reserve(how.wave);
+            keys.reserve(how.wave);
+        }
+        any_engine engine;
+        std::optional<file> files[2];
+        aligned_buffer<std::byte> staging;
+        std::vector<request_run> runs; // of each part of the staging memory
+        std::vector<wanted> pieces;
+        std::vector<std::uint64_t> keys;
+    };
+
+    static constexpr std::size_t block_entries = csc_block_bytes / sizeof(node_id);
+
+    /// A lane that nobody uses; null: one may be made.
+    [[nodiscard]] std::unique_ptr<lane> lease() const {
+        std::unique_lock lock(mutex_);
+        returned_.wait(lock, [&] { return !idle_.empty() || lanes_ < how_.engines; });
+        if (idle_.empty()) {
+            ++lanes_;
+            return nullptr;
+        }
+        std::unique_ptr<lane> found = std::move(idle_.back());
+        idle_.pop_back();
+        return found;
+    }
+    /// Null: it is gone.
+    void give_back(std::unique_ptr<lane> on, const disk_csc_stats& asked) const noexcept {
+        {
+            const std::scoped_lock lock(mutex_);
+            statistics_ += asked;
+            if (on)
+                idle_.push_back(std::move(on)); // reserved
+            else
+                --lanes_;
+        }
+        returned_.notify_one();
+    }
+
+    disk_csc_stats look_up(lane& on, const detail::list_pair<csc_lists>& lists, const neighbour_cache* cache,
+        const neighbour_request<>& request, const neighbour_answer<>& answer) const {
+        constexpr std::size_t group = 256;
+        std::array<const node_id*, group> cached{};
+        disk_csc_stats asked;
+        io_queue queue(on.engine); // its destructor waits for what an error leaves in flight
+        on.pieces.clear();
+        on.keys.clear();
+        const auto ids = request.ids;
+        for (std::size_t first = 0; first < ids.size(); first += group) {
+            const std::size_t count = std::min(group, ids.size() - first);
+            if (cache != nullptr) cache->find(ids.subspan(first, count), std::span(cached).first(count));
+            for (std::size_t i = 0; i < count; ++i)
+                if (cached[i] == nullptr) lists.prefetch_offsets(ids[first + i]);
+            for (std::size_t i = 0; i < count; ++i) {
+                const std::size_t k = request.offsets[first + i] - request.offsets[0],
+                                  end = request.offsets[first + i + 1] - request.offsets[0];
+                if (k == end) continue;
+                asked.neighbours += end - k;
+                ++asked.lists;
+                if (cached[i] != nullptr) {
+                    asked.cached_neighbours += end - k;
+                    ++asked.cached_lists;
+                    for (std::size_t at = k; at < end; ++at) answer.neighbours[at] = cached[i][request.positions[at]];
+                } else {
+                    want(on, queue, lists, ids[first + i], k, end, request, answer);
+                }
+            }
+        }
+        read_wave(on, queue, request, answer);
+        asked.io = queue.stats();
+        return asked;
+    }
+
+    /// Adds the positions [k, end) of a node's list to the wave, neighbouring ones of a block as one piece.
+    void want(lane& on, io_queue& queue, const detail::list_pair<csc_lists>& lists, node_id v, std::size_t k,
+        std::size_t end, const neighbour_request<>& request, const neighbour_answer<>& answer) const {
+        const std::uint32_t outgoing = lists.second == nullptr ? ~std::uint32_t{0} : lists.first->degree(v);
+        const std::uint64_t base = lists.first->begin(v),
+                            other = lists.second == nullptr ? 0 : lists.second->begin(v) - outgoing;
+        std::uint64_t last = ~std::uint64_t{0};
+        for (; k < end; ++k) {
+            const std::uint32_t position = request.positions[k];
+            const bool second = position >= outgoing;
+            const std::uint64_t from = second ? other : base;
+            const std::uint64_t side = sides_.which(second ? *lists.second : *lists.first);
+            const std::uint64_t block = (side << 32) | ((from + position) / block_entries);
+            if (block == last) {
+                ++on.pieces.back().count;
+                continue;
+            }
+            if (on.pieces.size() == how_.wave) read_wave(on, queue, request, answer);
+            on.keys.push_back((block << 31) | on.pieces.size());
+            on.pieces.push_back({from, static_cast<std::uint32_t>(k), 1});
+            last = block;
+        }
+    }
+
+    /// Reads what was added and writes the answers.
+    void read_wave(
+        lane& on, io_queue& queue, const neighbour_request<>& request, const neighbour_answer<>& answer) const {
+        std::ranges::sort(on.keys);
+        std::size_t next = 0;
+        const auto begin = [&](std::size_t slot) {
+            if (next == on.keys.size()) return;
+            request_run& run = on.runs[slot];
+            run.first = next;
+            run.block = on.keys[next] >> 31;
+            std::uint64_t last = run.block;
+            for (; next < on.keys.size(); ++next) {
+                const std::uint64_t block = on.keys[next] >> 31;
+                if (block > last && ((block - last - 1) * csc_block_bytes > how_.gap ||
+                                        (block + 1 - run.block) * csc_block_bytes > how_.request_bytes))
+                    break;
+                last = block;
+            }
+            run.last = next;
+            const std::size_t side = run.block >> 32;
+            const std::uint64_t offset = (run.block & 0xffffffff) * csc_block_bytes;
+            const auto length = static_cast<std::size_t>((last + 1 - run.block) * csc_block_bytes);
+            const checksum_table& sums = sides_.side(side)->checksums();
+            queue.read(*on.files[side], sums.data_offset() + offset, part(on, slot).first(length), slot,
+                static_cast<std::size_t>(std::min<std::uint64_t>(length, sums.data_bytes() - offset)));
+        };
+        for (std::size_t slot = 0; slot < how_.requests; ++slot) begin(slot);
+        while (const auto slot = queue.next_done()) {
+            write_answers(on, static_cast<std::size_t>(*slot), request, answer);
+            begin(static_cast<std::size_t>(*slot));
+        }
+        on.pieces.clear();
+        on.keys.clear();
+    }
+
+    void write_answers(
+        lane& on, std::size_t slot, const neighbour_request<>& request, const neighbour_answer<>& answer) const {
+        const request_run& run = on.runs[slot];
+        const csc_lists& lists = *sides_.side(static_cast<std::size_t>(run.block >> 32));
+        const std::span<const std::byte> bytes = part(on, slot);
+        std::uint64_t verified = ~std::uint64_t{0};
+        std::span<const std::byte> block;
+        for (std::size_t at = run.first; at < run.last; ++at) {
+            const std::uint64_t number = on.keys[at] >> 31;
+            const std::uint64_t first = (number & 0xffffffff) * block_entries;
+            if (number != verified) {
+                const std::uint64_t offset = first * sizeof(node_id);
+                block = bytes.subspan(static_cast<std::size_t>((number - run.block) * csc_block_bytes),
+                    static_cast<std::size_t>(
+                        std::min<std::uint64_t>(csc_block_bytes, lists.checksums().data_bytes() - offset)));
+                lists.checksums().verify(lists.path(), offset, block);
+                verified = number;
+            }
+            const wanted& piece = on.pieces[static_cast<std::size_t>(on.keys[at] & 0x7fffffff)];
+            const auto* const entries = reinterpret_cast<const node_id*>(block.data());
+            for (std::size_t k = piece.first; k < std::size_t{piece.first} + piece.count; ++k) {
+                const node_id neighbour = entries[piece.base + request.positions[k] - first];
+                if (neighbour >= lists.nodes()) throw lists.no_such_neighbour(piece.base + request.positions[k]);
+                answer.neighbours[k] = neighbour;
+            }
+        }
+    }
+
+    [[nodiscard]] std::span<std::byte> part(lane& on, std::size_t slot) const noexcept {
+        return on.staging.span().subspan(slot * how_.request_bytes, how_.request_bytes);
+    }
+
+    detail::csc_sides sides_;
+    engine_factory engines_;
+    disk_csc_options how_;
+    memory_charge charge_;
+    std::array<const neighbour_cache*, 3> caches_{}; // by direction
+    mutable std::mutex mutex_;
+    mutable std::condition_variable returned_;
+    mutable std::vector<std::unique_ptr<lane>> idle_;
+    mutable std::size_t lanes_ = 0; // idle or in use
+    mutable disk_csc_stats statistics_;
+};
+
+static_assert(neighbour_source<disk_csc>);
+
+} // namespace gneiss

@@ -1,0 +1,301 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/graph/concepts.hpp>
+#include <gneiss/graph/csr.hpp>
+#include <gneiss/graph/edge_buckets.hpp>
+#include <gneiss/order/plan.hpp>
+#include <gneiss/storage/adjacency/merged_lists.hpp>
+#include <gneiss/storage/adjacency/resident_graph.hpp>
+#include <gneiss/storage/detail/state_loader.hpp>
+#include <gneiss/storage/edge/block_reader.hpp>
+#include <gneiss/storage/edge/bucket_store.hpp>
+#include <gneiss/storage/engine/any_engine.hpp>
+
+namespace gneiss {
+
+/// How the graph of a state lies in memory.
+enum class graph_form : std::uint8_t {
+    blocks, ///< as it was read: a swap reads what is new, two states share the rest; a node costs O(c) for c partitions
+    csr     ///< merged into one list a node while it is read: a node costs O(1), what two states share is copied
+};
+
+struct graph_buffer_options {
+    /// `blocks` where a swap replaces few partitions, as with BETA; `csr` where it replaces half or more, as with COMET and
+    /// macro-batches, or all states are the same. A single partition's block is its CSR: it is never merged.
+    graph_form form = graph_form::blocks;
+    csr_options keep{}; ///< what a `csr` tells beside neighbours; blocks tell all that is stored
+};
+
+/// Holds the graph of the current state and loads that of the next one meanwhile: all buckets among the resident partitions,
+/// whether they are trained there or not.
+///
+/// A swap reads the blocks of the buckets that are new and drops those that nobody holds any more; the others are shared or
+/// copied, also from the last state of an epoch to the first of the next. With all partitions resident, each block is read
+/// once. Batches of two states may be in flight together, each with the graph of its own.
+/// To merge, the blocks of one partition are in memory and those of the next on their way; O(edges), and O(log degree) a node
+/// of a partition that both states have.
+/// Memory: `bytes_needed`, charged to the budget. Thread-safety: one thread asks for states; graphs may be dropped on any.
+/// Errors of the background thread are rethrown by `acquire`: io_error; errc::corrupt with path and offset.
+class graph_buffer {
+public:
+    /// \param store  outlives this
+    /// \param keeps  the lists to load; blocks of the other direction are not read
+    /// \param bytes  what `bytes_needed` said of the plans to come. Throws over_budget
+    graph_buffer(const bucket_store& store, engine_factory engines, neighbour_direction keeps, std::uint64_t bytes,
+        memory_budget& budget, const graph_buffer_options& options = {})
+        : store_(store),
+          keeps_(keeps),
+          options_(options),
+          bytes_(bytes),
+          charge_(budget.charge("graph", bytes)),
+          first_edge_(static_cast<std::size_t>(store.layout().buckets()) + 1, 0),
+          reader_(store, std::move(engines)) {
+        for (std::size_t i = 0; i < store.table().size(); ++i) first_edge_[i + 1] = first_edge_[i] + store.table()[i].edges;
+        loader_.emplace([this](const state& s) { return merges(store_, options_) ? make_merged(s) : make(s); },
+            [this](const state& s) { return fits_beside_last(s); });
+    }
+
+    /// What a plan needs: the most that two consecutive states take together, and what merging the second takes [bytes].
+    /// O(c²) a state.
+    [[nodiscard]] static std::uint64_t bytes_needed(const plan& states, const bucket_store& store, neighbour_direction keeps,
+        const graph_buffer_options& options = {}) {
+        std::uint64_t most = 0;
+        for (std::size_t s = 0; s < states.size(); ++s) {
+            const std::vector<partition_id>&now = states[s].resident, &before = states[s == 0 ? 0 : s - 1].resident;
+            if (merges(store, options)) // a plan may begin with any state
+                most = std::max({most, bytes_of_merging(store, keeps, options.keep, now, before),
+                    bytes_of_merging(store, keeps, options.keep, now, {})});
+            else
+                most = std::max(most, bytes_of_both(store, keeps, now, before));
+        }
+        return most;
+    }
+
+    [[nodiscard]] const bucket_store& store() const noexcept { return store_; }
+    /// Number of a bucket's edge 0 among all edges; the others follow in their stored order.
+    [[nodiscard]] edge_index first_edge(edge_bucket b) const noexcept {
+        return first_edge_[static_cast<std::size_t>(store_.layout().index(b))];
+    }
+
+    /// Starts an epoch at `first_state`; loading begins at once. Precondition: no graph of an earlier epoch is held.
+    void begin_epoch(const plan& states, std::uint32_t first_state = 0) { loader_->begin(states, first_state); }
+
+    /// The graph of state `index`. States are asked for in order, once each. Throws what loading threw, or
+    /// errc::cancelled. Precondition: it is dropped before this goes.
+    [[nodiscard]] std::shared_ptr<const resident_graph> acquire(std::uint32_t index, const std::stop_token& stop = {}) {
+        return loader_->acquire(index, stop);
+    }
+
+    /// Gives the memory up, but for the charge, until the next epoch begins; who has the budget may lend it meanwhile.
+    /// Precondition: no graph is held.
+    void release() {
+        loader_->forget([this] {
+            last_.clear();
+            lists_[0] = lists_[1] = nullptr;
+            resident_.clear();
+        });
+    }
+
+    /// Whether state `index` is loaded, or beyond the plan. Not to be asked of a state that was acquired.
+    [[nodiscard]] bool ready(std::uint32_t index) const { return loader_->ready(index); }
+
+    [[nodiscard]] io_stats statistics() const { return reader_.statistics(); }
+
+private:
+    using blocks = std::map<block_place, resident_graph::block>;
+
+    template <class Visit>
+    static void for_each_side(neighbour_direction keeps, Visit&& visit) {
+        if (keeps != neighbour_direction::in) visit(edge_direction::out);
+        if (keeps != neighbour_direction::out) visit(edge_direction::in);
+    }
+    [[nodiscard]] static std::uint64_t own_size(const bucket_store& store, edge_bucket b, edge_direction d) noexcept {
+        return store.rows().size(d == edge_direction::out ? b.first : b.second);
+    }
+
+    /// Bytes of the blocks among the partitions of one list or among those of the other.
+    [[nodiscard]] static std::uint64_t bytes_of_both(const bucket_store& store, neighbour_direction keeps,
+        std::span<const partition_id> these, std::span<const partition_id> those) {
+        std::uint64_t sum = 0;
+        const auto add = [&](std::span<const partition_id> of, std::span<const partition_id> except) {
+            for (const partition_id i : of)
+                for (const partition_id j : of)
+                    if (store.extent({i, j}).edges != 0 && !(among(except, i) && among(except, j)))
+                        for_each_side(keeps, [&](edge_direction d) {
+                            sum += block_reader::memory_of(store, {{i, j}, d}) +
+                                   resident_block::memory_of_ranks(own_size(store, {i, j}, d));
+                        });
+        };
+        add(these, {});
+        add(those, these);
+        return sum;
+    }
+
+    [[nodiscard]] static bool merges(const bucket_store& store, const graph_buffer_options& options) noexcept {
+        return options.form == graph_form::csr && store.rows().partitions > 1;
+    }
+
+    [[nodiscard]] static edge_index edges_of(const bucket_store& store, edge_bucket b) noexcept {
+        return store.table()[static_cast<std::size_t>(store.layout().index(b))].edges;
+    }
+    [[nodiscard]] static edge_index edges_among(const bucket_store& store, std::span<const partition_id> resident) noexcept {
+        edge_index sum = 0;
+        for (const partition_id i : resident)
+            for (const partition_id j : resident) sum += edges_of(store, {i, j});
+        return sum;
+    }
+    [[nodiscard]] static std::uint64_t bytes_of_lists(const bucket_store& store, neighbour_direction keeps,
+        const csr_options& keep, std::span<const partition_id> resident) {
+        std::uint64_t nodes = 0;
+        for (const partition_id i : resident) nodes += store.rows().size(i);
+        return merged_lists::bytes_needed(nodes, edges_among(store, resident), keep) * (keeps == neighbour_direction::both ? 2 : 1);
+    }
+
+    /// Bytes of the lists among the partitions of one list, while those of another are there, and of the blocks that are in
+    /// memory at once while they are merged.
+    [[nodiscard]] static std::uint64_t bytes_of_merging(const bucket_store& store, neighbour_direction keeps,
+        const csr_options& keep, std::span<const partition_id> now, std::span<const partition_id> before) {
+        const std::uint64_t lists = bytes_of_lists(store, keeps, keep, now);
+        if (std::ranges::equal(now, before)) return lists;
+        std::uint64_t most = 0, last = 0;
+        for_each_side(keeps, [&](edge_direction d) {
+            for (const partition_id own : now) {
+                std::uint64_t sum = 0;
+                for (const partition_id other : now)
+                    if (const edge_bucket b = bucket(own, other, d); edges_of(store, b) != 0 && !(among(before, own) && among(before, other)))
+                        sum += block_reader::memory_of(store, {b, d});
+                most = std::max(most, last + sum);
+                last = sum;
+            }
+        });
+        return lists + most + (before.empty() ? 0 : bytes_of_lists(store, keeps, keep, before));
+    }
+
+    /// The bucket whose block in a direction is indexed by partition `own`.
+    [[nodiscard]] static edge_bucket bucket(partition_id own, partition_id other, edge_direction d) noexcept {
+        return d == edge_direction::out ? edge_bucket{own, other} : edge_bucket{other, own};
+    }
+    [[nodiscard]] static bool among(std::span<const partition_id> some, partition_id p) noexcept {
+        return std::ranges::binary_search(some, p);
+    }
+
+    // What follows is called by the loading thread.
+
+    [[nodiscard]] bool fits_beside_last(const state& s) const {
+        const std::uint64_t both = merges(store_, options_) ? bytes_of_merging(store_, keeps_, options_.keep, s.resident, resident_)
+                                                            : bytes_of_both(store_, keeps_, s.resident, resident_);
+        return both <= bytes_;
+    }
+
+    /// The lists of a state, partition by partition: blocks of the next one are read while those of one are merged.
+    [[nodiscard]] std::unique_ptr<resident_graph> make_merged(const state& s) {
+        const bool same = s.resident == resident_ && (lists_[0] || lists_[1]);
+        if (!same) {
+            if (!fits_beside_last(s)) lists_[0] = lists_[1] = nullptr; // nobody holds them any more
+            const edge_index edges = edges_among(store_, s.resident);
+            std::shared_ptr<merged_lists> made[2];
+            std::vector<std::pair<edge_direction, partition_id>> all;
+            for_each_side(keeps_, [&](edge_direction d) {
+                made[side(d)] = std::make_shared<merged_lists>(store_.rows(), s.resident, edges, options_.keep);
+                for (const partition_id own : s.resident) all.emplace_back(d, own);
+            });
+            std::vector<merged_lists::part> parts, next = all.empty() ? parts : begin_partition(s, all[0].first, all[0].second);
+            for (std::size_t i = 0; i < all.size(); ++i) {
+                parts.swap(next);
+                if (i + 1 < all.size()) next = begin_partition(s, all[i + 1].first, all[i + 1].second);
+                const std::vector<loaded_block> loaded = reader_.finish();
+                const edge_direction d = all[i].first;
+                auto block = loaded.begin();
+                for (merged_lists::part& p : parts)
+                    if (!copied(d, all[i].second, p.partner)) p.block = &(block++)->block;
+                made[side(d)]->append(parts, lists_[side(d)].get());
+            }
+            lists_[0] = std::move(made[0]);
+            lists_[1] = std::move(made[1]);
+            resident_ = s.resident;
+        }
+        return std::make_unique<resident_graph>(store_.rows(), lists_[0], lists_[1]);
+    }
+
+    /// The parts of the lists of a partition, by partner; begins to read the blocks of those that are not copied.
+    [[nodiscard]] std::vector<merged_lists::part> begin_partition(const state& s, edge_direction d, partition_id own) {
+        std::vector<merged_lists::part> parts;
+        std::vector<block_place> wanted;
+        for (const partition_id other : s.resident) {
+            const edge_bucket from = bucket(own, other, d);
+            if (edges_of(store_, from) == 0) continue;
+            parts.push_back({.partner = other, .first_edge = first_edge(from)});
+            if (!copied(d, own, other)) wanted.push_back({from, d});
+        }
+        reader_.start(wanted);
+        return parts;
+    }
+    /// Whether the state before has the lists of a bucket.
+    [[nodiscard]] bool copied(edge_direction d, partition_id own, partition_id other) const noexcept {
+        return lists_[side(d)] && among(resident_, own) && among(resident_, other);
+    }
+    [[nodiscard]] static constexpr std::size_t side(edge_direction d) noexcept { return d == edge_direction::out ? 0 : 1; }
+
+    [[nodiscard]] std::unique_ptr<resident_graph> make(const state& s) {
+        if (!fits_beside_last(s)) last_.clear(); // nobody holds it any more
+        blocks now;
+        std::vector<block_place> missing;
+        for_each_side(keeps_, [&](edge_direction d) {
+            for (const partition_id i : s.resident)
+                for (const partition_id j : s.resident) {
+                    if (store_.extent({i, j}).edges == 0) continue;
+                    const block_place at{{i, j}, d};
+                    if (const auto known = last_.find(at); known != last_.end())
+                        now.insert(*known);
+                    else
+                        missing.push_back(at);
+                }
+        });
+        std::vector<loaded_block> loaded = reader_.read(missing);
+        for (std::size_t i = 0; i < missing.size(); ++i) {
+            const auto& [from, direction] = missing[i];
+            now[missing[i]] = std::make_shared<const resident_block>(
+                std::move(loaded[i].bytes), loaded[i].block, own_size(store_, from, direction), first_edge(from));
+        }
+        std::vector<resident_graph::block> sides[2];
+        for_each_side(keeps_, [&](edge_direction d) {
+            auto& blocks_of_side = sides[side(d)];
+            for (const partition_id own : s.resident)
+                for (const partition_id other : s.resident) {
+                    const auto found = now.find({bucket(own, other, d), d});
+                    blocks_of_side.push_back(found == now.end() ? nullptr : found->second);
+                }
+        });
+        last_ = std::move(now);
+        resident_ = s.resident;
+        return std::make_unique<resident_graph>(
+            store_.rows(), s.resident, keeps_, std::move(sides[0]), std::move(sides[1]));
+    }
+
+    const bucket_store& store_;
+    neighbour_direction keeps_;
+    graph_buffer_options options_;
+    std::uint64_t bytes_;
+    memory_charge charge_;
+    std::vector<edge_index> first_edge_; // of each bucket, among all edges
+
+    block_reader reader_; // the loading thread's from here on
+    blocks last_;                        // of the state made last
+    std::shared_ptr<const merged_lists> lists_[2]; // the same, merged: out, in
+    std::vector<partition_id> resident_; // its partitions
+
+    std::optional<detail::state_loader<resident_graph>> loader_; // last: its thread uses the rest
+};
+
+} // namespace gneiss

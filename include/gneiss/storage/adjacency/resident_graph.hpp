@@ -1,0 +1,234 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/prefetch.hpp>
+#include <gneiss/core/ranked_bitmap.hpp>
+#include <gneiss/core/row_layout.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/graph/concepts.hpp>
+#include <gneiss/graph/detail/list_pair.hpp>
+#include <gneiss/graph/edge_buckets.hpp>
+#include <gneiss/order/plan.hpp>
+#include <gneiss/storage/adjacency/merged_lists.hpp>
+
+namespace gneiss {
+
+/// One edge bucket in memory, by source or by destination, with a way to its lists: a bitmap of the nodes that have edges,
+/// ranked every 64 nodes. Memory: the block, and 2 bits a node of its own partition. Immutable.
+class resident_block {
+public:
+    /// \param bytes       what `block` lies in
+    /// \param own_size    nodes of the partition that the block is indexed by
+    /// \param first_edge  number of the bucket's edge 0 among all edges
+    resident_block(
+        aligned_buffer<std::byte> bytes, const edge_block& block, std::uint64_t own_size, edge_index first_edge)
+        : bytes_(std::move(bytes)), block_(block), first_edge_(first_edge), ranks_(own_size, block_.nodes) {}
+
+    /// Bytes beside the block's own.
+    [[nodiscard]] static constexpr std::uint64_t memory_of_ranks(std::uint64_t own_size) noexcept {
+        return ranked_bitmap::memory_of(own_size);
+    }
+
+    /// The edges of a node, by its local id: positions [first, second) of the block.
+    [[nodiscard]] std::pair<std::uint32_t, std::uint32_t> edges_of(std::uint32_t node) const noexcept {
+        const std::optional<std::uint32_t> at = ranks_.rank(node);
+        if (!at) return {0, 0};
+        return {block_.starts[*at], block_.starts[*at + std::size_t{1}]};
+    }
+    void prefetch_edges_of(std::uint32_t node) const noexcept { ranks_.prefetch(node); }
+
+    [[nodiscard]] const edge_block& block() const noexcept { return block_; }
+    /// Number of the edge at a position among all edges of the dataset.
+    [[nodiscard]] edge_index edge_id(std::uint32_t position) const noexcept {
+        return first_edge_ + block_.edge_id(position);
+    }
+
+private:
+    aligned_buffer<std::byte> bytes_;
+    edge_block block_;
+    edge_index first_edge_;
+    ranked_bitmap ranks_;
+};
+
+/// The graph among the partitions of one state, a `neighbour_source`: the union of the blocks of their buckets, or the
+/// same lists merged.
+///
+/// A node's list is the concatenation over its resident partners, ascending, hence in the same order as a CSR of the same
+/// edges. Ids are those of rows. Edge ids count the dataset's edges bucket by bucket, row by row, each in its stored
+/// order; they do not depend on what is resident. Nodes of other partitions have no neighbours. Blocks are shared: two
+/// graphs that have a bucket in common hold it once, and each lives as long as somebody samples it.
+/// Cost: O(c) a node for c resident partitions and O(c) at most a position, merged O(1). Memory of its own: 2 pointers a
+/// bucket. Immutable, thread-safe.
+class resident_graph {
+public:
+    using id_type = node_id;
+    static constexpr std::size_t neighbour_batch = 256;
+    using block = std::shared_ptr<const resident_block>;
+
+    /// \param resident  ascending
+    /// \param keeps     which of the two follow
+    /// \param out, in   [c · c] blocks, at own · c + partner where own is the position of the partition that the block
+    ///                  is indexed by; null: no edges
+    resident_graph(const row_partitioning& rows, std::vector<partition_id> resident, neighbour_direction keeps,
+        std::vector<block> out, std::vector<block> in)
+        : rows_(rows),
+          keeps_(keeps),
+          finder_(rows),
+          resident_(std::move(resident)),
+          place_(rows.partitions, absent),
+          out_(std::move(out)),
+          in_(std::move(in)) {
+        for (std::size_t i = 0; i < resident_.size(); ++i) {
+            place_[resident_[i]] = static_cast<std::uint32_t>(i);
+            begin_.push_back(static_cast<node_id>(rows.begin(resident_[i])));
+        }
+        GNEISS_ASSERT(keeps == neighbour_direction::in || out_.size() == resident_.size() * resident_.size());
+        GNEISS_ASSERT(keeps == neighbour_direction::out || in_.size() == resident_.size() * resident_.size());
+    }
+
+    /// \param out, in  of the same partitions, filled; null: the direction is not kept. At least one is there
+    resident_graph(const row_partitioning& rows, std::shared_ptr<const merged_lists> out, std::shared_ptr<const merged_lists> in)
+        : rows_(rows),
+          keeps_(!in ? neighbour_direction::out : !out ? neighbour_direction::in : neighbour_direction::both),
+          resident_((in ? in : out)->resident().begin(), (in ? in : out)->resident().end()),
+          merged_out_(std::move(out)),
+          merged_in_(std::move(in)) {}
+
+    [[nodiscard]] std::uint64_t nodes() const noexcept { return rows_.nodes; }
+    [[nodiscard]] std::span<const partition_id> resident() const noexcept { return resident_; }
+    [[nodiscard]] std::uint64_t id_of(node_id v) const noexcept { return v; }
+    /// Edges among the resident partitions. O(c²), merged O(1).
+    [[nodiscard]] edge_index edges() const noexcept {
+        if (merged()) return (merged_in_ ? merged_in_ : merged_out_)->edges();
+        edge_index sum = 0;
+        for (const block& b : keeps_ == neighbour_direction::in ? in_ : out_) sum += b ? b->block().edges() : 0;
+        return sum;
+    }
+
+    void degrees(std::span<const node_id> ids, neighbour_direction d, std::span<std::uint32_t> to) const {
+        if (merged()) return lists(d).degrees(ids, to);
+        constexpr std::size_t ahead = 8;
+        check(d);
+        for (std::size_t i = 0; i < ids.size(); ++i) {
+            if (i + ahead < ids.size())
+                for_each_block(ids[i + ahead], d, [](const resident_block& b, std::uint32_t local, node_id) {
+                    b.prefetch_edges_of(local);
+                });
+            std::uint32_t degree = 0;
+            for_each_block(ids[i], d, [&](const resident_block& b, std::uint32_t local, node_id) {
+                const auto [first, last] = b.edges_of(local);
+                degree += last - first;
+            });
+            to[i] = degree;
+        }
+    }
+
+    void neighbours_at(const neighbour_request<node_id>& request, const neighbour_answer<node_id>& answer) const {
+        if (merged()) return lists(request.direction).answer(request, answer);
+        check(request.direction);
+        places waiting;
+        std::size_t done = 0, k = 0;
+        std::vector<run> runs;
+        for (std::size_t i = 0; i < request.ids.size(); ++i) {
+            const std::size_t end = request.offsets[i + 1] - request.offsets[0];
+            if (k == end) continue;
+            runs.clear(); // where the parts of the list end, and the blocks they lie in
+            std::uint32_t degree = 0;
+            for_each_block(request.ids[i], request.direction, [&](const resident_block& b, std::uint32_t local, node_id other) {
+                const auto [first, last] = b.edges_of(local);
+                if (first != last) runs.push_back({degree + (last - first), first - degree, &b, other});
+                degree += last - first;
+            });
+            for (; k < end; ++k) {
+                const std::uint32_t position = request.positions[k];
+                GNEISS_ASSERT(position < degree);
+                const run* in = runs.data();
+                while (position >= in->end) ++in;
+                const std::uint32_t at = position + in->shift;
+                prefetch(in->from->block().neighbours.data() + at);
+                waiting[k - done] = {in->from, at, in->other};
+                if (k + 1 - done == waiting.size()) {
+                    collect(std::span(waiting), done, answer);
+                    done = k + 1;
+                }
+            }
+        }
+        collect(std::span(waiting).first(k - done), done, answer);
+    }
+
+private:
+    static constexpr std::uint32_t absent = ~std::uint32_t{0};
+
+    /// Part of a node's list: positions up to `end` stand at position + shift of a block.
+    struct run {
+        std::uint32_t end, shift; // shift modulo 2³²
+        const resident_block* from;
+        node_id other;
+    };
+    struct place {
+        const resident_block* from;
+        std::uint32_t at;
+        node_id other; ///< first node of the partner
+    };
+    using places = std::array<place, 512>;
+
+    [[nodiscard]] bool merged() const noexcept { return merged_out_ || merged_in_; }
+    [[nodiscard]] detail::list_pair<merged_lists> lists(neighbour_direction d) const {
+        return detail::list_pair<merged_lists>::of(merged_in_.get(), merged_out_.get(), d);
+    }
+
+    void check(neighbour_direction d) const {
+        if (keeps_ != neighbour_direction::both && keeps_ != d)
+            throw error(errc::invalid_argument, "a direction is asked of a graph that does not keep it");
+    }
+
+    /// Calls visit(block, local id, first node of the partner) in the order of the node's list.
+    template <class Visit>
+    void for_each_block(node_id v, neighbour_direction d, Visit&& visit) const {
+        const partition_id own = finder_.of(v);
+        const std::uint32_t place = place_[own];
+        if (place == absent) return;
+        const std::uint32_t local = v - begin_[place];
+        const auto walk = [&](const std::vector<block>& blocks) {
+            const std::size_t row = place * resident_.size();
+            for (std::size_t j = 0; j < resident_.size(); ++j)
+                if (blocks[row + j]) visit(*blocks[row + j], local, begin_[j]);
+        };
+        if (d != neighbour_direction::in) walk(out_);
+        if (d != neighbour_direction::out) walk(in_);
+    }
+
+    static void collect(std::span<const place> from, std::size_t first, const neighbour_answer<node_id>& answer) noexcept {
+        for (std::size_t k = 0; k < from.size(); ++k) {
+            const edge_block& b = from[k].from->block();
+            answer.neighbours[first + k] = from[k].other + b.neighbours[from[k].at];
+            if (!answer.relations.empty()) answer.relations[first + k] = b.relations.empty() ? 0 : b.relations[from[k].at];
+            if (!answer.edge_ids.empty()) answer.edge_ids[first + k] = from[k].from->edge_id(from[k].at);
+        }
+    }
+
+    row_partitioning rows_;
+    neighbour_direction keeps_;
+    row_finder finder_;
+    std::vector<partition_id> resident_;
+    std::shared_ptr<const merged_lists> merged_out_, merged_in_;
+    // The union of blocks.
+    std::vector<std::uint32_t> place_; // of each partition among the resident ones
+    std::vector<node_id> begin_;       // first node of each resident partition
+    std::vector<block> out_, in_;
+};
+
+static_assert(neighbour_source<resident_graph>);
+
+} // namespace gneiss

@@ -1,0 +1,137 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/huge_pages.hpp>
+#include <gneiss/graph/edge_buckets.hpp>
+#include <gneiss/storage/edge/bucket_store.hpp>
+#include <gneiss/storage/engine/any_engine.hpp>
+#include <gneiss/storage/engine/file.hpp>
+#include <gneiss/storage/io/io_queue.hpp>
+
+namespace gneiss {
+
+/// A bucket's edges by source or by destination.
+struct block_place {
+    edge_bucket bucket;
+    edge_direction direction = edge_direction::out;
+
+    friend auto operator<=>(const block_place&, const block_place&) = default;
+};
+
+/// Reads edge blocks as they lie, many at once, through an engine and past the page cache where the engine can.
+///
+/// Cost: one wave of reads a call, one allocation a block. Thread-safety: one thread reads; `statistics` from any.
+/// Errors: io_error; errc::corrupt with path and offset.
+class block_reader {
+public:
+    /// Precondition: `store` outlives this.
+    block_reader(const bucket_store& store, engine_factory engines) : store_(store), engines_(std::move(engines)) {}
+
+    /// Memory that a block takes: its bytes, and what direct reads round to.
+    [[nodiscard]] static std::uint64_t memory_of(const bucket_store& store, const block_place& at) noexcept {
+        return store.extent(at.bucket).range(at.direction).length + 2 * page_alignment;
+    }
+
+    /// The blocks, verified, in the order asked. Precondition: no wave is under way.
+    [[nodiscard]] std::vector<loaded_block> read(std::span<const block_place> wanted) {
+        start(wanted);
+        return finish();
+    }
+
+    /// Begins a wave of reads, which goes on while the caller works. Several may be under way.
+    void start(std::span<const block_place> wanted) {
+        or_abandon([&] {
+            wave& begun = waves_.emplace_back();
+            begun.wanted.assign(wanted.begin(), wanted.end());
+            begun.loaded.resize(wanted.size());
+            begun.left = wanted.size();
+            ++waves_begun_;
+            if (wanted.empty()) return;
+            if (!queue_) {
+                engine_ = std::make_unique<any_engine>(engines_());
+                queue_ = std::make_unique<io_queue>(*engine_);
+            }
+            for (std::size_t i = 0; i < wanted.size(); ++i) {
+                auto& from = files_[wanted[i].direction == edge_direction::in ? 1 : 0];
+                if (!from)
+                    from = std::make_unique<file>(*engine_, store_.path(wanted[i].direction), open_options{.direct = true});
+                const byte_range range = store_.extent(wanted[i].bucket).range(wanted[i].direction);
+                aligned_buffer<std::byte>& to = begun.loaded[i].bytes;
+                to = aligned_buffer<std::byte>(static_cast<std::size_t>(memory_of(store_, wanted[i])));
+                advise_huge_pages(to.data(), to.size());
+                begun.bytes.push_back(queue_->read_unaligned(*from, store_.data_offset(wanted[i].direction) + range.offset,
+                    static_cast<std::size_t>(range.length), to.bytes(), waves_begun_));
+            }
+            queue_->submit();
+        });
+    }
+
+    /// The blocks of the wave begun first, verified, in the order asked. Precondition: there is one.
+    [[nodiscard]] std::vector<loaded_block> finish() {
+        GNEISS_ASSERT(!waves_.empty());
+        std::vector<loaded_block> loaded;
+        or_abandon([&] {
+            wave& ended = waves_.front();
+            while (ended.left != 0) {
+                const std::optional<std::uint64_t> number = queue_->next_done();
+                GNEISS_ASSERT(number);
+                --waves_[static_cast<std::size_t>(waves_.size() - 1 - (waves_begun_ - *number))].left;
+            }
+            for (std::size_t i = 0; i < ended.wanted.size(); ++i)
+                ended.loaded[i].block = store_.parse_and_verify(ended.bytes[i], ended.wanted[i].bucket, ended.wanted[i].direction);
+            loaded = std::move(ended.loaded);
+            waves_.pop_front();
+        });
+        const std::scoped_lock lock(mutex_);
+        if (queue_) statistics_ = queue_->stats();
+        return loaded;
+    }
+
+    [[nodiscard]] io_stats statistics() const {
+        const std::scoped_lock lock(mutex_);
+        return statistics_;
+    }
+
+private:
+    struct wave {
+        std::vector<block_place> wanted;
+        std::vector<loaded_block> loaded;
+        std::vector<std::span<const std::byte>> bytes; // of each block, within its memory
+        std::size_t left = 0;                          // blocks that have not arrived
+    };
+
+    /// Nothing is under way after an error.
+    template <class Work>
+    void or_abandon(Work&& work) {
+        try {
+            work();
+        } catch (...) {
+            if (queue_) queue_->abandon();
+            waves_.clear();
+            throw;
+        }
+    }
+
+    const bucket_store& store_;
+    engine_factory engines_;
+    std::unique_ptr<any_engine> engine_;
+    std::unique_ptr<file> files_[2]; // out, in
+    std::deque<wave> waves_; // oldest first
+    std::uint64_t waves_begun_ = 0;
+    std::unique_ptr<io_queue> queue_; // after the memory that it reads into
+    mutable std::mutex mutex_;
+    io_stats statistics_;
+};
+
+} // namespace gneiss

@@ -1,0 +1,358 @@
+#pragma once
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/order/plan.hpp>
+#include <gneiss/storage/embedding/residency.hpp>
+#include <gneiss/storage/embedding/row_access.hpp>
+#include <gneiss/storage/embedding/row_file.hpp>
+#include <gneiss/storage/embedding/concepts.hpp>
+
+namespace gneiss {
+
+/// A batch's hold on the rows of its state. Copies share it; the last one to go lets partitions leave.
+using state_lease = std::shared_ptr<const resident_rows>;
+
+/// How much memory a partition buffer takes.
+struct partition_buffer_options {
+    std::uint32_t slots = 8;    ///< partitions that a state may name (the paper's c)
+    std::uint32_t prefetch = 2; ///< further slots, for partitions that arrive early or are still being written
+};
+
+/// Keeps the partitions of a plan's current states in memory, loads the next ones early and writes the changed ones
+/// back (Marius, OSDI'21, §4.2).
+///
+/// A training loop asks for the states in order and holds a lease while batches of a state are in flight:
+///
+///     buffer.begin_epoch(plan);
+///     for (state s of plan) { auto rows = buffer.acquire(s);  … batches copy the lease, read and update rows … }
+///     buffer.end_epoch();
+///
+/// Nothing drains at a swap: batches of consecutive states overlap; a partition leaves after the last lease of its last
+/// state is gone, is written by one thread while another loads what comes next, and its slot is used again. All
+/// partitions of a plan may be resident at once (`slots` ≥ partitions): then they stay, and nothing is read or written
+/// between the first load and the next `flush`.
+///
+/// Memory: (slots + prefetch) · row_file::slot_bytes(), charged to the budget. I/O: exactly `cost_of(plan)`.
+/// Thread-safety: one thread drives (begin, acquire, end, flush, scan); leases may be dropped on any thread.
+/// Errors of the background threads are rethrown by the next driving call; none is lost.
+class partition_buffer {
+public:
+    /// Precondition: `file` outlives the buffer. Throws over_budget.
+    partition_buffer(row_file& file, const partition_buffer_options& options, memory_budget& budget)
+        : file_(file), partitions_(file.partitioning().partitions), keep_(options.slots >= partitions_),
+          memory_slots_(keep_ ? partitions_ : options.slots + options.prefetch),
+          charge_(budget.charge("partition buffer", std::uint64_t{memory_slots_} * file.slot_bytes())) {
+        const std::size_t floats = file.slot_bytes() / sizeof(float);
+        for (std::uint32_t i = 0; i < memory_slots_; ++i) {
+            memory_.push_back(aligned_buffer<float>::zeroed(floats));
+            free_memory_.push_back(buffer_slot{memory_slots_ - 1 - i});
+        }
+        reader_ = std::jthread([this](std::stop_token stop) { run(stop, &partition_buffer::load_next); });
+        writer_ = std::jthread([this](std::stop_token stop) { run(stop, &partition_buffer::write_next); });
+    }
+
+    ~partition_buffer() {
+        reader_.request_stop();
+        writer_.request_stop();
+        const std::scoped_lock lock(mutex_);
+        changed_.notify_all();
+    }
+
+    partition_buffer(const partition_buffer&) = delete;
+    partition_buffer& operator=(const partition_buffer&) = delete;
+
+    [[nodiscard]] const row_file& file() const noexcept { return file_; }
+    [[nodiscard]] std::uint32_t memory_slots() const noexcept { return memory_slots_; }
+    /// Whether every partition stays in memory.
+    [[nodiscard]] bool keeps_all() const noexcept { return keep_; }
+
+    /// Starts an epoch at `first_state`; loading begins at once. `changes`: leases update rows, so partitions are
+    /// written when they leave. Precondition: no epoch is running; the plan's states fit `slots`.
+    void begin_epoch(plan states, std::uint32_t first_state = 0, bool changes = true) {
+        const std::scoped_lock lock(mutex_);
+        GNEISS_ASSERT(remaining_states_ == 0);
+        for (const state& s : states)
+            if (s.resident.size() > memory_slots_)
+                throw error(errc::invalid_argument, "a state names " + std::to_string(s.resident.size()) +
+                                                        " partitions, the buffer has " + std::to_string(memory_slots_) +
+                                                        " slots");
+        changes_ = changes;
+        plan_ = std::move(states);
+        remaining_states_ = plan_.size() - first_state;
+        if (!keep_ || stays_.empty()) {
+            stays_.clear();
+            next_load_ = first_live_ = 0;
+            if (keep_) {
+                for (partition_id p = 0; p < partitions_; ++p) stays_.push_back({{p, 0, 0}, 1});
+            } else {
+                for (const residency& stay : residencies_of(plan_, first_state)) stays_.push_back({stay, stay.last - stay.first + 1});
+            }
+        }
+        changed_.notify_all();
+    }
+
+    /// The rows of state `index`, once all its partitions are here. States are asked for in order, each once.
+    ///
+    /// Empty when the disk has no free slot for a partition that must leave: drop every lease, then `flush`, make a
+    /// checkpoint, call `committed` and ask again. Throws errc::cancelled on stop, and what the background threads met.
+    [[nodiscard]] std::optional<state_lease> acquire(std::uint32_t index, const std::stop_token& stop = {}) {
+        const std::stop_callback wake(stop, [this] { notify(); });
+        std::unique_lock lock(mutex_);
+        const std::vector<std::size_t> wanted = stays_of(index);
+        changed_.wait(lock, [&] {
+            return failure_ || commit_wanted_ || stop.stop_requested() ||
+                   std::ranges::all_of(wanted, [&](std::size_t i) { return stays_[i].status == phase::resident; });
+        });
+        if (failure_) std::rethrow_exception(failure_);
+        if (stop.stop_requested()) throw error(errc::cancelled, "stopped while loading partitions");
+        if (!std::ranges::all_of(wanted, [&](std::size_t i) { return stays_[i].status == phase::resident; }))
+            return std::nullopt;
+        auto rows = std::make_unique<resident_rows>(file_.partitioning(), file_.layout(), locks_);
+        for (const std::size_t i : wanted) {
+            rows->place(stays_[i].span.partition, memory_[stays_[i].slot.value()].data());
+            ++stays_[i].leases;
+            stays_[i].dirty |= changes_;
+        }
+        ++leases_;
+        return state_lease(rows.release(), [this, index](const resident_rows* gone) {
+            delete gone;
+            release(index);
+        });
+    }
+
+    /// Ends the epoch: waits for the leases, writes what changed and empties the buffer (unless it keeps all).
+    ///
+    /// Precondition: every state was acquired, or none will be (an abandoned epoch).
+    void end_epoch() {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return failure_ || leases_ == 0; });
+        retire_all();
+        changed_.notify_all();
+        changed_.wait(lock, [&] {
+            return failure_ || commit_wanted_ || keep_ ||
+                   std::ranges::all_of(stays_, [](const stay& s) { return s.status == phase::gone; });
+        });
+        if (failure_) std::rethrow_exception(failure_);
+        ending_ = false;
+    }
+    /// Whether `end_epoch` left partitions behind because the disk needs a commit first: `flush`, then end again.
+    [[nodiscard]] bool commit_wanted() const {
+        const std::scoped_lock lock(mutex_);
+        return commit_wanted_;
+    }
+
+    /// Writes everything that changed and makes it durable; partitions stay where they are. Throws errc::no_space where the
+    /// file has no spare slot for each.
+    /// Precondition: nobody reads or updates rows meanwhile; leases may be held.
+    void flush() {
+        std::unique_lock lock(mutex_);
+        flushing_ = true;
+        for (stay& s : stays_)
+            if (s.status == phase::resident && s.dirty) s.status = phase::flushing;
+        changed_.notify_all();
+        changed_.wait(lock, [&] {
+            return failure_ || std::ranges::none_of(stays_, [](const stay& s) {
+                return s.status == phase::flushing || s.status == phase::retired || s.status == phase::writing;
+            });
+        });
+        flushing_ = false;
+        if (failure_) std::rethrow_exception(failure_);
+        for (stay& s : stays_) s.dirty |= changes_ && s.leases > 0; // their batches go on
+        lock.unlock();
+        try {
+            file_.sync();
+        } catch (...) { // the rows in memory may be the only copy: nothing leaves any more
+            lock.lock();
+            failure_ = std::current_exception();
+            changed_.notify_all();
+            throw;
+        }
+    }
+    /// A checkpoint now names what `flush` wrote: the slots of the one before are free.
+    void committed() {
+        const std::scoped_lock lock(mutex_);
+        file_.commit();
+        commit_wanted_ = false;
+        changed_.notify_all();
+    }
+
+    /// Visits all rows in order, one partition a block, loading ahead. Precondition: no epoch is running.
+    void for_each_block(const row_block_visitor& visit) {
+        plan one_by_one(partitions_);
+        for (partition_id p = 0; p < partitions_; ++p) one_by_one[p].resident = {p};
+        begin_epoch(std::move(one_by_one), 0, false);
+        try {
+            for (partition_id p = 0; p < partitions_; ++p)
+                visit(file_.partitioning().begin(p), (*acquire(p))->values(p));
+        } catch (...) {
+            end_epoch();
+            throw;
+        }
+        end_epoch();
+    }
+    [[nodiscard]] std::uint64_t rows() const noexcept { return file_.partitioning().nodes; }
+    [[nodiscard]] std::size_t dim() const noexcept { return file_.layout().dim; }
+
+private:
+    enum class phase : std::uint8_t { planned, loading, resident, flushing, retired, writing, gone };
+    struct stay {
+        residency span;
+        std::uint32_t states_left = 0;
+        std::uint32_t leases = 0;
+        buffer_slot slot{};
+        phase status = phase::planned;
+        bool dirty = false;
+    };
+
+    void notify() {
+        const std::scoped_lock lock(mutex_);
+        changed_.notify_all();
+    }
+
+    /// A background thread: repeats `step` until stopped; its first exception is kept for the driving thread.
+    void run(const std::stop_token& stop, bool (partition_buffer::*step)(std::unique_lock<std::mutex>&)) {
+        std::unique_lock lock(mutex_);
+        try {
+            while (!stop.stop_requested())
+                if (failure_ || !(this->*step)(lock)) changed_.wait(lock);
+        } catch (...) {
+            if (!lock.owns_lock()) lock.lock();
+            failure_ = std::current_exception();
+            changed_.notify_all();
+        }
+    }
+
+    /// Loads the next planned stay if there is room and its last version is on disk. False: nothing to do now.
+    bool load_next(std::unique_lock<std::mutex>& lock) {
+        if (next_load_ == stays_.size() || free_memory_.empty()) return false;
+        stay& next = stays_[next_load_];
+        for (std::size_t i = first_live_; i < next_load_; ++i)
+            if (stays_[i].span.partition == next.span.partition && stays_[i].status != phase::gone) return false;
+        const std::size_t index = next_load_++;
+        next.slot = free_memory_.back();
+        free_memory_.pop_back();
+        next.status = phase::loading;
+        const partition_id p = next.span.partition;
+        aligned_buffer<float>& to = memory_[next.slot.value()];
+        lock.unlock();
+        file_.read(p, to.bytes());
+        lock.lock();
+        stays_[index].status = ending_ ? phase::retired : phase::resident;
+        changed_.notify_all();
+        return true;
+    }
+
+    /// Writes one stay that leaves or must be flushed. False: nothing to do now.
+    bool write_next(std::unique_lock<std::mutex>& lock) {
+        while (first_live_ < next_load_ && stays_[first_live_].status == phase::gone) ++first_live_;
+        const auto found = std::find_if(stays_.begin() + static_cast<std::ptrdiff_t>(first_live_),
+            stays_.begin() + static_cast<std::ptrdiff_t>(next_load_),
+            [](const stay& s) { return s.status == phase::retired || s.status == phase::flushing; });
+        if (found == stays_.begin() + static_cast<std::ptrdiff_t>(next_load_)) return false;
+        const std::size_t index = static_cast<std::size_t>(found - stays_.begin());
+        const bool leaves = found->status == phase::retired;
+        if (found->dirty) {
+            const partition_id p = found->span.partition;
+            const auto slot = file_.begin_write(p, flushing_ ? 0 : memory_slots_);
+            if (!slot) {
+                if (flushing_) // `committed` frees slots, and comes after it
+                    throw error(errc::no_space, "has fewer spare slots than partitions that changed in memory", {.path = file_.path()});
+                commit_wanted_ = true;
+                changed_.notify_all();
+                return false;
+            }
+            found->status = phase::writing;
+            aligned_buffer<float>& from = memory_[found->slot.value()];
+            lock.unlock();
+            file_.write(p, *slot, from.bytes());
+            lock.lock();
+        }
+        stay& done = stays_[index];
+        done.dirty = false;
+        done.status = leaves ? phase::gone : phase::resident;
+        if (leaves) free_memory_.push_back(done.slot);
+        changed_.notify_all();
+        return true;
+    }
+
+    /// Indices of the stays that cover state `index`.
+    [[nodiscard]] std::vector<std::size_t> stays_of(std::uint32_t index) const {
+        std::vector<std::size_t> found;
+        for (std::size_t i = first_live_; i < stays_.size(); ++i) {
+            const residency& span = stays_[i].span;
+            if (!keep_ && span.first > index) break; // stays are in the order of their first states
+            const bool covers = keep_ ? std::ranges::binary_search(plan_[index].resident, span.partition)
+                                      : span.first <= index && index <= span.last;
+            if (covers) found.push_back(i);
+        }
+        return found;
+    }
+
+    /// The last lease of a state is gone: the partitions for which it was the last state leave.
+    void release(std::uint32_t index) {
+        const std::scoped_lock lock(mutex_);
+        --leases_;
+        if (remaining_states_ > 0) --remaining_states_;
+        for (const std::size_t i : stays_of(index)) {
+            stay& s = stays_[i];
+            --s.leases;
+            if (!keep_ && --s.states_left == 0) s.status = phase::retired;
+        }
+        changed_.notify_all();
+    }
+
+    /// What an abandoned epoch leaves: resident stays leave, planned ones are dropped.
+    void retire_all() {
+        remaining_states_ = 0;
+        if (keep_) return;
+        ending_ = true;
+        for (stay& s : stays_) {
+            if (s.status == phase::resident) s.status = phase::retired;
+            if (s.status == phase::planned) s.status = phase::gone;
+        }
+        next_load_ = stays_.size();
+    }
+
+    row_file& file_;
+    std::uint32_t partitions_;
+    bool keep_;
+    std::uint32_t memory_slots_;
+    memory_charge charge_;
+    row_locks locks_;
+    std::vector<aligned_buffer<float>> memory_; // by buffer_slot
+
+    mutable std::mutex mutex_; // guards everything below
+    std::condition_variable changed_;
+    std::vector<buffer_slot> free_memory_;
+    plan plan_;
+    std::vector<stay> stays_; // of the current plan, in load order
+    std::size_t next_load_ = 0;
+    std::size_t first_live_ = 0; // all stays before it are gone
+    std::size_t remaining_states_ = 0;
+    std::uint32_t leases_ = 0;
+    bool changes_ = true;
+    bool ending_ = false;
+    bool flushing_ = false;
+    bool commit_wanted_ = false;
+    std::exception_ptr failure_;
+
+    std::jthread reader_, writer_; // last: they use the rest
+};
+
+static_assert(row_stream<partition_buffer>);
+
+} // namespace gneiss

@@ -1,0 +1,143 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/huge_pages.hpp>
+#include <gneiss/core/matrix_view.hpp>
+#include <gneiss/core/row_layout.hpp>
+#include <gneiss/storage/embedding/row_file.hpp>
+#include <gneiss/storage/engine/any_engine.hpp>
+#include <gneiss/storage/embedding/concepts.hpp>
+
+namespace gneiss {
+
+/// Rows of all nodes that live as long as this object: written partition by partition, then read any number of times,
+/// from memory or from a file. A `row_stream`.
+///
+///     scratch_rows rows(partitioning, 128, engines, directory);
+///     for (partition_id p = 0; p < partitioning.partitions; ++p) { fill(rows.room(p)); rows.put(p); }
+///     rows.for_each_block(visit);
+///
+/// A file has a name of its own in the directory and is removed by the destructor (only a killed process leaves it);
+/// its blocks have checksums that are verified on read. Cost: a partition is one write, and one read each time. Memory:
+/// `memory_bytes`, and what readers bring. Thread-safety: one thread may read while another writes other partitions.
+/// Errors: io_error (no space among them); errc::corrupt.
+class scratch_rows {
+public:
+    /// In memory.
+    scratch_rows(const row_partitioning& partitioning, std::size_t dim)
+        : partitioning_(partitioning),
+          dim_(dim),
+          memory_(partitioning.partitions) {
+        for (partition_id p = 0; p < partitioning.partitions; ++p) {
+            memory_[p] = aligned_buffer<float>(static_cast<std::size_t>(partitioning.size(p)) * dim);
+            advise_huge_pages(memory_[p].data(), memory_[p].size_bytes());
+        }
+    }
+    /// In a file.
+    scratch_rows(const row_partitioning& partitioning, std::size_t dim, const engine_factory& engines,
+        const std::filesystem::path& directory)
+        : partitioning_(partitioning),
+          dim_(dim),
+          memory_(1),
+          name_(directory) {
+        const row_layout layout{static_cast<std::uint32_t>(dim), 0};
+        any_engine engine = engines();
+        row_file::create(engine, name_.path, partitioning, layout, 0);
+        file_ = std::make_unique<row_file>(engines, name_.path, partitioning, layout, 0);
+        memory_[0] = aligned_buffer<float>::zeroed(buffer_floats(partitioning, dim));
+    }
+
+    /// Memory of rows in memory, and of those in a file [bytes].
+    [[nodiscard]] static std::uint64_t memory_bytes(
+        const row_partitioning& partitioning, std::size_t dim, bool in_memory) {
+        const std::uint64_t slot = buffer_floats(partitioning, dim) * sizeof(float);
+        return in_memory ? slot * partitioning.partitions : slot;
+    }
+    /// Floats of a buffer that a partition of a file is read into.
+    [[nodiscard]] static std::size_t buffer_floats(const row_partitioning& partitioning, std::size_t dim) {
+        return static_cast<std::size_t>(
+            row_file::slot_bytes_of(partitioning, {static_cast<std::uint32_t>(dim), 0}) / sizeof(float));
+    }
+
+    [[nodiscard]] bool in_memory() const noexcept { return !file_; }
+    [[nodiscard]] std::uint64_t rows() const noexcept { return partitioning_.nodes; }
+    [[nodiscard]] std::size_t dim() const noexcept { return dim_; }
+    [[nodiscard]] const row_partitioning& partitioning() const noexcept { return partitioning_; }
+
+    /// Where the rows of `p` are to be put [size(p), dim], then `put(p)`; one partition at a time.
+    [[nodiscard]] matrix_view<float> room(partition_id p) noexcept { return view(memory_[file_ ? 0 : p], p); }
+    void put(partition_id p) {
+        if (!file_) return;
+        const auto slot = file_->begin_write(p, 0); // never empty: nothing is ever committed
+        file_->write(p, *slot, memory_[0].bytes());
+    }
+
+    /// The rows of `p`; those of a file are read into `to`, which grows to `buffer_floats`. Precondition: they were
+    /// put.
+    [[nodiscard]] matrix_view<const float> read(partition_id p, aligned_buffer<float>& to) {
+        if (!file_) return view(memory_[p], p);
+        if (to.size() < buffer_floats(partitioning_, dim_))
+            to = aligned_buffer<float>(buffer_floats(partitioning_, dim_));
+        file_->read(p, to.bytes());
+        return view(to, p);
+    }
+
+    /// Visits all rows in order, one partition a block. Memory: a buffer for those of a file.
+    void for_each_block(const row_block_visitor& visit) {
+        aligned_buffer<float> buffer;
+        for (partition_id p = 0; p < partitioning_.partitions; ++p) {
+            const auto rows = read(p, file_ ? memory_[0] : buffer);
+            if (rows.rows() != 0) visit(partitioning_.begin(p), rows);
+        }
+    }
+
+    [[nodiscard]] io_stats statistics() const { return file_ ? file_->statistics() : io_stats{}; }
+
+private:
+    /// The name of a file that is there, and goes with this.
+    struct unique_name {
+        std::filesystem::path path;
+
+        unique_name() = default;
+        explicit unique_name(const std::filesystem::path& directory) {
+            std::string name = (directory / ("rows-" + std::string(6, 'X'))).string();
+            const int made = ::mkstemp(name.data());
+            if (made < 0) throw io_error(errno, "create a scratch file", {.path = directory});
+            ::close(made);
+            path = name;
+        }
+        unique_name(const unique_name&) = delete;
+        unique_name& operator=(const unique_name&) = delete;
+        ~unique_name() {
+            std::error_code ignored;
+            if (!path.empty()) std::filesystem::remove(path, ignored);
+        }
+    };
+
+    [[nodiscard]] matrix_view<float> view(aligned_buffer<float>& memory, partition_id p) const noexcept {
+        return {memory.data(), static_cast<std::size_t>(partitioning_.size(p)), dim_};
+    }
+
+    row_partitioning partitioning_;
+    std::size_t dim_;
+    std::vector<aligned_buffer<float>> memory_; // of each partition, or the buffer that is written
+    unique_name name_;                          // goes after the file
+    std::unique_ptr<row_file> file_;
+};
+
+static_assert(row_stream<scratch_rows>);
+
+} // namespace gneiss

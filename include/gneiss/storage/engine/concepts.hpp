@@ -1,0 +1,72 @@
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+namespace gneiss {
+
+enum class io_operation : std::uint8_t {
+    read,
+    write,
+    sync ///< data and size reach the device (fdatasync)
+};
+
+/// One operation on an open file of an engine.
+struct io_request {
+    io_operation operation = io_operation::read;
+    int file = -1;               ///< handle that the engine's `open` returned
+    std::uint64_t offset = 0;    ///< bytes; aligned to `direct_alignment` when the file is direct
+    std::byte* data = nullptr;   ///< caller's, untouched until the completion; read from for writes
+    std::size_t length = 0;      ///< bytes
+    std::uint64_t tag = 0;       ///< returned with the completion
+};
+
+/// What became of a request.
+struct io_completion {
+    std::uint64_t tag = 0;
+    std::int64_t result = 0; ///< bytes moved, possibly fewer than asked; or −errno
+};
+
+/// How a file is opened.
+struct open_options {
+    bool write = false;  ///< read only otherwise
+    bool create = false; ///< made when absent
+    bool truncate = false;
+    bool direct = false; ///< bypass the page cache; ignored where the file system cannot
+};
+
+/// What an engine can do.
+struct engine_traits {
+    std::string_view name; ///< "uring", "threads", "memory", …
+    bool direct = false;   ///< direct files bypass the page cache
+    bool durable = false;  ///< a completed sync survives power loss
+    std::size_t depth = 1; ///< requests in flight at most
+};
+
+/// Asynchronous reads and writes.
+///
+/// Meaning: `submit` takes a prefix of the requests (at most `traits().depth` in flight) and returns how many;
+/// `wait` blocks until at least `at_least` completions are there (or none is in flight) and returns how many it
+/// wrote. Completions come in any order. A failed operation is a completion with −errno; only failures of the engine
+/// itself throw. `open` throws io_error. Cost: one system call per `submit` and per `wait`, amortised over many
+/// requests. One thread uses an engine at a time.
+template <class E>
+concept io_engine = requires(E& e, const E& c, const std::filesystem::path& path, const open_options& how, int file,
+    std::uint64_t size, std::span<const io_request> requests, std::span<io_completion> done, std::size_t at_least) {
+    { c.traits() } -> std::convertible_to<engine_traits>;
+    { e.open(path, how) } -> std::same_as<int>;
+    e.close(file);
+    { e.size(file) } -> std::same_as<std::uint64_t>;
+    e.resize(file, size);
+    { c.direct_alignment(file) } -> std::same_as<std::size_t>; // 1 for files that are not direct
+    { e.submit(requests) } -> std::same_as<std::size_t>;
+    { e.wait(done, at_least) } -> std::same_as<std::size_t>;
+    { c.in_flight() } -> std::same_as<std::size_t>;
+};
+
+} // namespace gneiss

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <filesystem>
+#include <utility>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/storage/engine/any_engine.hpp>
+
+namespace gneiss {
+
+/// An open file of an engine, closed by the destructor.
+///
+/// Meaning: bytes move through an `io_queue` on the same engine; this object knows name, size and alignment. After a
+/// failed sync the file is *poisoned*: the kernel may have dropped the dirty pages and marked them clean, so a second
+/// sync would lie. Every later write, sync or resize through this object throws; memory then holds the only copy.
+/// Precondition: the engine outlives the file and stays at its address; the file stays at its address while
+/// operations on it are outstanding. Errors: `io_error`. Thread-safety: that of its engine.
+class file {
+    /// Engines know handles only; adds the name to what they throw.
+    template <class Call>
+    auto named(Call call) const {
+        try {
+            return call();
+        } catch (const io_error& e) {
+            if (!e.place().path.empty()) throw;
+            error_place place = e.place();
+            place.path = path_;
+            throw io_error(e.code().value(), "cannot query or resize", std::move(place));
+        }
+    }
+
+public:
+    file(any_engine& engine, std::filesystem::path path, const open_options& how = {})
+        : engine_(&engine), path_(std::move(path)), handle_(engine.open(path_, how)), writable_(how.write),
+          alignment_(engine.direct_alignment(handle_)) {}
+    file(file&& other) noexcept
+        : engine_(other.engine_), path_(std::move(other.path_)), handle_(std::exchange(other.handle_, -1)),
+          writable_(other.writable_), poison_(other.poison_), alignment_(other.alignment_) {}
+    file& operator=(file&& other) noexcept {
+        std::swap(engine_, other.engine_);
+        std::swap(path_, other.path_);
+        std::swap(handle_, other.handle_);
+        std::swap(writable_, other.writable_);
+        std::swap(poison_, other.poison_);
+        std::swap(alignment_, other.alignment_);
+        return *this;
+    }
+    ~file() { close(); }
+
+    [[nodiscard]] any_engine& engine() const noexcept { return *engine_; }
+    [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+    [[nodiscard]] int handle() const noexcept { return handle_; }
+    [[nodiscard]] bool is_open() const noexcept { return handle_ >= 0; }
+    [[nodiscard]] bool writable() const noexcept { return writable_; }
+    /// What offset, length and address of each operation must be a multiple of; 1 when the page cache is used.
+    [[nodiscard]] std::size_t alignment() const noexcept { return alignment_; }
+    [[nodiscard]] bool direct() const noexcept { return alignment_ > 1; }
+
+    [[nodiscard]] std::uint64_t size() const {
+        return named([&] { return engine_->size(handle_); });
+    }
+    /// Cuts the file or extends it by zeros. Not durable before the next sync.
+    void resize(std::uint64_t bytes) {
+        throw_if_poisoned();
+        named([&] { engine_->resize(handle_, bytes); });
+    }
+
+    /// Precondition: no operation on the file is outstanding.
+    void close() noexcept {
+        if (handle_ >= 0) engine_->close(std::exchange(handle_, -1));
+    }
+
+    /// errno of the sync that failed; 0: none did.
+    [[nodiscard]] int poison() const noexcept { return poison_; }
+    void set_poison(int error_number) noexcept { poison_ = error_number; }
+    void throw_if_poisoned() const {
+        if (poison_ != 0) throw io_error(poison_, "refused after a failed sync", {.path = path_});
+    }
+
+private:
+    any_engine* engine_;
+    std::filesystem::path path_;
+    int handle_ = -1;
+    bool writable_ = false;
+    int poison_ = 0;
+    std::size_t alignment_ = 1;
+};
+
+} // namespace gneiss

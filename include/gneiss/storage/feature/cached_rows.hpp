@@ -1,0 +1,200 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gneiss/cache/change_set.hpp>
+#include <gneiss/cache/slot_table.hpp>
+#include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/executor/algorithms.hpp>
+#include <gneiss/core/executor/ref.hpp>
+#include <gneiss/core/huge_pages.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/storage/feature/row_slots.hpp>
+#include <gneiss/storage/feature/row_source.hpp>
+
+namespace gneiss {
+
+/// A cache of some rows of another source, whose content is decided elsewhere: by change sets.
+///
+/// Meaning: `gather` copies the rows that are here and asks the source below for the others; what is here changes only
+/// by `fill` and `apply`, so a policy on integers (cache/simulate.hpp) knows it exactly. A cache is a row source, so
+/// that one can lie over another.
+/// Cost: a lookup and a copy a row, by the executor; misses are read while hits are copied, if the source below is an
+/// `async_row_source`. Memory: `bytes_needed`, charged to the budget, and 12 bytes an id of the largest gather.
+/// Errors: those of the source below; over_budget. A `fill` that fails and a change set that breaks the rules leave the
+/// cache empty, so that no slot claims a row it does not hold.
+/// Thread-safety: as a row source; `fill`, `apply`, `release` and `acquire` count as gathers.
+/// Source: Park et al., "Ginex", VLDB 2022, section 3.3 (feature cache: structure and update).
+template <row_source Below>
+class cached_rows {
+public:
+    /// \param slots  rows that the cache holds at most; 0: it only passes on
+    /// Precondition: the source below, the executor and the budget outlive this. Throws over_budget.
+    cached_rows(Below& below, std::size_t slots, slot_table_kind kind, executor_ref on, memory_budget& budget)
+        : below_(below), row_bytes_(below.row_bytes()),
+          slots_(static_cast<std::size_t>(std::min<std::uint64_t>(slots, below.rows()))), kind_(kind), on_(on),
+          budget_(budget) {
+        acquire();
+    }
+    cached_rows(const cached_rows&) = delete;
+    cached_rows& operator=(const cached_rows&) = delete;
+
+    /// Memory of a cache [bytes].
+    [[nodiscard]] static std::uint64_t bytes_needed(
+        std::uint64_t rows, std::size_t row_bytes, std::size_t slots, slot_table_kind kind) noexcept {
+        return std::min<std::uint64_t>(slots, rows) * row_bytes + slot_table::bytes_needed(rows, slots, kind);
+    }
+
+    [[nodiscard]] std::uint64_t rows() const { return below_.rows(); }
+    [[nodiscard]] std::size_t row_bytes() const noexcept { return row_bytes_; }
+    [[nodiscard]] std::size_t slots() const noexcept { return slots_; }
+    [[nodiscard]] std::size_t held() const noexcept { return held_ ? held_->held() : 0; } ///< rows in the cache
+    [[nodiscard]] bool holds(node_id id) const noexcept { return held_ && held_->holds(id); }
+
+    void gather(std::span<const node_id> ids, const gather_target& to) {
+        begin(ids, to);
+        finish();
+    }
+    /// Finds what is here and begins to read what is not. The cache does not change before `finish`.
+    void begin(std::span<const node_id> ids, const gather_target& to) {
+        check_rows(ids, rows());
+        target_ = to;
+        find(ids);
+        if constexpr (async_row_source<Below>) below_.begin(misses_, missing_target());
+    }
+    void finish() {
+        copy(slot_of_.size(), [&](std::size_t i) {
+            if (slot_of_[i] != no_slot) std::memcpy(target_.row(i), row(slot_of_[i]), row_bytes_);
+        });
+        if constexpr (async_row_source<Below>)
+            below_.finish();
+        else
+            below_.gather(misses_, missing_target());
+        const std::scoped_lock lock(mutex_);
+        statistics_.rows += slot_of_.size();
+        statistics_.hits += slot_of_.size() - misses_.size();
+        slot_of_.clear();
+        misses_.clear();
+    }
+
+    /// Reads rows from below into the cache: `in` takes the slots of `out`, then free ones. What else is here stays, so
+    /// a cache that is carried over reads only what it lacks. Throws errc::invalid_argument for more rows than fit, for
+    /// one that is here or given twice, and for one in `out` that is not here.
+    void fill(std::span<const node_id> in, std::span<const node_id> out = {}) {
+        try {
+            assign(in, out);
+            below_.gather(in, {memory_.data(), row_bytes_, slot_of_});
+        } catch (...) {
+            clear();
+            throw;
+        }
+        slot_of_.clear();
+    }
+
+    /// What changes after a batch was gathered. Throws errc::invalid_argument for a change set that this cache cannot follow.
+    /// \param gathered  where its rows lie: in[i] at row in_position[i] of its ids
+    void apply(const change_set& changes, const gather_target& gathered) {
+        try {
+            assign(changes);
+        } catch (...) {
+            clear();
+            throw;
+        }
+        copy(slot_of_.size(), [&](std::size_t i) {
+            std::memcpy(row(slot_of_[i]), gathered.row(changes.in_position[i]), row_bytes_);
+        });
+        slot_of_.clear();
+    }
+
+    /// Forgets all rows and gives the memory back; until `acquire` every row is a miss.
+    void release() noexcept {
+        held_.reset();
+        memory_ = {};
+        charge_ = {};
+    }
+    /// Takes the memory again: an empty cache. Throws over_budget.
+    void acquire() {
+        if (held_ || slots_ == 0) return;
+        charge_ = budget_.charge("cached rows", bytes_needed(rows(), row_bytes_, slots_, kind_));
+        memory_ = aligned_buffer<std::byte>(slots_ * row_bytes_);
+        advise_huge_pages(memory_.data(), memory_.size());
+        held_.emplace(rows(), slots_, kind_);
+    }
+
+    /// Rows and hits of this cache, and what was read below it.
+    [[nodiscard]] gather_stats statistics() const {
+        gather_stats all = below_.statistics();
+        const std::scoped_lock lock(mutex_);
+        all.rows = statistics_.rows;
+        all.hits = statistics_.hits;
+        return all;
+    }
+
+private:
+    static constexpr std::size_t copy_bytes = std::size_t{64} << 10; // of a task
+
+    [[nodiscard]] std::byte* row(cache_slot slot) noexcept { return memory_.data() + std::size_t{slot} * row_bytes_; }
+    [[nodiscard]] gather_target missing_target() const noexcept {
+        return {target_.data, target_.stride, missing_positions_};
+    }
+    template <class Copy>
+    void copy(std::size_t size, const Copy& one) const {
+        parallel_for(on_, size, std::max<std::size_t>(copy_bytes / row_bytes_, 1), [&](std::size_t i, std::size_t end) {
+            for (; i < end; ++i) one(i);
+        });
+    }
+
+    /// slot_of_ of all ids; misses_ and where they go.
+    void find(std::span<const node_id> ids) {
+        slot_of_.assign(ids.size(), no_slot);
+        if (held_) held_->find(ids, slot_of_, on_);
+        misses_.clear();
+        missing_positions_.clear();
+        for (std::size_t i = 0; i < ids.size(); ++i) {
+            if (slot_of_[i] != no_slot) continue;
+            misses_.push_back(ids[i]);
+            missing_positions_.push_back(static_cast<std::uint32_t>(target_.position(i)));
+        }
+    }
+
+    /// slot_of_[i] = the slot that in[i] gets; of a change set, or of `in` and `out`.
+    template <class... Change>
+    void assign(const Change&... change) {
+        slot_of_.clear();
+        if (held_) return held_->assign(change..., slot_of_);
+        if ((... || !change.empty())) throw row_slots::refused("brings more rows than there are slots");
+    }
+    void clear() noexcept {
+        slot_of_.clear();
+        if (held_) held_->clear();
+    }
+
+    Below& below_;
+    std::size_t row_bytes_, slots_;
+    slot_table_kind kind_;
+    executor_ref on_;
+    memory_budget& budget_;
+    memory_charge charge_;
+    aligned_buffer<std::byte> memory_;    // [slots, row_bytes]
+    std::optional<row_slots> held_;       // none while the memory is given back
+
+    gather_target target_;
+    std::vector<cache_slot> slot_of_;     // of the ids of a gather, or of the rows that come in
+    std::vector<node_id> misses_;
+    std::vector<std::uint32_t> missing_positions_;
+    mutable std::mutex mutex_;            // guards what follows
+    gather_stats statistics_;
+};
+
+static_assert(async_row_source<cached_rows<any_row_source>>);
+
+} // namespace gneiss

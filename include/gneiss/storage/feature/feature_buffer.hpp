@@ -1,0 +1,292 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/executor/algorithms.hpp>
+#include <gneiss/core/huge_pages.hpp>
+#include <gneiss/core/matrix_view.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/renew.hpp>
+#include <gneiss/order/plan.hpp>
+#include <gneiss/storage/detail/state_loader.hpp>
+#include <gneiss/storage/engine/any_engine.hpp>
+#include <gneiss/storage/engine/file.hpp>
+#include <gneiss/storage/feature/feature_store.hpp>
+#include <gneiss/storage/io/io_queue.hpp>
+
+namespace gneiss {
+
+/// The features of one partition's rows in memory, as they are stored. Immutable.
+class feature_block {
+public:
+    struct part {
+        aligned_buffer<std::byte> memory;
+        std::span<const std::byte> bytes; ///< of the rows, in it
+    };
+    explicit feature_block(std::array<part, feature_parts> parts) : parts_(std::move(parts)) {}
+
+    [[nodiscard]] const std::byte* numbers() const noexcept { return of(feature_part::numbers).data(); }
+    [[nodiscard]] std::span<const std::uint64_t> offsets() const noexcept {
+        return as<std::uint64_t>(of(feature_part::offsets));
+    }
+    [[nodiscard]] std::span<const std::uint32_t> indices() const noexcept {
+        return as<std::uint32_t>(of(feature_part::indices));
+    }
+
+private:
+    [[nodiscard]] std::span<const std::byte> of(feature_part p) const noexcept {
+        return parts_[static_cast<std::size_t>(p)].bytes;
+    }
+    template <class T>
+    [[nodiscard]] static std::span<const T> as(std::span<const std::byte> bytes) noexcept { // aligned as in the file
+        return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+    }
+
+    std::array<part, feature_parts> parts_;
+};
+
+/// The features of the resident partitions of one state. Blocks are shared: two states that have a partition in common
+/// hold it once, and each lives as long as somebody reads it. Immutable, thread-safe.
+class resident_features {
+public:
+    using block = std::shared_ptr<const feature_block>;
+
+    /// \param blocks  by partition; null: not resident
+    resident_features(const feature_store& store, std::vector<block> blocks) : store_(store), blocks_(std::move(blocks)) {}
+
+    [[nodiscard]] std::uint64_t columns() const noexcept { return store_.columns(); }
+    [[nodiscard]] bool sparse() const noexcept { return store_.sparse(); }
+    [[nodiscard]] bool resident(partition_id p) const noexcept { return blocks_[p] != nullptr; }
+
+    /// out[i] = features of node ids[i], as floats: out [ids, columns]. Preconditions: dense; nodes are resident.
+    template <executor E>
+    void gather(const E& on, std::span<const node_id> ids, matrix_view<float> out) const {
+        GNEISS_ASSERT(!sparse() && out.rows() >= ids.size() && out.columns() == columns());
+        const std::size_t row_bytes = static_cast<std::size_t>(columns()) * store_.number_bytes();
+        parallel_for(on, ids.size(), 1024, [&](std::size_t i, std::size_t end) {
+            for (; i < end; ++i) {
+                const auto [from, row] = place(ids[i]);
+                widen(from.numbers() + row * row_bytes, store_.halves(), out[i]);
+                if (store_.normalized()) normalize_row(out[i]);
+            }
+        });
+    }
+    /// The same for sparse rows; they are never expanded. Memory of `to` is kept between calls.
+    /// Throws errc::out_of_range for 2³² entries or more.
+    template <executor E>
+    void gather(const E& on, std::span<const node_id> ids, sparse_feature_rows& to) const {
+        GNEISS_ASSERT(sparse());
+        to.offsets.resize(ids.size() + 1);
+        parallel_for(on, ids.size(), 1024, [&](std::size_t i, std::size_t end) {
+            for (; i < end; ++i) {
+                const auto [from, row] = place(ids[i]);
+                to.offsets[i] = from.offsets()[row + 1] - from.offsets()[row];
+            }
+        });
+        to.offsets.back() = 0;
+        const std::uint64_t entries = exclusive_scan(on, to.offsets);
+        if (entries >> 32 != 0) throw error(errc::out_of_range, "the rows of a batch have 2^32 features or more");
+        const bool ones = store_.file(feature_part::numbers).path.empty();
+        renew(to.columns, static_cast<std::size_t>(entries));
+        renew(to.values, ones && !store_.normalized() ? 0 : static_cast<std::size_t>(entries));
+        parallel_for(on, ids.size(), 1024, [&](std::size_t i, std::size_t end) {
+            for (; i < end; ++i) {
+                const auto [from, row] = place(ids[i]);
+                const auto first = static_cast<std::size_t>(from.offsets()[row] - from.offsets().front());
+                const auto at = static_cast<std::size_t>(to.offsets[i]), count = static_cast<std::size_t>(to.offsets[i + 1]) - at;
+                std::copy_n(from.indices().data() + first, count, to.columns.data() + at);
+                if (to.values.empty()) continue;
+                const std::span<float> values = std::span(to.values).subspan(at, count);
+                if (ones)
+                    std::ranges::fill(values, 1.0F);
+                else
+                    widen(from.numbers() + first * store_.number_bytes(), store_.halves(), values);
+                if (store_.normalized()) normalize_row(values);
+            }
+        });
+    }
+
+private:
+    [[nodiscard]] std::pair<const feature_block&, std::size_t> place(node_id node) const noexcept {
+        const partition_id p = store_.rows().of(node);
+        GNEISS_ASSERT(blocks_[p] != nullptr);
+        return {*blocks_[p], static_cast<std::size_t>(node - store_.rows().begin(p))};
+    }
+    static void widen(const std::byte* from, bool halves, std::span<float> to) noexcept {
+        if (to.empty()) return;
+        if (!halves) {
+            std::memcpy(to.data(), from, to.size_bytes());
+            return;
+        }
+        for (std::size_t k = 0; k < to.size(); ++k) {
+            half value{};
+            std::memcpy(&value, from + k * sizeof value, sizeof value);
+            to[k] = to_float(value);
+        }
+    }
+
+    const feature_store& store_;
+    std::vector<block> blocks_;
+};
+
+/// Holds the features of the current state's partitions and loads those of the next one meanwhile, verified.
+///
+/// A swap reads what is new and drops what nobody holds any more; partitions that both states have are shared, also
+/// from the last state of an epoch to the first of the next. With all partitions resident each is read once.
+/// Memory: `bytes_needed`, charged to the budget. Thread-safety: one thread asks for states; what it got may be dropped
+/// on any. Errors of the background thread are rethrown by `acquire`: io_error; errc::corrupt with path and offset.
+class feature_buffer {
+public:
+    /// \param store  outlives this
+    /// \param bytes  what `bytes_needed` said of the plans to come. Throws over_budget
+    feature_buffer(const feature_store& store, engine_factory engines, std::uint64_t bytes, memory_budget& budget)
+        : store_(store), engines_(std::move(engines)), bytes_(bytes), charge_(budget.charge("features", bytes)),
+          last_(store.rows().partitions) {
+        loader_.emplace([this](const state& s) { return make(s); }, [this](const state& s) { return fits_beside_last(s); });
+    }
+
+    /// What a plan needs: the most that the partitions of two consecutive states take together [bytes].
+    [[nodiscard]] static std::uint64_t bytes_needed(const plan& states, const feature_store& store) {
+        std::uint64_t most = 0;
+        for (std::size_t s = 0; s < states.size(); ++s)
+            most = std::max(most, bytes_of_both(store, states[s].resident, states[s == 0 ? 0 : s - 1].resident));
+        return most;
+    }
+
+    [[nodiscard]] const feature_store& store() const noexcept { return store_; }
+
+    /// Starts an epoch at `first_state`; loading begins at once. Precondition: nothing of an earlier epoch is held.
+    void begin_epoch(const plan& states, std::uint32_t first_state = 0) { loader_->begin(states, first_state); }
+
+    /// The features of state `index`. States are asked for in order, once each. Throws what loading threw, or
+    /// errc::cancelled. Precondition: they are dropped before this goes.
+    [[nodiscard]] std::shared_ptr<const resident_features> acquire(std::uint32_t index, const std::stop_token& stop = {}) {
+        return loader_->acquire(index, stop);
+    }
+
+    /// Gives the memory up, but for the charge, until the next epoch begins; who has the budget may lend it meanwhile.
+    /// Precondition: no features are held.
+    void release() {
+        loader_->forget([this] {
+            std::ranges::fill(last_, nullptr);
+            resident_.clear();
+        });
+    }
+
+    /// Whether state `index` is loaded, or beyond the plan. Not to be asked of a state that was acquired.
+    [[nodiscard]] bool ready(std::uint32_t index) const { return loader_->ready(index); }
+
+    [[nodiscard]] io_stats statistics() const {
+        const std::scoped_lock lock(statistics_mutex_);
+        return statistics_;
+    }
+
+private:
+    static constexpr std::array<feature_part, feature_parts> all_parts{
+        feature_part::numbers, feature_part::offsets, feature_part::indices};
+
+    [[nodiscard]] static std::uint64_t buffer_bytes(const feature_store& store, partition_id p, feature_part part) {
+        const byte_range range = store.blocks(p, part);
+        return range.length == 0 ? 0 : range.length + 2 * page_alignment; // what direct reads round to
+    }
+    [[nodiscard]] static std::uint64_t bytes_of_both(
+        const feature_store& store, std::span<const partition_id> these, std::span<const partition_id> those) {
+        std::uint64_t sum = 0;
+        const auto add = [&](partition_id p) {
+            for (const feature_part part : all_parts) sum += buffer_bytes(store, p, part);
+        };
+        for (const partition_id p : these) add(p);
+        for (const partition_id p : those)
+            if (!std::ranges::binary_search(these, p)) add(p);
+        return sum;
+    }
+
+    // What follows is called by the loading thread.
+
+    [[nodiscard]] bool fits_beside_last(const state& s) const { return bytes_of_both(store_, s.resident, resident_) <= bytes_; }
+    [[nodiscard]] std::unique_ptr<resident_features> make(const state& s) {
+        if (!fits_beside_last(s)) std::ranges::fill(last_, nullptr); // nobody holds it any more
+        std::vector<resident_features::block> now(last_.size());
+        std::vector<partition_id> missing;
+        for (const partition_id p : s.resident) {
+            now[p] = last_[p];
+            if (!now[p]) missing.push_back(p);
+        }
+        read(missing, now);
+        last_ = now;
+        resident_ = s.resident;
+        return std::make_unique<resident_features>(store_, std::move(now));
+    }
+
+    /// Reads partitions, all at once, and checks them.
+    void read(std::span<const partition_id> missing, std::vector<resident_features::block>& to) {
+        if (missing.empty()) return;
+        if (!queue_) {
+            engine_ = std::make_unique<any_engine>(engines_());
+            queue_ = std::make_unique<io_queue>(*engine_);
+        }
+        std::vector<std::array<feature_block::part, feature_parts>> made(missing.size());
+        for (std::size_t i = 0; i < missing.size(); ++i)
+            for (const feature_part part : all_parts) read(missing[i], part, made[i][static_cast<std::size_t>(part)]);
+        queue_->drain();
+        {
+            const std::scoped_lock lock(statistics_mutex_);
+            statistics_ = queue_->stats();
+        }
+        for (std::size_t i = 0; i < missing.size(); ++i) {
+            for (const feature_part part : all_parts) verify(missing[i], part, made[i][static_cast<std::size_t>(part)]);
+            auto block = std::make_shared<const feature_block>(std::move(made[i]));
+            if (store_.sparse()) store_.check(missing[i], block->offsets(), block->indices());
+            to[missing[i]] = std::move(block);
+        }
+    }
+    void read(partition_id p, feature_part part, feature_block::part& to) {
+        const byte_range blocks = store_.blocks(p, part);
+        if (blocks.length == 0) return;
+        const feature_files::array& of = store_.file(part);
+        auto& from = files_[static_cast<std::size_t>(part)];
+        if (!from) from = std::make_unique<file>(*engine_, of.path, open_options{.direct = true});
+        to.memory = aligned_buffer<std::byte>(static_cast<std::size_t>(buffer_bytes(store_, p, part)));
+        advise_huge_pages(to.memory.data(), to.memory.size());
+        to.bytes = queue_->read_unaligned(*from, of.checksums.data_offset() + blocks.offset,
+            static_cast<std::size_t>(blocks.length), to.memory.bytes());
+    }
+    /// Verifies the blocks and narrows them to the partition's rows.
+    void verify(partition_id p, feature_part part, feature_block::part& of) const {
+        const byte_range blocks = store_.blocks(p, part), wanted = store_.range(p, part);
+        if (of.bytes.empty()) return;
+        store_.file(part).checksums.verify(store_.file(part).path, blocks.offset, of.bytes);
+        of.bytes = of.bytes.subspan(
+            static_cast<std::size_t>(wanted.offset - blocks.offset), static_cast<std::size_t>(wanted.length));
+    }
+
+    const feature_store& store_;
+    engine_factory engines_;
+    std::uint64_t bytes_;
+    memory_charge charge_;
+    mutable std::mutex statistics_mutex_;
+    io_stats statistics_;
+
+    std::unique_ptr<any_engine> engine_; // the loading thread's from here on
+    std::array<std::unique_ptr<file>, feature_parts> files_;
+    std::unique_ptr<io_queue> queue_;
+    std::vector<resident_features::block> last_; // of the state made last, by partition
+    std::vector<partition_id> resident_;         // its partitions
+
+    std::optional<detail::state_loader<resident_features>> loader_; // last: its thread uses the rest
+};
+
+} // namespace gneiss

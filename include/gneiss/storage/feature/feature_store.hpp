@@ -1,0 +1,163 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/half.hpp>
+#include <gneiss/core/row_layout.hpp>
+#include <gneiss/storage/io/checked_file.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
+
+namespace gneiss {
+
+/// Features of some rows in compressed sparse rows.
+struct sparse_feature_rows {
+    std::vector<std::uint64_t> offsets; ///< [rows + 1], from 0
+    std::vector<std::uint32_t> columns; ///< [entries], ascending within a row
+    std::vector<float> values;          ///< [entries], or empty: all are 1
+
+    friend bool operator==(const sparse_feature_rows&, const sparse_feature_rows&) = default;
+};
+
+/// Scales the numbers of a row so that their absolute values sum to 1. A row of zeros stays.
+inline void normalize_row(std::span<float> row) noexcept {
+    double sum = 0;
+    for (const float x : row) sum += std::abs(static_cast<double>(x));
+    if (sum == 0) return;
+    const auto factor = static_cast<float>(1 / sum);
+    for (float& x : row) x *= factor;
+}
+
+/// The arrays that hold the features of nodes by row, and how to read them: one dense matrix, or compressed sparse rows.
+struct feature_files {
+    struct array {
+        std::filesystem::path path; ///< empty: there is none
+        checksum_table checksums;
+    };
+    std::uint64_t rows = 0, columns = 0;
+    bool halves = false; ///< numbers are f16, else f32
+    bool normalized = false; ///< rows are to be scaled by `normalize_row` when they are read
+    array numbers{};     ///< dense: [rows, columns]; sparse: [entries], or none: all are 1
+    array offsets{};     ///< sparse: u64 [rows + 1]
+    array indices{};     ///< sparse: u32 [entries], ascending within a row
+
+    [[nodiscard]] bool sparse() const noexcept { return !offsets.path.empty(); }
+};
+
+enum class feature_part : std::uint8_t { numbers, offsets, indices };
+inline constexpr std::size_t feature_parts = 3;
+
+/// The features of a dataset on disk by partition: which bytes of which file a partition's rows are, and whether bytes
+/// that were read are sound.
+///
+/// Immutable, thread-safe. Memory: 8 bytes a partition and 16 per checksum block. Errors: `io_error`; errc::corrupt with
+/// path and offset.
+class feature_store {
+public:
+    /// Checks sizes and reads where the partitions' entries begin: at most a checksum block each.
+    feature_store(feature_files files, row_partitioning rows) : files_(std::move(files)), rows_(rows) {
+        if (files_.rows != rows_.nodes)
+            throw error(errc::invalid_argument, "features of " + std::to_string(files_.rows) + " rows for " +
+                                                    std::to_string(rows_.nodes) + " nodes");
+        if (!files_.sparse()) {
+            need(files_.numbers, files_.rows * files_.columns, number_bytes());
+            return;
+        }
+        need(files_.offsets, files_.rows + 1, sizeof(std::uint64_t));
+        entries_ = files_.indices.checksums.data_bytes() / sizeof(std::uint32_t);
+        need(files_.indices, entries_, sizeof(std::uint32_t));
+        if (!files_.numbers.path.empty()) need(files_.numbers, entries_, number_bytes());
+        const plain_file offsets = plain_file::open(files_.offsets.path);
+        for (partition_id p = 0; p <= rows_.partitions; ++p) {
+            std::uint64_t first = 0;
+            files_.offsets.checksums.read(
+                offsets, rows_.begin(p) * sizeof first, std::as_writable_bytes(std::span(&first, 1)));
+            if (first > entries_ || (p == 0 ? first != 0 : first < first_entry_.back()) ||
+                (p == rows_.partitions && first != entries_))
+                throw out_of_order(rows_.begin(p));
+            first_entry_.push_back(first);
+        }
+    }
+
+    [[nodiscard]] const row_partitioning& rows() const noexcept { return rows_; }
+    [[nodiscard]] std::uint64_t columns() const noexcept { return files_.columns; }
+    [[nodiscard]] bool sparse() const noexcept { return files_.sparse(); }
+    [[nodiscard]] bool halves() const noexcept { return files_.halves; }
+    [[nodiscard]] bool normalized() const noexcept { return files_.normalized; }
+    [[nodiscard]] std::size_t number_bytes() const noexcept { return files_.halves ? sizeof(half) : sizeof(float); }
+    /// Stored numbers: rows · columns, or the entries of the sparse rows.
+    [[nodiscard]] std::uint64_t entries() const noexcept { return sparse() ? entries_ : files_.rows * files_.columns; }
+    /// Sparse: number of the first entry of a partition's rows; of the last and one more: of all.
+    [[nodiscard]] std::uint64_t first_entry(partition_id p) const noexcept { return first_entry_[p]; }
+
+    [[nodiscard]] const feature_files::array& file(feature_part part) const noexcept {
+        return part == feature_part::numbers   ? files_.numbers
+               : part == feature_part::offsets ? files_.offsets
+                                               : files_.indices;
+    }
+    /// What a partition's rows are in the data of a file; sparse rows have one more offset than rows.
+    [[nodiscard]] byte_range range(partition_id p, feature_part part) const noexcept {
+        const std::uint64_t first = rows_.begin(p), count = rows_.size(p);
+        if (file(part).path.empty() || count == 0) return {};
+        const auto of = [](std::uint64_t begin, std::uint64_t size, std::uint64_t bytes) {
+            return byte_range{begin * bytes, size * bytes};
+        };
+        if (!sparse()) return of(first, count, files_.columns * number_bytes());
+        if (part == feature_part::offsets) return of(first, count + 1, sizeof(std::uint64_t));
+        return of(first_entry_[p], first_entry_[p + 1] - first_entry_[p],
+            part == feature_part::indices ? sizeof(std::uint32_t) : number_bytes());
+    }
+    /// The checksum blocks that cover it: what is read. The range itself where blocks end with partitions.
+    [[nodiscard]] byte_range blocks(partition_id p, feature_part part) const {
+        const byte_range wanted = range(p, part);
+        const auto run = file(part).checksums.covering(wanted.offset, wanted.length);
+        return {run.offset, run.length};
+    }
+
+    /// Checks a partition's sparse rows: offsets [rows + 1] in order, columns ascending and below `columns`. O(entries).
+    void check(partition_id p, std::span<const std::uint64_t> offsets, std::span<const std::uint32_t> indices) const {
+        for (std::size_t row = 0; row + 1 < offsets.size(); ++row) {
+            const std::uint64_t begin = offsets[row] - first_entry_[p], end = offsets[row + 1] - first_entry_[p];
+            if (begin > end || end > indices.size() || (row == 0 && begin != 0)) throw out_of_order(rows_.begin(p) + row);
+            for (std::uint64_t at = begin; at < end; ++at)
+                if (indices[at] >= files_.columns || (at != begin && indices[at] <= indices[at - 1]))
+                    throw error(errc::corrupt,
+                        "columns of row " + std::to_string(rows_.begin(p) + row) + " are not ascending, or beyond " +
+                            std::to_string(files_.columns),
+                        {.path = files_.indices.path});
+        }
+        if (!offsets.empty() && offsets.back() != first_entry_[p + 1]) throw out_of_order(rows_.begin(p + 1));
+    }
+
+private:
+    [[nodiscard]] error out_of_order(std::uint64_t row) const {
+        return {errc::corrupt, "offset " + std::to_string(row) + " is out of order", {.path = files_.offsets.path}};
+    }
+    /// An array has so many elements, and no checksum block ends within one.
+    static void need(const feature_files::array& of, std::uint64_t elements, std::uint64_t element_bytes) {
+        const checksum_table& sums = of.checksums;
+        if (sums.data_bytes() != elements * element_bytes)
+            throw error(errc::corrupt,
+                "has " + std::to_string(sums.data_bytes()) + " bytes of data, its shape needs " +
+                    std::to_string(elements * element_bytes),
+                {.path = of.path});
+        for (const checked_block& block : sums.blocks())
+            if (block.end % element_bytes != 0)
+                throw error(errc::corrupt, "a checksum block ends within an element", {.path = sidecar_path(of.path)});
+    }
+
+    feature_files files_;
+    row_partitioning rows_;
+    std::uint64_t entries_ = 0;
+    std::vector<std::uint64_t> first_entry_; // sparse: [partitions + 1]
+};
+
+} // namespace gneiss

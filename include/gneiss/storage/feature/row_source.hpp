@@ -1,0 +1,172 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/matrix_view.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/storage/io/io_stats.hpp>
+
+namespace gneiss {
+
+/// Where gathered rows go: the row of ids[i] to row `position(i)` of a table in memory.
+struct gather_target {
+    std::byte* data = nullptr;
+    std::size_t stride = 0;                     ///< bytes from row to row, at least the source's `row_bytes`
+    std::span<const std::uint32_t> positions{}; ///< [ids] distinct; empty: the i-th row goes to position i
+
+    [[nodiscard]] std::size_t position(std::size_t i) const noexcept { return positions.empty() ? i : positions[i]; }
+    [[nodiscard]] std::byte* row(std::size_t i) const noexcept { return data + position(i) * stride; }
+
+    /// The rows of a matrix, in order.
+    template <class T>
+    [[nodiscard]] static gather_target of(matrix_view<T> rows) noexcept {
+        return {reinterpret_cast<std::byte*>(rows.data()), rows.stride() * sizeof(T)};
+    }
+};
+
+/// What a source was asked for, what of it was at hand and what was read for the rest. Integers: parts add up in any
+/// order.
+struct gather_stats {
+    std::uint64_t rows = 0;         ///< asked for, repeats included
+    std::uint64_t hits = 0;         ///< of those, copied from the source's own memory
+    std::uint64_t bytes_wanted = 0; ///< of the distinct rows that were read, by this source or those below it
+    io_stats io{};                  ///< the requests for them, bytes that arrived, time blocked
+
+    /// Bytes read per byte wanted; 1 where nothing was.
+    [[nodiscard]] double amplification() const noexcept {
+        return bytes_wanted == 0 ? 1 : static_cast<double>(io.read_bytes) / static_cast<double>(bytes_wanted);
+    }
+    [[nodiscard]] double hit_ratio() const noexcept {
+        return rows == 0 ? 0 : static_cast<double>(hits) / static_cast<double>(rows);
+    }
+
+    gather_stats& operator+=(const gather_stats& other) noexcept {
+        rows += other.rows;
+        hits += other.hits;
+        bytes_wanted += other.bytes_wanted;
+        io += other.io;
+        return *this;
+    }
+    [[nodiscard]] friend gather_stats operator+(gather_stats a, const gather_stats& b) noexcept { return a += b; }
+    friend bool operator==(const gather_stats&, const gather_stats&) = default;
+};
+
+/// Rows of one size that are asked for by id, whatever they lie on.
+///
+/// Meaning: `gather` puts row ids[i] at to.row(i). Ids come in any order and may repeat. Either all rows are right when
+/// it returns, or it throws, and then no row of the target is to be relied on and nothing touches it any more.
+/// Cost: O(ids · row_bytes), and what the source reads. Errors: `io_error`, errc::corrupt (a file that ends too early),
+/// errc::out_of_range for an id beyond the rows, before anything is read.
+/// Thread-safety: one thread gathers at a time; `statistics` from any.
+template <class S>
+concept row_source = requires(S& s, const S& c, std::span<const node_id> ids, const gather_target& to) {
+    { c.rows() } -> std::convertible_to<std::uint64_t>;
+    { c.row_bytes() } -> std::convertible_to<std::size_t>;
+    s.gather(ids, to);
+    { c.statistics() } -> std::same_as<gather_stats>;
+};
+
+/// A source that reads while its caller does something else: `begin` starts a gather, `finish` ends it.
+///
+/// Meaning: `gather(ids, to)` is `begin(ids, to)` and `finish()`; both throw as it does, and one thread calls both. The
+/// target is written to by these calls alone. The ids may go when `begin` returns, the target's memory and positions
+/// stay until `finish` did. A gather that was begun and not finished is dropped by the next `begin` or by the
+/// destructor.
+template <class S>
+concept async_row_source =
+    row_source<S> && requires(S& s, std::span<const node_id> ids, const gather_target& to) {
+        s.begin(ids, to);
+        s.finish();
+    };
+
+/// Owner of a source whose type is chosen at run time; models `async_row_source`. Cost: an indirect call a gather.
+/// A source that cannot read ahead gathers in `begin`. Thread-safety: that of the source. Movable.
+class any_row_source {
+public:
+    /// Makes the source in place: any_row_source(std::in_place_type<disk_rows>, arguments of disk_rows…).
+    template <row_source S, class... Arguments>
+    explicit any_row_source(std::in_place_type_t<S> /*which*/, Arguments&&... arguments)
+        : self_(std::make_unique<model<S>>(std::forward<Arguments>(arguments)...)) {}
+
+    [[nodiscard]] std::uint64_t rows() const { return self_->rows(); }
+    [[nodiscard]] std::size_t row_bytes() const { return self_->row_bytes(); }
+    void gather(std::span<const node_id> ids, const gather_target& to) { self_->gather(ids, to); }
+    void begin(std::span<const node_id> ids, const gather_target& to) { self_->begin(ids, to); }
+    void finish() { self_->finish(); }
+    [[nodiscard]] gather_stats statistics() const { return self_->statistics(); }
+
+private:
+    struct interface {
+        virtual ~interface() = default;
+        virtual std::uint64_t rows() const = 0;
+        virtual std::size_t row_bytes() const = 0;
+        virtual void gather(std::span<const node_id> ids, const gather_target& to) = 0;
+        virtual void begin(std::span<const node_id> ids, const gather_target& to) = 0;
+        virtual void finish() = 0;
+        virtual gather_stats statistics() const = 0;
+    };
+    template <row_source S>
+    struct model final : interface {
+        template <class... Arguments>
+        explicit model(Arguments&&... arguments) : source(std::forward<Arguments>(arguments)...) {}
+        std::uint64_t rows() const override { return source.rows(); }
+        std::size_t row_bytes() const override { return source.row_bytes(); }
+        void gather(std::span<const node_id> ids, const gather_target& to) override { source.gather(ids, to); }
+        void begin(std::span<const node_id> ids, const gather_target& to) override {
+            if constexpr (async_row_source<S>)
+                source.begin(ids, to);
+            else
+                source.gather(ids, to);
+        }
+        void finish() override {
+            if constexpr (async_row_source<S>) source.finish();
+        }
+        gather_stats statistics() const override { return source.statistics(); }
+        S source;
+    };
+
+    std::unique_ptr<interface> self_;
+};
+static_assert(async_row_source<any_row_source>);
+
+/// Throws errc::out_of_range unless all ids are below `rows`. O(ids).
+inline void check_rows(std::span<const node_id> ids, std::uint64_t rows, const std::filesystem::path& path = {}) {
+    node_id largest = 0;
+    for (const node_id id : ids) largest = id > largest ? id : largest;
+    if (!ids.empty() && largest >= rows)
+        throw error(errc::out_of_range,
+            "row " + std::to_string(largest) + " was asked for, there are " + std::to_string(rows), {.path = path});
+}
+
+/// Rows of one size that lie one after the other in a file.
+struct stored_rows {
+    std::filesystem::path path;
+    std::uint64_t offset = 0;  ///< of the first row, bytes from the start of the file
+    std::uint64_t rows = 0;
+    std::size_t row_bytes = 0; ///< at least 1
+
+    [[nodiscard]] std::uint64_t offset_of(std::uint64_t row) const noexcept { return offset + row * row_bytes; }
+    [[nodiscard]] std::uint64_t bytes() const noexcept { return rows * row_bytes; }
+
+    /// Whether a file of so many bytes holds all rows. Throws errc::corrupt if not, invalid_argument for rows of no
+    /// bytes.
+    void check(std::uint64_t file_bytes) const {
+        if (row_bytes == 0) throw error(errc::invalid_argument, "a row has no bytes", {.path = path});
+        if (offset > file_bytes || rows > (file_bytes - offset) / row_bytes)
+            throw error(errc::corrupt,
+                "has " + std::to_string(file_bytes) + " bytes, too few for " + std::to_string(rows) + " rows of " +
+                    std::to_string(row_bytes) + " bytes",
+                {.path = path, .offset = offset});
+    }
+    void check(std::span<const node_id> ids) const { check_rows(ids, rows, path); }
+};
+
+} // namespace gneiss

@@ -1,0 +1,211 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <concepts>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/checksum.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/row_layout.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/order/plan.hpp>
+#include <gneiss/storage/io/durable.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
+
+namespace gneiss {
+
+/// Everything that one generation of a run consists of, but the rows themselves: those lie in the slots that this names.
+struct checkpoint {
+    std::uint64_t generation = 0;
+    std::uint64_t configuration_hash = 0; ///< a resume with another configuration is refused
+    std::uint64_t dataset_hash = 0;
+    row_layout layout{};
+    row_partitioning partitioning{}; ///< nodes and partitions: sizes that differ are the dataset's, and not stored
+    std::uint32_t disk_slots = 0;
+    std::vector<disk_slot> slots;             ///< of each partition
+    std::vector<std::uint64_t> row_checksums; ///< of each partition's blocks, partition by partition
+    resume_position position{};
+    std::map<std::string, std::vector<std::byte>> sections; ///< what a program adds: relations, progress
+
+    friend bool operator==(const checkpoint&, const checkpoint&) = default;
+};
+
+namespace detail {
+
+/// Appends fixed-width little-endian values.
+class byte_writer {
+public:
+    template <std::integral T>
+    void put(T value) {
+        static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+        const auto* raw = reinterpret_cast<const std::byte*>(&value);
+        bytes_.insert(bytes_.end(), raw, raw + sizeof value);
+    }
+    void put_bytes(std::span<const std::byte> raw) {
+        put(std::uint64_t{raw.size()});
+        bytes_.insert(bytes_.end(), raw.begin(), raw.end());
+    }
+    [[nodiscard]] std::vector<std::byte>& bytes() noexcept { return bytes_; }
+
+private:
+    std::vector<std::byte> bytes_;
+};
+
+/// Reads what byte_writer wrote; a count that exceeds what is left is an error before anything is sized by it.
+class byte_reader {
+public:
+    byte_reader(std::span<const std::byte> bytes, const std::filesystem::path& path) : bytes_(bytes), path_(path) {}
+
+    template <std::integral T>
+    [[nodiscard]] T get(const char* field) {
+        need(sizeof(T), field);
+        T value;
+        std::memcpy(&value, bytes_.data() + at_, sizeof value);
+        at_ += sizeof value;
+        return value;
+    }
+    /// A count of things of `unit` bytes each that must follow.
+    [[nodiscard]] std::size_t count(std::size_t unit, const char* field) {
+        const auto n = get<std::uint64_t>(field);
+        if (n > (bytes_.size() - at_) / unit) fail(field, "is larger than the file");
+        return static_cast<std::size_t>(n);
+    }
+    [[nodiscard]] std::span<const std::byte> get_bytes(const char* field) {
+        const std::size_t n = count(1, field);
+        const auto found = bytes_.subspan(at_, n);
+        at_ += n;
+        return found;
+    }
+    void finish() const {
+        if (at_ != bytes_.size()) fail("end", "bytes are left over");
+    }
+    [[noreturn]] void fail(const char* field, const std::string& what) const {
+        throw error(errc::corrupt, what, {.path = path_, .offset = at_, .field = field});
+    }
+
+private:
+    void need(std::size_t n, const char* field) const {
+        if (bytes_.size() - at_ < n) fail(field, "the file ends too early");
+    }
+
+    std::span<const std::byte> bytes_;
+    const std::filesystem::path& path_;
+    std::size_t at_ = 0;
+};
+
+inline constexpr std::uint64_t checkpoint_magic = 0x504b435353494e47ULL; // "GNISSCKP"
+inline constexpr std::uint32_t checkpoint_version = 1;
+inline constexpr std::uint32_t checkpoint_endianness = 0x01020304;
+
+} // namespace detail
+
+/// Makes `c` the checkpoint at `path`: durable when this returns; a crash before leaves the old one whole.
+///
+/// Precondition: the rows that it names are durable (`partition_buffer::flush`). Throws io_error.
+/// Cost: one small file written and synced, its directory synced. Format: docs/format.md.
+inline void save_checkpoint(const std::filesystem::path& path, const checkpoint& c) {
+    detail::byte_writer out;
+    out.put(detail::checkpoint_magic);
+    out.put(detail::checkpoint_version);
+    out.put(detail::checkpoint_endianness);
+    out.put(c.generation);
+    out.put(c.configuration_hash);
+    out.put(c.dataset_hash);
+    out.put(c.layout.dim);
+    out.put(c.layout.state);
+    out.put(c.partitioning.nodes);
+    out.put(c.partitioning.partitions);
+    out.put(c.disk_slots);
+    out.put(std::uint64_t{c.slots.size()});
+    for (const disk_slot slot : c.slots) out.put(slot.value());
+    out.put(std::uint64_t{c.row_checksums.size()});
+    for (const std::uint64_t sum : c.row_checksums) out.put(sum);
+    const auto put_number = [&](const batch_number& n) {
+        out.put(n.state);
+        out.put(n.pass);
+        out.put(n.index);
+    };
+    out.put(c.position.epoch);
+    put_number(c.position.next);
+    out.put(std::uint64_t{c.position.finished.size()});
+    for (const batch_number& n : c.position.finished) put_number(n);
+    out.put(std::uint64_t{c.sections.size()});
+    for (const auto& [name, bytes] : c.sections) {
+        out.put_bytes(std::as_bytes(std::span(name)));
+        out.put_bytes(bytes);
+    }
+    out.put(checksum(out.bytes(), detail::checkpoint_magic));
+    atomic_write_file(path, out.bytes());
+}
+
+/// Reads and checks a checkpoint. Throws io_error, or error with errc::corrupt or errc::version_mismatch that names the
+/// file and the field. Memory: the size of the file.
+[[nodiscard]] inline checkpoint load_checkpoint(const std::filesystem::path& path) {
+    const plain_file file = plain_file::open(path);
+    std::vector<std::byte> all(static_cast<std::size_t>(file.size()));
+    file.read_at(0, all);
+    if (all.size() < 3 * sizeof(std::uint64_t))
+        throw error(errc::corrupt, "the file is too short for a checkpoint", {.path = path});
+    const auto body = std::span(all).first(all.size() - sizeof(std::uint64_t));
+    detail::byte_reader in(body, path);
+    if (in.get<std::uint64_t>("magic") != detail::checkpoint_magic) in.fail("magic", "this is not a checkpoint");
+    if (const auto version = in.get<std::uint32_t>("version"); version != detail::checkpoint_version)
+        throw error(errc::version_mismatch,
+            "is a checkpoint of version " + std::to_string(version) + ", and this program reads version " +
+                std::to_string(detail::checkpoint_version) + " only: use the program that wrote it, or train again",
+            {.path = path});
+    if (in.get<std::uint32_t>("endianness") != detail::checkpoint_endianness)
+        in.fail("endianness", "was written on a machine of another byte order");
+    std::uint64_t stored = 0;
+    std::memcpy(&stored, all.data() + body.size(), sizeof stored);
+    if (stored != checksum(body, detail::checkpoint_magic)) in.fail("checksum", "does not match: the file is damaged");
+
+    checkpoint c;
+    c.generation = in.get<std::uint64_t>("generation");
+    c.configuration_hash = in.get<std::uint64_t>("configuration hash");
+    c.dataset_hash = in.get<std::uint64_t>("dataset hash");
+    c.layout.dim = in.get<std::uint32_t>("dim");
+    c.layout.state = in.get<std::uint32_t>("state");
+    c.partitioning.nodes = in.get<std::uint64_t>("nodes");
+    c.partitioning.partitions = in.get<std::uint32_t>("partitions");
+    c.disk_slots = in.get<std::uint32_t>("disk slots");
+    for (std::size_t n = in.count(sizeof(std::uint32_t), "slots"); n > 0; --n)
+        c.slots.push_back(disk_slot{in.get<std::uint32_t>("slots")});
+    for (std::size_t n = in.count(sizeof(std::uint64_t), "row checksums"); n > 0; --n)
+        c.row_checksums.push_back(in.get<std::uint64_t>("row checksums"));
+    const auto get_number = [&] {
+        batch_number n;
+        n.state = in.get<std::uint32_t>("position");
+        n.pass = in.get<std::uint32_t>("position");
+        n.index = in.get<std::uint64_t>("position");
+        return n;
+    };
+    c.position.epoch = in.get<std::uint64_t>("position");
+    c.position.next = get_number();
+    for (std::size_t n = in.count(16, "position"); n > 0; --n) c.position.finished.push_back(get_number());
+    for (std::size_t n = in.count(16, "sections"); n > 0; --n) {
+        const auto raw = in.get_bytes("section name");
+        const auto bytes = in.get_bytes("section");
+        std::string name(reinterpret_cast<const char*>(raw.data()), raw.size());
+        if (!c.sections.empty() && c.sections.rbegin()->first >= name) in.fail("section name", "out of order");
+        c.sections.emplace_hint(c.sections.end(), std::move(name), std::vector(bytes.begin(), bytes.end()));
+    }
+    in.finish();
+    if (c.partitioning.partitions != c.slots.size()) in.fail("slots", "does not match the number of partitions");
+    std::vector<disk_slot> used = c.slots;
+    std::sort(used.begin(), used.end());
+    if (std::adjacent_find(used.begin(), used.end()) != used.end()) in.fail("slots", "one is named twice");
+    if (!used.empty() && used.back().value() >= c.disk_slots) in.fail("slots", "one is not there");
+    return c;
+}
+
+} // namespace gneiss

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cerrno>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <span>
+#include <string>
+#include <system_error>
+
+#include <fcntl.h>
+#include <sys/statvfs.h>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/storage/detail/retry_interrupted.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
+
+namespace gneiss {
+
+/// Puts what `write(sequential_writer&)` appends at `path` in one durable step: temporary file, fsync, rename, fsync of the
+/// directory.
+///
+/// Meaning: after a crash at any moment the file is the old or the new one, whole; when this has returned, the new
+/// one. On an error before the rename the old file is untouched and the temporary is removed; after it, the new one
+/// is in place but power loss may bring the old one back. Cost: two device flushes.
+/// Precondition: one writer of `path` at a time (the temporary is `path` + ".tmp"; one that a crash left is replaced).
+/// Errors: `io_error`; a failed fsync is not repeated. Source: the protocol that lost nothing in 25 power cuts.
+template <std::invocable<sequential_writer&> Write>
+void atomic_write_file(const std::filesystem::path& path, Write&& write) {
+    std::filesystem::path temporary = path;
+    temporary += ".tmp";
+    try {
+        plain_file file = plain_file::create(temporary);
+        sequential_writer out(file);
+        write(out);
+        file.sync();
+        out.drop();
+        file.close();
+        if (std::rename(temporary.c_str(), path.c_str()) != 0)
+            throw io_error(errno, "cannot rename the temporary file", {.path = path});
+    } catch (...) {
+        std::error_code ignored;
+        std::filesystem::remove(temporary, ignored);
+        throw;
+    }
+    sync_directory(path.parent_path());
+}
+/// The same of bytes in memory.
+inline void atomic_write_file(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+    atomic_write_file(path, [&](sequential_writer& out) { out.append(bytes); });
+}
+
+/// Leaves nothing of a directory that did not get its final name.
+struct removed_unless_renamed {
+    std::filesystem::path path;
+
+    ~removed_unless_renamed() {
+        std::error_code ignored;
+        std::filesystem::remove_all(path, ignored);
+    }
+};
+
+/// Bytes that a file under `path` may still grow by, for this user. Throws `io_error`.
+[[nodiscard]] inline std::uint64_t free_disk_bytes(const std::filesystem::path& path) {
+    struct ::statvfs status {};
+    if (::statvfs(path.c_str(), &status) != 0) throw io_error(errno, "cannot tell the free space", {.path = path});
+    return std::uint64_t{status.f_bavail} * status.f_frsize;
+}
+
+/// Throws `error` (no_space) that names both figures unless `bytes` fit under `path`: ask before work begins.
+inline void require_disk_space(const std::filesystem::path& path, std::uint64_t bytes) {
+    if (const std::uint64_t available = free_disk_bytes(path); bytes > available)
+        throw error(errc::no_space,
+            std::to_string(bytes) + " bytes are needed on this disk, " + std::to_string(available) + " are free",
+            {.path = path});
+}
+
+/// Gives `path` room for `bytes` from its start, making it when absent: later writes into that range do not run out
+/// of space. New bytes are zero; the file never shrinks. Errors: `io_error`, with `out_of_space()` on a full disk.
+inline void preallocate(const std::filesystem::path& path, std::uint64_t bytes) {
+    const error_place place{.path = path, .length = bytes};
+    if (bytes > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max()))
+        throw io_error(EFBIG, "cannot allocate", place);
+    const int fd =
+        detail::retry_interrupted([&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644); });
+    if (fd < 0) throw io_error(errno, "cannot open", place);
+    const int result = detail::retry_interrupted([&] {
+        errno = bytes == 0 ? 0 : ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+        return errno == 0 ? 0 : -1;
+    });
+    const int number = errno;
+    ::close(fd);
+    if (result != 0) throw io_error(number, "cannot allocate", place);
+}
+
+} // namespace gneiss

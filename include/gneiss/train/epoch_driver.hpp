@@ -1,0 +1,232 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/order/plan.hpp>
+#include <gneiss/sample/mini_batch.hpp>
+#include <gneiss/storage/embedding/partition_buffer.hpp>
+#include <gneiss/train/training_pipeline.hpp>
+
+namespace gneiss {
+
+/// What an epoch, or the rest of one, gave.
+template <class Statistics>
+struct epoch_result {
+    Statistics model;
+    std::uint64_t batches = 0;
+    resume_position position{}; ///< where training goes on
+    bool stopped = false;       ///< a stop was requested: `position` is inside the epoch
+};
+
+/// What a training loop tells and asks of its surroundings, all optional.
+template <class Statistics>
+struct epoch_observer {
+    /// After each batch was applied, in order, on the update stage's thread: keep it short.
+    std::function<void(const batch_key&, const Statistics&)> on_batch{};
+    /// Whether a checkpoint is due; asked between batches on the driving thread.
+    std::function<bool()> checkpoint_due{};
+    /// Makes a checkpoint. Everything before `position` is applied and written; nothing else is.
+    std::function<void(const resume_position&)> checkpoint{};
+    /// Whether the batches of state `state` are gone through once more, with samples of their own: asked after each pass, on
+    /// the driving thread, with the passes made and whether the next state is at hand. Empty: each state once.
+    std::function<bool(std::uint32_t state, std::uint32_t passes, bool next_is_ready)> again{};
+};
+
+/// What each batch of a training loop carries. `Work` is what the batches of a state share; its `size()` is their number.
+template <class Statistics, class Work>
+struct driven_batch {
+    using statistics_type = Statistics;
+    using work_type = Work;
+
+    [[nodiscard]] std::uint64_t bytes() const noexcept { return memory; }
+
+    std::size_t slot = 0; ///< which of the batches in flight this is
+    batch_key key{};
+    std::uint64_t step = 0;           ///< t ≥ 1 of optimisers
+    std::shared_ptr<const Work> work; ///< until a stage lets it go, at the latest until it is applied
+    state_lease rows;                 ///< null without rows
+    Statistics statistics;
+    std::uint64_t memory = 0; ///< counted by queues
+};
+
+/// Batches that are in memory at once: `wanted`, or as many as the stages can use.
+[[nodiscard]] inline std::size_t batches_in_flight(const pipeline_options& options, std::size_t wanted) noexcept {
+    if (options.deterministic) return static_cast<std::size_t>(options.staleness) + 2;
+    if (wanted != 0) return wanted;
+    const std::uint64_t useful = options.sample_workers + 5; // one a stage, some between
+    return static_cast<std::size_t>(std::min(options.staleness + 2, useful));
+}
+
+/// Drives batches of a plan through a training pipeline: states in order, leases of their rows, checkpoints, stopping and
+/// resuming. What a batch is and what the stages do belongs to the trainer.
+///
+/// Thread-safety: one driving thread. Errors: see `run`.
+template <class Batch>
+class epoch_driver {
+public:
+    using statistics_type = typename Batch::statistics_type;
+    using work_type = typename Batch::work_type;
+    using observer = epoch_observer<statistics_type>;
+    using result = epoch_result<statistics_type>;
+
+    /// \param rows  whose leases batches hold; null: none. Outlives this
+    epoch_driver(pipeline_stages<Batch> stages, const pipeline_options& options,
+        std::vector<std::unique_ptr<Batch>> batches, partition_buffer* rows)
+        : options_(options), rows_(rows), pipeline_(with_end(std::move(stages)), options, numbered(std::move(batches))) {}
+
+    /// Runs epoch `epoch` over `states`, from batch `from` on.
+    ///
+    /// \param begin    begin() starts the sources of an epoch other than rows
+    /// \param work_of  work_of(s): what the batches of state s share, a shared_ptr<const Work>
+    /// \param ready    ready(s): whether work_of(s) would not wait; asked for `observer::again`
+    ///
+    /// Stops early, with everything applied, when `stop` is requested. Partitions are written and leave at the end.
+    /// After an exception no stage is at work any more, and every later call throws it again.
+    template <class Begin, class WorkOf>
+    result run(const plan& states, std::uint64_t epoch, batch_number from, const observer& told, const std::stop_token& stop,
+        Begin&& begin, WorkOf&& work_of, const std::function<bool(std::uint32_t)>& ready = {}) {
+        if (failure_) std::rethrow_exception(failure_);
+        try {
+            observer_ = &told;
+            outcome_ = {};
+            applied_ = 0;
+            begin();
+            if (rows_ != nullptr) rows_->begin_epoch(states, from.state);
+            return run_states(states, epoch, from, stop, work_of, ready);
+        } catch (...) { // what the stages use goes out of scope
+            failure_ = std::current_exception();
+            pipeline_.stop(failure_);
+            throw;
+        }
+    }
+
+    /// Batches applied before this run: what optimisers call t. Part of the state that a resume restores.
+    [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
+    void set_steps(std::uint64_t steps) noexcept { steps_ = steps; }
+
+    [[nodiscard]] pipeline_statistics statistics() const { return pipeline_.statistics(); }
+    /// As of `training_pipeline`.
+    [[nodiscard]] std::stop_token failed() const noexcept { return pipeline_.failed(); }
+
+private:
+    template <class WorkOf>
+    result run_states(const plan& states, std::uint64_t epoch, batch_number from, const std::stop_token& stop, WorkOf& work_of,
+        const std::function<bool(std::uint32_t)>& ready) {
+        result made;
+        made.position = {epoch + 1, {}, {}};
+        pipeline_.resume(); // the first state is waited for like the others
+        for (std::uint32_t s = from.state; s < states.size() && !made.stopped; ++s) {
+            std::uint32_t pass = s == from.state ? from.pass : 0;
+            const auto resume_here = [&](std::uint64_t index) { return resume_position{epoch, {s, pass, index}, {}}; };
+            std::uint64_t first = s == from.state ? from.index : 0;
+            state_lease lease;
+            if (!acquire_rows(s, lease, resume_here(first), stop)) {
+                made.stopped = true;
+                made.position = resume_here(first);
+                break;
+            }
+            const std::shared_ptr<const work_type> work = work_of(s); // a stop waits for it: less than a state's training
+            const std::uint64_t count = work->size();
+            for (;; ++pass, first = 0) {
+                for (std::uint64_t i = first; i < count; ++i) {
+                    if (interruptible(i)) {
+                        made.stopped = stop.stop_requested();
+                        if (made.stopped || (observer_->checkpoint_due && observer_->checkpoint_due())) {
+                            pipeline_.drain();
+                            if (made.stopped) {
+                                made.position = resume_here(i);
+                                break;
+                            }
+                            observer_->checkpoint(resume_here(i));
+                        }
+                    }
+                    auto b = pipeline_.take();
+                    b->key = {epoch, {s, pass, i}};
+                    b->work = work;
+                    b->rows = lease;
+                    b->step = ++steps_;
+                    pipeline_.submit(std::move(b), segment_end(i, count) - 1 - i);
+                }
+                if (made.stopped || count == 0 || !observer_->again || !observer_->again(s, pass + 1, !ready || ready(s + 1))) break;
+            }
+        }
+        pipeline_.drain();
+        if (rows_ != nullptr) end_epoch(made.position);
+        made.model = outcome_;
+        made.batches = applied_;
+        return made;
+    }
+
+    [[nodiscard]] static std::vector<std::unique_ptr<Batch>> numbered(std::vector<std::unique_ptr<Batch>> batches) {
+        for (std::size_t i = 0; i < batches.size(); ++i) batches[i]->slot = i;
+        return batches;
+    }
+
+    /// The stages, with what follows every update.
+    [[nodiscard]] pipeline_stages<Batch> with_end(pipeline_stages<Batch> stages) {
+        stages.update = [this, update = std::move(stages.update)](Batch& b) {
+            update(b);
+            outcome_ += b.statistics;
+            ++applied_;
+            b.work.reset();
+            b.rows.reset();
+            if (observer_->on_batch) observer_->on_batch(b.key, b.statistics);
+        };
+        return stages;
+    }
+
+    /// The rows of a state, committing on the way where the disk needs it. False: stopped.
+    bool acquire_rows(std::uint32_t s, state_lease& lease, const resume_position& here, const std::stop_token& stop) {
+        for (;;) {
+            if (stop.stop_requested()) return false;
+            if (rows_ == nullptr) return true;
+            if (auto rows = rows_->acquire(s, {})) {
+                lease = std::move(*rows);
+                return true;
+            }
+            pipeline_.drain();
+            commit(here);
+        }
+    }
+    void end_epoch(const resume_position& here) {
+        rows_->end_epoch();
+        while (rows_->commit_wanted()) {
+            commit(here);
+            rows_->end_epoch();
+        }
+    }
+    void commit(const resume_position& here) const {
+        if (!observer_->checkpoint)
+            throw error(errc::no_space, "the row file has too few spare slots to train without checkpoints");
+        observer_->checkpoint(here);
+    }
+
+    /// With a deterministic staleness the window is cut every so many batches, so that a checkpoint there changes nothing.
+    static constexpr std::uint64_t segment = 256;
+    [[nodiscard]] bool fixed_window() const noexcept { return options_.deterministic && options_.staleness > 0; }
+    [[nodiscard]] bool interruptible(std::uint64_t index) const noexcept { return !fixed_window() || index % segment == 0; }
+    [[nodiscard]] std::uint64_t segment_end(std::uint64_t index, std::uint64_t count) const noexcept {
+        return fixed_window() ? std::min(count, (index / segment + 1) * segment) : count;
+    }
+
+    pipeline_options options_;
+    partition_buffer* rows_;
+    std::uint64_t steps_ = 0;
+    const observer* observer_ = nullptr; // set while an epoch runs
+    statistics_type outcome_{};  // written by the update stage, read after a drain
+    std::uint64_t applied_ = 0;  // the same
+    std::exception_ptr failure_; // of an epoch
+
+    training_pipeline<Batch> pipeline_; // last: its threads use the rest
+};
+
+} // namespace gneiss

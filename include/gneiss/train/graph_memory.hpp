@@ -1,0 +1,172 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include <gneiss/model/layer_memory.hpp>
+#include <gneiss/model/layer_options.hpp>
+#include <gneiss/sample/fanout.hpp>
+#include <gneiss/storage/edge/bucket_store.hpp>
+#include <gneiss/storage/feature/feature_store.hpp>
+#include <gneiss/train/graph_batch.hpp>
+
+namespace gneiss {
+
+/// The sizes that bound a batch of `graph_training`.
+struct graph_shape {
+    bool links = false;
+    std::uint64_t nodes = 0; ///< that a state may have
+    std::uint64_t edges = 0; ///< among them, counted once
+    std::uint64_t all_nodes = 0; ///< resident or not; 0: unknown
+    input_columns columns{};
+    std::size_t learned = 0;          ///< of the dense columns
+    std::uint64_t sparse_entries = 0; ///< of the state's nodes
+};
+
+/// What a state may have at most, whichever partitions are resident: true of every plan.
+class state_sizes {
+public:
+    /// `features` may be null. O(p²).
+    explicit state_sizes(const bucket_store& graph, const feature_store* features = nullptr)
+        : rows_(graph.rows()), edges_(graph.edges()), from_(rows_.partitions), to_(rows_.partitions), entries_(rows_.partitions, 0) {
+        graph.for_each_bucket([&](edge_bucket b) {
+            const std::uint64_t edges = graph.extent(b).edges;
+            from_[b.first].add(edges);
+            to_[b.second].add(edges);
+        });
+        if (features == nullptr || !features->sparse()) return;
+        for (partition_id p = 0; p < rows_.partitions; ++p) entries_[p] = features->first_entry(p + 1) - features->first_entry(p);
+    }
+
+    /// Nodes, edges and entries of the `slots` largest partitions. Of the edges from a partition at most those to `slots`
+    /// others count, each as many as the largest bucket has. O(p log p).
+    [[nodiscard]] graph_shape of(std::uint32_t slots) const {
+        const auto most = [&](std::vector<std::uint64_t> each) {
+            std::ranges::sort(each, std::greater{});
+            const auto end = each.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(slots, each.size()));
+            return std::accumulate(each.begin(), end, std::uint64_t{0});
+        };
+        const auto edges = [&](const std::vector<ends>& of_partition) {
+            std::vector<std::uint64_t> each;
+            for (const ends& e : of_partition) each.push_back(std::min(e.edges, slots * e.largest));
+            return most(std::move(each));
+        };
+        return {.nodes = rows_.largest(slots),
+            .edges = std::min({edges_, edges(from_), edges(to_)}),
+            .all_nodes = rows_.nodes,
+            .sparse_entries = most(entries_)};
+    }
+
+private:
+    struct ends {
+        std::uint64_t edges = 0, largest = 0;
+        void add(std::uint64_t of_bucket) {
+            edges += of_bucket;
+            largest = std::max(largest, of_bucket);
+        }
+    };
+
+    row_partitioning rows_;
+    std::uint64_t edges_;
+    std::vector<ends> from_, to_; // of each partition's buckets
+    std::vector<std::uint64_t> entries_;
+};
+
+/// Upper bounds [bytes].
+struct graph_memory {
+    std::uint64_t batch = 0;   ///< each batch in flight
+    std::uint64_t sampler = 0; ///< scratch of each sampling thread
+    std::uint64_t encoder = 0; ///< of the one that computes
+};
+
+namespace detail {
+
+/// Nodes whose neighbours a hop draws, at most, and how many of each.
+struct asked_hop {
+    std::uint64_t nodes = 0;
+    hop_fanout fanout{};
+};
+
+/// The most edges that hops draw together. `once`: a node is asked at one hop only, so that no more than `all` nodes are
+/// asked, the worst case at the hops that draw most, and without repetitions no edge is drawn twice.
+[[nodiscard]] inline std::uint64_t most_drawn(std::span<const asked_hop> hops, bool once, bool repeated, std::uint64_t all, std::uint64_t edges) {
+    constexpr std::uint64_t plenty = std::uint64_t{1} << 56; // sums of some do not overflow
+    const auto side = [&](std::uint32_t hop_fanout::*count, std::uint64_t listed) {
+        std::vector<asked_hop> order(hops.begin(), hops.end());
+        if (once) std::ranges::sort(order, std::greater{}, [&](const asked_hop& h) { return h.fanout.*count; });
+        std::uint64_t sum = 0, left = all;
+        for (const asked_hop& hop : order) {
+            const std::uint64_t nodes = once ? std::min(hop.nodes, left) : hop.nodes, each = hop.fanout.*count;
+            if (each == all_neighbours) {
+                if (nodes != 0) sum += listed;
+            } else { // < 2³² nodes, so that no product overflows
+                sum += repeated ? std::min(nodes * each, plenty) : std::min({nodes * each, listed, plenty});
+            }
+            if (each != 0) left -= once ? nodes : 0;
+        }
+        return once && !repeated ? std::min(sum, listed) : sum;
+    };
+    return side(&hop_fanout::in, edges) + side(&hop_fanout::out, edges) + side(&hop_fanout::both, 2 * edges);
+}
+
+} // namespace detail
+
+/// What training needs at most: every node that is reached has its full fan-out of neighbours, all of them new, until all
+/// nodes of the state are reached. True of any graph, hubs or not. O(hops²). Samples are smaller where neighbourhoods
+/// overlap.
+[[nodiscard]] inline graph_memory bound_graph_memory(
+    const graph_training_options& options, const graph_shape& of, std::span<const layer_options> layers) {
+    const link_batch_bound links = of.links ? bound_link_batch(options.negatives, options.batch, of.nodes) : link_batch_bound{};
+    const std::size_t hops = options.neighbours.fanout.size();
+    const bool dense = options.sampler == neighbour_sampling::dense, repeated = options.neighbours.replace;
+    std::vector<std::uint64_t> known{std::min(of.links ? links.nodes : options.batch, of.nodes)}; // after each hop
+    std::vector<detail::asked_hop> asked;
+    const auto drawn = [&](std::size_t from, std::size_t count) { // by hops from … from + count − 1
+        return detail::most_drawn(std::span(asked).subspan(from, count), dense, repeated, of.nodes, of.edges);
+    };
+    std::uint64_t numbered = known[0]; // at once, before repetitions are found
+    for (std::size_t hop = 0; hop < hops; ++hop) {
+        // DENSE asks the nodes that the hop before drew first.
+        const std::uint64_t fresh = !dense || hop == 0 ? known.back() : std::min(drawn(hop - 1, 1), of.nodes);
+        asked.push_back({fresh, options.neighbours.fanout[hop]});
+        const std::uint64_t edges = drawn(hop, 1);
+        numbered = std::max(numbered, known.back() + edges);
+        known.push_back(std::min(of.nodes, known.back() + edges));
+    }
+    const std::uint64_t all_edges = drawn(0, hops);
+    if (of.all_nodes != 0) numbered = std::min(numbered, of.all_nodes);
+    const std::uint64_t nodes = known.back(), seeds = known[0];
+    const std::uint64_t sparse_entries = of.columns.sparse == 0 ? 0 : std::min(of.sparse_entries, nodes * of.columns.sparse);
+    std::uint64_t views = 0, encoder = 0;
+    layer_sizes at{.in = of.columns, .entries = sparse_entries, .first = true};
+    std::size_t hop = hops;
+    for (const layer_options& layer : layers) {
+        at.sources = known[hop];
+        at.edges = 0;
+        if (layer.takes_hop() && hop > 0) {
+            --hop;
+            at.edges = dense ? drawn(0, hop + 1) : drawn(hop, 1);
+        }
+        at.targets = known[hop];
+        views += 12 * at.edges + 8 * (at.sources + 1);
+        encoder += layer_memory(layer, at);
+        at = {.in = {.dense = layer.outputs()}};
+    }
+    if (of.links) encoder += sizeof(float) * seeds * at.in.dense; // gradients of the outputs
+    const std::uint64_t arrays = 8 * nodes + all_edges * (8U + (options.neighbours.relations ? 4U : 0U) + (options.neighbours.edge_ids ? 8U : 0U));
+    const std::uint64_t rows = nodes * of.columns.dense * sizeof(float) * (of.learned != 0 ? 2 : 1);
+    const std::uint64_t sparse = of.columns.sparse == 0 ? 0 : 8 * nodes + 8 * sparse_entries;
+    const std::uint64_t batch = links.bytes + arrays + views + rows + sparse + seeds * 8;
+    constexpr std::uint64_t products = std::uint64_t{1} << 20; // packed tiles
+    return {.batch = batch + batch / 8 + 65536, // buffers grow by an eighth more than asked
+        .sampler = 8 * std::bit_ceil(4 * numbered + 1024) + 32 * nodes + 24 * all_edges + 65536,
+        .encoder = encoder + encoder / 8 + products};
+}
+
+} // namespace gneiss

@@ -1,0 +1,476 @@
+#include <gneiss/inference/layerwise_inference.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <model/gnn.hpp>
+#include <sample/graphs.hpp>
+#include <storage/buckets.hpp>
+#include <support/temporary_directory.hpp>
+
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/io/dataset_writer.hpp>
+#include <gneiss/model/backend/eigen.hpp>
+#include <gneiss/sample/dense.hpp>
+#include <gneiss/storage/engine/faulty.hpp>
+#include <gneiss/storage/engine/threads.hpp>
+
+namespace test_pipeline_layerwise_inference {
+
+using namespace gneiss;
+
+namespace {
+
+engine_factory threads() {
+    return [] { return any_engine(threads_engine(4)); };
+}
+
+/// A graph with hubs, isolated nodes, self loops and repeated edges, in buckets on disk.
+struct stored_graph {
+    test::temporary_directory directory{};
+    std::vector<edge> edges;
+    row_partitioning rows;
+    bucket_store store;
+
+    stored_graph(std::uint64_t nodes, std::uint32_t partitions, std::size_t count)
+        : edges(test::hub_edges(nodes, count, nodes)),
+          rows{nodes, partitions},
+          store(test::build(directory.path(), {rows, 3}, edges)) {
+        std::filesystem::create_directory(scratch());
+    }
+    [[nodiscard]] std::filesystem::path scratch() const { return directory / "scratch"; }
+    [[nodiscard]] std::size_t scratch_files() const {
+        return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(scratch()), {}));
+    }
+};
+
+/// Rows that lie in memory.
+layerwise_input source_of(const input_rows<float>& all, const row_partitioning& rows) {
+    return {{all.dense.columns(), all.sparse.columns}, 0, [=] {
+                return [=](partition_id p, const std::stop_token&) {
+                    return all.middle_rows(
+                        static_cast<std::size_t>(rows.begin(p)), static_cast<std::size_t>(rows.size(p)));
+                };
+            }};
+}
+
+/// Dense and sparse rows in memory.
+struct inputs {
+    gnn::matrix<float> dense;
+    gnn::words<float> words;
+
+    inputs(std::size_t nodes, std::size_t dense_columns, std::size_t sparse_columns)
+        : dense(nodes, dense_columns, 3),
+          words(nodes, sparse_columns, 4) {}
+    [[nodiscard]] input_rows<float> all() const {
+        return {dense.view, words.columns == 0 ? sparse_rows<float>{} : words.view()};
+    }
+    [[nodiscard]] layerwise_input source(const row_partitioning& rows) const { return source_of(all(), rows); }
+};
+
+struct model {
+    dense_parameters<> weights;
+    encoder<float, eigen_backend> encode;
+
+    model(const std::string& layers, input_columns in) : encode(weights, parse_layers(layers), in) {
+        gnn::randomize(weights, 5);
+    }
+};
+
+/// Rows of the encoder over a sample around all nodes with all their neighbours.
+std::vector<float> sampled(model& m, const stored_graph& graph, const inputs& in, neighbour_direction d) {
+    std::string fanout = "all";
+    for (std::size_t hop = 1; hop < m.encode.hops(); ++hop) fanout += ",all";
+    layer_stack layers;
+    mini_batch_arena arena;
+    if (m.encode.hops() != 0) {
+        const auto whole = test::whole_graph(graph.rows.nodes, graph.edges);
+        std::vector<node_id> seeds(graph.rows.nodes);
+        for (std::size_t v = 0; v < seeds.size(); ++v) seeds[v] = static_cast<node_id>(v);
+        dense_sampler<> sampler({parse_fanout(fanout, d)}, 3);
+        const auto sample = sampler.sample({}, whole, std::span<const node_id>(seeds), serial_executor{}, arena);
+        REQUIRE(std::ranges::equal(sample.node_ids, seeds));
+        layers.assign(sample, serial_executor{}, layer_stack::lists::forward);
+    }
+    const auto out = m.encode.forward(m.weights, layers, in.all(), {}, serial_executor{});
+    return {out.data(), out.data() + out.rows() * out.columns()};
+}
+
+std::vector<float> all_rows(scratch_rows& rows) {
+    std::vector<float> all;
+    rows.for_each_block([&](std::uint64_t first, matrix_view<const float> block) {
+        CHECK(first * rows.dim() == all.size());
+        for (std::size_t i = 0; i < block.rows(); ++i) all.insert(all.end(), block[i].begin(), block[i].end());
+    });
+    return all;
+}
+
+/// Each row within 1e-5 of its largest number.
+void check_close(const std::vector<float>& found, const std::vector<float>& expected, std::size_t columns) {
+    REQUIRE(found.size() == expected.size());
+    for (std::size_t at = 0; at < found.size(); at += columns) {
+        float largest = 0, worst = 0;
+        for (std::size_t c = at; c < at + columns; ++c) {
+            largest = std::max(largest, std::abs(expected[c]));
+            worst = std::max(worst, std::abs(found[c] - expected[c]));
+        }
+        if (!(worst <= 1e-5F * (largest + 0.1F)))
+            FAIL_CHECK("row " << at / columns << ": off by " << worst << " of " << largest);
+    }
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+/// The least memory that a run out of core takes.
+std::uint64_t least_memory(
+    const model& m, const stored_graph& graph, const layerwise_input& in, const layerwise_options& options) {
+    try {
+        (void)plan_layerwise(m.encode, in, graph.store, options, 0);
+    } catch (const over_budget& e) {
+        CHECK(e.parts().size() == 6);
+        return e.needed();
+    }
+    FAIL("no memory was enough");
+    return 0;
+}
+
+struct outcome {
+    std::vector<float> rows;
+    layerwise_plan plan;
+    std::uint64_t edges;
+    io_stats io;
+};
+
+outcome infer(model& m, const stored_graph& graph, const layerwise_input& in, neighbour_direction d,
+    std::uint64_t memory, executor_ref on) {
+    memory_budget budget(memory);
+    outcome made;
+    {
+        const layerwise_options options{.direction = d, .engines = threads(), .scratch = graph.scratch()};
+        const auto result = infer_layerwise(m.encode, m.weights, in, graph.store, options, on, budget);
+        made = {all_rows(*result.rows), result.plan, result.edges, result.io};
+        CHECK(result.rows->rows() == graph.rows.nodes);
+        CHECK(result.rows->dim() == m.encode.outputs());
+        CHECK(graph.scratch_files() == (result.plan.in_memory ? 0 : 1));
+        CHECK(budget.used() == result.plan.parts.front().bytes);
+    }
+    CHECK(graph.scratch_files() == 0);
+    CHECK(budget.used() == 0);
+    return made;
+}
+
+constexpr neighbour_direction directions[] = {
+    neighbour_direction::in, neighbour_direction::out, neighbour_direction::both};
+
+/// Against the encoder over a sample of everything; in memory, on disk and on several threads.
+void check_model(const std::string& layers, std::size_t dense, std::size_t sparse) {
+    const tbb_executor three(3);
+    for (const auto& [nodes, partitions] : {std::pair{61U, 1U}, {150U, 2U}, {150U, 7U}, {6U, 4U}}) {
+        const stored_graph graph(nodes, partitions, nodes * 6);
+        const inputs in(nodes, dense, sparse);
+        const layerwise_input source = in.source(graph.rows);
+        for (const neighbour_direction d : directions) {
+            CAPTURE(layers);
+            CAPTURE(nodes);
+            CAPTURE(partitions);
+            CAPTURE(static_cast<int>(d));
+            model m(layers, {dense, sparse});
+            const auto expected = sampled(m, graph, in, d);
+            const outcome memory = infer(m, graph, source, d, memory_budget::unlimited, serial_executor{});
+            check_close(memory.rows, expected, m.encode.outputs());
+            CHECK(memory.plan.in_memory);
+            CHECK(memory.io.written_bytes == 0);
+            CHECK(memory.edges == m.encode.hops() * graph.edges.size() * (d == neighbour_direction::both ? 2 : 1));
+            CHECK(same_bits(memory.rows, infer(m, graph, source, d, memory_budget::unlimited, three).rows));
+            if (partitions != 7) continue;
+            const layerwise_options options{.direction = d, .engines = threads(), .scratch = graph.scratch()};
+            const std::uint64_t least = least_memory(m, graph, source, options);
+            const outcome disk = infer(m, graph, source, d, least, serial_executor{});
+            CHECK(!disk.plan.in_memory);
+            CHECK(disk.plan.targets == 1);
+            CHECK(same_bits(disk.rows, memory.rows));
+            CHECK(disk.edges == memory.edges);
+            const outcome wider =
+                infer(m, graph, source, d, least + 2 * (least_memory(m, graph, source, options) / 8), three);
+            CHECK(same_bits(wider.rows, memory.rows));
+        }
+    }
+}
+
+} // namespace
+
+TEST_CASE("GraphSAGE of all nodes is what a sample with all neighbours gives, in memory and on disk") {
+    for (const std::string reduce : {"mean", "sum", "max"})
+        for (const std::string combine : {"concat", "add"}) check_model("sage:5:" + reduce + ":" + combine, 7, 0);
+    check_model("sage:9:tanh,sage:4:sum:no-bias", 5, 0);
+    check_model("sage:6:mean,sage:12:max,sage:3:mean:add,sage:8:max:add", 4, 0);
+}
+
+TEST_CASE("graph convolutions of all nodes are what a sample with all neighbours gives, in memory and on disk") {
+    check_model("gcn:5:symmetric", 7, 0);
+    check_model("gcn:9:row:no-bias", 4, 0);
+    check_model("gcn:8:symmetric:elu,gcn:4:row,gcn:7:symmetric", 5, 0);
+}
+
+TEST_CASE("graph attention of all nodes is what a sample with all neighbours gives, in memory and on disk") {
+    check_model("gat:4x3", 5, 0);
+    check_model("gat:6:mean:slope=.05:no-bias", 5, 0);
+    check_model("gat:3x4,gat:5x2:mean,gat:2x8", 6, 0);
+}
+
+TEST_CASE("linear layers, norms, residuals and layers of several kinds keep that") {
+    check_model("linear:5", 3, 0);
+    check_model("sage:6:norm:residual,gcn:6:residual:tanh,gat:3x2:residual:norm,linear:4:norm", 6, 0);
+    check_model("linear:6:sigmoid,sage:7:residual,linear:7:residual,gcn:3:norm", 5, 0);
+}
+
+TEST_CASE("sparse features, alone and beside dense rows, keep that") {
+    for (const std::size_t dense : {0U, 3U}) {
+        check_model("sage:5:residual,gat:2x2", dense, 9);
+        check_model("gcn:12:symmetric,sage:3", dense, 9);
+        check_model("linear:5:norm,sage:4:max", dense, 9);
+        check_model("gat:4x2:norm:residual", dense, 9);
+    }
+}
+
+TEST_CASE("a plan sums for more partitions where there is more memory, and reads less for it") {
+    const stored_graph graph(3000, 12, 20000);
+    const inputs in(3000, 16, 0);
+    const layerwise_input source = in.source(graph.rows);
+    model m("sage:16,sage:8", {.dense = 16});
+    const layerwise_options options{.engines = threads(), .scratch = graph.scratch()};
+    const std::uint64_t least = least_memory(m, graph, source, options);
+    std::uint32_t targets = 0;
+    std::uint64_t read = ~std::uint64_t{0};
+    for (const std::uint64_t more : {0U, 250000U, 500000U}) {
+        const outcome now = infer(m, graph, source, neighbour_direction::in, least + more, serial_executor{});
+        CHECK(!now.plan.in_memory);
+        CHECK(now.plan.targets > targets);
+        CHECK(now.io.read_bytes < read);
+        targets = now.plan.targets;
+        read = now.io.read_bytes;
+        std::uint64_t sum = 0;
+        for (const memory_part& part : now.plan.parts) sum += part.bytes;
+        CHECK(sum <= least + more);
+    }
+    CHECK(plan_layerwise(m.encode, source, graph.store, options, least * 1000).in_memory);
+}
+
+TEST_CASE("a budget that is too small is refused with its parts, before anything is read") {
+    const stored_graph graph(400, 8, 2000);
+    const inputs in(400, 16, 0);
+    layerwise_input source = in.source(graph.rows);
+    source.open = []() -> layerwise_reader { throw error(errc::invalid_argument, "was read"); };
+    model m("sage:16,sage:8", {.dense = 16});
+    layerwise_options options{.engines = threads(), .scratch = graph.scratch()};
+    const std::uint64_t least = least_memory(m, graph, source, options);
+    const auto refused = [&](std::uint64_t memory) {
+        memory_budget budget(memory);
+        try {
+            (void)infer_layerwise(m.encode, m.weights, source, graph.store, options, serial_executor{}, budget);
+        } catch (const over_budget& e) {
+            CHECK(e.limit() == memory);
+            CHECK(e.needed() > memory);
+            CHECK(e.parts().size() == 6);
+            CHECK(budget.used() == 0);
+            return true;
+        }
+        return false;
+    };
+    CHECK(refused(least - 1));
+    CHECK_THROWS_WITH_AS(refused(least), "was read", error);
+    options.scratch.clear(); // nowhere to put rows: all must fit
+    CHECK(refused(least));
+    model wide("sage:4", {.dense = 17});
+    memory_budget budget;
+    CHECK_THROWS_AS(
+        (void)infer_layerwise(wide.encode, wide.weights, source, graph.store, options, serial_executor{}, budget),
+        error);
+}
+
+TEST_CASE("a stop ends a run at any step, and leaves no file") {
+    const stored_graph graph(120, 7, 700);
+    const inputs in(120, 6, 0);
+    const layerwise_input source = in.source(graph.rows);
+    model m("sage:6,gcn:5", {.dense = 6});
+    const layerwise_options options{.engines = threads(), .scratch = graph.scratch()};
+    for (const std::uint64_t memory : {memory_budget::unlimited, least_memory(m, graph, source, options)}) {
+        std::uint64_t steps = 1;
+        for (std::uint64_t at = 0; at < steps; at += 1 + at / 4) {
+            memory_budget budget(memory);
+            std::stop_source stop;
+            std::uint64_t last = 0;
+            const auto watch = [&](std::uint64_t done, std::uint64_t all) {
+                CHECK(done == last + 1);
+                CHECK(done <= all);
+                last = done;
+                steps = all - 1; // after the last one there is nothing to stop
+                if (done == at + 1) stop.request_stop();
+            };
+            try {
+                (void)infer_layerwise(m.encode, m.weights, source, graph.store, options, serial_executor{}, budget,
+                    stop.get_token(), watch);
+                FAIL_CHECK("went on after step " << at);
+            } catch (const error& e) {
+                CHECK(e.code() == errc::cancelled);
+            }
+            CHECK(last == at + 1);
+            CHECK(graph.scratch_files() == 0);
+            CHECK(budget.used() == 0);
+        }
+        CHECK(steps > 7);
+    }
+}
+
+TEST_CASE("whatever fails on disk, a run ends with a typed error or the right rows, and leaves no file") {
+    const stored_graph graph(60, 5, 300);
+    const inputs in(60, 4, 0);
+    const layerwise_input source = in.source(graph.rows);
+    model m("gcn:5:symmetric,gat:2x2", {.dense = 4});
+    layerwise_options options{.engines = threads(), .scratch = graph.scratch()};
+    const std::uint64_t memory = least_memory(m, graph, source, options);
+    const auto expected = infer(m, graph, source, neighbour_direction::in, memory, serial_executor{}).rows;
+    for (const fault_kind kind :
+        {fault_kind::device_error, fault_kind::no_space, fault_kind::short_transfer, fault_kind::zero_read})
+        for (const bool sticky : {false, true})
+            for (std::uint64_t at = 1;; at += 1 + at / 4) {
+                const auto injector = std::make_shared<fault_injector>(fault{kind, at, sticky});
+                options.engines = [&] { return any_engine(faulty(threads_engine(4), injector)); };
+                memory_budget budget(memory);
+                try {
+                    const auto result =
+                        infer_layerwise(m.encode, m.weights, source, graph.store, options, serial_executor{}, budget);
+                    const auto rows = all_rows(*result.rows);
+                    CHECK(same_bits(rows, expected));
+                } catch (const io_error&) {
+                } catch (const error& e) {
+                    CHECK(e.code() == errc::corrupt);
+                }
+                CHECK(graph.scratch_files() == 0);
+                CHECK(budget.used() == 0);
+                if (injector->operations() < at) break;
+            }
+}
+
+TEST_CASE("rows of a partition buffer are read as they are, more than once") {
+    const stored_graph graph(100, 5, 600);
+    const inputs in(100, 6, 0);
+    model m("sage:4", {.dense = 6});
+    const auto expected =
+        infer(m, graph, in.source(graph.rows), neighbour_direction::in, memory_budget::unlimited, serial_executor{});
+    for (const std::uint32_t slots : {1U, 5U}) {
+        const auto path = graph.directory / ("rows" + std::to_string(slots));
+        any_engine engine = threads()();
+        row_file::create(engine, path, graph.rows, {6, 6}, 2);
+        row_file file(threads(), path, graph.rows, {6, 6}, 2);
+        file.fill([&](std::uint64_t first, matrix_view<float> rows) {
+            for (std::size_t i = 0; i < rows.rows(); ++i)
+                std::ranges::copy(in.dense.view[static_cast<std::size_t>(first) + i], rows[i].begin());
+        });
+        memory_budget budget;
+        partition_buffer buffer(file, {slots, 1}, budget);
+        const layerwise_input source = learned_rows(buffer);
+        for (int again = 0; again < 2; ++again)
+            CHECK(same_bits(
+                infer(m, graph, source, neighbour_direction::in, memory_budget::unlimited, serial_executor{}).rows,
+                expected.rows));
+        std::stop_source stop; // ends the epoch also when it is stopped
+        stop.request_stop();
+        memory_budget other;
+        CHECK_THROWS_AS((void)infer_layerwise(m.encode, m.weights, source, graph.store, {.engines = threads()},
+                            serial_executor{}, other, stop.get_token()),
+            error);
+        CHECK(same_bits(
+            infer(m, graph, source, neighbour_direction::in, memory_budget::unlimited, serial_executor{}).rows,
+            expected.rows));
+    }
+}
+
+namespace {
+
+/// A dataset with the features of `in`, dense ones or sparse ones.
+void write_features(
+    const std::filesystem::path& at, const inputs& in, const row_partitioning& rows, npy_dtype type, bool sparse) {
+    dataset_writer writer(at);
+    const auto append = [&](npy_writer& out, float value) {
+        if (type == npy_dtype::f32) return out.append(value);
+        const half small = to_half(value);
+        out.append(std::span(&small, 1));
+    };
+    if (sparse) {
+        npy_writer& indptr = writer.array("features.indptr", npy_dtype::i64);
+        npy_writer& indices = writer.array("features.indices", npy_dtype::u32);
+        npy_writer& values = writer.array("features.values", type);
+        for (const std::uint64_t offset : in.words.offsets) indptr.append(static_cast<std::int64_t>(offset));
+        for (std::size_t k = 0; k < in.words.indices.size(); ++k) {
+            indices.append(in.words.indices[k]);
+            append(values, in.words.values[k]);
+        }
+    } else {
+        npy_writer& out = writer.array("features", type, {in.dense.view.columns()});
+        for (const float x : in.dense.memory) append(out, x);
+    }
+    const std::vector<std::int32_t> labels(rows.nodes, no_label);
+    const std::vector<std::uint8_t> parts(rows.nodes, 3); // unused
+    writer.array("labels", npy_dtype::i32).append(std::span(labels));
+    writer.array("split", npy_dtype::u8).append(std::span(parts));
+    dataset_manifest manifest;
+    manifest.nodes = rows.nodes;
+    manifest.partitions = rows.partitions;
+    manifest.train_edges = 1;
+    manifest.task = dataset_task::node;
+    manifest.node_data = {.features = sparse ? in.words.columns : in.dense.view.columns(), .classes = 5};
+    bucket_builder<> builder({rows, 0}, 1 << 20, writer.partial());
+    builder.push(edge{0, 0, 1});
+    writer.edges(builder);
+    writer.commit(manifest);
+}
+
+} // namespace
+
+TEST_CASE("features of a dataset are read as they are stored, alone and beside other rows") {
+    const stored_graph graph(100, 7, 600);
+    inputs in(100, 6, 9);
+    for (float& x : in.dense.memory) x = std::round(x * 64) / 64; // halves
+    for (float& x : in.words.values) x = std::round(x * 64) / 64;
+    const inputs rows(100, 3, 0);
+    gnn::matrix<float> beside(100, 9); // of `rows` and the dense ones of `in`
+    for (std::size_t i = 0; i < 100; ++i) {
+        std::ranges::copy(rows.dense.view[i], beside.view[i].begin());
+        std::ranges::copy(in.dense.view[i], beside.view[i].begin() + 3);
+    }
+    const auto run = [&](const layerwise_input& source) {
+        model m("sage:4,sage:3", source.columns);
+        return infer(m, graph, source, neighbour_direction::both, memory_budget::unlimited, serial_executor{}).rows;
+    };
+    int number = 0;
+    for (const npy_dtype type : {npy_dtype::f32, npy_dtype::f16})
+        for (const bool sparse : {false, true}) {
+            const auto at = graph.directory / ("features" + std::to_string(number++));
+            write_features(at, in, graph.rows, type, sparse);
+            const dataset data(at);
+            const node_features features = data.features();
+            const layerwise_input alone = fixed_features(features, graph.rows);
+            CHECK(same_bits(run(alone), run(source_of(sparse ? input_rows<float>{.sparse = in.words.view()}
+                                                             : input_rows<float>{.dense = in.dense.view},
+                                            graph.rows))));
+            CHECK(same_bits(run(side_by_side(rows.source(graph.rows), alone, graph.rows)),
+                run(source_of(sparse ? input_rows<float>{rows.dense.view, in.words.view()}
+                                     : input_rows<float>{.dense = beside.view},
+                    graph.rows))));
+            CHECK_THROWS_AS((void)fixed_features(features, {99, 7}), error);
+        }
+}
+
+} // namespace test_pipeline_layerwise_inference

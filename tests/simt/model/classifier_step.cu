@@ -1,9 +1,0 @@
-// only spoil_gradient
-#include <gneiss/cuda/model/classifier_step.cuh>
-
-namespace gneiss::cuda {
-
-// What is instantiated, and so goes through the gate.
-template __global__ void detail::spoil_gradient<1>(const classification_outcome*, float*);
-
-} // namespace gneiss::cuda

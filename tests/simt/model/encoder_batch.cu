@@ -1,9 +1,0 @@
-// only begin_stages
-#include <gneiss/cuda/model/encoder_batch.cuh>
-
-namespace gneiss::cuda {
-
-// What is instantiated, and so goes through the gate.
-template __global__ void detail::begin_stages<1>(detail::stage_counts, std::uint32_t, const std::uint32_t*, const random_key*, detail::stage_state*);
-
-} // namespace gneiss::cuda

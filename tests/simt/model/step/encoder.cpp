@@ -1,0 +1,182 @@
+#include <gneiss/cuda/model/step/encoder.cuh>
+
+#include <simt/model/batch.hpp>
+
+namespace test_simt_model_encoder {
+
+using namespace simt_model;
+
+namespace {
+
+/// How a batch is checked beside its layers.
+struct how {
+    std::size_t dense = 6, sparse = 0;
+    bool last = true;      ///< targets lie behind the other rows
+    bool by_ids = false;   ///< rows lie in a table
+    bool training = true, inputs = true;
+    double relative = 0;   ///< what norms may be off by; 0: 2 · 10⁻⁵, or .05 of bfloat16
+};
+
+/// Runs one batch on the host in double and on the device, and compares rows and all gradients.
+template <class T>
+void check_encoder(const std::string& text, const how& with) {
+    CAPTURE(text);
+    const auto layers = parse_layers(text);
+    std::vector<std::size_t> sizes{45, 21, 13, 6};
+    sizes.resize(hops_of(layers) + 1);
+    const std::size_t count = sizes[0];
+    const gnn::sample views(sizes, with.last, 11);
+    const gnn::words<double> words(count, with.sparse, 12);
+    device_memory memory(4U << 20);
+
+    // the input, its rows in order or in a table
+    std::vector<std::uint32_t> ids(count);
+    for (std::size_t i = 0; i < count; ++i) ids[i] = static_cast<std::uint32_t>(with.by_ids ? i * 7 % 50 : i);
+    std::vector<node_id> names(count);
+    for (std::size_t i = 0; i < count; ++i) names[i] = static_cast<node_id>(1000 - 3 * i);
+    const std::size_t stride = round_up(with.dense, 16 / sizeof(T));
+    const std::vector<T> table = random_values<T>(50 * stride, 13);
+    doubles input(count, with.dense), grad_in(count, with.dense);
+    for (std::size_t i = 0; i < count; ++i)
+        for (std::size_t c = 0; c < with.dense; ++c) input.view(i, c) = static_cast<double>(cuda::detail::widen(table[ids[i] * stride + c]));
+
+    dense_parameters<double> host_weights;
+    gnn::double_encoder host(host_weights, layers, {with.dense, with.sparse});
+    gnn::randomize(host_weights, 14);
+    const random_key key{15, random_domain::dropout};
+    encoder_pass<double> pass;
+    if (with.training) pass = {.training = key, .sources = {.ids = names}};
+    const input_rows<double> host_input{with.dense == 0 ? matrix_view<const double>{} : input.view, with.sparse == 0 ? sparse_rows<double>{} : words.view()};
+    dense_parameters<float> weights;
+    const encoder<float, eigen_backend> same_arrays(weights, layers, {with.dense, with.sparse});
+    weights.allocate(1);
+    for (std::size_t i = 0; i < weights.arrays().size(); ++i) // whose places differ from those of doubles
+        for (std::size_t k = 0; k < weights.arrays()[i].size(); ++k) {
+            double& exact = host_weights.values()[host_weights.arrays()[i].offset + k];
+            weights.values()[weights.arrays()[i].offset + k] = static_cast<float>(exact);
+            exact = static_cast<double>(static_cast<float>(exact));
+        }
+    const auto want = host.forward(host_weights, views, host_input, pass, on);
+    const std::vector<double> want_rows(want.data(), want.data() + want.rows() * want.columns());
+    const cuda::dense_weights on_device{memory.put(std::vector<float>(weights.values().begin(), weights.values().end())),
+        memory.put(std::vector<float>(weights.size()))};
+    cuda::encoder_capacity most{.rows = static_cast<std::uint32_t>(count + 3), .by_ids = with.by_ids};
+    std::vector<cuda::layer_view> device_views;
+    std::vector<device_layer> lists;
+    for (std::size_t i = 0; i < views.size(); ++i) {
+        const auto room = [](std::size_t n) { return static_cast<std::uint32_t>(n + 2); };
+        most.hops.push_back({room(views[i].targets), room(views[i].sources), room(views[i].edges())});
+        lists.emplace_back(memory, most.hops.back()).assign(memory, views[i]);
+        device_views.push_back(lists.back().view);
+    }
+    cuda::device_arena counting;
+    const cuda::encoder<T> needs(counting, weights, layers, {with.dense, with.sparse}, most);
+    const std::uint64_t before = memory.arena().used();
+    cuda::encoder<T> device(memory.arena(), weights, layers, {with.dense, with.sparse}, most);
+    CHECK(memory.arena().used() - before == counting.used());
+
+    cuda::encoder_input<T> rows{.dense = {memory.put(table), with.dense, stride}, .count = memory.put(static_cast<std::uint32_t>(count))};
+    if (with.by_ids) rows.ids = memory.put(ids);
+    std::vector<device_layer> entries;
+    if (with.sparse != 0) {
+        const entry_layer by_word(words.view());
+        const gneiss::layer_view& view = by_word.stack[0];
+        entries.emplace_back(memory, cuda::layer_capacity{most.rows, static_cast<std::uint32_t>(with.sparse), static_cast<std::uint32_t>(view.edges() + 9)})
+            .assign(memory, view);
+        rows.sparse = {.columns = static_cast<std::uint32_t>(with.sparse), .entries = entries[0].view, .values = memory.put(by_word.values)};
+    }
+    cuda::encoder_pass device_pass;
+    if (with.training) device_pass = {memory.put(key), memory.put(names)};
+
+    const double relative = with.relative != 0 ? with.relative : std::is_same_v<T, bfloat16> ? 0.05 : 2e-5;
+    const auto out = device.forward(memory.stream(), on_device, device_views, rows, device_pass);
+    check_near(text + ", rows", memory.get(out, want.rows()).memory, want_rows, relative);
+
+    // the way back, of gradients that are stored as T
+    const std::size_t out_stride = round_up(want.columns(), 16 / sizeof(T));
+    const std::vector<T> gradients = random_values<T>((want.rows() + 2) * out_stride, 16);
+    doubles g(want.rows(), want.columns());
+    for (std::size_t i = 0; i < want.rows(); ++i)
+        for (std::size_t c = 0; c < want.columns(); ++c) g.view(i, c) = static_cast<double>(cuda::detail::widen(gradients[i * out_stride + c]));
+    host.backward(host_weights, g.view, with.inputs ? grad_in.view : matrix_view<double>{}, on);
+    const cuda::rows_view<T> grad_out(memory.put(gradients), want.columns(), out_stride);
+    cuda::rows_view<T> to_input;
+    if (with.inputs) to_input = {memory.put(std::vector<T>((count + 3) * stride)), with.dense, stride};
+    device.backward(memory.stream(), on_device, grad_out, to_input);
+    if (with.inputs) check_near(text + ", gradients of the input", memory.get(to_input, count).memory, grad_in.memory, relative);
+    const auto got = memory.get(on_device.gradients, weights.size());
+    for (std::size_t i = 0; i < weights.arrays().size(); ++i) {
+        const auto& a = weights.arrays()[i];
+        const auto ours = std::span(got).subspan(a.offset, a.size());
+        check_near(text + ", " + a.name, std::vector<double>(ours.begin(), ours.end()),
+            host_weights.gradients().subspan(host_weights.arrays()[i].offset, a.size()), relative);
+    }
+}
+
+} // namespace
+
+TEST_CASE_TEMPLATE("simt.model.encoder: GraphSAGE with each option gives the rows and gradients of the host", T, float, bfloat16) {
+    for (const std::string reduce : {"mean", "sum", "max"})
+        for (const std::string combine : {"concat", "add"}) {
+            const bool last = (reduce == "sum") != (combine == "add");
+            check_encoder<T>("sage:9:" + reduce + ":" + combine, {.last = last, .by_ids = last});
+        }
+    check_encoder<T>("sage:3:sum", {.dense = 40});           // rows become shorter: multiplied first
+    check_encoder<T>("sage:3:mean", {.dense = 40, .by_ids = true});
+    check_encoder<T>("sage:9,sage:3:no-bias", {.inputs = false});
+}
+
+TEST_CASE_TEMPLATE("simt.model.encoder: graph convolutions with each option", T, float, bfloat16) {
+    for (const std::string normalize : {"symmetric", "row"})
+        for (const bool last : {false, true}) {
+            check_encoder<T>("gcn:8:" + normalize, {.last = last, .by_ids = last});
+            check_encoder<T>("gcn:2:no-bias:" + normalize, {.dense = 30, .last = last});
+        }
+    check_encoder<T>("gcn:12,gcn:5,gcn:3:symmetric", {});
+}
+
+TEST_CASE("simt.model.encoder: rows alone, before, between and behind hops, and without any") {
+    check_encoder<float>("linear:8:relu,linear:3", {});
+    check_encoder<float>("linear:8,sage:5,linear:7:tanh,gcn:3,linear:2", {.by_ids = true});
+}
+
+TEST_CASE_TEMPLATE("simt.model.encoder: graph attention with each option", T, float, bfloat16) {
+    const double relative = std::is_same_v<T, bfloat16> ? 0.1 : 1e-4; // exponentials are the device's fast ones
+    for (const std::string heads : {"1", "4", "8"})
+        for (const std::string merge : {"concat", "mean"}) {
+            const bool last = (heads == "4") != (merge == "mean");
+            check_encoder<T>("gat:4x" + heads + ":" + merge, {.last = last, .by_ids = last, .relative = relative});
+        }
+    check_encoder<T>("gat:3x2:attention-dropout=.4:slope=.05", {.relative = relative});
+    check_encoder<T>("gat:8x4:elu,gat:3x2:mean:attention-dropout=.5:no-bias", {.last = false, .relative = relative});
+}
+
+TEST_CASE_TEMPLATE("simt.model.encoder: activations, dropout, norms and residuals around layers", T, float, bfloat16) {
+    const double relative = std::is_same_v<T, bfloat16> ? 0.15 : 1e-4; // a kink may lie on the other side of a rounded number
+    for (const std::string then : {"none", "relu", "leaky", "elu", "tanh", "sigmoid"}) {
+        if (std::is_same_v<T, bfloat16> && then != "relu" && then != "tanh") continue; // they are functions of floats
+        check_encoder<T>("sage:4:" + then, {.relative = relative});
+        check_encoder<T>("gcn:8:" + then + ",sage:4:dropout=.5", {.relative = relative}); // dropped while it is activated
+        check_encoder<T>("linear:8:norm:" + then + ",gcn:4:dropout=.25", {.relative = relative});
+        check_encoder<T>("sage:8:residual:" + then + ",linear:4:dropout=.25", {.relative = relative});
+    }
+    for (const bool by_ids : {false, true}) {
+        check_encoder<T>("sage:4:dropout=.4,sage:3:dropout=.5", {.last = !by_ids, .by_ids = by_ids, .relative = relative});
+        check_encoder<T>("gcn:4:dropout=.4:tanh,linear:3:dropout=.5", {.by_ids = by_ids, .inputs = false, .relative = relative});
+        check_encoder<T>("gcn:6:residual,gcn:6:residual:symmetric", {.by_ids = by_ids, .relative = relative});  // as it is
+        check_encoder<T>("sage:4:residual:elu,sage:4:residual:norm", {.by_ids = by_ids, .relative = relative}); // by a matrix, then as it is
+        check_encoder<T>("sage:4:dropout=.4:norm,sage:3:dropout=.5", {.by_ids = by_ids, .training = false, .relative = relative});
+    }
+    check_encoder<T>("gat:2x2:residual:norm:dropout=.2,linear:5:tanh,gcn:4:residual:dropout=.3,linear:2", {.dense = 4, .relative = relative});
+}
+
+TEST_CASE_TEMPLATE("simt.model.encoder: sparse rows, alone and beside dense ones", T, float, bfloat16) {
+    const double relative = std::is_same_v<T, bfloat16> ? 0.1 : 1e-4;
+    for (const std::string layer : {"sage:3", "sage:3:sum:add", "gcn:3:symmetric", "gat:2x2", "linear:4,sage:3:max"})
+        for (const std::size_t dense : {0U, 6U}) {
+            check_encoder<T>(layer + ":dropout=.3", {.dense = dense, .sparse = 70, .inputs = dense != 0, .relative = relative});
+            check_encoder<T>(layer + ":residual", {.dense = dense, .sparse = 9, .by_ids = dense != 0, .inputs = dense != 0, .relative = relative});
+        }
+}
+
+} // namespace test_simt_model_encoder

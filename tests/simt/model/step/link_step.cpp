@@ -1,0 +1,255 @@
+#include <gneiss/cuda/core/graph.cuh>
+#include <gneiss/cuda/core/stream.cuh>
+#include <gneiss/cuda/model/step/link_step.cuh>
+#include <gneiss/model/any_link_model.hpp>
+#include <gneiss/sample/link_batch.hpp>
+
+#include <simt/model/support.hpp>
+
+#include <limits>
+#include <optional>
+
+namespace test_simt_model_link_step {
+
+using namespace simt_model;
+
+namespace {
+
+constexpr std::uint32_t graph_nodes = 40, graph_relations = 5;
+
+/// A batch as the host makes it: repeated edges, a loop, nodes of two of three partitions.
+class some_batch {
+public:
+    some_batch(std::uint32_t positives, const negative_options& options, std::uint64_t seed) {
+        random_stream draw(random_key(seed, random_domain::user));
+        edges_.resize(positives);
+        for (edge& e : edges_) e = {node(draw), static_cast<relation_id>(draw.below(graph_relations)), node(draw)};
+        edges_.back() = edges_.front();
+        edges_[positives / 2].destination = edges_[positives / 2].source;
+        const id_range ranges[] = {{0, 15}, {25, graph_nodes}};
+        const resident_nodes resident(ranges, options.corrected ? 3 : 2);
+        host_ = link_batch_builder(options, seed).build({0, {0, 0, seed}}, edges_, resident, positives,
+            [this](std::uint64_t i) { return edges_[static_cast<std::size_t>(i)]; }, arena_);
+    }
+    some_batch(const some_batch&) = delete;
+    some_batch& operator=(const some_batch&) = delete;
+
+    [[nodiscard]] const link_batch& host() const { return host_; }
+private:
+    [[nodiscard]] static node_id node(random_stream& draw) {
+        const auto id = static_cast<node_id>(draw.below(30));
+        return id < 15 ? id : id + 10;
+    }
+
+    std::vector<edge> edges_;
+    mini_batch_arena arena_;
+    link_batch host_;
+};
+
+/// Device memory for batches of those capacities, as a step that was captured finds it.
+class placed_batch {
+public:
+    placed_batch(const cuda::link_capacities& most, const link_batch& like) : most_(most), like_(like), offsets_(most.questions() + 1) {
+        const std::size_t sizes[] = {most.nodes + 1, most.occurrences(), most.positives, most.positives, most.relations, most.positives, most.relations + 1,
+            most.positives, std::size_t{most.lists()} * most.negatives, std::size_t{most.questions()} * most.negatives};
+        for (const std::size_t size : sizes) words_.emplace_back(size, 0xffffffffU);
+        corrections_.resize(most.questions());
+    }
+    void put(const link_batch& batch) {
+        counts_ = cuda::link_counts::of(batch);
+        const std::span<const std::uint32_t> arrays[] = {batch.node_offsets, batch.node_occurrences, batch.heads, batch.tails, batch.relations, batch.relation_of,
+            batch.relation_offsets, batch.relation_occurrences, batch.negatives, batch.mask_columns};
+        for (std::size_t i = 0; i < words_.size(); ++i) {
+            REQUIRE(arrays[i].size() <= words_[i].size());
+            std::ranges::copy(arrays[i], words_[i].begin());
+        }
+        std::ranges::copy(batch.mask_offsets, offsets_.begin());
+        std::ranges::copy(batch.corrections, corrections_.begin());
+    }
+    [[nodiscard]] cuda::link_batch_view view() const {
+        const auto at = [&](std::size_t i) { return words_[i].data(); };
+        const bool masks = !like_.mask_offsets.empty(), corrects = !like_.corrections.empty();
+        cuda::link_batch_view made{.counts = &counts_, .capacity = most_};
+        for (std::size_t s = 0; s < like_.sides.size(); ++s) made.sides[s] = like_.side_at(s);
+        made.node_offsets = at(0), made.node_occurrences = at(1), made.heads = at(2), made.tails = at(3), made.relations = at(4);
+        made.relation_of = at(5), made.relation_offsets = at(6), made.relation_occurrences = at(7), made.negatives = at(8);
+        if (masks) made.mask_offsets = offsets_.data(), made.mask_columns = at(9);
+        if (corrects) made.corrections = corrections_.data();
+        return made;
+    }
+
+private:
+    cuda::link_capacities most_;
+    const link_batch& like_;
+    cuda::link_counts counts_;
+    std::vector<std::vector<std::uint32_t>> words_;
+    std::vector<std::uint64_t> offsets_;
+    std::vector<negative_correction> corrections_;
+};
+
+/// Device memory for what a step reads and writes of batches of those capacities.
+template <class T>
+struct step_rows {
+    rows<T> values;
+    rows<float> relations, gradients, relation_gradients;
+    std::vector<std::uint32_t> ids;
+    std::uint32_t count = 99;
+    link_statistics statistics;
+
+    step_rows(const cuda::link_capacities& most, std::uint32_t dim, bool related, layout how, std::uint64_t seed)
+        : values(most.nodes, dim, how, seed + 1), relations(2 * graph_relations, related ? dim : 0, how, seed + 2), gradients(most.nodes, dim, how),
+          relation_gradients(2 * most.relations, related ? dim : 0, how), ids(relation_gradients.size(), 99) {}
+    [[nodiscard]] cuda::link_step_results results() { return {gradients.view(), relation_gradients.view(), ids.data(), &count, &statistics}; }
+    [[nodiscard]] cuda::rows_view<const float> table() const { return relations.columns() == 0 ? cuda::rows_view<const float>() : relations.view(); }
+};
+
+template <class T>
+matrix_view<T> matrix(cuda::rows_view<T> of, std::size_t count) { return {of.data, count, of.columns, of.stride}; }
+
+/// A step with memory of its own.
+template <class D, class T>
+struct step_in_memory {
+    std::vector<std::byte> memory;
+    std::optional<cuda::link_step<D, T>> step;
+
+    step_in_memory(const cuda::link_capacities& most, std::uint32_t dim, const cuda::link_step_options& options) {
+        cuda::device_arena counting;
+        const cuda::link_step<D, T> needed(counting, most, dim, options);
+        memory.resize(counting.used() + 256, std::byte{0xff}); // NaN
+        const std::size_t shift = (256 - reinterpret_cast<std::uintptr_t>(memory.data()) % 256) % 256;
+        cuda::device_arena arena{std::span<std::byte>(memory).subspan(shift, counting.used())};
+        step.emplace(arena, most, dim, options);
+    }
+};
+
+cuda::link_capacities capacities(const link_batch& batch, std::uint32_t spare) {
+    const cuda::link_counts of = cuda::link_counts::of(batch);
+    return {of.nodes + spare, of.positives + spare, of.relations + spare, of.chunks, of.negatives + spare, static_cast<std::uint32_t>(batch.sides.size())};
+}
+
+constexpr const char* names[] = {"softmax", "marius", "logistic", "margin"};
+
+/// Against what the host's model gives, in float as well: gradients are sums over at most a hundred questions. `rounding` is that
+/// of the weights they are sums by.
+template <class T>
+void check_against_host(const step_rows<T>& got, const link_batch& batch, const char* decoder, const cuda::link_step_options& by) {
+    const double rounding = std::is_same_v<T, bfloat16> ? 1e-2 : 5e-5;
+    rows<float> values(got.values.size(), got.values.columns(), layout::aligned);
+    for (std::size_t i = 0; i < values.size(); ++i)
+        for (std::size_t c = 0; c < values.columns(); ++c) values(i, c) = static_cast<float>(got.values(i, c));
+    const std::size_t dim = got.values.columns(), nodes = batch.nodes.size();
+    any_link_model model = make_link_model(decoder, names[static_cast<int>(by.loss)], dim,
+        {.reduce = by.reduce, .penalty = by.penalty, .reciprocal = by.reciprocal}, by.margin);
+    rows<float> want(nodes, dim, layout::aligned);
+    row_gradients want_relations;
+    const std::size_t table = by.reciprocal ? 2 * graph_relations : graph_relations;
+    const link_statistics told = model.forward_backward(batch, matrix<const float>(std::as_const(values).view(), nodes),
+        matrix<const float>(got.relations.view(), table), matrix<float>(want.view(), nodes), want_relations, on);
+    const double share = by.reduce == reduction::mean ? 1 / static_cast<double>(told.questions) : 1;
+    CHECK(std::abs(got.statistics.loss - told.loss) <= rounding / 5 * (1 + std::abs(told.loss)));
+    CHECK(std::abs(got.statistics.penalty - told.penalty) <= 1e-5 * (1 + std::abs(told.penalty)));
+    CHECK(got.statistics.positives == told.positives);
+    CHECK(got.statistics.questions == told.questions);
+    CHECK(got.statistics.negatives == told.negatives);
+    CHECK(got.statistics.masked == told.masked);
+    const auto sizes = [&](std::size_t count) {
+        doubles made(count, dim);
+        std::ranges::fill(made.memory, (2.0 + static_cast<double>(told.positives) / 8) * share);
+        return made;
+    };
+    check_rows<float>("gradients", got.gradients, nodes, doubles(want).view, sizes(nodes).view, rounding);
+    const std::size_t related = want_relations.ids().size();
+    REQUIRE(got.count == related);
+    CHECK(std::ranges::equal(std::span(got.ids).first(related), want_relations.ids()));
+    if (related == 0) return;
+    doubles want_rows(related, dim);
+    for (std::size_t i = 0; i < related; ++i)
+        for (std::size_t c = 0; c < dim; ++c) want_rows.view(i, c) = static_cast<double>(want_relations.rows()(i, c));
+    check_rows<float>("gradients of relations", got.relation_gradients, related, want_rows.view, sizes(related).view, 4 * rounding);
+}
+
+template <class D>
+constexpr const char* name_of() {
+    if constexpr (std::is_same_v<D, dot_decoder>) return "dot";
+    else if constexpr (std::is_same_v<D, distmult_decoder>) return "distmult";
+    else if constexpr (std::is_same_v<D, complex_decoder>) return "complex";
+    else return "transe";
+}
+
+template <class D, class T>
+void check(std::uint32_t positives, const negative_options& sampling, const cuda::link_step_options& by, std::uint32_t dim, layout how, std::uint64_t seed) {
+    CAPTURE(name_of<D>());
+    CAPTURE(names[static_cast<int>(by.loss)]);
+    CAPTURE(seed);
+    const std::uint32_t spare = seed % 3 == 0 ? 0 : 7;
+    const some_batch batch(positives, sampling, seed);
+    const cuda::link_capacities most = capacities(batch.host(), spare);
+    placed_batch placed(most, batch.host());
+    placed.put(batch.host());
+    step_rows<T> of(most, dim, D::relation_floats(dim) != 0, how, seed);
+    const step_in_memory<D, T> run(most, dim, by);
+    CHECK(run.step->path() == (by.shared_memory == 0 ? cuda::link_path::scores : cuda::link_path::tiles));
+    std::vector<float> bits;
+    simt::for_each_seed(2, [&] {
+        (*run.step)(nullptr, placed.view(), std::as_const(of.values).view(), of.table(), of.results());
+        check_against_host(of, batch.host(), name_of<D>(), by);
+        if (bits.empty()) bits = of.gradients.bits();
+        CHECK(bits == of.gradients.bits());
+    });
+}
+
+} // namespace
+
+TEST_CASE_TEMPLATE("simt.model.link_step: a batch gives the loss and the gradients of the CPU, under every option", D, dot_decoder, distmult_decoder,
+    complex_decoder, transe_decoder) {
+    for (std::uint64_t seed = 0; seed < 12; ++seed) {
+        random_stream draw(random_key(seed, random_domain::user).with(9));
+        const bool all = seed % 5 == 4, filtered = draw.below(2) == 0;
+        const negative_options sampling{.per_chunk = static_cast<std::uint32_t>(1 + draw.below(30)), .chunks = static_cast<std::uint32_t>(1 + draw.below(4)),
+            .filtered = filtered, .corrected = seed % 4 == 1, .all = all, .sides = static_cast<corrupted_sides>(seed % 3)};
+        cuda::link_step_options by{.loss = static_cast<cuda::link_loss>(seed % 4), .margin = .7F, .reduce = static_cast<reduction>(draw.below(2)),
+            .penalty = {static_cast<norm_penalty>(draw.below(3)), .05}, .reciprocal = draw.below(2) == 0, .relations = graph_relations};
+        const auto positives = static_cast<std::uint32_t>(2 + draw.below(40));
+        const auto how = seed % 2 == 0 ? layout::aligned : layout::odd;
+        check<D, float>(positives, sampling, by, seed % 2 == 0 ? 12 : 10, how, seed);
+        if (by.loss != cuda::link_loss::margin) check<D, bfloat16>(positives, sampling, by, 12, how, seed); // a margin's gradients jump with scores
+        if (seed % 3 == 0) continue;
+        by.shared_memory = 0;
+        check<D, float>(positives, sampling, by, seed % 2 == 0 ? 12 : 10, how, seed);
+    }
+}
+
+TEST_CASE("simt.model.link_step: which way scores are made is told by the shapes and the device") {
+    const auto path = [](std::uint32_t dim, std::uint64_t shared) {
+        return step_in_memory<dot_decoder, float>({.nodes = 4, .positives = 2, .negatives = 3}, dim, {.shared_memory = shared}).step->path();
+    };
+    CHECK(path(256, 150 << 10) == cuda::link_path::scores); // 147 KiB of tiles, and what kernels have besides
+    CHECK(path(256, 227 << 10) == cuda::link_path::tiles);
+    CHECK(path(128, 160 << 10) == cuda::link_path::tiles);
+    CHECK(path(257, 227 << 10) == cuda::link_path::scores);
+    CHECK_THROWS_AS((step_in_memory<complex_decoder, float>({.nodes = 4, .positives = 2, .negatives = 3}, 7, {})), error);
+}
+
+TEST_CASE("simt.model.link_step: a captured step serves batches of other counts") {
+    const negative_options sampling{.per_chunk = 12, .chunks = 3, .filtered = true};
+    const cuda::link_step_options by{.penalty = {norm_penalty::n3, .1}, .relations = graph_relations};
+    const cuda::link_capacities most{.nodes = graph_nodes, .positives = 30, .relations = graph_relations, .chunks = 3, .negatives = 12};
+    const step_in_memory<distmult_decoder, float> run(most, 8, by);
+    const some_batch full(30, sampling, 1), small(2, sampling, 2);
+    CHECK(small.host().chunks == 2);
+    placed_batch placed(most, full.host());
+    step_rows<float> of(most, 8, true, layout::aligned, 3);
+    cuda::stream in;
+    const cuda::graph step = cuda::graph::record(
+        in, [&] { (*run.step)(in.get(), placed.view(), std::as_const(of.values).view(), of.table(), of.results()); });
+    for (const some_batch* batch : {&full, &small, &full}) {
+        placed.put(batch->host());
+        for (rows<float>* const out : {&of.gradients, &of.relation_gradients}) // the captured step knows this memory
+            std::ranges::copy(rows<float>(out->size(), 8, layout::aligned).bits(), out->begin());
+        step.launch(in.get());
+        in.synchronize();
+        check_against_host(of, batch->host(), "distmult", by);
+    }
+}
+
+} // namespace test_simt_model_link_step

@@ -1,0 +1,23 @@
+// ptx meet_negatives<float: mma.sync.aligned.m16n8k8.row.col.f32.tf32
+// ptx meet_questions<gneiss::bfloat16: mma.sync.aligned.m16n8k16.row.col.f32.bf16
+// ptx meet_.*<float: ld.global.nc.v4.f32
+// ptx meet_.*<gneiss::bfloat16: ld.global.nc.v4.u16
+#include <gneiss/cuda/model/device/link_model.cuh>
+#include <gneiss/cuda/model/device/link_questions.cuh>
+#include <gneiss/cuda/model/device/link_tiles.cuh>
+#include <gneiss/cuda/model/step/link_step.cuh>
+#include <gneiss/model/decoder/complex.hpp>
+#include <gneiss/model/decoder/distmult.hpp>
+#include <gneiss/model/decoder/dot.hpp>
+#include <gneiss/model/decoder/transe.hpp>
+
+namespace gneiss::cuda {
+
+// What is instantiated, and so goes through the gate.
+template class link_step<dot_decoder>;
+template class link_step<distmult_decoder>;
+template class link_step<complex_decoder>;
+template class link_step<transe_decoder>;
+template class link_step<complex_decoder, bfloat16>;
+
+} // namespace gneiss::cuda

@@ -1,0 +1,131 @@
+#include <gneiss/cuda/train/device_embedding_compute.cuh>
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <train/link_harness.hpp>
+#include <simt/train/support.hpp>
+#include <support/temporary_directory.hpp>
+
+namespace test_simt_pipeline_device_embedding_compute {
+
+using namespace link_harness;
+using namespace simt_pipeline;
+using gneiss::test::temporary_directory;
+
+namespace {
+
+/// Trains on the emulated device.
+compute_factory on_device(memory_budget& budget, const std::optional<cuda::kept_rows>& keep = {}) {
+    return [&budget, keep](const set_up& with, parameter& relations) {
+        return std::make_unique<cuda::device_embedding_compute>(budget,
+            cuda::decoder_setup{.decoder = with.decoder, .loss = with.loss, .margin = 1, .dim = with.dim, .options = with.model, .least = {}, .relations = relations}, keep);
+    };
+}
+
+/// Losses and parameters of a short run are those of the CPU but for rounding.
+void check_run(toy_graph& graph, const set_up& with) {
+    CAPTURE(with.decoder);
+    CAPTURE(with.loss);
+    const temporary_directory directory;
+    const outcome want = train(graph, with, directory / "cpu");
+    memory_budget budget;
+    const outcome got = train(graph, with, directory / "device", 0, on_device(budget));
+    CHECK(std::abs(got.loss - want.loss) <= 1e-4 * std::abs(want.loss));
+    CHECK(got.masked == want.masked);
+    CHECK(difference(got.rows, want.rows) < 2e-3);
+    CHECK(difference(got.relations, want.relations) < 2e-3);
+}
+
+set_up small(const std::string& decoder, const std::string& loss) {
+    set_up with;
+    with.decoder = decoder;
+    with.loss = loss;
+    with.dim = 6;
+    with.optimizer = "sgd"; // the others divide rounding by small sums at first
+    with.epochs = 1;
+    with.training.batch_edges = 60;
+    with.training.negatives = {.per_chunk = 12, .chunks = 2};
+    with.training.pipeline = {.staleness = 0};
+    return with;
+}
+
+} // namespace
+
+TEST_CASE("simt.pipeline.device_embedding_compute: a run on the device is that of the CPU") {
+    toy_graph graph(60, 4, 3, 300, 1);
+    for (const char* decoder : {"dot", "distmult", "complex", "transe"}) check_run(graph, small(decoder, "softmax"));
+    for (const char* loss : {"marius", "logistic", "margin"}) check_run(graph, small("complex", loss));
+    set_up with = small("distmult", "softmax");
+    with.model = {.reduce = reduction::mean, .penalty = {.penalty = norm_penalty::n3, .weight = .01}, .reciprocal = true, .tuning = {}};
+    with.training.negatives.filtered = true;
+    check_run(graph, with);
+    with.training.step_at = step_place::compute;
+    check_run(graph, with);
+    with.optimizer = "adagrad";
+    check_run(graph, with);
+}
+
+TEST_CASE("simt.pipeline.device_embedding_compute: batches overlap, and a stop anywhere goes on to the same bits") {
+    toy_graph graph(60, 4, 3, 300, 2);
+    const temporary_directory directory;
+    memory_budget budget;
+    set_up with = small("complex", "softmax");
+    const outcome want = train(graph, with, directory / "whole", 0, on_device(budget));
+    const outcome stopped = train(graph, with, directory / "stopped", 3, on_device(budget));
+    CHECK(same_parameters(stopped, want));
+    with.training.pipeline = {.staleness = 2, .deterministic = true};
+    const outcome overlapped = train(graph, with, directory / "overlapped", 0, on_device(budget));
+    CHECK(overlapped == train(graph, with, directory / "again", 0, on_device(budget)));
+    CHECK(overlapped.loss != want.loss);
+}
+
+TEST_CASE("simt.pipeline.device_embedding_compute: rows that live on the device are stepped as those that come and go") {
+    toy_graph graph(60, 4, 3, 300, 4);
+    const temporary_directory directory;
+    memory_budget budget;
+    set_up with = small("complex", "softmax");
+    with.optimizer = "adagrad";
+    with.order = "memory";
+    with.order_slots = with.buffer_slots = 4;
+    const cuda::kept_rows keep{60, {with.dim, with.dim}};
+    const outcome want = train(graph, with, directory / "come and go", 0, on_device(budget));
+    CHECK(train(graph, with, directory / "kept", 0, on_device(budget, keep)) == want);
+    CHECK(same_parameters(train(graph, with, directory / "stopped", 3, on_device(budget, keep)), want));
+    with.buffer_slots = 2;
+    CHECK_THROWS_AS((void)train(graph, with, directory / "some", 0, on_device(budget, keep)), error);
+}
+
+TEST_CASE("simt.pipeline.device_embedding_compute: what cannot be is refused with its reason") {
+    parameter relations(3, {6, 0});
+    const auto make = [&](const std::string& decoder, const std::string& loss, std::uint32_t dim, memory_budget& budget) {
+        cuda::device_embedding_compute made(budget, {.decoder = decoder, .loss = loss, .margin = 1, .dim = dim, .options = {}, .least = {}, .relations = relations});
+    };
+    memory_budget budget, none(memory_budget::unlimited, memory_budget::unlimited, 16);
+    CHECK_THROWS_WITH_AS(make("holographic", "softmax", 6, budget), doctest::Contains("holographic"), error);
+    CHECK_THROWS_WITH_AS(make("complex", "hinge", 6, budget), doctest::Contains("hinge"), error);
+    CHECK_THROWS_AS(make("complex", "softmax", 7, budget), error);
+    CHECK_THROWS_AS(make("complex", "softmax", 6, none), over_budget);
+    parameter wide(3, {400, 0});
+    for (auto* of : {&relations, &wide}) {
+        const cuda::device_embedding_compute made(budget, {.decoder = "complex", .loss = "softmax", .margin = 1,
+            .dim = static_cast<std::uint32_t>(of->layout().dim), .options = {}, .least = {}, .relations = *of});
+        CHECK(made.path() == (of == &wide ? cuda::link_path::scores : cuda::link_path::tiles));
+    }
+}
+
+TEST_CASE("simt.pipeline.device_embedding_compute: a loss that is no number is told with its batch, and nothing hangs") {
+    toy_graph graph(60, 4, 3, 300, 3);
+    const temporary_directory directory;
+    memory_budget budget;
+    const auto poisoned = [&](const set_up& with, parameter& relations) {
+        relations.values()[1][0] = std::numeric_limits<float>::quiet_NaN();
+        return on_device(budget)(with, relations);
+    };
+    check_not_finite([&] { (void)train(graph, small("distmult", "softmax"), directory / "rows", 0, poisoned); });
+}
+
+} // namespace test_simt_pipeline_device_embedding_compute

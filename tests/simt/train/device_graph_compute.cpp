@@ -1,0 +1,170 @@
+#include <gneiss/cuda/train/device_graph_compute.cuh>
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <train/graph_harness.hpp>
+#include <simt/train/support.hpp>
+
+namespace test_simt_pipeline_device_graph_compute {
+
+using namespace graph_harness;
+using namespace simt_pipeline;
+
+namespace {
+
+csr_graph<> graph_of(const graph_data& data) {
+    const auto edges = [&](auto&& sink) { data.store.for_each_edge(sink); };
+    return {csr<>::from_edges(data.rows.nodes, neighbour_direction::in, {}, edges), csr<>::from_edges(data.rows.nodes, neighbour_direction::out, {}, edges)};
+}
+
+/// Trains on the emulated device.
+std::function<std::unique_ptr<graph_compute>(trainer&)> on_device(memory_budget& budget, bool keep = false, bool sample = false) {
+    return [&budget, keep, sample](trainer& of) -> std::unique_ptr<graph_compute> {
+        cuda::device_choices how;
+        if (keep) how.keep = cuda::kept_rows{of.data.rows.nodes, of.rows->layout()};
+        std::optional<csr_graph<>> graph;
+        if (sample) {
+            graph.emplace(graph_of(of.data));
+            how.sampling.emplace(cuda::sampling_setup{.graph = *graph, .neighbours = of.with.training.neighbours,
+                .dense = of.with.training.sampler == neighbour_sampling::dense, .seed = of.with.training.seed, .seeds = 200});
+        }
+        const cuda::network_setup network{.layers = of.with.encoder_layers(), .in = of.encode->inputs(), .weights = of.weights, .seed = of.with.training.seed};
+        if (!of.with.links) return std::make_unique<cuda::device_node_compute>(budget, network, how);
+        return std::make_unique<cuda::device_link_compute>(budget, network,
+            cuda::decoder_setup{.decoder = of.with.decoder, .loss = "softmax", .margin = 1, .dim = static_cast<std::uint32_t>(of.encode->outputs()),
+                .options = {}, .least = {}, .relations = of.relations}, how);
+    };
+}
+
+/// Losses and parameters of a short run are those of the CPU but for rounding.
+void check_run(const graph_data& data, const set_up& with) {
+    CAPTURE(with.layers);
+    CAPTURE(with.links);
+    const outcome want = train(data, with);
+    memory_budget budget;
+    const outcome got = train(data, with, 0, on_device(budget));
+    REQUIRE(got.epochs.size() == want.epochs.size());
+    for (std::size_t e = 0; e < want.epochs.size(); ++e) {
+        CHECK(std::abs(got.epochs[e].loss - want.epochs[e].loss) <= 1e-3 * std::abs(want.epochs[e].loss));
+        CHECK(got.epochs[e].examples == want.epochs[e].examples);
+        CHECK(got.epochs[e].questions == want.epochs[e].questions);
+        CHECK(got.epochs[e].sampled_edges == want.epochs[e].sampled_edges);
+    }
+    CHECK(difference(got.weights, want.weights) < 2e-3);
+    CHECK(difference(got.rows, want.rows) < 2e-3);
+    CHECK(difference(got.relations, want.relations) < 2e-3);
+}
+
+set_up small() {
+    set_up with;
+    with.optimizer = "sgd"; // the others divide rounding by small sums at first
+    with.layers = "sage:6,sage:4";
+    with.epochs = 1;
+    with.features = test::feature_form{};
+    with.training.batch = 30;
+    with.training.neighbours.fanout = parse_fanout("3,2", neighbour_direction::both);
+    return with;
+}
+
+} // namespace
+
+TEST_CASE("simt.pipeline.device_graph_compute: classes of nodes on the device are trained as on the CPU") {
+    const graph_data data = graph_data::planted(150, 3);
+    for (const char* layers : {"sage:6:dropout=.2,sage:4", "gcn:6:norm,gcn:4", "gat:3x2,gat:4x2:mean", "linear:5,sage:6:max:residual,gcn:4:symmetric", "sage:6,sage:4:tanh"}) {
+        set_up with = small();
+        with.layers = layers;
+        check_run(data, with);
+    }
+    set_up with = small();
+    with.rows = false;
+    with.features->sparse = true;
+    with.epochs = 2;
+    with.optimizer = "adam";
+    check_run(data, with);
+}
+
+TEST_CASE("simt.pipeline.device_graph_compute: edges on the device are trained as on the CPU") {
+    const graph_data data = graph_data::random(90, 3, 3, 150, 5);
+    set_up with = small();
+    with.links = true;
+    with.layers = "sage:6,gat:4x2";
+    with.decoder = "complex";
+    with.training.negatives = {.per_chunk = 8, .chunks = 2};
+    check_run(data, with);
+    with.layers = "sage:8";
+    with.training.neighbours.fanout = parse_fanout("3", neighbour_direction::in);
+    with.training.sampler = neighbour_sampling::layered;
+    with.features.reset();
+    check_run(data, with);
+}
+
+TEST_CASE("simt.pipeline.device_graph_compute: a run that stops anywhere goes on to the same bits, with batches that overlap, too") {
+    const graph_data data = graph_data::planted(150, 3);
+    memory_budget budget;
+    set_up with = small();
+    with.epochs = 2;
+    const outcome want = train(data, with, 0, on_device(budget)), stopped = train(data, with, 2, on_device(budget));
+    CHECK(stopped.weights == want.weights);
+    CHECK(stopped.state == want.state);
+    CHECK(stopped.rows == want.rows);
+    with.training.pipeline = {.staleness = 2, .deterministic = true};
+    const outcome once = train(data, with, 0, on_device(budget));
+    CHECK(once == train(data, with, 0, on_device(budget)));
+}
+
+TEST_CASE("simt.pipeline.device_graph_compute: rows that live on the device are stepped as those that come and go") {
+    memory_budget budget;
+    for (const bool links : {false, true}) {
+        const graph_data data = links ? graph_data::random(90, 3, 3, 150, 5) : graph_data::planted(150, 3);
+        set_up with = small();
+        with.links = links;
+        with.optimizer = "adagrad";
+        with.order = "memory";
+        with.order_slots = with.buffer_slots = 3;
+        with.epochs = 2;
+        with.training.negatives = {.per_chunk = 8, .chunks = 2};
+        if (links) with.features.reset();
+        const outcome want = train(data, with, 0, on_device(budget));
+        CHECK(train(data, with, 0, on_device(budget, true)) == want);
+        const outcome stopped = train(data, with, 3, on_device(budget, true));
+        CHECK(stopped.rows == want.rows);
+        CHECK(stopped.weights == want.weights);
+        with.buffer_slots = 2;
+        CHECK_THROWS_AS((void)train(data, with, 0, on_device(budget, true)), error);
+    }
+}
+
+TEST_CASE("simt.pipeline.device_graph_compute: neighbourhoods drawn on the device are those of the host, bit for bit") {
+    memory_budget budget;
+    for (const bool links : {false, true}) {
+        CAPTURE(links);
+        const graph_data data = links ? graph_data::random(90, 3, 3, 200, 5) : graph_data::planted(150, 3);
+        set_up with = small();
+        with.links = links;
+        with.order = "memory";
+        with.order_slots = with.buffer_slots = 3;
+        with.training.sampler = links ? neighbour_sampling::layered : neighbour_sampling::dense;
+        with.training.negatives = {.per_chunk = 8, .chunks = 2};
+        const outcome want = train(data, with, 0, on_device(budget));
+        CHECK(train(data, with, 0, on_device(budget, links, true)) == want);
+    }
+    const graph_data data = graph_data::planted(150, 3);
+    CHECK_THROWS_AS((void)train(data, small(), 0, on_device(budget, false, true)), error); // states of two partitions
+}
+
+TEST_CASE("simt.pipeline.device_graph_compute: what a device cannot hold is told with its parts, and a loss that is no number with its batch") {
+    const graph_data data = graph_data::planted(150, 3);
+    memory_budget small_device(memory_budget::unlimited, memory_budget::unlimited, 20000);
+    CHECK_THROWS_WITH_AS((void)train(data, small(), 0, on_device(small_device)), doctest::Contains("weights"), over_budget);
+    memory_budget budget;
+    const auto poisoned = [&](trainer& of) {
+        of.weights.values()[0] = std::numeric_limits<float>::quiet_NaN();
+        return on_device(budget)(of);
+    };
+    check_not_finite([&] { (void)train(data, small(), 0, poisoned); });
+}
+
+} // namespace test_simt_pipeline_device_graph_compute

@@ -1,0 +1,235 @@
+#include <gneiss/storage/embedding/partition_buffer.hpp>
+
+#include <doctest/doctest.h>
+
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/random.hpp>
+#include <gneiss/order/beta.hpp>
+#include <gneiss/order/cost.hpp>
+#include <gneiss/storage/engine/threads.hpp>
+
+#include "support/error_code.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <fstream>
+#include <thread>
+
+namespace test_storage_partition_buffer {
+
+using namespace gneiss;
+using gneiss::test::temporary_directory;
+
+namespace {
+
+engine_factory engines() {
+    return [] { return any_engine(threads_engine{}); };
+}
+
+/// A row file whose row i holds i, 1000 + i, … in its floats.
+std::unique_ptr<row_file> make_rows(
+    const std::filesystem::path& path, row_partitioning partitioning, row_layout layout, std::uint32_t spare) {
+    any_engine engine = engines()();
+    row_file::create(engine, path, partitioning, layout, spare);
+    auto rows = std::make_unique<row_file>(engines(), path, partitioning, layout, spare);
+    rows->fill([&](std::uint64_t first, matrix_view<float> to) {
+        for (std::size_t i = 0; i < to.rows(); ++i)
+            for (std::size_t f = 0; f < to.columns(); ++f) to(i, f) = static_cast<float>(first + i + 1000 * f);
+    });
+    rows->commit();
+    return rows;
+}
+
+plan random_plan(random_stream& draw, std::uint32_t partitions, std::uint32_t slots) {
+    plan states(1 + draw.below(10));
+    for (state& s : states) {
+        std::vector<partition_id> all(partitions);
+        for (partition_id p = 0; p < partitions; ++p) all[p] = p;
+        shuffle(all, random_key{draw(), random_domain::plan});
+        all.resize(1 + draw.below(slots));
+        std::ranges::sort(all);
+        s.resident = all;
+    }
+    return states;
+}
+
+} // namespace
+
+TEST_CASE("a disk run equals the in-memory run and moves the bytes of the plan, batches overlapping across states") {
+    const temporary_directory directory;
+    for (std::uint64_t seed = 0; seed < 40; ++seed) {
+        CAPTURE(seed);
+        random_stream draw(random_key{seed, random_domain::user});
+        const row_partitioning partitioning{1 + draw.below(3000), static_cast<std::uint32_t>(1 + draw.below(9))};
+        const row_layout layout{static_cast<std::uint32_t>(1 + draw.below(9)), static_cast<std::uint32_t>(draw.below(9))};
+        const auto slots = static_cast<std::uint32_t>(1 + draw.below(partitioning.partitions));
+        const auto prefetch = static_cast<std::uint32_t>(draw.below(3));
+        const auto rows = make_rows(directory / "rows", partitioning, layout, partitioning.partitions);
+        const io_stats before = rows->statistics();
+
+        std::vector<float> oracle(partitioning.nodes * layout.floats());
+        for (std::uint64_t i = 0; i < partitioning.nodes; ++i)
+            for (std::size_t f = 0; f < layout.floats(); ++f) oracle[i * layout.floats() + f] = static_cast<float>(i + 1000 * f);
+
+        memory_budget budget;
+        std::uint64_t expected_read = 0, expected_write = 0;
+        {
+            partition_buffer buffer(*rows, {.slots = slots, .prefetch = prefetch}, budget);
+            CHECK(budget.used() == buffer.memory_slots() * rows->slot_bytes());
+            for (int epoch = 0; epoch < 3; ++epoch) {
+                const plan states = random_plan(draw, partitioning.partitions, slots);
+                buffer.begin_epoch(states);
+                std::vector<std::jthread> batches; // each drops its lease when it likes
+                for (std::uint32_t s = 0; s < states.size(); ++s) {
+                    const auto lease = buffer.acquire(s);
+                    REQUIRE(lease);
+                    for (const partition_id p : states[s].resident)
+                        for (std::uint64_t v = partitioning.begin(p); v < partitioning.begin(p + 1); ++v)
+                            for (std::size_t f = 0; f < layout.floats(); ++f) oracle[v * layout.floats() + f] += 1;
+                    batches.emplace_back([&, hold = *lease, s, nap = draw.below(2000)] {
+                        std::this_thread::sleep_for(std::chrono::microseconds(nap));
+                        for (const partition_id p : states[s].resident) {
+                            std::vector<node_id> ids;
+                            for (std::uint64_t v = partitioning.begin(p); v < partitioning.begin(p + 1); ++v)
+                                ids.push_back(static_cast<node_id>(v));
+                            for_each_row(serial_executor{}, *hold, ids, [](std::size_t, std::span<float> row) {
+                                for (float& x : row) x += 1;
+                            });
+                        }
+                    });
+                }
+                batches.clear();
+                buffer.end_epoch();
+                if (!buffer.keeps_all()) {
+                    const auto cost = cost_of(states, [&](partition_id p) { return rows->bytes_of(p); });
+                    expected_read += cost.read_bytes;
+                    expected_write += cost.written_bytes;
+                }
+            }
+            if (!buffer.keeps_all()) {
+                const io_stats now = rows->statistics();
+                CHECK(now.read_bytes - before.read_bytes == expected_read);
+                CHECK(now.written_bytes - before.written_bytes == expected_write);
+            }
+            buffer.flush();
+            std::uint64_t next = 0;
+            buffer.for_each_block([&](std::uint64_t first, matrix_view<const float> block) {
+                CHECK(first == next);
+                for (std::size_t i = 0; i < block.rows(); ++i, ++next)
+                    for (std::size_t f = 0; f < layout.dim; ++f) REQUIRE(block(i, f) == oracle[next * layout.floats() + f]);
+            });
+            CHECK(next == partitioning.nodes);
+        }
+        CHECK(budget.used() == 0);
+        auto slot = aligned_buffer<float>::zeroed(rows->slot_bytes() / sizeof(float)); // state survives too
+        for (partition_id p = 0; p < partitioning.partitions; ++p) {
+            rows->read(p, slot.bytes());
+            for (std::uint64_t i = 0; i < partitioning.size(p) * layout.floats(); ++i)
+                REQUIRE(slot[i] == oracle[partitioning.begin(p) * layout.floats() + i]);
+        }
+    }
+}
+
+TEST_CASE("with few spare slots on disk the buffer asks for commits, and a crash finds the last one whole") {
+    const temporary_directory directory;
+    const row_partitioning partitioning{640, 8};
+    const row_layout layout{4, 4};
+    const auto rows = make_rows(directory / "rows", partitioning, layout, 5);
+    memory_budget budget;
+    partition_buffer buffer(*rows, {.slots = 2, .prefetch = 1}, budget);
+    const plan states = beta_order{8, 2, 1}(0);
+    int commits = 0;
+    float added = 0;
+    const auto checkpoint = [&] {
+        buffer.flush();
+        const row_file reopened(engines(), rows->path(), partitioning, layout, rows->slots(), rows->disk_slots(), rows->checksums());
+        buffer.committed();
+        ++commits;
+    };
+    buffer.begin_epoch(states);
+    for (std::uint32_t s = 0; s < states.size(); ++s) {
+        auto lease = buffer.acquire(s);
+        while (!lease) {
+            checkpoint();
+            lease = buffer.acquire(s);
+        }
+        (**lease)[static_cast<node_id>(partitioning.begin(states[s].resident[0]))][0] += 1;
+        added += 1;
+    }
+    buffer.end_epoch();
+    while (buffer.commit_wanted()) {
+        checkpoint();
+        buffer.end_epoch();
+    }
+    CHECK(commits > 0);
+    float found = 0;
+    buffer.for_each_block([&](std::uint64_t first, matrix_view<const float> block) {
+        found += block(0, 0) - static_cast<float>(first);
+    });
+    CHECK(found == added);
+}
+
+TEST_CASE("a flush that has too few spare slots is a typed error, and does not wait for ever") {
+    const temporary_directory directory;
+    const row_partitioning partitioning{640, 8};
+    const auto rows = make_rows(directory / "rows", partitioning, {4, 4}, 2);
+    memory_budget budget;
+    partition_buffer buffer(*rows, {.slots = 4, .prefetch = 0}, budget);
+    plan all(1);
+    all[0].resident = {0, 1, 2, 3};
+    buffer.begin_epoch(all);
+    const auto lease = buffer.acquire(0);
+    for (const partition_id p : all[0].resident) (**lease)[static_cast<node_id>(partitioning.begin(p))][0] += 1;
+    CHECK(test::code_of([&] { buffer.flush(); }) == errc::no_space); // two spare slots, four partitions
+}
+
+TEST_CASE("a failed load is a typed error of the next call, and the buffer can be destroyed") {
+    const temporary_directory directory;
+    const row_partitioning partitioning{100, 4};
+    const auto rows = make_rows(directory / "rows", partitioning, {2, 0}, 4);
+    std::filesystem::resize_file(rows->path(), 4096); // the rest is gone
+    memory_budget budget;
+    partition_buffer buffer(*rows, {.slots = 2, .prefetch = 1}, budget);
+    buffer.begin_epoch(plan{{{2, 3}, {}}});
+    CHECK_THROWS((void)buffer.acquire(0));
+}
+
+TEST_CASE("a flipped bit in a partition is an error that names file and place, never a row") {
+    const temporary_directory directory;
+    const row_partitioning partitioning{1000, 2};
+    const auto rows = make_rows(directory / "rows", partitioning, {8, 0}, 2);
+    {
+        std::fstream file(rows->path(), std::ios::in | std::ios::out | std::ios::binary);
+        const auto slot = static_cast<std::streamoff>(rows->slots()[1].value() * rows->slot_bytes());
+        file.seekg(slot + 100);
+        const char flipped = static_cast<char>(file.get() ^ 4);
+        file.seekp(slot + 100);
+        file.put(flipped);
+    }
+    auto to = aligned_buffer<float>::zeroed(rows->slot_bytes() / sizeof(float));
+    CHECK_NOTHROW(rows->read(0, to.bytes()));
+    try {
+        rows->read(1, to.bytes());
+        FAIL("not detected");
+    } catch (const error& e) {
+        CHECK(e.code() == errc::corrupt);
+        CHECK(e.place().path == rows->path());
+        CHECK(std::string(e.what()).find("partition 1") != std::string::npos);
+    }
+}
+
+TEST_CASE("a state that names more partitions than there are slots is refused") {
+    const temporary_directory directory;
+    const auto rows = make_rows(directory / "rows", {100, 4}, {2, 0}, 4);
+    memory_budget budget;
+    partition_buffer buffer(*rows, {.slots = 2, .prefetch = 0}, budget);
+    CHECK_THROWS_AS(buffer.begin_epoch(plan{{{0, 1, 2}, {}}}), error);
+}
+
+TEST_CASE("a buffer that does not fit the budget is refused with numbers before anything is allocated") {
+    const temporary_directory directory;
+    const auto rows = make_rows(directory / "rows", {100, 4}, {2, 0}, 4);
+    memory_budget budget(rows->slot_bytes());
+    CHECK_THROWS_AS(partition_buffer(*rows, {.slots = 2, .prefetch = 0}, budget), over_budget);
+}
+
+} // namespace test_storage_partition_buffer

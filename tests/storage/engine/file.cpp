@@ -1,0 +1,98 @@
+#include <gneiss/storage/engine/file.hpp>
+
+#include "storage/support.hpp"
+
+#include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/storage/engine/faulty.hpp>
+#include <gneiss/storage/io/io_queue.hpp>
+
+#include <doctest/doctest.h>
+
+#include <bit>
+
+namespace test_storage_file {
+
+using namespace gneiss;
+using storage_test::all_engines;
+using storage_test::temporary_directory;
+
+TEST_CASE("a file knows its size through every resize, and new bytes are zero") {
+    const temporary_directory folder;
+    for (const auto& [name, make] : all_engines()) {
+        CAPTURE(name);
+        any_engine engine = make();
+        file target(engine, folder / "f", {.write = true, .create = true, .truncate = true});
+        CHECK(target.size() == 0);
+        for (const std::uint64_t bytes : {1000U, 10U, 5000U, 0U, 77U}) {
+            target.resize(bytes);
+            CHECK(target.size() == bytes);
+        }
+        std::vector<std::byte> content(77, std::byte{1});
+        io_queue queue(engine);
+        queue.read(target, 0, content);
+        queue.drain();
+        CHECK(content == std::vector<std::byte>(77));
+    }
+}
+
+TEST_CASE("a direct file has an alignment that is a power of two, and falls back where the system has none") {
+    const temporary_directory folder(std::filesystem::current_path());
+    any_engine engine = threads_engine(1);
+    const file target(engine, folder / "f", {.write = true, .create = true, .direct = true});
+    CHECK(std::has_single_bit(target.alignment()));
+    CHECK(target.alignment() <= page_alignment);
+    const file buffered(engine, folder / "f");
+    CHECK(buffered.alignment() == 1);
+    const file status(engine, "/proc/self/status", {.direct = true}); // O_DIRECT is EINVAL there
+    CHECK_FALSE(status.direct());
+}
+
+TEST_CASE("a moved file is the same file, and closes once") {
+    const temporary_directory folder;
+    any_engine engine = threads_engine(1);
+    file first(engine, folder / "f", {.write = true, .create = true});
+    file second = std::move(first);
+    CHECK_FALSE(first.is_open());
+    CHECK(second.is_open());
+    second.resize(10);
+    first = std::move(second);
+    CHECK(first.size() == 10);
+}
+
+TEST_CASE("after a failed sync, whatever its errno, the file refuses writes and is not synced again") {
+    for (const fault_kind kind : {fault_kind::device_error, fault_kind::no_space, fault_kind::interrupted}) {
+        const auto injector = std::make_shared<fault_injector>(
+            fault{.kind = kind, .at = 1, .on = {.open = false, .resize = false, .read = false, .write = false}});
+        any_engine engine = faulty(memory_engine(), injector);
+        file target(engine, "f", {.write = true, .create = true});
+        std::vector<std::byte> bytes(100);
+        io_queue queue(engine);
+        queue.write(target, 0, bytes);
+        queue.sync(target);
+        CHECK_THROWS_AS(queue.drain(), io_error);
+        CHECK(injector->operations() == 1);
+        CHECK(target.poison() != 0);
+        CHECK_THROWS_AS(queue.write(target, 0, bytes), io_error);
+        CHECK_THROWS_AS(queue.sync(target), io_error);
+        CHECK_THROWS_AS(target.resize(5), io_error);
+        CHECK(injector->operations() == 1);
+        queue.read(target, 0, bytes); // what was written can still be looked at
+        queue.drain();
+    }
+}
+
+TEST_CASE("an error that an engine throws about a handle names the file") {
+    const temporary_directory folder;
+    any_engine engine = threads_engine(1);
+    { file made(engine, folder / "f", {.write = true, .create = true}); }
+    file target(engine, folder / "f");
+    try {
+        target.resize(100);
+        FAIL("no error");
+    } catch (const io_error& e) {
+        CHECK(e.place().path == folder / "f");
+        CHECK(e.place().length == 100);
+    }
+}
+
+} // namespace test_storage_file

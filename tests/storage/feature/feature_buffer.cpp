@@ -1,0 +1,259 @@
+#include <gneiss/storage/feature/feature_buffer.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <storage/features.hpp>
+#include <storage/support.hpp>
+#include <support/cut_into.hpp>
+#include <support/temporary_directory.hpp>
+
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/core/random.hpp>
+#include <gneiss/order/beta.hpp>
+#include <gneiss/order/in_memory.hpp>
+#include <gneiss/storage/engine/faulty.hpp>
+
+namespace test_storage_feature_buffer {
+
+using namespace gneiss;
+
+namespace {
+
+engine_factory threads() {
+    return [] { return any_engine(threads_engine(4)); };
+}
+
+/// Features in the clear, and the same on disk.
+struct stored {
+    row_partitioning rows;
+    std::uint64_t columns;
+    std::vector<float> values;
+    test::temporary_directory directory{};
+    feature_store store;
+
+    stored(row_partitioning of, std::uint64_t width, const test::feature_form& how)
+        : rows(of), columns(width), values(draw(of.nodes * width, how)),
+          store(test::feature_writer(directory.path(), of, how).write(values, width), of) {}
+
+    static std::vector<float> draw(std::uint64_t count, const test::feature_form& how) {
+        random_stream draw(random_key(count, random_domain::user));
+        std::vector<float> made(static_cast<std::size_t>(count));
+        for (float& x : made) // halves hold them exactly
+            x = draw.below(3) != 0 ? 0 : how.ones ? 1 : static_cast<float>(draw.below(2000)) / 64 - 15.515625F;
+        return made;
+    }
+    /// Rows of `ids` as `features` gives them, expanded.
+    template <class E>
+    std::vector<float> rows_of(const resident_features& features, const std::vector<node_id>& ids, const E& on) const {
+        std::vector<float> out(ids.size() * columns);
+        if (!features.sparse()) {
+            features.gather(on, ids, {out.data(), ids.size(), static_cast<std::size_t>(columns)});
+            return out;
+        }
+        sparse_feature_rows rows_of_ids{{1, 2, 3}, {4, 5}, {6}}; // what a batch before left
+        features.gather(on, ids, rows_of_ids);
+        for (std::size_t i = 0; i < ids.size(); ++i)
+            for (std::uint64_t at = rows_of_ids.offsets[i]; at < rows_of_ids.offsets[i + 1]; ++at)
+                out[i * columns + rows_of_ids.columns[at]] = rows_of_ids.values.empty() ? 1 : rows_of_ids.values[at];
+        return out;
+    }
+    [[nodiscard]] std::vector<float> expected(const std::vector<node_id>& ids) const {
+        std::vector<float> out;
+        for (const node_id v : ids) out.insert(out.end(), &values[v * columns], &values[v * columns] + columns);
+        return out;
+    }
+    /// Some nodes of the resident partitions, in any order, with repetitions.
+    [[nodiscard]] std::vector<node_id> some(const state& s) const {
+        random_stream draw(random_key(s.resident.size(), random_domain::user));
+        std::vector<node_id> ids;
+        for (const partition_id p : s.resident)
+            for (std::uint64_t i = 0; i < 2 * rows.size(p); ++i)
+                ids.push_back(static_cast<node_id>(rows.begin(p) + draw.below(rows.size(p))));
+        shuffle(ids, random_key(ids.size(), random_domain::user));
+        return ids;
+    }
+};
+
+const test::feature_form forms[] = {{}, {.halves = true}, {.sparse = true}, {.sparse = true, .halves = true},
+    {.sparse = true, .ones = true}, {.aligned = false, .block_bytes = 704}, {.sparse = true, .aligned = false, .block_bytes = 704}};
+
+void damage(const std::filesystem::path& path, std::uint64_t at) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(at));
+    const int byte = file.get();
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put(static_cast<char>(byte ^ 0x40));
+}
+
+} // namespace
+
+TEST_CASE("the features of a state are those of the array, in every form, on every engine, with faults that a queue repeats") {
+    const tbb_executor two(2);
+    std::uint32_t round = 0;
+    for (const test::feature_form& form : forms) {
+        CAPTURE(form.sparse);
+        CAPTURE(form.halves);
+        CAPTURE(form.aligned);
+        const stored data(round++ % 2 == 0 ? row_partitioning{211, 7} : test::cut_into({5, 100, 0, 20, 16, 1, 69}), 13, form);
+        auto engines = storage_test::all_engines(4);
+        const memory_file_system memory;
+        for (const feature_part part : {feature_part::numbers, feature_part::offsets, feature_part::indices})
+            if (const auto& path = data.store.file(part).path; !path.empty()) test::copy_file(memory, path);
+        engines.front().second = [&] { return any_engine(memory_engine(memory)); };
+        const auto injector = std::make_shared<fault_injector>(fault{.kind = fault_kind::short_transfer, .at = 2});
+        engines.emplace_back("short transfers", [&] { return any_engine(faulty(threads_engine{}, injector)); });
+        const plan states = beta_order(7, 3, 3)(0);
+        for (const auto& [name, engine] : engines) {
+            CAPTURE(name);
+            memory_budget budget;
+            feature_buffer buffer(data.store, engine, feature_buffer::bytes_needed(states, data.store), budget);
+            for (int epoch = 0; epoch < 2; ++epoch) {
+                buffer.begin_epoch(states);
+                for (std::uint32_t s = 0; s < states.size(); ++s) {
+                    const auto features = buffer.acquire(s);
+                    const auto ids = data.some(states[s]);
+                    CHECK(data.rows_of(*features, ids, serial_executor{}) == data.expected(ids));
+                    CHECK(data.rows_of(*features, ids, two) == data.expected(ids));
+                }
+            }
+        }
+        CHECK(injector->injected() == 1);
+    }
+}
+
+TEST_CASE("a swap reads the new partitions only, batches of two states overlap, and an epoch in memory reads once") {
+    const stored data({400, 8}, 5, {});
+    const plan states = beta_order(8, 3, 3)(0);
+    memory_budget budget;
+    const std::uint64_t bytes = feature_buffer::bytes_needed(states, data.store);
+    feature_buffer buffer(data.store, threads(), bytes, budget);
+    CHECK(budget.used() == bytes);
+    buffer.begin_epoch(states);
+    std::shared_ptr<const resident_features> before;
+    std::uint64_t reads = 0;
+    for (std::uint32_t s = 0; s < states.size(); ++s) {
+        auto now = buffer.acquire(s); // while the one before is still gathered from
+        reads += s == 0 ? states[0].resident.size() : count_absent(states[s].resident, states[s - 1].resident);
+        if (before) {
+            const auto ids = data.some(states[s - 1]);
+            CHECK(data.rows_of(*before, ids, serial_executor{}) == data.expected(ids));
+        }
+        before = std::move(now);
+    }
+    before.reset();
+    CHECK(buffer.statistics().reads == reads);
+
+    const plan whole = in_memory_order(8)(0);
+    feature_buffer all(data.store, threads(), feature_buffer::bytes_needed(whole, data.store), budget);
+    for (int epoch = 0; epoch < 3; ++epoch) {
+        all.begin_epoch(whole);
+        (void)all.acquire(0);
+    }
+    CHECK(all.statistics().reads == 8);
+}
+
+TEST_CASE("released features are read anew, wherever the epoch was") {
+    const stored data({400, 8}, 5, {});
+    const plan states = beta_order(8, 3, 3)(0);
+    memory_budget budget;
+    feature_buffer buffer(data.store, threads(), feature_buffer::bytes_needed(states, data.store), budget);
+    buffer.release(); // nothing was begun
+    const auto check = [&](std::uint32_t s) {
+        const auto ids = data.some(states[s]);
+        CHECK(data.rows_of(*buffer.acquire(s), ids, serial_executor{}) == data.expected(ids));
+    };
+    const plan one{states[0]};
+    for (int epoch = 0; epoch < 3; ++epoch) {
+        buffer.begin_epoch(one);
+        check(0);
+        buffer.release();
+        CHECK(buffer.statistics().reads == (epoch + 1) * states[0].resident.size()); // each time all
+    }
+    buffer.begin_epoch(states);
+    check(0); // the next one is being made meanwhile, or is
+    buffer.release();
+    buffer.begin_epoch(states);
+    for (std::uint32_t s = 0; s < states.size(); ++s) check(s);
+}
+
+TEST_CASE("a state that does not fit beside the one before waits until that is let go") {
+    const stored data({400, 8}, 5, {});
+    const plan states{{{0, 1, 2}, {}}, {{2, 3, 4}, {}}, {{2, 4}, {}}};
+    memory_budget budget;
+    const std::uint64_t one = feature_buffer::bytes_needed({states[0]}, data.store);
+    feature_buffer buffer(data.store, threads(), one, budget);
+    for (int epoch = 0; epoch < 2; ++epoch) {
+        buffer.begin_epoch(states);
+        auto held = buffer.acquire(0);
+        CHECK_FALSE(buffer.ready(1));
+        std::stop_source stop;
+        stop.request_stop();
+        CHECK_THROWS_AS((void)buffer.acquire(1, stop.get_token()), error); // nothing else is in memory
+        for (std::uint32_t s = 0; s < states.size(); ++s) {
+            held.reset();
+            if (s != 0) held = buffer.acquire(s);
+            if (s == 0) continue;
+            const auto ids = data.some(states[s]);
+            CHECK(data.rows_of(*held, ids, serial_executor{}) == data.expected(ids));
+        }
+        held.reset();
+    }
+    CHECK(buffer.statistics().reads == 2 * (3 + 3)); // the third state shares, the others cannot
+}
+
+TEST_CASE("features that do not fit the budget are refused; damaged ones name their file, whichever array it is") {
+    for (const test::feature_form& form : forms) {
+        for (const feature_part part : {feature_part::numbers, feature_part::offsets, feature_part::indices}) {
+            const stored data({100, 4}, 6, form);
+            const std::filesystem::path path = data.store.file(part).path;
+            if (path.empty()) continue;
+            CAPTURE(path.filename().string());
+            const plan states = in_memory_order(4)(0);
+            const std::uint64_t bytes = feature_buffer::bytes_needed(states, data.store);
+            memory_budget small(bytes - 1), budget;
+            CHECK_THROWS_AS(feature_buffer(data.store, threads(), bytes, small), over_budget);
+            damage(path, 4096 + data.store.range(2, part).offset);
+            feature_buffer buffer(data.store, threads(), bytes, budget);
+            buffer.begin_epoch(states);
+            try {
+                (void)buffer.acquire(0);
+                FAIL("damage was not seen");
+            } catch (const error& e) {
+                CHECK(e.code() == errc::corrupt);
+                CHECK(std::string(e.what()).find(path.string()) != std::string::npos);
+            }
+        }
+    }
+}
+
+TEST_CASE("a store refuses files that do not fit its nodes, and offsets that lie") {
+    const row_partitioning rows{50, 3};
+    const test::temporary_directory directory;
+    const std::vector<float> values = stored::draw(50 * 4, {});
+    const auto write = [&](const test::feature_form& how) { return test::feature_writer(directory.path(), rows, how).write(values, 4); };
+    CHECK_NOTHROW(feature_store(write({}), rows));
+    CHECK_THROWS_AS(feature_store(write({}), row_partitioning{51, 3}), error);
+    feature_files wide = write({});
+    wide.columns = 5;
+    CHECK_THROWS_AS(feature_store(wide, rows), error);
+    CHECK_THROWS_AS(feature_store(write({.block_bytes = 50}), rows), error); // a block ends within a float
+    feature_files narrow = write({.sparse = true});
+    narrow.columns = 2; // columns 2 and 3 occur: seen when they are loaded
+    const feature_store store(narrow, rows);
+    memory_budget budget;
+    const plan states = in_memory_order(3)(0);
+    feature_buffer buffer(store, threads(), feature_buffer::bytes_needed(states, store), budget);
+    buffer.begin_epoch(states);
+    CHECK_THROWS_AS((void)buffer.acquire(0), error);
+    feature_files unlike = write({.sparse = true});
+    unlike.indices = write({.sparse = true}).offsets; // another number of entries
+    CHECK_THROWS_AS(feature_store(unlike, rows), error);
+}
+
+} // namespace test_storage_feature_buffer

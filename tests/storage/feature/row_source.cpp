@@ -1,0 +1,51 @@
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/storage/feature/mapped_rows.hpp>
+#include <gneiss/storage/feature/row_gather.hpp>
+
+#include "storage/rows.hpp"
+
+#include <doctest/doctest.h>
+
+namespace test_storage_row_source {
+
+using namespace gneiss;
+using storage_test::gathered_rows;
+using storage_test::gathers;
+using storage_test::rows_file;
+using storage_test::some_rows;
+using storage_test::temporary_directory;
+
+TEST_CASE("statistics of parts add up, and ratios of nothing are defined") {
+    const gather_stats a{.rows = 4, .hits = 1, .bytes_wanted = 10, .io = {.reads = 2, .read_bytes = 30}},
+        b{.rows = 6, .hits = 4, .bytes_wanted = 20, .io = {.reads = 1, .read_bytes = 60}};
+    CHECK(a + b == b + a);
+    CHECK((a + b).hit_ratio() == 0.5);
+    CHECK((a + b).amplification() == 3.0);
+    CHECK(gather_stats{}.hit_ratio() == 0);
+    CHECK(gather_stats{}.amplification() == 1);
+}
+
+TEST_CASE("a source behind one type gathers as itself, and begins whether it can read ahead or not") {
+    const temporary_directory folder;
+    const engine_factory engines = [] { return any_engine(threads_engine(4)); };
+    const rows_file file(engines, folder / "rows", 300, 100);
+    const serial_executor on;
+    memory_budget budget;
+    std::vector<any_row_source> sources;
+    sources.emplace_back(std::in_place_type<disk_rows>, engines, file.stored, gather_options{}, on, budget);
+    sources.emplace_back(std::in_place_type<mapped_rows>, file.stored, on);
+    sources.emplace_back(std::in_place_type<memory_rows>, file.stored, nullptr, on, budget);
+    for (any_row_source& source : sources) {
+        CHECK(source.rows() == 300);
+        CHECK(source.row_bytes() == 100);
+        CHECK(gathers(source, file, some_rows(70, 300, 1)));
+        const std::vector<node_id> ids = some_rows(50, 300, 2);
+        gathered_rows to(ids.size(), 100);
+        source.begin(std::vector<node_id>(ids), to.target());
+        source.finish();
+        CHECK(to.equal(file, ids));
+        CHECK(source.statistics().rows == 120);
+    }
+}
+
+} // namespace test_storage_row_source

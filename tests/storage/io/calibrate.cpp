@@ -1,0 +1,88 @@
+#include <gneiss/storage/io/calibrate.hpp>
+
+#include "storage/rows.hpp"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <iterator>
+#include <limits>
+
+namespace test_storage_calibrate {
+
+using namespace gneiss;
+using storage_test::all_engines;
+using storage_test::rows_file;
+using storage_test::temporary_directory;
+
+TEST_CASE("every engine is measured on files of any size from a block on, and the gap follows from the rates") {
+    const temporary_directory folder;
+    for (const auto& [name, engines] : all_engines())
+        for (const std::size_t bytes : {4096U, 5000U, 300'000U, 3U << 20}) {
+            CAPTURE(name);
+            CAPTURE(bytes);
+            const rows_file file(engines, folder / "file", 1, bytes);
+            const io_profile found = calibrate(engines, file.stored.path, {.time = std::chrono::milliseconds(10)});
+            CHECK(std::isfinite(found.bandwidth));
+            CHECK(found.bandwidth > 0);
+            CHECK(std::isfinite(found.iops));
+            CHECK(found.iops > 0);
+            CHECK(found.gap % 512 == 0);
+            CHECK(found.gap + 1 > found.bandwidth / found.iops);
+            CHECK(found.gap < found.bandwidth / found.iops + 512);
+        }
+}
+
+TEST_CASE("memory is copied at some rate, even a little of it for no time") {
+    for (const std::size_t bytes : {std::size_t{0}, std::size_t{1000}, std::size_t{4} << 20}) {
+        const double rate = copy_bandwidth(bytes, std::chrono::milliseconds(bytes == 1000 ? 0 : 2));
+        CAPTURE(rate);
+        CHECK(rate > 1e6);
+        CHECK(rate < 1e13);
+    }
+}
+
+TEST_CASE("a file smaller than a block, or none, is refused") {
+    const temporary_directory folder;
+    for (const auto& [name, engines] : all_engines()) {
+        const rows_file file(engines, folder / "file", 1, 100);
+        CHECK_THROWS_AS((void)calibrate(engines, folder / "file"), error);
+        CHECK_THROWS_AS((void)calibrate(engines, folder / "none"), io_error);
+    }
+}
+
+TEST_CASE("a profile comes back as it was saved, and any damage to its file is told") {
+    const temporary_directory folder;
+    const auto path = folder / "profile";
+    const io_profile profile{1.37e9, 125'000.5, 11'264};
+    save_profile(path, profile);
+    CHECK(load_profile(path) == profile);
+    std::ifstream in(path, std::ios::binary);
+    const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
+    const auto put = [&](const std::vector<char>& what) {
+        std::ofstream(path, std::ios::binary).write(what.data(), static_cast<std::streamsize>(what.size()));
+    };
+    for (std::size_t at = 0; at < bytes.size(); ++at) {
+        CAPTURE(at);
+        std::vector<char> damaged = bytes;
+        damaged[at] = static_cast<char>(damaged[at] ^ 1);
+        put(damaged);
+        CHECK_THROWS_AS((void)load_profile(path), error);
+        put({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(at)});
+        CHECK_THROWS_AS((void)load_profile(path), error);
+    }
+    std::vector<char> longer = bytes;
+    longer.push_back(0);
+    put(longer);
+    CHECK_THROWS_AS((void)load_profile(path), error);
+    using limits = std::numeric_limits<double>;
+    for (const double wrong : {0.0, -1.0, limits::infinity(), limits::quiet_NaN()}) {
+        save_profile(path, {wrong, 1, 1});
+        CHECK_THROWS_AS((void)load_profile(path), error);
+        save_profile(path, {1, wrong, 1});
+        CHECK_THROWS_AS((void)load_profile(path), error);
+    }
+    CHECK_THROWS_AS((void)load_profile(folder / "none"), io_error);
+}
+
+} // namespace test_storage_calibrate

@@ -1,0 +1,97 @@
+#include <gneiss/storage/io/checkpoint.hpp>
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <support/temporary_directory.hpp>
+
+namespace test_storage_checkpoint {
+
+using namespace gneiss;
+
+namespace {
+
+checkpoint sample() {
+    checkpoint c;
+    c.generation = 3;
+    c.configuration_hash = 11;
+    c.dataset_hash = 12;
+    c.layout = {.dim = 2, .state = 2};
+    c.partitioning = {.nodes = 10, .partitions = 3};
+    c.disk_slots = 5;
+    c.slots = {disk_slot{4}, disk_slot{0}, disk_slot{2}};
+    c.row_checksums = {7, 8, 9};
+    c.position = {.epoch = 2, .next = {1, 0, 5}, .finished = {{1, 0, 7}}};
+    c.sections["progress"] = {std::byte{1}};
+    c.sections["relations"] = {};
+    return c;
+}
+
+/// What is said of the sample after `change`, saved and loaded.
+std::string complaint(const std::function<void(checkpoint&)>& change) {
+    const test::temporary_directory at;
+    checkpoint c = sample();
+    change(c);
+    save_checkpoint(at / "c", c);
+    try {
+        (void)load_checkpoint(at / "c");
+    } catch (const error& refused) {
+        CHECK(refused.code() == errc::corrupt);
+        return refused.place().field;
+    }
+    return "";
+}
+
+} // namespace
+
+TEST_CASE("a checkpoint is read as it was written") {
+    const test::temporary_directory at;
+    save_checkpoint(at / "c", sample());
+    CHECK(load_checkpoint(at / "c") == sample());
+    CHECK(complaint([](checkpoint&) {}).empty());
+}
+
+TEST_CASE("every bit of a checkpoint counts, and so does its end") {
+    const test::temporary_directory at;
+    save_checkpoint(at / "c", sample());
+    std::vector<std::byte> bytes(std::filesystem::file_size(at / "c"));
+    plain_file file = plain_file::open(at / "c");
+    file.read_at(0, bytes);
+    for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+        bytes[bit / 8] ^= std::byte(1 << bit % 8);
+        plain_file::create(at / "c").write_at(0, bytes);
+        CHECK_THROWS_AS((void)load_checkpoint(at / "c"), error);
+        bytes[bit / 8] ^= std::byte(1 << bit % 8);
+    }
+    for (std::size_t length = 0; length < bytes.size(); ++length) {
+        plain_file::create(at / "c").write_at(0, std::span(bytes).first(length));
+        CHECK_THROWS_AS((void)load_checkpoint(at / "c"), error);
+    }
+}
+
+TEST_CASE("a checkpoint of another version is refused in a sentence that says what to do") {
+    const test::temporary_directory at;
+    save_checkpoint(at / "c", sample());
+    std::vector<std::byte> bytes(std::filesystem::file_size(at / "c"));
+    plain_file::open(at / "c").read_at(0, bytes);
+    bytes[8] = std::byte{2};
+    plain_file::create(at / "c").write_at(0, bytes);
+    try {
+        (void)load_checkpoint(at / "c");
+        FAIL("read");
+    } catch (const error& refused) {
+        CHECK(refused.code() == errc::version_mismatch);
+        CHECK(refused.what() == (at / "c").string() + ": is a checkpoint of version 2, and this program reads version 1 only: use the program that wrote it, or train again");
+    }
+}
+
+TEST_CASE("partitions have a slot each, among those that are there") {
+    CHECK(complaint([](checkpoint& c) { c.slots[2] = c.slots[0]; }) == "slots");
+    CHECK(complaint([](checkpoint& c) { c.slots[2] = disk_slot{5}; }) == "slots");
+    CHECK(complaint([](checkpoint& c) { c.slots.pop_back(); }) == "slots");
+}
+
+} // namespace test_storage_checkpoint

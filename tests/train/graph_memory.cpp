@@ -1,0 +1,168 @@
+#include <gneiss/train/graph_memory.hpp>
+
+#include <doctest/doctest.h>
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <new>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <sample/graphs.hpp>
+#include <storage/buckets.hpp>
+#include <support/temporary_directory.hpp>
+
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/random.hpp>
+#include <gneiss/model/backend/eigen.hpp>
+#include <gneiss/model/encoder.hpp>
+
+namespace {
+
+/// Counts what this thread has allocated while some code ran.
+struct allocations {
+    static inline thread_local allocations* now = nullptr;
+    std::size_t live = 0, peak = 0;
+
+    template <class Body>
+    void during(Body&& body) {
+        now = this;
+        body();
+        now = nullptr;
+    }
+
+    static void* add(void* made) {
+        if (made == nullptr) throw std::bad_alloc();
+        if (now != nullptr) now->peak = std::max(now->peak, now->live += malloc_usable_size(made));
+        return made;
+    }
+    static void remove(void* made) {
+        if (now != nullptr && made != nullptr) now->live -= std::min(now->live, malloc_usable_size(made));
+        std::free(made);
+    }
+};
+
+} // namespace
+
+void* operator new(std::size_t size) { return allocations::add(std::malloc(size)); }
+void* operator new(std::size_t size, std::align_val_t to) {
+    const auto alignment = static_cast<std::size_t>(to);
+    return allocations::add(std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment));
+}
+void operator delete(void* made) noexcept { allocations::remove(made); }
+void operator delete(void* made, std::size_t) noexcept { allocations::remove(made); }
+void operator delete(void* made, std::align_val_t) noexcept { allocations::remove(made); }
+void operator delete(void* made, std::size_t, std::align_val_t) noexcept { allocations::remove(made); }
+
+namespace test_pipeline_graph_memory {
+
+using namespace gneiss;
+
+TEST_CASE("no sample, and no pass through an encoder, takes more than its bound, whatever fan-out, layers and hubs") {
+    const serial_executor on;
+    for (std::uint64_t seed = 0; seed < 60; ++seed) {
+        random_stream draw(random_key{seed, random_domain::user});
+        const auto one_of = [&](std::vector<std::string> texts) { return texts[static_cast<std::size_t>(draw.below(texts.size()))]; };
+        const std::uint64_t nodes = 1000 + draw.below(3000), edges = 2000 + draw.below(60000);
+        const auto listed = test::hub_edges(nodes, static_cast<std::size_t>(edges), seed);
+        const auto graph = test::whole_graph(nodes, listed);
+        graph_training_options options{.batch = 1 + draw.below(200)};
+        const std::string fanout = one_of({"3,3", "400,400", "2,all", "500+1,1+500", "1,30", "10,2"});
+        const std::string text = one_of({"sage:40,sage:8", "sage:8:max,sage:30:max", "gcn:16,gcn:16:row", "gat:4x8,gat:8:mean", "sage:8:norm,gcn:8:residual"});
+        const double dropout = draw.below(2) == 0 ? 0 : 0.3;
+        const auto layers = parse_layers(text, {.then = {}, .dropout = dropout, .attention_dropout = dropout});
+        options.neighbours.fanout = parse_fanout(fanout, draw.below(2) == 0 ? neighbour_direction::both : neighbour_direction::in);
+        options.neighbours.replace = draw.below(4) == 0;
+        options.sampler = draw.below(2) == 0 ? neighbour_sampling::dense : neighbour_sampling::layered;
+        CAPTURE(seed);
+        CAPTURE(fanout);
+        CAPTURE(text);
+        const std::size_t columns = 12;
+        const graph_memory bound = bound_graph_memory(options,
+            {.nodes = nodes, .edges = edges, .all_nodes = nodes, .columns = {.dense = columns}, .learned = columns}, layers);
+        dense_parameters<> weights;
+        encoder<float, eigen_backend> encode(weights, layers, {.dense = columns});
+        weights.allocate(1);
+        const auto fits = [&](auto sampler) {
+            mini_batch_arena arena;
+            layer_stack views;
+            allocations counted;
+            constexpr std::size_t products = 1 << 20; // of the bound, for what a matrix product packs
+            for (std::uint64_t batch = 0; batch < 3; ++batch) { // of different sizes: buffers grow
+                std::vector<node_id> seeds(static_cast<std::size_t>(std::max<std::uint64_t>(options.batch * (batch + 1) / 3, 1)));
+                std::iota(seeds.begin(), seeds.end(), node_id{0}); // hubs
+                const auto sample = sampler.sample({0, {0, 0, batch}}, graph, std::span<const node_id>(seeds), on, arena);
+                views.assign(sample, on);
+                const std::size_t sources = views[0].sources;
+                CHECK(arena.capacity() + views.memory_bytes() + 2 * sources * columns * sizeof(float) <= bound.batch);
+                std::vector<float> rows(sources * columns, 0.5F), gradients(rows.size());
+                const matrix_view<float> in(rows.data(), sources, columns), back(gradients.data(), sources, columns);
+                counted.during([&] {
+                    const auto out = encode.forward(weights, views, {.dense = in}, {.training = random_key{seed, random_domain::dropout}}, on);
+                    encode.backward(weights, out, back, on);
+                });
+                CHECK(counted.peak <= bound.encoder - products);
+            }
+        };
+        const auto sampler_fits = [&](auto make) {
+            allocations counted;
+            auto sampler = make();
+            mini_batch_arena arena;
+            std::vector<node_id> seeds(static_cast<std::size_t>(options.batch));
+            std::iota(seeds.begin(), seeds.end(), node_id{0});
+            counted.during([&] { (void)sampler.sample({}, graph, std::span<const node_id>(seeds), on, arena); });
+            CHECK(counted.peak <= bound.sampler + arena.capacity());
+        };
+        const auto both = [&](auto make) {
+            fits(make());
+            sampler_fits(make);
+        };
+        if (options.sampler == neighbour_sampling::dense) both([&] { return dense_sampler<>(options.neighbours, seed); });
+        else both([&] { return neighbour_sampler<>(options.neighbours, seed); });
+    }
+}
+
+TEST_CASE("what states of some partitions may have holds for every choice of them, and is all for all") {
+    test::temporary_directory directory;
+    const std::uint32_t p = 6;
+    const bucket_layout layout{{300, p}, 3};
+    auto listed = test::hub_edges(300, 4000, 7);
+    shuffle(listed, random_key(7, random_domain::user));
+    const bucket_store store = test::build(directory.path(), layout, std::span<const edge>(listed));
+    const state_sizes sizes(store);
+    CHECK(sizes.of(p).edges == listed.size());
+    CHECK(sizes.of(p).nodes == 300);
+    for (std::uint32_t subset = 1; subset < 1U << p; ++subset) {
+        std::uint64_t edges = 0, nodes = 0;
+        for (partition_id i = 0; i < p; ++i) {
+            if ((subset >> i & 1) == 0) continue;
+            nodes += layout.rows.size(i);
+            for (partition_id j = 0; j < p; ++j)
+                if ((subset >> j & 1) != 0) edges += store.extent({i, j}).edges;
+        }
+        const graph_shape most = sizes.of(static_cast<std::uint32_t>(std::popcount(subset)));
+        CHECK(edges <= most.edges);
+        CHECK(nodes <= most.nodes);
+    }
+    CHECK(sizes.of(1).edges < listed.size());
+}
+
+TEST_CASE("the bound does not wrap for huge fan-outs, and knows that no more ids are numbered than there are nodes") {
+    graph_training_options options{.batch = 100'000'000};
+    options.neighbours.fanout = parse_fanout("4000000000,4000000000", neighbour_direction::both);
+    graph_shape shape{.nodes = 1'000'000'000, .edges = 100'000'000'000, .columns = {.dense = 128}, .learned = 128};
+    const auto layers = parse_layers("sage:8,sage:8");
+    const graph_memory open = bound_graph_memory(options, shape, layers);
+    CHECK(open.batch > shape.edges * 2);
+    CHECK(open.batch < shape.edges * 200);
+    shape.all_nodes = 2'000'000'000;
+    const graph_memory closed = bound_graph_memory(options, shape, layers);
+    CHECK(closed.sampler < open.sampler);
+    CHECK(closed.sampler > 8 * 4 * shape.nodes);
+}
+
+} // namespace test_pipeline_graph_memory

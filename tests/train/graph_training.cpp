@@ -1,0 +1,528 @@
+#include <gneiss/train/graph_training.hpp>
+
+#include <doctest/doctest.h>
+
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/graph/generate/planted_partition.hpp>
+#include <gneiss/model/initialize.hpp>
+#include <gneiss/order/any_order.hpp>
+#include <gneiss/order/in_memory.hpp>
+#include <gneiss/order/macro_batches.hpp>
+#include <gneiss/storage/edge/bucket_reader.hpp>
+#include <gneiss/storage/engine/faulty.hpp>
+#include <gneiss/train/state_reuse.hpp>
+
+#include <train/graph_harness.hpp>
+#include <sample/graphs.hpp>
+#include <storage/buckets.hpp>
+#include <storage/features.hpp>
+#include <storage/support.hpp>
+#include <support/cut_into.hpp>
+#include <support/temporary_directory.hpp>
+
+#include <atomic>
+#include <cmath>
+#include <fstream>
+#include <thread>
+
+namespace test_pipeline_graph_training {
+
+using namespace graph_harness;
+
+namespace {
+
+/// Accuracy on the nodes that do not train, with all their neighbours.
+double held_out_accuracy(trainer& of) {
+    std::vector<node_id> nodes;
+    std::vector<class_id> labels;
+    for (node_id v = 0; v < of.data.rows.nodes; ++v)
+        if (v % 3 != 0) nodes.push_back(v), labels.push_back(of.data.labels[v]);
+    std::vector<edge> edges;
+    of.data.store.for_each_edge([&](std::span<const edge> some) { edges.insert(edges.end(), some.begin(), some.end()); });
+    const auto graph = test::whole_graph(of.data.rows.nodes, edges);
+    dense_sampler<> sampler({.fanout = parse_fanout("all,all", of.direction())}, 1);
+    mini_batch_arena arena;
+    const auto sample = sampler.sample({}, graph, std::span<const node_id>(nodes), serial_executor{}, arena);
+    layer_stack layers;
+    layers.assign(sample, serial_executor{}, layer_stack::lists::forward);
+    const std::vector<float> table = of.all_rows();
+    const std::size_t learned = of.rows ? of.with.dim : 0, fixed = of.with.features ? graph_data::columns : 0, width = learned + fixed;
+    std::vector<float> in;
+    for (const node_id v : sample.node_ids) {
+        if (of.rows) in.insert(in.end(), &table[v * of.rows->layout().floats()], &table[v * of.rows->layout().floats()] + learned);
+        in.insert(in.end(), &of.data.features[v * fixed], &of.data.features[v * fixed] + fixed);
+    }
+    const serial_executor on;
+    const auto scores = of.encode->forward(of.weights, layers, {.dense = {in.data(), sample.node_ids.size(), width}}, {}, on);
+    return softmax_cross_entropy(scores, std::span<const class_id>(labels), on).accuracy();
+}
+
+} // namespace
+
+TEST_CASE("a node task learns communities: the loss falls, and nodes that did not train are recognised") {
+    const graph_data data = graph_data::planted(600, 3);
+    for (const neighbour_sampling sampler : {neighbour_sampling::dense, neighbour_sampling::layered})
+        for (const bool rows : {false, true}) {
+            CAPTURE(rows);
+            set_up with;
+            with.rows = rows;
+            with.features = test::feature_form{};
+            with.layers = "sage:16,sage:4";
+            with.order = "memory";
+            with.order_slots = with.buffer_slots = 3;
+            with.training.neighbours.fanout = parse_fanout("8,8", neighbour_direction::both);
+            with.training.sampler = sampler;
+            with.training.pipeline = {.staleness = 2};
+            with.epochs = 12;
+            trainer all(data, with);
+            std::vector<graph_statistics> epochs;
+            all.run([&](graph_training& training, const auto& states) {
+                for (std::uint64_t e = 0; e < with.epochs; ++e) epochs.push_back(training.run(states(e), e).model);
+            });
+            CHECK(epochs.front().examples == 200);
+            CHECK(epochs.back().mean_loss() < .5 * epochs.front().mean_loss());
+            CHECK(epochs.back().accuracy() > .85);
+            CHECK(held_out_accuracy(all) > .75); // chance is a quarter
+        }
+}
+
+TEST_CASE("a link task learns: the loss falls, with rows, features or both, on disk") {
+    const graph_data data = graph_data::planted(300, 4, 2);
+    for (const bool rows : {false, true})
+        for (const bool features : {false, true}) {
+            if (!rows && !features) continue;
+            CAPTURE(rows);
+            CAPTURE(features);
+            set_up with;
+            with.links = true;
+            with.rows = rows;
+            if (features) with.features = test::feature_form{};
+            with.layers = "sage:16,sage:16";
+            with.order = "comet";
+            with.training.batch = 100;
+            with.training.negatives = {.per_chunk = 50, .chunks = 1};
+            with.training.neighbours.fanout = parse_fanout("5,5", neighbour_direction::both);
+            with.training.hide_batch_edges = true;
+            with.training.pipeline = {.staleness = 4};
+            with.epochs = 8;
+            const outcome made = train(data, with);
+            CHECK(made.epochs.front().examples == 2400);
+            CHECK(made.epochs.back().mean_loss() < made.epochs.front().mean_loss());
+            CHECK(made.epochs.back().mean_loss() < .85 * std::log(51.)); // who guesses; knowing communities gains log 4 at most
+        }
+}
+
+TEST_CASE("a disk run equals the in-memory run of the same plan, bit for bit: rows, weights, relations, state and loss") {
+    for (std::uint64_t seed = 0; seed < 10; ++seed) {
+        random_stream draw(random_key{seed, random_domain::user});
+        const auto partitions = static_cast<std::uint32_t>(2 + draw.below(6));
+        const graph_data data = graph_data::random(30 + draw.below(200), partitions, 1 + draw.below(3), 300 + draw.below(500), seed);
+        set_up with;
+        with.links = draw.below(2) == 0;
+        const auto inputs = draw.below(3);
+        with.rows = inputs != 0;
+        if (inputs != 1)
+            with.features = test::feature_form{.sparse = draw.below(2) == 0, .halves = draw.below(2) == 0, .aligned = draw.below(2) == 0};
+        with.layers = std::vector<std::string>{"sage:8,sage:8", "gcn:8,gcn:8", "sage:8:norm,linear:6,gat:4x2"}[draw.below(3)];
+        with.optimizer = std::vector<std::string>{"sgd", "adagrad", "adam"}[draw.below(3)];
+        if (with.optimizer == "sgd") with.rate = with.dense_rate = .002F;
+        with.order = std::vector<std::string>{"beta", "comet"}[draw.below(2)];
+        with.order_slots = partitions >= 4 ? 4 : 2;
+        if (with.order == "comet" && partitions % 2 != 0) with.order = "beta";
+        with.training.batch = 5 + draw.below(60);
+        with.training.batch_from = draw.below(2) == 0 ? batch_source::state : batch_source::bucket;
+        with.training.sampler = draw.below(2) == 0 ? neighbour_sampling::dense : neighbour_sampling::layered;
+        with.training.neighbours.fanout = parse_fanout(std::vector<std::string>{"3,3", "2,all", "2+1,1+2"}[draw.below(3)],
+            draw.below(2) == 0 ? neighbour_direction::both : neighbour_direction::in);
+        with.training.hide_batch_edges = draw.below(2) == 0;
+        with.training.seed = seed;
+        with.training.pipeline.sample_workers = 1 + draw.below(2);
+        CAPTURE(seed);
+        CAPTURE(with.links);
+        CAPTURE(with.layers);
+        CAPTURE(with.order);
+        with.buffer_slots = partitions; // all in memory
+        const outcome in_memory = train(data, with);
+        CHECK(in_memory.epochs.front().examples > 0);
+        with.buffer_slots = with.order_slots;
+        auto engines = storage_test::all_engines();
+        engines.emplace_back("short transfers", [] {
+            const auto injector = std::make_shared<fault_injector>(fault{.kind = fault_kind::short_transfer, .at = 2, .on = {.sync = false}});
+            return any_engine(faulty(threads_engine{}, injector));
+        });
+        for (const auto& [name, engine] : engines) {
+            CAPTURE(name);
+            with.engines = engine;
+            with.memory.reset();
+            if (name == "memory") {
+                with.memory.emplace();
+                with.engines = [disk = *with.memory] { return any_engine(memory_engine(disk)); };
+            }
+            with.prefetch = static_cast<std::uint32_t>(draw.below(3));
+            with.threads = 1 + draw.below(2);
+            CHECK((train(data, with) == in_memory));
+        }
+    }
+}
+
+TEST_CASE("training stopped and continued anywhere equals training that was not stopped; fixed staleness is repeatable") {
+    const graph_data data = graph_data::random(120, 6, 2, 900, 3);
+    for (const bool links : {false, true})
+        for (const std::uint64_t staleness : {0U, 3U}) {
+            set_up with;
+            with.links = links;
+            with.features = test::feature_form{};
+            with.order_slots = with.buffer_slots = 3;
+            with.training.batch = links ? 60 : 5;
+            with.training.pipeline = {.staleness = staleness, .deterministic = true};
+            const auto same = [](const outcome& a, const outcome& b) {
+                return a.rows == b.rows && a.relations == b.relations && a.weights == b.weights && a.state == b.state;
+            };
+            const outcome whole = train(data, with);
+            for (const std::uint64_t every : {1U, 4U, 11U}) {
+                CAPTURE(every);
+                CHECK(same(train(data, with, every), whole));
+            }
+            with.threads = 2;
+            with.training.pipeline.sample_workers = 2;
+            with.buffer_slots = 6;
+            CHECK((train(data, with) == whole));
+        }
+}
+
+namespace {
+
+/// How a training on macro-batches is run.
+struct macro_run {
+    std::uint32_t pinned = 1, macro = 2;
+    std::function<bool(std::uint64_t epoch, std::uint32_t state, std::uint32_t passes, bool ready)> again{};
+    std::uint64_t stop_every = 0; ///< go on from a checkpoint after so many batches
+    bool ahead = true;            ///< the next epoch's first state is loaded behind the last
+    graph_buffer_options graph{};
+    io_stats read{};              ///< of features, out
+};
+
+outcome train_macro(const graph_data& data, const set_up& with, macro_run& how) {
+    trainer all(data, with);
+    std::vector<node_id> training;
+    for (node_id v = 0; v < data.rows.nodes; v += 2) training.push_back(v);
+    const auto plan_of = [&](std::uint64_t epoch) { return macro_batches(data.rows.partitions, how.pinned, how.macro, 3, epoch); };
+    std::vector<graph_statistics> epochs;
+    resume_position at{};
+    std::uint64_t steps = 0;
+    while (at.epoch < with.epochs) {
+        memory_budget budget;
+        const tbb_executor on(with.threads);
+        std::uint64_t graph_bytes = 0, feature_bytes = 0;
+        for (std::uint64_t e = 0; e < with.epochs; ++e) {
+            plan two = plan_of(e).states;
+            two.push_back(plan_of(e + 1).states.front());
+            graph_bytes = std::max(graph_bytes, graph_buffer::bytes_needed(two, data.store, all.direction(), how.graph));
+            feature_bytes = std::max(feature_bytes, feature_buffer::bytes_needed(two, *all.features));
+        }
+        feature_buffer features(*all.features, with.engines, feature_bytes, budget);
+        graph_buffer graph(data.store, with.engines, all.direction(), graph_bytes, budget, how.graph);
+        std::uint64_t epoch = at.epoch;
+        const graph_task task = node_task{data.labels, [&](std::uint32_t s, std::vector<node_id>& out) {
+            append_training_nodes(plan_of(epoch), s, data.rows, training, out);
+        }};
+        graph_training run(with.training, task, *all.encode, all.weights, all.dense, all.optimizer, {.features = &features, .graph = graph}, on, budget);
+        run.set_steps(steps);
+        std::stop_source stop;
+        std::atomic<std::uint64_t> applied{0};
+        graph_observer observer;
+        observer.on_batch = [&](const batch_key&, const graph_statistics&) {
+            if (how.stop_every != 0 && ++applied == how.stop_every) stop.request_stop();
+        };
+        if (how.again)
+            observer.again = [&](std::uint32_t s, std::uint32_t passes, bool ready) { return how.again(epoch, s, passes, ready); };
+        for (; epoch < with.epochs; epoch = at.epoch) {
+            std::optional<state> ahead;
+            if (how.ahead && epoch + 1 < with.epochs) ahead = plan_of(epoch + 1).states.front();
+            const graph_epoch done = run.run(plan_of(epoch).states, epoch, at.next, observer, stop.get_token(), ahead);
+            epochs.push_back(done.model);
+            at = done.position;
+            steps = run.steps();
+            if (done.stopped) break;
+        }
+        how.read += features.statistics();
+    }
+    return all.end(std::move(epochs));
+}
+
+bool same_weights(const outcome& a, const outcome& b) { return a.weights == b.weights && a.state == b.state; }
+
+} // namespace
+
+TEST_CASE("macro-batches with pinned hubs: any store, form of the graph and number of threads gives the same bits, hubs are read once") {
+    const graph_data data = graph_data::random(test::cut_into({9, 60, 0, 31, 44, 2, 70, 25}), 1, 1500, 11);
+    set_up with;
+    with.rows = false;
+    with.features = test::feature_form{};
+    with.training.batch = 7;
+    with.training.seed = 4;
+    with.epochs = 3;
+    macro_run how;
+    const outcome first = train_macro(data, with, how);
+    CHECK(first.epochs.front().examples > 90);
+    // Every partition is read at most once an epoch, and the hubs once in all.
+    std::uint64_t others = 0;
+    for (partition_id p = 1; p < data.rows.partitions; ++p) others += data.rows.size(p) * graph_data::columns * 4;
+    CHECK(how.read.read_bytes < 3 * (others + 512 * 14) + data.rows.size(0) * graph_data::columns * 4 + 4096);
+    for (const auto& [name, engine] : storage_test::all_engines()) {
+        if (name == "memory") continue;
+        CAPTURE(name);
+        with.engines = engine;
+        with.threads = 2;
+        with.training.pipeline.sample_workers = 2;
+        macro_run other{.ahead = false, .graph = {.form = graph_form::csr}};
+        CHECK((train_macro(data, with, other) == first));
+    }
+    macro_run no_hubs{.pinned = 0};
+    CHECK_FALSE(same_weights(train_macro(data, with, no_hubs), first));
+}
+
+TEST_CASE("passes over a macro-batch that were recorded are replayed to the same bits, and a resume within one changes nothing") {
+    const graph_data data = graph_data::random(test::cut_into({9, 60, 0, 31, 44, 2, 70, 25}), 1, 1500, 12);
+    set_up with;
+    with.rows = false;
+    with.features = test::feature_form{.sparse = true};
+    with.training.batch = 7;
+    macro_run once;
+    const outcome plain = train_macro(data, with, once);
+    // What a slow disk would have done.
+    state_reuse recorder(4);
+    macro_run slow{.again = [&](std::uint64_t epoch, std::uint32_t s, std::uint32_t passes, bool) {
+        return recorder.again(epoch, s, passes, passes > (epoch + s) % 4);
+    }};
+    const outcome reused = train_macro(data, with, slow);
+    CHECK(recorder.record().size() == 2);
+    CHECK(recorder.record()[1][1] == 3);
+    CHECK_FALSE(same_weights(reused, plain));
+    std::uint64_t trained = 0;
+    for (const graph_statistics& epoch : reused.epochs) trained += epoch.examples;
+    CHECK(trained > plain.epochs[0].examples + plain.epochs[1].examples);
+    const auto replay = [&](std::uint64_t stop_every) {
+        state_reuse by_record(1, {}, recorder.record());
+        macro_run again{.again = [&](std::uint64_t epoch, std::uint32_t s, std::uint32_t passes, bool ready) {
+            return by_record.again(epoch, s, passes, ready);
+        }, .stop_every = stop_every};
+        with.threads = stop_every == 0 ? 2 : 1;
+        const outcome made = train_macro(data, with, again);
+        CHECK(by_record.record() == recorder.record());
+        return made;
+    };
+    CHECK((replay(0) == reused));
+    for (const std::uint64_t every : {1U, 5U, 8U}) CHECK(same_weights(replay(every), reused));
+    // A pass draws other batches than the one before.
+    const node_batches batches({1, 2, 3, 4, 5, 6, 7, 8, 9}, 9, 1, 0, 0);
+    std::vector<node_id> one, two;
+    batches.choose(0, one);
+    batches.choose(0, two, 1);
+    CHECK(one != two);
+    std::ranges::sort(one);
+    std::ranges::sort(two);
+    CHECK(one == two);
+}
+
+TEST_CASE("one batch steps rows and weights by the gradients of encoder and task put together by hand") {
+    const graph_data data = graph_data::random(90, 1, 2, 500, 8);
+    std::vector<edge> edges;
+    data.store.for_each_edge([&](std::span<const edge> some) { edges.insert(edges.end(), some.begin(), some.end()); });
+    const auto graph = test::whole_graph(data.rows.nodes, edges);
+    for (const bool links : {false, true})
+        for (const neighbour_sampling kind : {neighbour_sampling::dense, neighbour_sampling::layered}) {
+            set_up with;
+            with.links = links;
+            with.layers = "sage:8:dropout=0,sage:4:dropout=0";
+            with.optimizer = "sgd";
+            with.rate = with.dense_rate = 1;
+            with.order = "memory";
+            with.order_slots = with.buffer_slots = 1;
+            with.training.batch = 1000; // all in one
+            with.training.sampler = kind;
+            with.epochs = 1;
+            trainer by_hand(data, with);
+            const std::vector<float> before = by_hand.all_rows();
+
+            // seeds
+            const serial_executor on;
+            mini_batch_arena link_arena, arena;
+            const plan states = in_memory_order(1)(0);
+            std::optional<link_batch> batch;
+            std::vector<node_id> seeds;
+            std::vector<class_id> labels;
+            if (links) {
+                memory_budget budget;
+                edge_buffer buffer({.size = [&](edge_bucket) { return edges.size(); }, .load = [&](edge_bucket, std::span<edge> to) { std::ranges::copy(edges, to.begin()); }}, 1, false, 0, budget);
+                buffer.begin_epoch(states);
+                const link_state of(states[0], data.rows, buffer.acquire(0), 1000, batch_source::state, 0, 0, 0);
+                batch = link_sampler(with.training.negatives, 0).sample({}, of, link_arena);
+                seeds.assign(batch->nodes.begin(), batch->nodes.end());
+            } else {
+                std::vector<node_id> nodes;
+                training_nodes(data, states)(0, nodes);
+                const edge_index count = nodes.size();
+                const state_batches cut(std::span(&count, 1), 1000, edge_shuffle_key(0, 0, 0), batch_source::state);
+                std::vector<edge_position> at(nodes.size());
+                cut.fill(0, at);
+                for (const edge_position& p : at) seeds.push_back(nodes[p.edge]), labels.push_back(data.labels[seeds.back()]);
+            }
+            // sample, forward, task, backward
+            layer_stack layers;
+            std::vector<node_id> inputs;
+            if (kind == neighbour_sampling::dense) {
+                dense_sampler<> sampler(with.training.neighbours, 0);
+                const auto sample = sampler.sample({}, graph, std::span<const node_id>(seeds), on, arena);
+                layers.assign(sample, on);
+                inputs.assign(sample.node_ids.begin(), sample.node_ids.end());
+            } else {
+                neighbour_sampler<> sampler(with.training.neighbours, 0);
+                const auto sample = sampler.sample({}, graph, std::span<const node_id>(seeds), on, arena);
+                layers.assign(sample, on);
+                inputs.assign(sample.nodes.begin(), sample.nodes.end());
+            }
+            std::vector<float> in, gradients(inputs.size() * with.dim);
+            for (const node_id v : inputs) in.insert(in.end(), &before[v * with.dim], &before[v * with.dim] + with.dim);
+            const matrix_view<float> rows(in.data(), inputs.size(), with.dim), to(gradients.data(), inputs.size(), with.dim);
+            const auto out = by_hand.encode->forward(by_hand.weights, layers, {.dense = rows}, {}, on);
+            if (links) {
+                std::vector<float> g(out.rows() * out.columns());
+                const matrix_view<float> seed_gradients(g.data(), out.rows(), out.columns());
+                row_gradients relation_gradients;
+                by_hand.model->forward_backward(*batch, out, by_hand.relations.values(), seed_gradients, relation_gradients, on);
+                by_hand.encode->backward(by_hand.weights, seed_gradients, to, on);
+                for (std::size_t i = 0; i < relation_gradients.ids().size(); ++i)
+                    for (std::size_t c = 0; c < 4; ++c) by_hand.relations.table()(relation_gradients.ids()[i], c) -= relation_gradients.rows()(i, c);
+            } else {
+                softmax_cross_entropy(out, std::span<const class_id>(labels), on);
+                by_hand.encode->backward(by_hand.weights, out, to, on);
+            }
+            outcome expected = by_hand.end({});
+            for (std::size_t i = 0; i < inputs.size(); ++i)
+                for (std::size_t c = 0; c < with.dim; ++c) expected.rows[inputs[i] * with.dim + c] -= to(i, c);
+            for (std::size_t i = 0; i < expected.weights.size(); ++i) expected.weights[i] -= by_hand.weights.gradients()[i];
+
+            const outcome trained = train(data, with);
+            CHECK((trained.rows == expected.rows));
+            CHECK(trained.rows != before);
+            CHECK((trained.weights == expected.weights));
+            CHECK((trained.relations == expected.relations));
+        }
+}
+
+TEST_CASE("hidden edges of a batch are not walked, features are the same in every form, and isolated nodes train") {
+    const graph_data data = graph_data::random(60, 2, 1, 200, 4);
+    set_up with;
+    with.links = true;
+    with.layers = "sage:8";
+    with.order = "memory";
+    with.order_slots = with.buffer_slots = 2;
+    with.epochs = 1;
+    with.training.batch = 1000; // all edges in one
+    with.training.neighbours.fanout = parse_fanout("all", neighbour_direction::both);
+    CHECK(train(data, with).epochs[0].sampled_edges >= 400);
+    with.training.hide_batch_edges = true;
+    CHECK(train(data, with).epochs[0].sampled_edges == 0);
+
+    with.links = false;
+    with.layers = "sage:8:dropout=0,sage:4";
+    with.training.neighbours.fanout = parse_fanout("3,3");
+    with.features = test::feature_form{};
+    const outcome dense = train(data, with);
+    with.features = test::feature_form{.halves = true}; // they hold these numbers exactly
+    CHECK((train(data, with) == dense));
+    with.features = test::feature_form{.sparse = true}; // summed in another order
+    const outcome sparse = train(data, with);
+    CHECK(sparse.epochs[0].loss == doctest::Approx(dense.epochs[0].loss).epsilon(1e-4));
+    with.features = test::feature_form{.sparse = true, .halves = true};
+    CHECK((train(data, with) == sparse));
+
+    with.features.reset();
+    trainer isolated(data, with);
+    const std::vector<float> before = isolated.all_rows();
+    const std::vector<float> after = train(data, with).rows;
+    std::size_t changed = 0, trained = 0;
+    for (node_id v = 40; v < 60; ++v) { // nobody's neighbours
+        const std::size_t at = v * isolated.rows->layout().floats();
+        changed += !std::equal(&before[at], &before[at] + with.dim, &after[at]);
+        trained += v % 3 == 0 && data.labels[v] != unlabelled;
+    }
+    CHECK(changed == trained);
+    CHECK(trained > 3);
+}
+
+TEST_CASE("what cannot be trained is refused with its reason, and errors of stages are rethrown") {
+    graph_data data = graph_data::random(60, 3, 1, 300, 4);
+    set_up with;
+    with.layers = "sage:8,sage:4";
+    with.features = test::feature_form{};
+    const auto fails = [](trainer& all, std::uint64_t every, errc code, const std::string& what, const plan* fixed = nullptr) {
+        std::string told;
+        try {
+            all.run([&](graph_training& training, const auto& states) {
+                try {
+                    for (std::uint64_t e = 0; e < 2; ++e) (void)training.run(states(e), e);
+                } catch (const error&) {
+                    CHECK_THROWS_AS((void)training.run(states(0), 0), error); // and again
+                    throw;
+                }
+            }, every, fixed);
+        } catch (const error& e) {
+            CHECK(e.code() == code);
+            told = e.what();
+        }
+        CAPTURE(told);
+        CHECK(told.find(what) != std::string::npos);
+    };
+    SUBCASE("no training nodes") {
+        trainer all(data, with);
+        const plan states{{{0, 1}, {}}, {{1, 2}, {}}};
+        fails(all, 0, errc::invalid_argument, "nothing to train", &states);
+    }
+    SUBCASE("a label that is no class names its node") {
+        data.labels[33] = 4;
+        trainer all(data, with);
+        fails(all, 3, errc::out_of_range, "node 33 has the label 4 of 4 classes");
+    }
+    SUBCASE("a node that trains where it is not resident") {
+        trainer all(data, with);
+        const plan states{{{0, 1}, {}}};
+        all.run([&](graph_training& training, const auto&) {
+            const plan other{{{1, 2}, {}}};
+            CHECK_THROWS_WITH_AS((void)training.run(other, 0), doctest::Contains("not resident"), error);
+        }, 3, &states);
+    }
+    SUBCASE("features that are damaged") {
+        trainer all(data, with);
+        std::fstream file(all.features->file(feature_part::numbers).path, std::ios::in | std::ios::out | std::ios::binary);
+        file.seekp(4096 + static_cast<std::streamoff>(all.features->range(2, feature_part::numbers).offset));
+        file.put('\x7f');
+        file.close();
+        fails(all, 3, errc::corrupt, "numbers");
+    }
+    SUBCASE("features that are not numbers") {
+        data.features[50 * graph_data::columns] = std::numeric_limits<float>::quiet_NaN();
+        trainer all(data, with);
+        fails(all, 1, errc::not_finite, "not a finite number");
+    }
+    SUBCASE("a batch beyond what it may take") {
+        with.training.batch_memory = 1000;
+        trainer all(data, with);
+        fails(all, 3, errc::over_budget, "batch");
+    }
+    SUBCASE("parts that do not fit together") {
+        with.training.neighbours.fanout = parse_fanout("3");
+        trainer all(data, with);
+        CHECK_THROWS_AS(all.run([](graph_training&, const auto&) {}), error);
+        with.training.neighbours.fanout = parse_fanout("3,3");
+        with.links = true;
+        with.layers = "sage:8,sage:6";
+        trainer other(data, with);
+        other.model.emplace(make_link_model("dot", "softmax", 8));
+        CHECK_THROWS_AS(other.run([](graph_training&, const auto&) {}), error);
+    }
+}
+
+} // namespace test_pipeline_graph_training

@@ -1,0 +1,136 @@
+#pragma once
+
+#include <gneiss/train/link_training.hpp>
+
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/model/initialize.hpp>
+#include <gneiss/order/any_order.hpp>
+#include <gneiss/storage/engine/threads.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+// A whole trainer of embeddings, for tests: a random graph, and everything that trains on it.
+namespace link_harness {
+
+using namespace gneiss;
+
+struct toy_graph {
+    row_partitioning partitioning;
+    std::uint32_t relations = 1;
+    std::map<edge_bucket, std::vector<edge>> buckets;
+
+    toy_graph(std::uint64_t nodes, std::uint32_t partitions, std::uint32_t kinds, std::uint64_t edges, std::uint64_t seed)
+        : partitioning{nodes, partitions}, relations(kinds) {
+        random_stream draw(random_key{seed, random_domain::user});
+        std::vector<edge> all(edges);
+        for (edge& e : all)
+            e = {static_cast<node_id>(draw.below(nodes)), static_cast<relation_id>(draw.below(kinds)),
+                static_cast<node_id>(draw.below(nodes))};
+        std::ranges::sort(all);
+        for (const edge& e : all) buckets[{partitioning.of(e.source), partitioning.of(e.destination)}].push_back(e);
+    }
+    bucket_source source() {
+        return {.size = [this](edge_bucket b) { return static_cast<edge_index>(buckets[b].size()); },
+            .load = [this](edge_bucket b, std::span<edge> to) { std::ranges::copy(buckets[b], to.begin()); }};
+    }
+};
+
+struct set_up {
+    std::string decoder = "complex", loss = "softmax";
+    link_model_options model{};
+    std::string optimizer = "adagrad";
+    std::uint32_t dim = 8;
+    std::string order = "beta";
+    std::uint32_t order_slots = 2;  ///< what the plan is made for
+    std::uint32_t buffer_slots = 2; ///< what the buffer holds
+    std::uint32_t prefetch = 1;
+    std::size_t threads = 1;
+    std::uint64_t epochs = 2;
+    engine_factory engines = [] { return any_engine(threads_engine{}); };
+    link_training_options training{};
+};
+
+/// Makes what computes batches elsewhere than on the CPU; empty: nothing does.
+using compute_factory = std::function<std::unique_ptr<link_compute>(const set_up&, parameter& relations)>;
+
+struct outcome {
+    std::vector<float> rows;      // value and state of all nodes
+    std::vector<float> relations; // the same
+    double loss = 0;
+    std::uint64_t masked = 0;
+    friend bool operator==(const outcome&, const outcome&) = default;
+};
+
+/// Trains, stopping and going on from a checkpoint after every `stop_every` batches if that is not 0.
+inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem::path& path, std::uint64_t stop_every = 0,
+    const compute_factory& compute = {}) {
+    const auto optimizer = make_row_optimizer(with.optimizer, 0.1F);
+    const row_layout layout{with.dim, static_cast<std::uint32_t>(optimizer.state_floats(with.dim))};
+    auto model = make_link_model(with.decoder, with.loss, with.dim, with.model);
+    parameter relations(model.relation_rows(graph.relations),
+        {static_cast<std::uint32_t>(model.relation_floats()),
+            static_cast<std::uint32_t>(optimizer.state_floats(model.relation_floats()))});
+    initialize_rows(initializer::uniform(-.1F, .1F), 0, 1, parameter_table::relations, 0, model.relation_floats(),
+        relations.table(), serial_executor{});
+    {
+        any_engine engine = with.engines();
+        row_file::create(engine, path, graph.partitioning, layout, graph.partitioning.partitions);
+    }
+    auto rows = std::make_unique<row_file>(
+        with.engines, path, graph.partitioning, layout, graph.partitioning.partitions);
+    rows->fill([&](std::uint64_t first, matrix_view<float> to) {
+        initialize_rows(initializer::normal(0, .1F), 0, 1, parameter_table::nodes, first, with.dim, to, serial_executor{});
+    });
+    rows->commit();
+
+    const tbb_executor on(with.threads);
+    outcome result;
+    resume_position at{};
+    std::uint64_t steps = 0;
+    const auto order = make_order(with.order, graph.partitioning.partitions, with.order_slots, 7);
+    while (at.epoch < with.epochs) { // once, unless stopped: then from what a checkpoint would hold
+        memory_budget budget;
+        partition_buffer buffer(*rows, {.slots = with.buffer_slots, .prefetch = with.prefetch}, budget);
+        edge_buffer edges(graph.source(), graph.partitioning.partitions, false, 0, budget);
+        const std::unique_ptr<link_compute> elsewhere = compute ? compute(with, relations) : nullptr;
+        link_training training(with.training, model, optimizer, buffer, edges, relations, on, budget, elsewhere.get());
+        training.set_steps(steps);
+        std::stop_source stop;
+        std::atomic<std::uint64_t> applied{0};
+        const training_observer observer{.on_batch =
+                                             [&](const batch_key&, const link_statistics&) {
+                                                 if (stop_every != 0 && ++applied == stop_every) stop.request_stop();
+                                             },
+            .checkpoint_due = {},
+            .checkpoint = {}};
+        while (at.epoch < with.epochs) {
+            const link_epoch epoch = training.run(order(at.epoch), at.epoch, at.next, observer, stop.get_token());
+            result.loss += epoch.model.loss;
+            result.masked += epoch.model.masked;
+            at = epoch.position;
+            steps = training.steps();
+            if (epoch.stopped) break;
+        }
+        buffer.flush();
+    }
+    auto slot = aligned_buffer<float>::zeroed(rows->slot_bytes() / sizeof(float));
+    for (partition_id p = 0; p < graph.partitioning.partitions; ++p) {
+        rows->read(p, slot.bytes());
+        result.rows.insert(result.rows.end(), slot.begin(), slot.begin() + graph.partitioning.size(p) * layout.floats());
+    }
+    for (std::size_t i = 0; i < relations.rows(); ++i)
+        result.relations.insert(result.relations.end(), relations.table()[i].begin(), relations.table()[i].end());
+    return result;
+}
+
+inline bool same_parameters(const outcome& a, const outcome& b) { return a.rows == b.rows && a.relations == b.relations; }
+
+} // namespace link_harness

@@ -1,0 +1,261 @@
+#include <gneiss/train/link_training.hpp>
+
+#include <doctest/doctest.h>
+
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/model/initialize.hpp>
+#include <gneiss/order/any_order.hpp>
+#include <gneiss/order/validate.hpp>
+#include <gneiss/storage/engine/faulty.hpp>
+#include <gneiss/storage/engine/memory.hpp>
+#include <gneiss/storage/engine/threads.hpp>
+#include <gneiss/storage/engine/throttled.hpp>
+#ifdef GNEISS_HAS_URING
+#include <gneiss/storage/engine/uring.hpp>
+#endif
+
+#include "train/link_harness.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <set>
+
+namespace test_pipeline_link_training {
+
+using namespace link_harness;
+using gneiss::test::temporary_directory;
+
+TEST_CASE("where all nodes are resident no partition is missing, also when some have no nodes") {
+    const row_partitioning rows{9, 8}; // the last three are empty
+    const std::vector<edge> edges{{0, 0, 1}, {2, 0, 3}};
+    memory_budget budget;
+    edge_buffer buffer({.size = [&](edge_bucket b) { return b == edge_bucket{0, 0} ? edges.size() : 0; },
+                           .load = [&](edge_bucket, std::span<edge> to) { std::ranges::copy(edges, to.begin()); }},
+        8, false, 0, budget);
+    const plan states = in_memory_order(8)(0);
+    buffer.begin_epoch(states);
+    const link_state all(states[0], rows, buffer.acquire(0), 1000, batch_source::state, 0, 0, 0);
+    CHECK(all.resident.size() == 9);
+    CHECK(all.resident.ranges().size() == all.resident.partitions()); // so that nothing is corrected
+}
+
+TEST_CASE("a disk run equals the in-memory run of the same plan, bit for bit: rows, state, relations and loss") {
+    const temporary_directory directory;
+    const memory_file_system memory;
+    const auto slow = std::make_shared<throttled_device<>>(
+        throttle_options{.bytes_per_second = 4e9, .latency = std::chrono::microseconds(20), .block_bytes = 4096});
+    std::vector<std::pair<std::string, engine_factory>> engines{
+        {"threads", [] { return any_engine(threads_engine{}); }},
+        {"memory", [&] { return any_engine(memory_engine(memory)); }},
+        {"throttled", [&] { return any_engine(throttled(threads_engine{}, slow)); }},
+    };
+#ifdef GNEISS_HAS_URING
+    try {
+        (void)choose_engine("uring");
+        engines.emplace_back("uring", [] { return any_engine(uring_engine{}); });
+    } catch (const error& refusal) {
+        MESSAGE("uring is skipped: " << std::string(refusal.what()));
+    }
+#endif
+    // Each engine of a run is struck at the same read or write of its own, which the queue repeats. Not at a sync: a
+    // failed one is an error, whatever its cause.
+    std::uint64_t struck = 0, strike_at = 1;
+    std::vector<std::shared_ptr<fault_injector>> injectors;
+    std::mutex injectors_mutex;
+    const std::pair<std::string, fault_kind> kinds[]{{"interrupted", fault_kind::interrupted},
+        {"told to try again", fault_kind::try_again}, {"short transfers", fault_kind::short_transfer}};
+    for (const auto& [name, kind] : kinds)
+        engines.emplace_back(name, [&, kind = kind] {
+            const fault what{.kind = kind, .at = strike_at, .on = {.sync = false}};
+            const auto injector = std::make_shared<fault_injector>(what);
+            const std::scoped_lock lock(injectors_mutex);
+            injectors.push_back(injector);
+            return any_engine(faulty(threads_engine{}, injector));
+        });
+    for (std::uint64_t seed = 0; seed < 12; ++seed) {
+        random_stream draw(random_key{seed, random_domain::user});
+        const auto partitions = static_cast<std::uint32_t>(2 + draw.below(7));
+        toy_graph graph(20 + draw.below(300), partitions, static_cast<std::uint32_t>(1 + draw.below(5)), 200 + draw.below(800), seed);
+        set_up with;
+        with.decoder = std::vector<std::string>{"dot", "distmult", "complex", "transe"}[draw.below(4)];
+        with.optimizer = std::vector<std::string>{"sgd", "adagrad", "adam"}[draw.below(3)];
+        with.order = std::vector<std::string>{"beta", "hilbert", "hilbert-symmetric", "row-major"}[draw.below(4)];
+        with.order_slots = static_cast<std::uint32_t>(2 + draw.below(partitions - 1));
+        with.training.batch_edges = 1 + draw.below(100);
+        with.training.batch_from = draw.below(2) == 0 ? batch_source::state : batch_source::bucket;
+        with.training.negatives = {.per_chunk = static_cast<std::uint32_t>(1 + draw.below(30)), .chunks = static_cast<std::uint32_t>(1 + draw.below(4)), .degree_fraction = .5, .corrected = draw.below(2) == 0};
+        with.training.step_at = draw.below(2) == 0 ? step_place::update : step_place::compute;
+        with.training.pipeline.staleness = 0;
+        with.training.pipeline.sample_workers = 1 + draw.below(3);
+        with.training.seed = seed;
+        CAPTURE(seed);
+        CAPTURE(with.order);
+        CAPTURE(with.decoder);
+
+        with.buffer_slots = partitions; // all in memory
+        const outcome in_memory = train(graph, with, directory / "memory");
+        with.buffer_slots = with.order_slots;
+        for (const auto& [name, engine] : engines) {
+            CAPTURE(name);
+            with.engines = engine;
+            with.prefetch = static_cast<std::uint32_t>(draw.below(3));
+            with.threads = 1 + draw.below(3);
+            strike_at = 1 + draw.below(12);
+            const outcome on_disk = train(graph, with, directory / name);
+            CHECK(on_disk == in_memory);
+        }
+    }
+    for (const auto& injector : injectors) struck += injector->injected();
+    CHECK(struck > 12); // the faults took place
+}
+
+TEST_CASE("when edges cannot be loaded, no stage is at work any more once the error is thrown") {
+    const temporary_directory directory;
+    toy_graph graph(200, 4, 1, 4000, 3);
+    for (std::uint64_t loads = 1; loads < 12; ++loads) {
+        CAPTURE(loads);
+        const row_layout layout{8, 0};
+        const engine_factory engines = [] { return any_engine(threads_engine{}); };
+        any_engine engine = engines();
+        row_file::create(engine, directory / "rows", graph.partitioning, layout, 4);
+        row_file rows(engines, directory / "rows", graph.partitioning, layout, 4);
+        rows.fill([](std::uint64_t, matrix_view<float>) {});
+        memory_budget budget;
+        partition_buffer buffer(rows, {.slots = 2, .prefetch = 1}, budget);
+        bucket_source broken = graph.source();
+        broken.load = [&, whole = broken.load, left = loads](edge_bucket b, std::span<edge> to) mutable {
+            if (left-- == 0) throw io_error(EIO, "cannot read", {});
+            whole(b, to);
+        };
+        edge_buffer edges(broken, graph.partitioning.partitions, false, 0, budget);
+        auto model = make_link_model("dot", "softmax", 8);
+        parameter none(model.relation_rows(1), {static_cast<std::uint32_t>(model.relation_floats()), 0});
+        link_training_options options{};
+        options.batch_edges = 10;
+        options.negatives = {.per_chunk = 4, .chunks = 1};
+        const serial_executor on;
+        link_training training(options, model, make_row_optimizer("sgd", .1F), buffer, edges, none, on, budget);
+        std::atomic<bool> over{false}, late{false};
+        const training_observer observer{.on_batch =
+                                             [&](const batch_key&, const link_statistics&) {
+                                                 late = late || over;
+                                                 std::this_thread::sleep_for(std::chrono::microseconds(200));
+                                             },
+            .checkpoint_due = {},
+            .checkpoint = {}};
+        const auto order = make_order("beta", graph.partitioning.partitions, 2, 7);
+        CHECK_THROWS_AS((void)training.run(order(0), 0, {}, observer), io_error);
+        over = true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        CHECK_FALSE(late);
+        CHECK_THROWS_AS((void)training.run(order(0), 0, {}, observer), io_error);
+    }
+}
+
+TEST_CASE("training stopped and continued anywhere equals training that was not stopped") {
+    const temporary_directory directory;
+    toy_graph graph(120, 6, 3, 900, 3);
+    for (const std::uint64_t staleness : {0U, 3U}) {
+        set_up with;
+        with.buffer_slots = with.order_slots = 3;
+        with.training.batch_edges = 17;
+        with.training.negatives = {.per_chunk = 10, .chunks = 2};
+        with.training.pipeline = {.staleness = staleness, .deterministic = true};
+        const outcome whole = train(graph, with, directory / "whole");
+        for (const std::uint64_t every : {1U, 5U, 7U, 40U}) {
+            CAPTURE(every);
+            const outcome parts = train(graph, with, directory / "parts", every);
+            CHECK(same_parameters(parts, whole));
+        }
+    }
+}
+
+TEST_CASE("a deterministic staleness gives the same bits at any thread count and buffer size") {
+    const temporary_directory directory;
+    toy_graph graph(150, 5, 2, 1500, 5);
+    set_up with;
+    with.order_slots = 2;
+    with.training.batch_edges = 20;
+    with.training.negatives = {.per_chunk = 8, .chunks = 2};
+    with.training.pipeline = {.staleness = 4, .deterministic = true};
+    with.buffer_slots = 5;
+    const outcome first = train(graph, with, directory / "first");
+    with.threads = 3;
+    with.buffer_slots = 2;
+    with.training.pipeline.sample_workers = 3;
+    CHECK(train(graph, with, directory / "second") == first);
+    with.training.pipeline.staleness = 0;
+    CHECK(!(train(graph, with, directory / "synchronous") == first));
+}
+
+TEST_CASE("asynchronous relations are those of the batch's reading: the same bits at staleness 0, others above it") {
+    const temporary_directory directory;
+    toy_graph graph(150, 5, 4, 1500, 5);
+    for (const std::uint64_t staleness : {0U, 4U}) {
+        CAPTURE(staleness);
+        set_up with;
+        with.order_slots = with.buffer_slots = 2;
+        with.training.batch_edges = 20;
+        with.training.negatives = {.per_chunk = 8, .chunks = 2};
+        with.training.pipeline = {.staleness = staleness, .deterministic = true};
+        const outcome current = train(graph, with, directory / "current");
+        with.training.async_relations = true;
+        const outcome stale = train(graph, with, directory / "stale");
+        CHECK((stale == current) == (staleness == 0));
+        with.threads = with.training.pipeline.sample_workers = 3;
+        CHECK(train(graph, with, directory / "again") == stale);
+        CHECK(same_parameters(train(graph, with, directory / "parts", 7), stale));
+        with.training.pipeline.deterministic = false; // only that it runs and learns as much
+        CHECK(train(graph, with, directory / "free").loss == doctest::Approx(stale.loss).epsilon(.05));
+    }
+}
+
+TEST_CASE("asynchronous training learns: the loss falls, and every edge is trained once an epoch") {
+    const temporary_directory directory;
+    toy_graph graph(60, 4, 2, 0, 9);
+    for (node_id v = 0; v < 60; ++v) // two rings
+        for (relation_id r = 0; r < 2; ++r) {
+            const edge e{v, r, (v + 1 + 6 * r) % 60};
+            graph.buckets[{graph.partitioning.of(e.source), graph.partitioning.of(e.destination)}].push_back(e);
+        }
+    set_up with;
+    with.dim = 32;
+    with.training.batch_edges = 10;
+    with.training.negatives = {.per_chunk = 20, .chunks = 1};
+    with.epochs = 1;
+    const double first = train(graph, with, directory / "one").loss;
+    with.epochs = 30;
+    const double all = train(graph, with, directory / "all").loss;
+    CHECK(all < 30 * 0.5 * first);
+}
+
+TEST_CASE("filtered negatives mask every true answer of the batch, on both sides") {
+    const temporary_directory directory;
+    toy_graph graph(40, 4, 2, 150, 11);
+    set_up with;
+    with.order = "memory";
+    with.order_slots = with.buffer_slots = 4;
+    with.epochs = 1;
+    with.training.batch_edges = 1000; // one batch
+    with.training.negatives = {.filtered = true, .all = true};
+    std::vector<edge> edges;
+    for (const auto& [bucket, some] : graph.buckets) edges.insert(edges.end(), some.begin(), some.end());
+    std::uint64_t expected = 0;
+    for (const edge& e : edges) {
+        std::set<node_id> tails, heads;
+        for (const edge& other : edges) {
+            if (other.relation != e.relation) continue;
+            if (other.source == e.source) tails.insert(other.destination);
+            if (other.destination == e.destination) heads.insert(other.source);
+        }
+        expected += tails.size() + heads.size();
+    }
+    CHECK(train(graph, with, directory / "filtered").masked == expected);
+    with.training.negatives.filtered = false;
+    CHECK(train(graph, with, directory / "raw").masked == 0);
+}
+
+} // namespace test_pipeline_link_training
