@@ -41,7 +41,6 @@
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/eval/accuracy.hpp>
-#include <gneiss/eval/classification.hpp>
 #include <gneiss/eval/concepts.hpp>
 #include <gneiss/eval/known_edges.hpp>
 #include <gneiss/eval/link_scorer.hpp>
