@@ -9,11 +9,9 @@
 #include <gneiss/cache/change_set.hpp>
 #include <gneiss/cache/concepts.hpp>
 #include <gneiss/cache/coverage.hpp>
-#include <gneiss/cache/ginex_changesets.hpp>
 #include <gneiss/cache/lru.hpp>
 #include <gneiss/cache/miss_ratio.hpp>
 #include <gneiss/cache/neighbour_rank.hpp>
-#include <gneiss/cache/no_cache.hpp>
 #include <gneiss/cache/replay.hpp>
 #include <gneiss/cache/s3_fifo.hpp>
 #include <gneiss/cache/simulate.hpp>

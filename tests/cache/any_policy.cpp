@@ -7,13 +7,13 @@
 #include <list>
 #include <map>
 #include <set>
+#include <span>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include <gneiss/cache/belady.hpp>
 #include <gneiss/cache/lru.hpp>
-#include <gneiss/cache/no_cache.hpp>
 #include <gneiss/cache/replay.hpp>
 #include <gneiss/cache/s3_fifo.hpp>
 #include <gneiss/cache/simulate.hpp>
@@ -28,6 +28,14 @@ using namespace gneiss;
 using cache_test::random_trace;
 
 namespace {
+
+/// The smallest policy: holds nothing, every row is read every time.
+struct no_cache {
+    [[nodiscard]] static std::size_t slots() noexcept { return 0; }
+    [[nodiscard]] static std::span<const node_id> initial() noexcept { return {}; }
+    static void next(std::span<const node_id>, change_set& out) noexcept { out.clear(); }
+};
+static_assert(cache_policy<no_cache>);
 
 /// A model told in the plainest way: given the rows before and the ids of a batch, what is held after it.
 using naive_cache = std::function<std::set<node_id>(std::span<const node_id>)>;

@@ -7,7 +7,6 @@
 
 #include <doctest/doctest.h>
 
-#include <gneiss/cache/ginex_changesets.hpp>
 #include <gneiss/cache/lru.hpp>
 #include <gneiss/cache/s3_fifo.hpp>
 #include <gneiss/cache/simulate.hpp>
@@ -17,11 +16,13 @@
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
 
+#include "ginex_changesets.hpp"
 #include "traces.hpp"
 
 namespace test_cache_belady {
 
 using namespace gneiss;
+using cache_test::ginex_changesets;
 using cache_test::random_trace;
 
 namespace {

@@ -14,9 +14,9 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/types.hpp>
 
-namespace gneiss {
+namespace cache_test {
 
-namespace detail {
+using namespace gneiss;
 
 /// Next accessed iterations as Ginex tracks them: `iters` lists the iterations of each node, `ptr` says at which of them
 /// each node is. Source: Ginex (VLDB'22), Figure 12.
@@ -64,8 +64,6 @@ private:
     std::vector<std::uint32_t> ptr_, iters_;
 };
 
-} // namespace detail
-
 /// What `belady` does, as Ginex' paper prints it: a selection among cache and batch at every iteration. A second
 /// implementation to compare with; the results are equal.
 ///
@@ -85,7 +83,7 @@ belady_outcome ginex_changesets(Trace& trace, const belady_options& options, Vis
     const auto nodes = static_cast<std::size_t>(options.nodes);
     for (const node_id id : options.resident)
         if (id >= nodes) throw error(errc::out_of_range, "row " + std::to_string(id) + " of " + std::to_string(nodes));
-    detail::tracked_iterations iterations(trace, nodes);
+    tracked_iterations iterations(trace, nodes);
     std::vector<std::uint8_t> cached(nodes, 0);
     std::vector<node_id> state(options.resident.begin(), options.resident.end()), room;
     std::vector<candidate> candidates;
@@ -150,4 +148,4 @@ belady_outcome ginex_changesets(Trace& trace, const belady_options& options, Vis
     return outcome;
 }
 
-} // namespace gneiss
+} // namespace cache_test
