@@ -83,26 +83,6 @@ TEST_CASE("stepping chosen rows, all rows, any threads: the same bits; other row
     }
 }
 
-TEST_CASE("deltas added later are the step, up to one rounding") {
-    constexpr std::size_t rows = 30, dim = 5;
-    for (const auto name : optimizer_names) {
-        const any_row_optimizer optimizer = make_row_optimizer(name, 0.1F);
-        const std::size_t width = dim + optimizer.state_floats(dim);
-        std::vector<float> table = noise(rows * width, 3);
-        for (std::size_t i = 0; i < rows; ++i)
-            for (std::size_t k = dim; k < width; ++k) table[i * width + k] = std::abs(table[i * width + k]);
-        std::vector<float> stepped = table, deltas(rows * width);
-        const std::vector<float> g = noise(rows * dim, 4);
-        const matrix_view<const float> gradients(g.data(), rows, dim);
-        optimizer.deltas(matrix_view<const float>(table.data(), rows, width), gradients, 2, {deltas.data(), rows, width}, serial_executor{});
-        optimizer.step_rows({stepped.data(), rows, width}, gradients, 2, serial_executor{});
-        std::vector<std::uint32_t> ids(rows);
-        for (std::uint32_t i = 0; i < rows; ++i) ids[i] = i + 8;
-        add_rows_at(matrix_view<float>(table.data(), rows, width), ids, matrix_view<const float>(deltas.data(), rows, width), serial_executor{}, 8);
-        for (std::size_t i = 0; i < table.size(); ++i) CHECK(std::abs(table[i] - stepped[i]) < 1e-6F);
-    }
-}
-
 TEST_CASE("unknown optimisers, bad rates and rows that do not fit are refused") {
     CHECK_THROWS_AS((void)make_row_optimizer("lion", 0.1F), error);
     CHECK_THROWS_AS((void)make_row_optimizer("sgd", 0.0F), error);

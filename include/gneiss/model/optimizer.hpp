@@ -139,23 +139,6 @@ public:
         });
     }
 
-    /// What stepping `before` [n, dim + state] would add to it, into `deltas` [n, dim + state], to be added later by
-    /// `add_rows_at`: the paper's way, where compute steps the batch's copy (`--step-at compute`).
-    void deltas(matrix_view<const float> before, matrix_view<const float> gradients, std::uint64_t t,
-        matrix_view<float> deltas, executor_ref on) const {
-        check(before.columns(), gradients.columns(), before.rows() == gradients.rows() &&
-            deltas.rows() == before.rows() && deltas.columns() == before.columns());
-        parallel_for(on, before.rows(), grain, [&](std::size_t begin, std::size_t end) {
-            for (std::size_t i = begin; i < end; ++i) std::copy_n(before[i].data(), before.columns(), deltas[i].data());
-            self_->step(deltas, {}, begin, end, 0, gradients, t);
-            for (std::size_t i = begin; i < end; ++i) {
-                float* const d = deltas[i].data();
-                const float* const b = before[i].data();
-                for (std::size_t k = 0; k < before.columns(); ++k) d[k] -= b[k];
-            }
-        });
-    }
-
 private:
     static constexpr std::size_t grain = 256;
 
@@ -189,19 +172,6 @@ private:
 
     std::shared_ptr<const base> self_;
 };
-
-/// Adds row i of `deltas` to row ids[i] − first of `table`. Ids are distinct.
-template <executor E>
-void add_rows_at(matrix_view<float> table, std::span<const std::uint32_t> ids, matrix_view<const float> deltas,
-    const E& on, std::uint64_t first = 0) {
-    parallel_for(on, ids.size(), 256, [&](std::size_t begin, std::size_t end) {
-        for (std::size_t i = begin; i < end; ++i) {
-            float* const to = table[static_cast<std::size_t>(ids[i] - first)].data();
-            const float* const from = deltas[i].data();
-            for (std::size_t k = 0; k < deltas.columns(); ++k) to[k] += from[k];
-        }
-    });
-}
 
 inline constexpr std::array<std::string_view, 3> optimizer_names = {"sgd", "adagrad", "adam"};
 
