@@ -65,16 +65,6 @@ TEST_CASE("a batch that was copied into a block of its own size has no room left
     CHECK(other.add<int>("more", 2500).size() == 2500);
 }
 
-TEST_CASE("a count may shrink below the capacity and not exceed it") {
-    mini_batch_arena arena;
-    const mini_batch batch = filled(arena.reserve(8192));
-    batch.set_count("ids", 2);
-    CHECK(batch.get<std::uint32_t>("ids").size() == 2);
-    batch.set_count("ids", 5);
-    CHECK(batch.get<std::uint32_t>("ids").size() == 5);
-    CHECK(code_of([&] { batch.set_count("ids", 6); }) == errc::out_of_range);
-}
-
 TEST_CASE("misuse of a mini-batch is a typed error") {
     mini_batch_arena arena;
     mini_batch batch = filled(arena.reserve(8192));

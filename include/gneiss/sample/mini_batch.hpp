@@ -34,8 +34,7 @@ struct batch_key {
 /// A header and named arrays in one block of memory that the caller supplies.
 ///
 /// Positions are offsets from the start of the block and nothing in it is a pointer, so a batch may be copied as bytes,
-/// into pinned memory, a frame on a wire or a file, and attached there. An array has a capacity apart from its
-/// count, so that a block serves batches of many sizes. The view is one pointer; copies are shallow.
+/// into pinned memory, a frame on a wire or a file, and attached there. The view is one pointer; copies are shallow.
 ///
 /// The block must be aligned to `alignment`. Not thread-safe while arrays are added; elements may be written by many.
 class mini_batch {
@@ -83,28 +82,28 @@ public:
         return batch;
     }
 
-    /// Adds an array of `capacity` uninitialised elements, all of them counted. Throws `out_of_range` when the arena
+    /// Adds an array of `count` uninitialised elements. Throws `out_of_range` when the arena
     /// is full, `already_exists` for a name in use.
     template <class T>
         requires std::is_trivially_copyable_v<T>
-    std::span<T> add(std::string_view name, std::size_t capacity) {
+    std::span<T> add(std::string_view name, std::size_t count) {
         static_assert(alignof(T) <= alignment);
         header& h = head();
         if (find(name) != nullptr) throw error(errc::already_exists, "array " + std::string(name));
-        if (name.size() > max_name || h.arrays == max_arrays || capacity > (h.capacity - h.used) / sizeof(T) ||
-            array_bytes(capacity, sizeof(T)) > h.capacity - h.used)
+        if (name.size() > max_name || h.arrays == max_arrays || count > (h.capacity - h.used) / sizeof(T) ||
+            array_bytes(count, sizeof(T)) > h.capacity - h.used)
             throw error(errc::out_of_range, "no room in the batch for array " + std::string(name));
         array_record& a = h.records[h.arrays++];
         a = {};
         std::copy(name.begin(), name.end(), a.name);
         a.offset = h.used;
-        a.capacity = a.count = capacity;
+        a.capacity = a.count = count;
         a.element_bytes = sizeof(T);
-        h.used += array_bytes(capacity, sizeof(T));
-        return {reinterpret_cast<T*>(base_ + a.offset), capacity};
+        h.used += array_bytes(count, sizeof(T));
+        return {reinterpret_cast<T*>(base_ + a.offset), count};
     }
 
-    /// The counted elements of an array. Throws `not_found`, or `invalid_format` for another element size.
+    /// The elements of an array. Throws `not_found`, or `invalid_format` for another element size.
     template <class T>
     [[nodiscard]] std::span<T> get(std::string_view name) const {
         const array_record& a = record(name);
@@ -112,14 +111,7 @@ public:
         return {reinterpret_cast<T*>(base_ + a.offset), static_cast<std::size_t>(a.count)};
     }
 
-    /// Says how many elements of an array count. Precondition: at most its capacity.
-    void set_count(std::string_view name, std::size_t count) const {
-        array_record& a = record(name);
-        if (count > a.capacity) throw error(errc::out_of_range, "count of array " + std::string(name));
-        a.count = count;
-    }
-
-    /// Calls `visit(name, element_bytes, bytes)` for every array in the order of adding; `bytes` are those that count.
+    /// Calls `visit(name, element_bytes, bytes)` for every array in the order of adding.
     template <class Visit>
     void for_each_array(Visit&& visit) const {
         for (std::size_t i = 0; i < head().arrays; ++i) {
@@ -140,8 +132,8 @@ private:
     struct array_record {
         char name[max_name + 1] = {};
         std::uint64_t offset = 0; ///< bytes from the start of the header
-        std::uint64_t capacity = 0;
-        std::uint64_t count = 0;
+        std::uint64_t capacity = 0; ///< elements there is room for
+        std::uint64_t count = 0;    ///< elements
         std::uint32_t element_bytes = 0;
         std::uint32_t reserved = 0;
     };
