@@ -43,12 +43,9 @@ public:
 
     [[nodiscard]] std::uint32_t partitions() const noexcept { return static_cast<std::uint32_t>(current_.size()); }
     [[nodiscard]] std::uint32_t slots() const noexcept { return slots_; }
-    [[nodiscard]] std::uint32_t free_slots() const noexcept { return static_cast<std::uint32_t>(free_.size()); }
     /// Where the newest written version of `p` is.
     [[nodiscard]] disk_slot current(partition_id p) const noexcept { return current_[p]; }
     [[nodiscard]] std::span<const disk_slot> all_current() const noexcept { return current_; }
-    /// Whether `p` was written since the last commit: its slot may be written again.
-    [[nodiscard]] bool written_since_commit(partition_id p) const noexcept { return written_[p]; }
 
     /// A slot for the next version of `p`: its own when the last commit does not name it, else a free one.
     ///
@@ -83,7 +80,7 @@ public:
 private:
     std::vector<disk_slot> current_;
     std::vector<disk_slot> committed_;
-    std::vector<bool> written_;
+    std::vector<bool> written_; // since the last commit: the slot may be written again
     std::vector<disk_slot> free_;
     std::uint32_t slots_ = 0;
 };
