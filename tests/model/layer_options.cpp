@@ -52,8 +52,6 @@ TEST_CASE("what is wrong in a text is named with its layer") {
         CHECK_THROWS_AS((void)parse_layers(text), error);
     }
     CHECK_THROWS_WITH((void)parse_layers("sage:8,gcn:4:max"), doctest::Contains("\"gcn:4:max\""));
-    CHECK_THROWS_AS((void)make_activation("gelu"), error);
-    CHECK(make_activation("leaky") == activation::leaky_relu);
 }
 
 } // namespace test_model_layer_options

@@ -53,13 +53,6 @@ struct layer_defaults {
 inline constexpr std::array<std::string_view, 4> layer_names = {"sage", "gcn", "gat", "linear"};
 inline constexpr std::array<std::string_view, 6> activation_names = {"none", "relu", "leaky", "elu", "tanh", "sigmoid"};
 
-/// An activation by its name. Throws `invalid_argument` for an unknown one.
-[[nodiscard]] inline activation make_activation(std::string_view name) {
-    for (std::size_t i = 0; i < activation_names.size(); ++i)
-        if (name == activation_names[i]) return static_cast<activation>(i);
-    throw error(errc::invalid_argument, "no activation \"" + std::string(name) + "\": none, relu, leaky, elu, tanh or sigmoid");
-}
-
 namespace detail {
 
 /// Reads one layer's text, word after word.
