@@ -212,12 +212,6 @@ private:
 
 } // namespace detail
 
-/// Least memory that `build_csc` can work with [bytes]: 8 a node of a partition and some MiB.
-[[nodiscard]] inline std::uint64_t csc_build_memory(const bucket_store& edges) noexcept {
-    return detail::csc_builder<serial_executor>::fixed_bytes(edges) +
-           detail::csc_builder<serial_executor>::minimum_windows;
-}
-
 /// Writes the lists of one direction (see csc_lists) of a dataset's edges into a directory that is there whole or not
 /// at all. Returns whether it had to: a directory made from the same edges is left as it is.
 ///

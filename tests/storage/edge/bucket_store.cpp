@@ -129,13 +129,12 @@ TEST_CASE("any memory, threads and order of edges give the same files") {
     }
 }
 
-TEST_CASE("a stream of edges is taken as it comes") {
+TEST_CASE("progress grows up to the number of edges") {
     const gneiss::test::temporary_directory directory;
     const gneiss::bucket_layout layout{{50, 2}, 0};
     const auto edges = random_edges(layout, 1000, 3);
     gneiss::bucket_builder<> builder(layout, 1 << 20, directory.path());
-    gneiss::edge_list<> list(50, edges, 64);
-    builder.push_all(list);
+    builder.push(edges);
     CHECK(builder.edges() == 1000);
     word_file out(directory / "out"), in(directory / "in");
     std::uint64_t last = 0;

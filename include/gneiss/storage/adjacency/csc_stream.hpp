@@ -174,8 +174,6 @@ public:
     /// Self loops not counted.
     [[nodiscard]] edge_index arcs() const noexcept { return 2 * (self_->from.edges() - self_->loops); }
     [[nodiscard]] edge_index self_loops() const noexcept { return self_->loops; }
-    /// Neighbours of the node with most of them, a loop counted twice.
-    [[nodiscard]] std::uint64_t longest_list() const noexcept { return self_->longest; }
 
     /// Memory of a stream whose lists fit in chunks [bytes].
     [[nodiscard]] static std::uint64_t memory(

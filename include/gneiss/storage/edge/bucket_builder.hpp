@@ -15,7 +15,6 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/serial.hpp>
-#include <gneiss/graph/concepts.hpp>
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/storage/edge/bucket_table.hpp>
 #include <gneiss/storage/io/detail/spool.hpp>
@@ -189,14 +188,6 @@ public:
     }
     void push(std::span<const edge> edges) {
         for (const edge& e : edges) push(e);
-    }
-
-    /// Adds one pass of a stream.
-    template <edge_stream Stream>
-    requires std::same_as<typename Stream::edge_type, edge>
-    void push_all(Stream& stream) {
-        stream.rewind();
-        for (std::span<const edge> chunk = stream.next(); !chunk.empty(); chunk = stream.next()) push(chunk);
     }
 
     /// Writes both block files. Call once. The arrays are not closed.
