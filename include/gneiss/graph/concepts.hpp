@@ -3,7 +3,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <ranges>
 #include <span>
 #include <utility>
 
@@ -104,17 +103,6 @@ concept neighbour_source = requires(const G& g, std::span<const typename G::id_t
     g.degrees(ids, d, degrees);
     g.neighbours_at(request, answer);
     { G::neighbour_batch } -> std::convertible_to<std::size_t>;
-};
-
-/// A graph in memory, one node at a time, as algorithms that walk all of it need it.
-///
-/// Meaning: `neighbours(v)` is a range of ids, ascending; `degree(v)` its length. Cost: O(1). Thread-safe.
-template <class G>
-concept adjacency = requires(const G& g, typename G::id_type v) {
-    requires node_id_type<typename G::id_type>;
-    { g.nodes() } -> std::convertible_to<std::uint64_t>;
-    { g.degree(v) } -> std::convertible_to<std::uint64_t>;
-    { g.neighbours(v) } -> std::ranges::random_access_range;
 };
 
 } // namespace gneiss

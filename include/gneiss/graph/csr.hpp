@@ -157,8 +157,6 @@ private:
     std::vector<edge_index> edge_ids_;
 };
 
-static_assert(adjacency<csr<>>);
-
 /// A graph in memory for samplers: incoming neighbours, outgoing ones, or both. Ids are dataset ids.
 ///
 ///     const csr_graph<> graph = make_csr_graph(edges, neighbour_direction::both);
