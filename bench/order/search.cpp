@@ -15,18 +15,6 @@ namespace {
 
 using namespace gneiss;
 
-// Moves of the annealing that looks for sequences with few swaps; items are moves.
-void search(benchmark::State& state) {
-    const auto partitions = static_cast<std::uint32_t>(state.range(0)), slots = partitions / 4;
-    const auto swaps =
-        static_cast<std::uint32_t>(swap_lower_bound(partitions, slots)); // never reached, so all moves are made
-    constexpr std::uint64_t moves = 1 << 16;
-    std::uint64_t seed = 0;
-    for (auto _ : state) benchmark::DoNotOptimize(search_sequence(partitions, slots, swaps, seed++, moves));
-    state.SetItemsProcessed(state.iterations() * std::int64_t{moves});
-}
-BENCHMARK(search)->Name("order/search/moves")->Arg(16)->Arg(32)->Arg(64)->Unit(benchmark::kMillisecond);
-
 // An epoch's plan from a found sequence, as a trainer asks for it.
 void searched_plan(benchmark::State& state) {
     const auto partitions = static_cast<std::uint32_t>(state.range(0));

@@ -8,9 +8,13 @@
 #include <set>
 #include <vector>
 
+#include "swap_search.hpp"
+
 namespace test_order_search {
 
 using namespace gneiss;
+using order_test::format_sequence;
+using order_test::search_sequence;
 
 TEST_CASE("every sequence of the table lets all pairs meet with fewer swaps than BETA, as a valid plan in any epoch") {
     std::set<std::pair<std::uint32_t, std::uint32_t>> seen;

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <numeric>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,49 +14,14 @@
 #include <gneiss/core/random.hpp>
 #include <gneiss/order/beta.hpp>
 #include <gneiss/order/concepts.hpp>
-#include <gneiss/order/detail/check.hpp>
 #include <gneiss/order/detail/found_sequences.hpp>
-#include <gneiss/order/detail/swap_search.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/order/sequence.hpp>
 
 namespace gneiss {
 
-/// Searches for a sequence of buffers with at most `swaps` swaps in which every pair of partitions meets: simulated
-/// annealing over which partition comes and which one leaves.
-///
-/// \param moves  tried; a few million a second. More moves find fewer swaps; other seeds too
-/// \return       sorted sets of `slots` partitions, neighbours differ by one swap; nothing if none was found
-///
-/// The same arguments give the same sequence on every machine. Memory: O(swaps). Throws errc::invalid_argument where
-/// two partitions cannot meet, for `slots` ≥ `partitions`, and for 256 swaps or more.
-[[nodiscard]] inline std::optional<buffer_sequence> search_sequence(
-    std::uint32_t partitions, std::uint32_t slots, std::uint32_t swaps, std::uint64_t seed, std::uint64_t moves) {
-    detail::check_buffer(partitions, slots);
-    if (slots >= partitions || swaps >= 256)
-        throw error(errc::invalid_argument, "searches are for buffers that swap, and for fewer than 256 swaps");
-    const random_key key = random_key{seed, random_domain::plan}.with(partitions).with(slots).with(swaps);
-    const auto run = [&](auto search) { return search.run(moves); };
-    if (swaps < 64) return run(detail::swap_search<1>(partitions, slots, swaps, key));
-    if (swaps < 128) return run(detail::swap_search<2>(partitions, slots, swaps, key));
-    return run(detail::swap_search<4>(partitions, slots, swaps, key));
-}
-
-/// Text of a sequence that begins with 0 … slots − 1 and swaps one partition at a time: two letters a swap, what leaves
-/// and what comes. Precondition: fewer than 64 partitions of such a sequence.
-[[nodiscard]] inline std::string format_sequence(std::span<const std::vector<partition_id>> sequence) {
-    std::string text;
-    const auto only = [](const std::vector<partition_id>& of, const std::vector<partition_id>& without) {
-        return *std::ranges::find_if(of, [&](partition_id p) { return !std::ranges::binary_search(without, p); });
-    };
-    for (std::size_t s = 1; s < sequence.size(); ++s) {
-        text += detail::sequence_letters[only(sequence[s - 1], sequence[s])];
-        text += detail::sequence_letters[only(sequence[s], sequence[s - 1])];
-    }
-    return text;
-}
-
-/// The sequence of the text. Throws errc::invalid_format for a letter that is none, a partition that leaves without
+/// The sequence of a text: it begins with 0 … slots − 1 and swaps one partition at a time; two letters a swap, what
+/// leaves and what comes. Throws errc::invalid_format for a letter that is none, a partition that leaves without
 /// being there, or one that comes and is.
 [[nodiscard]] inline buffer_sequence parse_sequence(std::string_view text, std::uint32_t slots) {
     std::vector<partition_id> buffer(slots);
@@ -76,8 +40,7 @@ namespace gneiss {
     return sequence;
 }
 
-/// The best sequence known for a buffer: one that `search_sequence` found, if there is one with fewer swaps than
-/// BETA. Neither depends on a seed. O(p · swaps).
+/// The best sequence known for a buffer, if there is one with fewer swaps than BETA. Does not depend on a seed. O(p · swaps).
 [[nodiscard]] inline std::optional<buffer_sequence> found_sequence(std::uint32_t partitions, std::uint32_t slots) {
     for (const detail::found_sequence_row& row : detail::found_sequences)
         if (row.partitions == partitions && row.slots == slots) return parse_sequence(row.swaps_text, slots);

@@ -9,11 +9,11 @@ namespace gneiss::detail {
 inline constexpr std::string_view sequence_letters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// A sequence with fewer swaps than BETA, and how `search_sequence` finds it again.
+/// A sequence with fewer swaps than BETA, and how `search_sequence` of tests/order/swap_search.hpp finds it again.
 struct found_sequence_row {
     std::uint32_t partitions, slots, swaps;
     std::uint64_t seed, moves;
-    std::string_view swaps_text; ///< see `format_sequence`
+    std::string_view swaps_text; ///< see `parse_sequence`
 };
 
 /// tests/order/search.cpp verifies these, and its suite "long" searches them again:

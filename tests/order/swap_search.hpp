@@ -5,13 +5,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include <gneiss/core/error.hpp>
 #include <gneiss/core/random.hpp>
+#include <gneiss/order/detail/check.hpp>
+#include <gneiss/order/detail/found_sequences.hpp>
 #include <gneiss/order/sequence.hpp>
 
-namespace gneiss::detail {
+namespace order_test {
+
+using namespace gneiss;
 
 /// Looks for a sequence of buffers with a given number of swaps in which every pair of partitions meets.
 ///
@@ -181,4 +188,37 @@ private:
     std::uint64_t chance_ = 0;       ///< to accept one more of them [2⁻¹⁶]
 };
 
-} // namespace gneiss::detail
+/// Searches for a sequence of buffers with at most `swaps` swaps in which every pair of partitions meets: simulated
+/// annealing over which partition comes and which one leaves.
+///
+/// \param moves  tried; a few million a second. More moves find fewer swaps; other seeds too
+/// \return       sorted sets of `slots` partitions, neighbours differ by one swap; nothing if none was found
+///
+/// The same arguments give the same sequence on every machine. Memory: O(swaps). Throws errc::invalid_argument where
+/// two partitions cannot meet, for `slots` ≥ `partitions`, and for 256 swaps or more.
+[[nodiscard]] inline std::optional<buffer_sequence> search_sequence(
+    std::uint32_t partitions, std::uint32_t slots, std::uint32_t swaps, std::uint64_t seed, std::uint64_t moves) {
+    detail::check_buffer(partitions, slots);
+    if (slots >= partitions || swaps >= 256)
+        throw error(errc::invalid_argument, "searches are for buffers that swap, and for fewer than 256 swaps");
+    const random_key key = random_key{seed, random_domain::plan}.with(partitions).with(slots).with(swaps);
+    const auto run = [&](auto search) { return search.run(moves); };
+    if (swaps < 64) return run(swap_search<1>(partitions, slots, swaps, key));
+    if (swaps < 128) return run(swap_search<2>(partitions, slots, swaps, key));
+    return run(swap_search<4>(partitions, slots, swaps, key));
+}
+
+/// Text of a sequence that begins with 0 … slots − 1 and swaps one partition at a time, as `parse_sequence` reads it. Precondition: fewer than 64 partitions of such a sequence.
+[[nodiscard]] inline std::string format_sequence(std::span<const std::vector<partition_id>> sequence) {
+    std::string text;
+    const auto only = [](const std::vector<partition_id>& of, const std::vector<partition_id>& without) {
+        return *std::ranges::find_if(of, [&](partition_id p) { return !std::ranges::binary_search(without, p); });
+    };
+    for (std::size_t s = 1; s < sequence.size(); ++s) {
+        text += detail::sequence_letters[only(sequence[s - 1], sequence[s])];
+        text += detail::sequence_letters[only(sequence[s], sequence[s - 1])];
+    }
+    return text;
+}
+
+} // namespace order_test
