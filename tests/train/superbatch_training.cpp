@@ -304,7 +304,7 @@ TEST_CASE("a run stopped and begun again from its position ends in the unbroken 
                 const auto part = first.training->run(0, {}, told, stop.get_token());
                 at = part.position;
                 loss = part.model.loss;
-                if (!part.stopped) at = {1, {}, {}}; // the stop came behind the last batch
+                if (!part.stopped) at = {1, {}}; // the stop came behind the last batch
             }
             std::vector<double> losses;
             if (at.epoch == 0) losses.push_back(loss + first.training->run(0, at.next).model.loss);

@@ -121,7 +121,7 @@ public:
     void keep_best() override {
         const std::filesystem::path to = of_.run.directory.best();
         std::filesystem::create_directories(to);
-        gneiss::checkpoint c = header({epoch_ + 1, {}, {}});
+        gneiss::checkpoint c = header({epoch_ + 1, {}});
         c.generation = ++best_generation_;
         const std::filesystem::path rows = to / trainers::rows_name, beside = to / "rows.new";
         if (rows_) {

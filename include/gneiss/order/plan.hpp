@@ -32,11 +32,10 @@ struct batch_number {
     friend auto operator<=>(const batch_number&, const batch_number&) = default;
 };
 
-/// Where training goes on: everything before `next` in epoch `epoch` is applied, and nothing else but `finished`.
+/// Where training resumes: everything before `next` in epoch `epoch` is applied, and nothing else.
 struct resume_position {
     std::uint64_t epoch = 0;
     batch_number next{};
-    std::vector<batch_number> finished{}; ///< applied beyond `next`, ascending; empty after a drain
 
     friend bool operator==(const resume_position&, const resume_position&) = default;
 };

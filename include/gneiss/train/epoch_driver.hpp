@@ -122,11 +122,11 @@ private:
     result run_states(const plan& states, std::uint64_t epoch, batch_number from, const std::stop_token& stop, WorkOf& work_of,
         const std::function<bool(std::uint32_t)>& ready) {
         result made;
-        made.position = {epoch + 1, {}, {}};
+        made.position = {epoch + 1, {}};
         pipeline_.resume(); // the first state is waited for like the others
         for (std::uint32_t s = from.state; s < states.size() && !made.stopped; ++s) {
             std::uint32_t pass = s == from.state ? from.pass : 0;
-            const auto resume_here = [&](std::uint64_t index) { return resume_position{epoch, {s, pass, index}, {}}; };
+            const auto resume_here = [&](std::uint64_t index) { return resume_position{epoch, {s, pass, index}}; };
             std::uint64_t first = s == from.state ? from.index : 0;
             state_lease lease;
             if (!acquire_rows(s, lease, resume_here(first), stop)) {

@@ -43,7 +43,7 @@ void class_training::save(const gneiss::resume_position& at, const nlohmann::ord
 
 void class_training::keep_best() {
     std::filesystem::create_directories(of_.run.directory.best());
-    gneiss::checkpoint c = header({epoch_ + 1, {}, {}});
+    gneiss::checkpoint c = header({epoch_ + 1, {}});
     c.generation = ++best_generation_;
     gneiss::save_checkpoint(of_.run.directory.best() / checkpoint_name, c);
 }

@@ -129,15 +129,11 @@ inline void save_checkpoint(const std::filesystem::path& path, const checkpoint&
     for (const disk_slot slot : c.slots) out.put(slot.value());
     out.put(std::uint64_t{c.row_checksums.size()});
     for (const std::uint64_t sum : c.row_checksums) out.put(sum);
-    const auto put_number = [&](const batch_number& n) {
-        out.put(n.state);
-        out.put(n.pass);
-        out.put(n.index);
-    };
     out.put(c.position.epoch);
-    put_number(c.position.next);
-    out.put(std::uint64_t{c.position.finished.size()});
-    for (const batch_number& n : c.position.finished) put_number(n);
+    out.put(c.position.next.state);
+    out.put(c.position.next.pass);
+    out.put(c.position.next.index);
+    out.put(std::uint64_t{0}); // batches beyond `next` that are applied too
     out.put(std::uint64_t{c.sections.size()});
     for (const auto& [name, bytes] : c.sections) {
         out.put_bytes(std::as_bytes(std::span(name)));
@@ -182,16 +178,11 @@ inline void save_checkpoint(const std::filesystem::path& path, const checkpoint&
         c.slots.push_back(disk_slot{in.get<std::uint32_t>("slots")});
     for (std::size_t n = in.count(sizeof(std::uint64_t), "row checksums"); n > 0; --n)
         c.row_checksums.push_back(in.get<std::uint64_t>("row checksums"));
-    const auto get_number = [&] {
-        batch_number n;
-        n.state = in.get<std::uint32_t>("position");
-        n.pass = in.get<std::uint32_t>("position");
-        n.index = in.get<std::uint64_t>("position");
-        return n;
-    };
     c.position.epoch = in.get<std::uint64_t>("position");
-    c.position.next = get_number();
-    for (std::size_t n = in.count(16, "position"); n > 0; --n) c.position.finished.push_back(get_number());
+    c.position.next.state = in.get<std::uint32_t>("position");
+    c.position.next.pass = in.get<std::uint32_t>("position");
+    c.position.next.index = in.get<std::uint64_t>("position");
+    if (in.get<std::uint64_t>("position") != 0) in.fail("position", "names batches beyond it, which no trainer writes");
     for (std::size_t n = in.count(16, "sections"); n > 0; --n) {
         const auto raw = in.get_bytes("section name");
         const auto bytes = in.get_bytes("section");
