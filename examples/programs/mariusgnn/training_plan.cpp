@@ -22,7 +22,6 @@ namespace mariusgnn {
 namespace {
 
 using gneiss::edge_direction;
-using trainers::for_each_side;
 using trainers::reads_of;
 using trainers::training_plan;
 

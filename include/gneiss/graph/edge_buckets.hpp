@@ -10,6 +10,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/core/types.hpp>
+#include <gneiss/graph/concepts.hpp>
 #include <gneiss/graph/coo.hpp>
 
 namespace gneiss {
@@ -19,6 +20,13 @@ enum class edge_direction : std::uint8_t {
     out, ///< by source; positions are the bucket's edge ids
     in   ///< by destination; `edge_ids` leads to the outgoing order
 };
+
+/// Calls visit(edge_direction) for the sides of buckets that hold neighbours in a direction, the outgoing one first.
+template <class Visit>
+void for_each_side(neighbour_direction d, Visit&& visit) {
+    if (d != neighbour_direction::in) visit(edge_direction::out);
+    if (d != neighbour_direction::out) visit(edge_direction::in);
+}
 
 /// One bucket of edges, doubly compressed: only nodes that have edges are listed. A view of somebody's memory.
 ///

@@ -180,7 +180,8 @@ private:
         }
     }
     void add_places(partition_id i, partition_id j, neighbour_direction d, std::vector<block_place>& to) const {
-        for_each_side(d, i, j, [&](const block_place& at) {
+        for_each_side(d, [&](edge_direction side) {
+            const block_place at{bucket_of(i, j, side), side};
             if (graph_.extent(at.bucket).edges != 0) to.push_back(at);
         });
     }

@@ -37,13 +37,6 @@ namespace detail {
 
 inline constexpr std::size_t layerwise_rows = 8192; // that are prepared or finished at a time
 
-/// Calls visit(block_place) for the sides on which partition i's lists of neighbours in j lie, outgoing first.
-template <class Visit>
-void for_each_side(neighbour_direction d, partition_id i, partition_id j, Visit&& visit) {
-    if (d != neighbour_direction::in) visit(block_place{{i, j}, edge_direction::out});
-    if (d != neighbour_direction::out) visit(block_place{{j, i}, edge_direction::in});
-}
-
 /// Lists in which a node stands as the neighbour of others.
 [[nodiscard]] constexpr neighbour_direction opposite(neighbour_direction d) noexcept {
     if (d == neighbour_direction::both) return d;
@@ -65,7 +58,8 @@ struct layerwise_edges {
             for (partition_id j = 0; j < graph.rows().partitions; ++j) {
                 const auto blocks = [&](neighbour_direction d) {
                     std::uint64_t sum = 0;
-                    detail::for_each_side(d, i, j, [&](const block_place& at) {
+                    for_each_side(d, [&](edge_direction side) {
+                        const block_place at{bucket_of(i, j, side), side};
                         if (graph.extent(at.bucket).edges != 0) sum += block_reader::memory_of(graph, at);
                     });
                     return sum;

@@ -78,13 +78,6 @@ struct training_plan {
 /// What a decoder and its threads hold between batches of `batch` edges [bytes].
 [[nodiscard]] std::uint64_t link_model_bytes(const link_options& how, std::uint64_t batch, std::uint64_t threads,
     const gneiss::any_link_model& model, std::uint64_t nodes);
-/// Calls `visit(edge_direction)` for the sides that the direction needs.
-template <class Visit>
-void for_each_side(gneiss::neighbour_direction keeps, Visit&& visit) {
-    if (keeps != gneiss::neighbour_direction::in) visit(gneiss::edge_direction::out);
-    if (keeps != gneiss::neighbour_direction::out) visit(gneiss::edge_direction::in);
-}
-
 /// What the states of an epoch read of graph and features: what the state before has not [bytes]. `features` may be null.
 [[nodiscard]] std::uint64_t reads_of(const gneiss::plan& states, gneiss::neighbour_direction keeps, const gneiss::bucket_store& buckets,
     const gneiss::feature_store* features);

@@ -115,11 +115,6 @@ public:
 private:
     using blocks = std::map<block_place, resident_graph::block>;
 
-    template <class Visit>
-    static void for_each_side(neighbour_direction keeps, Visit&& visit) {
-        if (keeps != neighbour_direction::in) visit(edge_direction::out);
-        if (keeps != neighbour_direction::out) visit(edge_direction::in);
-    }
     [[nodiscard]] static std::uint64_t own_size(const bucket_store& store, edge_bucket b, edge_direction d) noexcept {
         return store.rows().size(d == edge_direction::out ? b.first : b.second);
     }
@@ -173,7 +168,7 @@ private:
             for (const partition_id own : now) {
                 std::uint64_t sum = 0;
                 for (const partition_id other : now)
-                    if (const edge_bucket b = bucket(own, other, d); edges_of(store, b) != 0 && !(among(before, own) && among(before, other)))
+                    if (const edge_bucket b = bucket_of(own, other, d); edges_of(store, b) != 0 && !(among(before, own) && among(before, other)))
                         sum += block_reader::memory_of(store, {b, d});
                 most = std::max(most, last + sum);
                 last = sum;
@@ -182,10 +177,6 @@ private:
         return lists + most + (before.empty() ? 0 : bytes_of_lists(store, keeps, keep, before));
     }
 
-    /// The bucket whose block in a direction is indexed by partition `own`.
-    [[nodiscard]] static edge_bucket bucket(partition_id own, partition_id other, edge_direction d) noexcept {
-        return d == edge_direction::out ? edge_bucket{own, other} : edge_bucket{other, own};
-    }
     [[nodiscard]] static bool among(std::span<const partition_id> some, partition_id p) noexcept {
         return std::ranges::binary_search(some, p);
     }
@@ -233,7 +224,7 @@ private:
         std::vector<merged_lists::part> parts;
         std::vector<block_place> wanted;
         for (const partition_id other : s.resident) {
-            const edge_bucket from = bucket(own, other, d);
+            const edge_bucket from = bucket_of(own, other, d);
             if (edges_of(store_, from) == 0) continue;
             parts.push_back({.partner = other, .first_edge = first_edge(from)});
             if (!copied(d, own, other)) wanted.push_back({from, d});
@@ -273,7 +264,7 @@ private:
             auto& blocks_of_side = sides[side(d)];
             for (const partition_id own : s.resident)
                 for (const partition_id other : s.resident) {
-                    const auto found = now.find({bucket(own, other, d), d});
+                    const auto found = now.find({bucket_of(own, other, d), d});
                     blocks_of_side.push_back(found == now.end() ? nullptr : found->second);
                 }
         });

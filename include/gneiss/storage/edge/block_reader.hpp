@@ -29,6 +29,11 @@ struct block_place {
     friend auto operator<=>(const block_place&, const block_place&) = default;
 };
 
+/// The bucket whose block in a direction is indexed by partition `own`.
+[[nodiscard]] constexpr edge_bucket bucket_of(partition_id own, partition_id other, edge_direction d) noexcept {
+    return d == edge_direction::out ? edge_bucket{own, other} : edge_bucket{other, own};
+}
+
 /// Reads edge blocks as they lie, many at once, through an engine and past the page cache where the engine can.
 ///
 /// Cost: one wave of reads a call, one allocation a block. Thread-safety: one thread reads; `statistics` from any.
