@@ -7,34 +7,11 @@
 #include <gneiss/storage/engine/uring.hpp>
 #endif
 
-#include <cstdlib>
-#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace storage_test {
-
-/// A folder of its own, gone at the end.
-class temporary_directory {
-public:
-    explicit temporary_directory(const std::filesystem::path& under = std::filesystem::temp_directory_path()) {
-        std::string name = (under / ("gneiss-test-" + std::string(6, 'X'))).string();
-        if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp " + name);
-        path_ = name;
-    }
-    temporary_directory(const temporary_directory&) = delete;
-    temporary_directory& operator=(const temporary_directory&) = delete;
-    ~temporary_directory() {
-        std::error_code ignored;
-        std::filesystem::remove_all(path_, ignored);
-    }
-    [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
-    [[nodiscard]] std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-
-private:
-    std::filesystem::path path_;
-};
 
 /// Every engine of this machine, by name. Those that the kernel refuses are left out.
 inline std::vector<std::pair<std::string, gneiss::engine_factory>> all_engines(std::size_t depth = 8) {

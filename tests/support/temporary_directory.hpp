@@ -13,8 +13,8 @@ namespace gneiss::test {
 /// A new, empty directory that is removed with all it holds.
 class temporary_directory {
 public:
-    temporary_directory() {
-        std::string name = (std::filesystem::temp_directory_path() / ("gneiss-" + std::string(6, 'X'))).string();
+    explicit temporary_directory(const std::filesystem::path& under = std::filesystem::temp_directory_path()) {
+        std::string name = (under / ("gneiss-" + std::string(6, 'X'))).string();
         if (::mkdtemp(name.data()) == nullptr) throw io_error(errno, "create a directory", {.path = name});
         path_ = name;
     }

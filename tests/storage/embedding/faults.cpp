@@ -4,6 +4,7 @@
 #include <gneiss/storage/io/checkpoint.hpp>
 
 #include "storage/support.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +12,7 @@ namespace test_storage_faults {
 
 using namespace gneiss;
 using storage_test::all_engines;
-using storage_test::temporary_directory;
+using gneiss::test::temporary_directory;
 
 namespace {
 

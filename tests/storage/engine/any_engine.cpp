@@ -1,6 +1,7 @@
 #include <gneiss/storage/engine/any_engine.hpp>
 
 #include "storage/support.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <gneiss/storage/engine/file.hpp>
 
@@ -13,7 +14,7 @@ namespace test_storage_any_engine {
 
 using namespace gneiss;
 using storage_test::all_engines;
-using storage_test::temporary_directory;
+using gneiss::test::temporary_directory;
 
 TEST_CASE("an engine takes a prefix of at most its depth, and each request comes back once") {
     const temporary_directory folder;

@@ -1,6 +1,7 @@
 #include <gneiss/storage/engine/faulty.hpp>
 
 #include "storage/support.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/random.hpp>
@@ -14,7 +15,7 @@ namespace test_storage_engine_faulty {
 
 using namespace gneiss;
 using storage_test::all_engines;
-using storage_test::temporary_directory;
+using gneiss::test::temporary_directory;
 
 namespace {
 

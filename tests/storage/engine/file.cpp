@@ -1,6 +1,7 @@
 #include <gneiss/storage/engine/file.hpp>
 
 #include "storage/support.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/storage/engine/faulty.hpp>
@@ -14,7 +15,7 @@ namespace test_storage_file {
 
 using namespace gneiss;
 using storage_test::all_engines;
-using storage_test::temporary_directory;
+using gneiss::test::temporary_directory;
 
 TEST_CASE("a file knows its size through every resize, and new bytes are zero") {
     const temporary_directory folder;

@@ -1,6 +1,7 @@
 #include <gneiss/storage/engine/probe.hpp>
 
 #include "storage/support.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <gneiss/storage/engine/faulty.hpp>
 #include <gneiss/storage/io/io_queue.hpp>
@@ -19,7 +20,7 @@
 namespace test_storage_engine_probe {
 
 using namespace gneiss;
-using storage_test::temporary_directory;
+using gneiss::test::temporary_directory;
 
 namespace {
 

@@ -1,6 +1,7 @@
 #include <gneiss/storage/engine/threads.hpp>
 
 #include "storage/support.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <gneiss/storage/io/io_queue.hpp>
 
@@ -9,7 +10,7 @@
 namespace test_storage_engine_threads {
 
 using namespace gneiss;
-using storage_test::temporary_directory;
+using gneiss::test::temporary_directory;
 
 TEST_CASE("a pool of any depth moves the same bytes") {
     const temporary_directory folder;

@@ -1,6 +1,7 @@
 #include <gneiss/storage/engine/throttled.hpp>
 
 #include "storage/support.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <gneiss/storage/io/io_queue.hpp>
 
@@ -13,7 +14,7 @@ namespace test_storage_engine_throttled {
 using namespace gneiss;
 using namespace std::chrono_literals;
 using storage_test::all_engines;
-using storage_test::temporary_directory;
+using gneiss::test::temporary_directory;
 
 namespace {
 

@@ -2,6 +2,7 @@
 #include <gneiss/storage/engine/uring.hpp>
 
 #include "storage/support.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <gneiss/storage/io/io_queue.hpp>
 
@@ -10,7 +11,7 @@
 namespace test_storage_engine_uring {
 
 using namespace gneiss;
-using storage_test::temporary_directory;
+using gneiss::test::temporary_directory;
 
 namespace {
 

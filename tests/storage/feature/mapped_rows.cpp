@@ -4,6 +4,7 @@
 
 #include "storage/rows.hpp"
 #include "support/error_code.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <doctest/doctest.h>
 
@@ -13,7 +14,7 @@ using namespace gneiss;
 using storage_test::gathers;
 using storage_test::rows_file;
 using storage_test::some_rows;
-using storage_test::temporary_directory;
+using gneiss::test::temporary_directory;
 using test::code_of;
 
 namespace {

@@ -4,6 +4,7 @@
 #include <gneiss/storage/feature/row_gather.hpp>
 
 #include "storage/rows.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <doctest/doctest.h>
 
@@ -18,7 +19,7 @@ using storage_test::gathered_rows;
 using storage_test::gathers;
 using storage_test::rows_file;
 using storage_test::some_rows;
-using storage_test::temporary_directory;
+using gneiss::test::temporary_directory;
 
 namespace {
 

@@ -3,6 +3,7 @@
 #include <gneiss/storage/feature/row_gather.hpp>
 
 #include "storage/rows.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <doctest/doctest.h>
 
@@ -13,7 +14,7 @@ using storage_test::gathered_rows;
 using storage_test::gathers;
 using storage_test::rows_file;
 using storage_test::some_rows;
-using storage_test::temporary_directory;
+using gneiss::test::temporary_directory;
 
 TEST_CASE("statistics of parts add up, and ratios of nothing are defined") {
     const gather_stats a{.rows = 4, .hits = 1, .bytes_wanted = 10, .io = {.reads = 2, .read_bytes = 30}},

@@ -1,6 +1,7 @@
 #include <gneiss/storage/io/calibrate.hpp>
 
 #include "storage/rows.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <doctest/doctest.h>
 
@@ -13,7 +14,7 @@ namespace test_storage_calibrate {
 using namespace gneiss;
 using storage_test::all_engines;
 using storage_test::rows_file;
-using storage_test::temporary_directory;
+using gneiss::test::temporary_directory;
 
 TEST_CASE("every engine is measured on files of any size from a block on, and the gap follows from the rates") {
     const temporary_directory folder;

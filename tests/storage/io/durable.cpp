@@ -1,6 +1,7 @@
 #include <gneiss/storage/io/durable.hpp>
 
 #include "storage/support.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <gneiss/core/error.hpp>
 
@@ -16,7 +17,7 @@
 namespace test_storage_durable {
 
 using namespace gneiss;
-using storage_test::temporary_directory;
+using gneiss::test::temporary_directory;
 
 namespace {
 

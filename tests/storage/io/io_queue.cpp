@@ -1,6 +1,7 @@
 #include <gneiss/storage/io/io_queue.hpp>
 
 #include "storage/support.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/bitmap.hpp>
@@ -17,7 +18,7 @@ namespace test_storage_io_queue {
 
 using namespace gneiss;
 using storage_test::all_engines;
-using storage_test::temporary_directory;
+using gneiss::test::temporary_directory;
 
 namespace {
 
