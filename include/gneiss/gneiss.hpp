@@ -32,6 +32,7 @@
 #include <gneiss/core/huge_pages.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/object_pool.hpp>
 #include <gneiss/core/prefetch.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/core/ranked_bitmap.hpp>

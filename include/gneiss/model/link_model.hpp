@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -14,6 +13,7 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/algorithms.hpp>
+#include <gneiss/core/object_pool.hpp>
 #include <gneiss/model/concepts.hpp>
 #include <gneiss/model/detail/candidate_scores.hpp>
 #include <gneiss/model/parameter.hpp>
@@ -110,8 +110,7 @@ public:
         const work all = divide(batch);
         outcomes_.assign(all.tasks(), {});
         on.run(all.tasks(), [&](std::size_t task) {
-            const scratch_lease scratch(*this);
-            ask(all, task, rows, relations, *scratch);
+            scratch_.with([] { return std::make_unique<scratch>(); }, [&](auto& mine) { ask(all, task, rows, relations, *mine); });
         });
         link_statistics total{.positives = batch.positives(), .questions = all.questions()};
         for (const link_statistics& one : outcomes_) total += one;
@@ -166,30 +165,6 @@ private:
         growing_buffer<float> negatives, queries, query_gradients, scores;
         typename candidates::scratch similarity;
     };
-    class scratch_lease {
-    public:
-        explicit scratch_lease(link_model& owner) : owner_(owner) {
-            const std::scoped_lock lock(owner.mutex_);
-            if (owner.idle_.empty()) {
-                mine_ = std::make_unique<scratch>();
-            } else {
-                mine_ = std::move(owner.idle_.back());
-                owner.idle_.pop_back();
-            }
-        }
-        scratch_lease(const scratch_lease&) = delete;
-        scratch_lease& operator=(const scratch_lease&) = delete;
-        ~scratch_lease() {
-            const std::scoped_lock lock(owner_.mutex_);
-            owner_.idle_.push_back(std::move(mine_));
-        }
-        scratch& operator*() const noexcept { return *mine_; }
-
-    private:
-        link_model& owner_;
-        std::unique_ptr<scratch> mine_;
-    };
-
     void check(const link_batch& batch, matrix_view<const float> rows, matrix_view<const float> relations,
         matrix_view<float> row_gradients) const {
         const auto fits = [&](auto view) { return view.rows() == batch.nodes.size() && view.columns() == dim_; };
@@ -389,8 +364,7 @@ private:
     candidates score_;
     growing_buffer<float> known_gradients_, answer_gradients_, relation_gradients_, negative_gradients_;
     std::vector<link_statistics> outcomes_;
-    std::mutex mutex_;
-    std::vector<std::unique_ptr<scratch>> idle_;
+    object_pool<std::unique_ptr<scratch>> scratch_;
 };
 
 } // namespace gneiss

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -14,6 +13,7 @@
 
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/object_pool.hpp>
 #include <gneiss/model/dense_optimizer.hpp>
 #include <gneiss/model/dense_parameters.hpp>
 #include <gneiss/model/optimizer.hpp>
@@ -213,22 +213,13 @@ private:
     }
 
     void sample(graph_batch& b) {
-        std::unique_ptr<graph_sampler> sampler;
-        {
-            const std::scoped_lock lock(samplers_mutex_);
-            if (!samplers_.empty()) {
-                sampler = std::move(samplers_.back());
-                samplers_.pop_back();
-            }
-        }
-        if (!sampler) sampler = std::make_unique<graph_sampler>(options_);
         b.statistics = {};
         const auto* nodes = std::get_if<node_task>(&task_);
-        sampler->sample(b, nodes == nullptr ? std::span<const class_id>{} : nodes->labels, encode_.outputs(), on_, *by_);
-        b.features = b.work->features;
-        b.work.reset(); // the graph is not needed any more
-        const std::scoped_lock lock(samplers_mutex_);
-        samplers_.push_back(std::move(sampler));
+        samplers_.with([this] { return std::make_unique<graph_sampler>(options_); }, [&](std::unique_ptr<graph_sampler>& mine) {
+            mine->sample(b, nodes == nullptr ? std::span<const class_id>{} : nodes->labels, encode_.outputs(), on_, *by_);
+            b.features = b.work->features;
+            b.work.reset(); // the graph is not needed any more
+        });
     }
 
     void gather(graph_batch& b) {
@@ -283,8 +274,7 @@ private:
     compute_stage<graph_compute> by_;
     memory_charge batch_charge_, sampler_charge_, encoder_charge_;
     row_staleness_sampler row_staleness_;
-    std::mutex samplers_mutex_;
-    std::vector<std::unique_ptr<graph_sampler>> samplers_; // idle ones
+    object_pool<std::unique_ptr<graph_sampler>> samplers_;
 
     epoch_driver<graph_batch> driver_; // last: its threads use the rest
 };

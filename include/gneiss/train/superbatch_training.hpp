@@ -22,6 +22,7 @@
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/half.hpp>
+#include <gneiss/core/object_pool.hpp>
 #include <gneiss/model/input_rows.hpp>
 #include <gneiss/sampling/node_batches.hpp>
 #include <gneiss/sampling/superbatch_inspector.hpp>
@@ -243,19 +244,9 @@ private:
     }
 
     mini_batch draw(batch& b) {
-        std::unique_ptr<batch_sampler> by;
-        {
-            const std::scoped_lock lock(mutex_);
-            if (!samplers_.empty()) {
-                by = std::move(samplers_.back());
-                samplers_.pop_back();
-            }
-        }
-        if (!by) by = parts_.samplers();
-        const mini_batch made = by->sample(b.key, b.seeds, on_, b.arena);
-        const std::scoped_lock lock(mutex_);
-        samplers_.push_back(std::move(by));
-        return made;
+        std::optional<mini_batch> made;
+        samplers_.with(parts_.samplers, [&](std::unique_ptr<batch_sampler>& mine) { made = mine->sample(b.key, b.seeds, on_, b.arena); });
+        return *made;
     }
 
     void gather(batch& b) {
@@ -263,13 +254,7 @@ private:
         if (options_.batch_nodes != 0 && count > options_.batch_nodes)
             throw error(errc::over_budget, to_string(b.key) + " has " + std::to_string(count) + " nodes, memory is planned for " +
                                                std::to_string(options_.batch_nodes));
-        {
-            const std::scoped_lock lock(mutex_);
-            if (!idle_rows_.empty()) {
-                b.memory_of_rows = std::move(idle_rows_.back());
-                idle_rows_.pop_back();
-            }
-        }
+        if (auto idle = rows_.take()) b.memory_of_rows = std::move(*idle);
         if (b.memory_of_rows.size() < count * dense) {
             b.memory_of_rows = {};
             b.memory_of_rows = aligned_buffer<float>(std::max<std::size_t>(count + count / 8, options_.batch_nodes) * dense);
@@ -342,8 +327,7 @@ private:
 
     void let_go(batch& b) {
         b.of.reset();
-        const std::scoped_lock lock(mutex_);
-        idle_rows_.push_back(std::move(b.memory_of_rows));
+        rows_.put(std::move(b.memory_of_rows));
     }
 
     superbatch_training_options options_;
@@ -360,8 +344,8 @@ private:
     change_set changes_; // gather stage
     growing_buffer<std::byte> halves_; // the same
     mutable std::mutex mutex_;
-    std::vector<std::unique_ptr<batch_sampler>> samplers_; // idle ones
-    std::vector<aligned_buffer<float>> idle_rows_;
+    object_pool<std::unique_ptr<batch_sampler>> samplers_;
+    object_pool<aligned_buffer<float>> rows_;
     std::unique_ptr<superbatch_inspector> inspector_;
 
     epoch_driver<batch> driver_; // last: its threads use the rest

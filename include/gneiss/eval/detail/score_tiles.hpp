@@ -4,12 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/executor/algorithms.hpp>
+#include <gneiss/core/object_pool.hpp>
 #include <gneiss/eval/concepts.hpp>
 #include <gneiss/storage/embedding/concepts.hpp>
 
@@ -47,36 +47,20 @@ void gather_rows(Rows& rows, std::vector<row_request>& wanted, matrix_view<float
     GNEISS_ASSERT(next == wanted.cend());
 }
 
-/// Buffers of one size, lent to tasks: as many are made as tasks run at once. Thread-safe.
+/// Buffers of one size for tasks: as many are made as tasks run at once. Thread-safe.
 class scratch_pool {
 public:
     explicit scratch_pool(std::size_t floats) : floats_(floats) {}
 
-    /// Calls `use` with a buffer that nobody else has.
+    /// Calls `use` with a buffer that no other task has.
     template <class Use>
     void with(Use&& use) {
-        aligned_buffer<float> mine = take();
-        use(mine.span());
-        const std::scoped_lock lock(mutex_);
-        free_.push_back(std::move(mine));
+        buffers_.with([&] { return aligned_buffer<float>(floats_); }, [&](aligned_buffer<float>& mine) { use(mine.span()); });
     }
 
 private:
-    aligned_buffer<float> take() {
-        {
-            const std::scoped_lock lock(mutex_);
-            if (!free_.empty()) {
-                aligned_buffer<float> mine = std::move(free_.back());
-                free_.pop_back();
-                return mine;
-            }
-        }
-        return aligned_buffer<float>(floats_);
-    }
-
     std::size_t floats_;
-    std::mutex mutex_;
-    std::vector<aligned_buffer<float>> free_;
+    object_pool<aligned_buffer<float>> buffers_;
 };
 
 /// Floats that a task of `for_each_tile` or `score_pairs` works in.

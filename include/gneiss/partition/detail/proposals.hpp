@@ -4,47 +4,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/concepts.hpp>
+#include <gneiss/core/object_pool.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/adjacency_stream.hpp>
 #include <gneiss/partition/assignment.hpp>
 #include <gneiss/partition/concepts.hpp>
 
 namespace gneiss::detail {
-
-/// One thing for each thread that is at work, made when there are too few.
-template <class T, class Make>
-class spare_parts {
-public:
-    explicit spare_parts(Make make) : make_(std::move(make)) {}
-
-    template <class Use>
-    void with(Use&& use) {
-        std::unique_ptr<T> mine;
-        {
-            const std::lock_guard lock(mutex_);
-            if (!spare_.empty()) {
-                mine = std::move(spare_.back());
-                spare_.pop_back();
-            }
-        }
-        if (mine == nullptr) mine = std::make_unique<T>(make_());
-        use(*mine);
-        const std::lock_guard lock(mutex_);
-        spare_.push_back(std::move(mine));
-    }
-
-private:
-    Make make_;
-    std::mutex mutex_;
-    std::vector<std::unique_ptr<T>> spare_;
-};
 
 /// Lists that were copied out of a stream, one after the other.
 struct kept_lists {
@@ -83,11 +55,14 @@ template <class Counts, adjacency_stream Stream, executor E, class MakeCounts, c
 void proposal_pass(Stream& stream, const partition_request& request, std::string_view phase, const E& on,
     MakeCounts&& make_counts, Wants&& wants, Change&& change) {
     constexpr std::size_t block = proposal_block, grain = 512;
-    spare_parts<Counts, std::decay_t<MakeCounts>> counters(make_counts);
+    object_pool<std::unique_ptr<Counts>> counters;
+    const auto with_counts = [&](auto&& use) {
+        counters.with([&] { return std::make_unique<Counts>(make_counts()); }, [&](auto& mine) { use(*mine); });
+    };
     std::vector<std::uint8_t> wanted(block);
     kept_lists kept;
     const auto change_kept = [&] {
-        counters.with([&](Counts& counts) {
+        with_counts([&](Counts& counts) {
             const adjacency_chunk lists = kept.lists();
             counts.begin(lists);
             for (std::size_t i = 0; i < kept.nodes.size(); ++i) change(counts, lists, i, kept.nodes[i]);
@@ -100,7 +75,7 @@ void proposal_pass(Stream& stream, const partition_request& request, std::string
         for (std::size_t begin = 0; begin < chunk.size();) {
             const std::size_t left = block - chunk.node(begin) % block, size = std::min(left, chunk.size() - begin);
             parallel_for(on, size, grain, [&](std::size_t first, std::size_t last) {
-                counters.with([&](Counts& counts) {
+                with_counts([&](Counts& counts) {
                     const adjacency_chunk part{chunk.node(begin + first),
                         chunk.offsets.subspan(begin + first, last - first + 1), chunk.neighbours};
                     counts.begin(part);
