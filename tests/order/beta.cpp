@@ -7,9 +7,12 @@
 
 #include <set>
 
+#include "support/count_absent.hpp"
+
 namespace test_order_beta {
 
 using namespace gneiss;
+using test::count_absent;
 
 namespace {
 

@@ -10,9 +10,12 @@
 #include <set>
 #include <vector>
 
+#include "support/count_absent.hpp"
+
 namespace test_order_comet {
 
 using namespace gneiss;
+using test::count_absent;
 
 TEST_CASE("a balanced trail visits every pair once, shares one end between neighbours, and comes to each thing evenly") {
     CHECK(balanced_trail(0).empty());

@@ -11,9 +11,12 @@
 #include <map>
 #include <vector>
 
+#include "support/count_absent.hpp"
+
 namespace test_order_from_buckets {
 
 using namespace gneiss;
+using test::count_absent;
 
 namespace {
 

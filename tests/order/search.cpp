@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "swap_search.hpp"
+#include "support/count_absent.hpp"
 
 namespace test_order_search {
 
 using namespace gneiss;
+using test::count_absent;
 using order_test::format_sequence;
 using order_test::search_sequence;
 

@@ -8,9 +8,12 @@
 #include <set>
 #include <vector>
 
+#include "support/count_absent.hpp"
+
 namespace test_order_training_nodes_first {
 
 using namespace gneiss;
+using test::count_absent;
 
 namespace {
 

@@ -9,9 +9,12 @@
 #include <cstdint>
 #include <set>
 
+#include "support/count_absent.hpp"
+
 namespace test_order_tune {
 
 using namespace gneiss;
+using test::count_absent;
 
 namespace {
 

@@ -18,7 +18,7 @@ namespace gneiss {
 ///
 /// With the degrees of the other direction as values this is the ratio of Aligraph, which Ginex takes: the more edges
 /// lead out of a node, the more often it is reached along incoming edges, and its incoming edges are what its list
-/// costs. The ratio tells nothing where all edges go both ways (`same_degrees`); counted visits
+/// costs. The ratio tells nothing where all edges go both ways; counted visits
 /// (graph/visit_counter.hpp) do.
 ///
 /// \param value    [nodes] how often a list is asked for, in any unit
@@ -46,11 +46,6 @@ template <executor E = serial_executor>
     std::vector<node_id> ranked(lists.size());
     std::ranges::transform(lists, ranked.begin(), &list::node);
     return ranked;
-}
-
-/// Whether every node has as many incoming as outgoing edges, as in a graph that was made undirected.
-[[nodiscard]] inline bool same_degrees(std::span<const std::uint32_t> in, std::span<const std::uint32_t> out) noexcept {
-    return std::ranges::equal(in, out);
 }
 
 /// The lists that fit into `bytes`, taken in the order of `ranked` and passing over those that are too long for what is

@@ -16,7 +16,6 @@ namespace gneiss {
 template <class T>
 class matrix_view {
 public:
-    using element_type = T;
 
     constexpr matrix_view() = default;
     constexpr matrix_view(T* data, std::size_t rows, std::size_t columns) noexcept
@@ -35,7 +34,6 @@ public:
     [[nodiscard]] constexpr std::size_t columns() const noexcept { return columns_; }
     [[nodiscard]] constexpr std::size_t stride() const noexcept { return stride_; }
     [[nodiscard]] constexpr bool empty() const noexcept { return rows_ == 0 || columns_ == 0; }
-    [[nodiscard]] constexpr bool contiguous() const noexcept { return stride_ == columns_; }
 
     [[nodiscard]] constexpr std::span<T> operator[](std::size_t row) const noexcept {
         GNEISS_ASSERT(row < rows_);

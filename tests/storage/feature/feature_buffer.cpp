@@ -9,6 +9,7 @@
 
 #include <storage/features.hpp>
 #include <storage/support.hpp>
+#include <support/count_absent.hpp>
 #include <support/cut_into.hpp>
 #include <support/temporary_directory.hpp>
 
@@ -22,6 +23,7 @@
 namespace test_storage_feature_buffer {
 
 using namespace gneiss;
+using test::count_absent;
 
 namespace {
 

@@ -44,9 +44,6 @@ struct gather_stats {
     [[nodiscard]] double amplification() const noexcept {
         return bytes_wanted == 0 ? 1 : static_cast<double>(io.read_bytes) / static_cast<double>(bytes_wanted);
     }
-    [[nodiscard]] double hit_ratio() const noexcept {
-        return rows == 0 ? 0 : static_cast<double>(hits) / static_cast<double>(rows);
-    }
 
     gather_stats& operator+=(const gather_stats& other) noexcept {
         rows += other.rows;
