@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <vector>
 
-#include <gneiss/core/bfloat16.hpp>
 #include <gneiss/core/error.hpp>
+#include <gneiss/core/float16.hpp>
 #include <gneiss/cuda/core/memory.cuh>
 #include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/vocabulary.cuh>

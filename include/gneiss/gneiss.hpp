@@ -19,7 +19,6 @@
 #include <gneiss/cache/static_rank.hpp>
 #include <gneiss/cache/trace.hpp>
 #include <gneiss/core/aligned_buffer.hpp>
-#include <gneiss/core/bfloat16.hpp>
 #include <gneiss/core/bitmap.hpp>
 #include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>
@@ -28,7 +27,7 @@
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
-#include <gneiss/core/half.hpp>
+#include <gneiss/core/float16.hpp>
 #include <gneiss/core/huge_pages.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/memory_budget.hpp>

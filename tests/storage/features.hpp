@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <gneiss/core/half.hpp>
+#include <gneiss/core/float16.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/storage/engine/any_engine.hpp>
 #include <gneiss/storage/engine/file.hpp>

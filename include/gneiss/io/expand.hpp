@@ -17,7 +17,7 @@
 
 #include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>
-#include <gneiss/core/half.hpp>
+#include <gneiss/core/float16.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/graph/generate/kronecker.hpp>
 #include <gneiss/graph/generate/normal.hpp>

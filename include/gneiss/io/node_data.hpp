@@ -14,7 +14,7 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
-#include <gneiss/core/half.hpp>
+#include <gneiss/core/float16.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/storage/feature/feature_store.hpp>

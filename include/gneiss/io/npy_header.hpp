@@ -18,7 +18,7 @@
 
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/error.hpp>
-#include <gneiss/core/half.hpp>
+#include <gneiss/core/float16.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
 namespace gneiss {

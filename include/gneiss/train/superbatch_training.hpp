@@ -21,7 +21,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/ref.hpp>
-#include <gneiss/core/half.hpp>
+#include <gneiss/core/float16.hpp>
 #include <gneiss/core/object_pool.hpp>
 #include <gneiss/model/input_rows.hpp>
 #include <gneiss/sampling/node_batches.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <gneiss/core/bfloat16.hpp>
 #include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/float16.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/cuda/core/row_slice.cuh>

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include <gneiss/core/bfloat16.hpp>
+#include <gneiss/core/float16.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/cuda/vocabulary.cuh>
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
-#include <gneiss/core/half.hpp>
+#include <gneiss/core/float16.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/storage/io/checked_file.hpp>
 #include <gneiss/storage/io/plain_file.hpp>

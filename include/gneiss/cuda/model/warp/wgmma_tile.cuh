@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <gneiss/core/bfloat16.hpp>
+#include <gneiss/core/float16.hpp>
 #include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/vocabulary.cuh>
 

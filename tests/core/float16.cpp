@@ -1,4 +1,4 @@
-#include <gneiss/core/bfloat16.hpp>
+#include <gneiss/core/float16.hpp>
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace test_core_bfloat16 {
+namespace test_core_float16 {
 
 using namespace gneiss;
 
@@ -34,4 +34,4 @@ TEST_CASE("a float becomes the nearest bfloat16, the even one of two") {
     static_assert(to_float(to_bfloat16(1.5F)) == 1.5F);
 }
 
-} // namespace test_core_bfloat16
+} // namespace test_core_float16
