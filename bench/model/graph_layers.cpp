@@ -1,6 +1,6 @@
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/executor/serial.hpp>
-#include <gneiss/core/huge_pages.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/model/backend/eigen.hpp>
 #include <gneiss/model/encoder.hpp>

@@ -28,14 +28,12 @@
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/float16.hpp>
-#include <gneiss/core/huge_pages.hpp>
 #include <gneiss/core/matrix_view.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/object_pool.hpp>
-#include <gneiss/core/prefetch.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/core/ranked_bitmap.hpp>
-#include <gneiss/core/renew.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/eval/accuracy.hpp>

@@ -9,8 +9,7 @@
 #include <gneiss/cache/change_set.hpp>
 #include <gneiss/cache/detail/id_table.hpp>
 #include <gneiss/core/error.hpp>
-#include <gneiss/core/huge_pages.hpp>
-#include <gneiss/core/prefetch.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/core/types.hpp>
 
 namespace gneiss {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include <gneiss/core/prefetch.hpp>
+#include <gneiss/core/memory.hpp>
 
 namespace gneiss {
 

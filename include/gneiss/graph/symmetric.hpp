@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
-#include <gneiss/core/huge_pages.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/adjacency_stream.hpp>
 #include <gneiss/graph/concepts.hpp>

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include <gneiss/core/aligned_buffer.hpp>
-#include <gneiss/core/huge_pages.hpp>
 #include <gneiss/core/matrix_view.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/core/row_layout.hpp>
 
 namespace gneiss {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <gneiss/core/executor/concepts.hpp>
-#include <gneiss/core/huge_pages.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/adjacency_stream.hpp>

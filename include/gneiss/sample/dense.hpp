@@ -11,7 +11,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/concepts.hpp>
-#include <gneiss/core/renew.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/sample/detail/hop.hpp>

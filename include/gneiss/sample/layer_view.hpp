@@ -9,7 +9,7 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/concepts.hpp>
-#include <gneiss/core/renew.hpp>
+#include <gneiss/core/memory.hpp>
 
 namespace gneiss {
 

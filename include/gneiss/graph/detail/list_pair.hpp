@@ -5,7 +5,7 @@
 #include <span>
 
 #include <gneiss/core/error.hpp>
-#include <gneiss/core/prefetch.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/concepts.hpp>
 

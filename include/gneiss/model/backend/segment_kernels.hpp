@@ -9,7 +9,7 @@
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/matrix_view.hpp>
-#include <gneiss/core/prefetch.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/model/backend/row_kernels.hpp>
 #include <gneiss/model/detail/vector_math.hpp>
 #include <gneiss/model/kernels.hpp>

@@ -7,7 +7,7 @@
 
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/ref.hpp>
-#include <gneiss/core/renew.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/sample/layer_view.hpp>
 
 namespace gneiss {

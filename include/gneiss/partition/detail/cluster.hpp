@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <gneiss/core/prefetch.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/partition/concepts.hpp>

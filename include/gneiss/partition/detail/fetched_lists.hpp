@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include <gneiss/core/prefetch.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/adjacency_stream.hpp>
 

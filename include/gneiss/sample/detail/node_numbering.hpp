@@ -16,7 +16,7 @@
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/concepts.hpp>
 #include <gneiss/core/executor/serial.hpp>
-#include <gneiss/core/prefetch.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/core/types.hpp>
 
 namespace gneiss::detail {

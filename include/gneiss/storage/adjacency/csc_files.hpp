@@ -12,9 +12,8 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
-#include <gneiss/core/huge_pages.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/core/memory_budget.hpp>
-#include <gneiss/core/prefetch.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/graph/detail/list_pair.hpp>

@@ -8,9 +8,8 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
-#include <gneiss/core/huge_pages.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/core/memory_budget.hpp>
-#include <gneiss/core/prefetch.hpp>
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/storage/adjacency/csc_files.hpp>
 #include <gneiss/storage/io/mapped_file.hpp>

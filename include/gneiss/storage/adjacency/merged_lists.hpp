@@ -10,8 +10,7 @@
 
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/error.hpp>
-#include <gneiss/core/huge_pages.hpp>
-#include <gneiss/core/prefetch.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/csr.hpp>

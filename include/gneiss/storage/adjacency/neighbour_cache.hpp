@@ -13,9 +13,8 @@
 #include <gneiss/cache/neighbour_rank.hpp>
 #include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>
-#include <gneiss/core/huge_pages.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/core/memory_budget.hpp>
-#include <gneiss/core/prefetch.hpp>
 #include <gneiss/core/ranked_bitmap.hpp>
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/storage/io/checked_file.hpp>

@@ -12,7 +12,7 @@
 
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/error.hpp>
-#include <gneiss/core/huge_pages.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/graph/edge_buckets.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
 #include <gneiss/storage/engine/any_engine.hpp>

@@ -10,7 +10,7 @@
 
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/matrix_view.hpp>
-#include <gneiss/core/prefetch.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/core/types.hpp>
 

@@ -14,7 +14,7 @@
 
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/error.hpp>
-#include <gneiss/core/huge_pages.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/storage/embedding/row_file.hpp>

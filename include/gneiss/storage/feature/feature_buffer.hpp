@@ -16,10 +16,9 @@
 
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/executor/algorithms.hpp>
-#include <gneiss/core/huge_pages.hpp>
 #include <gneiss/core/matrix_view.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/core/memory_budget.hpp>
-#include <gneiss/core/renew.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/storage/detail/state_loader.hpp>
 #include <gneiss/storage/engine/any_engine.hpp>

@@ -11,7 +11,7 @@
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/ref.hpp>
-#include <gneiss/core/huge_pages.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/storage/feature/row_source.hpp>
 #include <gneiss/storage/io/checked_file.hpp>

@@ -12,6 +12,13 @@
 
 namespace gneiss {
 
+/// Asks for the cache line at `address` to be read later. Any address may be given; it is not an access.
+inline void prefetch([[maybe_unused]] const void* address) noexcept {
+#if defined(__GNUC__)
+    __builtin_prefetch(address, 0, 3);
+#endif
+}
+
 /// Size of a huge page on common machines [bytes].
 inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 
@@ -33,6 +40,17 @@ template <class T>
     advise_huge_pages(made.data(), size * sizeof(T));
     made.resize(size);
     return made;
+}
+
+/// Makes `values` hold `size` elements. What it held is lost when it must grow, and then it takes an eighth more than asked
+/// at most, where `resize` would double it and keep the old memory meanwhile: bounds of memory count on that.
+template <class T>
+void renew(std::vector<T>& values, std::size_t size) {
+    if (size > values.capacity()) {
+        values = {};
+        values.reserve(size + size / 8);
+    }
+    values.resize(size);
 }
 
 } // namespace gneiss
