@@ -33,7 +33,6 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/object_pool.hpp>
 #include <gneiss/core/random.hpp>
-#include <gneiss/core/ranked_bitmap.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/eval/accuracy.hpp>

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <gneiss/core/bitmap.hpp>
 #include <gneiss/core/error.hpp>
-#include <gneiss/core/ranked_bitmap.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/symmetric.hpp>
 

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include <gneiss/cache/neighbour_rank.hpp>
+#include <gneiss/core/bitmap.hpp>
 #include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory.hpp>
 #include <gneiss/core/memory_budget.hpp>
-#include <gneiss/core/ranked_bitmap.hpp>
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/storage/io/checked_file.hpp>
 #include <gneiss/storage/io/durable.hpp>

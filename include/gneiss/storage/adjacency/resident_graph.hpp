@@ -11,9 +11,9 @@
 #include <vector>
 
 #include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/bitmap.hpp>
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory.hpp>
-#include <gneiss/core/ranked_bitmap.hpp>
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/concepts.hpp>
