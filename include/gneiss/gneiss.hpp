@@ -130,7 +130,6 @@
 #include <gneiss/order/row_major.hpp>
 #include <gneiss/order/search.hpp>
 #include <gneiss/order/sequence.hpp>
-#include <gneiss/order/spread.hpp>
 #include <gneiss/order/to_string.hpp>
 #include <gneiss/order/training_nodes_first.hpp>
 #include <gneiss/order/tune.hpp>

@@ -13,7 +13,6 @@
 #include <gneiss/order/detail/check.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/order/sequence.hpp>
-#include <gneiss/order/spread.hpp>
 
 namespace gneiss {
 
