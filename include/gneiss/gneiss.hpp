@@ -120,14 +120,13 @@
 #include <gneiss/order/concepts.hpp>
 #include <gneiss/order/cost.hpp>
 #include <gneiss/order/from_buckets.hpp>
-#include <gneiss/order/hilbert.hpp>
+#include <gneiss/order/grid_walks.hpp>
 #include <gneiss/order/in_memory.hpp>
 #include <gneiss/order/macro_batches.hpp>
 #include <gneiss/order/multistage_cost.hpp>
 #include <gneiss/order/node_plan.hpp>
 #include <gneiss/order/parse.hpp>
 #include <gneiss/order/plan.hpp>
-#include <gneiss/order/row_major.hpp>
 #include <gneiss/order/search.hpp>
 #include <gneiss/order/sequence.hpp>
 #include <gneiss/order/to_string.hpp>

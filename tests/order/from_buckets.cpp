@@ -2,7 +2,7 @@
 
 #include <gneiss/core/random.hpp>
 #include <gneiss/order/cost.hpp>
-#include <gneiss/order/row_major.hpp>
+#include <gneiss/order/grid_walks.hpp>
 #include <gneiss/order/validate.hpp>
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 #include <gneiss/order/parse.hpp>
 
-#include <gneiss/order/hilbert.hpp>
+#include <gneiss/order/grid_walks.hpp>
 
 #include <doctest/doctest.h>
 

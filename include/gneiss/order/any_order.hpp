@@ -12,9 +12,8 @@
 #include <gneiss/order/beta.hpp>
 #include <gneiss/order/comet.hpp>
 #include <gneiss/order/concepts.hpp>
-#include <gneiss/order/hilbert.hpp>
+#include <gneiss/order/grid_walks.hpp>
 #include <gneiss/order/in_memory.hpp>
-#include <gneiss/order/row_major.hpp>
 #include <gneiss/order/search.hpp>
 
 namespace gneiss {

@@ -1,16 +1,15 @@
-#include <gneiss/order/hilbert.hpp>
-
-#include <gneiss/order/beta.hpp>
-#include <gneiss/order/cost.hpp>
-#include <gneiss/order/row_major.hpp>
-#include <gneiss/order/validate.hpp>
+#include <gneiss/order/grid_walks.hpp>
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cstdlib>
 
-namespace test_order_hilbert {
+#include <gneiss/order/beta.hpp>
+#include <gneiss/order/cost.hpp>
+#include <gneiss/order/validate.hpp>
+
+namespace test_order_grid_walks {
 
 using namespace gneiss;
 
@@ -64,4 +63,4 @@ TEST_CASE("the symmetric order trains (i, j) and (j, i) one after the other") {
     }
 }
 
-} // namespace test_order_hilbert
+} // namespace test_order_grid_walks
