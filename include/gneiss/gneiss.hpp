@@ -220,7 +220,6 @@
 #include <gneiss/train/graph_compute.hpp>
 #include <gneiss/train/link_compute.hpp>
 #include <gneiss/train/queue.hpp>
-#include <gneiss/train/row_staleness.hpp>
 #include <gneiss/train/staleness.hpp>
 #include <gneiss/train/state_reuse.hpp>
 #include <gneiss/train/training_pipeline.hpp>

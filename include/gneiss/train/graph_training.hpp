@@ -23,7 +23,7 @@
 #include <gneiss/train/graph_batch.hpp>
 #include <gneiss/train/graph_compute.hpp>
 #include <gneiss/train/graph_memory.hpp>
-#include <gneiss/train/row_staleness.hpp>
+#include <gneiss/train/staleness.hpp>
 
 namespace gneiss {
 

@@ -22,7 +22,7 @@
 #include <gneiss/train/cpu_compute.hpp>
 #include <gneiss/train/epoch_driver.hpp>
 #include <gneiss/train/link_compute.hpp>
-#include <gneiss/train/row_staleness.hpp>
+#include <gneiss/train/staleness.hpp>
 
 namespace gneiss {
 
