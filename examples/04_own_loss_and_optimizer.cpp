@@ -5,7 +5,7 @@
 #include <gneiss/model/initialize.hpp>
 #include <gneiss/model/link_model.hpp>
 #include <gneiss/model/optimizer.hpp>
-#include <gneiss/sample/link_batch.hpp>
+#include <gneiss/sample/link_batch_builder.hpp>
 
 #include <cmath>
 #include <cstdio>

@@ -1,5 +1,5 @@
 // Negatives for a few edges of a small graph, and the batch that training computes on.
-#include <gneiss/sample/link_batch.hpp>
+#include <gneiss/sample/link_batch_builder.hpp>
 
 #include <cstdio>
 #include <vector>

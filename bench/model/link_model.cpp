@@ -1,7 +1,7 @@
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/model/any_link_model.hpp>
 #include <gneiss/model/initialize.hpp>
-#include <gneiss/sample/link_batch.hpp>
+#include <gneiss/sample/link_batch_builder.hpp>
 
 #include <benchmark/benchmark.h>
 

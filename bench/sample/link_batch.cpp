@@ -1,4 +1,4 @@
-#include <gneiss/sample/link_batch.hpp>
+#include <gneiss/sample/link_batch_builder.hpp>
 
 #include <benchmark/benchmark.h>
 

@@ -64,9 +64,9 @@ may_include() {
     sample:graph/* | sample:order/plan.hpp) return 0 ;;
     storage:graph/* | storage:order/plan.hpp | storage:cache/*) return 0 ;;
     io:graph/* | io:order/plan.hpp | io:cache/* | io:partition/* | io:storage/*) return 0 ;;
-    model:graph/* | model:order/plan.hpp | model:sample/mini_batch.hpp | model:sample/layer_view.hpp | model:sample/layer_view.cuh | model:sample/link_batch.cuh) return 0 ;;
+    model:graph/* | model:order/plan.hpp | model:sample/link_batch.hpp | model:sample/layer_view.hpp | model:sample/layer_view.cuh | model:sample/link_batch.cuh) return 0 ;;
     sampling:*/concepts.hpp | train:*/concepts.hpp | inference:*/concepts.hpp | eval:*/concepts.hpp | dist:*/concepts.hpp) return 0 ;;
-    train:sampling/*) return 0 ;; # batch producers
+    sampling:sample/* | train:sampling/*) return 0 ;; # batch producers
     sampling:* | train:* | inference:* | eval:* | dist:*) # values
         case "$to" in
         graph/coo.hpp | order/plan.hpp | order/batches.hpp | cache/trace.hpp | cache/change_set.hpp) return 0 ;;
@@ -78,7 +78,7 @@ may_include() {
         train/epoch_driver.hpp:storage/* | train/batch_compute.hpp:storage/embedding/row_access.hpp | train/compute_stage.hpp:storage/*) return 0 ;;
         train/link_*.hpp:model/* | train/link_*.hpp:storage/* | sampling/link_batches.hpp:storage/edge/*) return 0 ;;
         train/graph_*.hpp:sample/* | train/graph_*.hpp:model/* | train/graph_*.hpp:storage/*) return 0 ;;
-        train/cpu_compute.hpp:model/* | sampling/batch_sampler.hpp:sample/* | sampling/superbatch_*.hpp:sample/* | train/superbatch_*.hpp:model/*) return 0 ;;
+        train/cpu_compute.hpp:model/* | train/superbatch_*.hpp:model/*) return 0 ;;
         train/superbatch*.hpp:storage/* | */superbatch*.hpp:cache/* | sampling/superbatch*.hpp:storage/io/*) return 0 ;;
         train/device_*.cuh:sample/* | train/device_*.cuh:model/* | train/device_*.cuh:storage/*) return 0 ;;
         inference/layerwise_*.hpp:model/* | inference/layerwise_*.hpp:storage/* | inference/layerwise_input.hpp:io/node_data.hpp) return 0 ;;

@@ -18,7 +18,7 @@
 #include <gneiss/model/detail/candidate_scores.hpp>
 #include <gneiss/model/parameter.hpp>
 #include <gneiss/model/regularizer.hpp>
-#include <gneiss/sample/mini_batch.hpp>
+#include <gneiss/sample/link_batch.hpp>
 
 namespace gneiss {
 

@@ -1,268 +1,82 @@
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
-#include <utility>
-#include <vector>
 
-#include <gneiss/core/error.hpp>
 #include <gneiss/core/types.hpp>
-#include <gneiss/graph/coo.hpp>
 #include <gneiss/sample/mini_batch.hpp>
-#include <gneiss/sample/negative.hpp>
 
 namespace gneiss {
 
-/// Knows no true edges but the positives themselves: what `filtered` negatives fall back to.
-///
-/// A source of known edges calls `visit(node)` for every true answer to (known end, relation) that is resident, in any
-/// order, when called as `source(missing, known, relation, visit)`.
-struct no_known_edges {
-    template <class Visit>
-    void operator()(side, node_id, relation_id, Visit&&) const noexcept {}
+/// What makes up for negatives that come from resident partitions only, for one question: `own` is added to the scores
+/// of the listed columns, those in the partitions of the question's two ends, and `positive` to the score of the true
+/// answer. See `correct_for_residence`.
+struct negative_correction {
+    std::uint32_t head_begin = 0, head_end = 0; ///< columns in the head's partition
+    std::uint32_t tail_begin = 0, tail_end = 0; ///< in the tail's; empty if it is the same one
+    float own = 0;
+    float positive = 0;
+
+    friend bool operator==(const negative_correction&, const negative_correction&) = default;
 };
 
-/// Groups equal 32-bit keys: their distinct values ascending, and for each the positions where it stands, ascending.
+/// A batch of edges with their negatives, as compute reads it: spans into a mini-batch.
 ///
-/// Least significant digit radix sort of (key, position) words over the digits that occur. O(n) time and scratch,
-/// which is kept between calls.
-class key_grouping {
-public:
-    /// Precondition: fewer than 2³² keys.
-    void group(std::span<const std::uint32_t> keys) {
-        words_.resize(keys.size());
-        other_.resize(keys.size());
-        std::uint32_t all_bits = 0;
-        for (std::size_t i = 0; i < keys.size(); ++i) {
-            words_[i] = std::uint64_t{keys[i]} << 32 | i;
-            all_bits |= keys[i];
-        }
-        for (unsigned shift = 0; shift < 32 && all_bits >> shift != 0; shift += digit_bits) {
-            std::array<std::uint32_t, digits> start{};
-            for (const std::uint64_t word : words_) ++start[digit(word, shift)];
-            std::uint32_t total = 0;
-            for (std::uint32_t& s : start) total += std::exchange(s, total);
-            for (const std::uint64_t word : words_) other_[start[digit(word, shift)]++] = word;
-            words_.swap(other_);
-        }
-        distinct_ = 0;
-        for (std::size_t i = 0; i < words_.size(); ++i) distinct_ += i == 0 || key(i) != key(i - 1);
-    }
-
-    [[nodiscard]] std::size_t size() const noexcept { return words_.size(); }
-    [[nodiscard]] std::size_t distinct() const noexcept { return distinct_; }
-
-    /// Writes values [distinct], offsets [distinct + 1], positions [size], and for each position the rank of its key.
-    void write(std::span<std::uint32_t> values, std::span<std::uint32_t> offsets, std::span<std::uint32_t> positions,
-        std::span<std::uint32_t> rank_of) const noexcept {
-        std::size_t rank = 0;
-        for (std::size_t i = 0; i < words_.size(); ++i) {
-            if (i == 0 || key(i) != key(i - 1)) {
-                values[rank] = key(i);
-                offsets[rank++] = static_cast<std::uint32_t>(i);
-            }
-            const auto position = static_cast<std::uint32_t>(words_[i]);
-            positions[i] = position;
-            rank_of[position] = static_cast<std::uint32_t>(rank - 1);
-        }
-        offsets[rank] = static_cast<std::uint32_t>(words_.size());
-    }
-
-private:
-    static constexpr unsigned digit_bits = 11;
-    static constexpr std::size_t digits = std::size_t{1} << digit_bits;
-
-    static std::size_t digit(std::uint64_t word, unsigned shift) noexcept { return (word >> (32 + shift)) % digits; }
-    [[nodiscard]] std::uint32_t key(std::size_t i) const noexcept { return static_cast<std::uint32_t>(words_[i] >> 32); }
-
-    std::vector<std::uint64_t> words_, other_;
-    std::size_t distinct_ = 0;
-};
-
-/// Turns edges into a `link_batch`: draws negatives, numbers the distinct nodes and transposes.
+/// The positives are cut into `chunks` consecutive runs; each chunk and each of the `sides` that are asked about has
+/// one list of `negatives_per_list` nodes that its positives share. An *occurrence* is a place where a node stands:
 ///
-/// A batch is a pure function of (seed, key, positives, what is resident). O(positives + negatives) time and scratch,
-/// and for filtered negatives a binary search per known true answer. Scratch is kept, so that steady state allocates
-/// nothing: one builder per thread.
-class link_batch_builder {
-public:
-    link_batch_builder(const negative_options& options, std::uint64_t seed) : sampler_(options, seed) {}
+///     [0, B)         head of positive i
+///     [B, 2B)        tail of positive i
+///     [2B, …)        2B + (chunk · |sides| + side position) · negatives_per_list + column
+///
+/// `nodes` are the distinct ids, ascending; the rows of a batch lie in that order and everything else holds
+/// positions in it. The transposed lists give the occurrences of each node, and of each relation among the positives,
+/// ascending: summing in that order is deterministic and needs no atomics.
+struct link_batch {
+    batch_key key{};
+    std::span<const node_id> nodes;                    ///< [U] distinct ids, ascending
+    std::span<const std::uint32_t> node_offsets;       ///< [U + 1] into node_occurrences
+    std::span<const std::uint32_t> node_occurrences;   ///< [2B + chunks · |sides| · negatives_per_list]
+    std::span<const std::uint32_t> heads;              ///< [B] positions in nodes
+    std::span<const std::uint32_t> tails;              ///< [B] positions in nodes
+    std::span<const relation_id> relations;            ///< [R] distinct relations of the positives, ascending
+    std::span<const std::uint32_t> relation_of;        ///< [B] positions in relations
+    std::span<const std::uint32_t> relation_offsets;   ///< [R + 1] into relation_occurrences
+    std::span<const std::uint32_t> relation_occurrences; ///< [B] positives
+    std::span<const std::uint32_t> negatives;          ///< [chunks, |sides|, negatives_per_list] positions in nodes
+    std::span<const std::uint64_t> mask_offsets;       ///< [|sides| · B + 1] into mask_columns, or empty: nothing masked
+    std::span<const std::uint32_t> mask_columns;       ///< columns of the list that are true answers
+    std::span<const negative_correction> corrections;  ///< [|sides| · B], or empty: scores are taken as they are
+    std::span<const std::uint32_t> sides;              ///< [1 or 2] values of `side`: the end that is asked for
+    std::uint32_t chunks = 1;
+    std::uint32_t negatives_per_list = 0;
 
-    [[nodiscard]] const negative_options& options() const noexcept { return sampler_.options(); }
-
-    /// Makes the batch in `arena`; the result is valid until the arena is used again, and lies whole in
-    /// `bytes()` of the mini-batch there.
-    /// `edge_at(position)`, position < edges, gives the resident training edges; `known` as `no_known_edges` explains.
-    /// Throws `out_of_range` for 2³² occurrences or more, `invalid_argument` if there is no positive or no node.
-    template <class EdgeAt, class KnownEdges = no_known_edges>
-    link_batch build(const batch_key& batch, std::span<const edge> positives, const resident_nodes& resident,
-        std::uint64_t edges, EdgeAt&& edge_at, mini_batch_arena& arena, const KnownEdges& known = {}) {
-        if (positives.empty()) throw error(errc::invalid_argument, "a batch needs a positive edge");
-        const shape of = shape_for(positives.size(), resident);
-        draw(batch, positives, resident, edges, edge_at, of);
-        mask_offsets_.clear();
-        mask_columns_.clear();
-        if (options().filtered) mask(positives, of, known);
-        corrections_.clear();
-        if (corrects(resident)) correct(positives, of, resident);
-        return link_batch::of(pack(batch, of, arena));
+    [[nodiscard]] std::size_t positives() const noexcept { return heads.size(); }
+    /// First positive of chunk c; `chunk_begin(chunks)` is B.
+    [[nodiscard]] std::size_t chunk_begin(std::size_t c) const noexcept { return c * positives() / chunks; }
+    [[nodiscard]] side side_at(std::size_t position) const noexcept { return static_cast<side>(sides[position]); }
+    [[nodiscard]] std::span<const std::uint32_t> list(std::size_t chunk, std::size_t side_position) const noexcept {
+        return negatives.subspan((chunk * sides.size() + side_position) * negatives_per_list, negatives_per_list);
+    }
+    /// Columns masked for a positive. Precondition: mask_offsets is not empty.
+    [[nodiscard]] std::span<const std::uint32_t> masked(std::size_t side_position, std::size_t positive) const noexcept {
+        const std::size_t at = side_position * positives() + positive;
+        return mask_columns.subspan(static_cast<std::size_t>(mask_offsets[at]),
+            static_cast<std::size_t>(mask_offsets[at + 1] - mask_offsets[at]));
     }
 
-private:
-    struct shape {
-        std::size_t positives = 0;
-        std::size_t chunks = 1;
-        std::size_t list = 0;
-        std::vector<std::uint32_t> const* sides = nullptr;
-
-        [[nodiscard]] std::size_t list_begin(std::size_t chunk, std::size_t s) const noexcept {
-            return 2 * positives + (chunk * sides->size() + s) * list;
-        }
-        [[nodiscard]] std::size_t occurrences() const noexcept { return list_begin(chunks, 0); }
-    };
-
-    shape shape_for(std::size_t positives, const resident_nodes& resident) {
-        sides_.clear();
-        if (options().sides != corrupted_sides::head) sides_.push_back(static_cast<std::uint32_t>(side::tail));
-        if (options().sides != corrupted_sides::tail) sides_.push_back(static_cast<std::uint32_t>(side::head));
-        constexpr std::uint64_t limit = std::numeric_limits<std::uint32_t>::max();
-        const std::uint64_t list = sampler_.list_size(resident);
-        const std::size_t chunks = options().all ? 1 : std::min<std::size_t>(options().chunks, positives);
-        if (positives > limit / 4 || list > limit / 4 / chunks / sides_.size())
-            throw error(errc::out_of_range, "too many positives or negatives for one batch");
-        return {positives, chunks, static_cast<std::size_t>(list), &sides_};
+    /// The link batch that lies in a mini-batch made by `link_batch_builder`. Valid while its bytes are.
+    [[nodiscard]] static link_batch of(const mini_batch& batch) {
+        const auto shape = batch.get<std::uint32_t>("shape");
+        return {batch.key(), batch.get<node_id>("nodes"), batch.get<std::uint32_t>("node_offsets"),
+            batch.get<std::uint32_t>("node_occurrences"), batch.get<std::uint32_t>("heads"),
+            batch.get<std::uint32_t>("tails"), batch.get<relation_id>("relations"),
+            batch.get<std::uint32_t>("relation_of"), batch.get<std::uint32_t>("relation_offsets"),
+            batch.get<std::uint32_t>("relation_occurrences"), batch.get<std::uint32_t>("negatives"),
+            batch.get<std::uint64_t>("mask_offsets"), batch.get<std::uint32_t>("mask_columns"),
+            batch.get<negative_correction>("corrections"), batch.get<std::uint32_t>("sides"), shape[0], shape[1]};
     }
-
-    template <class EdgeAt>
-    void draw(const batch_key& batch, std::span<const edge> positives, const resident_nodes& resident,
-        std::uint64_t edges, EdgeAt& edge_at, const shape& of) {
-        ids_.resize(of.occurrences());
-        relations_.resize(of.positives);
-        for (std::size_t i = 0; i < of.positives; ++i) {
-            ids_[i] = positives[i].source;
-            ids_[of.positives + i] = positives[i].destination;
-            relations_[i] = positives[i].relation;
-        }
-        for (std::size_t c = 0; c < of.chunks; ++c)
-            for (std::size_t s = 0; s < sides_.size(); ++s)
-                sampler_.draw(batch, c, static_cast<side>(sides_[s]), resident, edges, edge_at, list(of, c, s));
-        if (corrects(resident)) // by partition
-            for (std::size_t c = 0; c < of.chunks; ++c)
-                for (std::size_t s = 0; s < sides_.size(); ++s) std::ranges::sort(list(of, c, s));
-    }
-
-    [[nodiscard]] bool corrects(const resident_nodes& resident) const noexcept {
-        return options().corrected && resident.ranges().size() < resident.partitions();
-    }
-    std::span<node_id> list(const shape& of, std::size_t chunk, std::size_t s) noexcept {
-        return std::span(ids_).subspan(of.list_begin(chunk, s), of.list);
-    }
-
-    /// Fills corrections_ [|sides| · B]. O(log negatives) a question.
-    void correct(std::span<const edge> positives, const shape& of, const resident_nodes& resident) {
-        const std::size_t present = resident.ranges().size();
-        const residence_correction one = correct_for_residence(present, resident.partitions(), 1);
-        const residence_correction two = correct_for_residence(present, resident.partitions(), 2);
-        corrections_.resize(sides_.size() * of.positives);
-        for (std::size_t s = 0; s < sides_.size(); ++s)
-            for (std::size_t c = 0; c < of.chunks; ++c) {
-                const auto columns = list(of, c, s);
-                const auto column = [&](std::uint64_t id) {
-                    return static_cast<std::uint32_t>(std::ranges::lower_bound(columns, id) - columns.begin());
-                };
-                for (std::size_t i = c * of.positives / of.chunks; i < (c + 1) * of.positives / of.chunks; ++i) {
-                    const id_range &head = resident.range_of(positives[i].source),
-                                   &tail = resident.range_of(positives[i].destination);
-                    negative_correction& made = corrections_[s * of.positives + i];
-                    const residence_correction& by = &head == &tail ? one : two;
-                    made = {column(head.begin), column(head.end), 0, 0, by.own, by.positive};
-                    if (&head != &tail) made.tail_begin = column(tail.begin), made.tail_end = column(tail.end);
-                }
-            }
-    }
-
-    /// Fills mask_offsets_ [|sides| · B + 1] and mask_columns_.
-    template <class KnownEdges>
-    void mask(std::span<const edge> positives, const shape& of, const KnownEdges& known) {
-        mask_offsets_.assign(1, 0);
-        for (std::size_t s = 0; s < sides_.size(); ++s) {
-            const auto missing = static_cast<side>(sides_[s]);
-            for (std::size_t c = 0; c < of.chunks; ++c) {
-                columns_.resize(of.list);
-                for (std::size_t j = 0; j < of.list; ++j)
-                    columns_[j] = std::uint64_t{ids_[of.list_begin(c, s) + j]} << 32 | j;
-                if (!std::is_sorted(columns_.begin(), columns_.end())) std::sort(columns_.begin(), columns_.end());
-                const auto add = [this](node_id node) {
-                    const std::uint64_t first = std::uint64_t{node} << 32;
-                    for (auto at = std::lower_bound(columns_.begin(), columns_.end(), first);
-                         at != columns_.end() && *at >> 32 == node; ++at)
-                        mask_columns_.push_back(static_cast<std::uint32_t>(*at));
-                };
-                for (std::size_t i = c * of.positives / of.chunks; i < (c + 1) * of.positives / of.chunks; ++i) {
-                    const edge& e = positives[i];
-                    const node_id given = missing == side::tail ? e.source : e.destination;
-                    const node_id answer = missing == side::tail ? e.destination : e.source;
-                    add(answer);
-                    known(missing, given, e.relation, [&](node_id node) {
-                        if (node != answer) add(node);
-                    });
-                    mask_offsets_.push_back(mask_columns_.size());
-                }
-            }
-        }
-    }
-
-    mini_batch pack(const batch_key& batch, const shape& of, mini_batch_arena& arena) {
-        nodes_.group(ids_);
-        related_.group(relations_);
-        const auto words = [](std::size_t count) { return mini_batch::array_bytes(count, sizeof(std::uint32_t)); };
-        const std::size_t bytes = mini_batch::header_bytes() + words(2) + words(sides_.size()) +
-            words(nodes_.distinct()) + words(nodes_.distinct() + 1) + words(ids_.size()) + words(2 * of.positives) +
-            2 * words(of.positives) + words(ids_.size()) + words(related_.distinct()) + words(related_.distinct() + 1) +
-            2 * words(of.positives) + words(2 * mask_offsets_.size()) + words(mask_columns_.size()) +
-            mini_batch::array_bytes(corrections_.size(), sizeof(negative_correction));
-        mini_batch made = mini_batch::format(arena.reserve(bytes), batch);
-        const auto shape_words = made.add<std::uint32_t>("shape", 2);
-        shape_words[0] = static_cast<std::uint32_t>(of.chunks);
-        shape_words[1] = static_cast<std::uint32_t>(of.list);
-        copy(sides_, made.add<std::uint32_t>("sides", sides_.size()));
-
-        rank_of_.resize(ids_.size());
-        const auto nodes = made.add<node_id>("nodes", nodes_.distinct());
-        const auto node_offsets = made.add<std::uint32_t>("node_offsets", nodes_.distinct() + 1);
-        nodes_.write(nodes, node_offsets, made.add<std::uint32_t>("node_occurrences", ids_.size()), rank_of_);
-        const std::span<const std::uint32_t> ranks(rank_of_);
-        copy(ranks.first(of.positives), made.add<std::uint32_t>("heads", of.positives));
-        copy(ranks.subspan(of.positives, of.positives), made.add<std::uint32_t>("tails", of.positives));
-        const auto negatives = ranks.subspan(2 * of.positives);
-        copy(negatives, made.add<std::uint32_t>("negatives", negatives.size()));
-
-        const auto values = made.add<relation_id>("relations", related_.distinct());
-        const auto offsets = made.add<std::uint32_t>("relation_offsets", related_.distinct() + 1);
-        const auto occurrences = made.add<std::uint32_t>("relation_occurrences", of.positives);
-        related_.write(values, offsets, occurrences, made.add<std::uint32_t>("relation_of", of.positives));
-
-        copy(mask_offsets_, made.add<std::uint64_t>("mask_offsets", mask_offsets_.size()));
-        copy(mask_columns_, made.add<std::uint32_t>("mask_columns", mask_columns_.size()));
-        copy(corrections_, made.add<negative_correction>("corrections", corrections_.size()));
-        return made;
-    }
-
-    template <class From, class T>
-    static void copy(const From& from, std::span<T> to) {
-        std::copy(from.begin(), from.end(), to.begin());
-    }
-
-    negative_sampler sampler_;
-    std::vector<std::uint32_t> sides_, ids_, relations_, rank_of_, mask_columns_;
-    std::vector<std::uint64_t> columns_, mask_offsets_;
-    std::vector<negative_correction> corrections_;
-    key_grouping nodes_, related_;
 };
 
 } // namespace gneiss

@@ -11,7 +11,7 @@
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/order/batches.hpp>
 #include <gneiss/order/plan.hpp>
-#include <gneiss/sample/link_batch.hpp>
+#include <gneiss/sample/link_batch_builder.hpp>
 #include <gneiss/storage/edge/edge_buffer.hpp>
 
 namespace gneiss {

@@ -13,6 +13,7 @@
 #include <gneiss/model/optimizer.hpp>
 #include <gneiss/model/parameter.hpp>
 #include <gneiss/sample/layer_view.hpp>
+#include <gneiss/sample/link_batch.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 #include <gneiss/train/batch_compute.hpp>
 

@@ -4,7 +4,7 @@
 
 #include <gneiss/core/types.hpp>
 #include <gneiss/cuda/vocabulary.cuh>
-#include <gneiss/sample/mini_batch.hpp>
+#include <gneiss/sample/link_batch.hpp>
 
 namespace gneiss::cuda {
 

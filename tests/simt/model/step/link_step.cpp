@@ -2,7 +2,7 @@
 #include <gneiss/cuda/core/stream.cuh>
 #include <gneiss/cuda/model/step/link_step.cuh>
 #include <gneiss/model/any_link_model.hpp>
-#include <gneiss/sample/link_batch.hpp>
+#include <gneiss/sample/link_batch_builder.hpp>
 
 #include <simt/model/support.hpp>
 

@@ -10,7 +10,7 @@
 #include <gneiss/model/activation.hpp>
 #include <gneiss/model/concepts.hpp>
 #include <gneiss/model/detail/vector_math.hpp>
-#include <gneiss/sample/mini_batch.hpp>
+#include <gneiss/sample/link_batch.hpp>
 
 // Questions of link prediction, and what is worked out for one of them whichever way its scores are made.
 namespace gneiss::cuda {

@@ -1,4 +1,4 @@
-#include <gneiss/sample/link_batch.hpp>
+#include <gneiss/sample/link_batch_builder.hpp>
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-namespace test_sample_link_batch {
+namespace test_sample_link_batch_builder {
 
 using namespace gneiss;
 
@@ -185,4 +185,4 @@ TEST_CASE("a batch without a positive or a resident node is refused") {
     CHECK_THROWS_AS(everything.build({}, {&e, 1}, resident_nodes({&huge, 1}), 1, edge_at, arena), error);
 }
 
-} // namespace test_sample_link_batch
+} // namespace test_sample_link_batch_builder
