@@ -15,7 +15,7 @@
 #include <support/temporary_directory.hpp>
 
 #include <gneiss/core/executor/tbb.hpp>
-#include <gneiss/core/half.hpp>
+#include <gneiss/core/float16.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/io/export.hpp>
 #ifdef GNEISS_HAS_YAML

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
-#include <gneiss/core/half.hpp>
+#include <gneiss/core/float16.hpp>
 #include <gneiss/io/import/node_tables.hpp>
 #include <gneiss/io/import/spill.hpp>
 #include <gneiss/io/npy.hpp>
