@@ -47,6 +47,11 @@ struct line_place {
     [[noreturn]] void fail(const char* where, const std::string& what, errc code = errc::invalid_format) const {
         throw error(code, what, at(where));
     }
+    /// Fails at the beginning of a field.
+    [[noreturn]] void fail(std::string_view field, const std::string& what, errc code = errc::invalid_format) const {
+        const char* const where = field.data();
+        fail(where, what, code);
+    }
 };
 
 /// Text of a field, short enough and clean enough for an error line.
@@ -147,17 +152,17 @@ inline void split_line(std::string_view line, const text_format& how, const line
         }
         if (at == end && value - first_id < limit) return value - first_id;
     }
-    if (field.empty()) place.fail(field.data(), "an id is missing");
+    if (field.empty()) place.fail(field, "an id is missing");
     if (field[0] == '-' && field.find_first_not_of("0123456789", 1) == std::string_view::npos && field.size() > 1)
-        place.fail(field.data(), "the id " + excerpt(field) + " is negative", errc::out_of_range);
+        place.fail(field, "the id " + excerpt(field) + " is negative", errc::out_of_range);
     if (field.find_first_not_of("0123456789") != std::string_view::npos)
-        place.fail(field.data(), excerpt(field) + " is not an integer id" +
+        place.fail(field, excerpt(field) + " is not an integer id" +
                                      (place.line == 1 ? ": is this line a header, or are the ids names (string ids)?"
                                                       : ": use string ids if the ids are names"));
     if (value < first_id && field.size() < 20)
         place.fail(
-            field.data(), "the id " + excerpt(field) + " is below " + std::to_string(first_id), errc::out_of_range);
-    place.fail(field.data(),
+            field, "the id " + excerpt(field) + " is below " + std::to_string(first_id), errc::out_of_range);
+    place.fail(field,
         "the id " + excerpt(field) + " is too large: ids go up to " + std::to_string(limit - 1 + first_id) +
             (limit > 0xffffff00U ? "; use string ids for sparse or larger numbers" : ""),
         errc::out_of_range);
@@ -221,7 +226,7 @@ void for_each_edge_line(std::string_view text, std::uint64_t first_line, const s
         const std::string_view source = fields.at[how.source], destination = fields.at[how.destination];
         if (source.empty() || destination.empty() || (how.relation && relation.empty())) [[unlikely]] {
             const auto& which = source.empty() ? source : destination.empty() ? destination : relation;
-            place.fail(which.data(), source.empty()        ? "the source (head) is empty"
+            place.fail(which, source.empty()        ? "the source (head) is empty"
                                      : destination.empty() ? "the destination (tail) is empty"
                                                            : "the relation is empty");
         }

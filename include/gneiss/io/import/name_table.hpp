@@ -49,16 +49,16 @@ std::uint64_t read_name_table(const std::filesystem::path& path, Visit&& visit) 
                 if (fields.count < 2) place.fail(place.begin + place.length, "expected an id and a name");
                 const std::string_view id_text = fields.at[id_first ? 0 : 1], name = fields.at[id_first ? 1 : 0];
                 const std::uint64_t id = parse_id(id_text, 0, 0xffffffffU, place);
-                if (name.empty()) place.fail(name.data(), "the name is empty");
+                if (name.empty()) place.fail(name, "the name is empty");
                 if (id >= seen.size()) {
                     // Holes are found at the end; a wild id would size the list first.
                     if (id > 64 * (count + 16) + (1U << 20))
-                        place.fail(id_text.data(),
+                        place.fail(id_text,
                             "the id " + std::string(id_text) + " leaves a gap: ids of a table are 0 … n − 1");
                     seen.resize(static_cast<std::size_t>(id) + 1);
                 }
                 if (seen[static_cast<std::size_t>(id)])
-                    place.fail(id_text.data(), "the id " + std::string(id_text) + " stands twice in this table");
+                    place.fail(id_text, "the id " + std::string(id_text) + " stands twice in this table");
                 seen[static_cast<std::size_t>(id)] = true;
                 ++count;
                 visit(id, name, place);

@@ -36,7 +36,7 @@ struct node_keys {
     /// A number, or the hash of a name.
     [[nodiscard]] std::uint64_t of(std::string_view field, const line_place& place) const {
         if (integer) return parse_id(field, 0, nodes, place);
-        if (field.empty()) place.fail(field.data(), "the node is empty");
+        if (field.empty()) place.fail(field, "the node is empty");
         return hash(field, seed);
     }
 };
@@ -156,7 +156,7 @@ private:
     const auto [end, failure] = std::from_chars(field.data(), field.data() + field.size(), value);
     if (failure == std::errc::result_out_of_range) return std::strtof(std::string(field).c_str(), nullptr); // 0 or ∞
     if (failure != std::errc{} || end != field.data() + field.size())
-        place.fail(field.data(), field.empty() ? "a number is missing" : excerpt(field) + " is not a number");
+        place.fail(field, field.empty() ? "a number is missing" : excerpt(field) + " is not a number");
     return value;
 }
 
@@ -196,7 +196,7 @@ inline void scan_dense_text(const node_text& text, std::uint64_t columns, const 
         while (!rest.empty()) {
             const std::string_view field = text.take(rest);
             if (count == values.size())
-                place.fail(field.data(), "more than the " + std::to_string(columns) + " features of the first line");
+                place.fail(field, "more than the " + std::to_string(columns) + " features of the first line");
             values[count++] = parse_real(field, place);
         }
         if (count != values.size())

@@ -314,7 +314,7 @@ private:
                 while (at < line.size() && line[at] != ' ' && line[at] != '\t') ++at;
                 const std::string_view field = line.substr(first, at - first);
                 if (row >= from.nodes)
-                    place.fail(field.data(),
+                    place.fail(field,
                         "a line for node " + std::to_string(row + 1) + " of " + std::to_string(from.nodes));
                 if (number++ < from.vertex_weights) continue;
                 const bool weight = from.edge_weights && (number - from.vertex_weights) % 2 == 0;
