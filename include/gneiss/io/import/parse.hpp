@@ -234,8 +234,7 @@ private:
                 const std::uint64_t before = mine.edges[0] + mine.edges[1] + mine.edges[2];
                 parse(mine, chunk);
                 tell(chunk, mine.edges[0] + mine.edges[1] + mine.edges[2] - before);
-                ahead.give_back(std::move(chunk));
-                chunk.size = 0; // what `take` throws is the reader's
+                ahead.give_back(std::exchange(chunk, {})); // what `take` throws is the reader's
             }
             for (std::size_t split = 0; split < 3; ++split) flush(mine, split);
         } catch (...) {
