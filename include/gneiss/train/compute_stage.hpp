@@ -36,7 +36,8 @@ public:
     }
     /// Puts the computation of view(batch) into a pipeline's stages, with transfers where it has any; then(batch) follows on the host.
     template <class Batch, class View>
-    void put_into(pipeline_stages<Batch>& stages, View view, typename pipeline_stages<Batch>::function then = [](Batch&) {}) {
+    void put_into(pipeline_stages<Batch>& stages, View view,
+        const typename pipeline_stages<Batch>::function& then = [](Batch&) {}) {
         if (by_.transfers()) {
             stages.to_device = [this, view](Batch& b) { by_.to_device(view(b)); };
             stages.compute = [this, view](Batch& b) { by_.compute(view(b)); };

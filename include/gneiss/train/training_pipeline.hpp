@@ -258,7 +258,7 @@ private:
         to[static_cast<std::size_t>(s)].fetch_add(time.count(), std::memory_order_relaxed);
     }
 
-    void fail(std::exception_ptr why) {
+    void fail(const std::exception_ptr& why) {
         {
             const std::scoped_lock lock(mutex_);
             if (!error_) error_ = why;

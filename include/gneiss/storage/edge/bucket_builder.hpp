@@ -238,7 +238,7 @@ private:
     };
     using sorter = external_sorter<record, record_order, E>;
 
-    static const bucket_layout& checked(const bucket_layout& layout) {
+    static bucket_layout checked(bucket_layout layout) {
         check_bucket_rows(layout.rows);
         return layout;
     }

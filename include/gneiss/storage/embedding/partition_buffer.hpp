@@ -61,8 +61,8 @@ public:
             memory_.push_back(aligned_buffer<float>::zeroed(floats));
             free_memory_.push_back(buffer_slot{memory_slots_ - 1 - i});
         }
-        reader_ = std::jthread([this](std::stop_token stop) { run(stop, &partition_buffer::load_next); });
-        writer_ = std::jthread([this](std::stop_token stop) { run(stop, &partition_buffer::write_next); });
+        reader_ = std::jthread([this](const std::stop_token& stop) { run(stop, &partition_buffer::load_next); });
+        writer_ = std::jthread([this](const std::stop_token& stop) { run(stop, &partition_buffer::write_next); });
     }
 
     ~partition_buffer() {

@@ -42,13 +42,13 @@ public:
     }
 
     /// Opens a file whose partitions are still to be written, all of them, before they are read.
-    row_file(engine_factory engines, std::filesystem::path path, row_partitioning partitioning, row_layout layout,
-        std::uint32_t spare)
+    row_file(engine_factory engines, std::filesystem::path path, const row_partitioning& partitioning,
+        row_layout layout, std::uint32_t spare)
         : row_file(std::move(engines), std::move(path), partitioning, layout, slot_map(partitioning.partitions, spare)) {}
 
     /// Opens what a checkpoint names: `slots` and `checksums` (see `checksums()`) of every partition.
-    row_file(engine_factory engines, std::filesystem::path path, row_partitioning partitioning, row_layout layout,
-        std::span<const disk_slot> slots, std::uint32_t disk_slots, std::span<const std::uint64_t> checksums)
+    row_file(engine_factory engines, std::filesystem::path path, const row_partitioning& partitioning,
+        row_layout layout, std::span<const disk_slot> slots, std::uint32_t disk_slots, std::span<const std::uint64_t> checksums)
         : row_file(std::move(engines), std::move(path), partitioning, layout, slot_map(slots, disk_slots)) {
         if (checksums.size() != blocks_ * partitioning.partitions)
             throw error(errc::corrupt, "has checksums for another number of blocks", {.path = path_, .field = "row checksums"});
@@ -209,8 +209,8 @@ private:
         io_stats statistics_;
     };
 
-    row_file(engine_factory engines, std::filesystem::path path, row_partitioning partitioning, row_layout layout,
-        slot_map slots)
+    row_file(engine_factory engines, std::filesystem::path path, const row_partitioning& partitioning,
+        row_layout layout, slot_map slots)
         : engines_(std::move(engines)), path_(std::move(path)), partitioning_(partitioning), layout_(layout),
           blocks_(static_cast<std::size_t>(ceil_div(slot_bytes(), std::uint64_t{checksum_block_bytes}))),
           slots_(std::move(slots)), checksums_(blocks_ * partitioning.partitions, 0) {}

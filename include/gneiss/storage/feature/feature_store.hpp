@@ -63,7 +63,7 @@ inline constexpr std::size_t feature_parts = 3;
 class feature_store {
 public:
     /// Checks sizes and reads where the partitions' entries begin: at most a checksum block each.
-    feature_store(feature_files files, row_partitioning rows) : files_(std::move(files)), rows_(rows) {
+    feature_store(feature_files files, row_partitioning rows) : files_(std::move(files)), rows_(std::move(rows)) {
         if (files_.rows != rows_.nodes)
             throw error(errc::invalid_argument, "features of " + std::to_string(files_.rows) + " rows for " +
                                                     std::to_string(rows_.nodes) + " nodes");
