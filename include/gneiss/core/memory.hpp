@@ -28,7 +28,7 @@ inline void advise_huge_pages([[maybe_unused]] void* data, [[maybe_unused]] std:
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
     const auto begin = reinterpret_cast<std::uintptr_t>(data), first = round_up(begin, std::uintptr_t{huge_page_bytes}),
                last = (begin + bytes) / huge_page_bytes * huge_page_bytes;
-    if (first < last) (void)::madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+    if (first < last) (void)::madvise(static_cast<char*>(data) + (first - begin), last - first, MADV_HUGEPAGE);
 #endif
 }
 
