@@ -47,8 +47,9 @@ struct grem_partitioner {
     }
     /// With the seed partitioner on a chunk, beside stream and scratch.
     [[nodiscard]] std::uint64_t memory(std::uint64_t nodes, edge_index arcs, const partition_request& request) const noexcept {
-        const auto chunk = static_cast<edge_index>(options.chunk * static_cast<double>(arcs / 2)) + 1;
-        return grem_bytes(nodes, arcs / 2, request.parts, options) + 56 * std::min(nodes, 2 * chunk) + 32 * chunk;
+        const edge_index edges = arcs / 2;
+        const auto chunk = static_cast<edge_index>(options.chunk * static_cast<double>(edges)) + 1;
+        return grem_bytes(nodes, edges, request.parts, options) + 56 * std::min(nodes, 2 * chunk) + 32 * chunk;
     }
 };
 
