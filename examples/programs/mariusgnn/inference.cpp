@@ -83,7 +83,7 @@ void infer_resident(const inference_source& from, const resident_source& by,
             lease.reset();
             try {
                 if (rows != nullptr) rows->end_epoch();
-            } catch (...) { // what loading threw is told by who asked for rows
+            } catch (...) { // NOLINT(bugprone-empty-catch): acquire() has already thrown it to the reader
             }
         }
     };

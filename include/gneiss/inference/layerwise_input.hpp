@@ -47,7 +47,7 @@ struct layerwise_input {
             lease.reset();
             try {
                 of.end_epoch();
-            } catch (...) { // who asked for rows was told
+            } catch (...) { // NOLINT(bugprone-empty-catch): acquire() has already thrown it to the reader
             }
         }
         epoch(const epoch&) = delete;

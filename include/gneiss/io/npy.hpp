@@ -228,7 +228,7 @@ private:
                     throw not_that(first + i);
                 } else {
                     if (!std::in_range<T>(value)) throw not_that(first + i);
-                    out[i] = static_cast<T>(value);
+                    out[i] = static_cast<T>(value); // NOLINT(bugprone-signed-char-misuse): in range, so not negative
                 }
             }
         };

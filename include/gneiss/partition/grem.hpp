@@ -202,7 +202,8 @@ private:
                     end_chunk();
                     chunk_end = all * (number % chunks + 1) / chunks;
                 }
-            while (number < chunks * (pass + 1)) end_chunk(); // the stream counts loops that it does not give
+            // The stream counts loops that it does not give.
+            while (number < chunks * (pass + 1)) end_chunk(); // NOLINT(bugprone-infinite-loop): end_chunk() increments `number`
         }
         sides_of.finish();
         for (std::size_t i = 0; i < g.size; ++i)

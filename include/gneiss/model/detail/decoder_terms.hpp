@@ -33,7 +33,7 @@ struct row_term {
 ///     D::query_term(missing, known, relation)                    the query's number
 ///     D::known_gradient(missing, relation, g), D::relation_gradient(missing, known, g)   from that of the query's number
 template <class D, std::size_t Parts>
-struct decoder_terms {
+struct decoder_terms { // NOLINT(bugprone-crtp-constructor-accessibility): aggregates initialize their bases
     static constexpr std::size_t parts = Parts;
     template <class T>
     using term = row_term<T, Parts>;

@@ -137,7 +137,7 @@ public:
                         from.target->set_poison(static_cast<int>(-completions_[i].result));
                 }
             }
-        } catch (...) { // an engine that cannot wait has nothing more to give
+        } catch (...) { // NOLINT(bugprone-empty-catch): an engine that cannot wait has nothing more to give
         }
         operations_.clear();
         free_operations_.clear();
