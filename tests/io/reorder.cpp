@@ -220,7 +220,7 @@ TEST_CASE("a computed order sends every row where it says, the first ones among 
             }
             CHECK(moved > nodes * 9 / 10);
         }
-        CHECK_THROWS_AS(here.reordered(from, "other", {.shuffle = row_shuffle(nodes - 1, 0, {8, random_domain::user})}), error);
+        CHECK_THROWS_AS((void)here.reordered(from, "other", {.shuffle = row_shuffle(nodes - 1, 0, {8, random_domain::user})}), error);
     }
 }
 
@@ -290,12 +290,12 @@ TEST_CASE("hubs alone leave the other nodes in their partitions") {
         REQUIRE(made.manifest().partitions == from.manifest().partitions + 1);
         for (std::uint64_t row = 3; row < 300; ++row)
             REQUIRE(made.rows().of(row) == from.rows().of(*from.find_row(made.node_label(row))) + 1);
-        CHECK_THROWS_AS(here.reordered(from, "to", {.hubs = {1, 1}}), error);
-        CHECK_THROWS_AS(here.reordered(from, "to", {.hubs = {300}}), error);
-        CHECK_THROWS_AS(here.reordered(from, "to", {.hubs = {1}, .training_first = true}), error);
+        CHECK_THROWS_AS((void)here.reordered(from, "to", {.hubs = {1, 1}}), error);
+        CHECK_THROWS_AS((void)here.reordered(from, "to", {.hubs = {300}}), error);
+        CHECK_THROWS_AS((void)here.reordered(from, "to", {.hubs = {1}, .training_first = true}), error);
         here.save("order.npy", random_order(300, 1));
-        CHECK_THROWS_AS(here.reordered(from, "to", {.by = here.path("order.npy"), .hubs = {1}}), error);
-        CHECK_THROWS_AS(here.reordered(from, "to", {.by = here.path("order.npy"), .hubs = {1}, .partitions = 4}), error);
+        CHECK_THROWS_AS((void)here.reordered(from, "to", {.by = here.path("order.npy"), .hubs = {1}}), error);
+        CHECK_THROWS_AS((void)here.reordered(from, "to", {.by = here.path("order.npy"), .hubs = {1}, .partitions = 4}), error);
     }
 }
 
