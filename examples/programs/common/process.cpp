@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 #include <utility>
 
@@ -125,7 +126,7 @@ bool has_program(const std::string& name) {
     const char* path = std::getenv("PATH");
     std::istringstream folders(path == nullptr ? "" : path);
     for (std::string folder; std::getline(folders, folder, ':');)
-        if (::access((folder + "/" + name).c_str(), X_OK) == 0) return true;
+        if (::access((std::filesystem::path(folder) / name).c_str(), X_OK) == 0) return true;
     return false;
 }
 

@@ -436,7 +436,7 @@ std::string preprocessing_table(const run_record& run) {
             const std::string text = value.is_string() ? value.get<std::string>()
                                      : value.is_number_float()  ? fmt::format("{:.4g}", value.get<double>())
                                                                 : value.dump();
-            what += (what.empty() ? "" : ", ") + key + " " + text;
+            what.append(what.empty() ? "" : ", ").append(key).append(" ").append(text);
         }
         const auto bytes = [&](const char* key) { return step.contains(key) ? gneiss::format_bytes(step.at(key).get<std::uint64_t>()) : std::string(); };
         rows.push_back({{name}, {human_seconds(step.value("seconds", 0.0))}, {bytes("memory_bytes")}, {bytes("peak_rss_bytes")}, {what, "", true}});

@@ -35,7 +35,7 @@ run_sampler::run_sampler(std::function<activity()> totals, double workers, doubl
       began_(now()),
       last_(totals_()),
       last_faults_(major_page_faults()) {
-    thread_ = std::jthread([this](std::stop_token stopped) {
+    thread_ = std::jthread([this](const std::stop_token& stopped) {
         std::unique_lock lock(mutex_);
         while (!stopped.stop_requested()) {
             wake_.wait_for(lock, stopped, std::chrono::duration<double>(every_), [] { return false; });

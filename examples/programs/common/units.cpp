@@ -118,7 +118,7 @@ double parse_duration(std::string_view given) {
     if (!number.valid || scale == 0)
         throw usage_error(fmt::format("'{}' is not a duration: a number and s, m or h, such as 30s or 5m", given));
     double seconds = 0; // stays so below the least double
-    std::from_chars(text.data(), number.rest.data(), seconds, std::chars_format::fixed);
+    std::from_chars(text.data(), text.data() + (text.size() - number.rest.size()), seconds, std::chars_format::fixed);
     seconds *= scale;
     if (number.too_large || seconds > 1e9) throw usage_error(fmt::format("'{}' is longer than thirty years", given));
     if (seconds <= 0) throw usage_error(fmt::format("'{}' must be longer than nothing", given));
@@ -219,7 +219,7 @@ std::string human_seconds(double seconds) {
     if (seconds > 1e14) return fmt::format("{:.1e} s", seconds);
     if (seconds < 0.9995) return fmt::format("{:.0f} ms", seconds * 1e3);
     if (seconds < 59.95) return fmt::format("{:.1f} s", seconds);
-    const auto whole = static_cast<std::uint64_t>(seconds + 0.5);
+    const auto whole = static_cast<std::uint64_t>(std::llround(seconds));
     if (whole < 3600) return fmt::format("{}m {:02}s", whole / 60, whole % 60);
     if (whole < 86400) return fmt::format("{}h {:02}m", whole / 3600, whole % 3600 / 60);
     return fmt::format("{}d {:02}h", whole / 86400, whole % 86400 / 3600);

@@ -203,7 +203,7 @@ public:
     }
 
     /// Does what the log does not have. Throws errc::cancelled at a stop; what the log cannot take.
-    void run(std::stop_token stop) {
+    void run(const std::stop_token& stop) {
         const fs::path work = flags_.work.value_or(fs::temp_directory_path() / fmt::format("gneiss-runs-{}", ::getpid()));
         std::exception_ptr failure;
         const auto some = [&](std::size_t worker) {
