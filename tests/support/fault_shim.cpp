@@ -43,8 +43,14 @@ struct settings {
 
     settings() {
         if (const char* text = std::getenv("GNEISS_FAULT")) {
-            char word[16] = "";
-            if (std::sscanf(text, "%15[a-z]:%lu:%15s", kind, &at, word) == 3) sticky = std::strcmp(word, "sticky") == 0;
+            const std::size_t length = std::strcspn(text, ":");
+            if (length < sizeof kind && text[length] == ':') {
+                std::memcpy(kind, text, length);
+                kind[length] = '\0';
+                char* end = nullptr;
+                at = std::strtoul(text + length + 1, &end, 10);
+                sticky = std::strcmp(end, ":sticky") == 0;
+            }
         }
         if (::getcwd(root, sizeof root) == nullptr) root[0] = '\0';
     }
