@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -21,7 +22,7 @@ random_key key_of(std::uint64_t trial) { return random_key(11, random_domain::us
 std::size_t choose(std::size_t n, std::size_t k) {
     double value = 1;
     for (std::size_t i = 0; i < k; ++i) value = value * static_cast<double>(n - i) / static_cast<double>(i + 1);
-    return static_cast<std::size_t>(value + 0.5);
+    return static_cast<std::size_t>(std::llround(value));
 }
 
 } // namespace
