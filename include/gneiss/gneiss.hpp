@@ -54,7 +54,6 @@
 #include <gneiss/graph/generate/geometric.hpp>
 #include <gneiss/graph/generate/kronecker.hpp>
 #include <gneiss/graph/generate/lfr.hpp>
-#include <gneiss/graph/generate/normal.hpp>
 #include <gneiss/graph/generate/planted_partition.hpp>
 #include <gneiss/graph/generate/rmat.hpp>
 #include <gneiss/graph/generate/stream.hpp>

@@ -20,7 +20,6 @@
 #include <gneiss/core/float16.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/graph/generate/kronecker.hpp>
-#include <gneiss/graph/generate/normal.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/io/import/node_arrays.hpp>
 #include <gneiss/io/import/options.hpp>

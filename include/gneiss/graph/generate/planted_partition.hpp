@@ -13,7 +13,6 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/graph/concepts.hpp>
-#include <gneiss/graph/generate/normal.hpp>
 #include <gneiss/graph/generate/stream.hpp>
 
 namespace gneiss {
