@@ -218,7 +218,7 @@ std::vector<summary_item> summary_items(const run_record& run) {
                                  run.epochs.size() == 1 ? "" : "s")});
     if (const auto steps = steps_before(run); !steps.empty()) {
         std::string names;
-        for (const auto& [name, step] : steps) names += (names.empty() ? "" : ", ") + name + " " + human_seconds(step.value("seconds", 0.0));
+        for (const auto& [name, step] : steps) names.append(names.empty() ? "" : ", ").append(name).append(" ").append(human_seconds(step.value("seconds", 0.0)));
         items.push_back({"Preprocessing", human_seconds(run.preprocessing.value("seconds", 0.0)), names});
     }
     const double examples =
