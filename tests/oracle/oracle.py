@@ -144,7 +144,7 @@ class Triples:
         found = set()
         while len(found) < edges:
             head, relation = random.choice(nodes, p=popular / popular.sum()), random.integers(relations)
-            likely = np.where(group == leads_to[relation, group[head]], 20.0, 0.3) * popular
+            likely = np.where(group == leads_to[relation, group[head]], 80.0, 0.1) * popular
             found.add((int(head), int(relation), int(random.choice(nodes, p=likely / likely.sum()))))
         triples = sorted(found)
         random.shuffle(triples)
