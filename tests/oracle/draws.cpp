@@ -40,7 +40,7 @@ std::vector<edge> star_edges() {
     for (node_id i = 0; i < 5; ++i) add(4, 120 + i); // 4: five out, seven in
     for (node_id i = 0; i < 7; ++i) add(130 + i, 4);
     for (const node_id source : {5U, 140U, 140U, 141U, 142U}) add(source, 5); // a self-loop and a repeated edge
-    add(6, 7); // 6 and 7 are neighbors of each other
+    add(6, 7);                                                                // 6 and 7 are neighbors of each other
     add(7, 6);
     for (node_id i = 0; i < 6; ++i) {
         add(150 + i, 6);
@@ -88,7 +88,8 @@ void neighbors(case_writer& cases) {
     cases.put("edges", ends, {edges.size(), 2});
 
     for (const draw_case& draw : draws) {
-        const neighbour_options options{.fanout = parse_fanout(draw.fanout, draw.direction), .replace = draw.replace, .edge_ids = true};
+        const neighbour_options options{
+            .fanout = parse_fanout(draw.fanout, draw.direction), .replace = draw.replace, .edge_ids = true};
         std::vector<hidden_edge<node_id>> excluded;
         for (const std::uint32_t id : draw.excluded) excluded.push_back({edges[id].source, edges[id].destination, id});
         const auto weight = [](edge_index id) { return static_cast<float>(id % 5); };
@@ -101,8 +102,10 @@ void neighbors(case_writer& cases) {
         };
 
         std::vector<std::uint32_t> layered, dense;
-        const auto add = [](std::vector<std::uint32_t>& to, std::uint64_t batch, std::size_t hop, node_id node, edge_index id) {
-            to.insert(to.end(), {static_cast<std::uint32_t>(batch), static_cast<std::uint32_t>(hop), node, static_cast<std::uint32_t>(id)});
+        const auto add = [](std::vector<std::uint32_t>& to, std::uint64_t batch, std::size_t hop, node_id node,
+                             edge_index id) {
+            to.insert(to.end(), {static_cast<std::uint32_t>(batch), static_cast<std::uint32_t>(hop), node,
+                                    static_cast<std::uint32_t>(id)});
         };
         neighbour_sampler<> layered_sampler(options, 17);
         dense_sampler<> dense_sampler_of(options, 17);
@@ -148,7 +151,8 @@ void negatives(case_writer& cases) {
         for (std::uint64_t batch = 0; batch < 4000; ++batch)
             for (std::uint32_t chunk = 0; chunk < 2; ++chunk)
                 for (const side missing : {side::tail, side::head}) {
-                    sampler.draw(key_of(batch), chunk, missing, resident_nodes(resident), edges.size(),
+                    sampler.draw(
+                        key_of(batch), chunk, missing, resident_nodes(resident), edges.size(),
                         [&](std::uint64_t i) { return edges[i]; }, list);
                     lists.insert(lists.end(), list.begin(), list.end());
                 }
@@ -162,7 +166,8 @@ void dropout(case_writer& cases) {
     constexpr std::size_t rows = 1000, columns = 1000;
     const std::vector<float> ones(columns, 1.F);
     for (const int tenths : {1, 3, 5, 9}) {
-        const dropout_mask mask(random_key(5, random_domain::dropout).with(static_cast<std::uint64_t>(tenths)), tenths / 10., {});
+        const dropout_mask mask(
+            random_key(5, random_domain::dropout).with(static_cast<std::uint64_t>(tenths)), tenths / 10., {});
         std::vector<float> values(rows * columns);
         for (std::size_t row = 0; row < rows; ++row) mask.apply(row, ones.data(), &values[row * columns], columns);
         cases.begin({{"kind", "dropout"}, {"rate", tenths / 10.}});

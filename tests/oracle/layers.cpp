@@ -21,18 +21,20 @@ void write_layers(const std::filesystem::path& root) {
     case_writer cases(root);
     tbb_executor executor(2);
     constexpr std::size_t columns = 6;
-    const char* const stacks[] = {"sage:4", "sage:4:sum", "sage:4:max", "sage:4:add", "sage:4:sum:add", "sage:4:max:add", "sage:9:no-bias",
-        "gcn:4", "gcn:4:symmetric", "gcn:9:row", "gcn:9:symmetric:no-bias", "gat:3x1", "gat:3x4", "gat:3x4:mean", "gat:5x8:slope=.05",
-        "gat:3x2:mean:no-bias", "linear:4", "sage:8,sage:3", "gcn:8:symmetric,gcn:3:symmetric", "gat:4x2,gat:3x1:mean",
-        "sage:6:norm:elu,sage:6:norm:residual:tanh,gcn:3", "gat:3x2:residual:norm:leaky,linear:5:sigmoid,sage:4:max:residual"};
+    const char* const stacks[] = {"sage:4", "sage:4:sum", "sage:4:max", "sage:4:add", "sage:4:sum:add",
+        "sage:4:max:add", "sage:9:no-bias", "gcn:4", "gcn:4:symmetric", "gcn:9:row", "gcn:9:symmetric:no-bias",
+        "gat:3x1", "gat:3x4", "gat:3x4:mean", "gat:5x8:slope=.05", "gat:3x2:mean:no-bias", "linear:4", "sage:8,sage:3",
+        "gcn:8:symmetric,gcn:3:symmetric", "gat:4x2,gat:3x1:mean", "sage:6:norm:elu,sage:6:norm:residual:tanh,gcn:3",
+        "gat:3x2:residual:norm:leaky,linear:5:sigmoid,sage:4:max:residual"};
     const std::vector<std::size_t> funnel = {61, 40, 23, 11};
     for (const std::string stack : stacks)
         for (const std::string shape : {"square", "targets first", "targets last"}) {
             const auto layers = parse_layers(stack);
             const std::size_t hops = hops_of(layers);
             const std::vector<std::size_t> sizes =
-                shape == "square" ? std::vector<std::size_t>(hops + 1, 37)
-                                  : std::vector<std::size_t>(funnel.end() - static_cast<std::ptrdiff_t>(hops + 1), funnel.end());
+                shape == "square"
+                    ? std::vector<std::size_t>(hops + 1, 37)
+                    : std::vector<std::size_t>(funnel.end() - static_cast<std::ptrdiff_t>(hops + 1), funnel.end());
             const std::uint64_t seed = 100 + cases.count();
             const gnn::sample views(sizes, shape == "targets last", seed);
             dense_parameters<float> weights;
@@ -44,7 +46,8 @@ void write_layers(const std::filesystem::path& root) {
             cases.begin({{"layers", stack}, {"shape", shape}, {"hops", hops}});
             cases.put("input", matrix_view<const float>(input.view));
             cases.put("output", output);
-            gnn::matrix<float> gradient(output.rows(), output.columns(), seed + 2), input_gradient(sizes.front(), columns);
+            gnn::matrix<float> gradient(output.rows(), output.columns(), seed + 2),
+                input_gradient(sizes.front(), columns);
             cases.put("output_gradient", matrix_view<const float>(gradient.view)); // backward uses it up
             encode.backward(weights, gradient.view, input_gradient.view, executor);
             cases.put("input_gradient", matrix_view<const float>(input_gradient.view));

@@ -30,13 +30,15 @@ void losses(case_writer& cases, random_values& random) {
                 for (const bool masked : {false, true}) {
                     auto scores = random.list(negatives, -scale, scale);
                     for (float& score : scores)
-                        if (masked && (negatives == 1 || random.below(3) == 0)) score = -std::numeric_limits<float>::infinity();
+                        if (masked && (negatives == 1 || random.below(3) == 0))
+                            score = -std::numeric_limits<float>::infinity();
                     const float positive = random.value(-scale, scale);
                     std::vector<float> gradient(negatives);
                     const auto result =
                         make_loss(name, 2.5F)(positive, std::span<const float>(scores), std::span<float>(gradient));
-                    cases.begin({{"kind", "loss"}, {"loss", name}, {"negatives", negatives}, {"scale", scale}, {"masked", masked},
-                        {"positive", positive}, {"value", result.loss}, {"positive_gradient", result.grad_positive}});
+                    cases.begin({{"kind", "loss"}, {"loss", name}, {"negatives", negatives}, {"scale", scale},
+                        {"masked", masked}, {"positive", positive}, {"value", result.loss},
+                        {"positive_gradient", result.grad_positive}});
                     cases.put("scores", scores);
                     cases.put("gradient", gradient);
                 }
@@ -50,7 +52,8 @@ struct link_case {
 };
 
 /// Loss, penalty and gradients of one batch.
-void link_batch_of(case_writer& cases, random_values& random, const std::string& decoder, const std::string& loss, link_case of) {
+void link_batch_of(
+    case_writer& cases, random_values& random, const std::string& decoder, const std::string& loss, link_case of) {
     constexpr std::size_t nodes = 60, dim = 8, relations = 5, positives = 37;
     std::vector<edge> edges(positives);
     std::set<std::array<std::uint32_t, 3>> known;
@@ -68,8 +71,9 @@ void link_batch_of(case_writer& cases, random_values& random, const std::string&
     const std::array<id_range, 3> resident{{{0, 20}, {20, 40}, {40, 60}}};
     link_batch_builder builder(of.negatives, 5 + cases.count());
     mini_batch_arena arena;
-    const auto batch = builder.build({.epoch = 1, .number = {0, 0, cases.count()}}, edges, resident_nodes(resident, of.partitions),
-        positives, [&](std::uint64_t i) { return edges[i]; }, arena, answers);
+    const auto batch = builder.build(
+        {.epoch = 1, .number = {0, 0, cases.count()}}, edges, resident_nodes(resident, of.partitions), positives,
+        [&](std::uint64_t i) { return edges[i]; }, arena, answers);
     auto model = make_link_model(decoder, loss, dim, of.model, 1.5F);
     const std::size_t table = model.relation_rows(relations);
     const auto embeddings = random.list(nodes * dim), relation_embeddings = random.list(2 * relations * dim);
@@ -77,8 +81,9 @@ void link_batch_of(case_writer& cases, random_values& random, const std::string&
     for (const node_id node : batch.nodes)
         rows.insert(rows.end(), &embeddings[node * dim], &embeddings[node * dim] + dim);
     row_gradients relation_gradients;
-    const auto result = model.forward_backward(batch, {rows.data(), batch.nodes.size(), dim}, {relation_embeddings.data(), table, dim},
-        {gradients.data(), batch.nodes.size(), dim}, relation_gradients, tbb_executor(2));
+    const auto result =
+        model.forward_backward(batch, {rows.data(), batch.nodes.size(), dim}, {relation_embeddings.data(), table, dim},
+            {gradients.data(), batch.nodes.size(), dim}, relation_gradients, tbb_executor(2));
 
     std::vector<std::uint32_t> known_list, positive_list, negative_list, tail_missing, chunks;
     for (const auto& edge : known) known_list.insert(known_list.end(), edge.begin(), edge.end());
@@ -87,9 +92,12 @@ void link_batch_of(case_writer& cases, random_values& random, const std::string&
     for (std::size_t s = 0; s < batch.sides.size(); ++s) tail_missing.push_back(batch.side_at(s) == side::tail);
     for (std::size_t c = 0; c <= batch.chunks; ++c) chunks.push_back(static_cast<std::uint32_t>(batch.chunk_begin(c)));
     const auto& penalty = of.model.penalty;
-    cases.begin({{"kind", "link"}, {"decoder", decoder}, {"loss", loss}, {"name", of.name}, {"reciprocal", of.model.reciprocal},
-        {"filtered", of.negatives.filtered}, {"corrected", of.negatives.corrected}, {"mean", of.model.reduce == reduction::mean},
-        {"penalty", penalty.penalty == norm_penalty::none ? "none" : penalty.penalty == norm_penalty::l2 ? "l2" : "n3"},
+    cases.begin({{"kind", "link"}, {"decoder", decoder}, {"loss", loss}, {"name", of.name},
+        {"reciprocal", of.model.reciprocal}, {"filtered", of.negatives.filtered}, {"corrected", of.negatives.corrected},
+        {"mean", of.model.reduce == reduction::mean},
+        {"penalty", penalty.penalty == norm_penalty::none ? "none"
+                    : penalty.penalty == norm_penalty::l2 ? "l2"
+                                                          : "n3"},
         {"penalty_weight", penalty.weight}, {"partition_size", 20}, {"resident", 3}, {"partitions", of.partitions},
         {"loss_value", result.loss}, {"penalty_value", result.penalty}, {"masked", result.masked}});
     cases.put("embeddings", embeddings, {nodes, dim});
@@ -147,7 +155,8 @@ void row_optimizers(case_writer& cases, random_values& random) {
             const matrix_view<float> view(table.data(), rows, width);
             for (std::size_t i = 0; i < rows; ++i)
                 for (std::size_t k = 0; k < dim; ++k) view(i, k) = random.value();
-            cases.begin({{"kind", "row optimizer"}, {"optimizer", name}, {"sparse", sparse}, {"rate", .05}, {"steps", 25}});
+            cases.begin(
+                {{"kind", "row optimizer"}, {"optimizer", name}, {"sparse", sparse}, {"rate", .05}, {"steps", 25}});
             cases.put("first", view.middle_columns(0, dim));
             for (int step = 1; step <= 25; ++step) {
                 std::vector<std::uint32_t> ids;
@@ -158,7 +167,8 @@ void row_optimizers(case_writer& cases, random_values& random) {
                 auto gradients = random.list(ids.size() * dim, -scale, scale);
                 cases.put("ids" + std::to_string(step), ids);
                 cases.put("gradients" + std::to_string(step), gradients, {ids.size(), dim});
-                optimizer.step_rows_at(view, ids, {gradients.data(), ids.size(), dim}, static_cast<std::uint64_t>(step), executor);
+                optimizer.step_rows_at(
+                    view, ids, {gradients.data(), ids.size(), dim}, static_cast<std::uint64_t>(step), executor);
             }
             cases.put("last", view.middle_columns(0, dim));
         }
@@ -183,14 +193,16 @@ void dense_optimizers(case_writer& cases, random_values& random) {
                     cases.begin({{"kind", "dense optimizer"}, {"optimizer", name}, {"decay", decay}, {"clip", clip},
                         {"schedule", schedule}, {"rate", .03}, {"steps", steps}});
                     const auto put = [&](const std::string& prefix, std::span<const float> arena) {
-                        for (const auto& a : weights.arrays()) cases.put(prefix + a.name, arena.subspan(a.offset, a.size()), {a.rows, a.columns});
+                        for (const auto& a : weights.arrays())
+                            cases.put(prefix + a.name, arena.subspan(a.offset, a.size()), {a.rows, a.columns});
                     };
                     put("first.", weights.values());
                     std::vector<double> factors;
                     for (int step = 0; step < steps; ++step) {
                         const float scale = step % 7 == 3 ? 1e-4F : .1F;
                         for (const auto& a : weights.arrays())
-                            for (std::size_t i = 0; i < a.size(); ++i) weights.gradients()[a.offset + i] = random.value(-scale, scale);
+                            for (std::size_t i = 0; i < a.size(); ++i)
+                                weights.gradients()[a.offset + i] = random.value(-scale, scale);
                         put("gradient" + std::to_string(step) + ".", weights.gradients());
                         factors.push_back(rate.factor(static_cast<std::uint64_t>(step), steps));
                         optimizer.step(weights, static_cast<std::uint64_t>(step) + 1, factors.back(), executor);
