@@ -8,7 +8,7 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/model/backend/eigen.hpp>
 #include <gneiss/model/encoder.hpp>
-#include <gneiss/storage/checkpoint.hpp>
+#include <gneiss/storage/io/checkpoint.hpp>
 
 #include "cases.hpp"
 #include "model/gnn.hpp"
