@@ -13,25 +13,25 @@ int main() {
     for (node_id v = 0; v < nodes.nodes; ++v)
         for (const edge e : {edge{v, 0, (v * 7 + 1) % 2000}, edge{v, 1, (v * 11 + 5) % 2000}})
             graph[{nodes.of(e.source), nodes.of(e.destination)}].push_back(e);
-    const bucket_source source{.size = [&](edge_bucket b) { return graph[b].size(); },
+    const edge_loader source{.size = [&](edge_bucket b) { return graph[b].size(); },
         .load = [&](edge_bucket b, std::span<edge> to) { std::ranges::copy(graph[b], to.begin()); }};
     const engine_factory engines = [] { return any_engine(threads_engine{}); }; // or uring_engine
     any_engine engine = engines();
-    row_file::create(engine, "hello.rows", nodes, row, /*spare slots*/ 8);
-    row_file rows(engines, "hello.rows", nodes, row, 8);
-    const tbb_executor on;
+    embedding_file::create(engine, "hello.rows", nodes, row, /*spare slots*/ 8);
+    embedding_file rows(engines, "hello.rows", nodes, row, 8);
+    const tbb_executor executor;
     rows.fill([&](std::uint64_t first, matrix_view<float> to) { // first values depend on seed and node only
-        initialize_rows(initializer::normal(0, .1F), 0, /*seed*/ 1, parameter_table::nodes, first, row.dim, to, on);
+        initialize_rows(initializer::normal(0, .1F), 0, /*seed*/ 1, embedding_kind::nodes, first, row.dim, to, executor);
     });
-    parameter relations(2, row);
-    initialize_rows(initializer::uniform(-1, 1), 0, 1, parameter_table::relations, 0, row.dim, relations.table(), on);
+    embedding_table relations(2, row);
+    initialize_rows(initializer::uniform(-1, 1), 0, 1, embedding_kind::relations, 0, row.dim, relations.table(), executor);
 
     memory_budget budget(8 << 20); // each part is charged before it is allocated
-    partition_buffer buffer(rows, {.slots = 2, .prefetch = 1}, budget);
+    partition_buffer buffer(rows, {.resident_partitions = 2, .prefetch = 1}, budget);
     edge_buffer edges(source, nodes.partitions, /*keep*/ false, 1 << 20, budget);
     any_link_model model = make_link_model("complex", "softmax", row.dim);
     link_training training({.batch_edges = 100, .negatives = {.per_chunk = 100, .chunks = 1}}, model,
-        adagrad{.rate = .2F}, buffer, edges, relations, on, budget);
+        adagrad{.rate = .2F}, buffer, edges, relations, executor, budget);
     const beta_order order(nodes.partitions, /*resident*/ 2, /*seed*/ 1);
     double loss[20];
     for (std::uint64_t epoch = 0; epoch < 20; ++epoch) {

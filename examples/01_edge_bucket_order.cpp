@@ -9,13 +9,13 @@
 int main() {
     using namespace gneiss;
     constexpr std::uint32_t partitions = 32, slots = 8;
-    constexpr std::uint64_t partition_bytes = 64 << 20; // rows: values and optimiser state
+    constexpr std::uint64_t partition_bytes = 64 << 20; // rows: values and optimizer state
 
     // A plan is a value: it is costed and checked before a byte moves.
     std::printf("%-18s %6s %10s %10s\n", "order", "swaps", "read GiB", "write GiB");
     for (const char* name : {"row-major", "hilbert", "hilbert-symmetric", "beta"}) {
         const any_order order = make_order(name, partitions, slots, /*seed*/ 1);
-        const plan epoch = order(0);
+        const epoch_plan epoch = order(0);
         validate(epoch, partitions, slots);
         const plan_cost cost = cost_of(epoch, partition_bytes);
         std::printf("%-18s %6llu %10.2f %10.2f\n", name, static_cast<unsigned long long>(cost.swaps),
@@ -24,7 +24,7 @@ int main() {
     const std::uint64_t bound = swap_lower_bound(partitions, slots);
     std::printf("%-18s %6llu\n\n", "lower bound", static_cast<unsigned long long>(bound));
 
-    const plan epoch = make_order("beta", partitions, slots, 1)(0);
+    const epoch_plan epoch = make_order("beta", partitions, slots, 1)(0);
     std::printf("%s", to_string(epoch, {.states = 6, .buckets = 4}).c_str());
     return cost_of(epoch, 1).swaps == beta_swaps(partitions, slots) && beta_swaps(partitions, slots) == 78 ? 0 : 1;
 }

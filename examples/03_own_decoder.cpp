@@ -1,5 +1,5 @@
 // A decoder of one's own: RotatE, where a relation turns the complex numbers of a head into those of its tail.
-// Two functions are all the library asks for; batches, losses and optimisers are its own.
+// Two functions are all the library asks for; batches, losses and optimizers are its own.
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/model/backend/eigen.hpp>
 #include <gneiss/model/initialize.hpp>
@@ -50,23 +50,23 @@ int main() {
     }
     link_model<rotate_decoder, softmax_loss, eigen_backend> model(dim);
     const any_row_optimizer optimizer = adagrad{.rate = 0.1F};
-    parameter rows(nodes, {dim, dim}), angles(model.relation_rows(2), {dim / 2, dim / 2});
-    const serial_executor on;
-    initialize_rows(initializer::normal(0, 1), 0, 1, parameter_table::nodes, 0, dim, rows.table(), on);
-    initialize_rows(initializer::uniform(-3.14F, 3.14F), 0, 1, parameter_table::relations, 0, dim / 2, angles.table(), on);
+    embedding_table rows(nodes, {dim, dim}), angles(model.relation_rows(2), {dim / 2, dim / 2});
+    const serial_executor executor;
+    initialize_rows(initializer::normal(0, 1), 0, 1, embedding_kind::nodes, 0, dim, rows.table(), executor);
+    initialize_rows(initializer::uniform(-3.14F, 3.14F), 0, 1, embedding_kind::relations, 0, dim / 2, angles.table(), executor);
 
     const id_range all{0, nodes};
     const resident_nodes resident({&all, 1});
     link_batch_builder builder({.filtered = true, .all = true}, /*seed*/ 1);
     mini_batch_arena arena;
-    parameter gradients(nodes, {dim, 0});
-    row_gradients angle_gradients;
+    embedding_table gradients(nodes, {dim, 0});
+    sparse_gradients angle_gradients;
     double loss = 0;
     for (std::uint64_t step = 1; step <= 400; ++step) { // every node is a negative, so batch rows are the table
         const link_batch batch = builder.build({step, {}}, edges, resident, 0, [](std::uint64_t) { return edge{}; }, arena);
-        loss = model.forward_backward(batch, rows.values(), angles.values(), gradients.table(), angle_gradients, on).loss;
-        optimizer.step_rows(rows.table(), gradients.table(), step, on);
-        optimizer.step_rows_at(angles.table(), angle_gradients.ids(), angle_gradients.rows(), step, on);
+        loss = model.forward_backward(batch, rows.values(), angles.values(), gradients.table(), angle_gradients, executor).loss;
+        optimizer.step_rows(rows.table(), gradients.table(), step, executor);
+        optimizer.step_rows_at(angles.table(), angle_gradients.ids(), angle_gradients.rows(), step, executor);
         if (step == 1 || step % 100 == 0) std::printf("step %3d: loss %.3f per question\n", static_cast<int>(step), loss / 96);
     }
     return loss / 96 < 0.3 ? 0 : 1; // a guess costs log 24 = 3.2

@@ -1,4 +1,4 @@
-// A loss and an optimiser of one's own. Each is one function; everything else stays as it was.
+// A loss and an optimizer of one's own. Each is one function; everything else stays as it was.
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/model/backend/eigen.hpp>
 #include <gneiss/model/decoder/distmult.hpp>
@@ -51,11 +51,11 @@ int main() {
     }
     link_model<distmult_decoder, square_loss, eigen_backend> model(dim, {.reduce = reduction::mean});
     const any_row_optimizer optimizer = momentum{.rate = 0.5F};
-    parameter rows(nodes, {dim, dim}), relation_rows(relations, {dim, dim}), gradients(nodes, {dim, 0});
-    row_gradients relation_gradients;
-    const tbb_executor on(2); // any number of threads gives the same bits
-    initialize_rows(initializer::normal(0, 0.5F), 0, 1, parameter_table::nodes, 0, dim, rows.table(), on);
-    initialize_rows(initializer::normal(0, 0.5F), 0, 1, parameter_table::relations, 0, dim, relation_rows.table(), on);
+    embedding_table rows(nodes, {dim, dim}), relation_rows(relations, {dim, dim}), gradients(nodes, {dim, 0});
+    sparse_gradients relation_gradients;
+    const tbb_executor executor(2); // any number of threads gives the same bits
+    initialize_rows(initializer::normal(0, 0.5F), 0, 1, embedding_kind::nodes, 0, dim, rows.table(), executor);
+    initialize_rows(initializer::normal(0, 0.5F), 0, 1, embedding_kind::relations, 0, dim, relation_rows.table(), executor);
 
     const id_range all{0, nodes};
     const resident_nodes resident({&all, 1});
@@ -64,10 +64,10 @@ int main() {
     double first = 0, last = 0;
     for (std::uint64_t step = 1; step <= 300; ++step) { // every node is a negative, so batch rows are the table
         const link_batch batch = builder.build({step, {}}, edges, resident, 0, [](std::uint64_t) { return edge{}; }, arena);
-        last = model.forward_backward(batch, rows.values(), relation_rows.values(), gradients.table(), relation_gradients, on).mean_loss();
+        last = model.forward_backward(batch, rows.values(), relation_rows.values(), gradients.table(), relation_gradients, executor).mean_loss();
         if (step == 1) first = last;
-        optimizer.step_rows(rows.table(), gradients.table(), step, on);
-        optimizer.step_rows_at(relation_rows.table(), relation_gradients.ids(), relation_gradients.rows(), step, on);
+        optimizer.step_rows(rows.table(), gradients.table(), step, executor);
+        optimizer.step_rows_at(relation_rows.table(), relation_gradients.ids(), relation_gradients.rows(), step, executor);
     }
     std::printf("loss %.3f, then %.3f\n", first, last);
     return last < 0.3 * first ? 0 : 1;

@@ -15,7 +15,7 @@ struct numbers_on_a_line {
 
     [[nodiscard]] std::uint64_t rows() const { return position.size(); }
     [[nodiscard]] std::size_t dim() const { return 1; }
-    void for_each_block(const row_block_visitor& visit) const { visit(0, {position.data(), position.size(), 1}); }
+    void for_each_block(const embedding_block_visitor& visit) const { visit(0, {position.data(), position.size(), 1}); }
 };
 
 int main() {
@@ -28,14 +28,14 @@ int main() {
     const std::vector<edge> known = {{10, 0, 11}, {20, 1, 22}, {20, 1, 23}};
     const std::vector<edge> test = {{10, 0, 11}, {20, 1, 23}}; // the second: beaten by 22, tied with 21
     const edge_scan show_known = [&](const edge_visitor& visit) { visit(known); };
-    const tbb_executor on;
+    const tbb_executor executor;
 
-    const link_metrics raw = rank_edges(score, nodes, test, {}, on);
-    const link_metrics filtered = rank_edges(score, nodes, test, show_known, on); // 22 is true as well: no candidate
+    const link_metrics raw = rank_edges(score, nodes, test, {}, executor);
+    const link_metrics filtered = rank_edges(score, nodes, test, show_known, executor); // 22 is true as well: no candidate
     std::printf("tails: MRR %.3f raw, %.3f filtered\n", raw.tail.mrr(), filtered.tail.mrr());
 
     const std::vector<link_query> ask = {{41, 0, side::tail}};
-    const auto best = top_k(score, nodes, ask, 3, {}, on);
+    const auto best = top_k(score, nodes, ask, 3, {}, executor);
     std::printf("41 + 1 = %u\n", best[0][0].node);
 
     const bool as_expected = raw.tail.mrr() == (1 + 1 / 2.5) / 2 && filtered.tail.mrr() > raw.tail.mrr() &&

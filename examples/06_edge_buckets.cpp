@@ -31,7 +31,7 @@ int main() {
     std::printf("bucket (2, 1): %zu edges from %zu nodes; those of node %u of partition 2:\n", block.edges(),
         block.nodes.size(), block.nodes[0]);
     for (std::uint32_t e = block.starts[0]; e < block.starts[1]; ++e)
-        std::printf("  edge %u -%u-> node %u of partition 1\n", e, block.relations[e], block.neighbours[e]);
+        std::printf("  edge %u -%u-> node %u of partition 1\n", e, block.relations[e], block.neighbors[e]);
     store.verify();
     return store.edges() == edges ? 0 : 1;
 }

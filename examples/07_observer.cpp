@@ -23,17 +23,17 @@ std::vector<edge> edges_of(edge_bucket b) {
 }
 
 /// A checkpoint is small: it names the slots in which the rows lie.
-void save(const std::string& name, const row_file& rows, const resume_position& at) {
+void save(const std::string& name, const embedding_file& rows, const resume_position& at) {
     save_checkpoint(name + ".checkpoint", {.layout = row, .partitioning = nodes, .disk_slots = rows.disk_slots(),
         .slots = rows.slots(), .row_checksums = rows.checksums(), .position = at, .sections = {}});
 }
 
 void begin(const std::string& name) {
     any_engine engine = engines();
-    row_file::create(engine, name + ".rows", nodes, row, /*spare slots*/ 6);
-    row_file rows(engines, name + ".rows", nodes, row, 6);
+    embedding_file::create(engine, name + ".rows", nodes, row, /*spare slots*/ 6);
+    embedding_file rows(engines, name + ".rows", nodes, row, 6);
     rows.fill([&](std::uint64_t first, matrix_view<float> to) {
-        initialize_rows(initializer::normal(0, .1F), 0, 1, parameter_table::nodes, first, row.dim, to, serial_executor{});
+        initialize_rows(initializer::normal(0, .1F), 0, 1, embedding_kind::nodes, first, row.dim, to, serial_executor{});
     });
     rows.sync();
     save(name, rows, {});
@@ -42,18 +42,18 @@ void begin(const std::string& name) {
 /// Goes on from the last checkpoint to the end of epoch 4, or until `most` batches are applied and all is dropped.
 void train(const std::string& name, std::uint64_t most) {
     const checkpoint saved = load_checkpoint(name + ".checkpoint");
-    row_file rows(engines, name + ".rows", nodes, row, saved.slots, saved.disk_slots, saved.row_checksums);
+    embedding_file rows(engines, name + ".rows", nodes, row, saved.slots, saved.disk_slots, saved.row_checksums);
     memory_budget budget(4 << 20);
-    const tbb_executor on;
+    const tbb_executor executor;
     any_link_model model = make_link_model("dot", "softmax", row.dim);
-    parameter relations; // a dot product has none
-    partition_buffer buffer(rows, {.slots = 2, .prefetch = 1}, budget);
-    const bucket_source source{.size = [](edge_bucket b) { return edges_of(b).size(); },
+    embedding_table relations; // a dot product has none
+    partition_buffer buffer(rows, {.resident_partitions = 2, .prefetch = 1}, budget);
+    const edge_loader source{.size = [](edge_bucket b) { return edges_of(b).size(); },
         .load = [](edge_bucket b, std::span<edge> to) { std::ranges::copy(edges_of(b), to.begin()); }};
     edge_buffer edges(source, nodes.partitions, /*keep*/ false, 1 << 16, budget);
-    link_training_options how{.batch_edges = 50, .negatives = {.per_chunk = 50, .chunks = 1}};
-    how.pipeline.staleness = 0; // synchronous: the bits depend on nothing but the plan and the seed
-    link_training training(how, model, adagrad{.rate = .1F}, buffer, edges, relations, on, budget);
+    link_training_options options{.batch_edges = 50, .negatives = {.per_chunk = 50, .chunks = 1}};
+    options.pipeline.staleness = 0; // synchronous: the bits depend on nothing but the plan and the seed
+    link_training training(options, model, adagrad{.rate = .1F}, buffer, edges, relations, executor, budget);
 
     std::stop_source stop;
     std::uint64_t applied = 0, asked = 0;
@@ -78,7 +78,7 @@ void train(const std::string& name, std::uint64_t most) {
 
 std::vector<std::byte> all_rows(const std::string& name) {
     const checkpoint saved = load_checkpoint(name + ".checkpoint");
-    row_file rows(engines, name + ".rows", nodes, row, saved.slots, saved.disk_slots, saved.row_checksums);
+    embedding_file rows(engines, name + ".rows", nodes, row, saved.slots, saved.disk_slots, saved.row_checksums);
     aligned_buffer<std::byte> slot(rows.slot_bytes());
     std::vector<std::byte> all;
     for (partition_id p = 0; p < nodes.partitions; ++p) {

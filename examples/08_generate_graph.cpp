@@ -1,4 +1,4 @@
-// A labelled graph that needs no file: every edge, label and feature is a function of its number.
+// A labeled graph that needs no file: every edge, label and feature is a function of its number.
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/graph/generate/planted_partition.hpp>
 

@@ -13,15 +13,15 @@ int main() {
     const memory_file_system disk;
     const engine_factory engines = [&] { return any_engine(memory_engine(disk)); };
     any_engine engine = engines();
-    row_file::create(engine, "rows", partitioning, layout, /*spare slots*/ 2);
-    row_file rows(engines, "rows", partitioning, layout, 2);
+    embedding_file::create(engine, "rows", partitioning, layout, /*spare slots*/ 2);
+    embedding_file rows(engines, "rows", partitioning, layout, 2);
 
     memory_budget budget(32 << 20);
     const memory_charge mine = budget.charge("what the program holds itself", 8 << 20);
     std::uint32_t slots = 8;
     for (; slots >= 2; --slots) {
         try {
-            const partition_buffer buffer(rows, {.slots = slots, .prefetch = 2}, budget);
+            const partition_buffer buffer(rows, {.resident_partitions = slots, .prefetch = 2}, budget);
             std::printf("%u slots and 2 to prefetch: %s of %s are in use\n", slots, format_bytes(budget.used()).c_str(),
                 format_bytes(budget.limit()).c_str());
             break;

@@ -1,5 +1,5 @@
 // A graph neural network out of core: edges and features lie on disk, 4 of 8 partitions are in memory at a time. Every
-// node is recognised before it trains, so the accuracy is that on nodes never seen.
+// node is recognized before it trains, so the accuracy is that on nodes never seen.
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/graph/generate/planted_partition.hpp>
 #include <gneiss/io/dataset.hpp>
@@ -28,7 +28,7 @@ int main() {
         for (edge_index e = 0; e < graph.edges(); ++e) builder.push(graph(e));
         writer.edges(builder);
         writer.commit({.nodes = nodes.nodes, .relations = 1, .train_edges = graph.edges(), .partitions = nodes.partitions,
-            .node_data = {.features = columns}});
+            .node_attributes = {.features = columns}});
     }
     const dataset data("network");
     const bucket_store edges = data.buckets();
@@ -37,13 +37,13 @@ int main() {
     for (node_id v = 0; v < nodes.nodes; ++v) labels.push_back(graph.label(v));
 
     // Two states that share nothing hold every partition once.
-    const plan states{{.resident = {0, 2, 4, 6}, .edge_buckets = {}}, {.resident = {1, 3, 5, 7}, .edge_buckets = {}}};
+    const epoch_plan states{{.resident = {0, 2, 4, 6}, .edge_buckets = {}}, {.resident = {1, 3, 5, 7}, .edge_buckets = {}}};
     const node_task task{labels, [&](std::uint32_t s, std::vector<node_id>& out) {
         for (const partition_id p : states[s].resident)
             for (auto v = nodes.begin(p); v < nodes.begin(p + 1); ++v) out.push_back(static_cast<node_id>(v));
     }};
     const engine_factory engines = [] { return any_engine(threads_engine{}); };
-    constexpr auto both = neighbour_direction::both;
+    constexpr auto both = neighbor_direction::both;
     memory_budget budget(256 << 20);
     graph_buffer graphs(edges, engines, both, graph_buffer::bytes_needed(states, edges, both), budget);
     feature_buffer rows(features, engines, feature_buffer::bytes_needed(states, features), budget);
@@ -54,9 +54,9 @@ int main() {
     weights.allocate(/*seed*/ 1);
     const dense_optimizer optimizer = make_dense_optimizer("adam", .01F);
     optimizer.allocate_state(weights);
-    const tbb_executor on;
-    graph_training training({.batch = 200, .neighbours = {.fanout = parse_fanout("10,10", both)}}, task, encode, weights,
-        optimizer, adagrad{}, inputs, on, budget);
+    const tbb_executor executor;
+    graph_training training({.batch = 200, .neighbors = {.fanout = parse_fanout("10,10", both)}}, task, encode, weights,
+        optimizer, adagrad{}, inputs, executor, budget);
 
     graph_statistics tenth;
     const graph_observer watch{.on_batch = [&](const batch_key& key, const graph_statistics& batch) {

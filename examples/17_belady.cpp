@@ -6,7 +6,7 @@
 
 #include <gneiss/cache/lru.hpp>
 #include <gneiss/cache/simulate.hpp>
-#include <gneiss/cache/static_rank.hpp>
+#include <gneiss/cache/static_cache.hpp>
 #include <gneiss/cache/trace.hpp>
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/random.hpp>
@@ -14,7 +14,7 @@
 int main() {
     using namespace gneiss;
     constexpr std::uint64_t nodes = 2000;
-    constexpr std::size_t slots = 100;
+    constexpr std::size_t capacity = 100;
 
     memory_trace trace; // what 200 batches ask for: small ids more often
     random_stream random(random_key(1, random_domain::user));
@@ -27,7 +27,7 @@ int main() {
 
     // What an executor is told ahead: rows to read before the first batch; rows in and rows out after each.
     std::size_t in = 0, out = 0;
-    const auto outcome = belady(trace, {.slots = slots}, serial_executor{}, [&](std::size_t, const change_set& changes) {
+    const auto outcome = belady(trace, {.capacity = capacity}, serial_executor{}, [&](std::size_t, const change_set& changes) {
         in += changes.in.size();
         out += changes.out.size();
     });
@@ -39,8 +39,8 @@ int main() {
             static_cast<double>(counts.reads()) / static_cast<double>(counts.accesses()));
         return counts.reads();
     };
-    const auto optimal = report("Belady", belady_policy(trace, {.slots = slots}, serial_executor{}));
-    const auto by_visits = report("visits", static_rank(rank_by(count_visits(trace, nodes), slots), slots));
-    const auto recent = report("LRU", lru(slots));
+    const auto optimal = report("Belady", belady_policy(trace, {.capacity = capacity}, serial_executor{}));
+    const auto by_visits = report("visits", static_cache(rank_by(count_visits(trace, nodes), capacity), capacity));
+    const auto recent = report("LRU", lru(capacity));
     return optimal < by_visits && optimal < recent ? 0 : 1;
 }

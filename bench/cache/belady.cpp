@@ -25,9 +25,9 @@ using namespace cache_bench;
 /// All of it: next uses, then every change set.
 void change_sets(benchmark::State& state) {
     memory_trace& of = trace();
-    const tbb_executor on(static_cast<std::size_t>(state.range(0)));
+    const tbb_executor executor(static_cast<std::size_t>(state.range(0)));
     for (auto _ : state)
-        belady(of, {.slots = slots, .nodes = state.range(1) != 0 ? nodes : 0}, on,
+        belady(of, {.capacity = capacity, .nodes = state.range(1) != 0 ? nodes : 0}, executor,
             [](std::size_t, const change_set& changes) { benchmark::DoNotOptimize(changes.in.data()); });
     count_accesses(state);
 }
@@ -36,9 +36,9 @@ BENCHMARK(change_sets)->ArgNames({"threads", "direct"})->ArgsProduct({{1, 2}, {0
 /// The pass that finds next uses, alone.
 void next_uses(benchmark::State& state) {
     memory_trace& of = trace();
-    const tbb_executor on(static_cast<std::size_t>(state.range(0)));
+    const tbb_executor executor(static_cast<std::size_t>(state.range(0)));
     for (auto _ : state) {
-        belady_policy policy(of, {.slots = slots, .nodes = state.range(1) != 0 ? nodes : 0}, on);
+        belady_policy policy(of, {.capacity = capacity, .nodes = state.range(1) != 0 ? nodes : 0}, executor);
         benchmark::DoNotOptimize(policy.fill().in.data());
     }
     count_accesses(state);
@@ -51,7 +51,7 @@ void policy(benchmark::State& state) {
     std::vector<node_id> room;
     change_set changes;
     for (auto _ : state) {
-        Policy decides(slots);
+        Policy decides(capacity);
         for (std::size_t batch = 0; batch < batches; ++batch) decides.next(of.read(batch, room), changes);
     }
     count_accesses(state);
@@ -62,9 +62,9 @@ BENCHMARK(policy<s3_fifo>)->Unit(benchmark::kMillisecond);
 /// Finds the slot of each access in a full cache.
 void slots_found(benchmark::State& state) {
     memory_trace& of = trace();
-    slot_table table(nodes, slots, state.range(0) != 0 ? slot_table_kind::direct : slot_table_kind::hashed);
-    for (std::size_t slot = 0; slot < slots; ++slot)
-        table.insert(static_cast<node_id>(slot * (nodes / slots)), static_cast<cache_slot>(slot));
+    slot_table table(nodes, capacity, state.range(0) != 0 ? slot_table_kind::direct : slot_table_kind::hashed);
+    for (std::size_t slot = 0; slot < capacity; ++slot)
+        table.insert(static_cast<node_id>(slot * (nodes / capacity)), static_cast<cache_slot>(slot));
     std::vector<node_id> room;
     std::vector<cache_slot> found(batch_rows);
     for (auto _ : state)

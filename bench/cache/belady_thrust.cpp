@@ -20,7 +20,7 @@ namespace {
 using namespace cache_bench;
 
 template <class Policy>
-void run(benchmark::State& state, const Policy& on) {
+void run(benchmark::State& state, const Policy& executor) {
     const memory_trace& of = trace();
     std::vector<std::uint32_t> starts{0};
     std::vector<node_id> all, room;
@@ -31,8 +31,8 @@ void run(benchmark::State& state, const Policy& on) {
     }
     const thrust::device_vector<node_id> ids(all.begin(), all.end());
     for (auto _ : state) {
-        const auto made = gneiss::cuda::belady(on, ids, starts, {.slots = slots, .nodes = nodes});
-        benchmark::DoNotOptimize(made.in.size());
+        const auto result = gneiss::cuda::belady(executor, ids, starts, {.capacity = capacity, .nodes = nodes});
+        benchmark::DoNotOptimize(result.in.size());
     }
     count_accesses(state);
 }

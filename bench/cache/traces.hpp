@@ -19,10 +19,10 @@ namespace cache_bench {
 using namespace gneiss;
 
 inline constexpr std::uint64_t nodes = std::uint64_t{1} << 23;
-inline constexpr std::size_t slots = nodes * 85 / 1000, batches = 200, batch_rows = 250'000;
+inline constexpr std::size_t capacity = nodes * 85 / 1000, batches = 200, batch_rows = 250'000;
 
 inline memory_trace& trace() {
-    static memory_trace made = [] {
+    static memory_trace result = [] {
         const rmat<> edges({.nodes = nodes, .edges = std::numeric_limits<edge_index>::max(), .scramble = true, .seed = 1});
         memory_trace all;
         std::vector<std::uint32_t> last(nodes, ~std::uint32_t{0});
@@ -38,7 +38,7 @@ inline memory_trace& trace() {
         }
         return all;
     }();
-    return made;
+    return result;
 }
 
 inline void count_accesses(benchmark::State& state) {

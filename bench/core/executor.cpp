@@ -32,10 +32,10 @@ BENCHMARK(raw_sum)->Name("executor/sum/raw_loop");
 
 template <class Executor>
 void sum(benchmark::State& state) {
-    const Executor on;
+    const Executor executor;
     const auto words = random_words(many);
     for (auto _ : state)
-        benchmark::DoNotOptimize(parallel_reduce(on, many, 65536, std::uint64_t{0}, [&](std::size_t begin, std::size_t end) {
+        benchmark::DoNotOptimize(parallel_reduce(executor, many, 65536, std::uint64_t{0}, [&](std::size_t begin, std::size_t end) {
             return std::accumulate(words.data() + begin, words.data() + end, std::uint64_t{0});
         }));
     state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(many));
@@ -56,11 +56,11 @@ BENCHMARK(raw_sort)->Name("executor/sort/raw_std_sort");
 
 template <class Executor>
 void sort(benchmark::State& state) {
-    const Executor on;
+    const Executor executor;
     const auto words = random_words(many);
     for (auto _ : state) {
         auto copy = words;
-        parallel_sort(on, copy);
+        parallel_sort(executor, copy);
         benchmark::DoNotOptimize(copy.data());
     }
     state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(many));
@@ -69,8 +69,8 @@ BENCHMARK(sort<tbb_executor>)->Name("executor/sort/tbb")->UseRealTime();
 
 // What one task costs beyond its work: the reason to make tasks worth microseconds.
 void empty_tasks(benchmark::State& state) {
-    const tbb_executor on;
-    for (auto _ : state) on.run(1000, [](std::size_t task) { benchmark::DoNotOptimize(task); });
+    const tbb_executor executor;
+    for (auto _ : state) executor.run(1000, [](std::size_t task) { benchmark::DoNotOptimize(task); });
     state.SetItemsProcessed(state.iterations() * 1000);
 }
 BENCHMARK(empty_tasks)->Name("executor/empty_tasks/tbb")->UseRealTime();

@@ -30,7 +30,7 @@ void keyed_draws(benchmark::State& state) {
 BENCHMARK(keyed_draws)->Name("random/draw");
 
 void fresh_keys(benchmark::State& state) {
-    const random_key key{1, random_domain::neighbour};
+    const random_key key{1, random_domain::neighbor};
     std::uint64_t node = 0;
     for (auto _ : state) benchmark::DoNotOptimize(gneiss::below(key.with(node++)[0], bound));
     state.SetItemsProcessed(state.iterations());

@@ -113,7 +113,7 @@ public:
     [[nodiscard]] bool wanted(const std::string& name) const { return std::regex_search(name, filter_); }
 
     /// Tells of a case: `ours` and `theirs` (of the library of that name) in milliseconds.
-    void tell(record of, const work& what, double ours, std::optional<double> theirs = {}, const char* library = "") {
+    void report(record of, const work& what, double ours, std::optional<double> theirs = {}, const char* library = "") {
         of.add("ms", ours);
         if (what.bytes > 0) of.add("bytes", what.bytes).add("gb_per_s", what.bytes / ours / 1e6);
         if (what.bytes > 0 && copy_bandwidth_ > 0) of.add("percent_of_copy", 100 * what.bytes / ours / 1e6 / copy_bandwidth_);
@@ -136,9 +136,9 @@ private:
 
 class oracle;
 
-void graph_layers(bench& on, const oracle& by);
-void products(bench& on, const oracle& by);
-void training(bench& on);
-void sampling(bench& on);
+void graph_layers(bench& executor, const oracle& by);
+void products(bench& executor, const oracle& by);
+void training(bench& executor);
+void sampling(bench& executor);
 
 } // namespace gpu_bench

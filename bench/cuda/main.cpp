@@ -14,12 +14,12 @@ using namespace gpu_bench;
 namespace {
 
 /// What the device copies within itself: the measure of the others. Never left out.
-void copy(bench& on) {
+void copy(bench& executor) {
     const std::size_t bytes = std::size_t{bench::size(1024, 1)} << 20;
-    auto from = on.filled<std::byte>(bytes), to = on.filled<std::byte>(bytes);
-    const double ms = on.milliseconds([&](cudaStream_t in) { cuda::copy_async(to.span(), std::span<const std::byte>(from.span()), in); });
-    on.set_copy_bandwidth(2 * static_cast<double>(bytes) / ms / 1e6);
-    on.tell(record("copy").add("of", "device memory"), {2 * static_cast<double>(bytes), 0}, ms);
+    auto from = executor.filled<std::byte>(bytes), to = executor.filled<std::byte>(bytes);
+    const double ms = executor.milliseconds([&](cudaStream_t in) { cuda::copy_async(to.span(), std::span<const std::byte>(from.span()), in); });
+    executor.set_copy_bandwidth(2 * static_cast<double>(bytes) / ms / 1e6);
+    executor.report(record("copy").add("of", "device memory"), {2 * static_cast<double>(bytes), 0}, ms);
 }
 
 } // namespace
@@ -36,12 +36,12 @@ int main(int count, char** arguments) {
             std::fprintf(stderr, "GPU %d: %s, %s\n", one.index, one.name.c_str(), format_bytes(one.memory).c_str());
         const oracle by(!once);
         for (const std::string& missing : by.missing()) std::fprintf(stderr, "left out: %s\n", missing.c_str());
-        bench on(stdout, filter, once);
-        copy(on);
-        graph_layers(on, by);
-        products(on, by);
-        training(on);
-        sampling(on);
+        bench executor(stdout, filter, once);
+        copy(executor);
+        graph_layers(executor, by);
+        products(executor, by);
+        training(executor);
+        sampling(executor);
         return 0;
     } catch (const std::exception& error) {
         std::fprintf(stderr, "error: %s\n", error.what());

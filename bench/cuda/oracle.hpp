@@ -13,7 +13,7 @@
 #include <gneiss/core/float16.hpp>
 #include <gneiss/cuda/core/memory.cuh>
 #include <gneiss/cuda/core/row_slice.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
+#include <gneiss/cuda/device_api.cuh>
 
 #if !defined(GNEISS_SIMT) && __has_include(<cublasLt.h>) && __has_include(<cusparse.h>)
 #define GNEISS_BENCH_ORACLE 1
@@ -89,15 +89,15 @@ public:
         product(const cublaslt& by, std::uint32_t m, std::uint32_t n, std::uint32_t k, cuda::rows_view<const T> a, bool a_across, cuda::rows_view<const T> b,
             bool b_across, cuda::rows_view<Out> out, const Out* bias = nullptr, bool relu = false)
             : by_(by), a_(a.data), b_(b.data), out_(out.data) {
-            check(by.describe_(&how_, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+            check(by.describe_(&options_, CUBLAS_COMPUTE_32F, CUDA_R_32F));
             // column by column these are the transposes: outᵀ = bᵀ · aᵀ
             const cublasOperation_t of_b = b_across ? CUBLAS_OP_T : CUBLAS_OP_N, of_a = a_across ? CUBLAS_OP_T : CUBLAS_OP_N;
-            check(by.set_(how_, CUBLASLT_MATMUL_DESC_TRANSA, &of_b, sizeof of_b));
-            check(by.set_(how_, CUBLASLT_MATMUL_DESC_TRANSB, &of_a, sizeof of_a));
+            check(by.set_(options_, CUBLASLT_MATMUL_DESC_TRANSA, &of_b, sizeof of_b));
+            check(by.set_(options_, CUBLASLT_MATMUL_DESC_TRANSB, &of_a, sizeof of_a));
             if (bias != nullptr) {
                 const cublasLtEpilogue_t then = relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
-                check(by.set_(how_, CUBLASLT_MATMUL_DESC_EPILOGUE, &then, sizeof then));
-                check(by.set_(how_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
+                check(by.set_(options_, CUBLASLT_MATMUL_DESC_EPILOGUE, &then, sizeof then));
+                check(by.set_(options_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
             }
             check(by.layout_(&left_, oracle_type<T>, b_across ? k : n, b_across ? n : k, b.stride));
             check(by.layout_(&right_, oracle_type<T>, a_across ? m : k, a_across ? k : m, a.stride));
@@ -106,7 +106,7 @@ public:
             check(by.preference_(&wish));
             check(by.set_preference_(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace));
             int found = 0;
-            const cublasStatus_t status = by.heuristic_(by.handle_, how_, left_, right_, result_, result_, wish, 1, &algorithm_, &found);
+            const cublasStatus_t status = by.heuristic_(by.handle_, options_, left_, right_, result_, result_, wish, 1, &algorithm_, &found);
             static_cast<void>(by.forget_preference_(wish));
             check(status);
             if (found == 0) throw error(errc::unsupported, "cuBLASLt has no algorithm for this product");
@@ -115,12 +115,12 @@ public:
         product& operator=(const product&) = delete;
         ~product() {
             for (const cublasLtMatrixLayout_t one : {left_, right_, result_}) static_cast<void>(by_.forget_layout_(one));
-            static_cast<void>(by_.forget_(how_));
+            static_cast<void>(by_.forget_(options_));
         }
 
         void operator()(cudaStream_t in) const {
             const float one = 1, zero = 0;
-            check(by_.matmul_(by_.handle_, how_, &one, b_, left_, a_, right_, &zero, out_, result_, out_, result_, &algorithm_.algo,
+            check(by_.matmul_(by_.handle_, options_, &one, b_, left_, a_, right_, &zero, out_, result_, out_, result_, &algorithm_.algo,
                 by_.workspace_.data(), workspace, in));
         }
 
@@ -128,7 +128,7 @@ public:
         const cublaslt& by_;
         const void *a_, *b_;
         void* out_;
-        cublasLtMatmulDesc_t how_ = nullptr;
+        cublasLtMatmulDesc_t options_ = nullptr;
         cublasLtMatrixLayout_t left_ = nullptr, right_ = nullptr, result_ = nullptr;
         cublasLtMatmulHeuristicResult_t algorithm_{};
     };

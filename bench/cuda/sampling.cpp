@@ -1,5 +1,5 @@
-// Neighbourhoods sampled on the device, of the size that MariusGNN's table has: a graph of 4.8 M nodes and 69 M edges, 20 outgoing
-// neighbours a node and hop, 1 to 5 hops; beside the same sample on the host.
+// Neighborhoods sampled on the device, of the size that MariusGNN's table has: a graph of 4.8 M nodes and 69 M edges, 20 outgoing
+// neighbors a node and hop, 1 to 5 hops; beside the same sample on the host.
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -10,12 +10,12 @@
 #include <gneiss/core/random.hpp>
 #include <gneiss/cuda/core/graph.cuh>
 #include <gneiss/cuda/sample/dense.cuh>
-#include <gneiss/cuda/sample/neighbour.cuh>
+#include <gneiss/cuda/sample/neighbor.cuh>
 #include <gneiss/graph/csr.hpp>
 #include <gneiss/graph/edge_list.hpp>
 #include <gneiss/graph/generate/rmat.hpp>
 #include <gneiss/sample/dense.hpp>
-#include <gneiss/sample/neighbour.hpp>
+#include <gneiss/sample/neighbor.hpp>
 
 namespace gpu_bench {
 
@@ -26,23 +26,23 @@ csr_graph<> made_graph() {
     std::vector<edge> all(static_cast<std::size_t>(edges.edges()));
     edges.fill(0, all);
     edge_list<> stream(edges.nodes(), std::move(all));
-    return make_csr_graph(stream, neighbour_direction::out);
+    return make_csr_graph(stream, neighbor_direction::out);
 }
 
 /// A recorded sample, launched for one batch after the other.
 template <class OnDevice, class OnHost>
-void sample(bench& on, const char* sampler, const csr_graph<>& host, const cuda::device_graph<>& graph, std::size_t hops) {
-    const neighbour_options options{std::vector<hop_fanout>(hops, hop_fanout{.out = bench::size(20, 3)})};
+void sample(bench& executor, const char* sampler, const csr_graph<>& host, const cuda::device_graph<>& graph, std::size_t hops) {
+    const neighbor_options options{std::vector<hop_fanout>(hops, hop_fanout{.out = bench::size(20, 3)})};
     const std::uint32_t count = bench::size(1000, 4);
     const keyed_permutation order(host.nodes(), random_key(1, random_domain::user));
     std::vector<node_id> seeds(count);
     for (std::uint32_t i = 0; i < count; ++i) seeds[i] = static_cast<node_id>(order(i));
-    OnDevice made(on.budget(), graph.view(), options, 1, {.seeds = count}, layer_stack::lists::forward);
-    const cuda::graph step = cuda::graph::record(on.stream(), [&] { made.run(on.stream()); });
-    const auto set = [&](std::uint64_t index) { made.set(on.stream(), {0, {0, 0, index}}, std::span<const node_id>(seeds)); };
+    OnDevice result(executor.budget(), graph.view(), options, 1, {.seeds = count}, layer_stack::lists::forward);
+    const cuda::graph step = cuda::graph::record(executor.stream(), [&] { result.run(executor.stream()); });
+    const auto set = [&](std::uint64_t index) { result.set(executor.stream(), {0, {0, 0, index}}, std::span<const node_id>(seeds)); };
     set(0);
-    const double ours = on.milliseconds([&](cudaStream_t stream) { step.launch(stream); });
-    const cuda::sample_sizes sizes = made.look(on.stream());
+    const double ours = executor.milliseconds([&](cudaStream_t stream) { step.launch(stream); });
+    const cuda::sample_sizes sizes = result.look(executor.stream());
     std::uint64_t edges = 0;
     for (const std::uint32_t of_hop : sizes.edges) edges += of_hop;
 
@@ -56,20 +56,20 @@ void sample(bench& on, const char* sampler, const csr_graph<>& host, const cuda:
         static_cast<void>(oracle.sample({0, {0, 0, 0}}, host, std::span<const node_id>(seeds), cores, arena));
         theirs = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     }
-    on.tell(record("sampling").add("sampler", sampler).add("hops", hops).add("seeds", count).add("nodes", sizes.nodes.back()).add("edges", edges)
+    executor.report(record("sampling").add("sampler", sampler).add("hops", hops).add("seeds", count).add("nodes", sizes.nodes.back()).add("edges", edges)
                 .add("edges_per_s", static_cast<double>(edges) / ours * 1e3).add("threads", threads),
         {}, ours, theirs, "host");
 }
 
 } // namespace
 
-void sampling(bench& on) {
-    if (!on.wanted("sampling")) return;
+void sampling(bench& executor) {
+    if (!executor.wanted("sampling")) return;
     const csr_graph<> host = made_graph();
-    const cuda::device_graph<> graph(on.budget(), host, on.stream());
-    on.stream().synchronize();
-    for (std::size_t hops = 1; hops <= 5; ++hops) sample<cuda::dense_sampler<>, dense_sampler<>>(on, "dense", host, graph, hops);
-    for (std::size_t hops = 1; hops <= 3; ++hops) sample<cuda::neighbour_sampler<>, neighbour_sampler<>>(on, "layered", host, graph, hops);
+    const cuda::device_graph<> graph(executor.budget(), host, executor.stream());
+    executor.stream().synchronize();
+    for (std::size_t hops = 1; hops <= 5; ++hops) sample<cuda::dense_sampler<>, dense_sampler<>>(executor, "dense", host, graph, hops);
+    for (std::size_t hops = 1; hops <= 3; ++hops) sample<cuda::neighbor_sampler<>, neighbor_sampler<>>(executor, "layered", host, graph, hops);
 }
 
 } // namespace gpu_bench

@@ -17,40 +17,40 @@ namespace {
 
 std::vector<std::uint32_t> drawn(std::size_t count, std::uint32_t below, std::uint64_t seed) {
     random_stream draw(random_key(seed, random_domain::user));
-    std::vector<std::uint32_t> made(count);
-    for (std::uint32_t& one : made) one = static_cast<std::uint32_t>(draw.below(below));
-    return made;
+    std::vector<std::uint32_t> result(count);
+    for (std::uint32_t& one : result) one = static_cast<std::uint32_t>(draw.below(below));
+    return result;
 }
 
 /// Bytes: the rows of questions, answers and negatives in, their gradients out. The scores, which a kernel need not keep, are
 /// not among them.
 template <class D>
-void link(bench& on, const char* decoder, cuda::link_path path, std::uint32_t questions, std::uint32_t negatives, std::size_t dim) {
+void link(bench& executor, const char* decoder, cuda::link_path path, std::uint32_t query_list, std::uint32_t negatives, std::size_t dim) {
     const std::uint32_t nodes = bench::size(1'000'000, 50), relations = bench::size(1000, 4);
-    const auto list = on.one(cuda::link_list{.count = questions});
-    const auto table = on.filled<float>(nodes * dim), related = on.filled<float>(relations * dim);
+    const auto list = executor.one(cuda::link_list{.count = query_list});
+    const auto table = executor.filled<float>(nodes * dim), related = executor.filled<float>(relations * dim);
     const auto ids = [&](std::size_t how_many, std::uint32_t below, std::uint64_t seed) {
         const std::vector<std::uint32_t> host = drawn(how_many, below, seed);
-        return on.copied(std::span<const std::uint32_t>(host));
+        return executor.copied(std::span<const std::uint32_t>(host));
     };
-    const auto known = ids(questions, nodes, 1), answers = ids(questions, nodes, 2), relation = ids(questions, relations, 3), wrong = ids(negatives, nodes, 4);
-    const auto floats = [&](std::size_t rows, std::size_t columns) { return on.filled<float>(rows * columns); };
-    auto queries = floats(questions, dim), grad_queries = floats(questions, dim), grad_known = floats(questions, dim),
-         grad_answers = floats(questions, dim), grad_relations = floats(questions, dim), grad_negatives = floats(negatives, dim);
+    const auto known = ids(query_list, nodes, 1), answers = ids(query_list, nodes, 2), relation = ids(query_list, relations, 3), wrong = ids(negatives, nodes, 4);
+    const auto floats = [&](std::size_t rows, std::size_t columns) { return executor.filled<float>(rows * columns); };
+    auto queries = floats(query_list, dim), grad_queries = floats(query_list, dim), grad_known = floats(query_list, dim),
+         grad_answers = floats(query_list, dim), grad_relations = floats(query_list, dim), grad_negatives = floats(negatives, dim);
     const bool tiles = path == cuda::link_path::tiles;
     const std::uint32_t kept = tiles ? 1 : negatives; // of what only scores in memory need
-    auto negative_rows = floats(kept, dim), scores = floats(questions, kept), squares = floats(1, kept), column_sums = floats(1, kept),
-         partial = on.filled<float>(cuda::partial_slices(questions).floats(kept * dim));
-    const auto how_many = on.one(negatives);
-    auto met = on.filled<cuda::detail::met_question>(questions);
-    auto outcomes = on.filled<cuda::question_outcome>(questions);
+    auto negative_rows = floats(kept, dim), scores = floats(query_list, kept), squares = floats(1, kept), column_sums = floats(1, kept),
+         partial = executor.filled<float>(cuda::partial_slices(query_list).floats(kept * dim));
+    const auto how_many = executor.one(negatives);
+    auto met = executor.filled<cuda::detail::scored_query>(query_list);
+    auto outcomes = executor.filled<cuda::query_outcome>(query_list);
     const auto view = [](auto& of, std::size_t width) { return cuda::rows_view(of.data(), width, width); };
     const bool has_relations = D::relation_floats(dim) != 0;
-    const cuda::link_questions asked{.lists = list.data(), .capacity = questions, .missing = side::tail, .known = known.data(),
+    const cuda::query_batch asked{.lists = list.data(), .capacity = query_list, .missing = side::tail, .known = known.data(),
         .answers = answers.data(), .relations = has_relations ? relation.data() : nullptr, .negatives = how_many.data()};
     const cuda::link_negatives to{.ids = wrong.data(), .capacity = negatives};
     const cuda::link_gradients out{{view(grad_known, dim), view(grad_answers, dim), view(grad_relations, dim)}, view(grad_negatives, dim), outcomes.data()};
-    const double ms = on.milliseconds([&](cudaStream_t stream) {
+    const double ms = executor.milliseconds([&](cudaStream_t stream) {
         if (tiles)
             cuda::link_by_tiles<D, float>(stream, asked, to, cuda::link_loss::softmax, 1, view(table, dim), view(related, dim),
                 {view(queries, dim), view(grad_queries, dim), met.data()}, out);
@@ -59,72 +59,72 @@ void link(bench& on, const char* decoder, cuda::link_path path, std::uint32_t qu
                 {view(queries, dim), view(grad_queries, dim), view(negative_rows, dim), view(scores, negatives), squares.data(), column_sums.data(),
                     partial.data()}, out);
     });
-    const double rows = (has_relations ? 6.0 : 4.0) * questions + 2.0 * negatives;
-    on.tell(record("link").add("decoder", decoder).add("scores", tiles ? "in tiles" : "in memory").add("questions", questions).add("negatives", negatives).add("dim", dim),
-        {rows * static_cast<double>(dim) * 4, 6.0 * questions * negatives * static_cast<double>(dim)}, ms);
+    const double rows = (has_relations ? 6.0 : 4.0) * query_list + 2.0 * negatives;
+    executor.report(record("link").add("decoder", decoder).add("scores", tiles ? "in tiles" : "in memory").add("questions", query_list).add("negatives", negatives).add("dim", dim),
+        {rows * static_cast<double>(dim) * 4, 6.0 * query_list * negatives * static_cast<double>(dim)}, ms);
 }
 
 /// Bytes: the scores in and out.
 template <class T>
-void cross_entropy(bench& on, std::uint32_t rows, std::uint32_t classes) {
-    const auto count = on.one(rows);
+void cross_entropy(bench& executor, std::uint32_t rows, std::uint32_t classes) {
+    const auto count = executor.one(rows);
     const std::vector<class_id> drawn_labels = drawn(rows, classes, 5);
-    const auto labels = on.copied(std::span<const class_id>(drawn_labels));
-    auto scores = on.filled<T>(std::size_t{rows} * classes);
-    auto losses = on.filled<float>(rows);
-    auto correct = on.filled<std::uint8_t>(rows);
-    auto outcome = on.filled<cuda::classification_outcome>(1, 0);
-    const double ms = on.milliseconds([&](cudaStream_t stream) {
+    const auto labels = executor.copied(std::span<const class_id>(drawn_labels));
+    auto scores = executor.filled<T>(std::size_t{rows} * classes);
+    auto losses = executor.filled<float>(rows);
+    auto correct = executor.filled<std::uint8_t>(rows);
+    auto outcome = executor.filled<cuda::classification_outcome>(1, 0);
+    const double ms = executor.milliseconds([&](cudaStream_t stream) {
         cuda::softmax_cross_entropy<T>(stream, count.data(), rows, {scores.data(), classes, classes}, labels.data(), losses.data(), correct.data(), outcome.data());
     });
-    on.tell(record("cross-entropy").add("type", sizeof(T) == 4 ? "f32" : "bf16").add("rows", rows).add("classes", classes),
+    executor.report(record("cross-entropy").add("type", sizeof(T) == 4 ? "f32" : "bf16").add("rows", rows).add("classes", classes),
         {2 * static_cast<double>(scores.bytes()), 0}, ms);
 }
 
 /// Bytes: values and state in and out, gradients in, an id a row.
 template <class O>
-void row_steps(bench& on, const char* optimizer, std::uint32_t rows, std::size_t dim) {
+void row_steps(bench& executor, const char* optimizer, std::uint32_t rows, std::size_t dim) {
     const std::size_t width = dim + O::state_floats(dim);
     const std::uint32_t table_rows = 2 * rows;
-    const auto count = on.one(rows);
-    const auto at = on.one(cuda::step_state{});
+    const auto count = executor.one(rows);
+    const auto at = executor.one(cuda::step_state{});
     std::vector<std::uint32_t> order(rows);
     for (std::uint32_t i = 0; i < rows; ++i) order[i] = 2 * i + (i * 7 % 3 == 0 ? 1 : 0); // distinct, ascending, with gaps
-    const auto ids = on.copied(std::span<const std::uint32_t>(order));
-    const auto gradients = on.filled<float>(rows * dim);
-    auto table = on.filled<float>(table_rows * width);
-    const double ms = on.milliseconds([&](cudaStream_t stream) {
+    const auto ids = executor.copied(std::span<const std::uint32_t>(order));
+    const auto gradients = executor.filled<float>(rows * dim);
+    auto table = executor.filled<float>(table_rows * width);
+    const double ms = executor.milliseconds([&](cudaStream_t stream) {
         cuda::step_rows<O, float>(stream, O{}, at.data(), count.data(), rows, ids.data(), nullptr, {gradients.data(), dim, dim}, {table.data(), width, width});
     });
-    on.tell(record("step of rows").add("optimizer", optimizer).add("rows", rows).add("dim", dim),
+    executor.report(record("step of rows").add("optimizer", optimizer).add("rows", rows).add("dim", dim),
         {4.0 * rows * static_cast<double>(2 * width + dim + 1), 0}, ms);
 }
 
 } // namespace
 
-void training(bench& on) {
-    if (on.wanted("link")) {
-        const std::uint32_t questions = bench::size(10'000, 20), negatives = bench::size(1000, 9);
+void training(bench& executor) {
+    if (executor.wanted("link")) {
+        const std::uint32_t query_list = bench::size(10'000, 20), negatives = bench::size(1000, 9);
         for (const std::size_t dim : {bench::size(100, 8), bench::size(400, 16)}) {
             for (const cuda::link_path path : {cuda::link_path::tiles, cuda::link_path::scores}) {
                 if (path == cuda::link_path::tiles && cuda::link_tiles_bytes<float>(static_cast<std::uint32_t>(dim)) == 0) continue;
-                link<dot_decoder>(on, "dot", path, questions, negatives, dim);
-                link<distmult_decoder>(on, "distmult", path, questions, negatives, dim);
-                link<complex_decoder>(on, "complex", path, questions, negatives, dim);
-                link<transe_decoder>(on, "transe", path, questions, negatives, dim);
+                link<dot_decoder>(executor, "dot", path, query_list, negatives, dim);
+                link<distmult_decoder>(executor, "distmult", path, query_list, negatives, dim);
+                link<complex_decoder>(executor, "complex", path, query_list, negatives, dim);
+                link<transe_decoder>(executor, "transe", path, query_list, negatives, dim);
             }
         }
     }
-    if (on.wanted("cross-entropy"))
+    if (executor.wanted("cross-entropy"))
         for (const std::uint32_t classes : {48U, 176U}) {
-            cross_entropy<float>(on, bench::size(100'000, 12), classes);
-            cross_entropy<bfloat16>(on, bench::size(100'000, 12), classes);
+            cross_entropy<float>(executor, bench::size(100'000, 12), classes);
+            cross_entropy<bfloat16>(executor, bench::size(100'000, 12), classes);
         }
-    if (on.wanted("step of rows"))
+    if (executor.wanted("step of rows"))
         for (const std::size_t dim : {64U, 128U}) {
-            row_steps<sgd>(on, "sgd", bench::size(1'000'000, 30), dim);
-            row_steps<adagrad>(on, "adagrad", bench::size(1'000'000, 30), dim);
-            row_steps<adam>(on, "adam", bench::size(1'000'000, 30), dim);
+            row_steps<sgd>(executor, "sgd", bench::size(1'000'000, 30), dim);
+            row_steps<adagrad>(executor, "adagrad", bench::size(1'000'000, 30), dim);
+            row_steps<adam>(executor, "adam", bench::size(1'000'000, 30), dim);
         }
 }
 

@@ -22,7 +22,7 @@ struct table {
     [[nodiscard]] std::uint64_t rows() const { return values.size() / width; }
     [[nodiscard]] std::size_t dim() const { return width; }
     [[nodiscard]] matrix_view<const float> view() const { return {values.data(), values.size() / width, width}; }
-    void for_each_block(const row_block_visitor& visit) const { visit(0, view()); }
+    void for_each_block(const embedding_block_visitor& visit) const { visit(0, view()); }
 };
 
 std::vector<float> random_floats(std::size_t count, std::uint64_t seed) {

@@ -36,11 +36,11 @@ BENCHMARK(rmat_edges)->Name("generate/rmat")->Arg(16)->Arg(20)->Arg(24);
 
 void rmat_all_threads(benchmark::State& state) {
     const rmat<> generator({.nodes = 1 << 20, .edges = ~edge_index{0}});
-    const tbb_executor on;
+    const tbb_executor executor;
     std::vector<edge> out(chunk);
     edge_index first = 0;
     for (auto _ : state) {
-        generate_edges(generator, first, std::span(out), on);
+        generate_edges(generator, first, std::span(out), executor);
         benchmark::DoNotOptimize(out.data());
         first += chunk;
     }

@@ -20,7 +20,7 @@
 #include <gneiss/storage/engine/threads.hpp>
 
 // One layer of 64 → 64 floats over all nodes of RMAT, 2^18 nodes, 4 M edges, incoming: edges/s, and bytes/s of
-// neighbours' rows. Beside it a raw loop that only sums neighbours' rows over a CSR. `partitions` cuts the graph; on
+// neighbors' rows. Beside it a raw loop that only sums neighbors' rows over a CSR. `partitions` cuts the graph; on
 // disk, one partition is summed for at a time in files of the current folder, read around the page cache where that is
 // possible.
 namespace {
@@ -31,20 +31,20 @@ constexpr std::uint64_t nodes = std::uint64_t{1} << 18, edge_count = 16 * nodes;
 constexpr std::size_t width = 64;
 
 std::vector<edge> rmat_edges() {
-    const rmat<> made({.nodes = nodes, .edges = edge_count, .seed = 1});
+    const rmat<> result({.nodes = nodes, .edges = edge_count, .seed = 1});
     std::vector<edge> all(static_cast<std::size_t>(edge_count));
-    made.fill(0, all);
+    result.fill(0, all);
     return all;
 }
 
 matrix_view<const float> rows() {
-    static const std::vector<float> made = [] {
+    static const std::vector<float> result = [] {
         std::vector<float> x(nodes * width);
         const random_key key(1, random_domain::user);
         for (std::size_t i = 0; i < x.size(); ++i) x[i] = to_unit_float(key[i]) - 0.5F;
         return x;
     }();
-    return {made.data(), nodes, width};
+    return {result.data(), nodes, width};
 }
 
 void count(benchmark::State& state, std::uint64_t edges) {
@@ -105,13 +105,13 @@ private:
 
 void raw_sum_over_csr(benchmark::State& state) {
     edge_list<> stream(nodes, rmat_edges());
-    const auto graph = make_csr_graph(stream, neighbour_direction::in);
+    const auto graph = make_csr_graph(stream, neighbor_direction::in);
     std::vector<float> sums(nodes * width);
     for (auto _ : state) {
         for (std::size_t v = 0; v < nodes; ++v) {
             float* const to = sums.data() + v * width;
             std::fill_n(to, width, 0.0F);
-            for (const node_id u : graph.in().neighbours(static_cast<node_id>(v))) {
+            for (const node_id u : graph.in().neighbors(static_cast<node_id>(v))) {
                 const float* const from = rows()[u].data();
                 for (std::size_t c = 0; c < width; ++c) to[c] += from[c];
             }
@@ -123,7 +123,7 @@ void raw_sum_over_csr(benchmark::State& state) {
 BENCHMARK(raw_sum_over_csr)->Unit(benchmark::kMillisecond);
 
 template <class E>
-void infer(benchmark::State& state, const std::string& layer, const E& on, bool in_memory) {
+void infer(benchmark::State& state, const std::string& layer, const E& executor, bool in_memory) {
     const stored graph(static_cast<std::uint32_t>(state.range(0)));
     dense_parameters<> weights;
     encoder<float, eigen_backend> encode(weights, parse_layers(layer), {.dense = width});
@@ -148,7 +148,7 @@ void infer(benchmark::State& state, const std::string& layer, const E& on, bool 
     std::uint64_t edges = 0, moved = 0;
     (void)rows();
     for (auto _ : state) {
-        const auto result = infer_layerwise(encode, weights, input, graph.store(), options, on, budget);
+        const auto result = infer_layerwise(encode, weights, input, graph.store(), options, executor, budget);
         if (result.plan.in_memory != in_memory) state.SkipWithError("runs elsewhere than asked");
         edges += result.edges;
         moved += result.io.read_bytes + result.io.written_bytes;

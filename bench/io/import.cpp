@@ -44,8 +44,8 @@ struct sources {
     }
 };
 const sources& files() {
-    static const sources made;
-    return made;
+    static const sources result;
+    return result;
 }
 
 void import_file(benchmark::State& state, const char* name, id_kind ids) {
@@ -55,8 +55,8 @@ void import_file(benchmark::State& state, const char* name, id_kind ids) {
     options.out = files().directory / "out";
     options.force = true;
     options.memory = static_cast<std::uint64_t>(state.range(0)) << 20;
-    const tbb_executor on;
-    for (auto _ : state) import_dataset(options, on);
+    const tbb_executor executor;
+    for (auto _ : state) import_dataset(options, executor);
     state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(edges));
     state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(fs::file_size(options.sources[0].path)));
 }

@@ -26,17 +26,17 @@ using namespace gneiss;
 constexpr std::size_t targets = 10000, sources = 60000, fanout = 10, edges = targets * fanout;
 
 struct random_layer {
-    std::vector<std::uint32_t> offset, neighbour;
+    std::vector<std::uint32_t> offset, neighbor;
 
-    random_layer() : neighbour(edges) {
+    random_layer() : neighbor(edges) {
         const random_key key(1, random_domain::user);
         for (std::size_t t = 0; t <= targets; ++t) offset.push_back(static_cast<std::uint32_t>(t * fanout));
-        for (std::size_t e = 0; e < edges; ++e) neighbour[e] = static_cast<std::uint32_t>(below(key[e], sources));
+        for (std::size_t e = 0; e < edges; ++e) neighbor[e] = static_cast<std::uint32_t>(below(key[e], sources));
     }
     [[nodiscard]] static std::size_t layers() { return 1; }
     template <class... Memory>
     [[nodiscard]] layer_view layer(std::size_t, Memory&...) const {
-        return {.targets = targets, .sources = sources, .offsets = offset, .neighbours = neighbour, .first_target = sources - targets};
+        return {.targets = targets, .sources = sources, .offsets = offset, .neighbors = neighbor, .first_target = sources - targets};
     }
 };
 
@@ -53,26 +53,26 @@ void set_rate(benchmark::State& state, const char* name, double each) {
 
 void run_layer(benchmark::State& state, const char* text, bool backward, bool input_needs_gradient) {
     const auto dim = static_cast<std::size_t>(state.range(0));
-    const serial_executor on;
+    const serial_executor executor;
     const random_layer sample;
     layer_stack views;
-    views.assign(sample, on);
+    views.assign(sample, executor);
     dense_parameters<> weights;
     encoder<float, eigen_backend> encode(weights, parse_layers(text), {.dense = dim});
     weights.allocate(1);
     const auto rows = some(sources * dim);
     auto grad_in = some(sources * dim);
     const input_rows<float> input{matrix_view<const float>(rows.data(), sources, dim)};
-    (void)encode.forward(weights, views, input, {}, on);
+    (void)encode.forward(weights, views, input, {}, executor);
     for (auto _ : state) {
         if (!backward) {
-            benchmark::DoNotOptimize(encode.forward(weights, views, input, {}, on).data());
+            benchmark::DoNotOptimize(encode.forward(weights, views, input, {}, executor).data());
             continue;
         }
         state.PauseTiming();
-        const auto out = encode.forward(weights, views, input, {}, on);
+        const auto out = encode.forward(weights, views, input, {}, executor);
         state.ResumeTiming();
-        encode.backward(weights, out, input_needs_gradient ? matrix_view<float>(grad_in.data(), sources, dim) : matrix_view<float>(), on);
+        encode.backward(weights, out, input_needs_gradient ? matrix_view<float>(grad_in.data(), sources, dim) : matrix_view<float>(), executor);
     }
     state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(edges));
 }
@@ -90,7 +90,7 @@ constexpr std::size_t rows_moved = edges + targets;
 void segment_sum(benchmark::State& state, bool mean) {
     const auto dim = static_cast<std::size_t>(state.range(0));
     const random_layer sample;
-    const edge_segments s{sample.offset, sample.neighbour};
+    const edge_segments s{sample.offset, sample.neighbor};
     const auto in = some(sources * dim);
     auto shares = some(edges), out = some(targets * dim);
     for (auto _ : state) {
@@ -113,7 +113,7 @@ void segment_sum_by_raw_loop(benchmark::State& state) {
             float* const to = out.data() + t * dim;
             std::memset(to, 0, dim * sizeof(float));
             for (std::size_t e = sample.offset[t]; e < sample.offset[t + 1]; ++e) {
-                const float* const from = in.data() + sample.neighbour[e] * dim;
+                const float* const from = in.data() + sample.neighbor[e] * dim;
                 for (std::size_t c = 0; c < dim; ++c) to[c] += from[c];
             }
         }
@@ -132,7 +132,7 @@ void segment_bytes_by_memcpy(benchmark::State& state, bool gathered) { // half o
         if (!gathered) std::memcpy(to.data(), from.data(), to.size_bytes());
         else
             for (std::size_t e = 0; e < rows_moved / 2; ++e)
-                std::memcpy(to.data() + e * dim, from.data() + sample.neighbour[e] * dim, dim * sizeof(float));
+                std::memcpy(to.data() + e * dim, from.data() + sample.neighbor[e] * dim, dim * sizeof(float));
         benchmark::DoNotOptimize(to.data());
     }
     set_rate(state, "bytes/s", static_cast<double>(rows_moved * dim * sizeof(float)));
@@ -144,12 +144,12 @@ void product(benchmark::State& state, int which) {
     const auto dim = static_cast<std::size_t>(state.range(0));
     const auto a = some(targets * dim), w = some(dim * dim), bias = some(dim);
     auto out = some(targets * dim), grad = some(dim * dim);
-    const serial_executor on;
+    const serial_executor executor;
     const matrix_view<const float> rows(a.data(), targets, dim), weights(w.data(), dim, dim);
     for (auto _ : state) {
-        if (which == 0) eigen_backend{}.multiply(rows, weights, {out.data(), targets, dim}, {false, bias.span(), activation::relu}, on);
-        if (which == 1) eigen_backend{}.multiply_nt(rows, weights, {out.data(), targets, dim}, false, on);
-        if (which == 2) eigen_backend{}.add_tn(rows, rows, {grad.data(), dim, dim}, on);
+        if (which == 0) eigen_backend{}.multiply(rows, weights, {out.data(), targets, dim}, {false, bias.span(), activation::relu}, executor);
+        if (which == 1) eigen_backend{}.multiply_nt(rows, weights, {out.data(), targets, dim}, false, executor);
+        if (which == 2) eigen_backend{}.add_tn(rows, rows, {grad.data(), dim, dim}, executor);
         benchmark::DoNotOptimize(out.data());
     }
     set_rate(state, "FLOP/s", 2 * static_cast<double>(targets * dim * dim));
@@ -203,13 +203,13 @@ void attention_step(benchmark::State& state, bool backward) { // scores, softmax
     const random_layer sample;
     const auto a = some(targets * heads), b = some(sources * heads);
     std::vector<float> scores(edges * heads), g(edges * heads, 1);
-    const edge_segments s{sample.offset, sample.neighbour};
+    const edge_segments s{sample.offset, sample.neighbor};
     const eigen_backend by;
-    const serial_executor on;
+    const serial_executor executor;
     for (auto _ : state) {
-        by.edge_scores(s, heads, {a.data(), targets, heads}, {b.data(), sources, heads}, 0.2F, scores, on);
-        if (!backward) by.segment_softmax(s, heads, scores, on);
-        else by.segment_softmax_backward(s, heads, scores, g, on);
+        by.edge_scores(s, heads, {a.data(), targets, heads}, {b.data(), sources, heads}, 0.2F, scores, executor);
+        if (!backward) by.segment_softmax(s, heads, scores, executor);
+        else by.segment_softmax_backward(s, heads, scores, g, executor);
     }
     state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(edges * heads));
 }

@@ -1,7 +1,7 @@
 #include <gneiss/core/executor/serial.hpp>
+#include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/loss.hpp>
 #include <gneiss/model/optimizer.hpp>
-#include <gneiss/model/parameter.hpp>
 
 #include <benchmark/benchmark.h>
 
@@ -9,7 +9,7 @@
 #include <cstring>
 #include <vector>
 
-// Losses per score beside std::exp, and optimiser steps in bytes beside copying the same bytes.
+// Losses per score beside std::exp, and optimizer steps in bytes beside copying the same bytes.
 namespace {
 
 using namespace gneiss;
@@ -46,7 +46,7 @@ constexpr std::size_t rows = 100000, dim = 100; // beyond the second-level cache
 void step_rows(benchmark::State& state, const char* name) {
     const any_row_optimizer optimizer = make_row_optimizer(name, 0.1F);
     const auto extra = static_cast<std::uint32_t>(optimizer.state_floats(dim));
-    parameter table(rows, {dim, extra}), gradients(rows, {dim, 0});
+    embedding_table table(rows, {dim, extra}), gradients(rows, {dim, 0});
     for (std::size_t i = 0; i < rows * dim; ++i) gradients.table().data()[i] = 1e-3F * static_cast<float>(i % 17);
     std::uint64_t t = 0;
     for (auto _ : state) optimizer.step_rows(table.table(), gradients.table(), ++t, serial_executor{});

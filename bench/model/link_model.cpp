@@ -17,8 +17,8 @@ using namespace gneiss;
 
 constexpr std::size_t chunk = 1000, per_chunk = 1000, chunks = 4;
 
-void count(benchmark::State& state, std::size_t dim, std::size_t questions) {
-    const double asked = static_cast<double>(state.iterations()) * static_cast<double>(questions);
+void count(benchmark::State& state, std::size_t dim, std::size_t query_count) {
+    const double asked = static_cast<double>(state.iterations()) * static_cast<double>(query_count);
     state.counters["questions/s"] = benchmark::Counter(asked, benchmark::Counter::kIsRate);
     state.counters["edges/s"] = benchmark::Counter(asked / 2, benchmark::Counter::kIsRate);
     state.counters["FLOP/s"] =
@@ -27,7 +27,7 @@ void count(benchmark::State& state, std::size_t dim, std::size_t questions) {
 
 void link_model_step(benchmark::State& state, const char* decoder, const char* loss) {
     const auto dim = static_cast<std::size_t>(state.range(0));
-    const serial_executor on;
+    const serial_executor executor;
     const id_range all{0, 100000};
     const resident_nodes resident({&all, 1});
     std::vector<edge> edges(chunk * chunks);
@@ -42,16 +42,16 @@ void link_model_step(benchmark::State& state, const char* decoder, const char* l
         {}, edges, resident, edges.size(), [&](std::uint64_t i) { return edges[i]; }, arena);
     any_link_model model = make_link_model(decoder, loss, dim);
     const std::size_t relation_size = model.relation_floats();
-    parameter rows(batch.nodes.size(), {static_cast<std::uint32_t>(dim), 0});
-    parameter relations(100, {static_cast<std::uint32_t>(relation_size), 0});
-    initialize_rows(initializer::normal(0, 0.1F), 0, 1, parameter_table::nodes, 0, dim, rows.table(), on);
+    embedding_table rows(batch.nodes.size(), {static_cast<std::uint32_t>(dim), 0});
+    embedding_table relations(100, {static_cast<std::uint32_t>(relation_size), 0});
+    initialize_rows(initializer::normal(0, 0.1F), 0, 1, embedding_kind::nodes, 0, dim, rows.table(), executor);
     initialize_rows(
-        initializer::normal(0, 0.1F), 0, 1, parameter_table::relations, 0, relation_size, relations.table(), on);
-    parameter gradients(batch.nodes.size(), {static_cast<std::uint32_t>(dim), 0});
-    row_gradients relation_gradients;
+        initializer::normal(0, 0.1F), 0, 1, embedding_kind::relations, 0, relation_size, relations.table(), executor);
+    embedding_table gradients(batch.nodes.size(), {static_cast<std::uint32_t>(dim), 0});
+    sparse_gradients relation_gradients;
     for (auto _ : state)
         benchmark::DoNotOptimize(
-            model.forward_backward(batch, rows.values(), relations.values(), gradients.table(), relation_gradients, on));
+            model.forward_backward(batch, rows.values(), relations.values(), gradients.table(), relation_gradients, executor));
     count(state, dim, 2 * edges.size());
 }
 void dims(benchmark::internal::Benchmark* b) { b->ArgName("dim")->Arg(50)->Arg(100)->Arg(400); }
@@ -90,9 +90,9 @@ void count_scores(benchmark::State& state) {
 void negative_scores(benchmark::State& state, const char* decoder) {
     const auto dim = static_cast<std::size_t>(state.range(0));
     const any_link_model model = make_link_model(decoder, "softmax", dim);
-    parameter rows(chunk + per_chunk, {static_cast<std::uint32_t>(dim), 0});
+    embedding_table rows(chunk + per_chunk, {static_cast<std::uint32_t>(dim), 0});
     initialize_rows(
-        initializer::normal(0, 0.1F), 0, 1, parameter_table::nodes, 0, dim, rows.table(), serial_executor{});
+        initializer::normal(0, 0.1F), 0, 1, embedding_kind::nodes, 0, dim, rows.table(), serial_executor{});
     std::vector<float> out(chunk * per_chunk);
     for (auto _ : state) {
         model.scores(rows.values().middle_rows(0, chunk), rows.values().middle_rows(chunk, per_chunk),

@@ -13,7 +13,7 @@ using namespace gneiss;
 constexpr std::size_t batch = 10000;
 
 // Batches of a state of `buckets` edge buckets with `edges` edges in all; items are edges.
-void fill(benchmark::State& state, batch_source from) {
+void fill(benchmark::State& state, batch_scope from) {
     const auto buckets = static_cast<std::size_t>(state.range(0));
     const auto edges = static_cast<std::uint64_t>(state.range(1));
     const state_batches batches(
@@ -30,13 +30,13 @@ void fill(benchmark::State& state, batch_source from) {
     }
     state.SetItemsProcessed(static_cast<std::int64_t>(items));
 }
-BENCHMARK_CAPTURE(fill, state, batch_source::state)
+BENCHMARK_CAPTURE(fill, state, batch_scope::state)
     ->Name("order/batches/fill_from_state")
     ->Args({15, 1 << 20})
     ->Args({15, 5 << 20})
     ->Args({64, 100'000'000})
     ->Args({1024, 100'000'000});
-BENCHMARK_CAPTURE(fill, bucket, batch_source::bucket)->Name("order/batches/fill_from_bucket")->Args({64, 100'000'000});
+BENCHMARK_CAPTURE(fill, bucket, batch_scope::bucket)->Name("order/batches/fill_from_bucket")->Args({64, 100'000'000});
 
 void one_by_one(benchmark::State& state) {
     const state_batches batches(std::vector<edge_index>(64, 100'000'000 / 64), batch, edge_shuffle_key(1, 0, 0));

@@ -15,7 +15,7 @@ void make_plan(benchmark::State& state, const char* name) {
     const auto partitions = static_cast<std::uint32_t>(state.range(0));
     std::uint64_t epoch = 0, swaps = 0;
     for (auto _ : state) {
-        const plan states = make_order(name, partitions, partitions / 4, 1)(epoch++);
+        const epoch_plan states = make_order(name, partitions, partitions / 4, 1)(epoch++);
         swaps = cost_of(states, 1).swaps;
     }
     state.SetItemsProcessed(state.iterations() * partitions * partitions);

@@ -5,7 +5,7 @@
 #include <gneiss/order/bias.hpp>
 #include <gneiss/order/comet.hpp>
 #include <gneiss/order/cost.hpp>
-#include <gneiss/order/training_nodes_first.hpp>
+#include <gneiss/order/train_partitions_first.hpp>
 #include <gneiss/order/tune.hpp>
 
 #include <cstdint>
@@ -32,7 +32,7 @@ void node_states(benchmark::State& state) {
     const auto partitions = static_cast<std::uint32_t>(state.range(0));
     std::uint64_t epoch = 0;
     for (auto _ : state)
-        benchmark::DoNotOptimize(training_nodes_first(partitions, partitions / 4, partitions, 1, epoch++));
+        benchmark::DoNotOptimize(train_partitions_first(partitions, partitions / 4, partitions, 1, epoch++));
     state.SetItemsProcessed(state.iterations() * partitions);
 }
 BENCHMARK(node_states)->Name("order/plan/training_nodes")->RangeMultiplier(4)->Range(64, 1024);
@@ -40,7 +40,7 @@ BENCHMARK(node_states)->Name("order/plan/training_nodes")->RangeMultiplier(4)->R
 // The bias of a plan: by the proxy, and on the edges of a random graph of 8 M edges; items are edges.
 void proxy(benchmark::State& state) {
     const auto partitions = static_cast<std::uint32_t>(state.range(0));
-    const plan states = comet_order(partitions, partitions / 4, 1)(0);
+    const epoch_plan states = comet_order(partitions, partitions / 4, 1)(0);
     double bias = 0;
     for (auto _ : state) bias = uniform_bias(states, partitions);
     state.counters["bias"] = bias;
@@ -66,7 +66,7 @@ void exact(benchmark::State& state) {
     std::vector<std::vector<ends>> edges;
     for (std::size_t b = 0; b < std::size_t{partitions} * partitions; ++b)
         edges.push_back(bucket_edges(partitions, nodes, b));
-    const plan states = comet_order(partitions, 8, 1)(0);
+    const epoch_plan states = comet_order(partitions, 8, 1)(0);
     double bias = 0;
     for (auto _ : state)
         bias = edge_bias(states, nodes,

@@ -12,7 +12,7 @@
 #include <gneiss/graph/symmetric.hpp>
 
 // Streamed partitioners over graphs in memory, for 8 to 4096 parts; items are arcs of all passes. The limit is a loop that only
-// reads the part of every neighbour.
+// reads the part of every neighbor.
 namespace {
 
 using namespace gneiss;
@@ -44,25 +44,25 @@ void count_arcs(benchmark::State& state, const symmetric_csr& graph, std::uint32
 }
 
 void read_parts(benchmark::State& state, const symmetric_csr& graph) {
-    std::vector<part_id> part(graph.nodes());
+    std::vector<partition_id16> part(graph.nodes());
     for (std::size_t v = 0; v < part.size(); ++v)
-        part[v] = static_cast<part_id>(mix64(v) % static_cast<std::uint64_t>(state.range(0)));
+        part[v] = static_cast<partition_id16>(mix64(v) % static_cast<std::uint64_t>(state.range(0)));
     for (auto _ : state) {
         std::uint64_t sum = 0;
-        for (const node_id u : graph.neighbours) sum += part[u];
+        for (const node_id u : graph.neighbors) sum += part[u];
         benchmark::DoNotOptimize(sum);
     }
     count_arcs(state, graph);
 }
 
 template <class Partitioner>
-void partition(benchmark::State& state, const symmetric_csr& graph, const Partitioner& how, bool labelled, double cap) {
+void partition(benchmark::State& state, const symmetric_csr& graph, const Partitioner& options, bool labeled, double cap) {
     symmetric_stream stream(graph);
-    const auto labels = labelled ? labels_of(graph) : std::vector<class_id>{};
+    const auto labels = labeled ? labels_of(graph) : std::vector<class_id>{};
     const partition_request request{
         .parts = static_cast<std::uint32_t>(state.range(0)), .labels = labels, .label_cap = cap};
-    for (auto _ : state) benchmark::DoNotOptimize(how(stream, request, serial_executor{}));
-    count_arcs(state, graph, how.passes);
+    for (auto _ : state) benchmark::DoNotOptimize(options(stream, request, serial_executor{}));
+    count_arcs(state, graph, options.passes);
 }
 
 void parts(benchmark::internal::Benchmark* b) {

@@ -25,8 +25,8 @@ edge_list<> graph() {
 }
 
 /// Halves by id: costs nothing, so that what is measured is the stream.
-std::vector<part_id> by_id(const symmetric_csr& chunk, std::array<std::uint64_t, 2> most, std::uint64_t) {
-    std::vector<part_id> sides(static_cast<std::size_t>(chunk.nodes()), 1);
+std::vector<partition_id16> by_id(const symmetric_csr& chunk, std::array<std::uint64_t, 2> most, std::uint64_t) {
+    std::vector<partition_id16> sides(static_cast<std::size_t>(chunk.nodes()), 1);
     for (std::size_t v = 0; v < sides.size() && v < most[0]; ++v) sides[v] = 0;
     return sides;
 }
@@ -39,7 +39,7 @@ void sides_of_arcs_raw(benchmark::State& state) {
     for (std::size_t v = 0; v < nodes; ++v) side[v] = v % 2;
     for (auto _ : state) {
         std::uint64_t ones = 0;
-        for (const node_id u : lists.neighbours) ones += side[u];
+        for (const node_id u : lists.neighbors) ones += side[u];
         benchmark::DoNotOptimize(ones);
     }
     state.SetItemsProcessed(static_cast<std::int64_t>(edges) * state.iterations());

@@ -16,17 +16,17 @@ namespace {
 
 using namespace gneiss;
 
-/// A square grid: each node has four neighbours.
+/// A square grid: each node has four neighbors.
 weighted_graph square(node_id width) {
     weighted_graph graph;
     for (node_id y = 0; y < width; ++y)
         for (node_id x = 0; x < width; ++x) {
             const node_id v = y * width + x;
-            if (y != 0) graph.neighbours.push_back(v - width);
-            if (x != 0) graph.neighbours.push_back(v - 1);
-            if (x + 1 != width) graph.neighbours.push_back(v + 1);
-            if (y + 1 != width) graph.neighbours.push_back(v + width);
-            graph.offsets.push_back(graph.neighbours.size());
+            if (y != 0) graph.neighbors.push_back(v - width);
+            if (x != 0) graph.neighbors.push_back(v - 1);
+            if (x + 1 != width) graph.neighbors.push_back(v + 1);
+            if (y + 1 != width) graph.neighbors.push_back(v + width);
+            graph.offsets.push_back(graph.neighbors.size());
         }
     return graph;
 }
@@ -53,7 +53,7 @@ BENCHMARK(multilevel)
 /// What one pass over all edges takes.
 void pass(benchmark::State& state) {
     const weighted_graph graph = square(400);
-    const std::vector<part_id> parts(graph.nodes());
+    const std::vector<partition_id16> parts(graph.nodes());
     for (auto _ : state) benchmark::DoNotOptimize(edge_cut(graph, parts));
     count(state, graph, 0);
 }

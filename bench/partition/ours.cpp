@@ -17,17 +17,17 @@
 #include <gneiss/graph/symmetric.hpp>
 
 // Partitioners of our own and their steps over a graph in memory; items are its arcs, once. The limit of a pass is a
-// loop that only reads the part, or the cluster, of every neighbour. `cut` is the share of the edges between parts.
+// loop that only reads the part, or the cluster, of every neighbor. `cut` is the share of the edges between parts.
 namespace {
 
 using namespace gneiss;
 
 const symmetric_csr& graph() {
-    static const symmetric_csr made = [] {
+    static const symmetric_csr result = [] {
         generated_edges edges(lfr<>({.nodes = 200'000, .edges = 3'600'000}));
         return make_symmetric_csr(edges);
     }();
-    return made;
+    return result;
 }
 
 partition_request request_of(const benchmark::State& state) {
@@ -39,12 +39,12 @@ void count_arcs(benchmark::State& state) {
 }
 
 template <class Id>
-void read_neighbours(benchmark::State& state) {
+void read_neighbors(benchmark::State& state) {
     std::vector<Id> of(graph().nodes());
     for (std::size_t v = 0; v < of.size(); ++v) of[v] = static_cast<Id>(mix64(v));
     for (auto _ : state) {
         std::uint64_t sum = 0;
-        for (const node_id u : graph().neighbours) sum += of[u];
+        for (const node_id u : graph().neighbors) sum += of[u];
         benchmark::DoNotOptimize(sum);
     }
     count_arcs(state);
@@ -54,16 +54,16 @@ void read_neighbours(benchmark::State& state) {
 void refinement_pass(benchmark::State& state) {
     symmetric_stream stream(graph());
     const partition_request request = request_of(state);
-    const tbb_executor on(static_cast<std::size_t>(state.range(1)));
-    std::vector<part_id> parts = band_partitioner{.passes = 20}(stream, request, on);
-    for (auto _ : state) benchmark::DoNotOptimize(refine_parts(stream, parts, request, 1, on));
+    const tbb_executor executor(static_cast<std::size_t>(state.range(1)));
+    std::vector<partition_id16> parts = band_partitioner{.passes = 20}(stream, request, executor);
+    for (auto _ : state) benchmark::DoNotOptimize(refine_parts(stream, parts, request, 1, executor));
     count_arcs(state);
 }
 
 void clustering(benchmark::State& state) {
     symmetric_stream stream(graph());
-    const tbb_executor on(static_cast<std::size_t>(state.range(0)));
-    for (auto _ : state) benchmark::DoNotOptimize(cluster_nodes(stream, {}, {.max_weight = 1250}, on));
+    const tbb_executor executor(static_cast<std::size_t>(state.range(0)));
+    for (auto _ : state) benchmark::DoNotOptimize(cluster_nodes(stream, {}, {.max_weight = 1250}, executor));
     count_arcs(state);
 }
 
@@ -78,9 +78,9 @@ template <class Partitioner>
 void partition(benchmark::State& state) {
     symmetric_stream stream(graph());
     const partition_request request = request_of(state);
-    const tbb_executor on(static_cast<std::size_t>(state.range(1)));
-    std::vector<part_id> parts;
-    for (auto _ : state) parts = Partitioner{}(stream, request, on);
+    const tbb_executor executor(static_cast<std::size_t>(state.range(1)));
+    std::vector<partition_id16> parts;
+    for (auto _ : state) parts = Partitioner{}(stream, request, executor);
     count_arcs(state);
     state.counters["cut"] = measure_partition(stream, parts, request.parts).cut;
     state.counters["MB"] = static_cast<double>(Partitioner{}.memory(graph().nodes(), graph().arcs(), request)) / 1e6;
@@ -88,8 +88,8 @@ void partition(benchmark::State& state) {
 
 } // namespace
 
-BENCHMARK(read_neighbours<part_id>)->Name("partition/ours/read_parts")->Unit(benchmark::kMillisecond);
-BENCHMARK(read_neighbours<node_id>)->Name("partition/ours/read_clusters")->Unit(benchmark::kMillisecond);
+BENCHMARK(read_neighbors<partition_id16>)->Name("partition/ours/read_parts")->Unit(benchmark::kMillisecond);
+BENCHMARK(read_neighbors<node_id>)->Name("partition/ours/read_clusters")->Unit(benchmark::kMillisecond);
 BENCHMARK(refinement_pass)
     ->Name("partition/ours/refine")
     ->ArgsProduct({{8, 128}, {1, 2}})

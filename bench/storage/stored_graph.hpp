@@ -30,7 +30,7 @@ public:
     explicit stored_graph(std::uint32_t partitions = 4, node_places places = node_places::generated)
         : directory_("gneiss-bench-csc-" + std::to_string(::getpid()) + "-" + std::to_string(partitions)),
           store_(build(directory_, partitions, places)) {
-        build_csc(store_, neighbour_direction::in, directory_ / "in", {}, tbb_executor(2));
+        build_csc(store_, neighbor_direction::in, directory_ / "in", {}, tbb_executor(2));
     }
     stored_graph(const stored_graph&) = delete;
     stored_graph& operator=(const stored_graph&) = delete;
@@ -44,12 +44,12 @@ public:
     [[nodiscard]] csc_files files() const { return {directory_ / "in", {}}; }
     /// Of both directions; outgoing lists are made at the first call.
     [[nodiscard]] csc_files both() const {
-        build_csc(store_, neighbour_direction::out, directory_ / "out", {}, tbb_executor(2));
+        build_csc(store_, neighbor_direction::out, directory_ / "out", {}, tbb_executor(2));
         return {directory_ / "in", directory_ / "out"};
     }
-    [[nodiscard]] std::filesystem::path neighbours() const { return directory_ / "in" / "neighbours.npy"; }
+    [[nodiscard]] std::filesystem::path neighbors() const { return directory_ / "in" / "neighbours.npy"; }
     void drop_cached() const {
-        const plain_file file = plain_file::open(neighbours());
+        const plain_file file = plain_file::open(neighbors());
         file.drop_cached(0, file.size());
     }
 

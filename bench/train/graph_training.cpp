@@ -27,7 +27,7 @@ using namespace gneiss;
 const row_partitioning nodes{.nodes = 100'000, .partitions = 1};
 constexpr std::uint32_t classes = 16, dim = 64;
 const char* const layers = "sage:64,sage:64";
-const plan states{{.resident = {0}, .edge_buckets = {{0, 0}}}};
+const epoch_plan states{{.resident = {0}, .edge_buckets = {{0, 0}}}};
 const engine_factory engines = [] { return any_engine(threads_engine{}); };
 
 /// A graph of a million edges, its learned rows, and everything else that training needs.
@@ -36,7 +36,7 @@ struct set_up {
     std::optional<bucket_store> store;
     std::vector<class_id> labels;
     memory_file_system memory;
-    std::unique_ptr<row_file> rows;
+    std::unique_ptr<embedding_file> rows;
     memory_budget budget;
     tbb_executor on;
     std::optional<partition_buffer> buffer;
@@ -47,39 +47,39 @@ struct set_up {
     std::optional<graph_training::encoder_type> encode;
     dense_optimizer optimizer = make_dense_optimizer("adam", .01F);
     any_link_model model = make_link_model("distmult", "softmax", dim);
-    parameter relations{1, {dim, dim}};
+    embedding_table relations{1, {dim, dim}};
     graph_training_options options{.batch = 1000, .negatives = {.per_chunk = 500, .chunks = 1},
-        .neighbours = {.fanout = parse_fanout("10,10", neighbour_direction::both)}, .seed = 1};
+        .neighbors = {.fanout = parse_fanout("10,10", neighbor_direction::both)}, .seed = 1};
 
     explicit set_up(bool links) {
-        const planted_partition<> made({.nodes = nodes.nodes, .edges = 1'000'000, .communities = classes, .seed = 1});
+        const planted_partition<> result({.nodes = nodes.nodes, .edges = 1'000'000, .communities = classes, .seed = 1});
         {
             dataset_writer writer(folder);
             bucket_builder<> builder({nodes, 1}, 64 << 20, writer.partial());
-            for (edge_index e = 0; e < made.edges(); ++e) builder.push(made(e));
+            for (edge_index e = 0; e < result.edges(); ++e) builder.push(result(e));
             writer.edges(builder);
-            writer.commit({.nodes = nodes.nodes, .relations = 1, .train_edges = made.edges(), .partitions = 1});
+            writer.commit({.nodes = nodes.nodes, .relations = 1, .train_edges = result.edges(), .partitions = 1});
         }
         store.emplace(dataset(folder).buckets());
-        for (node_id v = 0; v < nodes.nodes; ++v) labels.push_back(made.label(v));
+        for (node_id v = 0; v < nodes.nodes; ++v) labels.push_back(result.label(v));
         const engine_factory in_memory = [this] { return any_engine(memory_engine(memory)); };
         {
             any_engine engine = in_memory();
-            row_file::create(engine, "rows", nodes, {dim, dim}, 1);
+            embedding_file::create(engine, "rows", nodes, {dim, dim}, 1);
         }
-        rows = std::make_unique<row_file>(in_memory, "rows", nodes, row_layout{dim, dim}, 1);
+        rows = std::make_unique<embedding_file>(in_memory, "rows", nodes, row_layout{dim, dim}, 1);
         rows->fill([&](std::uint64_t first, matrix_view<float> to) {
-            initialize_rows(initializer::normal(0, .1F), 0, 1, parameter_table::nodes, first, dim, to, serial_executor{});
+            initialize_rows(initializer::normal(0, .1F), 0, 1, embedding_kind::nodes, first, dim, to, serial_executor{});
         });
         rows->commit();
-        buffer.emplace(*rows, partition_buffer_options{.slots = 1, .prefetch = 0}, budget);
-        graph.emplace(*store, engines, neighbour_direction::both, graph_buffer::bytes_needed(states, *store, neighbour_direction::both), budget);
+        buffer.emplace(*rows, partition_buffer_options{.resident_partitions = 1, .prefetch = 0}, budget);
+        graph.emplace(*store, engines, neighbor_direction::both, graph_buffer::bytes_needed(states, *store, neighbor_direction::both), budget);
         reader.emplace(*store, engines);
         edges.emplace(reader->source(), 1, true, 0, budget);
         encode.emplace(weights, parse_layers(links ? layers : "sage:64,sage:16"), input_columns{.dense = dim});
         weights.allocate(1);
         optimizer.allocate_state(weights);
-        initialize_rows(initializer::normal(0, .1F), 0, 1, parameter_table::relations, 0, dim, relations.table(), serial_executor{});
+        initialize_rows(initializer::normal(0, .1F), 0, 1, embedding_kind::relations, 0, dim, relations.table(), serial_executor{});
     }
     ~set_up() {
         std::error_code ignored;
@@ -101,7 +101,7 @@ void count(benchmark::State& state, std::uint64_t examples, std::uint64_t edges)
 }
 
 /// The first batches of an epoch, about ten.
-void graph_training_batches(benchmark::State& state, bool links, neighbour_sampling sampler) {
+void graph_training_batches(benchmark::State& state, bool links, sampler_kind sampler) {
     set_up with(links);
     with.options.sampler = sampler;
     graph_training training(with.options, with.task(links), *with.encode, with.weights, with.optimizer, adagrad{},
@@ -116,9 +116,9 @@ void graph_training_batches(benchmark::State& state, bool links, neighbour_sampl
     };
     (void)some();
     for (auto _ : state) {
-        const graph_statistics made = some();
-        examples += made.examples;
-        edges += made.sampled_edges;
+        const graph_statistics result = some();
+        examples += result.examples;
+        edges += result.sampled_edges;
     }
     count(state, examples, edges);
     const pipeline_statistics told = training.statistics();
@@ -128,7 +128,7 @@ void graph_training_batches(benchmark::State& state, bool links, neighbour_sampl
 }
 
 /// Forward, task, backward and the step of weights, on one batch of the kind.
-void graph_training_compute_alone(benchmark::State& state, bool links, neighbour_sampling sampler) {
+void graph_training_compute_alone(benchmark::State& state, bool links, sampler_kind sampler) {
     set_up with(links);
     with.options.sampler = sampler;
     graph_batch b;
@@ -139,7 +139,7 @@ void graph_training_compute_alone(benchmark::State& state, bool links, neighbour
         work->graph = with.graph->acquire(0);
         std::unique_ptr<graph_compute> by;
         if (links) {
-            work->links.emplace(states[0], nodes, with.edges->acquire(0), with.options.batch, batch_source::state, 1, 0, 0);
+            work->links.emplace(states[0], nodes, with.edges->acquire(0), with.options.batch, batch_scope::state, 1, 0, 0);
             by = std::make_unique<cpu_link_compute>(*with.encode, with.weights, with.model, with.relations, 1, with.on);
         } else {
             std::vector<node_id> seeds;
@@ -153,7 +153,7 @@ void graph_training_compute_alone(benchmark::State& state, bool links, neighbour
     }
     std::vector<float> rows(b.nodes.size() * dim, .01F), gradients(rows.size()), seeds(b.nodes.size() * dim);
     const matrix_view<float> in(rows.data(), b.nodes.size(), dim), back(gradients.data(), b.nodes.size(), dim);
-    row_gradients relation_gradients;
+    sparse_gradients relation_gradients;
     std::uint64_t examples = 0, edges = 0, step = 0;
     for (auto _ : state) {
         const auto out = with.encode->forward(with.weights, b.layers, {.dense = in}, {}, with.on);
@@ -162,7 +162,7 @@ void graph_training_compute_alone(benchmark::State& state, bool links, neighbour
             examples += with.model.forward_backward(*b.links, out, with.relations.values(), g, relation_gradients, with.on).positives;
             with.encode->backward(with.weights, g, back, with.on);
         } else {
-            examples += softmax_cross_entropy(out, std::span<const class_id>(b.labels), with.on).labelled;
+            examples += softmax_cross_entropy(out, std::span<const class_id>(b.labels), with.on).labeled;
             with.encode->backward(with.weights, out, back, with.on);
         }
         with.optimizer.step(with.weights, ++step, 1, with.on);
@@ -172,11 +172,11 @@ void graph_training_compute_alone(benchmark::State& state, bool links, neighbour
 }
 
 void in_time(benchmark::internal::Benchmark* b) { b->UseRealTime()->Unit(benchmark::kMillisecond); }
-BENCHMARK_CAPTURE(graph_training_batches, nodes_dense, false, neighbour_sampling::dense)->Apply(in_time);
-BENCHMARK_CAPTURE(graph_training_compute_alone, nodes_dense, false, neighbour_sampling::dense)->Apply(in_time);
-BENCHMARK_CAPTURE(graph_training_batches, nodes_layered, false, neighbour_sampling::layered)->Apply(in_time);
-BENCHMARK_CAPTURE(graph_training_compute_alone, nodes_layered, false, neighbour_sampling::layered)->Apply(in_time);
-BENCHMARK_CAPTURE(graph_training_batches, links_dense, true, neighbour_sampling::dense)->Apply(in_time);
-BENCHMARK_CAPTURE(graph_training_compute_alone, links_dense, true, neighbour_sampling::dense)->Apply(in_time);
+BENCHMARK_CAPTURE(graph_training_batches, nodes_dense, false, sampler_kind::dense)->Apply(in_time);
+BENCHMARK_CAPTURE(graph_training_compute_alone, nodes_dense, false, sampler_kind::dense)->Apply(in_time);
+BENCHMARK_CAPTURE(graph_training_batches, nodes_layered, false, sampler_kind::neighbor)->Apply(in_time);
+BENCHMARK_CAPTURE(graph_training_compute_alone, nodes_layered, false, sampler_kind::neighbor)->Apply(in_time);
+BENCHMARK_CAPTURE(graph_training_batches, links_dense, true, sampler_kind::dense)->Apply(in_time);
+BENCHMARK_CAPTURE(graph_training_compute_alone, links_dense, true, sampler_kind::dense)->Apply(in_time);
 
 } // namespace

@@ -37,13 +37,13 @@ void count(benchmark::State& state) {
     state.counters["edges/s"] = benchmark::Counter(edges, benchmark::Counter::kIsRate);
 }
 
-parameter relation_table(const any_link_model& model, const any_row_optimizer& optimizer) {
+embedding_table relation_table(const any_link_model& model, const any_row_optimizer& optimizer) {
     const std::size_t floats = model.relation_floats();
-    parameter made(model.relation_rows(relation_count),
+    embedding_table result(model.relation_rows(relation_count),
         {static_cast<std::uint32_t>(floats), static_cast<std::uint32_t>(optimizer.state_floats(floats))});
     initialize_rows(
-        initializer::normal(0, .1F), 0, 1, parameter_table::relations, 0, floats, made.table(), serial_executor{});
-    return made;
+        initializer::normal(0, .1F), 0, 1, embedding_kind::relations, 0, floats, result.table(), serial_executor{});
+    return result;
 }
 
 /// An epoch: sampling, gathering, gradients, updates. Rows and edges are in memory before the first one.
@@ -55,25 +55,25 @@ void link_training_epoch(benchmark::State& state, const char* decoder) {
     const engine_factory engines = [&] { return any_engine(memory_engine(memory)); };
     {
         any_engine engine = engines();
-        row_file::create(engine, "rows", partitioning, layout, 1);
+        embedding_file::create(engine, "rows", partitioning, layout, 1);
     }
-    row_file rows(engines, "rows", partitioning, layout, 1);
+    embedding_file rows(engines, "rows", partitioning, layout, 1);
     rows.fill([&](std::uint64_t first, matrix_view<float> to) {
-        initialize_rows(initializer::normal(0, .1F), 0, 1, parameter_table::nodes, first, dim, to, serial_executor{});
+        initialize_rows(initializer::normal(0, .1F), 0, 1, embedding_kind::nodes, first, dim, to, serial_executor{});
     });
     rows.commit();
 
     const std::vector<edge> graph = random_edges();
-    const bucket_source source{.size = [&](edge_bucket) { return static_cast<edge_index>(graph.size()); },
+    const edge_loader source{.size = [&](edge_bucket) { return static_cast<edge_index>(graph.size()); },
         .load = [&](edge_bucket, std::span<edge> to) { std::ranges::copy(graph, to.begin()); }};
-    const plan states{{.resident = {0}, .edge_buckets = {{0, 0}}}};
-    const tbb_executor on;
+    const epoch_plan states{{.resident = {0}, .edge_buckets = {{0, 0}}}};
+    const tbb_executor executor;
     memory_budget budget;
     any_link_model model = make_link_model(decoder, "softmax", dim);
-    parameter relations = relation_table(model, optimizer);
-    partition_buffer buffer(rows, {.slots = 1, .prefetch = 0}, budget);
+    embedding_table relations = relation_table(model, optimizer);
+    partition_buffer buffer(rows, {.resident_partitions = 1, .prefetch = 0}, budget);
     edge_buffer edges(source, 1, true, edge_buffer::bytes_needed(states, source), budget);
-    link_training training(options, model, optimizer, buffer, edges, relations, on, budget);
+    link_training training(options, model, optimizer, buffer, edges, relations, executor, budget);
     std::uint64_t epoch = 0;
     (void)training.run(states, epoch++);
     for (auto _ : state) benchmark::DoNotOptimize(training.run(states, epoch++).model.loss);
@@ -101,17 +101,17 @@ void link_training_compute_alone(benchmark::State& state, const char* decoder) {
             [&](std::uint64_t i) { return graph[i]; }, arenas[b]));
         most = std::max(most, batches.back().nodes.size());
     }
-    const tbb_executor on;
+    const tbb_executor executor;
     any_link_model model = make_link_model(decoder, "softmax", dim);
-    const parameter relations = relation_table(model, sgd{});
-    parameter rows(most, {dim, 0}), gradients(most, {dim, 0});
+    const embedding_table relations = relation_table(model, sgd{});
+    embedding_table rows(most, {dim, 0}), gradients(most, {dim, 0});
     initialize_rows(
-        initializer::normal(0, .1F), 0, 1, parameter_table::nodes, 0, dim, rows.table(), serial_executor{});
-    row_gradients relation_gradients;
+        initializer::normal(0, .1F), 0, 1, embedding_kind::nodes, 0, dim, rows.table(), serial_executor{});
+    sparse_gradients relation_gradients;
     for (auto _ : state)
         for (const link_batch& b : batches)
             benchmark::DoNotOptimize(model.forward_backward(b, rows.values().middle_rows(0, b.nodes.size()),
-                relations.values(), gradients.table().middle_rows(0, b.nodes.size()), relation_gradients, on).loss);
+                relations.values(), gradients.table().middle_rows(0, b.nodes.size()), relation_gradients, executor).loss);
     count(state);
 }
 

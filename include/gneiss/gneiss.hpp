@@ -3,20 +3,20 @@
 // Everything that needs no optional dependency. Beside it: model/backend/eigen.hpp (gneiss::eigen),
 // storage/engine/uring.hpp (gneiss::uring), and the parts of io/ that read JSON and gzip (gneiss::io).
 // The list is kept complete by tests/structure/check.sh.
-#include <gneiss/cache/access_sample.hpp>
+#include <gneiss/cache/adjacency_cache_score.hpp>
 #include <gneiss/cache/any_policy.hpp>
 #include <gneiss/cache/belady.hpp>
 #include <gneiss/cache/change_set.hpp>
 #include <gneiss/cache/concepts.hpp>
-#include <gneiss/cache/coverage.hpp>
+#include <gneiss/cache/hit_curve.hpp>
 #include <gneiss/cache/lru.hpp>
 #include <gneiss/cache/miss_ratio.hpp>
-#include <gneiss/cache/neighbour_rank.hpp>
+#include <gneiss/cache/miss_ratio_sampler.hpp>
 #include <gneiss/cache/replay.hpp>
 #include <gneiss/cache/s3_fifo.hpp>
 #include <gneiss/cache/simulate.hpp>
 #include <gneiss/cache/slot_table.hpp>
-#include <gneiss/cache/static_rank.hpp>
+#include <gneiss/cache/static_cache.hpp>
 #include <gneiss/cache/trace.hpp>
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/bitmap.hpp>
@@ -73,7 +73,7 @@
 #include <gneiss/io/import/spill.hpp>
 #include <gneiss/io/import/transposed_edges.hpp>
 #include <gneiss/io/names.hpp>
-#include <gneiss/io/node_data.hpp>
+#include <gneiss/io/node_attributes.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/io/npy_header.hpp>
 #include <gneiss/io/partition_journal_file.hpp>
@@ -92,6 +92,7 @@
 #include <gneiss/model/dense_optimizer.hpp>
 #include <gneiss/model/dense_parameters.hpp>
 #include <gneiss/model/dropout.hpp>
+#include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/encoder.hpp>
 #include <gneiss/model/initialize.hpp>
 #include <gneiss/model/input_rows.hpp>
@@ -108,7 +109,6 @@
 #include <gneiss/model/link_model.hpp>
 #include <gneiss/model/loss.hpp>
 #include <gneiss/model/optimizer.hpp>
-#include <gneiss/model/parameter.hpp>
 #include <gneiss/model/regularizer.hpp>
 #include <gneiss/model/schedule.hpp>
 #include <gneiss/order/any_order.hpp>
@@ -129,7 +129,7 @@
 #include <gneiss/order/search.hpp>
 #include <gneiss/order/sequence.hpp>
 #include <gneiss/order/to_string.hpp>
-#include <gneiss/order/training_nodes_first.hpp>
+#include <gneiss/order/train_partitions_first.hpp>
 #include <gneiss/order/tune.hpp>
 #include <gneiss/order/validate.hpp>
 #include <gneiss/partition/assignment.hpp>
@@ -159,19 +159,19 @@
 #include <gneiss/sample/link_batch_builder.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 #include <gneiss/sample/negative.hpp>
-#include <gneiss/sample/neighbour.hpp>
+#include <gneiss/sample/neighbor.hpp>
 #include <gneiss/sampling/batch_sampler.hpp>
 #include <gneiss/sampling/link_batches.hpp>
 #include <gneiss/sampling/node_batches.hpp>
 #include <gneiss/sampling/superbatch.hpp>
 #include <gneiss/sampling/superbatch_inspector.hpp>
+#include <gneiss/storage/adjacency/adjacency_file_stream.hpp>
 #include <gneiss/storage/adjacency/csc_files.hpp>
-#include <gneiss/storage/adjacency/csc_stream.hpp>
 #include <gneiss/storage/adjacency/disk_csc.hpp>
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
 #include <gneiss/storage/adjacency/mapped_csc.hpp>
-#include <gneiss/storage/adjacency/merged_lists.hpp>
-#include <gneiss/storage/adjacency/neighbour_cache.hpp>
+#include <gneiss/storage/adjacency/neighbor_cache.hpp>
+#include <gneiss/storage/adjacency/resident_csr.hpp>
 #include <gneiss/storage/adjacency/resident_graph.hpp>
 #include <gneiss/storage/edge/block_reader.hpp>
 #include <gneiss/storage/edge/bucket_builder.hpp>
@@ -181,10 +181,10 @@
 #include <gneiss/storage/edge/disk_scratch.hpp>
 #include <gneiss/storage/edge/edge_buffer.hpp>
 #include <gneiss/storage/embedding/concepts.hpp>
+#include <gneiss/storage/embedding/embedding_file.hpp>
 #include <gneiss/storage/embedding/partition_buffer.hpp>
 #include <gneiss/storage/embedding/residency.hpp>
-#include <gneiss/storage/embedding/row_access.hpp>
-#include <gneiss/storage/embedding/row_file.hpp>
+#include <gneiss/storage/embedding/resident_embeddings.hpp>
 #include <gneiss/storage/embedding/scratch_rows.hpp>
 #include <gneiss/storage/embedding/slot_map.hpp>
 #include <gneiss/storage/engine/any_engine.hpp>
@@ -219,7 +219,7 @@
 #include <gneiss/train/epoch_driver.hpp>
 #include <gneiss/train/graph_compute.hpp>
 #include <gneiss/train/link_compute.hpp>
+#include <gneiss/train/macro_batch_reuse.hpp>
 #include <gneiss/train/queue.hpp>
 #include <gneiss/train/staleness.hpp>
-#include <gneiss/train/state_reuse.hpp>
 #include <gneiss/train/training_pipeline.hpp>

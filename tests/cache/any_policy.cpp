@@ -17,7 +17,7 @@
 #include <gneiss/cache/replay.hpp>
 #include <gneiss/cache/s3_fifo.hpp>
 #include <gneiss/cache/simulate.hpp>
-#include <gneiss/cache/static_rank.hpp>
+#include <gneiss/cache/static_cache.hpp>
 #include <gneiss/core/executor/serial.hpp>
 
 #include "traces.hpp"
@@ -31,7 +31,7 @@ namespace {
 
 /// The smallest policy: holds nothing, every row is read every time.
 struct no_cache {
-    [[nodiscard]] static std::size_t slots() noexcept { return 0; }
+    [[nodiscard]] static std::size_t capacity() noexcept { return 0; }
     [[nodiscard]] static std::span<const node_id> initial() noexcept { return {}; }
     static void next(std::span<const node_id>, change_set& out) noexcept { out.clear(); }
 };
@@ -40,25 +40,25 @@ static_assert(cache_policy<no_cache>);
 /// A model told in the plainest way: given the rows before and the ids of a batch, what is held after it.
 using naive_cache = std::function<std::set<node_id>(std::span<const node_id>)>;
 
-naive_cache naive_lru(std::size_t slots) {
-    return [slots, order = std::list<node_id>()](std::span<const node_id> ids) mutable {
+naive_cache naive_lru(std::size_t capacity) {
+    return [capacity, order = std::list<node_id>()](std::span<const node_id> ids) mutable {
         for (const node_id id : ids) {
             order.remove(id);
             order.push_front(id);
-            if (order.size() > slots) order.pop_back();
+            if (order.size() > capacity) order.pop_back();
         }
         return std::set<node_id>(order.begin(), order.end());
     };
 }
 
 /// Algorithm 1 of the paper, row by row, on queues of the standard library.
-naive_cache naive_s3_fifo(std::size_t slots) {
+naive_cache naive_s3_fifo(std::size_t capacity) {
     struct model {
-        std::size_t slots;
+        std::size_t capacity;
         std::deque<node_id> small{}, main{}, ghost{}; // the oldest behind
         std::map<node_id, int> uses{};
 
-        [[nodiscard]] std::size_t most_small() const { return std::max<std::size_t>(slots / 10, 1); }
+        [[nodiscard]] std::size_t most_small() const { return std::max<std::size_t>(capacity / 10, 1); }
         void evict_main() {
             for (;;) {
                 const node_id oldest = main.back();
@@ -81,7 +81,7 @@ naive_cache naive_s3_fifo(std::size_t slots) {
                 } else {
                     uses.erase(oldest);
                     ghost.push_front(oldest);
-                    if (ghost.size() > slots - most_small()) ghost.pop_back();
+                    if (ghost.size() > capacity - most_small()) ghost.pop_back();
                     return;
                 }
             }
@@ -94,8 +94,8 @@ naive_cache naive_s3_fifo(std::size_t slots) {
                 else
                     missing.push_back(id);
             for (const node_id id : missing) {
-                while (uses.size() >= slots) {
-                    if (main.size() > slots - most_small() || small.empty())
+                while (uses.size() >= capacity) {
+                    if (main.size() > capacity - most_small() || small.empty())
                         evict_main();
                     else
                         evict_small();
@@ -113,13 +113,13 @@ naive_cache naive_s3_fifo(std::size_t slots) {
             return held;
         }
     };
-    return [m = model{slots}](std::span<const node_id> ids) mutable {
-        return m.slots == 0 ? std::set<node_id>() : m.batch(ids);
+    return [m = model{capacity}](std::span<const node_id> ids) mutable {
+        return m.capacity == 0 ? std::set<node_id>() : m.batch(ids);
     };
 }
 
 void check_like(any_cache_policy policy, naive_cache naive, const memory_trace& trace) {
-    simulated_cache cache(policy.slots());
+    simulated_cache cache(policy.capacity());
     cache.fill(policy.initial());
     change_set changes;
     changes.out.push_back(77); // what is left of another batch
@@ -141,19 +141,19 @@ void check_like(any_cache_policy policy, naive_cache naive, const memory_trace& 
 
 TEST_CASE("after each batch LRU holds what a list of rows by last use holds") {
     for (std::uint64_t seed = 0; seed < 30; ++seed)
-        for (const std::size_t slots : {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{40}, std::size_t{100}}) {
+        for (const std::size_t capacity : {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{40}, std::size_t{100}}) {
             CAPTURE(seed);
-            CAPTURE(slots);
-            check_like(lru(slots), naive_lru(slots), random_trace(30, 1 + 3 * seed, 60, seed));
+            CAPTURE(capacity);
+            check_like(lru(capacity), naive_lru(capacity), random_trace(30, 1 + 3 * seed, 60, seed));
         }
 }
 
 TEST_CASE("after each batch S3-FIFO holds what the paper's queues hold") {
     for (std::uint64_t seed = 0; seed < 40; ++seed)
-        for (const std::size_t slots : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{11}, std::size_t{40}, std::size_t{100}}) {
+        for (const std::size_t capacity : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{11}, std::size_t{40}, std::size_t{100}}) {
             CAPTURE(seed);
-            CAPTURE(slots);
-            check_like(s3_fifo(slots), naive_s3_fifo(slots), random_trace(60, 1 + 2 * seed, 90, seed));
+            CAPTURE(capacity);
+            check_like(s3_fifo(capacity), naive_s3_fifo(capacity), random_trace(60, 1 + 2 * seed, 90, seed));
         }
 }
 
@@ -178,9 +178,9 @@ TEST_CASE("static caches keep the first of a ranking, no cache keeps nothing") {
     CHECK(rank_by(degrees, 0).empty());
     CHECK(rank_by(degrees, 10) == std::vector<node_id>{1, 3, 5, 0, 2, 4});
     const memory_trace trace = random_trace(10, 6, 6, 1);
-    check_like(static_rank(rank_by(degrees, 6), 2), [](auto) { return std::set<node_id>{1, 3}; }, trace);
-    check_like(static_rank(rank_by(degrees, 6), 0), [](auto) { return std::set<node_id>(); }, trace);
-    check_like(static_rank(rank_by(degrees, 6), 9), [](auto) { return std::set<node_id>{0, 1, 2, 3, 4, 5}; }, trace);
+    check_like(static_cache(rank_by(degrees, 6), 2), [](auto) { return std::set<node_id>{1, 3}; }, trace);
+    check_like(static_cache(rank_by(degrees, 6), 0), [](auto) { return std::set<node_id>(); }, trace);
+    check_like(static_cache(rank_by(degrees, 6), 9), [](auto) { return std::set<node_id>{0, 1, 2, 3, 4, 5}; }, trace);
     check_like(no_cache{}, [](auto) { return std::set<node_id>(); }, trace);
     const auto visits = count_visits(trace, 6);
     std::vector<node_id> room;
@@ -194,9 +194,9 @@ TEST_CASE("static caches keep the first of a ranking, no cache keeps nothing") {
 TEST_CASE("replayed change sets are those that were computed, and end where they end") {
     const memory_trace trace = random_trace(20, 40, 100, 5);
     memory_change_sets computed;
-    const serial_executor on;
-    const auto outcome = belady(trace, {.slots = 15}, on, [&](std::size_t, const change_set& c) { computed.append(c); });
-    belady_policy live(trace, {.slots = 15}, on);
+    const serial_executor executor;
+    const auto outcome = belady(trace, {.capacity = 15}, executor, [&](std::size_t, const change_set& c) { computed.append(c); });
+    belady_policy live(trace, {.capacity = 15}, executor);
     change_set_replay replay(15, outcome.fill.in, computed);
     CHECK(std::ranges::equal(replay.initial(), live.initial()));
     change_set a, b;

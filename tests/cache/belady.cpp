@@ -10,7 +10,7 @@
 #include <gneiss/cache/lru.hpp>
 #include <gneiss/cache/s3_fifo.hpp>
 #include <gneiss/cache/simulate.hpp>
-#include <gneiss/cache/static_rank.hpp>
+#include <gneiss/cache/static_cache.hpp>
 #include <gneiss/cache/trace.hpp>
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/serial.hpp>
@@ -34,9 +34,9 @@ struct computed {
     std::vector<change_set> changes;
 };
 template <class E>
-computed run(const memory_trace& trace, const belady_options& options, const E& on) {
+computed run(const memory_trace& trace, const belady_options& options, const E& executor) {
     computed all;
-    all.outcome = belady(trace, options, on, [&](std::size_t batch, const change_set& changes) {
+    all.outcome = belady(trace, options, executor, [&](std::size_t batch, const change_set& changes) {
         CHECK(batch == all.changes.size());
         all.changes.push_back(changes);
     });
@@ -59,11 +59,11 @@ void check_equal(computed a, computed b) {
     CHECK(a.outcome.resident == b.outcome.resident);
 }
 
-/// Fewest fills and misses over all caches of `slots` rows: sets of rows are words; any subset of what is in memory may stay
+/// Fewest fills and misses over all caches of `capacity` rows: sets of rows are words; any subset of what is in memory may stay
 /// after a batch, and before the first one any rows may be read beside those that are carried over.
-std::uint64_t fewest_reads(const memory_trace& trace, std::size_t slots, std::uint64_t nodes, std::uint32_t resident) {
+std::uint64_t fewest_reads(const memory_trace& trace, std::size_t capacity, std::uint64_t nodes, std::uint32_t resident) {
     constexpr std::uint64_t impossible = 1000000;
-    const auto fits = [&](std::uint32_t set) { return static_cast<std::size_t>(std::popcount(set)) <= slots; };
+    const auto fits = [&](std::uint32_t set) { return static_cast<std::size_t>(std::popcount(set)) <= capacity; };
     std::vector<std::uint64_t> best(std::size_t{1} << nodes, impossible);
     for (std::uint32_t set = 0; set < best.size(); ++set)
         if (fits(set)) best[set] = static_cast<std::uint64_t>(std::popcount(set & ~resident));
@@ -87,8 +87,8 @@ std::uint64_t fewest_reads(const memory_trace& trace, std::size_t slots, std::ui
 }
 
 /// Fills and misses of computed change sets, played to a cache that holds `resident`.
-std::uint64_t reads_of(const memory_trace& trace, std::size_t slots, std::span<const node_id> resident, const computed& all) {
-    simulated_cache cache(slots);
+std::uint64_t reads_of(const memory_trace& trace, std::size_t capacity, std::span<const node_id> resident, const computed& all) {
+    simulated_cache cache(capacity);
     cache.fill(resident);
     cache.apply(all.outcome.fill);
     std::uint64_t reads = all.outcome.fill.in.size();
@@ -111,16 +111,16 @@ TEST_CASE("no cache reads fewer rows, whatever it carries over") {
     for (std::uint64_t seed = 0; seed < 150; ++seed) {
         CAPTURE(seed);
         const memory_trace trace = random_trace(seed % 7, 1 + seed % 5, nodes, seed);
-        const std::size_t slots = seed % (nodes + 2);
+        const std::size_t capacity = seed % (nodes + 2);
         std::vector<node_id> resident;
         std::uint32_t set = 0;
         for (node_id id = 0; id < nodes; ++id)
-            if (resident.size() < slots && (mix64(seed * nodes + id) & 3) == 0) {
+            if (resident.size() < capacity && (mix64(seed * nodes + id) & 3) == 0) {
                 resident.push_back(id);
                 set |= std::uint32_t{1} << id;
             }
-        const computed got = run(trace, {slots, nodes, resident}, serial);
-        CHECK(reads_of(trace, slots, resident, got) == fewest_reads(trace, slots, nodes, set));
+        const computed got = run(trace, {capacity, nodes, resident}, serial);
+        CHECK(reads_of(trace, capacity, resident, got) == fewest_reads(trace, capacity, nodes, set));
     }
 }
 
@@ -130,13 +130,13 @@ TEST_CASE("the paper's algorithm gives the same change sets, by an array and by 
         CAPTURE(seed);
         const std::uint64_t nodes = seed % 3 == 0 ? 10 : 400;
         const memory_trace trace = random_trace(1 + seed % 40, 1 + static_cast<std::size_t>(nodes) / (1 + seed % 5), nodes, seed);
-        const std::size_t slots = static_cast<std::size_t>(seed * 7 % (nodes + nodes / 4));
+        const std::size_t capacity = static_cast<std::size_t>(seed * 7 % (nodes + nodes / 4));
         std::vector<node_id> resident;
         for (node_id id = 0; id < nodes; ++id)
-            if (seed % 2 == 1 && resident.size() < slots && mix64(seed * nodes + id) % 5 == 0) resident.push_back(id);
-        const computed printed = run_as_printed(trace, {slots, nodes, resident});
-        check_equal(run(trace, {slots, nodes, resident}, serial), printed);
-        check_equal(run(trace, {slots, 0, resident}, two), printed);
+            if (seed % 2 == 1 && resident.size() < capacity && mix64(seed * nodes + id) % 5 == 0) resident.push_back(id);
+        const computed printed = run_as_printed(trace, {capacity, nodes, resident});
+        check_equal(run(trace, {capacity, nodes, resident}, serial), printed);
+        check_equal(run(trace, {capacity, 0, resident}, two), printed);
     }
 }
 
@@ -151,26 +151,26 @@ TEST_CASE("batches large enough to be shared among threads give the same as one 
 
 TEST_CASE("as a policy it misses no more than any other, with room for none, some and all rows") {
     constexpr std::uint64_t nodes = 300;
-    for (const std::size_t slots : {std::size_t{0}, std::size_t{1}, std::size_t{30}, std::size_t{300}, std::size_t{1000}}) {
-        CAPTURE(slots);
-        memory_trace trace = random_trace(40, 80, nodes, slots);
-        belady_policy best(trace, {.slots = slots}, serial);
-        simulated_cache cache(slots);
+    for (const std::size_t capacity : {std::size_t{0}, std::size_t{1}, std::size_t{30}, std::size_t{300}, std::size_t{1000}}) {
+        CAPTURE(capacity);
+        memory_trace trace = random_trace(40, 80, nodes, capacity);
+        belady_policy best(trace, {.capacity = capacity}, serial);
+        simulated_cache cache(capacity);
         const cache_counts counts = simulate(best, trace, cache);
         std::vector<node_id> left = best.resident(), held(cache.rows().begin(), cache.rows().end());
         std::ranges::sort(left);
         std::ranges::sort(held);
         CHECK(left == held);
-        lru recent(slots);
-        s3_fifo queues(slots);
-        static_rank visited(rank_by(count_visits(trace, nodes), slots), slots);
+        lru recent(capacity);
+        s3_fifo queues(capacity);
+        static_cache visited(rank_by(count_visits(trace, nodes), capacity), capacity);
         const cache_counts of_recent = simulate(recent, trace);
         CHECK(counts.reads() <= of_recent.reads());
         CHECK(counts.accesses() == of_recent.accesses());
         CHECK(counts.reads() <= simulate(queues, trace).reads());
         CHECK(counts.reads() <= simulate(visited, trace).reads());
-        if (slots >= nodes) CHECK(counts.misses == 0);
-        if (slots == 0) CHECK(counts.hits == 0);
+        if (capacity >= nodes) CHECK(counts.misses == 0);
+        if (capacity == 0) CHECK(counts.hits == 0);
     }
 }
 
@@ -207,7 +207,7 @@ TEST_CASE("rows that are carried over and used are not read again") {
 TEST_CASE("a row that a batch asks for twice, or more rows than it declares, are told") {
     memory_trace twice;
     twice.append(std::vector<node_id>{1, 2, 1});
-    belady_policy policy(twice, {.slots = 1}, serial);
+    belady_policy policy(twice, {.capacity = 1}, serial);
     change_set changes;
     CHECK_THROWS_AS(policy.next(std::vector<node_id>{1, 2, 1}, changes), error);
 
@@ -221,8 +221,8 @@ TEST_CASE("a row that a batch asks for twice, or more rows than it declares, are
         }
     };
     const pretended more{2, 3}, beyond{std::size_t{1} << 31, 0};
-    CHECK_THROWS_AS(belady_policy(more, {.slots = 1}, serial), error);
-    CHECK_THROWS_AS(belady_policy(beyond, {.slots = 1}, serial), error); // before any memory is asked for
+    CHECK_THROWS_AS(belady_policy(more, {.capacity = 1}, serial), error);
+    CHECK_THROWS_AS(belady_policy(beyond, {.capacity = 1}, serial), error); // before any memory is asked for
 }
 
 TEST_CASE("what cannot be used is refused") {
@@ -239,7 +239,7 @@ TEST_CASE("what cannot be used is refused") {
     };
     CHECK(code([&] { belady_policy(trace, {1, 0, resident}, serial); }) == errc::invalid_argument);
     CHECK(code([&] { belady_policy(trace, {1, 2, {}}, serial); }) == errc::out_of_range);
-    belady_policy policy(trace, {.slots = 1}, serial);
+    belady_policy policy(trace, {.capacity = 1}, serial);
     change_set changes;
     CHECK(code([&] { policy.next(std::vector<node_id>{1}, changes); }) == errc::invalid_argument);
     policy.next(std::vector<node_id>{1, 2}, changes);

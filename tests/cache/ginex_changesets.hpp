@@ -88,8 +88,8 @@ belady_outcome ginex_changesets(Trace& trace, const belady_options& options, Vis
     std::vector<node_id> state(options.resident.begin(), options.resident.end()), room;
     std::vector<candidate> candidates;
     const auto select = [&] { // the new state: the best candidates, as many as there are slots
-        if (candidates.size() <= options.slots) return candidates.end();
-        const auto end = candidates.begin() + static_cast<std::ptrdiff_t>(options.slots);
+        if (candidates.size() <= options.capacity) return candidates.end();
+        const auto end = candidates.begin() + static_cast<std::ptrdiff_t>(options.capacity);
         std::nth_element(candidates.begin(), end, candidates.end());
         return end;
     };

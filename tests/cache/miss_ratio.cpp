@@ -28,12 +28,12 @@ TEST_CASE("a part of a trace has its batches, and none beyond its end") {
 TEST_CASE("superbatches save no more than one that knows all; carried rows never cost reads; with one superbatch nothing is carried") {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
         memory_trace trace = cache_test::random_trace(24, 12, 40, seed);
-        for (const std::size_t slots : {0U, 1U, 7U, 40U})
+        for (const std::size_t capacity : {0U, 1U, 7U, 40U})
             for (const std::uint64_t nodes : {0U, 40U}) {
                 const auto reads = [&](std::size_t batches, bool carry) {
-                    return simulate_belady(trace, {.slots = slots, .batches = batches, .carry = carry, .nodes = nodes}, serial_executor{});
+                    return simulate_belady(trace, {.capacity = capacity, .batches = batches, .carry = carry, .nodes = nodes}, serial_executor{});
                 };
-                belady_policy policy(trace, {.slots = slots, .nodes = nodes}, serial_executor{});
+                belady_policy policy(trace, {.capacity = capacity, .nodes = nodes}, serial_executor{});
                 const cache_counts best = simulate(policy, trace);
                 CHECK(reads(24, true) == best);
                 CHECK(reads(24, false) == best);
@@ -47,8 +47,8 @@ TEST_CASE("superbatches save no more than one that knows all; carried rows never
             }
     }
     memory_trace none;
-    CHECK(simulate_belady(none, {.slots = 3, .batches = 2}, serial_executor{}) == cache_counts{});
-    CHECK_THROWS_AS((void)simulate_belady(none, {.slots = 3, .batches = 0}, serial_executor{}), error);
+    CHECK(simulate_belady(none, {.capacity = 3, .batches = 2}, serial_executor{}) == cache_counts{});
+    CHECK_THROWS_AS((void)simulate_belady(none, {.capacity = 3, .batches = 0}, serial_executor{}), error);
 }
 
 TEST_CASE("superbatches without carried rows are caches of their own") {
@@ -56,10 +56,10 @@ TEST_CASE("superbatches without carried rows are caches of their own") {
     cache_counts sum;
     for (std::size_t first = 0; first < 10; first += 4) {
         trace_part part(trace, first, 4);
-        belady_policy policy(part, {.slots = 6}, serial_executor{});
+        belady_policy policy(part, {.capacity = 6}, serial_executor{});
         sum += simulate(policy, part);
     }
-    CHECK(simulate_belady(trace, {.slots = 6, .batches = 4, .carry = false}, serial_executor{}) == sum);
+    CHECK(simulate_belady(trace, {.capacity = 6, .batches = 4, .carry = false}, serial_executor{}) == sum);
 }
 
 TEST_CASE("pages are read once a batch unless they stay, whatever shares or straddles them") {
@@ -79,9 +79,9 @@ TEST_CASE("pages are read once a batch unless they stay, whatever shares or stra
 
 TEST_CASE("pages of one row are LRU over rows") {
     memory_trace trace = cache_test::random_trace(30, 15, 60, 4);
-    for (const std::size_t slots : {1U, 8U, 30U}) {
-        lru rows(slots);
-        CHECK(simulate_pages(trace, 4096, slots * 4096) == simulate(rows, trace));
+    for (const std::size_t capacity : {1U, 8U, 30U}) {
+        lru rows(capacity);
+        CHECK(simulate_pages(trace, 4096, capacity * 4096) == simulate(rows, trace));
     }
 }
 

@@ -42,7 +42,7 @@ TEST_CASE("hits, misses, fills and admitted rows are counted, and rows that no b
     struct scripted {
         change_set changes;
         std::vector<node_id> first{1, 2};
-        [[nodiscard]] static std::size_t slots() { return 3; }
+        [[nodiscard]] static std::size_t capacity() { return 3; }
         [[nodiscard]] std::span<const node_id> initial() const { return first; }
         void next(std::span<const node_id>, change_set& out) const { out = changes; }
     };

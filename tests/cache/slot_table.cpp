@@ -18,17 +18,17 @@ using namespace gneiss;
 
 TEST_CASE("a table finds what a map finds after any insertions and removals") {
     for (const auto kind : {slot_table_kind::direct, slot_table_kind::hashed})
-        for (const std::size_t slots : {std::size_t{1}, std::size_t{2}, std::size_t{50}, std::size_t{700}}) {
+        for (const std::size_t capacity : {std::size_t{1}, std::size_t{2}, std::size_t{50}, std::size_t{700}}) {
             constexpr std::uint64_t nodes = 1000;
-            slot_table table(nodes, slots, kind);
+            slot_table table(nodes, capacity, kind);
             std::unordered_map<node_id, cache_slot> map;
-            random_stream random(random_key(slots, random_domain::user));
+            random_stream random(random_key(capacity, random_domain::user));
             std::vector<node_id> all(nodes);
             std::iota(all.begin(), all.end(), node_id{0});
             std::vector<cache_slot> found(nodes);
             for (int step = 0; step < 4000; ++step) {
                 const auto id = static_cast<node_id>(random.below(nodes));
-                if (map.contains(id) || map.size() == slots) {
+                if (map.contains(id) || map.size() == capacity) {
                     const node_id gone = map.contains(id) ? id : map.begin()->first;
                     REQUIRE(table.erase(gone) == map[gone]);
                     REQUIRE(table.erase(gone) == no_slot);

@@ -45,7 +45,7 @@ TEST_CASE("each kind of exception has the exit code of the contract") {
     CHECK(describe(gneiss::over_budget(10, {{"rows", 20}})).code == exit_code::refused);
     CHECK(describe(gneiss::error(errc::no_space, "x")).code == exit_code::refused);
     CHECK(describe(std::bad_alloc()).code == exit_code::refused);
-    CHECK(describe(gneiss::error(errc::cancelled, "x")).code == exit_code::interrupted);
+    CHECK(describe(gneiss::error(errc::canceled, "x")).code == exit_code::interrupted);
     CHECK(describe(std::logic_error("x")).code == exit_code::failed);
     CHECK(describe(42).code == exit_code::failed);
 }

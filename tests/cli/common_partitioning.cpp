@@ -21,10 +21,10 @@ TEST_CASE("of hubs those first ones are taken that fit with the edges among them
     REQUIRE(shop.run("generate planted --nodes 300 --edges 6000 --classes 3 --num-features 2 --train-fraction .5 --out a --quiet").code == 0);
     const gneiss::dataset data(shop / "a");
     gneiss::memory_budget budget;
-    const gneiss::tbb_executor on(1);
+    const gneiss::tbb_executor executor(1);
     programs::progress quiet(true);
     programs::phase_progress phases(quiet);
-    programs::graph_work with{budget, on, phases};
+    programs::graph_work with{budget, executor, phases};
     const auto whole = programs::choose_hubs(data, {.count = 40, .out = shop / "all.npy"}, with);
     CHECK(whole.hubs == 40);
     CHECK(whole.memory_bytes >= 8 * 300);

@@ -140,8 +140,8 @@ TEST_CASE("every plot is well-formed, embedded or alone, with odd values too") {
     interval_chart intervals{.title = "t", .x = {.label = "x", .from_zero = true}};
     stack_chart stack{.title = "t", .x = {.of = quantity::memory}};
     const auto check = [&] {
-        for (const auto how : {use::embedded, use::standalone})
-            for (const std::string& text : {svg(lines, how), svg(bars, how), svg(intervals, how), svg(stack, how)}) {
+        for (const auto options : {use::embedded, use::standalone})
+            for (const std::string& text : {svg(lines, options), svg(bars, options), svg(intervals, options), svg(stack, options)}) {
                 CHECK(flaw(text) == "");
                 CHECK_FALSE(contains(text, "nan"));
                 CHECK_FALSE(contains(text, "inf"));

@@ -31,13 +31,13 @@ struct working_directory {
     }
 };
 
-run_directory open(const std::optional<fs::path>& out, existing_run how = existing_run::refuse) {
-    return run_directory::open("gneiss-marius", "debian", out, how);
+run_directory open(const std::optional<fs::path>& out, existing_run options = existing_run::refuse) {
+    return run_directory::open("gneiss-marius", "debian", out, options);
 }
 
-errc refused(const std::optional<fs::path>& out, existing_run how = existing_run::refuse) {
+errc refused(const std::optional<fs::path>& out, existing_run options = existing_run::refuse) {
     try {
-        open(out, how);
+        open(out, options);
     } catch (const gneiss::error& e) {
         return e.code();
     }
@@ -75,8 +75,8 @@ TEST_CASE("an existing run is refused, resumed or replaced, and nothing else is 
 
     fs::create_directories("precious");
     write("precious/thesis.tex", "years");
-    for (const auto how : {existing_run::refuse, existing_run::resume, existing_run::replace})
-        CHECK(refused("precious", how) == errc::already_exists);
+    for (const auto options : {existing_run::refuse, existing_run::resume, existing_run::replace})
+        CHECK(refused("precious", options) == errc::already_exists);
     CHECK(read_file("precious/thesis.tex") == "years");
     write("file", "x");
     CHECK(refused("file", existing_run::replace) == errc::already_exists);

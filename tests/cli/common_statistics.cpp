@@ -22,12 +22,12 @@ TEST_CASE("an interval holds the mean, and tells nothing of a single value") {
     CHECK(programs::estimate_mean(one).mean == 3);
     CHECK_FALSE(programs::estimate_mean(one).half.has_value());
     CHECK(programs::estimate_mean(same).half == 0);
-    const programs::estimate made = programs::estimate_mean(some);
-    CHECK(made.mean == doctest::Approx(2.5));
-    CHECK(programs::to_text(made) == "2.5000 ± 2.0543");
+    const programs::estimate result = programs::estimate_mean(some);
+    CHECK(result.mean == doctest::Approx(2.5));
+    CHECK(programs::to_text(result) == "2.5000 ± 2.0543");
     CHECK(programs::to_text(programs::estimate_mean(one), true) == "+3.0000");
     CHECK(programs::to_text({}).empty());
-    CHECK(made.half.value() == doctest::Approx(3.18245 * std::sqrt(5.0 / 3 / 4)).epsilon(1e-5)); // t(3) · s/√n
+    CHECK(result.half.value() == doctest::Approx(3.18245 * std::sqrt(5.0 / 3 / 4)).epsilon(1e-5)); // t(3) · s/√n
 }
 
 } // namespace test_cli_common_statistics

@@ -13,7 +13,7 @@
 namespace test_cli_compare_subgraph {
 
 using namespace gneiss;
-using compare::neighbourhood_policy;
+using compare::neighborhood_policy;
 
 namespace {
 
@@ -72,7 +72,7 @@ TEST_CASE("a neighbourhood holds what powers of the adjacency matrix reach; infl
         CHECK(std::set(around.nodes.begin(), around.nodes.begin() + static_cast<std::ptrdiff_t>(around.direct)) == direct);
         CHECK(std::ranges::equal(std::span(around.nodes).first(around.batch), batch));
         check_edges(around, a);
-        const std::vector<float> scores = make.scores_of(around, neighbourhood_policy::influence, hops, {seed, random_domain::user});
+        const std::vector<float> scores = make.scores_of(around, neighborhood_policy::influence, hops, {seed, random_domain::user});
         for (std::size_t i = 0; i < scores.size(); ++i) CHECK(scores[i] == doctest::Approx(mass[around.nodes[i]]).epsilon(1e-4));
     }
 }
@@ -84,7 +84,7 @@ TEST_CASE("the best of a neighbourhood are those of the greatest scores, beside 
     compare::subgraph_maker make(graph);
     const compare::subgraph around = make.around(batch, 2);
     const random_key key{9, random_domain::user};
-    for (const auto policy : {neighbourhood_policy::random, neighbourhood_policy::neighbour, neighbourhood_policy::influence})
+    for (const auto policy : {neighborhood_policy::random, neighborhood_policy::neighbor, neighborhood_policy::influence})
         for (const std::size_t count : {std::size_t{0}, std::size_t{7}, around.nodes.size() / 2, around.nodes.size() - batch.size()}) {
             const compare::subgraph best = make.best(around, count, policy, 2, key);
             REQUIRE(best.nodes.size() == batch.size() + count);
@@ -102,9 +102,9 @@ TEST_CASE("the best of a neighbourhood are those of the greatest scores, beside 
             }
             CHECK(worst_kept >= best_dropped);
             CHECK(best.direct == direct);
-            if (policy == neighbourhood_policy::neighbour) CHECK(best.direct == batch.size() + std::min(count, around.direct - batch.size()));
+            if (policy == neighborhood_policy::neighbor) CHECK(best.direct == batch.size() + std::min(count, around.direct - batch.size()));
         }
-    CHECK(make.best(around, 50, neighbourhood_policy::random, 2, key.with(1)).nodes != make.best(around, 50, neighbourhood_policy::random, 2, key.with(2)).nodes);
+    CHECK(make.best(around, 50, neighborhood_policy::random, 2, key.with(1)).nodes != make.best(around, 50, neighborhood_policy::random, 2, key.with(2)).nodes);
 }
 
 TEST_CASE("layers read all nodes and at last give the batch") {
@@ -119,7 +119,7 @@ TEST_CASE("layers read all nodes and at last give the batch") {
         CHECK(view.targets == (i == 0 ? around.nodes.size() : 2));
         REQUIRE(view.offsets.size() == view.targets + 1);
         for (std::size_t t = 0; t < view.targets; ++t)
-            CHECK(std::ranges::equal(view.neighbours.subspan(view.offsets[t], view.offsets[t + 1] - view.offsets[t]), around.among.list(static_cast<node_id>(t))));
+            CHECK(std::ranges::equal(view.neighbors.subspan(view.offsets[t], view.offsets[t + 1] - view.offsets[t]), around.among.list(static_cast<node_id>(t))));
     }
 }
 

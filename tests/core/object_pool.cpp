@@ -28,9 +28,9 @@ TEST_CASE("as many objects are made as are in use at once, and no two threads ha
         std::atomic<int> users = 0;
     };
     object_pool<std::unique_ptr<object>> pool;
-    std::atomic<int> made = 0, wrong = 0;
+    std::atomic<int> result = 0, wrong = 0;
     const auto make = [&] {
-        ++made;
+        ++result;
         return std::make_unique<object>();
     };
     std::vector<std::jthread> threads;
@@ -44,10 +44,10 @@ TEST_CASE("as many objects are made as are in use at once, and no two threads ha
         });
     threads.clear();
     CHECK(wrong == 0);
-    CHECK(made <= 4);
+    CHECK(result <= 4);
     int idle = 0;
     while (pool.take()) ++idle;
-    CHECK(idle == made);
+    CHECK(idle == result);
 }
 
 TEST_CASE("an object whose use throws is gone") {

@@ -19,13 +19,13 @@ TEST_CASE("a stream is a pure function of its key and draw") {
 
 TEST_CASE("keys that differ in one field, their order or the domain give different streams") {
     std::set<std::uint64_t> seen;
-    std::size_t made = 0;
+    std::size_t result = 0;
     for (std::uint64_t seed = 0; seed < 4; ++seed)
         for (const auto domain : {random_domain::negative, random_domain::plan})
             for (std::uint64_t a = 0; a < 20; ++a)
-                for (std::uint64_t b = 0; b < 20; ++b, ++made)
+                for (std::uint64_t b = 0; b < 20; ++b, ++result)
                     seen.insert(random_key{seed, domain}.with(a).with(b)[0]);
-    CHECK(seen.size() == made);
+    CHECK(seen.size() == result);
 }
 
 TEST_CASE("draws below a bound are uniform by chi-square") {
@@ -46,7 +46,7 @@ TEST_CASE("successive keys are independent: first draws of consecutive nodes are
     std::vector<double> count(64);
     constexpr double draws = 64000;
     for (std::uint64_t node = 0; node < static_cast<std::uint64_t>(draws); ++node) {
-        const random_key key = random_key{1, random_domain::neighbour}.with(node);
+        const random_key key = random_key{1, random_domain::neighbor}.with(node);
         ++count[below(key[0], 8) * 8 + below(key[1], 8)];
     }
     double chi = 0;

@@ -68,9 +68,9 @@ TEST_CASE("partitions of given sizes are found from every row, whatever the size
             const row_partitioning equal{nodes, p};
             std::vector<std::uint64_t> sizes;
             for (partition_id i = 0; i < p; ++i) sizes.push_back(equal.size(i));
-            const auto made = row_partitioning::of_sizes(sizes);
-            CHECK(made == equal);
-            CHECK(!made.borders);
+            const auto result = row_partitioning::of_sizes(sizes);
+            CHECK(result == equal);
+            CHECK(!result.borders);
             for (std::uint64_t count = 0; count <= p; ++count)
                 CHECK(equal.largest(count) == std::min(nodes, count * equal.capacity()));
         }

@@ -14,9 +14,9 @@ namespace {
 
 std::vector<rank_counts> random_ranks(std::size_t count) {
     random_stream draw(random_key{1, random_domain::user});
-    std::vector<rank_counts> made(count);
-    for (rank_counts& counts : made) counts = {draw.below(30), draw.below(3)};
-    return made;
+    std::vector<rank_counts> result(count);
+    for (rank_counts& counts : result) counts = {draw.below(30), draw.below(3)};
+    return result;
 }
 
 } // namespace

@@ -22,7 +22,7 @@ struct rows_in_memory {
     [[nodiscard]] std::uint64_t rows() const { return values.size() / width; }
     [[nodiscard]] std::size_t dim() const { return width; }
     [[nodiscard]] matrix_view<const float> view() const { return {values.data(), values.size() / width, width}; }
-    void for_each_block(const row_block_visitor& visit) {
+    void for_each_block(const embedding_block_visitor& visit) {
         ++passes;
         // Every block is a copy of its own, gone after the call, as a block read from disk is.
         for (std::size_t first = 0; first < rows(); first += std::min(block, view().rows() - first)) {
@@ -33,7 +33,7 @@ struct rows_in_memory {
     }
 };
 
-static_assert(row_stream<rows_in_memory>);
+static_assert(embedding_stream<rows_in_memory>);
 
 /// A small random problem. Values are small integers, so that scores are exact in float and often equal.
 template <class D>
@@ -61,11 +61,11 @@ struct problem {
         std::ranges::generate(relation_values, integer);
         model = link_scorer(D{}, {relation_values.data(), relation_rows, D::relation_floats(dim)}, reciprocal);
         const auto edges = [&](std::size_t count) {
-            std::vector<edge> made(count);
-            for (edge& e : made)
+            std::vector<edge> result(count);
+            for (edge& e : result)
                 e = {static_cast<node_id>(draw.below(nodes)), static_cast<relation_id>(draw.below(relations)),
                     static_cast<node_id>(draw.below(nodes))};
-            return made;
+            return result;
         };
         train = edges(train_edges);
         test = edges(test_edges);

@@ -28,9 +28,9 @@ struct ranks {
 };
 
 template <class P, class E = serial_executor>
-ranks rank_all(P& p, bool filtered, std::uint64_t memory = std::uint64_t{1} << 30, const E& on = {}) {
+ranks rank_all(P& p, bool filtered, std::uint64_t memory = std::uint64_t{1} << 30, const E& executor = {}) {
     ranks found;
-    found.metrics = rank_edges(p.model, p.rows, p.test, filtered ? p.known() : edge_scan{}, on, memory,
+    found.metrics = rank_edges(p.model, p.rows, p.test, filtered ? p.known() : edge_scan{}, executor, memory,
         [&](std::size_t position, const rank_counts& head, const rank_counts& tail) {
             CHECK(position == found.head.size());
             found.head.push_back(head);

@@ -22,14 +22,14 @@ namespace {
 using ranks = std::vector<std::pair<rank_counts, rank_counts>>; // head, tail
 
 template <class P, class E = serial_executor>
-ranks rank_all(P& p, const candidate_sampling& sampling, std::uint64_t memory = 1U << 30, const E& on = {}) {
+ranks rank_all(P& p, const candidate_sampling& sampling, std::uint64_t memory = 1U << 30, const E& executor = {}) {
     ranks found;
     const training_edges training{p.train.size(), [&](const edge_visitor& visit) {
                                       const std::span<const edge> all = p.train;
                                       for (std::size_t i = 0; i < all.size(); i += 11)
                                           visit(all.subspan(i, std::min<std::size_t>(11, all.size() - i)));
                                   }};
-    rank_edges_sampled(p.model, p.rows, p.test, sampling, training, on, memory,
+    rank_edges_sampled(p.model, p.rows, p.test, sampling, training, executor, memory,
         [&](std::size_t, const rank_counts& head, const rank_counts& tail) { found.emplace_back(head, tail); });
     return found;
 }

@@ -31,10 +31,10 @@ template <class P>
 std::vector<scored_node> best_by_sorting(const P& p, const link_query& q, std::size_t k, bool leave_out) {
     std::vector<scored_node> all;
     for (node_id x = 0; x < p.rows.rows(); ++x) {
-        const edge e = q.missing == side::tail ? edge{q.known, q.relation, x} : edge{x, q.relation, q.known};
+        const edge e = q.target_side == side::tail ? edge{q.known, q.relation, x} : edge{x, q.relation, q.known};
         const bool known =
             std::ranges::find(p.train, e) != p.train.end() || std::ranges::find(p.test, e) != p.test.end();
-        if (!leave_out || !known) all.push_back({x, static_cast<float>(p.score(e, q.missing))});
+        if (!leave_out || !known) all.push_back({x, static_cast<float>(p.score(e, q.target_side))});
     }
     std::ranges::stable_sort(all, [](const auto& a, const auto& b) { return a.score > b.score; });
     all.resize(std::min(all.size(), k));

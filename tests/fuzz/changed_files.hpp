@@ -39,18 +39,18 @@ public:
     /// Makes the files whole again, and then what `changes` say.
     void change(input changes) {
         for (const std::size_t file : std::exchange(changed_, {})) write(files_[file], files_[file].bytes);
-        std::vector<std::pair<std::size_t, std::vector<std::byte>>> made;
+        std::vector<std::pair<std::size_t, std::vector<std::byte>>> result;
         while (!changes.empty()) {
             const std::size_t which = take<std::uint8_t>(changes) % files_.size();
             const auto what = take<std::uint8_t>(changes);
             const auto where = take<std::uint16_t>(changes);
             const auto given = changes.first(std::min<std::size_t>(changes.size(), what & 31U));
             changes = changes.subspan(given.size());
-            auto found = std::ranges::find(made, which, &decltype(made)::value_type::first);
-            if (found == made.end()) found = made.insert(made.end(), {which, files_[which].bytes});
+            auto found = std::ranges::find(result, which, &decltype(result)::value_type::first);
+            if (found == result.end()) found = result.insert(result.end(), {which, files_[which].bytes});
             apply(found->second, what >> 5U, where, given, files_[which].data_offset());
         }
-        for (auto& [which, bytes] : made) {
+        for (auto& [which, bytes] : result) {
             if (!files_[which].sums) make_manifest_right(bytes);
             write(files_[which], bytes);
             changed_.push_back(which);

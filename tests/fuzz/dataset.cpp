@@ -39,14 +39,14 @@ static void make(const std::filesystem::path& at, bool named) {
     edges.computed_nodes = nodes;
     edges.computed_relations = 2;
     options.sources = {edges};
-    import_node_data& data = options.node_data;
+    import_node_attributes& data = options.node_attributes;
     data.nodes = nodes;
     data.compute_label = [](std::uint64_t node) { return static_cast<std::int32_t>(node % 4) - 1; };
     data.compute_split = [](std::uint64_t node) { return node % 4 == 0 ? node_split::unused : static_cast<node_split>(node % 3); };
     if (named) {
         options.compute_name = [](std::uint64_t node) { return "node " + std::to_string(node); };
         options.relation_names = {"above", "below"};
-        data.class_names = {"earth", "fire", "water"};
+        data.label_names = {"earth", "fire", "water"};
         data.num_features = 9;
         data.compute_sparse = [](std::uint64_t node, std::vector<std::uint32_t>& columns, std::vector<float>& values) {
             columns = {static_cast<std::uint32_t>(node % 4), 5, 8};
@@ -77,7 +77,7 @@ static void check_labels(const dataset& data, bool verified) {
 static void read_partitions(const feature_store& store) {
     for (partition_id p = 0; p < store.rows().partitions; ++p) {
         std::array<std::vector<std::byte>, 3> read;
-        for (const feature_part part : {feature_part::numbers, feature_part::offsets, feature_part::indices}) {
+        for (const feature_part part : {feature_part::values, feature_part::offsets, feature_part::indices}) {
             const byte_range wanted = store.range(p, part);
             fuzz::property(wanted.length <= 1 << 20, "no more than the files have");
             auto& to = read[static_cast<std::size_t>(part)];
@@ -123,7 +123,7 @@ static void use(const std::filesystem::path& directory) {
     (void)fuzz::accepted([&] { check_features(*data); });
     (void)fuzz::accepted([&] {
         const auto labels = data->labels();
-        fuzz::property(std::ranges::all_of(labels.values(), [&](std::int32_t c) { return c >= no_label && c < static_cast<std::int64_t>(said.node_data.classes); }), "labels are classes");
+        fuzz::property(std::ranges::all_of(labels.values(), [&](std::int32_t c) { return c >= no_label && c < static_cast<std::int64_t>(said.node_attributes.classes); }), "labels are classes");
     });
     (void)fuzz::accepted([&] {
         for (const node_split part : {node_split::train, node_split::valid, node_split::test})

@@ -38,7 +38,7 @@ struct first_pass {
         result.integers = options.ids == id_kind::integer || planned[0].format == edge_format::metis ||
                           planned[0].format == edge_format::mtx;
         using importing::relation_kind;
-        importing::edge_parser<serial_executor>::setup how{.options = &options,
+        importing::edge_parser<serial_executor>::setup settings{.options = &options,
             .sources = &planned,
             .integer_ids = result.integers,
             .relations = !planned[0].text.relation                             ? relation_kind::none
@@ -54,10 +54,10 @@ struct first_pass {
         const memory_file files[4];
         std::array<importing::append_file, 3> raw{importing::append_file(files[0].path()),
             importing::append_file(files[1].path()), importing::append_file(files[2].path())};
-        importing::partitioned_spill names(files[3].path(), how.memory.heaps, how.memory.heap_block);
-        importing::relation_dictionary relations(how.memory.relations);
-        const serial_executor on;
-        result.found = importing::edge_parser<serial_executor>(how, raw, &names, relations, on).run();
+        importing::partitioned_spill names(files[3].path(), settings.memory.heaps, settings.memory.heap_block);
+        importing::relation_dictionary relations(settings.memory.relations);
+        const serial_executor executor;
+        result.found = importing::edge_parser<serial_executor>(settings, raw, &names, relations, executor).run();
         for (std::size_t split = 0; split < 3; ++split) result.records[split] = files[split].content();
     } catch (const error& refused) {
         result.refusal = refused.what();

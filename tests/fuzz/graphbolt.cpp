@@ -11,15 +11,15 @@ using namespace gneiss;
 
 GNEISS_FUZZ_TARGET("graphbolt", bytes) {
     static const test::temporary_directory at;
-    static const bool made = [] {
+    static const bool result = [] {
         for (const char* name : {"edges.csv", "edges.npy", "feat.npy", "labels.npy", "train.npy"}) plain_file::create(at / name).close();
         return true;
     }();
-    fuzz::property(made, "files that it may name are there");
+    fuzz::property(result, "files that it may name are there");
     plain_file::create(at / "metadata.yaml").write_at(0, bytes);
     import_options options;
     if (!fuzz::accepted([&] { options = graphbolt_options(at.path()); })) return;
-    const import_node_data& data = options.node_data;
+    const import_node_attributes& data = options.node_attributes;
     fuzz::property(options.sources.size() == 1 && options.ids == id_kind::integer && data.nodes < 0xffffffffU, "a graph is described");
     for (const auto& path : {options.sources[0].path, data.features, data.labels})
         fuzz::property(path.empty() || std::filesystem::is_regular_file(path), "what it names is there");

@@ -41,13 +41,13 @@ GNEISS_FUZZ_TARGET("import", bytes) {
     options.unseen_to_train = letters.ends_with('u');
     import_report report;
     if (!fuzz::accepted([&] { report = test::import_with(options, serial_executor{}); })) return;
-    const dataset made(options.out);
-    made.verify();
-    fuzz::property(made.manifest().nodes == report.nodes && made.buckets().edges() == report.train_edges &&
+    const dataset result(options.out);
+    result.verify();
+    fuzz::property(result.manifest().nodes == report.nodes && result.buckets().edges() == report.train_edges &&
                        report.train_edges + report.valid_edges + report.test_edges == report.edges,
         "the dataset holds what is reported");
     std::uint64_t edges = 0;
-    made.buckets().for_each_edge([&](std::span<const edge> each) {
+    result.buckets().for_each_edge([&](std::span<const edge> each) {
         edges += each.size();
         for (const edge& e : each)
             fuzz::property(std::max(e.source, e.destination) < report.nodes && e.relation < report.relations,

@@ -62,7 +62,7 @@ GNEISS_FUZZ_TARGET("import_nodes", bytes) {
     const auto has = [&](char c) { return letters.find(c) != std::string_view::npos; };
     text.remove_prefix(std::min(end + 1, text.size()));
     fuzz::input rest = std::as_bytes(std::span(text));
-    import_node_data& data = options.node_data;
+    import_node_attributes& data = options.node_attributes;
     if (has('n')) { // names
         edges.open = [] {
             return std::make_unique<importing::generated_source>([left = std::string("a\tb\nb\tc\nc\td\nd\ta\n")](std::string& to) mutable { to += std::exchange(left, {}); });
@@ -105,17 +105,17 @@ GNEISS_FUZZ_TARGET("import_nodes", bytes) {
     }
     import_report report;
     if (!fuzz::accepted([&] { report = test::import_with(options, serial_executor{}); })) return;
-    const dataset made(options.out);
-    made.verify();
-    const dataset_node_data& told = report.node_data;
-    fuzz::property(made.manifest().node_data == told, "what is reported is written");
+    const dataset result(options.out);
+    result.verify();
+    const dataset_node_attributes& told = report.node_attributes;
+    fuzz::property(result.manifest().node_attributes == told, "what is reported is written");
     if (!data.empty() && data.has_labels()) {
-        const auto parts = made.node_splits();
+        const auto parts = result.node_splits();
         const auto count = [&](node_split part) { return static_cast<std::uint64_t>(std::ranges::count(parts.values(), static_cast<std::uint8_t>(part))); };
         fuzz::property(count(node_split::train) == told.train && told.train != 0, "somebody trains");
         fuzz::property(told.train + told.valid + told.test <= report.nodes, "parts are of nodes");
     }
-    if (data.has_features()) fuzz::property(made.features().columns() == told.features && told.features != 0, "there are features");
+    if (data.has_features()) fuzz::property(result.features().columns() == told.features && told.features != 0, "there are features");
 }
 
 } // namespace test_fuzz_import_nodes

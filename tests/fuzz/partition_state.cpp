@@ -48,10 +48,10 @@ static void read_parts(fuzz::input bytes) {
     static const test::temporary_directory at;
     static const dataset data = graph_of(at / "data");
     const fuzz::memory_file file(bytes);
-    std::vector<part_id> read;
+    std::vector<partition_id16> read;
     if (!fuzz::accepted([&] { read = read_assignment(data, file.path()); })) return;
-    fuzz::property(read.size() == nodes && std::ranges::all_of(read, [](part_id p) { return p < max_parts; }), "every node has a part");
-    write_assignment(data, read, max_parts, "fuzz", at / "again.npy");
+    fuzz::property(read.size() == nodes && std::ranges::all_of(read, [](partition_id16 p) { return p < max_partition_count; }), "every node has a part");
+    write_assignment(data, read, max_partition_count, "fuzz", at / "again.npy");
     fuzz::property(read_assignment(data, at / "again.npy") == read, "what is written is read");
 }
 
@@ -68,20 +68,20 @@ static void resume(const std::filesystem::path& path) {
         (void)fuzz::accepted([&] {
             partition_journal_file journal(path, identity);
             symmetric_stream stream(graph, 5);
-            const std::vector<part_id> made = run(stream, partition_request{.parts = parts, .journal = &journal});
-            check_assignment(made, parts, nodes);
+            const std::vector<partition_id16> result = run(stream, partition_request{.parts = parts, .journal = &journal});
+            check_assignment(result, parts, nodes);
         });
     };
-    const serial_executor on;
+    const serial_executor executor;
     const std::vector<std::byte> whole = fuzz::memory_file::content_of(path);
     const auto again = [&] { plain_file::create(path).write_at(0, whole); };
-    with([&](auto& stream, const auto& request) { return fennel_partitioner{.passes = 3}(stream, request, on); });
+    with([&](auto& stream, const auto& request) { return fennel_partitioner{.passes = 3}(stream, request, executor); });
     again();
-    with([&](auto& stream, const auto& request) { return band_partitioner{}(stream, request, on); });
+    with([&](auto& stream, const auto& request) { return band_partitioner{}(stream, request, executor); });
     again();
     with([&](auto& stream, const auto& request) {
         memory_scratch<> place;
-        return grem_partitioner{{.chunk = .3, .passes = 2}}(stream, request, place, on);
+        return grem_partitioner{{.chunk = .3, .passes = 2}}(stream, request, place, executor);
     });
 }
 

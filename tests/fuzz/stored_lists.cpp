@@ -11,32 +11,32 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/io/npy.hpp>
-#include <gneiss/storage/adjacency/csc_stream.hpp>
+#include <gneiss/storage/adjacency/adjacency_file_stream.hpp>
 #include <gneiss/storage/adjacency/disk_csc.hpp>
 #include <gneiss/storage/adjacency/mapped_csc.hpp>
-#include <gneiss/storage/adjacency/neighbour_cache.hpp>
+#include <gneiss/storage/adjacency/neighbor_cache.hpp>
 #include <gneiss/storage/engine/threads.hpp>
 
 namespace test_fuzz_stored_lists {
 
 using namespace gneiss;
 
-static constexpr std::uint64_t nodes = 40, edges = 1500, fingerprint = 7; // neighbours: two checksum blocks
+static constexpr std::uint64_t nodes = 40, edges = 1500, fingerprint = 7; // neighbors: two checksum blocks
 
 static void make_lists(const std::filesystem::path& at, bool incoming) {
     std::filesystem::create_directory(at);
     random_stream draw(random_key(incoming ? 1 : 2, random_domain::user));
     npy_writer indptr(at / "indptr.npy", npy_dtype::u64), stamp(at / "stamp.npy", npy_dtype::u64);
-    npy_writer neighbours(at / "neighbours.npy", npy_dtype::u32, {}, csc_block_bytes);
+    npy_writer neighbors(at / "neighbours.npy", npy_dtype::u32, {}, csc_block_bytes);
     for (std::uint64_t v = 0; v <= nodes; ++v) indptr.append(v * v * edges / (nodes * nodes));
-    for (std::uint64_t e = 0; e < edges; ++e) neighbours.append(static_cast<std::uint32_t>(draw.below(nodes)));
+    for (std::uint64_t e = 0; e < edges; ++e) neighbors.append(static_cast<std::uint32_t>(draw.below(nodes)));
     stamp.append(std::span<const std::uint64_t>(std::array<std::uint64_t, 4>{incoming ? 1U : 0U, nodes, edges, fingerprint}));
-    for (npy_writer* file : {&indptr, &neighbours, &stamp}) (void)file->close();
+    for (npy_writer* file : {&indptr, &neighbors, &stamp}) (void)file->close();
 }
 
-/// Every neighbour of every node, as a sampler asks for them.
+/// Every neighbor of every node, as a sampler asks for them.
 template <class Graph>
-static std::vector<node_id> all_of(const Graph& graph, neighbour_direction d) {
+static std::vector<node_id> all_of(const Graph& graph, neighbor_direction d) {
     std::vector<node_id> ids(static_cast<std::size_t>(graph.nodes()));
     std::iota(ids.begin(), ids.end(), node_id{0});
     std::vector<std::uint32_t> degrees(ids.size()), offsets{0}, positions;
@@ -46,7 +46,7 @@ static std::vector<node_id> all_of(const Graph& graph, neighbour_direction d) {
         offsets.push_back(static_cast<std::uint32_t>(positions.size()));
     }
     std::vector<node_id> found(positions.size());
-    graph.neighbours_at({ids, d, offsets, positions}, {found});
+    graph.neighbors_at({ids, d, offsets, positions}, {found});
     fuzz::property(std::ranges::all_of(found, [&](node_id v) { return v < graph.nodes(); }), "neighbours are nodes");
     return found;
 }
@@ -61,16 +61,16 @@ GNEISS_FUZZ_TARGET("stored_lists", bytes) {
         std::vector<node_id> ranked(nodes);
         std::iota(ranked.rbegin(), ranked.rend(), node_id{0});
         memory_budget budget;
-        neighbour_cache::build(at / "cache" / "lists", memory_csc(files, budget), neighbour_direction::in, ranked, 2000, fingerprint);
-        fuzz::changed_files made(files.in);
-        made.add(files.out);
-        made.add(at / "cache");
-        return made;
+        neighbor_cache::build(at / "cache" / "lists", memory_csc(files, budget), neighbor_direction::in, ranked, 2000, fingerprint);
+        fuzz::changed_files result(files.in);
+        result.add(files.out);
+        result.add(at / "cache");
+        return result;
     }();
     all.change(bytes);
     const engine_factory engines = [] { return any_engine(threads_engine(1)); };
     const auto budget_of = [] { return memory_budget(std::uint64_t{16} << 20); };
-    for (const auto d : {neighbour_direction::in, neighbour_direction::out, neighbour_direction::both}) {
+    for (const auto d : {neighbor_direction::in, neighbor_direction::out, neighbor_direction::both}) {
         std::vector<node_id> on_disk, in_memory, mapped;
         const bool one = fuzz::accepted([&] {
             memory_budget budget = budget_of();
@@ -92,7 +92,7 @@ GNEISS_FUZZ_TARGET("stored_lists", bytes) {
     }
     (void)fuzz::accepted([&] {
         memory_budget budget = budget_of();
-        csc_stream stream(files, engines, budget, {.chunk_arcs = 300, .chunk_nodes = 7});
+        adjacency_file_stream stream(files, engines, budget, {.chunk_arcs = 300, .chunk_nodes = 7});
         std::uint64_t arcs = 0, lists = 0;
         for (auto chunk = stream.next(); !chunk.empty(); chunk = stream.next())
             for (std::size_t i = 0; i < chunk.size(); ++i, ++lists) {
@@ -103,7 +103,7 @@ GNEISS_FUZZ_TARGET("stored_lists", bytes) {
     });
     (void)fuzz::accepted([&] {
         memory_budget budget = budget_of();
-        neighbour_cache cache(at / "cache" / "lists", fingerprint, budget);
+        neighbor_cache cache(at / "cache" / "lists", fingerprint, budget);
         cache.load();
         std::vector<node_id> ids(static_cast<std::size_t>(std::min<std::uint64_t>(cache.nodes(), 1000)));
         std::iota(ids.begin(), ids.end(), node_id{0});

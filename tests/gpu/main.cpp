@@ -112,12 +112,12 @@ int run_on_pinned_stack(int count, char** values) {
     void* stack = nullptr;
     if (cudaHostAlloc(&stack, bytes, cudaHostAllocMapped | cudaHostAllocPortable) != cudaSuccess) return 1;
     arguments of{count, values, 1};
-    pthread_attr_t how;
+    pthread_attr_t options;
     pthread_t thread;
-    pthread_attr_init(&how);
-    pthread_attr_setstack(&how, stack, bytes);
-    if (pthread_create(&thread, &how, run, &of) == 0) pthread_join(thread, nullptr);
-    pthread_attr_destroy(&how);
+    pthread_attr_init(&options);
+    pthread_attr_setstack(&options, stack, bytes);
+    if (pthread_create(&thread, &options, run, &of) == 0) pthread_join(thread, nullptr);
+    pthread_attr_destroy(&options);
     return of.result;
 }
 

@@ -79,7 +79,7 @@ TEST_CASE_TEMPLATE("gpu.oracle: sums of many neighbours are cuSPARSE's", T, floa
         rows<T> got(layer.targets(), columns, layout::aligned), want = got;
         cuda::aggregate<T>(nullptr, cuda::incoming(layer.device()), cuda::edge_weight::one, in.view(), got.view());
         gpu_bench::cusparse::product product(
-            *by.sums(), gpu_bench::sparse_rows<T>{layer.targets(), layer.sources(), edges, view.offsets.data(), view.neighbours.data(), ones.data()}, in.view(), want.view());
+            *by.sums(), gpu_bench::sparse_rows<T>{layer.targets(), layer.sources(), edges, view.offsets.data(), view.neighbors.data(), ones.data()}, in.view(), want.view());
         product(nullptr);
         cuda::synchronize_device();
         check_alike<T>("sums", got, want, 1e-4);

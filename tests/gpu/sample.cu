@@ -9,23 +9,23 @@ namespace {
 
 /// Batches of a sampler, run at once and from a recorded graph, are the oracle's.
 template <class Sampler, class Oracle>
-void compare(const csr_graph<>& host, const std::vector<edge>& edges, const neighbour_options& options, memory_kind where) {
+void compare(const csr_graph<>& host, const std::vector<edge>& edges, const neighbor_options& options, memory_kind where) {
     memory_budget budget;
     cuda::stream in;
     const cuda::device_graph<> graph(budget, host, in, where);
-    Sampler sampler(budget, graph.view(), options, 5, {.seeds = static_cast<std::uint32_t>(std::min<std::uint64_t>(host.nodes(), 1000)), .hidden = 300});
+    Sampler sampler(budget, graph.view(), options, 5, {.seeds = static_cast<std::uint32_t>(std::min<std::uint64_t>(host.nodes(), 1000)), .excluded = 300});
     Oracle oracle(options, 5);
     mini_batch_arena arena;
     const cuda::graph step = cuda::graph::record(in, [&] { sampler.run(in); });
     for (std::uint64_t index = 0; index < 4; ++index) {
         const batch_key key{2, {1, 0, index}};
         const auto seeds = test::some_nodes(host.nodes(), std::min<std::size_t>(host.nodes(), 1000) - 100 * index, index);
-        std::vector<hidden_edge<>> hidden;
-        for (std::size_t e = 0; e < 100 * index; ++e) hidden.push_back({edges[7 * e].source, edges[7 * e].destination, 7 * e});
-        sampler.set(in, key, seeds, hidden);
+        std::vector<excluded_edge<>> excluded;
+        for (std::size_t e = 0; e < 100 * index; ++e) excluded.push_back({edges[7 * e].source, edges[7 * e].destination, 7 * e});
+        sampler.set(in, key, seeds, excluded);
         if (index % 2 == 0) sampler.run(in);
         else step.launch(in);
-        check(in, sampler, oracle.sample(key, host, std::span<const node_id>(seeds), on, arena, hidden));
+        check(in, sampler, oracle.sample(key, host, std::span<const node_id>(seeds), executor, arena, excluded));
     }
 }
 
@@ -40,8 +40,8 @@ TEST_CASE("samples are those of the CPU, layered and DENSE") {
             for (const memory_kind where : {memory_kind::device, memory_kind::pinned}) {
                 CAPTURE(fanout);
                 CAPTURE(replace);
-                const neighbour_options options{parse_fanout(fanout, replace ? neighbour_direction::both : neighbour_direction::out), replace, true, true};
-                compare<cuda::neighbour_sampler<>, gneiss::neighbour_sampler<>>(host, edges, options, where);
+                const neighbor_options options{parse_fanout(fanout, replace ? neighbor_direction::both : neighbor_direction::out), replace, true, true};
+                compare<cuda::neighbor_sampler<>, gneiss::neighbor_sampler<>>(host, edges, options, where);
                 compare<cuda::dense_sampler<>, gneiss::dense_sampler<>>(host, edges, options, where);
             }
 }
@@ -49,16 +49,16 @@ TEST_CASE("samples are those of the CPU, layered and DENSE") {
 TEST_CASE("draws beyond shared memory, and stamps that come to their end") {
     const auto edges = edges_with_star(400, 1000, 20'000, 4);
     const auto host = test::whole_graph(400, edges);
-    compare<cuda::neighbour_sampler<>, gneiss::neighbour_sampler<>>(host, edges, {parse_fanout("17000")}, memory_kind::device);
+    compare<cuda::neighbor_sampler<>, gneiss::neighbor_sampler<>>(host, edges, {parse_fanout("17000")}, memory_kind::device);
     memory_budget budget;
     cuda::stream in;
     const cuda::device_graph<> graph(budget, host, in);
-    cuda::neighbour_sampler<> sampler(budget, graph.view(), {parse_fanout("3,2")}, 5, {.seeds = 50}, layer_stack::lists::both, 3);
-    gneiss::neighbour_sampler<> oracle({parse_fanout("3,2")}, 5);
+    cuda::neighbor_sampler<> sampler(budget, graph.view(), {parse_fanout("3,2")}, 5, {.seeds = 50}, layer_stack::lists::both, 3);
+    gneiss::neighbor_sampler<> oracle({parse_fanout("3,2")}, 5);
     mini_batch_arena arena;
     for (std::uint64_t index = 0; index < 10; ++index) {
         const auto seeds = test::some_nodes(400, 50, index);
         sampler.sample(in, {0, {0, 0, index}}, seeds);
-        check(in, sampler, oracle.sample({0, {0, 0, index}}, host, std::span<const node_id>(seeds), on, arena));
+        check(in, sampler, oracle.sample({0, {0, 0, index}}, host, std::span<const node_id>(seeds), executor, arena));
     }
 }

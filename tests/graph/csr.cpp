@@ -34,7 +34,7 @@ TEST_CASE_TEMPLATE("a node's list is its edges sorted by neighbour, relation and
             const auto edges = random_edges<NodeId>(count, nodes, nodes + count);
             edge_list<NodeId> stream(nodes, edges, 7);
             const auto graph =
-                make_csr_graph(stream, neighbour_direction::both, {.relations = true, .edge_ids = true});
+                make_csr_graph(stream, neighbor_direction::both, {.relations = true, .edge_ids = true});
             CHECK(graph.nodes() == nodes);
             CHECK(graph.edges() == count);
             for (NodeId v = 0; v < nodes; ++v) {
@@ -49,21 +49,21 @@ TEST_CASE_TEMPLATE("a node's list is its edges sorted by neighbour, relation and
                 std::vector<entry> both(out);
                 both.insert(both.end(), in.begin(), in.end());
                 CHECK(graph.in().degree(v) == in.size());
-                CHECK(graph.out().neighbours(v).size() == out.size());
-                for (const auto& [d, expected] : {std::pair(neighbour_direction::in, in),
-                         std::pair(neighbour_direction::out, out), std::pair(neighbour_direction::both, both)}) {
+                CHECK(graph.out().neighbors(v).size() == out.size());
+                for (const auto& [d, expected] : {std::pair(neighbor_direction::in, in),
+                         std::pair(neighbor_direction::out, out), std::pair(neighbor_direction::both, both)}) {
                     std::uint32_t degree = 0;
                     graph.degrees({&v, 1}, d, {&degree, 1});
                     REQUIRE(degree == expected.size());
                     std::vector<std::uint32_t> positions(degree);
                     for (std::uint32_t i = 0; i < degree; ++i) positions[i] = degree - 1 - i;
                     const std::vector<std::uint32_t> offsets{100, 100 + degree}; // any beginning
-                    std::vector<NodeId> neighbours(degree);
+                    std::vector<NodeId> neighbors(degree);
                     std::vector<relation_id> relations(degree);
                     std::vector<edge_index> ids(degree);
-                    graph.neighbours_at({{&v, 1}, d, offsets, positions}, {neighbours, relations, ids});
+                    graph.neighbors_at({{&v, 1}, d, offsets, positions}, {neighbors, relations, ids});
                     for (std::uint32_t i = 0; i < degree; ++i)
-                        CHECK(entry(neighbours[i], relations[i], ids[i]) == expected[degree - 1 - i]);
+                        CHECK(entry(neighbors[i], relations[i], ids[i]) == expected[degree - 1 - i]);
                 }
             }
         }
@@ -71,7 +71,7 @@ TEST_CASE_TEMPLATE("a node's list is its edges sorted by neighbour, relation and
 
 TEST_CASE("a graph from arrays is the graph from edges, and arrays that disagree are refused") {
     const csr<> graph({0, 3, 3, 4}, {2, 0, 2, 1});
-    CHECK(std::ranges::equal(graph.neighbours(0), std::vector<node_id>{0, 2, 2}));
+    CHECK(std::ranges::equal(graph.neighbors(0), std::vector<node_id>{0, 2, 2}));
     CHECK(graph.degree(1) == 0);
     CHECK(graph.nodes() == 3);
     CHECK_THROWS_AS(csr<>({0, 3}, {0, 0}), error);
@@ -84,19 +84,19 @@ TEST_CASE("a graph from arrays is the graph from edges, and arrays that disagree
 
 TEST_CASE("what a graph does not keep is refused") {
     edge_list<> stream(3, {{0, 0, 1}, {1, 1, 2}});
-    const auto graph = make_csr_graph(stream, neighbour_direction::in);
+    const auto graph = make_csr_graph(stream, neighbor_direction::in);
     const std::vector<node_id> ids{1};
     std::vector<std::uint32_t> degree(1);
-    CHECK_THROWS_AS(graph.degrees(ids, neighbour_direction::out, degree), error);
-    CHECK_THROWS_AS(graph.degrees(ids, neighbour_direction::both, degree), error);
+    CHECK_THROWS_AS(graph.degrees(ids, neighbor_direction::out, degree), error);
+    CHECK_THROWS_AS(graph.degrees(ids, neighbor_direction::both, degree), error);
     const std::vector<std::uint32_t> offsets{0, 1}, positions{0};
-    std::vector<node_id> neighbour(1);
+    std::vector<node_id> neighbor(1);
     std::vector<relation_id> relation(1);
     CHECK_THROWS_AS(
-        graph.neighbours_at({ids, neighbour_direction::in, offsets, positions}, {neighbour, relation, {}}), error);
+        graph.neighbors_at({ids, neighbor_direction::in, offsets, positions}, {neighbor, relation, {}}), error);
     CHECK_THROWS_AS(csr_graph<>({}, {}), error);
     edge_list<> bad(2, {{0, 0, 2}});
-    CHECK_THROWS_AS((void)make_csr_graph(bad, neighbour_direction::in), error);
+    CHECK_THROWS_AS((void)make_csr_graph(bad, neighbor_direction::in), error);
 }
 
 } // namespace test_graph_csr

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <gneiss/core/executor/tbb.hpp>
-#include <gneiss/sample/neighbour.hpp>
+#include <gneiss/sample/neighbor.hpp>
 #include <sample/graphs.hpp>
 
 namespace test_graph_visit_counter {
@@ -17,7 +17,7 @@ TEST_CASE(
     const auto graph = test::whole_graph(2000, test::hub_edges(2000, 20000, 1));
     const visit_counter counter(graph, ~std::uint32_t{0});
     const auto seeds = test::some_nodes(2000, 100, 1);
-    neighbour_sampler<> sampler({parse_fanout("3,4", neighbour_direction::in)}, 1);
+    neighbor_sampler<> sampler({parse_fanout("3,4", neighbor_direction::in)}, 1);
     mini_batch_arena arena, counted;
     const auto sample = sampler.sample({}, graph, std::span<const node_id>(seeds), tbb_executor(3), arena);
     (void)sampler.sample({}, counter, std::span<const node_id>(seeds), tbb_executor(3), counted);
@@ -33,7 +33,7 @@ TEST_CASE(
     std::vector<node_id> found(5);
     REQUIRE(graph.in().degree(3) > 7);
     REQUIRE(graph.in().degree(1) > 4);
-    reads.neighbours_at({ids, neighbour_direction::in, offsets, positions}, {found});
+    reads.neighbors_at({ids, neighbor_direction::in, offsets, positions}, {found});
     CHECK(reads.visits()[3] == 2);
     CHECK(reads.visits()[1] == 1);
 }

@@ -24,7 +24,7 @@
 #include <gneiss/storage/engine/faulty.hpp>
 #include <gneiss/storage/engine/threads.hpp>
 
-namespace test_pipeline_layerwise_inference {
+namespace test_inference_layerwise_inference {
 
 using namespace gneiss;
 
@@ -86,8 +86,8 @@ struct model {
     }
 };
 
-/// Rows of the encoder over a sample around all nodes with all their neighbours.
-std::vector<float> sampled(model& m, const stored_graph& graph, const inputs& in, neighbour_direction d) {
+/// Rows of the encoder over a sample around all nodes with all their neighbors.
+std::vector<float> sampled(model& m, const stored_graph& graph, const inputs& in, neighbor_direction d) {
     std::string fanout = "all";
     for (std::size_t hop = 1; hop < m.encode.hops(); ++hop) fanout += ",all";
     layer_stack layers;
@@ -152,14 +152,14 @@ struct outcome {
     io_stats io;
 };
 
-outcome infer(model& m, const stored_graph& graph, const layerwise_input& in, neighbour_direction d,
-    std::uint64_t memory, executor_ref on) {
+outcome infer(model& m, const stored_graph& graph, const layerwise_input& in, neighbor_direction d,
+    std::uint64_t memory, executor_ref executor) {
     memory_budget budget(memory);
-    outcome made;
+    outcome created;
     {
         const layerwise_options options{.direction = d, .engines = threads(), .scratch = graph.scratch()};
-        const auto result = infer_layerwise(m.encode, m.weights, in, graph.store, options, on, budget);
-        made = {all_rows(*result.rows), result.plan, result.edges, result.io};
+        const auto result = infer_layerwise(m.encode, m.weights, in, graph.store, options, executor, budget);
+        created = {all_rows(*result.rows), result.plan, result.edges, result.io};
         CHECK(result.rows->rows() == graph.rows.nodes);
         CHECK(result.rows->dim() == m.encode.outputs());
         CHECK(graph.scratch_files() == (result.plan.in_memory ? 0 : 1));
@@ -167,11 +167,11 @@ outcome infer(model& m, const stored_graph& graph, const layerwise_input& in, ne
     }
     CHECK(graph.scratch_files() == 0);
     CHECK(budget.used() == 0);
-    return made;
+    return created;
 }
 
-constexpr neighbour_direction directions[] = {
-    neighbour_direction::in, neighbour_direction::out, neighbour_direction::both};
+constexpr neighbor_direction directions[] = {
+    neighbor_direction::in, neighbor_direction::out, neighbor_direction::both};
 
 /// Against the encoder over a sample of everything; in memory, on disk and on several threads.
 void check_model(const std::string& layers, std::size_t dense, std::size_t sparse) {
@@ -180,7 +180,7 @@ void check_model(const std::string& layers, std::size_t dense, std::size_t spars
         const stored_graph graph(nodes, partitions, nodes * 6);
         const inputs in(nodes, dense, sparse);
         const layerwise_input source = in.source(graph.rows);
-        for (const neighbour_direction d : directions) {
+        for (const neighbor_direction d : directions) {
             CAPTURE(layers);
             CAPTURE(nodes);
             CAPTURE(partitions);
@@ -191,7 +191,7 @@ void check_model(const std::string& layers, std::size_t dense, std::size_t spars
             check_close(memory.rows, expected, m.encode.outputs());
             CHECK(memory.plan.in_memory);
             CHECK(memory.io.written_bytes == 0);
-            CHECK(memory.edges == m.encode.hops() * graph.edges.size() * (d == neighbour_direction::both ? 2 : 1));
+            CHECK(memory.edges == m.encode.hops() * graph.edges.size() * (d == neighbor_direction::both ? 2 : 1));
             CHECK(same_bits(memory.rows, infer(m, graph, source, d, memory_budget::unlimited, three).rows));
             if (partitions != 7) continue;
             const layerwise_options options{.direction = d, .engines = threads(), .scratch = graph.scratch()};
@@ -254,7 +254,7 @@ TEST_CASE("a plan sums for more partitions where there is more memory, and reads
     std::uint32_t targets = 0;
     std::uint64_t read = ~std::uint64_t{0};
     for (const std::uint64_t more : {0U, 250000U, 500000U}) {
-        const outcome now = infer(m, graph, source, neighbour_direction::in, least + more, serial_executor{});
+        const outcome now = infer(m, graph, source, neighbor_direction::in, least + more, serial_executor{});
         CHECK(!now.plan.in_memory);
         CHECK(now.plan.targets > targets);
         CHECK(now.io.read_bytes < read);
@@ -323,7 +323,7 @@ TEST_CASE("a stop ends a run at any step, and leaves no file") {
                     stop.get_token(), watch);
                 FAIL_CHECK("went on after step " << at);
             } catch (const error& e) {
-                CHECK(e.code() == errc::cancelled);
+                CHECK(e.code() == errc::canceled);
             }
             CHECK(last == at + 1);
             CHECK(graph.scratch_files() == 0);
@@ -340,7 +340,7 @@ TEST_CASE("whatever fails on disk, a run ends with a typed error or the right ro
     model m("gcn:5:symmetric,gat:2x2", {.dense = 4});
     layerwise_options options{.engines = threads(), .scratch = graph.scratch()};
     const std::uint64_t memory = least_memory(m, graph, source, options);
-    const auto expected = infer(m, graph, source, neighbour_direction::in, memory, serial_executor{}).rows;
+    const auto expected = infer(m, graph, source, neighbor_direction::in, memory, serial_executor{}).rows;
     for (const fault_kind kind :
         {fault_kind::device_error, fault_kind::no_space, fault_kind::short_transfer, fault_kind::zero_read})
         for (const bool sticky : {false, true})
@@ -368,12 +368,12 @@ TEST_CASE("rows of a partition buffer are read as they are, more than once") {
     const inputs in(100, 6, 0);
     model m("sage:4", {.dense = 6});
     const auto expected =
-        infer(m, graph, in.source(graph.rows), neighbour_direction::in, memory_budget::unlimited, serial_executor{});
+        infer(m, graph, in.source(graph.rows), neighbor_direction::in, memory_budget::unlimited, serial_executor{});
     for (const std::uint32_t slots : {1U, 5U}) {
         const auto path = graph.directory / ("rows" + std::to_string(slots));
         any_engine engine = threads()();
-        row_file::create(engine, path, graph.rows, {6, 6}, 2);
-        row_file file(threads(), path, graph.rows, {6, 6}, 2);
+        embedding_file::create(engine, path, graph.rows, {6, 6}, 2);
+        embedding_file file(threads(), path, graph.rows, {6, 6}, 2);
         file.fill([&](std::uint64_t first, matrix_view<float> rows) {
             for (std::size_t i = 0; i < rows.rows(); ++i)
                 std::ranges::copy(in.dense.view[static_cast<std::size_t>(first) + i], rows[i].begin());
@@ -383,7 +383,7 @@ TEST_CASE("rows of a partition buffer are read as they are, more than once") {
         const layerwise_input source = learned_rows(buffer);
         for (int again = 0; again < 2; ++again)
             CHECK(same_bits(
-                infer(m, graph, source, neighbour_direction::in, memory_budget::unlimited, serial_executor{}).rows,
+                infer(m, graph, source, neighbor_direction::in, memory_budget::unlimited, serial_executor{}).rows,
                 expected.rows));
         std::stop_source stop; // ends the epoch also when it is stopped
         stop.request_stop();
@@ -392,7 +392,7 @@ TEST_CASE("rows of a partition buffer are read as they are, more than once") {
                             serial_executor{}, other, stop.get_token()),
             error);
         CHECK(same_bits(
-            infer(m, graph, source, neighbour_direction::in, memory_budget::unlimited, serial_executor{}).rows,
+            infer(m, graph, source, neighbor_direction::in, memory_budget::unlimited, serial_executor{}).rows,
             expected.rows));
     }
 }
@@ -430,7 +430,7 @@ void write_features(
     manifest.partitions = rows.partitions;
     manifest.train_edges = 1;
     manifest.task = dataset_task::node;
-    manifest.node_data = {.features = sparse ? in.words.columns : in.dense.view.columns(), .classes = 5};
+    manifest.node_attributes = {.features = sparse ? in.words.columns : in.dense.view.columns(), .classes = 5};
     bucket_builder<> builder({rows, 0}, 1 << 20, writer.partial());
     builder.push(edge{0, 0, 1});
     writer.edges(builder);
@@ -452,7 +452,7 @@ TEST_CASE("features of a dataset are read as they are stored, alone and beside o
     }
     const auto run = [&](const layerwise_input& source) {
         model m("sage:4,sage:3", source.columns);
-        return infer(m, graph, source, neighbour_direction::both, memory_budget::unlimited, serial_executor{}).rows;
+        return infer(m, graph, source, neighbor_direction::both, memory_budget::unlimited, serial_executor{}).rows;
     };
     int number = 0;
     for (const npy_dtype type : {npy_dtype::f32, npy_dtype::f16})
@@ -473,4 +473,4 @@ TEST_CASE("features of a dataset are read as they are stored, alone and beside o
         }
 }
 
-} // namespace test_pipeline_layerwise_inference
+} // namespace test_inference_layerwise_inference

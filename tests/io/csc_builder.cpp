@@ -20,9 +20,9 @@ using test::stored_lists;
 namespace {
 
 void check_files(const std::filesystem::path& directory, const csr<>& expected) {
-    const mapped_npy indptr(directory / "indptr.npy"), neighbours(directory / "neighbours.npy");
+    const mapped_npy indptr(directory / "indptr.npy"), neighbors(directory / "neighbours.npy");
     CHECK(std::ranges::equal(indptr.elements<std::uint64_t>(), expected.offsets()));
-    CHECK(std::ranges::equal(neighbours.elements<std::uint32_t>(), expected.neighbours()));
+    CHECK(std::ranges::equal(neighbors.elements<std::uint32_t>(), expected.neighbors()));
     for (const char* name : {"indptr.npy", "neighbours.npy", "stamp.npy"})
         checksum_table::load(directory / name).verify_file(plain_file::open(directory / name));
 }
@@ -54,7 +54,7 @@ TEST_CASE("memory and executor change nothing, down to lists that are longer tha
     const stored_lists data(900, 3, test::lists_edges(900, 60000));
     const std::uint64_t least = least_memory(data.store);
     for (const std::uint64_t memory : {least, least + 10000, least + 100000, std::uint64_t{1} << 28})
-        for (const auto d : {neighbour_direction::in, neighbour_direction::out}) {
+        for (const auto d : {neighbor_direction::in, neighbor_direction::out}) {
             const auto directory = data.directory.path() / "again";
             edge_index told = 0;
             CHECK(build_csc(data.store, d, directory,
@@ -67,14 +67,14 @@ TEST_CASE("memory and executor change nothing, down to lists that are longer tha
                         }},
                 tbb_executor(2)));
             CHECK(told == 60000);
-            const auto& first = d == neighbour_direction::in ? data.files.in : data.files.out;
+            const auto& first = d == neighbor_direction::in ? data.files.in : data.files.out;
             for (const char* name :
                 {"indptr.npy", "indptr.npy.xxh3", "neighbours.npy", "neighbours.npy.xxh3", "stamp.npy"})
                 CHECK((bytes_of(directory / name) == bytes_of(first / name)));
             std::filesystem::remove_all(directory);
         }
     try {
-        build_csc(data.store, neighbour_direction::in, data.directory.path() / "again", {.memory = least - 1});
+        build_csc(data.store, neighbor_direction::in, data.directory.path() / "again", {.memory = least - 1});
         FAIL("too little memory");
     } catch (const error& e) {
         CHECK(e.code() == errc::over_budget);
@@ -83,8 +83,8 @@ TEST_CASE("memory and executor change nothing, down to lists that are longer tha
 
 TEST_CASE("lists of the same edges are kept, those of others refused, and what was half made is made anew") {
     const stored_lists data(300, 3, test::lists_edges(300, 4000)), other(300, 3, test::lists_edges(300, 4001));
-    CHECK_FALSE(build_csc(data.store, neighbour_direction::in, data.files.in));
-    const auto refuse = [](const bucket_store& store, neighbour_direction d, const std::filesystem::path& directory) {
+    CHECK_FALSE(build_csc(data.store, neighbor_direction::in, data.files.in));
+    const auto refuse = [](const bucket_store& store, neighbor_direction d, const std::filesystem::path& directory) {
         try {
             build_csc(store, d, directory);
             FAIL("lists of other edges");
@@ -92,12 +92,12 @@ TEST_CASE("lists of the same edges are kept, those of others refused, and what w
             CHECK(e.code() == errc::config_mismatch);
         }
     };
-    refuse(other.store, neighbour_direction::in, data.files.in);
-    refuse(data.store, neighbour_direction::out, data.files.in);
+    refuse(other.store, neighbor_direction::in, data.files.in);
+    refuse(data.store, neighbor_direction::out, data.files.in);
 
     const auto directory = data.directory.path() / "third", partial = data.directory.path() / "third.partial";
     std::stop_source stop;
-    CHECK_THROWS_AS(build_csc(data.store, neighbour_direction::in, directory,
+    CHECK_THROWS_AS(build_csc(data.store, neighbor_direction::in, directory,
                         {.memory = least_memory(data.store),
                             .stop = stop.get_token(),
                             .progress = [&](edge_index, edge_index) { stop.request_stop(); }}),
@@ -106,7 +106,7 @@ TEST_CASE("lists of the same edges are kept, those of others refused, and what w
     CHECK_FALSE(std::filesystem::exists(partial));
     std::filesystem::create_directory(partial);
     std::ofstream(partial / "neighbours.npy") << "half";
-    CHECK(build_csc(data.store, neighbour_direction::in, directory));
+    CHECK(build_csc(data.store, neighbor_direction::in, directory));
     check_files(directory, data.graph.in());
     CHECK_FALSE(std::filesystem::exists(partial));
 }
@@ -118,7 +118,7 @@ TEST_CASE("damage in the buckets is found, wherever it is, and leaves nothing be
     const auto directory = data.directory.path() / "again";
     const auto write = [&](const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; };
     const auto fails = [&] {
-        CHECK_THROWS_AS(build_csc(data.store, neighbour_direction::in, directory), error);
+        CHECK_THROWS_AS(build_csc(data.store, neighbor_direction::in, directory), error);
         CHECK_FALSE(std::filesystem::exists(directory));
     };
     for (std::size_t at = 3; at < whole.size(); at += whole.size() / 50) {
@@ -132,7 +132,7 @@ TEST_CASE("damage in the buckets is found, wherever it is, and leaves nothing be
         fails();
     }
     write(whole);
-    CHECK(build_csc(data.store, neighbour_direction::in, directory));
+    CHECK(build_csc(data.store, neighbor_direction::in, directory));
 }
 
 } // namespace test_io_csc_builder

@@ -52,27 +52,27 @@ void write_names(gneiss::dataset_writer& writer, const std::string& prefix, cons
 /// A dataset of random edges, by name or by number.
 sample write(const std::filesystem::path& directory, gneiss::dataset_ids ids, std::uint64_t nodes, std::size_t edges) {
     gneiss::random_stream draw(gneiss::random_key{nodes, gneiss::random_domain::user});
-    sample made;
-    made.manifest.nodes = nodes;
-    made.manifest.ids = ids;
-    made.manifest.relations = 3;
-    made.manifest.partitions = 3;
-    made.manifest.seed = 5;
-    made.manifest.train_edges = edges;
-    made.manifest.valid_edges = edges / 10;
-    made.relation_names = {"", "knows", "likes"};
-    for (std::vector<edge>* split : {&made.train, &made.valid})
-        for (std::size_t i = 0; i < (split == &made.train ? edges : edges / 10); ++i)
+    sample result;
+    result.manifest.nodes = nodes;
+    result.manifest.ids = ids;
+    result.manifest.relations = 3;
+    result.manifest.partitions = 3;
+    result.manifest.seed = 5;
+    result.manifest.train_edges = edges;
+    result.manifest.valid_edges = edges / 10;
+    result.relation_names = {"", "knows", "likes"};
+    for (std::vector<edge>* split : {&result.train, &result.valid})
+        for (std::size_t i = 0; i < (split == &result.train ? edges : edges / 10); ++i)
             split->push_back({static_cast<std::uint32_t>(draw.below(nodes)), static_cast<std::uint32_t>(draw.below(3)),
                 static_cast<std::uint32_t>(draw.below(nodes))});
 
     gneiss::dataset_writer writer(directory);
     if (ids == gneiss::dataset_ids::string) {
-        for (std::uint64_t i = 0; i < nodes; ++i) made.names.push_back(i == 0 ? "" : "node " + std::to_string(i * i));
-        std::ranges::sort(made.names, {}, [](const std::string& n) { return std::pair(gneiss::name_hash(n, 5), n); });
-        write_names(writer, "names", made.names);
+        for (std::uint64_t i = 0; i < nodes; ++i) result.names.push_back(i == 0 ? "" : "node " + std::to_string(i * i));
+        std::ranges::sort(result.names, {}, [](const std::string& n) { return std::pair(gneiss::name_hash(n, 5), n); });
+        write_names(writer, "names", result.names);
         gneiss::npy_writer& hashes = writer.array("names.hashes", npy_dtype::u64);
-        for (const std::string& name : made.names) hashes.append(gneiss::name_hash(name, 5));
+        for (const std::string& name : result.names) hashes.append(gneiss::name_hash(name, 5));
     } else {
         const gneiss::keyed_permutation row_of(nodes, gneiss::random_key{5, gneiss::random_domain::node_permutation});
         gneiss::npy_writer& forward = writer.array("node_to_row", npy_dtype::u32);
@@ -82,16 +82,16 @@ sample write(const std::filesystem::path& directory, gneiss::dataset_ids ids, st
             back.append(static_cast<std::uint32_t>(row_of.inverse(i)));
         }
     }
-    write_names(writer, "relation_names", made.relation_names);
-    writer.array("valid", npy_dtype::u32, {3}).append(words(made.valid));
+    write_names(writer, "relation_names", result.relation_names);
+    writer.array("valid", npy_dtype::u32, {3}).append(words(result.valid));
     gneiss::bucket_builder<> builder({{nodes, 3}, 3}, 1 << 20, writer.partial());
-    builder.push(made.train);
+    builder.push(result.train);
     writer.edges(builder);
     CHECK_FALSE(std::filesystem::exists(directory));
-    writer.commit(made.manifest);
+    writer.commit(result.manifest);
     CHECK(std::filesystem::exists(directory));
     CHECK_FALSE(std::filesystem::exists(writer.partial()));
-    return made;
+    return result;
 }
 
 } // namespace
@@ -101,21 +101,21 @@ TEST_CASE("a dataset reads back: edges, splits, and names both ways") {
     for (const auto ids : {gneiss::dataset_ids::string, gneiss::dataset_ids::integer})
         for (const std::uint64_t nodes : std::vector<std::uint64_t>{1, 2, 50, 3000}) {
             const auto path = directory / (std::to_string(nodes) + std::string(to_string(ids)));
-            const sample made = write(path, ids, nodes, 500);
+            const sample result = write(path, ids, nodes, 500);
             const gneiss::dataset data(path);
             CHECK_NOTHROW(data.verify());
-            CHECK(std::ranges::equal(data.split("valid").edges(), made.valid));
+            CHECK(std::ranges::equal(data.split("valid").edges(), result.valid));
             CHECK(data.split("test").edges().empty());
             CHECK_THROWS_AS((void)data.split("train"), gneiss::error);
             std::vector<edge> train;
             data.buckets().for_each_edge(
                 [&](std::span<const edge> some) { train.insert(train.end(), some.begin(), some.end()); });
-            auto expected = made.train;
+            auto expected = result.train;
             std::ranges::sort(expected);
             std::ranges::sort(train);
             CHECK(train == expected);
             for (std::uint64_t row = 0; row < nodes; ++row) {
-                if (ids == gneiss::dataset_ids::string) CHECK(data.node_label(row) == made.names[row]);
+                if (ids == gneiss::dataset_ids::string) CHECK(data.node_label(row) == result.names[row]);
                 CHECK(data.find_row(data.node_label(row)) == row);
             }
             for (const char* absent : {"nobody", "-1", "3000", "1x", " 1"}) CHECK_FALSE(data.find_row(absent));

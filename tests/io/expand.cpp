@@ -28,12 +28,12 @@ void make_ring(const std::filesystem::path& to, npy_dtype type) {
             },
         .computed_edges = 500,
         .computed_nodes = 500}};
-    options.node_data.compute_features = [](std::uint64_t node, std::span<float> out) {
+    options.node_attributes.compute_features = [](std::uint64_t node, std::span<float> out) {
         random_stream draw(random_key{node, random_domain::user});
         for (float& x : out) x = 2 + 2 * to_unit_float(draw());
     };
-    options.node_data.computed_columns = 8;
-    options.node_data.feature_type = type;
+    options.node_attributes.computed_columns = 8;
+    options.node_attributes.feature_type = type;
     options.out = to;
     import_dataset(options, serial_executor());
 }
@@ -47,9 +47,9 @@ TEST_CASE("noise of dense features has mean 0 and the deviation asked for, of f3
         import_options options = expansion_of(
             at / "a", {.by = random_seed_graph(7, 20, 1), .feature_noise = .5, .scratch = at.path(), .seed = 3});
         options.out = at / "b";
-        const import_report made = import_dataset(options, serial_executor());
-        CHECK(made.nodes == 3500);
-        CHECK(made.edges == 10000);
+        const import_report result = import_dataset(options, serial_executor());
+        CHECK(result.nodes == 3500);
+        CHECK(result.edges == 10000);
         const dataset a(at / "a"), b(at / "b");
         CHECK(b.features().dtype() == type);
         std::vector<float> from(500 * 8), to(3500 * 8);

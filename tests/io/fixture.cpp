@@ -62,9 +62,9 @@ TEST_CASE("a dataset of 56c2978 holds what it held: versions 1 and 3, names, cla
 
     CHECK(node.manifest().task == gneiss::dataset_task::node);
     CHECK(node.manifest().ids == gneiss::dataset_ids::string);
-    CHECK(node.manifest().node_data.features == 4);
-    CHECK(node.manifest().node_data.classes == 3);
-    CHECK(node.manifest().node_data.train == 71);
+    CHECK(node.manifest().node_attributes.features == 4);
+    CHECK(node.manifest().node_attributes.classes == 3);
+    CHECK(node.manifest().node_attributes.train == 71);
     CHECK(node.features().columns() == 4);
     CHECK(node.find_row("Ωmega-35"));
     CHECK_FALSE(node.find_row("person 35"));

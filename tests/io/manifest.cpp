@@ -56,7 +56,7 @@ gneiss::error reading(const std::string& text) {
     } catch (const gneiss::error& e) {
         return e;
     }
-    return {gneiss::errc::cancelled, "was read"};
+    return {gneiss::errc::canceled, "was read"};
 }
 
 } // namespace
@@ -114,7 +114,7 @@ TEST_CASE("each missing or mistyped field is one error that names file and field
             }));
             CAPTURE(name);
             CAPTURE(bad.dump());
-            CHECK(e.code() != gneiss::errc::cancelled);
+            CHECK(e.code() != gneiss::errc::canceled);
             CHECK(e.place().field.rfind(name, 0) == 0);
             CHECK(std::string(e.what()).find("dir/manifest.json") == 0);
         }
@@ -145,13 +145,13 @@ TEST_CASE("wrong versions, choices, shapes and overflows are told apart") {
 TEST_CASE("every truncation and bit flip of a manifest is found") {
     const std::string whole = gneiss::format_manifest(sample());
     for (std::size_t length = 0; length < whole.size(); ++length)
-        CHECK(reading(whole.substr(0, length)).code() != gneiss::errc::cancelled);
+        CHECK(reading(whole.substr(0, length)).code() != gneiss::errc::canceled);
     gneiss::random_stream draw(gneiss::random_key{1, gneiss::random_domain::user});
     for (int i = 0; i < 2000; ++i) {
         std::string flipped = whole;
         const std::size_t bit = draw.below(8 * whole.size());
         flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
-        CHECK(reading(flipped).code() != gneiss::errc::cancelled);
+        CHECK(reading(flipped).code() != gneiss::errc::canceled);
     }
 }
 

@@ -274,7 +274,7 @@ TEST_CASE("half converts exactly up and to the nearest down") {
         else
             CHECK(gneiss::to_half(f) == h);
     }
-    // Oracle: the nearest of two neighbours, the even one in the middle.
+    // Oracle: the nearest of two neighbors, the even one in the middle.
     gneiss::random_stream draw(gneiss::random_key{3, gneiss::random_domain::user});
     for (int i = 0; i < 20000; ++i) {
         const auto low = static_cast<std::uint32_t>(draw.below(0x7bff));

@@ -14,7 +14,7 @@
 
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/io/rebucket.hpp>
-#include <gneiss/order/training_nodes_first.hpp>
+#include <gneiss/order/train_partitions_first.hpp>
 
 #include "import/support.hpp"
 
@@ -78,9 +78,9 @@ struct world {
         options.force = true;
         options.ids = of.ids;
         options.partitions = partitions;
-        options.node_data.features = path("features.tsv");
-        options.node_data.labels = options.node_data.split = path("labels.tsv");
-        options.node_data.split_column = 2;
+        options.node_attributes.features = path("features.tsv");
+        options.node_attributes.labels = options.node_attributes.split = path("labels.tsv");
+        options.node_attributes.split_column = 2;
         options.memory = 64 << 20;
         (void)test::import_with(options, serial_executor());
         return dataset(path("from"));
@@ -105,9 +105,9 @@ struct world {
         CHECK_FALSE(std::filesystem::exists(path(to + ".partial")));
         for (const auto& entry : std::filesystem::directory_iterator(path(to)))
             CHECK_FALSE(entry.path().filename().string().starts_with("work"));
-        dataset made(path(to));
-        CHECK_NOTHROW(made.verify());
-        return made;
+        dataset result(path(to));
+        CHECK_NOTHROW(result.verify());
+        return result;
     }
 };
 
@@ -132,17 +132,17 @@ TEST_CASE("a reordered dataset says the same by name, and every row is the node 
         REQUIRE(said.at("features.tsv").size() == nodes);
         const auto order = random_order(nodes, 7);
         here.save("order.npy", order);
-        const dataset made = here.reordered(from, "to", {.by = here.path("order.npy"), .memory = 1 << 20});
-        CHECK(here.by_name(made) == said);
-        CHECK(made.manifest().node_data == from.manifest().node_data);
+        const dataset result = here.reordered(from, "to", {.by = here.path("order.npy"), .memory = 1 << 20});
+        CHECK(here.by_name(result) == said);
+        CHECK(result.manifest().node_attributes == from.manifest().node_attributes);
         for (std::uint64_t row = 0; row < nodes; ++row) {
             // By number in the source; where nodes have names, by the row before.
             const std::string expected =
                 of.ids == id_kind::integer ? std::to_string(order[row]) : from.node_label(order[row]);
-            REQUIRE(made.node_label(row) == expected);
-            REQUIRE(made.find_row(expected) == row);
+            REQUIRE(result.node_label(row) == expected);
+            REQUIRE(result.find_row(expected) == row);
         }
-        CHECK_FALSE(made.find_row("nobody"));
+        CHECK_FALSE(result.find_row("nobody"));
     }
 }
 
@@ -178,20 +178,20 @@ TEST_CASE("training nodes first: they take the first rows, at random within both
     for (const kind of : kinds) {
         const dataset from = here.make(of, 400, 2000, 8);
         const auto said = here.by_name(from);
-        const dataset made = here.reordered(from, "to", {.training_first = true, .seed = 3});
-        CHECK(here.by_name(made) == said);
-        const auto training = made.nodes_of(node_split::train);
+        const dataset result = here.reordered(from, "to", {.training_first = true, .seed = 3});
+        CHECK(here.by_name(result) == said);
+        const auto training = result.nodes_of(node_split::train);
         for (std::size_t row = 0; row < training.size(); ++row) REQUIRE(training[row] == row);
-        CHECK(leading_partitions(made.rows(), training) ==
-              ceil_div<std::uint64_t>(training.size(), made.rows().capacity()));
+        CHECK(leading_partitions(result.rows(), training) ==
+              ceil_div<std::uint64_t>(training.size(), result.rows().capacity()));
         std::vector<std::uint64_t> old_rows;
         for (std::uint64_t row = 0; row < from.manifest().nodes; ++row)
-            old_rows.push_back(*from.find_row(made.node_label(row)));
+            old_rows.push_back(*from.find_row(result.node_label(row)));
         const auto middle = old_rows.begin() + static_cast<std::ptrdiff_t>(training.size());
         CHECK_FALSE(std::is_sorted(old_rows.begin(), middle));
         CHECK_FALSE(std::is_sorted(middle, old_rows.end()));
         const dataset other = here.reordered(from, "other", {.training_first = true, .seed = 4});
-        CHECK(slurp(other.path("edges.out")) != slurp(made.path("edges.out")));
+        CHECK(slurp(other.path("edges.out")) != slurp(result.path("edges.out")));
     }
 }
 
@@ -205,14 +205,14 @@ TEST_CASE("a computed order sends every row where it says, the first ones among 
             CAPTURE(leading);
             const row_shuffle order(nodes, leading, {8, random_domain::user});
             std::filesystem::remove_all(here.path("to"));
-            const dataset made = here.reordered(from, "to", {.shuffle = order, .partitions = 7});
-            CHECK(made.manifest().partitions == 7);
-            CHECK(here.by_name(made) == said);
+            const dataset result = here.reordered(from, "to", {.shuffle = order, .partitions = 7});
+            CHECK(result.manifest().partitions == 7);
+            CHECK(here.by_name(result) == said);
             std::vector<bool> taken(nodes, false);
             std::uint64_t moved = 0;
             for (std::uint64_t row = 0; row < nodes; ++row) {
                 const node_id to = order(row);
-                REQUIRE(made.node_label(to) == from.node_label(row));
+                REQUIRE(result.node_label(to) == from.node_label(row));
                 REQUIRE((row < leading) == (to < leading));
                 REQUIRE_FALSE(taken[to]);
                 taken[to] = true;
@@ -239,38 +239,38 @@ TEST_CASE("an assignment sends every node to its partition, at random within it,
         for (const bool with_hubs : {false, true}) {
             reorder_options options{.by = here.path("parts.npy"), .seed = 4};
             if (with_hubs) options.hubs = hubs;
-            const dataset made = here.reordered(from, "to", options);
-            CHECK(here.by_name(made) == said);
+            const dataset result = here.reordered(from, "to", options);
+            CHECK(here.by_name(result) == said);
             const std::uint32_t shift = with_hubs ? 1 : 0;
-            CHECK(made.manifest().partitions == 6 + shift);
-            CHECK(made.manifest().pinned == shift);
+            CHECK(result.manifest().partitions == 6 + shift);
+            CHECK(result.manifest().pinned == shift);
             std::vector<std::uint64_t> rows_before;
             for (std::uint64_t row = 0; row < nodes; ++row) {
-                const std::uint64_t before = *from.find_row(made.node_label(row));
+                const std::uint64_t before = *from.find_row(result.node_label(row));
                 rows_before.push_back(before);
                 // By number in the source; where nodes have names, by the row before.
-                const std::uint64_t entry = of.ids == id_kind::integer ? std::stoul(made.node_label(row)) : before;
+                const std::uint64_t entry = of.ids == id_kind::integer ? std::stoul(result.node_label(row)) : before;
                 const bool hub = with_hubs && std::ranges::find(hubs, before) != hubs.end();
-                REQUIRE(made.rows().of(row) == (hub ? 0 : parts[entry] + shift));
+                REQUIRE(result.rows().of(row) == (hub ? 0 : parts[entry] + shift));
             }
-            if (with_hubs) CHECK(made.rows().size(0) == 3);
-            const auto begin = static_cast<std::ptrdiff_t>(made.rows().begin(3 + shift));
+            if (with_hubs) CHECK(result.rows().size(0) == 3);
+            const auto begin = static_cast<std::ptrdiff_t>(result.rows().begin(3 + shift));
             CHECK_FALSE(std::is_sorted(rows_before.begin() + begin, rows_before.begin() + begin + 40));
             // The seed alone decides, not the memory.
             options.memory = 1 << 20;
             const dataset again = here.reordered(from, "again", options);
-            REQUIRE(again.manifest() == made.manifest());
-            for (const dataset_array& a : made.manifest().arrays) CHECK(slurp(again.path(a.name)) == slurp(made.path(a.name)));
+            REQUIRE(again.manifest() == result.manifest());
+            for (const dataset_array& a : result.manifest().arrays) CHECK(slurp(again.path(a.name)) == slurp(result.path(a.name)));
             options.seed = 5;
             const dataset other = here.reordered(from, "other", options);
-            CHECK(other.rows() == made.rows());
-            CHECK(slurp(other.path("edges.out")) != slurp(made.path("edges.out")));
+            CHECK(other.rows() == result.rows());
+            CHECK(slurp(other.path("edges.out")) != slurp(result.path("edges.out")));
             // What is partitioned is shuffled within its borders, and bucketed anew into equal ranges.
-            const dataset mixed = here.reordered(made, "mixed", {.shuffle = row_shuffle(nodes, 0, {8, random_domain::user})});
-            CHECK(mixed.rows() == made.rows());
+            const dataset mixed = here.reordered(result, "mixed", {.shuffle = row_shuffle(nodes, 0, {8, random_domain::user})});
+            CHECK(mixed.rows() == result.rows());
             CHECK(mixed.manifest().pinned == 0);
             CHECK(here.by_name(mixed) == said);
-            rebucket(made, 5, here.path("buckets"), 1 << 20, serial_executor());
+            rebucket(result, 5, here.path("buckets"), 1 << 20, serial_executor());
             const dataset buckets(here.path("buckets"));
             CHECK(buckets.rows() == row_partitioning{nodes, 5});
             CHECK_NOTHROW(buckets.verify());
@@ -284,12 +284,12 @@ TEST_CASE("hubs alone leave the other nodes in their partitions") {
     for (const kind of : {kinds[0], kinds[3]}) {
         const dataset from = here.make(of, 300, 2000);
         const auto said = here.by_name(from);
-        const dataset made = here.reordered(from, "to", {.hubs = {299, 0, 1}});
-        CHECK(here.by_name(made) == said);
-        CHECK(made.manifest().pinned == 1);
-        REQUIRE(made.manifest().partitions == from.manifest().partitions + 1);
+        const dataset result = here.reordered(from, "to", {.hubs = {299, 0, 1}});
+        CHECK(here.by_name(result) == said);
+        CHECK(result.manifest().pinned == 1);
+        REQUIRE(result.manifest().partitions == from.manifest().partitions + 1);
         for (std::uint64_t row = 3; row < 300; ++row)
-            REQUIRE(made.rows().of(row) == from.rows().of(*from.find_row(made.node_label(row))) + 1);
+            REQUIRE(result.rows().of(row) == from.rows().of(*from.find_row(result.node_label(row))) + 1);
         CHECK_THROWS_AS((void)here.reordered(from, "to", {.hubs = {1, 1}}), error);
         CHECK_THROWS_AS((void)here.reordered(from, "to", {.hubs = {300}}), error);
         CHECK_THROWS_AS((void)here.reordered(from, "to", {.hubs = {1}, .training_first = true}), error);
@@ -365,7 +365,7 @@ TEST_CASE("a file that is no order of all nodes is refused with the entry, and n
         refuses({.training_first = true, .memory = 1000}, errc::over_budget, "memory");
         std::stop_source stop;
         stop.request_stop();
-        refuses({.training_first = true, .stop = stop.get_token()}, errc::cancelled, "interrupted");
+        refuses({.training_first = true, .stop = stop.get_token()}, errc::canceled, "interrupted");
     }
 }
 
@@ -382,9 +382,9 @@ TEST_CASE("damage in the source is found before anything is made of it") {
         CHECK_FALSE(std::filesystem::exists(here.path("bad")));
         std::ofstream(from.path(array), std::ios::binary | std::ios::trunc) << bytes;
     }
-    const dataset made = here.reordered(from, "to", {.training_first = true});
+    const dataset result = here.reordered(from, "to", {.training_first = true});
     CHECK_THROWS_AS(reorder(from, here.path("to"), {.training_first = true}, serial_executor()), error); // it is there
-    CHECK_NOTHROW(made.verify());
+    CHECK_NOTHROW(result.verify());
 }
 
 TEST_CASE("only names in another order of rows need version 2 of the format") {

@@ -24,14 +24,14 @@ struct table {
     row_partitioning cut;
     row_layout layout{.dim = 3, .state = 5};
     std::uint32_t spare;
-    std::unique_ptr<row_file> rows;
+    std::unique_ptr<embedding_file> rows;
 
     table(std::uint64_t nodes, std::uint32_t partitions, std::uint32_t spare_slots)
         : cut{nodes, partitions},
           spare(spare_slots) {
         any_engine engine = engines();
-        row_file::create(engine, directory / "rows", cut, layout, spare);
-        rows = std::make_unique<row_file>(engines, directory / "rows", cut, layout, spare);
+        embedding_file::create(engine, directory / "rows", cut, layout, spare);
+        rows = std::make_unique<embedding_file>(engines, directory / "rows", cut, layout, spare);
         rows->fill([](std::uint64_t first, matrix_view<float> values) {
             for (std::size_t i = 0; i < values.rows(); ++i)
                 for (std::size_t j = 0; j < values.columns(); ++j) values(i, j) = value(first + i, j);
@@ -48,7 +48,7 @@ struct table {
         return word;
     }
     /// All rows as they lie.
-    [[nodiscard]] std::vector<std::uint32_t> words(row_file& of) const {
+    [[nodiscard]] std::vector<std::uint32_t> words(embedding_file& of) const {
         std::vector<std::uint32_t> all;
         auto slot = aligned_buffer<std::byte>::zeroed(static_cast<std::size_t>(of.slot_bytes()));
         for (partition_id p = 0; p < cut.partitions; ++p) {
@@ -82,29 +82,29 @@ TEST_CASE(
         std::vector<std::pair<std::uint64_t, std::uint32_t>>{{1, 1}, {50, 1}, {100, 7}, {3000, 5}, {5, 4}}) {
         CAPTURE(nodes);
         CAPTURE(partitions);
-        table made(nodes, partitions, partitions);
-        const auto slots = made.rows->slots();
-        const auto sums = made.rows->checksums();
+        table result(nodes, partitions, partitions);
+        const auto slots = result.rows->slots();
+        const auto sums = result.rows->checksums();
         importing::permutation_map map{keyed_permutation(nodes, random_key{nodes, random_domain::user})};
         std::vector<node_id> old_of_new(nodes);
         for (node_id old = 0; old < nodes; ++old) old_of_new[map(old)] = old;
-        reorder_rows(*made.rows, map, made.directory / "scratch", reorder_rows_memory(made.cut, made.layout));
-        CHECK_FALSE(std::filesystem::exists(made.directory / "scratch"));
-        CHECK(made.words(*made.rows) == made.expected(old_of_new));
+        reorder_rows(*result.rows, map, result.directory / "scratch", reorder_rows_memory(result.cut, result.layout));
+        CHECK_FALSE(std::filesystem::exists(result.directory / "scratch"));
+        CHECK(result.words(*result.rows) == result.expected(old_of_new));
         // A crash now goes back to what the last commit named.
-        row_file before(table::engines, made.directory / "rows", made.cut, made.layout, slots, partitions * 2, sums);
-        CHECK(made.words(before) == made.expected(identity(nodes)));
-        made.rows->sync();
-        made.rows->commit();
+        embedding_file before(table::engines, result.directory / "rows", result.cut, result.layout, slots, partitions * 2, sums);
+        CHECK(result.words(before) == result.expected(identity(nodes)));
+        result.rows->sync();
+        result.rows->commit();
         // And once more, from an array on disk in slices.
         std::vector<node_id> again = identity(nodes);
         shuffle(again, random_key{9, random_domain::user});
-        plain_file::create(made.directory / "map").write_at(0, std::as_bytes(std::span(again)));
-        importing::array_map sliced(made.directory / "map", 0, nodes, 64);
-        reorder_rows(*made.rows, sliced, made.directory / "scratch", 16 << 20);
+        plain_file::create(result.directory / "map").write_at(0, std::as_bytes(std::span(again)));
+        importing::array_map sliced(result.directory / "map", 0, nodes, 64);
+        reorder_rows(*result.rows, sliced, result.directory / "scratch", 16 << 20);
         std::vector<node_id> then(nodes);
         for (node_id row = 0; row < nodes; ++row) then[again[row]] = old_of_new[row];
-        CHECK(made.words(*made.rows) == made.expected(then));
+        CHECK(result.words(*result.rows) == result.expected(then));
     }
 }
 
@@ -115,18 +115,18 @@ TEST_CASE(
     CHECK_THROWS_AS(reorder_rows(*few.rows, map, few.directory / "scratch", 1 << 20), error);
     CHECK(few.words(*few.rows) == few.expected(identity(60)));
 
-    table made(60, 4, 4);
-    CHECK_THROWS_AS(reorder_rows(*made.rows, map, made.directory / "scratch", 10000), over_budget);
-    const auto slots = made.rows->slots();
-    const auto sums = made.rows->checksums();
+    table result(60, 4, 4);
+    CHECK_THROWS_AS(reorder_rows(*result.rows, map, result.directory / "scratch", 10000), over_budget);
+    const auto slots = result.rows->slots();
+    const auto sums = result.rows->checksums();
     for (const node_id wrong : {node_id{3}, node_id{60}}) { // another row's place; nobody's
         std::vector<node_id> order = identity(60);
         order[7] = wrong;
-        plain_file::create(made.directory / "map").write_at(0, std::as_bytes(std::span(order)));
-        importing::array_map given(made.directory / "map", 0, 60, 1 << 20);
-        CHECK_THROWS_AS(reorder_rows(*made.rows, given, made.directory / "scratch", 1 << 20), error);
-        row_file before(table::engines, made.directory / "rows", made.cut, made.layout, slots, 8, sums);
-        CHECK(made.words(before) == made.expected(identity(60)));
+        plain_file::create(result.directory / "map").write_at(0, std::as_bytes(std::span(order)));
+        importing::array_map given(result.directory / "map", 0, 60, 1 << 20);
+        CHECK_THROWS_AS(reorder_rows(*result.rows, given, result.directory / "scratch", 1 << 20), error);
+        embedding_file before(table::engines, result.directory / "rows", result.cut, result.layout, slots, 8, sums);
+        CHECK(result.words(before) == result.expected(identity(60)));
     }
 }
 

@@ -27,18 +27,18 @@ std::vector<T> random_scores(std::size_t n, std::uint64_t seed) {
 
 TEST_CASE("the gradient of the cross-entropy equals finite differences of the mean loss; unlabelled rows get none") {
     constexpr std::size_t n = 7, classes = 5;
-    const std::vector<std::uint32_t> labels{0, 4, unlabelled, 2, 2, unlabelled, 1};
+    const std::vector<std::uint32_t> labels{0, 4, unlabeled, 2, 2, unlabeled, 1};
     const auto scores = random_scores<double>(n * classes, 1);
     const auto loss = [&](std::vector<double> x) {
         return softmax_cross_entropy<double>({x.data(), n, classes}, labels, serial_executor{}).mean_loss();
     };
     auto gradient = scores;
     const auto got = softmax_cross_entropy<double>({gradient.data(), n, classes}, labels, serial_executor{});
-    CHECK(got.labelled == 5);
+    CHECK(got.labeled == 5);
     double by_hand = 0;
     std::uint64_t right = 0;
     for (std::size_t i = 0; i < n; ++i) {
-        if (labels[i] == unlabelled) continue;
+        if (labels[i] == unlabeled) continue;
         double all = 0;
         std::size_t best = 0;
         for (std::size_t c = 0; c < classes; ++c) {
@@ -55,7 +55,7 @@ TEST_CASE("the gradient of the cross-entropy equals finite differences of the me
         above[k] += 1e-6;
         below[k] -= 1e-6;
         CHECK(gradient[k] == doctest::Approx((loss(above) - loss(below)) / 2e-6).epsilon(1e-6));
-        if (labels[k / classes] == unlabelled) CHECK(gradient[k] == 0);
+        if (labels[k / classes] == unlabeled) CHECK(gradient[k] == 0);
     }
 }
 
@@ -63,7 +63,7 @@ TEST_CASE("loss and gradient are the same bits at any number of threads, and lar
     constexpr std::size_t n = 3000, classes = 11;
     auto a = random_scores<float>(n * classes, 2), b = a;
     std::vector<std::uint32_t> labels(n);
-    for (std::size_t i = 0; i < n; ++i) labels[i] = static_cast<std::uint32_t>(i % (classes + 1) == classes ? unlabelled : i % classes);
+    for (std::size_t i = 0; i < n; ++i) labels[i] = static_cast<std::uint32_t>(i % (classes + 1) == classes ? unlabeled : i % classes);
     const auto one = softmax_cross_entropy<float>({a.data(), n, classes}, labels, serial_executor{});
     const auto two = softmax_cross_entropy<float>({b.data(), n, classes}, labels, tbb_executor(3));
     CHECK(one.loss == two.loss);
@@ -76,7 +76,7 @@ TEST_CASE("loss and gradient are the same bits at any number of threads, and lar
 TEST_CASE("labels that are no class are named, none labelled is no loss, NaN is an error") {
     std::vector<float> scores{1, 2, 3, 4};
     const auto before = scores;
-    const std::vector<std::uint32_t> outside{0, 2}, none{unlabelled, unlabelled}, short_of{0}, fine{0, 1};
+    const std::vector<std::uint32_t> outside{0, 2}, none{unlabeled, unlabeled}, short_of{0}, fine{0, 1};
     const matrix_view<float> view(scores.data(), 2, 2);
     CHECK_THROWS_WITH_AS((void)softmax_cross_entropy<float>(view, outside, serial_executor{}), doctest::Contains("label 2 of row 1"), error);
     CHECK_THROWS_AS((void)softmax_cross_entropy<float>(view, short_of, serial_executor{}), error);

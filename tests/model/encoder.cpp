@@ -33,10 +33,10 @@ struct check_gradients {
         const gnn::words<> words(sizes[0], sparse, seed + 2);
         const input_rows<double> input{rows.view, sparse == 0 ? sparse_rows<double>{} : words.view()};
         const encoder_pass<double> pass{.training = random_key{seed, random_domain::dropout}};
-        const serial_executor on;
+        const serial_executor executor;
         const gnn::matrix<> r(sizes.back(), encode.outputs(), seed + 3);
         const auto f = [&] {
-            const auto out = encode.forward(weights, views, input, pass, on);
+            const auto out = encode.forward(weights, views, input, pass, executor);
             double sum = 0;
             for (std::size_t i = 0; i < out.rows(); ++i)
                 for (std::size_t c = 0; c < out.columns(); ++c) sum += r.view(i, c) * out(i, c);
@@ -44,7 +44,7 @@ struct check_gradients {
         };
         f();
         gnn::matrix<> g(sizes.back(), encode.outputs(), seed + 3);
-        encode.backward(weights, g.view, grad_in.view, on);
+        encode.backward(weights, g.view, grad_in.view, executor);
         const std::vector<double> gradients(weights.gradients().begin(), weights.gradients().end());
 
         const auto check = [&](double& x, double gradient, const std::string& what) {
@@ -69,7 +69,7 @@ struct check_gradients {
         weights.zero_gradients();
         gnn::matrix<> again(sizes.back(), encode.outputs(), seed + 3);
         f();
-        encode.backward(weights, again.view, {}, on);
+        encode.backward(weights, again.view, {}, executor);
         CHECK(std::equal(gradients.begin(), gradients.end(), weights.gradients().begin()));
     }
 };
@@ -146,7 +146,7 @@ struct outcome {
     }
 };
 
-outcome run_floats(const std::string& text, std::size_t sparse, executor_ref on) {
+outcome run_floats(const std::string& text, std::size_t sparse, executor_ref executor) {
     const gnn::sample views({3000, 1500, 700}, true, 9);
     dense_parameters<> weights;
     encoder<float, eigen_backend> encode(weights, parse_layers(text), {.dense = 33, .sparse = sparse});
@@ -155,10 +155,10 @@ outcome run_floats(const std::string& text, std::size_t sparse, executor_ref on)
     gnn::matrix<float> grad_in(3000, 33), g(700, encode.outputs(), 4);
     const gnn::words<float> words(3000, sparse, 6);
     const input_rows<float> input{rows.view, sparse == 0 ? sparse_rows<float>{} : words.view()};
-    const auto out = encode.forward(weights, views, input, {.training = random_key{1, random_domain::dropout}}, on);
+    const auto out = encode.forward(weights, views, input, {.training = random_key{1, random_domain::dropout}}, executor);
     outcome all;
     all.rows.assign(out.data(), out.data() + out.rows() * out.columns());
-    encode.backward(weights, g.view, grad_in.view, on);
+    encode.backward(weights, g.view, grad_in.view, executor);
     all.gradients.assign(weights.gradients().begin(), weights.gradients().end());
     all.inputs = grad_in.memory;
     return all;
@@ -215,8 +215,8 @@ struct some_edges {
         for (std::size_t t = target; t < target_end; ++t) {
             const std::size_t before = rows.size();
             for (std::size_t e = all.offsets[t]; e < all.offsets[t + 1]; ++e)
-                if (all.neighbours[e] >= source && all.neighbours[e] < source_end)
-                    rows.push_back(static_cast<std::uint32_t>(all.neighbours[e] - source));
+                if (all.neighbors[e] >= source && all.neighbors[e] < source_end)
+                    rows.push_back(static_cast<std::uint32_t>(all.neighbors[e] - source));
             if (rows.size() == before) continue;
             targets.push_back(static_cast<std::uint32_t>(t - target));
             starts.push_back(static_cast<std::uint32_t>(before));
@@ -229,27 +229,27 @@ struct some_edges {
 /// A layer's rows of all nodes, a few targets and a few sources at a time.
 template <class Encoder>
 std::vector<double> in_parts(Encoder& encode, const dense_parameters<double>& weights, const layer_view& graph, const input_rows<double>& input,
-    std::size_t step, executor_ref on) {
+    std::size_t step, executor_ref executor) {
     const std::size_t n = graph.targets;
     const part_columns columns = encode.parts(0);
     gnn::matrix<> messages(n, columns.messages), own(n, columns.own);
     std::vector<float> degrees;
     if (columns.source_degrees)
         for (std::size_t v = 0; v < n; ++v) degrees.push_back(static_cast<float>(graph.by_source_offsets[v + 1] - graph.by_source_offsets[v]));
-    encode.prepare(weights, 0, input, degrees, messages.view, own.view, on);
+    encode.prepare(weights, 0, input, degrees, messages.view, own.view, executor);
     std::vector<double> rows;
     for (std::size_t t = 0; t < n; t += step) {
         const std::size_t targets = std::min(step, n - t);
         gnn::matrix<> sums(targets, columns.sums);
         std::vector<std::uint32_t> seen(targets);
-        if (columns.begins) encode.begin(0, own.view.middle_rows(t, targets), sums.view, on);
+        if (columns.begins) encode.begin(0, own.view.middle_rows(t, targets), sums.view, executor);
         for (std::size_t s = 0; s < n; s += step) {
             const some_edges edges(graph, s, std::min(s + step, n), t, t + targets);
-            encode.add(0, edges.part(), seen, messages.view.middle_rows(s, std::min(step, n - s)), sums.view, on);
+            encode.add(0, edges.part(), seen, messages.view.middle_rows(s, std::min(step, n - s)), sums.view, executor);
             for (std::size_t i = 0; i < edges.targets.size(); ++i) seen[edges.targets[i]] += edges.starts[i + 1] - edges.starts[i];
-            if (s == t) encode.add_loops(0, messages.view.middle_rows(s, targets), sums.view, on);
+            if (s == t) encode.add_loops(0, messages.view.middle_rows(s, targets), sums.view, executor);
         }
-        const auto out = encode.finish(weights, 0, own.view.middle_rows(t, targets), seen, sums.view, on);
+        const auto out = encode.finish(weights, 0, own.view.middle_rows(t, targets), seen, sums.view, executor);
         rows.insert(rows.end(), out.data(), out.data() + out.rows() * out.columns());
     }
     return rows;
@@ -365,13 +365,13 @@ TEST_CASE("shapes that do not fit are refused") {
     fresh.allocate(1);
     const gnn::matrix<> rows(9, 2, 1), wide(9, 3, 1), few(8, 2, 1);
     const gnn::sample views({9, 5, 2}, true, 1), one_hop({9, 5}, true, 1);
-    const serial_executor on;
-    CHECK_THROWS_WITH_AS((void)encode.forward(fresh, one_hop, {rows.view}, {}, on), doctest::Contains("1 hops for 2"), error);
-    CHECK_THROWS_AS((void)encode.forward(fresh, views, {wide.view}, {}, on), error);
-    CHECK_THROWS_AS((void)encode.forward(fresh, views, {few.view}, {}, on), error);
-    CHECK_NOTHROW((void)encode.forward(fresh, views, {rows.view}, {}, on));
+    const serial_executor executor;
+    CHECK_THROWS_WITH_AS((void)encode.forward(fresh, one_hop, {rows.view}, {}, executor), doctest::Contains("1 hops for 2"), error);
+    CHECK_THROWS_AS((void)encode.forward(fresh, views, {wide.view}, {}, executor), error);
+    CHECK_THROWS_AS((void)encode.forward(fresh, views, {few.view}, {}, executor), error);
+    CHECK_NOTHROW((void)encode.forward(fresh, views, {rows.view}, {}, executor));
     gnn::matrix<> g(3, 3);
-    CHECK_THROWS_AS(encode.backward(fresh, g.view, {}, on), error);
+    CHECK_THROWS_AS(encode.backward(fresh, g.view, {}, executor), error);
 }
 
 } // namespace test_model_encoder

@@ -23,7 +23,7 @@ constexpr std::uint32_t classes = 4;
 
 /// Four communities: nine edges of ten stay inside; features say little of the class. The first hundred nodes train.
 struct communities {
-    std::vector<std::uint32_t> label, offsets{0}, neighbours;
+    std::vector<std::uint32_t> label, offsets{0}, neighbors;
     gnn::matrix<float> rows{nodes, features, 5};
 
     communities() {
@@ -38,23 +38,23 @@ struct communities {
             ++e;
         }
         for (std::uint32_t i = 0; i < nodes; ++i) {
-            neighbours.insert(neighbours.end(), around[i].begin(), around[i].end());
-            offsets.push_back(static_cast<std::uint32_t>(neighbours.size()));
+            neighbors.insert(neighbors.end(), around[i].begin(), around[i].end());
+            offsets.push_back(static_cast<std::uint32_t>(neighbors.size()));
             rows.view(i, label[i]) += 0.35F;
         }
     }
     [[nodiscard]] static std::size_t layers() { return 2; } // all nodes are targets of both
     template <class... Memory>
     [[nodiscard]] layer_view layer(std::size_t, Memory&...) const {
-        return {.targets = nodes, .sources = nodes, .offsets = offsets, .neighbours = neighbours};
+        return {.targets = nodes, .sources = nodes, .offsets = offsets, .neighbors = neighbors};
     }
 };
 
 /// Accuracy on nodes that did not train.
-double trained_accuracy(const communities& graph, const std::string& text, std::string_view optimizer, executor_ref on) {
+double trained_accuracy(const communities& graph, const std::string& text, std::string_view optimizer, executor_ref executor) {
     const auto layers = parse_layers(text, {.dropout = 0.2, .last_width = classes});
     layer_stack both;
-    both.assign(graph, on);
+    both.assign(graph, executor);
     const std::vector<layer_view> views(both.begin(), both.begin() + static_cast<std::ptrdiff_t>(hops_of(layers)));
     dense_parameters<> weights;
     encoder<float, eigen_backend> encode(weights, layers, {.dense = features});
@@ -62,32 +62,32 @@ double trained_accuracy(const communities& graph, const std::string& text, std::
     const dense_optimizer step = make_dense_optimizer(optimizer, 0.02F, {.weight_decay = 5e-4, .clip_norm = 5});
     step.allocate_state(weights);
     std::vector<std::uint32_t> labels(graph.label), held_out(graph.label);
-    std::fill(labels.begin() + 100, labels.end(), unlabelled);
-    std::fill(held_out.begin(), held_out.begin() + 100, unlabelled);
+    std::fill(labels.begin() + 100, labels.end(), unlabeled);
+    std::fill(held_out.begin(), held_out.begin() + 100, unlabeled);
     constexpr std::uint64_t steps = 80;
     for (std::uint64_t t = 0; t < steps; ++t) {
         const auto scores = encode.forward(weights, views, {graph.rows.view},
-            {.training = random_key{1, random_domain::dropout}.with(t)}, on);
-        softmax_cross_entropy<float>(scores, labels, on);
-        encode.backward(weights, scores, {}, on);
-        step.step(weights, t + 1, make_schedule("cosine").factor(t, steps), on);
+            {.training = random_key{1, random_domain::dropout}.with(t)}, executor);
+        softmax_cross_entropy<float>(scores, labels, executor);
+        encode.backward(weights, scores, {}, executor);
+        step.step(weights, t + 1, make_schedule("cosine").factor(t, steps), executor);
     }
-    return softmax_cross_entropy<float>(encode.forward(weights, views, {graph.rows.view}, {}, on), held_out, on).accuracy();
+    return softmax_cross_entropy<float>(encode.forward(weights, views, {graph.rows.view}, {}, executor), held_out, executor).accuracy();
 }
 
 } // namespace
 
 TEST_CASE("each kind of layer learns communities that the features alone do not show") {
     const communities graph;
-    const tbb_executor on(2);
-    const double alone = trained_accuracy(graph, "linear:32,linear", "adam", on);
+    const tbb_executor executor(2);
+    const double alone = trained_accuracy(graph, "linear:32,linear", "adam", executor);
     CHECK(alone > 0.3); // of four classes: features do tell something
     CHECK(alone < 0.7);
     for (const std::string text : {"sage:32,sage", "gcn:32,gcn", "gat:8x4,gat", "sage:32:norm:residual,linear:16:tanh,gcn:4:row"}) {
         CAPTURE(text);
-        CHECK(trained_accuracy(graph, text, "adam", on) > alone + 0.15);
+        CHECK(trained_accuracy(graph, text, "adam", executor) > alone + 0.15);
     }
-    CHECK(trained_accuracy(graph, "gcn:32,gcn", "adamw", on) > alone + 0.15);
+    CHECK(trained_accuracy(graph, "gcn:32,gcn", "adamw", executor) > alone + 0.15);
 }
 
 } // namespace test_model_encoder_training

@@ -40,11 +40,11 @@ struct naive_backend : segment_kernels<double> {
                 for (std::size_t k = 0; k < g.columns(); ++k) to(j, k) += a(i, j) * g(i, k);
     }
 };
-static_assert(gnn_backend<naive_backend, double>);
+static_assert(gnn_kernels<naive_backend, double>);
 
 using double_encoder = encoder<double, naive_backend>;
 
-/// A sample of random edges: multi-edges, edges from the own row, targets without neighbours and sources without edges.
+/// A sample of random edges: multi-edges, edges from the own row, targets without neighbors and sources without edges.
 /// `sizes` are the rows of each level, the first layer's sources in front. `last` puts targets behind the other rows.
 class sample {
 public:
@@ -59,19 +59,19 @@ public:
             for (std::size_t t = 0; t < p.view.targets; ++t) {
                 const std::uint64_t degree = draw.below(7); // 0 for one in seven
                 for (std::uint64_t k = 0; k < degree; ++k) {
-                    p.neighbours.push_back(static_cast<std::uint32_t>(draw.below(p.view.sources)));
+                    p.neighbors.push_back(static_cast<std::uint32_t>(draw.below(p.view.sources)));
                     p.target.push_back(static_cast<std::uint32_t>(t));
                 }
-                p.offsets.push_back(static_cast<std::uint32_t>(p.neighbours.size()));
+                p.offsets.push_back(static_cast<std::uint32_t>(p.neighbors.size()));
             }
             p.by_offsets.push_back(0);
             for (std::uint32_t s = 0; s < p.view.sources; ++s) {
-                for (std::uint32_t e = 0; e < p.neighbours.size(); ++e)
-                    if (p.neighbours[e] == s) p.by_edges.push_back(e);
+                for (std::uint32_t e = 0; e < p.neighbors.size(); ++e)
+                    if (p.neighbors[e] == s) p.by_edges.push_back(e);
                 p.by_offsets.push_back(static_cast<std::uint32_t>(p.by_edges.size()));
             }
             p.view.offsets = p.offsets;
-            p.view.neighbours = p.neighbours;
+            p.view.neighbors = p.neighbors;
             p.view.edge_target = p.target;
             p.view.by_source_offsets = p.by_offsets;
             p.view.by_source_edges = p.by_edges;
@@ -83,7 +83,7 @@ public:
 private:
     struct part {
         layer_view view;
-        std::vector<std::uint32_t> offsets, neighbours, target, by_offsets, by_edges;
+        std::vector<std::uint32_t> offsets, neighbors, target, by_offsets, by_edges;
     };
     std::vector<part> parts_;
 };

@@ -2,7 +2,7 @@
 
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
-#include <gneiss/model/parameter.hpp>
+#include <gneiss/model/embedding_table.hpp>
 
 #include <doctest/doctest.h>
 
@@ -16,21 +16,21 @@ using namespace gneiss;
 TEST_CASE("a row is a function of seed, table and row: blocks and threads change nothing") {
     constexpr std::size_t rows = 3000, dim = 5;
     const initializer values = initializer::normal(0, 0.1F);
-    parameter whole(rows, {dim, 2}), parts(rows, {dim, 2});
-    initialize_rows(values, 0.25F, 7, parameter_table::nodes, 100, dim, whole.table(), tbb_executor(2));
+    embedding_table whole(rows, {dim, 2}), parts(rows, {dim, 2});
+    initialize_rows(values, 0.25F, 7, embedding_kind::nodes, 100, dim, whole.table(), tbb_executor(2));
     for (std::size_t first = 0; first < rows; first += 700)
-        initialize_rows(values, 0.25F, 7, parameter_table::nodes, 100 + first, dim,
+        initialize_rows(values, 0.25F, 7, embedding_kind::nodes, 100 + first, dim,
             parts.table().middle_rows(first, std::min<std::size_t>(700, rows - first)), serial_executor{});
     for (std::size_t i = 0; i < rows; ++i) {
         CHECK(std::equal(whole.table()[i].begin(), whole.table()[i].end(), parts.table()[i].begin()));
         CHECK(whole.table()(i, dim) == 0.25F);
     }
     std::vector<float> a(dim), b(dim);
-    values.fill(7, parameter_table::nodes, 100, a);
+    values.fill(7, embedding_kind::nodes, 100, a);
     CHECK(std::equal(a.begin(), a.end(), whole.values()[0].begin()));
-    values.fill(7, parameter_table::relations, 100, b);
+    values.fill(7, embedding_kind::relations, 100, b);
     CHECK(a != b);
-    values.fill(8, parameter_table::nodes, 100, b);
+    values.fill(8, embedding_kind::nodes, 100, b);
     CHECK(a != b);
 }
 
@@ -39,7 +39,7 @@ TEST_CASE("moments and bounds are those of the distribution") {
         double sum = 0, square = 0, fourth = 0, low = 1e9, high = -1e9;
         std::vector<float> row(50);
         for (std::uint64_t i = 0; i < 4000; ++i) {
-            of.fill(1, parameter_table::nodes, i, row);
+            of.fill(1, embedding_kind::nodes, i, row);
             for (const float f : row) {
                 const double x = static_cast<double>(f);
                 sum += x;

@@ -49,7 +49,7 @@ struct problem {
 struct outcome {
     link_statistics statistics;
     std::vector<float> nodes;
-    row_gradients relations;
+    sparse_gradients relations;
 
     friend bool operator==(const outcome& a, const outcome& b) {
         return a.statistics.loss == b.statistics.loss && a.statistics.penalty == b.statistics.penalty &&
@@ -59,9 +59,9 @@ struct outcome {
     }
 };
 
-/// Runs a model with rows and relations inside wider tables, as optimiser state makes them.
+/// Runs a model with rows and relations inside wider tables, as optimizer state makes them.
 template <class Model, class E>
-outcome run(Model& model, const link_batch& batch, const oracle::table& values, const oracle::table& relation_values, const E& on) {
+outcome run(Model& model, const link_batch& batch, const oracle::table& values, const oracle::table& relation_values, const E& executor) {
     const std::size_t d = values.dim, wide = d + 3, r = relation_values.dim;
     std::vector<float> rows(batch.nodes.size() * wide, 1e9F), table(relation_values.rows() * (r + 2), 1e9F);
     for (std::size_t u = 0; u < batch.nodes.size(); ++u)
@@ -72,7 +72,7 @@ outcome run(Model& model, const link_batch& batch, const oracle::table& values, 
     result.nodes.assign(batch.nodes.size() * d, 7e9F);
     result.statistics = model.forward_backward(batch, matrix_view<const float>(rows.data(), batch.nodes.size(), d, wide),
         matrix_view<const float>(table.data(), relation_values.rows(), r, r + 2),
-        matrix_view<float>(result.nodes.data(), batch.nodes.size(), d), result.relations, on);
+        matrix_view<float>(result.nodes.data(), batch.nodes.size(), d), result.relations, executor);
     return result;
 }
 
@@ -104,7 +104,7 @@ void check_gradients(const char* decoder, const char* loss, Loss of, std::uint64
     const auto total = [&] { return oracle::total(p.batch, values, relation_values, options, Decoder{}, of); };
     const bool mean = options.reduce == reduction::mean;
     check_close((mean ? got.statistics.mean_loss() : got.statistics.loss) + got.statistics.penalty, total(), 1);
-    CHECK(got.statistics.questions == p.batch.sides.size() * p.edges.size());
+    CHECK(got.statistics.query_count == p.batch.sides.size() * p.edges.size());
     CHECK(got.statistics.masked <= got.statistics.negatives);
     for (std::size_t u = 0; u < p.batch.nodes.size(); ++u)
         for (std::size_t k = 0; k < dim; ++k)
@@ -231,7 +231,7 @@ TEST_CASE("negatives of resident partitions are weighed: the loss and its gradie
     // Nodes 0–3, 4–6 and 9–10 are three of five partitions; the edges run within and between them.
     const std::vector<id_range> ranges{{0, 4}, {4, 7}, {9, 11}};
     const std::vector<edge> edges{{0, 0, 1}, {2, 1, 5}, {5, 2, 4}, {9, 0, 3}, {10, 1, 10}};
-    const negative_options options{.per_chunk = 7, .chunks = 2, .degree_fraction = 0.3, .corrected = true};
+    const negative_options options{.per_chunk = 7, .chunks = 2, .degree_fraction = 0.3, .log_q_correction = true};
     mini_batch_arena arena;
     const link_batch batch = link_batch_builder(options, 3).build({0, {}}, edges, resident_nodes(ranges, 5), edges.size(),
         [&](std::uint64_t i) { return edges[static_cast<std::size_t>(i)]; }, arena);
@@ -271,7 +271,7 @@ TEST_CASE("negatives of resident partitions are weighed: the loss and its gradie
     };
     link_model<distmult_decoder, softmax_loss, eigen_backend> model(dim);
     std::vector<float> gradient(rows.size());
-    row_gradients relation_gradients;
+    sparse_gradients relation_gradients;
     const link_statistics got = model.forward_backward(batch, {rows.data(), batch.nodes.size(), dim},
         {relation_rows.data(), relations, dim}, {gradient.data(), batch.nodes.size(), dim}, relation_gradients, serial_executor{});
     CHECK(got.loss == doctest::Approx(loss_of(rows)).epsilon(1e-5));

@@ -3,7 +3,7 @@
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/random.hpp>
-#include <gneiss/model/parameter.hpp>
+#include <gneiss/model/embedding_table.hpp>
 
 #include <doctest/doctest.h>
 
@@ -62,7 +62,7 @@ TEST_CASE("stepping chosen rows, all rows, any threads: the same bits; other row
     for (const auto name : optimizer_names) {
         const any_row_optimizer optimizer = make_row_optimizer(name, 0.1F);
         const row_layout layout{dim, static_cast<std::uint32_t>(optimizer.state_floats(dim))};
-        parameter one(rows, layout), two(rows, layout);
+        embedding_table one(rows, layout), two(rows, layout);
         const std::vector<float> start = noise(rows * dim, 1);
         std::vector<std::uint32_t> ids;
         for (std::uint32_t i = 0; i < rows; ++i) {

@@ -29,11 +29,11 @@ struct table {
     [[nodiscard]] std::vector<float> floats() const { return {values.begin(), values.end()}; }
 };
 
-inline double compare(similarity how, std::span<const double> q, std::span<const double> x) {
+inline double compare(similarity options, std::span<const double> q, std::span<const double> x) {
     double sum = 0;
     for (std::size_t k = 0; k < q.size(); ++k)
-        sum += how == similarity::inner_product ? q[k] * x[k] : (q[k] - x[k]) * (q[k] - x[k]);
-    return how == similarity::inner_product ? sum : -std::sqrt(sum);
+        sum += options == similarity::inner_product ? q[k] * x[k] : (q[k] - x[k]) * (q[k] - x[k]);
+    return options == similarity::inner_product ? sum : -std::sqrt(sum);
 }
 
 inline double penalty(const regularizer& of, bool complex_rows, std::span<const double> row) {

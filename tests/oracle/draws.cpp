@@ -12,7 +12,7 @@
 #include <gneiss/model/dropout.hpp>
 #include <gneiss/sample/dense.hpp>
 #include <gneiss/sample/link_batch.hpp>
-#include <gneiss/sample/neighbour.hpp>
+#include <gneiss/sample/neighbor.hpp>
 
 #include "cases.hpp"
 
@@ -53,7 +53,7 @@ struct draw_case {
     std::string name, fanout;
     std::vector<node_id> seeds;
     std::uint64_t batches = 60000;
-    neighbour_direction direction = neighbour_direction::in;
+    neighbor_direction direction = neighbor_direction::in;
     bool replace = false, weighted = false;
     std::vector<std::uint32_t> excluded{}; ///< edges
 };
@@ -62,9 +62,9 @@ struct draw_case {
 void neighbors(case_writer& cases) {
     const auto edges = star_edges();
     edge_list<node_id> list(200, edges);
-    const auto graph = make_csr_graph(list, neighbour_direction::both, {.relations = true, .edge_ids = true});
+    const auto graph = make_csr_graph(list, neighbor_direction::both, {.relations = true, .edge_ids = true});
     const serial_executor executor;
-    using direction = neighbour_direction;
+    using direction = neighbor_direction;
     const draw_case draws[] = {
         {.name = "3 of 6", .fanout = "3", .seeds = {0, 3}},
         {.name = "5 of 20", .fanout = "5", .seeds = {1}},
@@ -88,15 +88,15 @@ void neighbors(case_writer& cases) {
     cases.put("edges", ends, {edges.size(), 2});
 
     for (const draw_case& draw : draws) {
-        const neighbour_options options{
+        const neighbor_options options{
             .fanout = parse_fanout(draw.fanout, draw.direction), .replace = draw.replace, .edge_ids = true};
-        std::vector<hidden_edge<node_id>> excluded;
+        std::vector<excluded_edge<node_id>> excluded;
         for (const std::uint32_t id : draw.excluded) excluded.push_back({edges[id].source, edges[id].destination, id});
         const auto weight = [](edge_index id) { return static_cast<float>(id % 5); };
         mini_batch_arena arena;
         const auto sample_of = [&](auto& sampler, std::uint64_t batch) {
             const std::span<const node_id> seeds(draw.seeds);
-            const std::span<const hidden_edge<node_id>> without(excluded);
+            const std::span<const excluded_edge<node_id>> without(excluded);
             return draw.weighted ? sampler.sample(key_of(batch), graph, seeds, executor, arena, without, weight)
                                  : sampler.sample(key_of(batch), graph, seeds, executor, arena, without);
         };
@@ -107,7 +107,7 @@ void neighbors(case_writer& cases) {
             to.insert(to.end(), {static_cast<std::uint32_t>(batch), static_cast<std::uint32_t>(hop), node,
                                     static_cast<std::uint32_t>(id)});
         };
-        neighbour_sampler<> layered_sampler(options, 17);
+        neighbor_sampler<> layered_sampler(options, 17);
         dense_sampler<> dense_sampler_of(options, 17);
         for (std::uint64_t batch = 0; batch < draw.batches; ++batch) {
             const auto sample = sample_of(layered_sampler, batch);

@@ -59,7 +59,7 @@ void write_layers(const std::filesystem::path& root) {
                 const std::string hop = "hop" + std::to_string(i);
                 const layer_view& view = views[i];
                 cases.put(hop + ".offsets", view.offsets);
-                cases.put(hop + ".neighbors", view.neighbours);
+                cases.put(hop + ".neighbors", view.neighbors);
                 cases.put(hop + ".sizes", std::vector<std::uint64_t>{view.sources, view.targets, view.first_target});
             }
         }

@@ -80,7 +80,7 @@ void link_batch_of(
     std::vector<float> rows, gradients(batch.nodes.size() * dim);
     for (const node_id node : batch.nodes)
         rows.insert(rows.end(), &embeddings[node * dim], &embeddings[node * dim] + dim);
-    row_gradients relation_gradients;
+    sparse_gradients relation_gradients;
     const auto result =
         model.forward_backward(batch, {rows.data(), batch.nodes.size(), dim}, {relation_embeddings.data(), table, dim},
             {gradients.data(), batch.nodes.size(), dim}, relation_gradients, tbb_executor(2));
@@ -93,7 +93,7 @@ void link_batch_of(
     for (std::size_t c = 0; c <= batch.chunks; ++c) chunks.push_back(static_cast<std::uint32_t>(batch.chunk_begin(c)));
     const auto& penalty = of.model.penalty;
     cases.begin({{"kind", "link"}, {"decoder", decoder}, {"loss", loss}, {"name", of.name},
-        {"reciprocal", of.model.reciprocal}, {"filtered", of.negatives.filtered}, {"corrected", of.negatives.corrected},
+        {"reciprocal", of.model.reciprocal}, {"filtered", of.negatives.filtered}, {"corrected", of.negatives.log_q_correction},
         {"mean", of.model.reduce == reduction::mean},
         {"penalty", penalty.penalty == norm_penalty::none ? "none"
                     : penalty.penalty == norm_penalty::l2 ? "l2"
@@ -130,14 +130,14 @@ void links(case_writer& cases, random_values& random) {
     variants[4].model.penalty = {norm_penalty::n3, .1F};
     variants[4].negatives.sides = corrupted_sides::tail;
     variants[5].name = "corrected";
-    variants[5].negatives.corrected = true;
+    variants[5].negatives.log_q_correction = true;
     variants[5].partitions = 6;
     for (const std::string decoder : {"dot", "distmult", "complex", "transe"})
         for (const std::string_view loss : loss_names)
             for (const bool reciprocal : {false, true})
                 for (link_case variant : variants) {
                     if (decoder == "dot" && reciprocal) continue;
-                    if (variant.negatives.corrected && loss != "softmax" && loss != "marius") continue;
+                    if (variant.negatives.log_q_correction && loss != "softmax" && loss != "marius") continue;
                     variant.model.reciprocal = reciprocal;
                     link_batch_of(cases, random, decoder, std::string(loss), variant);
                 }
@@ -218,11 +218,11 @@ void classifiers(case_writer& cases, random_values& random) {
         for (const float scale : {1.F, 200.F}) {
             auto scores = random.list(nodes * classes, -scale, scale);
             std::vector<class_id> labels(nodes);
-            for (class_id& label : labels) label = random.below(5) == 0 ? unlabelled : random.below(classes);
+            for (class_id& label : labels) label = random.below(5) == 0 ? unlabeled : random.below(classes);
             const auto first = scores;
             const auto result = softmax_cross_entropy<float>({scores.data(), nodes, classes}, labels, tbb_executor(2));
             cases.begin({{"kind", "cross-entropy"}, {"classes", classes}, {"scale", scale}, {"loss", result.loss},
-                {"labeled", result.labelled}, {"correct", result.correct}});
+                {"labeled", result.labeled}, {"correct", result.correct}});
             cases.put("scores", first, {nodes, classes});
             cases.put("gradients", scores, {nodes, classes});
             cases.put("labels", labels);

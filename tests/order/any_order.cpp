@@ -20,7 +20,7 @@ TEST_CASE("every named order gives valid plans for random partitions and slots, 
             const any_order order = make_order(name, p, c, trial);
             CHECK(order.name() == name);
             CHECK(order.partitions() == p);
-            CHECK(order.slots() == c);
+            CHECK(order.resident_partitions() == c);
             CHECK_NOTHROW(validate(order(trial), p, c));
             CHECK(order(trial) == order(trial));
             CHECK(cost_of(order(trial), 1).swaps >= swap_lower_bound(p, c));
@@ -29,7 +29,7 @@ TEST_CASE("every named order gives valid plans for random partitions and slots, 
 }
 
 TEST_CASE("an order converts to a plain function of the epoch") {
-    const std::function<plan(std::uint64_t)> states = make_order("beta", 8, 4, 1);
+    const std::function<epoch_plan(std::uint64_t)> states = make_order("beta", 8, 4, 1);
     CHECK(states(2) == beta_order(8, 4, 1)(2));
 }
 

@@ -28,7 +28,7 @@ std::vector<edge_index> random_buckets(random_stream& draw) {
 } // namespace
 
 TEST_CASE("the batches of a state hold every edge of every bucket once, whatever the sizes") {
-    for (const batch_source from : {batch_source::state, batch_source::bucket})
+    for (const batch_scope from : {batch_scope::state, batch_scope::bucket})
         for (std::uint64_t trial = 0; trial < 200; ++trial) {
             random_stream draw(random_key{trial, random_domain::user});
             const std::vector<edge_index> buckets = random_buckets(draw);
@@ -48,7 +48,7 @@ TEST_CASE("the batches of a state hold every edge of every bucket once, whatever
 }
 
 TEST_CASE("filling a batch equals asking position by position") {
-    for (const batch_source from : {batch_source::state, batch_source::bucket})
+    for (const batch_scope from : {batch_scope::state, batch_scope::bucket})
         for (std::uint64_t trial = 0; trial < 30; ++trial) {
             random_stream draw(random_key{trial, random_domain::user});
             const state_batches batches(random_buckets(draw), 700, edge_shuffle_key(trial, 0, 0), from);
@@ -74,7 +74,7 @@ TEST_CASE("the shuffled union is the keyed permutation of the concatenated bucke
 
 TEST_CASE("by bucket, batches stay within one bucket and follow the state's order") {
     const std::vector<edge_index> buckets{10, 0, 4, 5};
-    const state_batches batches(buckets, 4, edge_shuffle_key(1, 0, 0), batch_source::bucket);
+    const state_batches batches(buckets, 4, edge_shuffle_key(1, 0, 0), batch_scope::bucket);
     const std::vector<std::uint64_t> sizes{4, 4, 2, 4, 4, 1};
     const std::vector<std::uint32_t> bucket{0, 0, 0, 2, 3, 3};
     REQUIRE(batches.size() == sizes.size());
@@ -86,7 +86,7 @@ TEST_CASE("by bucket, batches stay within one bucket and follow the state's orde
 
 TEST_CASE("another epoch, state or seed shuffles differently; the same one shuffles alike") {
     const std::vector<edge_index> buckets{500, 300};
-    for (const batch_source from : {batch_source::state, batch_source::bucket}) {
+    for (const batch_scope from : {batch_scope::state, batch_scope::bucket}) {
         std::set<std::vector<edge_position>> first;
         for (const random_key key : {edge_shuffle_key(1, 0, 0), edge_shuffle_key(2, 0, 0), edge_shuffle_key(1, 1, 0),
                  edge_shuffle_key(1, 0, 1)}) {
@@ -124,7 +124,7 @@ TEST_CASE("a state without edges has no batch; impossible sizes are refused") {
     const std::vector<edge_index> none{0, 0}, large{edge_index{1} << 32};
     CHECK(state_batches(none, 10, edge_shuffle_key(1, 0, 0)).size() == 0);
     CHECK(state_batches({}, 10, edge_shuffle_key(1, 0, 0)).size() == 0);
-    CHECK(state_batches(none, 10, edge_shuffle_key(1, 0, 0), batch_source::bucket).size() == 0);
+    CHECK(state_batches(none, 10, edge_shuffle_key(1, 0, 0), batch_scope::bucket).size() == 0);
     CHECK_THROWS_AS(state_batches(none, 0, edge_shuffle_key(1, 0, 0)), error);
     CHECK_THROWS_AS(state_batches(large, 10, edge_shuffle_key(1, 0, 0)), error);
 }

@@ -16,9 +16,9 @@ using test::count_absent;
 
 namespace {
 
-std::vector<std::vector<partition_id>> residents(const plan& states) {
+std::vector<std::vector<partition_id>> residents(const epoch_plan& states) {
     std::vector<std::vector<partition_id>> sets;
-    for (const state& s : states) sets.push_back(s.resident);
+    for (const buffer_state& s : states) sets.push_back(s.resident);
     return sets;
 }
 
@@ -27,7 +27,7 @@ std::vector<std::vector<partition_id>> residents(const plan& states) {
 TEST_CASE("BETA swaps as often as its closed form says and trains every bucket once, for all 2 <= c <= p <= 64") {
     for (std::uint32_t p = 2; p <= 64; ++p)
         for (std::uint32_t c = 2; c <= p; ++c) {
-            const plan states = beta_order(p, c, p * 64 + c)(c);
+            const epoch_plan states = beta_order(p, c, p * 64 + c)(c);
             CAPTURE(p);
             CAPTURE(c);
             REQUIRE(cost_of(states, 1).swaps == beta_swaps(p, c));
@@ -37,7 +37,7 @@ TEST_CASE("BETA swaps as often as its closed form says and trains every bucket o
 }
 
 TEST_CASE("the fixed order of (6, 3) is Figure 5's") {
-    const plan states = beta_order(6, 3, 0, beta_options::fixed())(0);
+    const epoch_plan states = beta_order(6, 3, 0, beta_options::fixed())(0);
     CHECK(residents(states) == std::vector<std::vector<partition_id>>{{0, 1, 2}, {0, 1, 3}, {0, 1, 4}, {0, 1, 5},
                                    {1, 2, 5}, {2, 3, 5}, {2, 3, 4}, {3, 4, 5}});
     // What is new in a state: red in the figure.
@@ -52,7 +52,7 @@ TEST_CASE("each randomisation alone keeps the swaps and the validity and changes
         for (const auto& [p, c] : std::vector<std::pair<std::uint32_t, std::uint32_t>>{{16, 4}, {17, 5}, {32, 8}}) {
             const beta_order order(p, c, 3, options);
             std::set<std::vector<std::vector<partition_id>>> buffers;
-            std::vector<plan> plans;
+            std::vector<epoch_plan> plans;
             for (std::uint64_t epoch = 0; epoch < 5; ++epoch) {
                 plans.push_back(order(epoch));
                 buffers.insert(residents(plans.back()));
@@ -90,7 +90,7 @@ TEST_CASE("which partitions begin in the buffer is uniform") {
 }
 
 TEST_CASE("neighbouring states differ by one swap and each trains a new pair") {
-    const plan states = beta_order(23, 6, 5)(2);
+    const epoch_plan states = beta_order(23, 6, 5)(2);
     for (std::size_t s = 1; s < states.size(); ++s) {
         CHECK(count_absent(states[s].resident, states[s - 1].resident) == 1);
         CHECK(states[s].edge_buckets.size() >= 2);
@@ -99,11 +99,11 @@ TEST_CASE("neighbouring states differ by one swap and each trains a new pair") {
 
 TEST_CASE("a buffer with room for everything gives one state") {
     for (std::uint32_t slots : {5U, 6U, 100U}) {
-        const plan states = beta_order(5, slots)(0);
+        const epoch_plan states = beta_order(5, slots)(0);
         CHECK(states.size() == 1);
         CHECK(states[0].edge_buckets.size() == 25);
     }
-    CHECK(beta_order(1, 1)(0) == plan{{{0}, {{0, 0}}}});
+    CHECK(beta_order(1, 1)(0) == epoch_plan{{{0}, {{0, 0}}}});
 }
 
 TEST_CASE("a buffer in which two partitions cannot meet is refused") {

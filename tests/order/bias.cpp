@@ -20,17 +20,17 @@ namespace {
 using edges_by_bucket = std::map<edge_bucket, std::vector<edge>>;
 
 edges_by_bucket random_edges(const row_partitioning& rows, std::uint64_t edges, random_stream& draw) {
-    edges_by_bucket made;
+    edges_by_bucket result;
     for (std::uint64_t e = 0; e < edges; ++e) {
         const auto source = static_cast<node_id>(draw.below(rows.nodes)),
                    destination = static_cast<node_id>(draw.below(1 + draw.below(rows.nodes)));
-        made[{rows.of(source), rows.of(destination)}].push_back({source, 0, destination});
+        result[{rows.of(source), rows.of(destination)}].push_back({source, 0, destination});
     }
-    return made;
+    return result;
 }
 
 /// The definition, word by word: each tally recounted from the start after each state.
-double bias_by_definition(const plan& states, std::uint64_t nodes, const edges_by_bucket& edges, double least_degree = 1) {
+double bias_by_definition(const epoch_plan& states, std::uint64_t nodes, const edges_by_bucket& edges, double least_degree = 1) {
     const auto tally = [&](std::uint64_t v, std::size_t states_done) {
         double seen = 0;
         for (std::size_t s = 0; s < states_done; ++s)
@@ -49,7 +49,7 @@ double bias_by_definition(const plan& states, std::uint64_t nodes, const edges_b
     return bias;
 }
 
-double exact_bias(const plan& states, std::uint64_t nodes, const edges_by_bucket& edges, std::uint64_t least_degree = 1) {
+double exact_bias(const epoch_plan& states, std::uint64_t nodes, const edges_by_bucket& edges, std::uint64_t least_degree = 1) {
     return edge_bias(states, nodes, [&](edge_bucket b, const auto& take) {
         const auto at = edges.find(b);
         if (at == edges.end()) return;
@@ -76,7 +76,7 @@ TEST_CASE("the bias of random small graphs is the definition's, for every order"
         const row_partitioning rows{p + draw.below(10), p};
         const edges_by_bucket edges = random_edges(rows, draw.below(60), draw);
         for (const char* name : {"beta", "comet", "comet-balanced", "row-major"}) {
-            const plan states = make_order(name, p, c, trial)(0);
+            const epoch_plan states = make_order(name, p, c, trial)(0);
             for (const std::uint64_t least : {1U, 4U})
                 CHECK(exact_bias(states, rows.nodes, edges, least) ==
                       doctest::Approx(bias_by_definition(states, rows.nodes, edges, static_cast<double>(least))).epsilon(1e-12));
@@ -91,14 +91,14 @@ TEST_CASE("on a graph of equal degrees between all nodes the proxy is exact") {
             edges_by_bucket edges;
             for (node_id v = 0; v < rows.nodes; ++v)
                 for (node_id w = 0; w < rows.nodes; ++w) edges[{rows.of(v), rows.of(w)}].push_back({v, 0, w});
-            const plan states = make_order(name, p, name[0] == 'm' ? p : c, 4)(1);
+            const epoch_plan states = make_order(name, p, name[0] == 'm' ? p : c, 4)(1);
             CHECK(exact_bias(states, rows.nodes, edges) == doctest::Approx(uniform_bias(states, p)).epsilon(1e-12));
         }
 }
 
 TEST_CASE("one state has no bias; what trains last while all else is done has the largest") {
     CHECK(uniform_bias(make_order("memory", 8, 8)(0), 8) == 0);
-    plan states = make_order("memory", 3, 3)(0);
+    epoch_plan states = make_order("memory", 3, 3)(0);
     CHECK(exact_bias(states, 3, {{{0, 0}, {{0, 0, 0}}}, {{1, 2}, {{1, 0, 2}}}}) == 0);
     states = {{{0, 1, 2}, {{1, 1}}}, {{0, 1, 2}, {{0, 0}, {2, 2}}}};
     CHECK(exact_bias(states, 3, {{{0, 0}, {{0, 0, 0}}}, {{1, 1}, {{1, 0, 1}}}}) == 1);

@@ -55,7 +55,7 @@ TEST_CASE("COMET's plans hold every bucket once, swap one logical partition at a
                 CAPTURE(p);
                 CAPTURE(c);
                 const comet_order order(p, c, 7, pairs);
-                const plan states = order(3);
+                const epoch_plan states = order(3);
                 REQUIRE_NOTHROW(validate(states, p, c));
                 const std::uint32_t l = order.logical_partitions();
                 REQUIRE(states.size() == (l == 1 ? 1 : l * (l - 1) / 2));
@@ -77,7 +77,7 @@ TEST_CASE("BETA over groups costs what BETA costs over the groups, and what is i
             CAPTURE(g);
             const std::uint32_t c = 4 * g, p = l * g;
             const comet_order order(p, c, 7, logical_order::beta);
-            const plan states = order(3);
+            const epoch_plan states = order(3);
             REQUIRE_NOTHROW(validate(states, p, c));
             REQUIRE(states.size() == (l <= 4 ? 1 : beta_swaps(l, 4) + 1));
             REQUIRE(cost_of(states, 1).swaps == (l <= 4 ? 0 : beta_swaps(l, 4) * g));
@@ -89,7 +89,7 @@ TEST_CASE("BETA over groups costs what BETA costs over the groups, and what is i
 }
 
 TEST_CASE("COMET at p = 32, c = 8, l = 8 loads 108 partitions after the first fill, BETA 78") {
-    const plan states = comet_order(32, 8, 1)(0);
+    const epoch_plan states = comet_order(32, 8, 1)(0);
     CHECK(cost_of(states, 1).swaps == 108);
     CHECK(beta_swaps(32, 8) == 78);
 }
@@ -100,7 +100,7 @@ TEST_CASE("which partitions go together is random: all pairs share a logical par
     std::map<std::pair<partition_id, partition_id>, int> together;
     for (std::uint32_t epoch = 0; epoch < epochs; ++epoch) {
         std::map<std::pair<partition_id, partition_id>, int> meetings;
-        for (const state& s : order(epoch))
+        for (const buffer_state& s : order(epoch))
             for (const partition_id i : s.resident)
                 for (const partition_id j : s.resident)
                     if (i < j) ++meetings[{i, j}];
@@ -118,9 +118,9 @@ TEST_CASE("a bucket inside a logical partition trains in a uniformly random one 
     const comet_order order(p, c, 9, logical_order::balanced);
     std::vector<double> count(3); // of its three states, first to last
     for (std::uint32_t epoch = 0; epoch < epochs; ++epoch) {
-        const plan states = order(epoch);
+        const epoch_plan states = order(epoch);
         std::size_t nth = 0;
-        for (const state& s : states) {
+        for (const buffer_state& s : states) {
             if (!std::ranges::binary_search(s.resident, partition_id{0})) continue;
             if (std::ranges::find(s.edge_buckets, edge_bucket{0, 0}) != s.edge_buckets.end()) count[nth] += 1;
             ++nth;

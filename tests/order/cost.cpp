@@ -44,17 +44,17 @@ std::uint64_t fewest_swaps_by_search(std::uint32_t partitions, std::uint32_t slo
 } // namespace
 
 TEST_CASE("a plan that never swaps reads and writes each partition once") {
-    const std::vector<state> states{{{0, 1, 2}, {}}, {{0, 1, 2}, {}}};
+    const std::vector<buffer_state> states{{{0, 1, 2}, {}}, {{0, 1, 2}, {}}};
     CHECK(cost_of(states, 100) == plan_cost{.swaps = 0, .read_bytes = 300, .written_bytes = 300});
 }
 
 TEST_CASE("read-only rows are never written") {
-    const std::vector<state> states{{{0, 1}, {}}, {{1, 2}, {}}};
-    CHECK(cost_of(states, 100, row_access::read_only) == plan_cost{.swaps = 1, .read_bytes = 300, .written_bytes = 0});
+    const std::vector<buffer_state> states{{{0, 1}, {}}, {{1, 2}, {}}};
+    CHECK(cost_of(states, 100, row_use::read_only) == plan_cost{.swaps = 1, .read_bytes = 300, .written_bytes = 0});
 }
 
 TEST_CASE("partitions of different size are charged their own bytes, from a table or a function") {
-    const std::vector<state> states{{{0, 1}, {}}, {{1, 2}, {}}, {{0, 1}, {}}};
+    const std::vector<buffer_state> states{{{0, 1}, {}}, {{1, 2}, {}}, {{0, 1}, {}}};
     const std::vector<std::uint64_t> bytes{100, 10, 1};
     const plan_cost expected{.swaps = 2, .read_bytes = 211, .written_bytes = 211};
     CHECK(cost_of(states, bytes) == expected);
@@ -62,13 +62,13 @@ TEST_CASE("partitions of different size are charged their own bytes, from a tabl
 }
 
 TEST_CASE("every partition that is read is written once per stay when rows are updated") {
-    const std::vector<state> states{{{0, 1}, {}}, {{0, 2}, {}}, {{3, 4}, {}}, {{0, 4}, {}}, {{0}, {}}};
+    const std::vector<buffer_state> states{{{0, 1}, {}}, {{0, 2}, {}}, {{3, 4}, {}}, {{0, 4}, {}}, {{0}, {}}};
     const plan_cost cost = cost_of(states, 7);
     CHECK(cost.read_bytes == cost.written_bytes);
     CHECK(cost.swaps == 4);
 }
 
-TEST_CASE("an empty plan costs nothing") { CHECK(cost_of(plan{}, 100) == plan_cost{}); }
+TEST_CASE("an empty plan costs nothing") { CHECK(cost_of(epoch_plan{}, 100) == plan_cost{}); }
 
 TEST_CASE("no sequence of buffers beats the lower bound, and BETA never beats the best one") {
     // Breadth-first search over every sequence of single swaps.

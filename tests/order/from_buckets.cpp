@@ -49,7 +49,7 @@ TEST_CASE("evicting the furthest needed loads as little as any choice, by brute 
                             c = 2 + static_cast<std::uint32_t>(trial % 3);
         std::vector<edge_bucket> buckets = row_major_buckets(p);
         shuffle(buckets, random_key{trial, random_domain::user});
-        const plan states = plan_from_buckets(buckets, p, c);
+        const epoch_plan states = plan_from_buckets(buckets, p, c);
         CHECK(cost_of(states, 1).read_bytes == fewest_loads(buckets, p, c));
     }
 }
@@ -61,7 +61,7 @@ TEST_CASE("every list of all buckets gives a valid plan that trains them in the 
         const auto c = static_cast<std::uint32_t>(2 + draw.below(p + 2));
         std::vector<edge_bucket> buckets = row_major_buckets(p);
         shuffle(buckets, random_key{trial, random_domain::user}.with(1));
-        const plan states = plan_from_buckets(buckets, p, c);
+        const epoch_plan states = plan_from_buckets(buckets, p, c);
         REQUIRE_NOTHROW(validate(states, p, c));
         std::vector<edge_bucket> trained;
         for (std::size_t s = 0; s < states.size(); ++s) {
@@ -75,7 +75,7 @@ TEST_CASE("every list of all buckets gives a valid plan that trains them in the 
 
 TEST_CASE("the first state takes buckets until a partition would have to leave") {
     const std::vector<edge_bucket> buckets{{0, 0}, {1, 0}, {2, 2}, {0, 2}, {3, 0}};
-    const plan states = plan_from_buckets(buckets, 4, 3);
+    const epoch_plan states = plan_from_buckets(buckets, 4, 3);
     REQUIRE(states.size() == 2);
     CHECK(states[0].resident == std::vector<partition_id>{0, 1, 2});
     CHECK(states[1].resident == std::vector<partition_id>{0, 2, 3}); // 1 and 2 are never needed again: lowest leaves
@@ -90,7 +90,7 @@ TEST_CASE("no list of all buckets swaps less than the lower bound") {
 TEST_CASE("an empty list, one bucket, and buckets outside the partitions") {
     CHECK(plan_from_buckets({}, 3, 2).empty());
     const std::vector<edge_bucket> one{{2, 1}}, outside{{0, 3}};
-    CHECK(plan_from_buckets(one, 3, 2) == plan{{{1, 2}, {{2, 1}}}});
+    CHECK(plan_from_buckets(one, 3, 2) == epoch_plan{{{1, 2}, {{2, 1}}}});
     CHECK_THROWS_AS((void)plan_from_buckets(outside, 3, 2), error);
     CHECK_THROWS_AS((void)plan_from_buckets(one, 3, 1), error);
 }

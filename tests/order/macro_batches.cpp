@@ -17,19 +17,19 @@ TEST_CASE("each partition comes once an epoch in groups of the asked size, with 
     for (std::uint32_t partitions = 1; partitions < 14; ++partitions)
         for (std::uint32_t pinned = 0; pinned <= std::min(partitions, 2U); ++pinned)
             for (const std::uint32_t macro : {1U, 2U, 5U, 20U}) {
-                const node_plan made = macro_batches(partitions, pinned, macro, 7, 3);
-                CHECK(made == macro_batches(partitions, pinned, macro, 7, 3));
+                const node_plan result = macro_batches(partitions, pinned, macro, 7, 3);
+                CHECK(result == macro_batches(partitions, pinned, macro, 7, 3));
                 const std::uint32_t others = partitions - pinned;
-                REQUIRE(made.states.size() == std::max(1U, ceil_div(others, macro)));
+                REQUIRE(result.states.size() == std::max(1U, ceil_div(others, macro)));
                 std::set<partition_id> seen;
-                for (std::size_t s = 0; s < made.states.size(); ++s) {
-                    const auto& resident = made.states[s].resident;
+                for (std::size_t s = 0; s < result.states.size(); ++s) {
+                    const auto& resident = result.states[s].resident;
                     CHECK(std::ranges::is_sorted(resident));
-                    CHECK(made.states[s].edge_buckets.empty());
+                    CHECK(result.states[s].edge_buckets.empty());
                     for (partition_id p = 0; p < pinned; ++p) REQUIRE(resident[p] == p);
-                    CHECK(std::vector(resident.begin() + pinned, resident.end()) == made.trained[s]);
-                    if (s + 1 < made.states.size()) CHECK(made.trained[s].size() == macro);
-                    for (const partition_id p : made.trained[s]) CHECK(seen.insert(p).second);
+                    CHECK(std::vector(resident.begin() + pinned, resident.end()) == result.trained[s]);
+                    if (s + 1 < result.states.size()) CHECK(result.trained[s].size() == macro);
+                    for (const partition_id p : result.trained[s]) CHECK(seen.insert(p).second);
                 }
                 CHECK(seen.size() == others);
             }
@@ -46,13 +46,13 @@ TEST_CASE("every training node is a seed once an epoch, where it is resident, wh
             for (node_id v = 0; v < rows.nodes; v += static_cast<node_id>(every)) training.push_back(v);
             std::map<node_id, std::set<std::uint32_t>> states_of;
             for (std::uint64_t epoch = 0; epoch < 40; ++epoch) {
-                const node_plan made = macro_batches(rows.partitions, pinned, 2, 1, epoch);
+                const node_plan result = macro_batches(rows.partitions, pinned, 2, 1, epoch);
                 std::vector<node_id> all;
-                for (std::uint32_t s = 0; s < made.states.size(); ++s) {
+                for (std::uint32_t s = 0; s < result.states.size(); ++s) {
                     const std::size_t before = all.size();
-                    append_training_nodes(made, s, rows, training, all);
+                    append_training_nodes(result, s, rows, training, all);
                     for (std::size_t i = before; i < all.size(); ++i) {
-                        REQUIRE(std::ranges::binary_search(made.states[s].resident, rows.of(all[i])));
+                        REQUIRE(std::ranges::binary_search(result.states[s].resident, rows.of(all[i])));
                         states_of[all[i]].insert(s);
                     }
                 }

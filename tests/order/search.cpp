@@ -21,14 +21,14 @@ using order_test::search_sequence;
 TEST_CASE("every sequence of the table lets all pairs meet with fewer swaps than BETA, as a valid plan in any epoch") {
     std::set<std::pair<std::uint32_t, std::uint32_t>> seen;
     for (const detail::found_sequence_row& row : detail::found_sequences) {
-        const auto [p, c] = std::pair(row.partitions, row.slots);
+        const auto [p, c] = std::pair(row.partitions, row.resident_partitions);
         CAPTURE(p);
         CAPTURE(c);
         CHECK(seen.insert({p, c}).second);
         const searched_order order(p, c, 3);
         REQUIRE(order.found());
         for (std::uint64_t epoch = 0; epoch < 4; ++epoch) {
-            const plan states = order(epoch);
+            const epoch_plan states = order(epoch);
             REQUIRE_NOTHROW(validate(states, p, c));
             const std::uint64_t swaps = cost_of(states, 1).swaps;
             CHECK(swaps <= row.swaps);
@@ -68,7 +68,7 @@ TEST_CASE("a search finds the fewest swaps of small buffers, and nothing below t
             const auto found = search_sequence(p, c, beta, 1, 1 << 17);
             REQUIRE(found);
             CHECK(found->size() <= beta + 1);
-            const plan states = train_at_first_meeting(*found, p);
+            const epoch_plan states = train_when_first_resident(*found, p);
             CHECK_NOTHROW(validate(states, p, c));
             for (const auto& buffer : *found) CHECK(buffer.size() == c);
             for (std::size_t s = 1; s < found->size(); ++s) CHECK(count_absent((*found)[s], (*found)[s - 1]) == 1);
@@ -91,8 +91,8 @@ TEST_CASE("impossible searches and texts are refused") {
 TEST_CASE("the search finds the sequences of the table again" * doctest::test_suite("long")) {
     for (const detail::found_sequence_row& row : detail::found_sequences) {
         CAPTURE(row.partitions);
-        CAPTURE(row.slots);
-        const auto found = search_sequence(row.partitions, row.slots, row.swaps, row.seed, row.moves);
+        CAPTURE(row.resident_partitions);
+        const auto found = search_sequence(row.partitions, row.resident_partitions, row.swaps, row.seed, row.moves);
         REQUIRE(found);
         CHECK(format_sequence(*found) == row.swaps_text);
     }

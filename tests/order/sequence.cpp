@@ -37,7 +37,7 @@ TEST_CASE("a bucket is trained in the first state that holds both its partitions
 
         std::set<std::pair<edge_bucket, std::set<partition_id>>> found;
         std::size_t buckets = 0;
-        for (const state& s : train_at_first_meeting(sequence, p)) {
+        for (const buffer_state& s : train_when_first_resident(sequence, p)) {
             CHECK(!s.edge_buckets.empty());
             CHECK(std::ranges::is_sorted(s.resident));
             for (const edge_bucket& b : s.edge_buckets)
@@ -49,36 +49,36 @@ TEST_CASE("a bucket is trained in the first state that holds both its partitions
 }
 
 TEST_CASE("a set that brings nothing new is left out") {
-    const plan states = train_at_first_meeting({{1, 0}, {0, 1}, {2, 0}, {0, 1}, {1, 2}}, 3);
+    const epoch_plan states = train_when_first_resident({{1, 0}, {0, 1}, {2, 0}, {0, 1}, {1, 2}}, 3);
     CHECK(states.size() == 3);
     CHECK_NOTHROW(validate(states, 3, 2));
 }
 
 TEST_CASE("shuffling keeps the buckets of each state and depends on the key only") {
-    plan original = train_at_first_meeting({{0, 1, 2, 3}, {2, 3, 4, 5}}, 6);
-    plan one = original, same = original, other = original;
+    epoch_plan original = train_when_first_resident({{0, 1, 2, 3}, {2, 3, 4, 5}}, 6);
+    epoch_plan one = original, same = original, other = original;
     shuffle_edge_buckets(one, random_key{1, random_domain::plan});
     shuffle_edge_buckets(same, random_key{1, random_domain::plan});
     shuffle_edge_buckets(other, random_key{2, random_domain::plan});
     CHECK(one == same);
     CHECK(one != other);
     CHECK(one != original);
-    for (state& s : one) std::ranges::sort(s.edge_buckets);
+    for (buffer_state& s : one) std::ranges::sort(s.edge_buckets);
     CHECK(one == original);
 }
 
 TEST_CASE("spreading keeps the plan valid and its traffic") {
     for (std::uint32_t p = 2; p <= 20; ++p)
         for (std::uint32_t c = 2; c <= p; ++c) {
-            const plan first = beta_order(p, c, 5)(3);
-            const plan spread = beta_order(p, c, 5, {.spread_edge_buckets = true})(3);
+            const epoch_plan first = beta_order(p, c, 5)(3);
+            const epoch_plan spread = beta_order(p, c, 5, {.randomize_bucket_states = true})(3);
             CHECK_NOTHROW(validate(spread, p, c));
             CHECK(cost_of(spread, 1) == cost_of(first, 1));
         }
 }
 
 TEST_CASE("every state that holds a bucket trains it equally often, by chi-square") {
-    const plan base = beta_order(8, 4, 1, beta_options::fixed())(0);
+    const epoch_plan base = beta_order(8, 4, 1, beta_options::fixed())(0);
     std::vector<std::uint32_t> holders;
     for (std::uint32_t s = 0; s < base.size(); ++s)
         if (std::ranges::count(base[s].resident, 0U) && std::ranges::count(base[s].resident, 1U)) holders.push_back(s);
@@ -86,8 +86,8 @@ TEST_CASE("every state that holds a bucket trains it equally often, by chi-squar
     std::map<std::uint32_t, double> count;
     constexpr int tries = 6000;
     for (std::uint64_t t = 0; t < tries; ++t) {
-        plan states = base;
-        spread_edge_buckets(states, 8, random_key{t, random_domain::plan});
+        epoch_plan states = base;
+        randomize_bucket_states(states, 8, random_key{t, random_domain::plan});
         for (std::uint32_t s = 0; s < states.size(); ++s) count[s] += static_cast<double>(std::ranges::count(states[s].edge_buckets, edge_bucket{0, 1}));
     }
     const double expected = tries / static_cast<double>(holders.size());

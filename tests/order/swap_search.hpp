@@ -53,7 +53,7 @@ public:
         for (stay& s : stays_) s.states = states_of(s);
         for (partition_id x = 0; x < partitions; ++x) present_[x] = presence(x);
         for (partition_id x = 0; x < partitions; ++x)
-            for (partition_id y = 0; y < x; ++y) apart_ += never_meet(x, y);
+            for (partition_id y = 0; y < x; ++y) apart_ += never_resident_together(x, y);
     }
 
     /// The sequence, partitions numbered by their first coming, or nothing after `moves` moves.
@@ -95,16 +95,16 @@ private:
                 for (std::size_t w = 0; w < Words; ++w) set[w] |= s.states[w];
         return set;
     }
-    [[nodiscard]] bool never_meet(partition_id x, partition_id y) const noexcept {
+    [[nodiscard]] bool never_resident_together(partition_id x, partition_id y) const noexcept {
         std::uint64_t common = 0;
         for (std::size_t w = 0; w < Words; ++w) common |= present_[x][w] & present_[y][w];
         return common == 0;
     }
     /// Pairs with x or y that never meet.
     [[nodiscard]] std::int64_t apart(partition_id x, partition_id y) const noexcept {
-        std::int64_t count = never_meet(x, y);
+        std::int64_t count = never_resident_together(x, y);
         for (partition_id z = 0; z < partitions_; ++z)
-            if (z != x && z != y) count += std::int64_t{never_meet(x, z)} + std::int64_t{never_meet(y, z)};
+            if (z != x && z != y) count += std::int64_t{never_resident_together(x, z)} + std::int64_t{never_resident_together(y, z)};
         return count;
     }
     [[nodiscard]] bool accept(std::int64_t worse) noexcept {
@@ -192,7 +192,7 @@ private:
 /// annealing over which partition comes and which one leaves.
 ///
 /// \param moves  tried; a few million a second. More moves find fewer swaps; other seeds too
-/// \return       sorted sets of `slots` partitions, neighbours differ by one swap; nothing if none was found
+/// \return       sorted sets of `slots` partitions, neighbors differ by one swap; nothing if none was found
 ///
 /// The same arguments give the same sequence on every machine. Memory: O(swaps). Throws errc::invalid_argument where
 /// two partitions cannot meet, for `slots` ≥ `partitions`, and for 256 swaps or more.

@@ -27,7 +27,7 @@ TEST_CASE("a plan is a table with a line per state") {
 }
 
 TEST_CASE("long plans are cut and the rest is counted") {
-    const plan states = beta_order(32, 8)(0);
+    const epoch_plan states = beta_order(32, 8)(0);
     const std::string text = to_string(states, {.states = 3, .buckets = 0});
     CHECK(std::ranges::count(text, '\n') == 5);
     CHECK(text.find("and " + std::to_string(states.size() - 3) + " more states") != text.npos);

@@ -36,7 +36,7 @@ tuning_input random_input(random_stream& draw) {
 std::uint64_t memory_by_plan(const tuning_input& input, const tuned_partitions& t) {
     const std::uint64_t p = t.partitions,
                         slot = round_up(ceil_div(input.nodes, p) * input.row_bytes, std::uint64_t{4096});
-    const plan states = comet_order(t.partitions, t.slots, 1)(0);
+    const epoch_plan states = comet_order(t.partitions, t.resident_partitions, 1)(0);
     std::uint64_t most_blocks = 0, most_rows = 0;
     for (std::size_t s = 0; s < states.size(); ++s) {
         std::set<std::uint64_t> blocks;
@@ -65,19 +65,19 @@ TEST_CASE("the choice fits in memory, c is even and c/2 divides p, and no smalle
         REQUIRE(t.partitions % t.logical == 0);
         REQUIRE(t.reasons.size() == 4);
         if (t.logical == 1) {
-            REQUIRE(t.slots == t.partitions);
+            REQUIRE(t.resident_partitions == t.partitions);
             continue;
         }
         ++chosen;
-        REQUIRE(t.slots % 2 == 0);
-        REQUIRE(t.slots * t.logical == 2 * t.partitions);
-        REQUIRE(comet_order(t.partitions, t.slots).logical_partitions() == t.logical);
+        REQUIRE(t.resident_partitions % 2 == 0);
+        REQUIRE(t.resident_partitions * t.logical == 2 * t.partitions);
+        REQUIRE(comet_order(t.partitions, t.resident_partitions).logical_partitions() == t.logical);
         // A larger even buffer for this p does not fit, up to the rounding of slots to pages.
-        for (std::uint32_t group = t.slots / 2 + 1; group <= t.partitions; ++group)
+        for (std::uint32_t group = t.resident_partitions / 2 + 1; group <= t.partitions; ++group)
             if (t.partitions % group == 0 && t.partitions / group > 2) {
                 const tuned_partitions more = detail::sized(input, t.partitions / group, group);
                 const std::uint64_t rounding =
-                    (more.slots + more.prefetch) * std::uint64_t{4096} * 2 + more.row_memory / 50;
+                    (more.resident_partitions + more.prefetch) * std::uint64_t{4096} * 2 + more.row_memory / 50;
                 REQUIRE(more.row_memory + more.edge_memory + rounding + input.other_bytes > input.memory);
             }
     }
@@ -101,7 +101,7 @@ TEST_CASE("reads are not smaller than D while memory lets them be larger, and p 
             CHECK((!small || t.partitions <= 64));
             CHECK(t.partitions + t.logical > wanted); // the next multiple of l is too many
         } else
-            CHECK((t.slots == 2 || limit < 1));
+            CHECK((t.resident_partitions == 2 || limit < 1));
     }
 }
 
@@ -114,7 +114,7 @@ TEST_CASE("more memory never gives more logical partitions, fewer slots or more 
             input.memory += input.memory / 8;
             const tuned_partitions t = tune(input);
             REQUIRE(t.logical <= before.logical);
-            REQUIRE((t.logical == 1 || t.slots >= before.slots));
+            REQUIRE((t.logical == 1 || t.resident_partitions >= before.resident_partitions));
             REQUIRE(t.read_bytes <= before.read_bytes);
             REQUIRE(t.states <= before.states);
             before = t;
@@ -135,7 +135,7 @@ TEST_CASE("memory, states and traffic are those of COMET's plan") {
             const tuned_partitions t = tune(input);
             CAPTURE(memory);
             REQUIRE(t.logical > 2);
-            const plan states = comet_order(t.partitions, t.slots, 3)(0);
+            const epoch_plan states = comet_order(t.partitions, t.resident_partitions, 3)(0);
             CHECK(states.size() == t.states);
             const auto near = [](std::uint64_t a, std::uint64_t b) {
                 return double(a) == doctest::Approx(double(b)).epsilon(.02);
@@ -158,11 +158,11 @@ TEST_CASE("memory, states and traffic are those of COMET's plan") {
 TEST_CASE("what fits stays resident") {
     const tuned_partitions t = tune({.nodes = 10000, .row_bytes = 400, .edge_bytes = 8 << 20, .memory = 64 << 20});
     CHECK(t.logical == 1);
-    CHECK(t.slots == t.partitions);
+    CHECK(t.resident_partitions == t.partitions);
     CHECK(t.states == 1);
     CHECK(t.read_bytes == 10000 * 400 + (8 << 20));
     CHECK(t.written_bytes == 10000 * 400);
-    CHECK(tune({.nodes = 10000, .row_bytes = 400, .memory = 64 << 20, .access = row_access::read_only}).written_bytes ==
+    CHECK(tune({.nodes = 10000, .row_bytes = 400, .memory = 64 << 20, .access = row_use::read_only}).written_bytes ==
           0);
 }
 
@@ -170,7 +170,7 @@ TEST_CASE("the reasons name the numbers; what can never fit is refused with its 
     const tuned_partitions t = tune(
         {.nodes = 1 << 20, .row_bytes = 800, .edge_bytes = 512 << 20, .memory = 400 << 20, .other_bytes = 50 << 20});
     CHECK(t.reasons[0].starts_with("p = " + std::to_string(t.partitions) + ":"));
-    CHECK(t.reasons[1].starts_with("c = " + std::to_string(t.slots) + ":"));
+    CHECK(t.reasons[1].starts_with("c = " + std::to_string(t.resident_partitions) + ":"));
     CHECK(t.reasons[2].starts_with("l = " + std::to_string(t.logical) + " "));
     CHECK(t.reasons[3].find("reads") != std::string::npos);
     CHECK_THROWS_AS(

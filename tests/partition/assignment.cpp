@@ -25,7 +25,7 @@ TEST_CASE("a part may weigh its share and the imbalance, at least the share roun
 
 TEST_CASE("labels are counted with the unlabelled ones last, and capped like weights") {
     CHECK(label_counts({}) == std::vector<std::uint64_t>{0});
-    const std::vector<class_id> labels{unlabelled, 2, 0, unlabelled, 2, 2};
+    const std::vector<class_id> labels{unlabeled, 2, 0, unlabeled, 2, 2};
     const auto counts = label_counts(labels);
     CHECK(counts == std::vector<std::uint64_t>{1, 0, 3, 2});
     CHECK(label_caps(counts, 2, 0) == counts);
@@ -44,9 +44,9 @@ TEST_CASE("requests that no partitioner can meet are refused by the name of thei
         return std::string();
     };
     CHECK(field({}).empty());
-    CHECK(field({.parts = max_parts}).empty());
+    CHECK(field({.parts = max_partition_count}).empty());
     CHECK(field({.parts = 0}) == "parts");
-    CHECK(field({.parts = max_parts + 1}) == "parts");
+    CHECK(field({.parts = max_partition_count + 1}) == "parts");
     CHECK(field({.imbalance = -.1}) == "imbalance");
     CHECK(field({.imbalance = std::numeric_limits<double>::quiet_NaN()}) == "imbalance");
     CHECK(field({.label_cap = .5}) == "label_cap");
@@ -57,15 +57,15 @@ TEST_CASE("sizes and weights count what has a part; an assignment is checked for
     edge_list<> edges(4, {{0, 0, 1}, {0, 0, 2}, {0, 0, 2}});
     const symmetric_csr graph = make_symmetric_csr(edges);
     symmetric_stream stream(graph, 3);
-    const std::vector<part_id> parts{1, 0, no_part, 1};
+    const std::vector<partition_id16> parts{1, 0, no_partition, 1};
     CHECK(part_sizes(parts, 3) == std::vector<std::uint64_t>{1, 2, 0});
     CHECK(part_weights(stream, parts, 3, balance_by::nodes) == std::vector<std::uint64_t>{1, 2, 0});
     CHECK(part_weights(stream, parts, 3, balance_by::edges) == std::vector<std::uint64_t>{2, 5, 0});
     CHECK(total_weight(balance_by::edges, graph.nodes(), graph.arcs()) == 10);
     CHECK_THROWS_AS(check_assignment(parts, 2, 4), error);
-    CHECK_NOTHROW(check_assignment(std::vector<part_id>{1, 0}, 2, 2));
-    CHECK_THROWS_AS(check_assignment(std::vector<part_id>{1, 0}, 2, 3), error);
-    CHECK_THROWS_AS(check_assignment(std::vector<part_id>{1, 2}, 2, 2), error);
+    CHECK_NOTHROW(check_assignment(std::vector<partition_id16>{1, 0}, 2, 2));
+    CHECK_THROWS_AS(check_assignment(std::vector<partition_id16>{1, 0}, 2, 3), error);
+    CHECK_THROWS_AS(check_assignment(std::vector<partition_id16>{1, 2}, 2, 2), error);
 }
 
 } // namespace test_partition_assignment

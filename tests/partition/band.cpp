@@ -18,7 +18,7 @@ using namespace partition_test;
 
 namespace {
 
-const serial_executor on;
+const serial_executor executor;
 
 } // namespace
 
@@ -42,18 +42,18 @@ TEST_CASE("neither threads nor chunks change what bands give, and it is resumed 
     const symmetric_csr graph = random_graph(20000, 100000, 6);
     const partition_request request{.parts = 9};
     symmetric_stream whole(graph), pieces(graph, 1234);
-    const auto alone = band_partitioner{}(whole, request, on);
+    const auto alone = band_partitioner{}(whole, request, executor);
     CHECK(band_partitioner{}(pieces, request, tbb_executor(3)) == alone);
     memory_journal journal;
     journal.end_at = 1;
     partition_request interrupted = request;
     interrupted.journal = &journal;
-    CHECK_THROWS_AS((void)band_partitioner{}(whole, interrupted, on), error);
+    CHECK_THROWS_AS((void)band_partitioner{}(whole, interrupted, executor), error);
     journal.end_at = 0;
-    CHECK(band_partitioner{}(pieces, interrupted, on) == alone);
+    CHECK(band_partitioner{}(pieces, interrupted, executor) == alone);
     const symmetric_csr other = random_graph(100, 200, 1);
     symmetric_stream wrong(other);
-    CHECK_THROWS_AS((void)band_partitioner{}(wrong, interrupted, on), error);
+    CHECK_THROWS_AS((void)band_partitioner{}(wrong, interrupted, executor), error);
 }
 
 TEST_CASE("bands alone cut fewer edges of a graph whose hubs come last than its order does") {
@@ -61,15 +61,15 @@ TEST_CASE("bands alone cut fewer edges of a graph whose hubs come last than its 
         random_graph(20000, 100000, 9); // small numbers are hubs: the order by degree, turned round
     symmetric_csr turned = graph;
     const auto n = static_cast<node_id>(graph.nodes());
-    turned.neighbours.clear();
+    turned.neighbors.clear();
     for (node_id v = 0; v < n; ++v) {
-        for (const node_id u : graph.list(n - 1 - v)) turned.neighbours.push_back(n - 1 - u);
-        turned.offsets[v + 1] = turned.neighbours.size();
+        for (const node_id u : graph.list(n - 1 - v)) turned.neighbors.push_back(n - 1 - u);
+        turned.offsets[v + 1] = turned.neighbors.size();
     }
     symmetric_stream stream(turned);
     const partition_request request{.parts = 8};
-    CHECK(cut_edges(turned, band_partitioner{.passes = 0}(stream, request, on)) <
-          cut_edges(turned, fennel_partitioner{}(stream, request, on)));
+    CHECK(cut_edges(turned, band_partitioner{.passes = 0}(stream, request, executor)) <
+          cut_edges(turned, fennel_partitioner{}(stream, request, executor)));
 }
 
 TEST_CASE("bands that are stopped end, and say how far they are until then") {
@@ -82,7 +82,7 @@ TEST_CASE("bands that are stopped end, and say how far they are until then") {
         CHECK(total == 100);
         if (++told == 5) stop.request_stop();
     };
-    CHECK_THROWS_AS((void)band_partitioner{}(stream, request, on), error);
+    CHECK_THROWS_AS((void)band_partitioner{}(stream, request, executor), error);
     CHECK(told == 5);
 }
 

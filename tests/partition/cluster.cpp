@@ -19,7 +19,7 @@ using namespace partition_test;
 
 namespace {
 
-const serial_executor on;
+const serial_executor executor;
 
 std::map<node_id, std::uint64_t> weights_of(
     const symmetric_csr& graph, const node_clusters& clusters, balance_by balance) {
@@ -55,7 +55,7 @@ TEST_CASE(
                 CAPTURE(name);
                 CAPTURE(cap);
                 symmetric_stream stream(graph, 7);
-                const node_clusters clusters = cluster_nodes(stream, {.balance = balance}, {.max_weight = cap}, on);
+                const node_clusters clusters = cluster_nodes(stream, {.balance = balance}, {.max_weight = cap}, executor);
                 std::map<node_id, std::uint32_t> members;
                 node_id next = 0;
                 for (node_id v = 0; v < graph.nodes(); ++v) {
@@ -75,7 +75,7 @@ TEST_CASE("cliques are found as clusters") {
     std::vector<node_id> clique_of;
     const symmetric_csr graph = ring_of_cliques(50, clique_of);
     symmetric_stream stream(graph);
-    const node_clusters clusters = cluster_nodes(stream, {}, {.max_weight = 10}, on);
+    const node_clusters clusters = cluster_nodes(stream, {}, {.max_weight = 10}, executor);
     CHECK(clusters.count == 50);
     for (node_id v = 0; v < 500; ++v)
         for (node_id u = 0; u < 500; ++u) CHECK((clusters.of[v] == clusters.of[u]) == (clique_of[v] == clique_of[u]));
@@ -84,16 +84,16 @@ TEST_CASE("cliques are found as clusters") {
 TEST_CASE("the leaves of a hub whose cluster is full join each other") {
     const symmetric_csr graph = small_graphs()[4].graph; // a star of 39 leaves
     symmetric_stream stream(graph);
-    CHECK(cluster_nodes(stream, {}, {.max_weight = 10}, on).count == 4);
+    CHECK(cluster_nodes(stream, {}, {.max_weight = 10}, executor).count == 4);
 }
 
 TEST_CASE("no cluster crosses the parts that it has to stay within") {
     const symmetric_csr graph = random_graph(2000, 9000, 5);
-    std::vector<part_id> parts(2000);
-    for (std::size_t v = 0; v < parts.size(); ++v) parts[v] = static_cast<part_id>(v * 7 % 3);
+    std::vector<partition_id16> parts(2000);
+    for (std::size_t v = 0; v < parts.size(); ++v) parts[v] = static_cast<partition_id16>(v * 7 % 3);
     symmetric_stream stream(graph);
-    const node_clusters clusters = cluster_nodes(stream, {}, {.max_weight = 50, .within = parts}, on);
-    std::map<node_id, part_id> part_of;
+    const node_clusters clusters = cluster_nodes(stream, {}, {.max_weight = 50, .within = parts}, executor);
+    std::map<node_id, partition_id16> part_of;
     for (node_id v = 0; v < 2000; ++v)
         if (clusters.of[v] != no_cluster)
             CHECK(part_of.try_emplace(clusters.of[v], parts[v]).first->second == parts[v]);
@@ -103,7 +103,7 @@ TEST_CASE("no cluster crosses the parts that it has to stay within") {
 TEST_CASE("neither threads nor chunks change clusters") {
     const symmetric_csr graph = random_graph(30000, 100000, 6);
     symmetric_stream whole(graph), pieces(graph, 1234);
-    const node_clusters one = cluster_nodes(whole, {.seed = 4}, {.max_weight = 30}, on);
+    const node_clusters one = cluster_nodes(whole, {.seed = 4}, {.max_weight = 30}, executor);
     const node_clusters other = cluster_nodes(pieces, {.seed = 4}, {.max_weight = 30}, tbb_executor(3));
     CHECK(one.of == other.of);
     CHECK(one.count == other.count);

@@ -17,11 +17,11 @@ using namespace gneiss;
 using namespace partition_test;
 
 TEST_CASE("an overlay tells two nodes apart where either of its parts does") {
-    const std::vector<part_id> a{0, 0, 1, 1, 0, 2}, b{3, 4, 3, 4, 3, 4};
-    const auto made = detail::overlay(a, b);
-    REQUIRE(made);
+    const std::vector<partition_id16> a{0, 0, 1, 1, 0, 2}, b{3, 4, 3, 4, 3, 4};
+    const auto result = detail::overlay(a, b);
+    REQUIRE(result);
     for (std::size_t v = 0; v < a.size(); ++v)
-        for (std::size_t u = 0; u < a.size(); ++u) CHECK(((*made)[v] == (*made)[u]) == (a[v] == a[u] && b[v] == b[u]));
+        for (std::size_t u = 0; u < a.size(); ++u) CHECK(((*result)[v] == (*result)[u]) == (a[v] == a[u] && b[v] == b[u]));
 }
 
 TEST_CASE("combining never raises the cut and keeps caps, on whatever graph") {

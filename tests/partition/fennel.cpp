@@ -17,12 +17,12 @@ using namespace partition_test;
 
 namespace {
 
-const serial_executor on;
+const serial_executor executor;
 
-std::vector<part_id> run(const fennel_partitioner& fennel, const symmetric_csr& graph, const partition_request& request,
+std::vector<partition_id16> run(const fennel_partitioner& fennel, const symmetric_csr& graph, const partition_request& request,
     std::size_t chunk = 7) {
     symmetric_stream stream(graph, chunk);
-    return fennel(stream, request, on);
+    return fennel(stream, request, executor);
 }
 
 } // namespace
@@ -41,13 +41,13 @@ TEST_CASE("FENNEL is what a scan of all parts finds, by nodes and by edges, in e
                             const std::uint64_t total = total_weight(balance, graph.nodes(), graph.arcs());
                             const std::uint64_t cap = max_weight(total, k, imbalance);
                             const detail::fennel_rule rule(gamma, total, graph.arcs(), k, {});
-                            const auto burden = [&](std::size_t g, std::uint64_t s) { return rule.burden(g, s); };
-                            const auto score = [&](std::size_t g, std::uint32_t n, std::uint64_t s) { return n - burden(g, s); };
-                            std::vector<part_id> initial;
+                            const auto load_penalty = [&](std::size_t g, std::uint64_t s) { return rule.load_penalty(g, s); };
+                            const auto score = [&](std::size_t g, std::uint32_t n, std::uint64_t s) { return n - load_penalty(g, s); };
+                            std::vector<partition_id16> initial;
                             if (passes > 1) // everything in one part: caps are broken at first
-                                initial.assign(graph.nodes(), static_cast<part_id>(k - 1));
+                                initial.assign(graph.nodes(), static_cast<partition_id16>(k - 1));
                             const auto parts = run({.gamma = gamma, .passes = passes, .initial = initial}, graph, request);
-                            CHECK(parts == greedy_by_scan(graph, request, cap, false, initial, passes, score, burden));
+                            CHECK(parts == greedy_by_scan(graph, request, cap, false, initial, passes, score, load_penalty));
                         }
 }
 
@@ -88,7 +88,7 @@ TEST_CASE("caps are kept exactly: of nodes always, of edges where no node weighs
 
 TEST_CASE("the result does not depend on chunks, and 4096 parts are no harder than two") {
     const symmetric_csr graph = random_graph(3000, 9000, 5);
-    for (const std::uint32_t k : {2U, 64U, 4096U, max_parts}) {
+    for (const std::uint32_t k : {2U, 64U, 4096U, max_partition_count}) {
         const auto parts = run({.passes = 2}, graph, {.parts = k}, 1);
         CHECK_NOTHROW(check_assignment(parts, k, 3000));
         for (const std::size_t chunk : {2U, 100U, 5000U}) CHECK(run({.passes = 2}, graph, {.parts = k}, chunk) == parts);
@@ -148,7 +148,7 @@ TEST_CASE("what cannot be done is refused: options, labels, another run's journa
     const std::vector<class_id> labels(20);
     CHECK(code({}, {.labels = labels, .label_cap = 1.05}) == errc::unsupported);
     CHECK(code({}, {.labels = labels}) == errc::io);
-    const std::vector<part_id> beyond(20, 2), few(19);
+    const std::vector<partition_id16> beyond(20, 2), few(19);
     CHECK(code({.initial = beyond}, {}) == errc::out_of_range);
     CHECK(code({.initial = few}, {}) == errc::invalid_argument);
     memory_journal journal;
@@ -158,7 +158,7 @@ TEST_CASE("what cannot be done is refused: options, labels, another run's journa
     CHECK(code({.passes = 2}, {.journal = &journal}) == errc::config_mismatch);
     std::stop_source stop;
     stop.request_stop();
-    CHECK(code({}, {.stop = stop.get_token()}) == errc::cancelled);
+    CHECK(code({}, {.stop = stop.get_token()}) == errc::canceled);
 }
 
 } // namespace test_partition_fennel

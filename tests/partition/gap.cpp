@@ -18,21 +18,21 @@ using namespace partition_test;
 
 namespace {
 
-const serial_executor on;
+const serial_executor executor;
 constexpr double any = std::numeric_limits<double>::infinity();
 
-std::vector<part_id> run(
+std::vector<partition_id16> run(
     const gap_partitioner& gap, const symmetric_csr& graph, const partition_request& request, std::size_t chunk = 7) {
     symmetric_stream stream(graph, chunk);
-    return gap(stream, request, on);
+    return gap(stream, request, executor);
 }
 
-/// The most nodes that a part has of each label, the unlabelled last.
-std::vector<std::uint64_t> most_of_each(std::span<const part_id> parts, std::span<const class_id> labels, std::uint32_t k) {
+/// The most nodes that a part has of each label, the unlabeled last.
+std::vector<std::uint64_t> most_of_each(std::span<const partition_id16> parts, std::span<const class_id> labels, std::uint32_t k) {
     const std::size_t groups = label_counts(labels).size();
     std::vector<std::uint64_t> counts(groups * k), most(groups);
     for (std::size_t v = 0; v < parts.size(); ++v) {
-        const std::size_t group = labels[v] == unlabelled ? groups - 1 : labels[v];
+        const std::size_t group = labels[v] == unlabeled ? groups - 1 : labels[v];
         most[group] = std::max(most[group], ++counts[group * k + parts[v]]);
     }
     return most;
@@ -59,9 +59,9 @@ TEST_CASE("GAP is what a scan of all parts finds: any labels, caps, weights, pas
                                     .balance = balance,
                                     .labels = labels,
                                     .label_cap = label_cap};
-                                std::vector<part_id> initial;
+                                std::vector<partition_id16> initial;
                                 if (passes > 1 && balance == balance_by::nodes)
-                                    initial.assign(graph.nodes(), static_cast<part_id>(k - 1));
+                                    initial.assign(graph.nodes(), static_cast<partition_id16>(k - 1));
                                 const auto parts = run({.passes = passes, .initial = initial}, graph, request);
                                 const std::uint64_t cap =
                                     max_weight(total_weight(balance, graph.nodes(), graph.arcs()), k, imbalance);
@@ -71,9 +71,9 @@ TEST_CASE("GAP is what a scan of all parts finds: any labels, caps, weights, pas
                                     continue;
                                 }
                                 const detail::fennel_rule rule(1.5, graph.nodes(), graph.arcs(), k, counts);
-                                const auto burden = [&](std::size_t g, std::uint64_t s) { return rule.burden(g, s); };
-                                const auto score = [&](std::size_t g, std::uint32_t n, std::uint64_t s) { return n - burden(g, s); };
-                                REQUIRE(parts == greedy_by_scan(graph, request, cap, true, initial, passes, score, burden));
+                                const auto load_penalty = [&](std::size_t g, std::uint64_t s) { return rule.load_penalty(g, s); };
+                                const auto score = [&](std::size_t g, std::uint32_t n, std::uint64_t s) { return n - load_penalty(g, s); };
+                                REQUIRE(parts == greedy_by_scan(graph, request, cap, true, initial, passes, score, load_penalty));
                             }
 }
 
@@ -105,10 +105,10 @@ TEST_CASE("balanced by edges, the caps of labels are kept exactly too") {
 
 TEST_CASE("without labels, or with one for all, GAP is FENNEL") {
     const symmetric_csr graph = random_graph(400, 3000, 5);
-    const std::vector<class_id> all(400, 0), none(400, unlabelled);
+    const std::vector<class_id> all(400, 0), none(400, unlabeled);
     for (const std::uint32_t k : {1U, 4U, 64U}) {
         symmetric_stream stream(graph);
-        const auto fennel = fennel_partitioner{.passes = 2}(stream, {.parts = k}, on);
+        const auto fennel = fennel_partitioner{.passes = 2}(stream, {.parts = k}, executor);
         CHECK(run({.passes = 2}, graph, {.parts = k}) == fennel);
         CHECK(run({.passes = 2}, graph, {.parts = k, .labels = all}) == fennel);
         CHECK(run({.passes = 2}, graph, {.parts = k, .labels = none}) == fennel);
@@ -127,8 +127,8 @@ TEST_CASE("penalties bring labels near to balance where communities are labels, 
     }
     const symmetric_csr graph = graph_of(4000, edges);
     symmetric_stream stream(graph);
-    const auto most = [&](const std::vector<part_id>& parts) { return std::ranges::max(most_of_each(parts, labels, 8)); };
-    const auto fennel = fennel_partitioner{.passes = 5}(stream, {.parts = 8}, on);
+    const auto most = [&](const std::vector<partition_id16>& parts) { return std::ranges::max(most_of_each(parts, labels, 8)); };
+    const auto fennel = fennel_partitioner{.passes = 5}(stream, {.parts = 8}, executor);
     const auto soft = run({.passes = 5}, graph, {.parts = 8, .labels = labels});
     const auto hard = run({.passes = 5}, graph, {.parts = 8, .labels = labels, .label_cap = 1.05});
     CHECK(most(fennel) > 350); // parts are communities; 62.5 would be balance

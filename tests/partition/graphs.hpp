@@ -38,10 +38,10 @@ inline weighted_graph weighted(
     weighted_graph graph;
     for (const auto& list : lists) {
         for (const auto& [u, w] : list) {
-            graph.neighbours.push_back(u);
+            graph.neighbors.push_back(u);
             graph.edge_weights.push_back(static_cast<std::uint32_t>(w));
         }
-        graph.offsets.push_back(graph.neighbours.size());
+        graph.offsets.push_back(graph.neighbors.size());
         graph.node_weights.push_back(static_cast<std::uint32_t>(1 + draw.below(heaviest)));
     }
     return graph;

@@ -13,21 +13,21 @@
 namespace partition_test {
 
 /// The streamed partitioners by their definition: every part is scored for every node, loads are counted anew each time.
-/// `score(group, neighbours, load)` and, for equal scores, `burden(group, load)`. Without `by_label` all nodes are one group
+/// `score(group, neighbors, load)` and, for equal scores, `load_penalty(group, load)`. Without `by_label` all nodes are one group
 /// and its load is the weight.
 template <class Score, class Burden>
-std::vector<gneiss::part_id> greedy_by_scan(const gneiss::symmetric_csr& graph, const gneiss::partition_request& request,
-    std::uint64_t cap, bool by_label, std::span<const gneiss::part_id> initial, std::uint32_t passes, Score&& score,
-    Burden&& burden) {
+std::vector<gneiss::partition_id16> greedy_by_scan(const gneiss::symmetric_csr& graph, const gneiss::partition_request& request,
+    std::uint64_t cap, bool by_label, std::span<const gneiss::partition_id16> initial, std::uint32_t passes, Score&& score,
+    Burden&& load_penalty) {
     using namespace gneiss;
     const std::uint32_t k = request.parts;
     const std::size_t n = graph.nodes();
-    std::vector<part_id> part(n, no_part);
+    std::vector<partition_id16> part(n, no_partition);
     std::copy(initial.begin(), initial.end(), part.begin());
     const std::vector<std::uint64_t> counts = by_label ? label_counts(request.labels) : std::vector<std::uint64_t>{n};
     const auto caps = label_caps(counts, k, by_label ? request.label_cap : 0);
     const auto group_of = [&](std::size_t v) {
-        return !by_label ? 0 : request.labels[v] == unlabelled ? counts.size() - 1 : std::size_t{request.labels[v]};
+        return !by_label ? 0 : request.labels[v] == unlabeled ? counts.size() - 1 : std::size_t{request.labels[v]};
     };
     // Places kept for each label: its nodes are dealt round, one label after the other.
     std::vector kept(counts.size(), std::vector<std::uint64_t>(k));
@@ -37,19 +37,19 @@ std::vector<gneiss::part_id> greedy_by_scan(const gneiss::symmetric_csr& graph, 
 
     for (std::uint32_t pass = 0; pass < passes; ++pass)
         for (node_id v = 0; v < n; ++v) {
-            part[v] = no_part;
+            part[v] = no_partition;
             const std::size_t mine = group_of(v);
             const std::uint64_t weight = node_weight(request.balance, graph.degree(v));
             std::vector counted(counts.size(), std::vector<std::uint64_t>(k));
             std::vector<std::uint64_t> weights(k);
-            std::vector<std::uint32_t> neighbours(k);
+            std::vector<std::uint32_t> neighbors(k);
             for (node_id u = 0; u < n; ++u)
-                if (part[u] != no_part) {
+                if (part[u] != no_partition) {
                     ++counted[group_of(u)][part[u]];
                     weights[part[u]] += node_weight(request.balance, graph.degree(u));
                 }
             for (const node_id u : graph.list(v))
-                if (part[u] != no_part) ++neighbours[part[u]];
+                if (part[u] != no_partition) ++neighbors[part[u]];
             std::uint32_t best = k, lightest = k;
             for (std::uint32_t p = 0; p < k; ++p) {
                 if (counted[mine][p] >= caps[mine]) continue;
@@ -63,10 +63,10 @@ std::vector<gneiss::part_id> greedy_by_scan(const gneiss::symmetric_csr& graph, 
                     best = p;
                     continue;
                 }
-                const double here = score(mine, neighbours[p], load(p)), there = score(mine, neighbours[best], load(best));
-                if (here > there || (here == there && burden(mine, load(p)) < burden(mine, load(best)))) best = p;
+                const double here = score(mine, neighbors[p], load(p)), there = score(mine, neighbors[best], load(best));
+                if (here > there || (here == there && load_penalty(mine, load(p)) < load_penalty(mine, load(best)))) best = p;
             }
-            part[v] = static_cast<part_id>(best == k ? lightest : best);
+            part[v] = static_cast<partition_id16>(best == k ? lightest : best);
         }
     return part;
 }

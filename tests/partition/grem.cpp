@@ -29,9 +29,9 @@ namespace {
 
 constexpr double any_size = std::numeric_limits<double>::infinity();
 
-/// Two sides by the sign of what remains of random values after some averaging over neighbours: good where there are two
+/// Two sides by the sign of what remains of random values after some averaging over neighbors: good where there are two
 /// communities. Keeps its caps.
-std::vector<part_id> spectral(const symmetric_csr& graph, std::array<std::uint64_t, 2> most, std::uint64_t seed) {
+std::vector<partition_id16> spectral(const symmetric_csr& graph, std::array<std::uint64_t, 2> most, std::uint64_t seed) {
     const auto nodes = static_cast<std::size_t>(graph.nodes());
     std::vector<double> x(nodes), y(nodes);
     for (std::size_t v = 0; v < nodes; ++v) x[v] = to_unit(random_key{seed, random_domain::user}[v]) - .5;
@@ -50,7 +50,7 @@ std::vector<part_id> spectral(const symmetric_csr& graph, std::array<std::uint64
     std::vector<std::size_t> by_value(nodes);
     std::iota(by_value.begin(), by_value.end(), std::size_t{0});
     std::ranges::sort(by_value, [&](std::size_t a, std::size_t b) { return x[a] != x[b] ? x[a] < x[b] : a < b; });
-    std::vector<part_id> sides(nodes, 1);
+    std::vector<partition_id16> sides(nodes, 1);
     for (std::size_t i = 0; i < nodes * most[0] / (most[0] + most[1]); ++i) sides[by_value[i]] = 0;
     return sides;
 }
@@ -59,7 +59,7 @@ constexpr auto by_spectrum = [](const symmetric_csr& graph, std::array<std::uint
 };
 /// Breaks every cap.
 constexpr auto all_on_one_side = [](const symmetric_csr& graph, std::array<std::uint64_t, 2>, std::uint64_t seed) {
-    return std::vector<part_id>(static_cast<std::size_t>(graph.nodes()), static_cast<part_id>(seed % 2));
+    return std::vector<partition_id16>(static_cast<std::size_t>(graph.nodes()), static_cast<partition_id16>(seed % 2));
 };
 
 std::vector<edge> edges_of(edge_list<>& from) {
@@ -73,12 +73,12 @@ std::vector<edge> edges_of(edge_list<>& from) {
 edge_list<> communities(std::uint64_t nodes, edge_index edges, std::uint32_t count, double mixing, std::uint64_t seed) {
     generated_edges from(planted_partition<>({.nodes = nodes, .edges = edges, .communities = count, .mixing = mixing,
         .degree_exponent = 0, .seed = seed}));
-    std::vector<edge> made;
-    for (auto chunk = from.next(); !chunk.empty(); chunk = from.next()) made.insert(made.end(), chunk.begin(), chunk.end());
-    return {nodes, std::move(made)};
+    std::vector<edge> result;
+    for (auto chunk = from.next(); !chunk.empty(); chunk = from.next()) result.insert(result.end(), chunk.begin(), chunk.end());
+    return {nodes, std::move(result)};
 }
 
-double cut_of(edge_list<>& edges, const std::vector<part_id>& part) {
+double cut_of(edge_list<>& edges, const std::vector<partition_id16>& part) {
     double cut = 0;
     for (const edge& e : edges_of(edges)) cut += part[e.source] != part[e.destination];
     return cut / static_cast<double>(edges.edges());
@@ -86,7 +86,7 @@ double cut_of(edge_list<>& edges, const std::vector<part_id>& part) {
 
 /// Algorithms 1 and 2, line by line, over edges in the order given.
 /// \param leave  a node leaves its part before it is assigned, and stays on ties; false: as printed, but for the minus sign
-std::vector<part_id> listing(const std::vector<edge>& edges, std::size_t nodes, std::size_t chunks, std::uint64_t most,
+std::vector<partition_id16> listing(const std::vector<edge>& edges, std::size_t nodes, std::size_t chunks, std::uint64_t most,
     const auto& seed, bool leave) {
     std::vector<int> parts(nodes, -1);
     std::vector<std::array<float, 2>> nbr_counts(nodes);
@@ -117,7 +117,7 @@ std::vector<part_id> listing(const std::vector<edge>& edges, std::size_t nodes, 
             const std::uint64_t fair = std::max<std::uint64_t>((names.size() + 1) / 2, names.size() * most / nodes);
             const std::uint64_t key =
                 random_key{0, random_domain::partition}.with(detail::grem_key).with(1).with(0).value();
-            const std::vector<part_id> given = seed(make_symmetric_csr(stream), std::array{fair, fair}, key);
+            const std::vector<partition_id16> given = seed(make_symmetric_csr(stream), std::array{fair, fair}, key);
             for (std::size_t v = 0; v < names.size(); ++v) ++sizes[static_cast<std::size_t>(parts[names[v]] = given[v])];
             for (const node_id n : c_nodes) nbr_counts[n] = cnt_nbrs(n);
             continue;
@@ -139,11 +139,11 @@ std::vector<part_id> listing(const std::vector<edge>& edges, std::size_t nodes, 
             nbr_counts[n] = nbrs;
         }
     }
-    std::vector<part_id> made;
-    for (const int p : parts) made.push_back(static_cast<part_id>(p));
-    for (part_id& p : made)
+    std::vector<partition_id16> result;
+    for (const int p : parts) result.push_back(static_cast<partition_id16>(p));
+    for (partition_id16& p : result)
         if (p > 1) ++sizes[p = sizes[0] <= sizes[1] ? 0 : 1];
-    return made;
+    return result;
 }
 
 struct memory_journal final : partition_journal {
@@ -192,9 +192,9 @@ TEST_CASE("one chunk of all edges is its seed partition") {
     std::uint64_t given_seed = 0;
     std::array<std::uint64_t, 2> given_most{};
     memory_scratch<> place;
-    const std::vector<part_id> part = grem(edges, place, {}, {.chunk = 1, .shuffle = false},
+    const std::vector<partition_id16> part = grem(edges, place, {}, {.chunk = 1, .shuffle = false},
         [&](const symmetric_csr& whole, std::array<std::uint64_t, 2> most, std::uint64_t seed) {
-            CHECK(whole.neighbours == graph.neighbours);
+            CHECK(whole.neighbors == graph.neighbors);
             given_most = most;
             return spectral(whole, most, given_seed = seed);
         });
@@ -232,30 +232,30 @@ TEST_CASE("no part exceeds its cap, whatever is asked and whatever the seed part
 TEST_CASE("many parts come of bisections: two pairs of four are two parts, and communities are found") {
     edge_list<> edges = communities(800, 24000, 8, .1, 3);
     memory_scratch<> place;
-    const auto made = [&](std::uint32_t parts, double imbalance) {
+    const auto result = [&](std::uint32_t parts, double imbalance) {
         return grem(edges, place, {.parts = parts, .imbalance = imbalance}, {.chunk = .2}, by_spectrum);
     };
-    std::vector<part_id> halves = made(4, any_size);
-    for (part_id& p : halves) p /= 2;
-    CHECK(halves == made(2, any_size)); // caps are alike without any
+    std::vector<partition_id16> halves = result(4, any_size);
+    for (partition_id16& p : halves) p /= 2;
+    CHECK(halves == result(2, any_size)); // caps are alike without any
     for (const std::uint32_t parts : {3U, 5U, 8U}) {
-        const std::vector<part_id> part = made(parts, .05);
+        const std::vector<partition_id16> part = result(parts, .05);
         const std::vector<std::uint64_t> sizes = part_sizes(part, parts);
         CHECK(std::ranges::min(sizes) > 800 / parts * 3 / 4);
         CHECK(cut_of(edges, part) < .45); // of random parts: .66 and more
     }
-    CHECK(cut_of(edges, made(8, .05)) < .25);
+    CHECK(cut_of(edges, result(8, .05)) < .25);
 }
 
 TEST_CASE("neither chunks of the stream nor their borders matter, the seed does") {
     edge_list<> long_chunks = communities(300, 4000, 3, .3, 9);
     edge_list<> short_chunks(300, edges_of(long_chunks), 7);
     memory_scratch<> place;
-    const auto made = [&](edge_list<>& edges, std::uint64_t seed) {
+    const auto result = [&](edge_list<>& edges, std::uint64_t seed) {
         return grem(edges, place, {.parts = 3, .seed = seed}, {}, by_spectrum);
     };
-    CHECK(made(long_chunks, 1) == made(short_chunks, 1));
-    CHECK(made(long_chunks, 1) != made(long_chunks, 2));
+    CHECK(result(long_chunks, 1) == result(short_chunks, 1));
+    CHECK(result(long_chunks, 1) != result(long_chunks, 2));
 }
 
 TEST_CASE("an interrupted run goes on to the same bits, wherever it was killed") {
@@ -286,23 +286,23 @@ TEST_CASE("an interrupted run goes on to the same bits, wherever it was killed")
 
 TEST_CASE("degenerate graphs") {
     memory_scratch<> place;
-    const auto made = [&](std::uint64_t nodes, std::vector<edge> edges, std::uint32_t parts) {
+    const auto result = [&](std::uint64_t nodes, std::vector<edge> edges, std::uint32_t parts) {
         edge_list<> stream(nodes, std::move(edges));
         const auto part = grem(stream, place, {.parts = parts}, {.chunk = .4}, by_spectrum);
         check_assignment(part, parts, nodes);
         if (nodes != 0) CHECK(std::ranges::max(part_sizes(part, parts)) <= max_weight(nodes, parts, .03));
         return part;
     };
-    CHECK(made(0, {}, 3).empty());
-    CHECK(made(1, {}, 1) == std::vector<part_id>{0});
-    CHECK(made(10, {}, 4).size() == 10);                          // no edge
-    CHECK(made(10, {{3, 0, 3}, {4, 0, 4}, {4, 0, 4}}, 2).size() == 10); // loops alone
-    CHECK(made(2, {{0, 0, 1}}, 7).size() == 2);                   // more parts than nodes
+    CHECK(result(0, {}, 3).empty());
+    CHECK(result(1, {}, 1) == std::vector<partition_id16>{0});
+    CHECK(result(10, {}, 4).size() == 10);                          // no edge
+    CHECK(result(10, {{3, 0, 3}, {4, 0, 4}, {4, 0, 4}}, 2).size() == 10); // loops alone
+    CHECK(result(2, {{0, 0, 1}}, 7).size() == 2);                   // more parts than nodes
     std::vector<edge> star;
     for (node_id v = 1; v < 40; ++v) star.push_back({0, 0, v});
-    CHECK(made(40, star, 4).size() == 40);
+    CHECK(result(40, star, 4).size() == 40);
     std::vector<edge> twice{{0, 0, 1}, {0, 0, 1}, {1, 0, 0}, {2, 0, 3}, {3, 0, 2}};
-    CHECK(made(4, twice, 2).size() == 4);
+    CHECK(result(4, twice, 2).size() == 4);
 }
 
 TEST_CASE("what cannot be done is refused") {
@@ -319,12 +319,12 @@ TEST_CASE("what cannot be done is refused") {
     CHECK(code({.label_cap = 1.05}, {}) == errc::unsupported);
     std::stop_source stopped;
     stopped.request_stop();
-    CHECK(code({.stop = stopped.get_token()}, {}) == errc::cancelled);
+    CHECK(code({.stop = stopped.get_token()}, {}) == errc::canceled);
     edge_list<> beyond(3, {{0, 0, 3}});
     CHECK(code_of([&] { (void)grem(beyond, place, {}, {}, by_spectrum); }) == errc::out_of_range);
     CHECK(code_of([&] {
         (void)grem(edges, place, {}, {},
-            [](const symmetric_csr&, std::array<std::uint64_t, 2>, std::uint64_t) { return std::vector<part_id>{}; });
+            [](const symmetric_csr&, std::array<std::uint64_t, 2>, std::uint64_t) { return std::vector<partition_id16>{}; });
     }) == errc::invalid_argument);
 }
 

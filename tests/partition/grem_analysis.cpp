@@ -26,21 +26,21 @@ namespace {
 struct two_communities {
     static constexpr std::uint64_t nodes = 4000;
     planted_partition<> from{{.nodes = nodes, .edges = 80000, .communities = 2, .mixing = .17, .degree_exponent = 0, .seed = 3}};
-    edge_list<> edges{nodes, made()};
+    edge_list<> edges{nodes, result()};
     symmetric_csr graph = make_symmetric_csr(edges);
-    std::vector<part_id> truth = labels();
+    std::vector<partition_id16> truth = labels();
 
-    std::vector<edge> made() const {
+    std::vector<edge> result() const {
         std::vector<edge> all(80000);
         from.fill(0, all);
         return all;
     }
-    std::vector<part_id> labels() const {
-        std::vector<part_id> parts;
-        for (std::uint64_t v = 0; v < nodes; ++v) parts.push_back(static_cast<part_id>(from.label(v)));
+    std::vector<partition_id16> labels() const {
+        std::vector<partition_id16> parts;
+        for (std::uint64_t v = 0; v < nodes; ++v) parts.push_back(static_cast<partition_id16>(from.label(v)));
         return parts;
     }
-    [[nodiscard]] double cut(const std::vector<part_id>& part) const {
+    [[nodiscard]] double cut(const std::vector<partition_id16>& part) const {
         double found = 0;
         for (std::size_t v = 0; v < nodes; ++v)
             for (const node_id u : graph.list(static_cast<node_id>(v))) found += part[u] != part[v];
@@ -55,7 +55,7 @@ TEST_CASE("odds of a wrong side are those of drawing by hand") {
         for (std::uint64_t k0 = (k + 1) / 2; k0 <= k; ++k0)
             for (std::uint64_t drawn = 0; drawn <= k; ++drawn) {
                 double wrong = 0, tie = 0, all = 0;
-                for (std::uint32_t chosen = 0; chosen < 1U << k; ++chosen) { // the first k0 neighbours are in the first part
+                for (std::uint32_t chosen = 0; chosen < 1U << k; ++chosen) { // the first k0 neighbors are in the first part
                     std::uint64_t size = 0, in_first = 0;
                     for (std::uint64_t i = 0; i < k; ++i)
                         if ((chosen >> i & 1) != 0) {
@@ -93,7 +93,7 @@ TEST_CASE("with all edges the expected cut is the partition's where no node want
     edge_list<> edges(6, {{0, 0, 1}, {1, 0, 2}, {2, 0, 0}, {3, 0, 4}, {4, 0, 5}, {5, 0, 3}, {0, 0, 3}, {1, 0, 1}});
     const symmetric_csr graph = make_symmetric_csr(edges);
     symmetric_stream stream(graph);
-    const std::vector<part_id> part{0, 0, 0, 1, 1, 1};
+    const std::vector<partition_id16> part{0, 0, 0, 1, 1, 1};
     CHECK(expected_greedy_cut(stream, part, 1) == doctest::Approx(1. / 7));
     CHECK(expected_greedy_cut(stream, part, 0) == doctest::Approx(1. / 7)); // as printed, no information is always right
     CHECK(expected_greedy_cut(stream, part, 0, greedy_tie::even) == doctest::Approx(.5));
@@ -101,31 +101,31 @@ TEST_CASE("with all edges the expected cut is the partition's where no node want
     symmetric_stream nothing(empty);
     CHECK(expected_greedy_cut(nothing, {}, .5) == 0);
     CHECK_THROWS_AS((void)expected_greedy_cut(stream, part, 1.5), error);
-    CHECK_THROWS_AS((void)expected_greedy_cut(stream, std::vector<part_id>(6, 2), .5), error);
+    CHECK_THROWS_AS((void)expected_greedy_cut(stream, std::vector<partition_id16>(6, 2), .5), error);
 }
 
 TEST_CASE("equation 1 tells what greedy decisions cut, with and without refinement") {
-    const two_communities on;
-    symmetric_stream stream(on.graph);
+    const two_communities executor;
+    symmetric_stream stream(executor.graph);
     random_stream draw(random_key{1, random_domain::user});
     // What the analysis assumes: all others have their parts, and a node sees a share of its edges.
     const auto decide = [&](double share, std::span<const double> weights) {
         double cut = 0;
-        for (std::size_t v = 0; v < on.nodes; ++v) {
+        for (std::size_t v = 0; v < executor.nodes; ++v) {
             double balance = 0;
-            const auto list = on.graph.list(static_cast<node_id>(v));
+            const auto list = executor.graph.list(static_cast<node_id>(v));
             for (const node_id u : list)
                 for (const double weight : weights)
-                    if (to_unit(draw()) < share) balance += on.truth[u] == 1 ? weight : -weight;
+                    if (to_unit(draw()) < share) balance += executor.truth[u] == 1 ? weight : -weight;
             const bool side = balance != 0 ? balance > 0 : draw.below(2) == 1;
-            for (const node_id u : list) cut += on.truth[u] != static_cast<part_id>(side);
+            for (const node_id u : list) cut += executor.truth[u] != static_cast<partition_id16>(side);
         }
-        return cut / static_cast<double>(on.graph.arcs());
+        return cut / static_cast<double>(executor.graph.arcs());
     };
     const std::vector<double> one{1}, two{.5, .5}, many{.5, .25, .125, .0625, .03125, .03125};
     for (const double share : {.05, .1, .2}) {
         const auto expected = [&](double x) {
-            return expected_greedy_cut(stream, on.truth, std::min(x, 1.), greedy_tie::even);
+            return expected_greedy_cut(stream, executor.truth, std::min(x, 1.), greedy_tie::even);
         };
         CHECK(std::abs(decide(share, one) - expected(share)) < .03);
         CHECK(std::abs(decide(share, two) - expected(2 * share)) < .02);
@@ -134,30 +134,30 @@ TEST_CASE("equation 1 tells what greedy decisions cut, with and without refineme
 }
 
 TEST_CASE("GREM on a random graph cuts what equation 1 expects of three chunks, fixed decisions what it expects of one") {
-    two_communities on;
-    symmetric_stream stream(on.graph);
+    two_communities executor;
+    symmetric_stream stream(executor.graph);
     memory_scratch<> place;
     // The seed partition is the truth, so that what is measured is what chunks do.
     const auto truth = [&](double older, double chunk) {
         const auto seed = [&](const symmetric_csr& graph, std::array<std::uint64_t, 2>, std::uint64_t) {
-            std::vector<bool> seen(on.nodes);
-            on.edges.rewind();
+            std::vector<bool> seen(executor.nodes);
+            executor.edges.rewind();
             std::size_t left = static_cast<std::size_t>(std::ceil(chunk * 80000));
-            for (auto some = on.edges.next(); left != 0; some = on.edges.next())
+            for (auto some = executor.edges.next(); left != 0; some = executor.edges.next())
                 for (std::size_t i = 0; i < some.size() && left != 0; ++i, --left)
                     seen[some[i].source] = seen[some[i].destination] = true;
-            std::vector<part_id> sides;
-            for (std::size_t v = 0; v < on.nodes; ++v)
-                if (seen[v]) sides.push_back(on.truth[v]);
+            std::vector<partition_id16> sides;
+            for (std::size_t v = 0; v < executor.nodes; ++v)
+                if (seen[v]) sides.push_back(executor.truth[v]);
             REQUIRE(sides.size() == graph.nodes());
             return sides;
         };
-        return grem(on.edges, place, {.imbalance = .2}, {.chunk = chunk, .older = older, .shuffle = false}, seed);
+        return grem(executor.edges, place, {.imbalance = .2}, {.chunk = chunk, .older = older, .shuffle = false}, seed);
     };
     for (const double chunk : {.1, .2}) {
-        const double refined = expected_greedy_cut(stream, on.truth, std::min(1., 3 * chunk), greedy_tie::even);
-        CHECK(std::abs(on.cut(truth(.5, chunk)) - refined) < .04);
-        CHECK(on.cut(truth(.5, chunk)) < on.cut(truth(0, chunk)) - .02); // one chunk at a time
+        const double refined = expected_greedy_cut(stream, executor.truth, std::min(1., 3 * chunk), greedy_tie::even);
+        CHECK(std::abs(executor.cut(truth(.5, chunk)) - refined) < .04);
+        CHECK(executor.cut(truth(.5, chunk)) < executor.cut(truth(0, chunk)) - .02); // one chunk at a time
     }
 }
 

@@ -47,13 +47,13 @@ TEST_CASE("edges of lists are the graph's, each once") {
 TEST_CASE("GREM over lists with the library's seed partitioner finds communities near the cut of all edges in memory") {
     const symmetric_csr graph = planted();
     symmetric_stream lists(graph);
-    const serial_executor on;
+    const serial_executor executor;
     const weighted_graph whole = make_weighted_graph(lists);
     for (const std::uint32_t parts : {2U, 5U, 8U}) {
         memory_scratch<> place;
-        const double best = measure_partition(lists, multilevel_partition(whole, {.parts = parts}, on), parts).cut;
+        const double best = measure_partition(lists, multilevel_partition(whole, {.parts = parts}, executor), parts).cut;
         const auto cut = [&](const grem_options& options) {
-            const std::vector<part_id> part = grem_partitioner{options}(lists, {.parts = parts}, place, on);
+            const std::vector<partition_id16> part = grem_partitioner{options}(lists, {.parts = parts}, place, executor);
             CHECK(std::ranges::max(part_sizes(part, parts)) <= max_weight(3000, parts, .03));
             return measure_partition(lists, part, parts).cut;
         };

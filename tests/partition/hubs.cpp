@@ -92,12 +92,12 @@ TEST_CASE("one propagation from all training nodes is the sum over the partition
 TEST_CASE("self loops in a stream lead nowhere") {
     struct looped {
         std::vector<std::uint32_t> offsets{0, 3, 5, 6};
-        std::vector<node_id> neighbours{0, 1, 0, 0, 1, 2};
+        std::vector<node_id> neighbors{0, 1, 0, 0, 1, 2};
         bool given = false;
         adjacency_chunk next() {
             if (given) return {};
             given = true;
-            return {0, offsets, neighbours};
+            return {0, offsets, neighbors};
         }
         void rewind() { given = false; }
         [[nodiscard]] static std::uint64_t nodes() { return 3; }
@@ -171,7 +171,7 @@ TEST_CASE("a star's centre is its hub; what is not there is refused") {
         (void)influence(stream, leaves, {.stop = stopped.get_token()});
         FAIL("a stop was not noticed");
     } catch (const error& e) {
-        CHECK(e.code() == errc::cancelled);
+        CHECK(e.code() == errc::canceled);
     }
 }
 

@@ -22,11 +22,11 @@ TEST_CASE("LDG is what a scan of all parts finds: neighbours (1 - weight / cap),
                     CAPTURE(k);
                     const partition_request request{.parts = k, .balance = balance};
                     const std::uint64_t cap = max_weight(total_weight(balance, graph.nodes(), graph.arcs()), k, .03);
-                    const auto burden = [&](std::size_t, std::uint64_t s) { return static_cast<double>(s) / static_cast<double>(cap); };
-                    const auto score = [&](std::size_t g, std::uint32_t n, std::uint64_t s) { return n * (1 - burden(g, s)); };
+                    const auto load_penalty = [&](std::size_t, std::uint64_t s) { return static_cast<double>(s) / static_cast<double>(cap); };
+                    const auto score = [&](std::size_t g, std::uint32_t n, std::uint64_t s) { return n * (1 - load_penalty(g, s)); };
                     symmetric_stream stream(graph, 3);
                     const auto parts = ldg_partitioner{.passes = passes}(stream, request, serial_executor{});
-                    CHECK(parts == greedy_by_scan(graph, request, cap, false, {}, passes, score, burden));
+                    CHECK(parts == greedy_by_scan(graph, request, cap, false, {}, passes, score, load_penalty));
                 }
 }
 

@@ -16,7 +16,7 @@ using namespace gneiss;
 TEST_CASE("METIS parts two cliques at the edge between them, by either method, within the balance asked") {
     const weighted_graph graph = test::weighted(60, test::two_cliques(30));
     for (const bool recursive : {false, true}) {
-        const std::vector<part_id> parts = metis_partition(graph, {.parts = 2, .recursive = recursive});
+        const std::vector<partition_id16> parts = metis_partition(graph, {.parts = 2, .recursive = recursive});
         check_assignment(parts, 2, 60);
         CHECK(edge_cut(graph, parts) == 1);
         CHECK(part_weights(graph, parts, 2) == std::vector<std::uint64_t>{30, 30});
@@ -29,10 +29,10 @@ TEST_CASE("METIS parts two cliques at the edge between them, by either method, w
 
 TEST_CASE("a constraint for each label spreads its nodes, which the cut alone would not") {
     const weighted_graph graph = test::weighted(400, test::grid(40, 10));
-    std::vector<class_id> labels(400, unlabelled);
+    std::vector<class_id> labels(400, unlabeled);
     for (node_id v = 0; v < 400; ++v)
         if (v % 40 < 10) labels[v] = v / 40 % 2; // at one end
-    const std::vector<part_id> parts = metis_partition(graph, {.parts = 2, .labels = labels, .label_imbalance = .1});
+    const std::vector<partition_id16> parts = metis_partition(graph, {.parts = 2, .labels = labels, .label_imbalance = .1});
     for (class_id label = 0; label < 2; ++label) {
         std::size_t first = 0;
         for (node_id v = 0; v < 400; ++v) first += labels[v] == label && parts[v] == 0;
@@ -43,8 +43,8 @@ TEST_CASE("a constraint for each label spreads its nodes, which the cut alone wo
 
 TEST_CASE("METIS is not asked what it cannot answer") {
     CHECK(metis_partition({}, {.parts = 3}).empty());
-    CHECK(metis_partition(test::weighted(3, {}), {.parts = 9}) == std::vector<part_id>{0, 1, 2});
-    CHECK(metis_partition(test::weighted(3, {}), {.parts = 1}) == std::vector<part_id>{0, 0, 0});
+    CHECK(metis_partition(test::weighted(3, {}), {.parts = 9}) == std::vector<partition_id16>{0, 1, 2});
+    CHECK(metis_partition(test::weighted(3, {}), {.parts = 1}) == std::vector<partition_id16>{0, 0, 0});
     check_assignment(metis_partition(test::weighted(50, {}), {.parts = 4}), 4, 50); // no edge
     CHECK_THROWS_AS((void)metis_partition({}, {.parts = 0}), error);
     const std::vector<class_id> labels(2);

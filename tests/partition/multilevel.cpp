@@ -16,15 +16,15 @@ using namespace gneiss;
 
 namespace {
 
-const serial_executor on;
+const serial_executor executor;
 
-std::vector<part_id> cut(const weighted_graph& graph, const multilevel_options& options) {
-    std::vector<part_id> parts = multilevel_partition(graph, options, on);
+std::vector<partition_id16> cut(const weighted_graph& graph, const multilevel_options& options) {
+    std::vector<partition_id16> parts = multilevel_partition(graph, options, executor);
     check_assignment(parts, options.parts, graph.nodes());
     return parts;
 }
 
-bool keeps_caps(const weighted_graph& graph, std::span<const part_id> parts, const multilevel_options& options) {
+bool keeps_caps(const weighted_graph& graph, std::span<const partition_id16> parts, const multilevel_options& options) {
     const std::vector<std::uint64_t> weights = part_weights(graph, parts, options.parts);
     const std::uint64_t cap = max_weight(graph.total_node_weight(), options.parts, options.imbalance);
     for (std::uint32_t p = 0; p < options.parts; ++p)
@@ -36,7 +36,7 @@ bool keeps_caps(const weighted_graph& graph, std::span<const part_id> parts, con
 std::uint64_t least_cut(const weighted_graph& graph, std::uint64_t cap) {
     const std::uint64_t total = graph.total_node_weight();
     std::uint64_t least = ~std::uint64_t{0};
-    std::vector<part_id> parts(graph.nodes());
+    std::vector<partition_id16> parts(graph.nodes());
     for (std::uint32_t set = 0; set < std::uint32_t{1} << (graph.nodes() - 1); ++set) {
         std::uint64_t weight = 0;
         for (node_id v = 0; v < graph.nodes(); ++v) {
@@ -114,12 +114,12 @@ TEST_CASE("cuts of small graphs are the least there are, or nearly") {
     for (std::uint64_t seed = 0; seed < 40; ++seed) {
         const weighted_graph graph = test::weighted(14, test::random_edges(14, 34, 5, seed), 1 + seed % 3, seed);
         const std::uint64_t cap = max_weight(graph.total_node_weight(), 2, .2);
-        const std::uint64_t made = edge_cut(graph, cut(graph, {.parts = 2, .imbalance = .2, .seed = seed}));
+        const std::uint64_t result = edge_cut(graph, cut(graph, {.parts = 2, .imbalance = .2, .seed = seed}));
         const std::uint64_t best = least_cut(graph, cap);
-        CHECK(made >= best);
-        sum += static_cast<double>(made);
+        CHECK(result >= best);
+        sum += static_cast<double>(result);
         least += static_cast<double>(best);
-        equal += made == best;
+        equal += result == best;
     }
     CHECK(sum <= 1.05 * least);
     CHECK(equal >= 30);
@@ -127,9 +127,9 @@ TEST_CASE("cuts of small graphs are the least there are, or nearly") {
 
 TEST_CASE("communities are found: what lies between them is all that is cut") {
     const weighted_graph graph = communities(16, 400, 5);
-    std::vector<part_id> planted(graph.nodes());
-    for (std::size_t v = 0; v < planted.size(); ++v) planted[v] = static_cast<part_id>(v / 1600);
-    const std::vector<part_id> found = cut(graph, {.parts = 4});
+    std::vector<partition_id16> planted(graph.nodes());
+    for (std::size_t v = 0; v < planted.size(); ++v) planted[v] = static_cast<partition_id16>(v / 1600);
+    const std::vector<partition_id16> found = cut(graph, {.parts = 4});
     CHECK(static_cast<double>(edge_cut(graph, found)) <= 1.03 * static_cast<double>(edge_cut(graph, planted)));
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("the result is the same at any number of threads, and another for anot
     const weighted_graph graph = communities(20, 300, 6);
     for (const multilevel_effort effort : {multilevel_effort::fast, multilevel_effort::high}) {
         const multilevel_options options{.parts = 9, .effort = effort};
-        const std::vector<part_id> parts = cut(graph, options);
+        const std::vector<partition_id16> parts = cut(graph, options);
         CHECK(multilevel_partition(graph, options, tbb_executor(1)) == parts);
         CHECK(multilevel_partition(graph, options, tbb_executor(4)) == parts);
     }
@@ -161,7 +161,7 @@ TEST_CASE("graphs that degenerate") {
     balanced(test::weighted(60, clique), 7);
     CHECK(edge_cut(test::weighted(60, clique), cut(test::weighted(60, clique), {.parts = 2, .imbalance = 0})) == 900);
     CHECK_THROWS_AS(cut({}, {.parts = 0}), error);
-    CHECK_THROWS_AS(cut({}, {.parts = max_parts + 1}), error);
+    CHECK_THROWS_AS(cut({}, {.parts = max_partition_count + 1}), error);
     CHECK_THROWS_AS(cut({}, {.parts = 2, .max_weights = {1}}), error);
     CHECK_THROWS_AS(cut({}, {.parts = 2, .imbalance = -1}), error);
 }
@@ -170,7 +170,7 @@ TEST_CASE("a node heavier than every cap is alone too much") {
     weighted_graph graph = test::weighted(100, test::random_edges(100, 400, 1, 3));
     graph.node_weights[17] = 1000;
     const multilevel_options options{.parts = 4}; // a cap of 283
-    const std::vector<part_id> parts = cut(graph, options);
+    const std::vector<partition_id16> parts = cut(graph, options);
     const std::vector<std::uint64_t> weights = part_weights(graph, parts, 4);
     CHECK(weights[parts[17]] == 1000);
     CHECK(std::ranges::count_if(weights, [](std::uint64_t w) { return w > 283; }) == 1);
@@ -179,7 +179,7 @@ TEST_CASE("a node heavier than every cap is alone too much") {
 TEST_CASE("as many parts as the program allows of a graph of that many nodes") {
     const weighted_graph graph = test::weighted(4096, test::grid(64, 64));
     const multilevel_options options{.parts = 1024, .imbalance = 0};
-    const std::vector<part_id> parts = cut(graph, options);
+    const std::vector<partition_id16> parts = cut(graph, options);
     CHECK(keeps_caps(graph, parts, options));
     CHECK(edge_cut(graph, parts) <= 5200); // squares of 4 nodes leave 3968 of 8064
 }
@@ -189,16 +189,16 @@ TEST_CASE("refinement mends parts that are too heavy, and lets no cut grow other
     for (const multilevel_effort effort :
         {multilevel_effort::fast, multilevel_effort::normal, multilevel_effort::high}) {
         const multilevel_options options{.parts = 6, .effort = effort};
-        std::vector<part_id> parts(graph.nodes(), 2); // all in one
-        multilevel_refine(graph, parts, options, on);
+        std::vector<partition_id16> parts(graph.nodes(), 2); // all in one
+        multilevel_refine(graph, parts, options, executor);
         CHECK(keeps_caps(graph, parts, options));
         const std::uint64_t before = edge_cut(graph, parts);
-        multilevel_refine(graph, parts, options, on);
+        multilevel_refine(graph, parts, options, executor);
         CHECK(keeps_caps(graph, parts, options));
         CHECK(edge_cut(graph, parts) <= before);
     }
-    std::vector<part_id> wrong(graph.nodes(), 6);
-    CHECK_THROWS_AS(multilevel_refine(graph, wrong, {.parts = 6}, on), error);
+    std::vector<partition_id16> wrong(graph.nodes(), 6);
+    CHECK_THROWS_AS(multilevel_refine(graph, wrong, {.parts = 6}, executor), error);
 }
 
 } // namespace

@@ -18,7 +18,7 @@ using namespace partition_test;
 
 namespace {
 
-const serial_executor on;
+const serial_executor executor;
 
 } // namespace
 
@@ -29,8 +29,8 @@ TEST_CASE("a portfolio cuts no more than any candidate, and keeps caps") {
             CAPTURE(k);
             symmetric_stream stream(graph, 7);
             const partition_request request{.parts = k};
-            const auto parts = default_portfolio{}(stream, request, on);
-            const auto band = band_partitioner{}(stream, request, on), semi = semi_partitioner{}(stream, request, on);
+            const auto parts = default_portfolio{}(stream, request, executor);
+            const auto band = band_partitioner{}(stream, request, executor), semi = semi_partitioner{}(stream, request, executor);
             CHECK(cut_edges(graph, parts) <= std::min(cut_edges(graph, semi), cut_edges(graph, band)));
             CHECK_NOTHROW(check_caps(graph, parts, request));
         }
@@ -41,7 +41,7 @@ TEST_CASE("candidates that run at once give what they do in turn, whatever the c
     const partition_request request{.parts = 6};
     symmetric_stream whole(graph), pieces(graph, 1234);
     any_adjacency in_turn{symmetric_stream(graph, 777)}; // cannot be copied
-    const auto alone = default_portfolio{}(whole, request, on);
+    const auto alone = default_portfolio{}(whole, request, executor);
     CHECK(default_portfolio{}(pieces, request, tbb_executor(3)) == alone);
     CHECK(default_portfolio{}(in_turn, request, tbb_executor(3)) == alone);
 }
@@ -51,15 +51,15 @@ TEST_CASE("a portfolio that was interrupted behind any candidate gives the same 
     symmetric_stream stream(graph);
     const partition_request request{.parts = 6};
     const auto interrupt = [&](const auto& portfolio, std::uint32_t steps) {
-        const auto whole = portfolio(stream, request, on);
+        const auto whole = portfolio(stream, request, executor);
         for (std::uint32_t step = 1; step <= steps; ++step) {
             memory_journal journal;
             journal.end_at = step;
             partition_request interrupted = request;
             interrupted.journal = &journal;
-            CHECK_THROWS_AS((void)portfolio(stream, interrupted, on), error);
+            CHECK_THROWS_AS((void)portfolio(stream, interrupted, executor), error);
             journal.end_at = 0;
-            CHECK(portfolio(stream, interrupted, on) == whole);
+            CHECK(portfolio(stream, interrupted, executor) == whole);
         }
     };
     interrupt(portfolio_partitioner<band_partitioner, ldg_partitioner, semi_partitioner>{}, 3);

@@ -31,11 +31,11 @@ edge_list<> random_edges(std::uint64_t nodes, std::size_t count, std::uint64_t s
     return {nodes, std::move(edges), 7};
 }
 
-std::vector<part_id> random_parts(std::uint64_t nodes, std::uint32_t parts, std::uint64_t seed) {
+std::vector<partition_id16> random_parts(std::uint64_t nodes, std::uint32_t parts, std::uint64_t seed) {
     random_stream draw(random_key{seed, random_domain::user}.with(1));
-    std::vector<part_id> made(nodes);
-    for (part_id& p : made) p = static_cast<part_id>(draw.below(parts));
-    return made;
+    std::vector<partition_id16> result(nodes);
+    for (partition_id16& p : result) p = static_cast<partition_id16>(draw.below(parts));
+    return result;
 }
 
 } // namespace
@@ -44,7 +44,7 @@ TEST_CASE("cuts and sizes are those that a pass over the edges counts") {
     for (std::uint64_t seed = 0; seed < 30; ++seed) {
         const auto parts = static_cast<std::uint32_t>(1 + seed % 6);
         edge_list<> edges = random_edges(20 + seed, 10 * seed, seed);
-        const std::vector<part_id> part = random_parts(edges.nodes(), parts, seed);
+        const std::vector<partition_id16> part = random_parts(edges.nodes(), parts, seed);
         std::uint64_t all = 0, cut = 0;
         std::vector<double> degrees(parts), sizes(parts);
         edges.rewind();
@@ -56,7 +56,7 @@ TEST_CASE("cuts and sizes are those that a pass over the edges counts") {
                     ++degrees[part[e.source]];
                     ++degrees[part[e.destination]];
                 }
-        for (const part_id p : part) ++sizes[p];
+        for (const partition_id16 p : part) ++sizes[p];
         double node_imbalance = 0, edge_imbalance = 0;
         std::uint32_t used = 0;
         for (std::uint32_t p = 0; p < parts; ++p) {
@@ -82,8 +82,8 @@ TEST_CASE("neighbours kept are the mean over all choices of parts that are in me
     for (std::uint32_t parts = 1; parts <= 6; ++parts)
         for (std::uint32_t pinned = 0; pinned < std::min(parts, 3U); ++pinned) {
             edge_list<> edges = random_edges(40, 200, parts);
-            const std::vector<part_id> part = random_parts(40, parts, parts);
-            std::vector<class_id> labels(40, unlabelled);
+            const std::vector<partition_id16> part = random_parts(40, parts, parts);
+            std::vector<class_id> labels(40, unlabeled);
             for (std::size_t v = 0; v < 40; v += 3) labels[v] = 0;
             const symmetric_csr graph = make_symmetric_csr(edges);
             symmetric_stream stream(graph);
@@ -93,7 +93,7 @@ TEST_CASE("neighbours kept are the mean over all choices of parts that are in me
                 for (std::uint32_t together = 1; together <= parts - pinned; ++together) {
                     double sum = 0, nodes = 0;
                     for (node_id v = 0; v < 40; ++v) {
-                        if (training && labels[v] == unlabelled) continue;
+                        if (training && labels[v] == unlabeled) continue;
                         double kept = 0, choices = 0;
                         for (std::uint32_t chosen = 0; chosen < 1U << parts; ++chosen) {
                             const std::uint32_t always = (1U << pinned) - 1;
@@ -111,10 +111,10 @@ TEST_CASE("neighbours kept are the mean over all choices of parts that are in me
 }
 
 TEST_CASE("labels are out of balance by what the fullest part has beyond its fair share") {
-    const symmetric_csr graph{.offsets = std::vector<edge_index>(11), .neighbours = {}};
+    const symmetric_csr graph{.offsets = std::vector<edge_index>(11), .neighbors = {}};
     symmetric_stream stream(graph);
-    const std::vector<part_id> part{0, 0, 0, 0, 0, 1, 1, 1, 1, 1};
-    const class_id none = unlabelled;
+    const std::vector<partition_id16> part{0, 0, 0, 0, 0, 1, 1, 1, 1, 1};
+    const class_id none = unlabeled;
     const auto imbalance = [&](std::vector<class_id> labels) {
         return measure_partition(stream, part, 2, labels).label_imbalance;
     };
@@ -132,18 +132,18 @@ TEST_CASE("graphs with nothing in them are in balance") {
     CHECK(none.parts_used == 0);
     CHECK(none.node_imbalance == 0);
     CHECK(none.all.kept(2, 3) == 0);
-    const symmetric_csr isolated{.offsets = std::vector<edge_index>(3), .neighbours = {}};
+    const symmetric_csr isolated{.offsets = std::vector<edge_index>(3), .neighbors = {}};
     symmetric_stream two(isolated);
-    const partition_quality seen = measure_partition(two, std::vector<part_id>{4, 4}, 5);
+    const partition_quality seen = measure_partition(two, std::vector<partition_id16>{4, 4}, 5);
     CHECK(seen.parts_used == 1);
     CHECK(seen.node_imbalance == doctest::Approx(4));
     CHECK(seen.edge_imbalance == 0);
 }
 
 TEST_CASE("partitions of another graph are refused") {
-    const symmetric_csr graph{.offsets = std::vector<edge_index>(4), .neighbours = {}};
+    const symmetric_csr graph{.offsets = std::vector<edge_index>(4), .neighbors = {}};
     symmetric_stream stream(graph);
-    const std::vector<part_id> part{0, 1, 1}, short_one{0, 1};
+    const std::vector<partition_id16> part{0, 1, 1}, short_one{0, 1};
     CHECK(code_of([&] { (void)measure_partition(stream, short_one, 2); }) == errc::invalid_argument);
     CHECK(code_of([&] { (void)measure_partition(stream, part, 0); }) == errc::invalid_argument);
     CHECK(code_of([&] { (void)measure_partition(stream, part, 1); }) == errc::out_of_range);

@@ -28,14 +28,14 @@ TEST_CASE("the graph of clusters is what counting edge by edge gives, whatever t
                 for (const node_id u : graph.list(v))
                     if (clusters.of[u] != clusters.of[v]) ++edges[{clusters.of[v], clusters.of[u]}];
             }
-            const auto made = quotient_graph(stream, clusters, 1000, request);
-            REQUIRE(made);
-            CHECK_NOTHROW(check_graph(*made));
-            REQUIRE(made->nodes() == clusters.count);
-            CHECK(made->arcs() == edges.size());
-            for (node_id c = 0; c < made->nodes(); ++c) {
-                CHECK(made->weight(c) == weights[c]);
-                made->for_each(c, [&](node_id d, std::uint32_t w) { CHECK(edges[{c, d}] == w); });
+            const auto result = quotient_graph(stream, clusters, 1000, request);
+            REQUIRE(result);
+            CHECK_NOTHROW(check_graph(*result));
+            REQUIRE(result->nodes() == clusters.count);
+            CHECK(result->arcs() == edges.size());
+            for (node_id c = 0; c < result->nodes(); ++c) {
+                CHECK(result->weight(c) == weights[c]);
+                result->for_each(c, [&](node_id d, std::uint32_t w) { CHECK(edges[{c, d}] == w); });
             }
         }
 }
@@ -44,12 +44,12 @@ TEST_CASE("many edges between clusters are summed in a table that grows") {
     const symmetric_csr graph = random_graph(3000, 20000, 2);
     symmetric_stream stream(graph, 100);
     const node_clusters clusters = cluster_nodes(stream, {}, {.max_weight = 1}, serial_executor{}); // each node alone
-    const auto made = quotient_graph(stream, clusters, 20000, {});
-    REQUIRE(made);
-    CHECK(made->arcs() > 4096);
-    CHECK(2 * made->total_edge_weight() == graph.arcs());
-    CHECK_FALSE(quotient_graph(stream, clusters, made->arcs() / 2 - 1, {}));
-    CHECK(quotient_graph(stream, clusters, made->arcs() / 2, {}));
+    const auto result = quotient_graph(stream, clusters, 20000, {});
+    REQUIRE(result);
+    CHECK(result->arcs() > 4096);
+    CHECK(2 * result->total_edge_weight() == graph.arcs());
+    CHECK_FALSE(quotient_graph(stream, clusters, result->arcs() / 2 - 1, {}));
+    CHECK(quotient_graph(stream, clusters, result->arcs() / 2, {}));
 }
 
 } // namespace test_partition_quotient

@@ -14,7 +14,7 @@ using namespace partition_test;
 
 namespace {
 
-std::vector<part_id> run(const symmetric_csr& graph, const partition_request& request, std::size_t chunk = 7) {
+std::vector<partition_id16> run(const symmetric_csr& graph, const partition_request& request, std::size_t chunk = 7) {
     symmetric_stream stream(graph, chunk);
     return random_partitioner{}(stream, request, serial_executor{});
 }

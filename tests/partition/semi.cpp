@@ -18,7 +18,7 @@ using namespace partition_test;
 
 namespace {
 
-const serial_executor on;
+const serial_executor executor;
 
 } // namespace
 
@@ -36,31 +36,31 @@ TEST_CASE("a ring is cut once a part, where a streamed partitioner cuts it nearl
     const symmetric_csr graph = graph_of(4000, edges);
     symmetric_stream stream(graph);
     const partition_request request{.parts = 4};
-    CHECK(cut_edges(graph, semi_partitioner{}(stream, request, on)) <= 48); // 24 is least
-    CHECK(cut_edges(graph, fennel_partitioner{}(stream, request, on)) > 1000);
+    CHECK(cut_edges(graph, semi_partitioner{}(stream, request, executor)) <= 48); // 24 is least
+    CHECK(cut_edges(graph, fennel_partitioner{}(stream, request, executor)) > 1000);
 }
 
 TEST_CASE("a graph of clusters that may have few edges is made of heavier ones, or bands are taken") {
     const symmetric_csr graph = random_graph(3000, 12000, 3);
     symmetric_stream stream(graph);
     const partition_request request{.parts = 4};
-    CHECK(semi_partitioner{.most_edges = 1}(stream, request, on) == band_partitioner{}(stream, request, on));
-    CHECK_NOTHROW(check_caps(graph, semi_partitioner{.most_edges = 4000}(stream, request, on), request));
+    CHECK(semi_partitioner{.most_edges = 1}(stream, request, executor) == band_partitioner{}(stream, request, executor));
+    CHECK_NOTHROW(check_caps(graph, semi_partitioner{.most_edges = 4000}(stream, request, executor), request));
 }
 
 TEST_CASE("neither threads nor chunks change parts made of clusters, and they are resumed to the same bits") {
     const symmetric_csr graph = random_graph(20000, 60000, 6);
     const partition_request request{.parts = 9, .seed = 3};
     symmetric_stream whole(graph), pieces(graph, 1234);
-    const auto alone = semi_partitioner{}(whole, request, on);
+    const auto alone = semi_partitioner{}(whole, request, executor);
     CHECK(semi_partitioner{}(pieces, request, tbb_executor(3)) == alone);
     memory_journal journal;
     journal.end_at = 1;
     partition_request interrupted = request;
     interrupted.journal = &journal;
-    CHECK_THROWS_AS((void)semi_partitioner{}(whole, interrupted, on), error);
+    CHECK_THROWS_AS((void)semi_partitioner{}(whole, interrupted, executor), error);
     journal.end_at = 0;
-    CHECK(semi_partitioner{}(pieces, interrupted, on) == alone);
+    CHECK(semi_partitioner{}(pieces, interrupted, executor) == alone);
 }
 
 TEST_CASE("a stop ends it wherever it is") {
@@ -73,7 +73,7 @@ TEST_CASE("a stop ends it wherever it is") {
         request.progress = [&](std::string_view, std::uint64_t, std::uint64_t) {
             if (++told == calls) stop.request_stop();
         };
-        CHECK_THROWS_AS((void)semi_partitioner{}(stream, request, on), error);
+        CHECK_THROWS_AS((void)semi_partitioner{}(stream, request, executor), error);
         CHECK(told == calls);
     }
 }

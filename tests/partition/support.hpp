@@ -28,13 +28,13 @@ inline gneiss::symmetric_csr graph_of(std::uint64_t nodes, std::vector<gneiss::e
 /// Edges at random, most of them between nodes that are near or have small numbers; some occur twice.
 inline gneiss::symmetric_csr random_graph(std::uint64_t nodes, std::size_t edges, std::uint64_t seed) {
     gneiss::random_stream draw(gneiss::random_key(seed, gneiss::random_domain::user));
-    std::vector<gneiss::edge> made;
+    std::vector<gneiss::edge> result;
     for (std::size_t e = 0; e < edges; ++e) {
         const auto v = static_cast<gneiss::node_id>(draw.below(nodes));
         const std::uint64_t u = e % 3 == 0 ? draw.below(nodes) : e % 3 == 1 ? (v + draw.below(5)) % nodes : draw.below(1 + v / 4);
-        made.push_back({v, 0, static_cast<gneiss::node_id>(u)});
+        result.push_back({v, 0, static_cast<gneiss::node_id>(u)});
     }
-    return graph_of(nodes, std::move(made));
+    return graph_of(nodes, std::move(result));
 }
 
 struct named_graph {
@@ -62,13 +62,13 @@ inline std::vector<gneiss::class_id> random_labels(std::uint64_t nodes, std::uin
     std::vector<gneiss::class_id> labels(nodes);
     for (auto& label : labels) {
         label = static_cast<gneiss::class_id>(draw.below(1 + draw.below(classes)));
-        if (draw.below(3) == 0) label = gneiss::unlabelled;
+        if (draw.below(3) == 0) label = gneiss::unlabeled;
     }
     return labels;
 }
 
 /// Edges between parts, counted one by one.
-inline std::uint64_t cut_edges(const gneiss::symmetric_csr& graph, std::span<const gneiss::part_id> parts) {
+inline std::uint64_t cut_edges(const gneiss::symmetric_csr& graph, std::span<const gneiss::partition_id16> parts) {
     std::uint64_t cut = 0;
     for (gneiss::node_id v = 0; v < graph.nodes(); ++v)
         for (const gneiss::node_id u : graph.list(v)) cut += parts[u] != parts[v] ? 1 : 0;
@@ -76,31 +76,31 @@ inline std::uint64_t cut_edges(const gneiss::symmetric_csr& graph, std::span<con
 }
 
 /// Throws where a part is heavier than asked for, or has too many nodes of a label.
-inline void check_caps(const gneiss::symmetric_csr& graph, std::span<const gneiss::part_id> parts,
+inline void check_caps(const gneiss::symmetric_csr& graph, std::span<const gneiss::partition_id16> parts,
     const gneiss::partition_request& request) {
     using namespace gneiss;
     check_assignment(parts, request.parts, graph.nodes());
     const auto counts = label_counts(request.labels), caps = label_caps(counts, request.parts, request.label_cap);
     const std::uint64_t cap = max_weight(total_weight(request.balance, graph.nodes(), graph.arcs()), request.parts, request.imbalance);
-    std::vector<std::uint64_t> weights(request.parts), labelled(request.parts * counts.size());
+    std::vector<std::uint64_t> weights(request.parts), labeled(request.parts * counts.size());
     for (node_id v = 0; v < graph.nodes(); ++v) {
         weights[parts[v]] += node_weight(request.balance, graph.degree(v));
         if (request.labels.empty()) continue;
-        ++labelled[parts[v] * counts.size() + std::min<std::size_t>(request.labels[v], counts.size() - 1)];
+        ++labeled[parts[v] * counts.size() + std::min<std::size_t>(request.labels[v], counts.size() - 1)];
     }
     for (const std::uint64_t weight : weights)
         if (weight > cap) throw error(errc::over_budget, "a part weighs " + std::to_string(weight) + " of " + std::to_string(cap));
-    for (std::size_t i = 0; i < labelled.size(); ++i)
-        if (labelled[i] > caps[i % counts.size()]) throw error(errc::over_budget, "a part has too many nodes of a label");
+    for (std::size_t i = 0; i < labeled.size(); ++i)
+        if (labeled[i] > caps[i % counts.size()]) throw error(errc::over_budget, "a part has too many nodes of a label");
 }
 
-/// Keeps the last state; throws errc::cancelled behind the save of step `end_at`, as a crash there would.
+/// Keeps the last state; throws errc::canceled behind the save of step `end_at`, as a crash there would.
 class memory_journal final : public gneiss::partition_journal {
 public:
     void save(std::uint32_t step, std::span<const std::byte> state) override {
         step_ = step;
         state_.assign(state.begin(), state.end());
-        if (step == end_at) throw gneiss::error(gneiss::errc::cancelled, "as asked");
+        if (step == end_at) throw gneiss::error(gneiss::errc::canceled, "as asked");
     }
     [[nodiscard]] std::uint32_t step() const override { return step_; }
     [[nodiscard]] std::span<const std::byte> state() const override { return state_; }

@@ -40,7 +40,7 @@ TEST_CASE("contraction keeps weights: what lies between two clusters stands betw
         }
         const weighted_graph threads = contract(graph, cluster, clusters, tbb_executor(3));
         CHECK(threads.offsets == coarse.offsets);
-        CHECK(threads.neighbours == coarse.neighbours);
+        CHECK(threads.neighbors == coarse.neighbors);
         CHECK(threads.edge_weights == coarse.edge_weights);
     }
 }

@@ -62,8 +62,8 @@ reads reads_of(const nlohmann::json& results, const char* by) {
 TEST_CASE("caches: no policy reads less than Belady's, whatever the size; what fits is read once; the trace may lie on disk") {
     const gneiss::test::workshop shop("gneiss-compare");
     REQUIRE(shop.run("generate planted --nodes 3000 --edges 40000 --num-features 64 --classes 4 --out data", "gneiss-data").code == 0);
-    for (const std::string how : {"--sampler dense --direction both", "--fanout 4,3"}) {
-        const std::string command = "caches data --batch 50 --batches 60 --superbatch 10,60 --sizes 2%,300,100% --at 300 --seed 4 --quiet " + how;
+    for (const std::string options : {"--sampler dense --direction both", "--fanout 4,3"}) {
+        const std::string command = "caches data --batch 50 --batches 60 --superbatch 10,60 --sizes 2%,300,100% --at 300 --seed 4 --quiet " + options;
         const auto got = shop.run(command + " --json --out figures/caches.svg");
         CAPTURE(got.err);
         REQUIRE(got.code == 0);
@@ -268,7 +268,7 @@ TEST_CASE("macro: whole macro-batches keep all neighbours, hubs and own partitio
     const auto told = nlohmann::json::parse(got.out);
     REQUIRE(told["batches"].size() == 2); // an epoch has 500 training nodes
     CHECK(told["batches"][0]["normalised"] > told["batches"][1]["normalised"]);
-    CHECK(told["batches"][0]["normalised"] <= 31); // a seed, and at most 5 + 25 neighbours
+    CHECK(told["batches"][0]["normalised"] <= 31); // a seed, and at most 5 + 25 neighbors
     CHECK(told["macro_batches"][2]["nodes"] == 2000);
     CHECK(told["macro_batches"][0]["nodes"] == (1900 + 8 * 100) / 8.0);
     REQUIRE(told["kept"].size() == 6);
@@ -309,8 +309,8 @@ TEST_CASE("macro: whole macro-batches keep all neighbours, hubs and own partitio
 TEST_CASE("drop: with none or all dropped policies agree; where the graph tells, accuracy falls, and influence holds it longest") {
     const gneiss::test::workshop shop("gneiss-compare");
     REQUIRE(shop.run("generate planted --nodes 2000 --edges 12000 --classes 4 --mixing .1 --task node --num-features 8 --train-fraction .4 --out data --quiet", "gneiss-data").code == 0);
-    const std::string how = "drop data --drop 0,90,100 --layers 2 --hidden 16 --epochs 12 --batch 50 --lr .01 --dropout 0 --quiet";
-    const auto got = shop.run(how + " --seeds 2 --json --out figures/drop.svg");
+    const std::string options = "drop data --drop 0,90,100 --layers 2 --hidden 16 --epochs 12 --batch 50 --lr .01 --dropout 0 --quiet";
+    const auto got = shop.run(options + " --seeds 2 --json --out figures/drop.svg");
     CAPTURE(got.err);
     REQUIRE(got.code == 0);
     const auto accuracy = nlohmann::json::parse(got.out)["accuracy"];
@@ -324,10 +324,10 @@ TEST_CASE("drop: with none or all dropped policies agree; where the graph tells,
     CHECK(shop.read("figures/drop.svg").find("influence") != std::string::npos);
     CHECK(shop.run("drop data --drop 0 --layers 2 --hidden 4 --epochs 1 --seeds 1 --quiet").out.find("neighbour") != std::string::npos);
 
-    shop.refuses(2, how + " --drop 101", {"--drop"});
+    shop.refuses(2, options + " --drop 101", {"--drop"});
     REQUIRE(shop.run("generate rmat --nodes 200 --edges 2000 --out links --quiet", "gneiss-data").code == 0);
     shop.refuses(2, "drop links --quiet", {"links", "features"});
-    shop.refuses(3, how + " --hidden 65536 --layers 16 --drop 0", {"neighbourhoods"});
+    shop.refuses(3, options + " --hidden 65536 --layers 16 --drop 0", {"neighbourhoods"});
     shop.refuses(1, "drop none", {"none"});
 }
 

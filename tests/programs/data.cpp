@@ -33,10 +33,10 @@ TEST_CASE("import, inspect, verify and export agree, and speak JSON") {
     const workshop shop;
     shop.write("train.tsv", triples);
     shop.write("valid.tsv", "a\tr\tc\n");
-    const outcome made = shop.run("import train.tsv --valid valid.tsv --out data --json --memory 64MiB --threads 2");
-    CAPTURE(made.err);
-    REQUIRE(made.code == 0);
-    const auto result = nlohmann::json::parse(made.out);
+    const outcome created = shop.run("import train.tsv --valid valid.tsv --out data --json --memory 64MiB --threads 2");
+    CAPTURE(created.err);
+    REQUIRE(created.code == 0);
+    const auto result = nlohmann::json::parse(created.out);
     CHECK(result["nodes"] == 3);
     CHECK(result["edges"] == 4);
     CHECK(result["relations"] == 2);
@@ -195,12 +195,12 @@ TEST_CASE("data of nodes: import, inspect, verify, export and import again") {
     shop.write("e.tsv", "a\tb\nb\tc\nc\ta\nc\td\n");
     shop.write("f.tsv", "a\t1\t0\nb\t0\t1\nc\t.5\t.5\nd\t2\t2\n");
     shop.write("l.tsv", "a\tx\ttrain\nb\ty\tvalid\nc\tx\ttest\n");
-    const outcome made = shop.run(
+    const outcome created = shop.run(
         "import e.tsv --features f.tsv --labels l.tsv --split l.tsv --split-column 2 --undirected --feature-type f16 "
         "--out data --json --memory 64MiB");
-    CAPTURE(made.err);
-    REQUIRE(made.code == 0);
-    const auto result = nlohmann::json::parse(made.out);
+    CAPTURE(created.err);
+    REQUIRE(created.code == 0);
+    const auto result = nlohmann::json::parse(created.out);
     CHECK(result["features"] == 2);
     CHECK(result["classes"] == 2);
     CHECK(result["train_nodes"] == 1);
@@ -257,11 +257,11 @@ TEST_CASE("reorder gives rows another order, and what the dataset says by name s
         return lines;
     };
     REQUIRE(shop.run("export data --out before").code == 0);
-    const outcome made = shop.run("reorder data --training-first --seed 3 --memory 64MiB --json --out new-rows");
-    CAPTURE(made.err);
-    REQUIRE(made.code == 0);
-    CHECK(nlohmann::json::parse(made.out)["nodes"] == 40);
-    CHECK(nlohmann::json::parse(made.out)["train_nodes"] == 10);
+    const outcome result = shop.run("reorder data --training-first --seed 3 --memory 64MiB --json --out new-rows");
+    CAPTURE(result.err);
+    REQUIRE(result.code == 0);
+    CHECK(nlohmann::json::parse(result.out)["nodes"] == 40);
+    CHECK(nlohmann::json::parse(result.out)["train_nodes"] == 10);
     CHECK(shop.run("verify new-rows").code == 0);
     REQUIRE(shop.run("export new-rows --out after").code == 0);
     for (const char* file : {"train.tsv", "labels.tsv"}) {

@@ -20,10 +20,10 @@ using nlohmann::json;
 /// A dataset "data" of communities with features, in three partitions.
 struct device_workshop : gneiss::test::workshop {
     device_workshop() : workshop("emulated-gneiss-mariusgnn") {
-        const auto made = run("generate planted --nodes 200 --edges 1200 --classes 4 --undirected --partitions 3 --out data --seed 5 --task node "
+        const auto result = run("generate planted --nodes 200 --edges 1200 --classes 4 --undirected --partitions 3 --out data --seed 5 --task node "
                               "--num-features 8 --feature-signal 2 --train-fraction .3", "gneiss-data");
-        CAPTURE(made.err);
-        REQUIRE(made.code == 0);
+        CAPTURE(result.err);
+        REQUIRE(result.code == 0);
     }
     /// Trains by a trainer, and returns run.json.
     [[nodiscard]] json train(const std::string& trainer, const std::string& arguments) const {

@@ -184,9 +184,9 @@ TEST_CASE("what cannot be expanded is told before any work") {
     shop.refuses(1, "expand wide --factor 4096 --out new", {"2000000 x 4096 nodes", "32 bits"});
     shop.refuses(3, "expand a --factor 2 --memory 8MiB --out new", {"budget is 8.00 MiB"});
     CHECK_FALSE(fs::exists(shop / "new.partial"));
-    const auto made = shop.run("expand a --factor 4 --out b --force");
-    CHECK(made.code == 0);
-    CHECK(made.err.find("40 nodes x 4, 105 edges x 9: 160 nodes and 945 edges") != std::string::npos);
+    const auto result = shop.run("expand a --factor 4 --out b --force");
+    CHECK(result.code == 0);
+    CHECK(result.err.find("40 nodes x 4, 105 edges x 9: 160 nodes and 945 edges") != std::string::npos);
 }
 
 } // namespace test_programs_expand

@@ -56,13 +56,13 @@ struct fault_workshop : gneiss::test::workshop {
     }
     [[nodiscard]] file_map parameters() const {
         remove({"exported", "exported.new"});
-        const program_outcome made = run("export run --out exported");
-        CAPTURE(made.err);
-        CHECK(made.code == 0);
-        return made.code == 0 ? files("exported") : file_map{};
+        const program_outcome result = run("export run --out exported");
+        CAPTURE(result.err);
+        CHECK(result.code == 0);
+        return result.code == 0 ? files("exported") : file_map{};
     }
     /// One line "error: …" with an exit code of the contract.
-    static void check_told(const program_outcome& got) {
+    static void check_message(const program_outcome& got) {
         CAPTURE(got.code);
         CAPTURE(got.err);
         CHECK((got.code == 1 || got.code == 2 || got.code == 3));
@@ -111,7 +111,7 @@ std::uint64_t sweep_import(std::uint64_t stride) {
         const program_outcome got = shop.data(import_command, before);
         if (got.code != 0) {
             if (deadly) CHECK((got.code == 137 || got.code == -1));
-            else shop.check_told(got);
+            else shop.check_message(got);
             if (!fs::exists(shop / "data")) CHECK(shop.data(import_command).code == 0); // the same command goes on
         }
         CHECK(shop.files("data") == whole);
@@ -129,14 +129,14 @@ std::uint64_t sweep_output(std::uint64_t stride, const std::string& program, con
     return sweep(shop, stride, [&](const std::string& before, bool deadly) {
         if (*out != '\0') shop.remove({out});
         const program_outcome got = shop.run(command, program, before);
-        if (got.code != 0 && !deadly) shop.check_told(got);
+        if (got.code != 0 && !deadly) shop.check_message(got);
         if (*out != '\0' && fs::exists(shop / out)) CHECK(shop.files(out) == whole);
         else if (*out != '\0') CHECK(got.code != 0);
         return got.code == 0;
     });
 }
 
-/// Lists of neighbours are made and streamed, a journal is saved after each pass.
+/// Lists of neighbors are made and streamed, a journal is saved after each pass.
 std::uint64_t sweep_partition(std::uint64_t stride) {
     const fault_workshop shop;
     REQUIRE(shop.data(import_command).code == 0);
@@ -148,7 +148,7 @@ std::uint64_t sweep_partition(std::uint64_t stride) {
         const program_outcome got = shop.data(command, before);
         if (got.code != 0) {
             if (deadly) CHECK((got.code == 137 || got.code == -1));
-            else shop.check_told(got);
+            else shop.check_message(got);
             if (!fs::exists(shop / "parts.npy")) { // else what came after them failed
                 const program_outcome again = shop.data(command);
                 CAPTURE(again.err);
@@ -171,7 +171,7 @@ std::uint64_t sweep_training(std::uint64_t stride) {
         const program_outcome got = shop.run(train_command, "", before);
         if (got.code != 0) {
             if (deadly) CHECK((got.code == 137 || got.code == -1));
-            else shop.check_told(got);
+            else shop.check_message(got);
             if (fs::exists(shop / "run/checkpoint/checkpoint.bin")) (void)shop.parameters(); // the prior checkpoint loads
             const program_outcome resumed = shop.run(train_command + " --resume");
             CAPTURE(resumed.err);
@@ -198,10 +198,10 @@ struct graph_training {
     /// What a run that ended well has learned.
     [[nodiscard]] file_map exported(const fault_workshop& shop, const std::string& run = "run") const {
         shop.remove({"exported", "exported.new"});
-        const program_outcome made = shop.run("export " + run + " --out exported", program);
-        CAPTURE(made.err);
-        CHECK(made.code == 0);
-        return made.code == 0 ? shop.files("exported") : file_map{};
+        const program_outcome result = shop.run("export " + run + " --out exported", program);
+        CAPTURE(result.err);
+        CHECK(result.code == 0);
+        return result.code == 0 ? shop.files("exported") : file_map{};
     }
 };
 
@@ -219,7 +219,7 @@ std::uint64_t sweep_graph_training(std::uint64_t stride, const graph_training& o
         const program_outcome got = shop.run(train, of.program, before);
         if (got.code != 0) {
             if (deadly) CHECK((got.code == 137 || got.code == -1));
-            else shop.check_told(got);
+            else shop.check_message(got);
             const program_outcome resumed = shop.run(train + " --resume", of.program);
             CAPTURE(resumed.err);
             CHECK(resumed.code == 0);
@@ -271,11 +271,11 @@ std::uint64_t damage_dataset(std::uint64_t flips, std::uint64_t cuts) {
     const file_map exported = shop.files("exported");
     return damage_files(shop, "data", flips, cuts, [&](const std::string& name, std::size_t) {
         const program_outcome verified = shop.data("verify data");
-        shop.check_told(verified);
+        shop.check_message(verified);
         const program_outcome inspected = shop.data("inspect data"); // shows what little it reads, or tells
-        if (inspected.code != 0) shop.check_told(inspected);
+        if (inspected.code != 0) shop.check_message(inspected);
         const program_outcome used = shop.run(export_run); // names are checked where they are used
-        if (used.code != 0) shop.check_told(used);
+        if (used.code != 0) shop.check_message(used);
         else CHECK(shop.files("exported") == exported);
         CHECK((used.code != 0 || name.find("names") == std::string::npos));
     });
@@ -289,7 +289,7 @@ std::uint64_t damage_run(std::uint64_t flips, std::uint64_t cuts) {
     return damage_files(shop, "run", flips, cuts, [&](const std::string& name, std::size_t) {
         shop.remove({"exported", "exported.new"});
         const program_outcome got = shop.run("export run --out exported");
-        if (got.code != 0) shop.check_told(got);
+        if (got.code != 0) shop.check_message(got);
         else CHECK(shop.files("exported") == whole); // the damage lay where nothing is read: another slot, a text
         if (name.find("checkpoint.bin") != std::string::npos) CHECK(got.code == 1);
     });
@@ -304,7 +304,7 @@ std::uint64_t damage_graph_run(const graph_training& of, std::uint64_t flips, st
     return damage_files(shop, "run", flips, cuts, [&](const std::string& name, std::size_t) {
         shop.remove({"exported", "exported.new"});
         const program_outcome got = shop.run("export run --out exported", of.program);
-        if (got.code != 0) shop.check_told(got);
+        if (got.code != 0) shop.check_message(got);
         else CHECK(shop.files("exported") == whole);
         if (name.find("checkpoint.bin") != std::string::npos) CHECK(got.code == 1);
     });
@@ -529,7 +529,7 @@ TEST_CASE("a full disk is told, leaves no half of anything, and with room the sa
             const std::string there = moved_to_small(command, out);
             const program_outcome got = shop.run(there, program);
             if (got.code != 0) {
-                shop.check_told(got);
+                shop.check_message(got);
                 CHECK(got.code == 3);
                 if (std::string(out) != "run") CHECK(!fs::exists(shop / "small" / out));
                 resize("8m");
@@ -563,7 +563,7 @@ TEST_CASE("a full disk while graph networks train is told, and with room the run
             resize(size);
             const program_outcome got = shop.run(of->train("small/run"), of->program);
             if (got.code != 0) {
-                shop.check_told(got);
+                shop.check_message(got);
                 CHECK(got.code == 3);
                 resize("16m");
                 const program_outcome resumed = shop.run(of->train("small/run") + " --resume", of->program);

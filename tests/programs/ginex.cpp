@@ -20,10 +20,10 @@ using gneiss::test::program_outcome;
 /// A dataset "data" with classes and features that a graph network can learn.
 struct ginex_workshop : gneiss::test::workshop {
     explicit ginex_workshop(const std::string& kind = "--nodes 600 --edges 5000") : workshop("gneiss-ginex") {
-        const auto made = run("generate planted " + kind + " --classes 4 --undirected --partitions 3 --out data --seed 5 --task node --num-features 8 "
+        const auto result = run("generate planted " + kind + " --classes 4 --undirected --partitions 3 --out data --seed 5 --task node --num-features 8 "
                               "--feature-signal 2 --train-fraction .3", "gneiss-data");
-        CAPTURE(made.err);
-        REQUIRE(made.code == 0);
+        CAPTURE(result.err);
+        REQUIRE(result.code == 0);
     }
     /// Trains, and returns run.json.
     [[nodiscard]] nlohmann::json train(const std::string& arguments) const {
@@ -78,12 +78,12 @@ TEST_CASE("every topology, cache, pipeline, preset, engine and number of threads
     CAPTURE(oracle.err);
     REQUIRE(oracle.code == 0);
     const std::string expected = shop.predictions("oracle", "gneiss-mariusgnn");
-    for (const std::string how : {"--preset pyg+", "--preset ali+pg", "--preset ginex-pg --superbatch 4", "--preset ginex --superbatch 4", "--preset memory",
+    for (const std::string options : {"--preset pyg+", "--preset ali+pg", "--preset ginex-pg --superbatch 4", "--preset ginex --superbatch 4", "--preset memory",
              "--topology disk --feature-cache belady --pipeline overlap --superbatch 2 --threads 1", "--topology disk --feature-cache lru --pipeline overlap --superbatch 3",
              "--topology memory --feature-cache s3fifo --io-engine threads", "--topology disk --feature-cache none --pipeline conventional --threads 2",
              "--topology disk --feature-cache belady --carry off --cache-split 0 --neighbour-rank visits", "--topology mmap --feature-cache static"}) {
-        CAPTURE(how);
-        (void)shop.train(task + "--direction in --no-eval --memory 256MiB --force --out run " + how);
+        CAPTURE(options);
+        (void)shop.train(task + "--direction in --no-eval --memory 256MiB --force --out run " + options);
         CHECK(shop.predictions("run") == expected);
     }
 }
@@ -119,9 +119,9 @@ TEST_CASE("superbatches take the files they were given, within 3 %, and the last
         words >> value >> unit;
         return value * (unit.starts_with("KiB") ? 1024 : unit.starts_with("MiB") ? 1024 * 1024 : 1);
     };
-    for (const std::string how : {"--pipeline overlap", "--pipeline alternate"}) {
+    for (const std::string options : {"--pipeline overlap", "--pipeline alternate"}) {
         const auto got = shop.run("train data --epochs 2 --layers sage:8,sage --fanout 5,5 --batch 25 --no-eval --topology disk --feature-cache belady "
-                                  "--memory 160MiB --run-files 900KiB --no-report --force --out run " + how);
+                                  "--memory 160MiB --run-files 900KiB --no-report --force --out run " + options);
         CAPTURE(got.err);
         REQUIRE(got.code == 0);
         const double planned = told(got.err, "planned "), largest = told(got.err, "files of the largest superbatch: ");
@@ -136,10 +136,10 @@ TEST_CASE("what evaluation needs is the caches' until training is over, if it co
     const ginex_workshop shop;
     REQUIRE(shop.run("generate planted --nodes 30000 --edges 100000 --classes 4 --undirected --partitions 4 --out data --force --seed 5 --task node "
                      "--num-features 256 --train-fraction .1 --quiet", "gneiss-data").code == 0);
-    const std::string how = "--epochs 2 --layers sage:8,sage --fanout 5,5 --batch 50 --topology disk --feature-cache belady --memory 120MiB --out run --force ";
+    const std::string options = "--epochs 2 --layers sage:8,sage --fanout 5,5 --batch 50 --topology disk --feature-cache belady --memory 120MiB --out run --force ";
     for (const std::string pipeline : {"--pipeline overlap ", "--pipeline alternate ", "--feature-cache lru --pipeline conventional "}) {
         CAPTURE(pipeline);
-        const auto each = shop.train(how + pipeline + "--eval-every 1"), once = shop.train(how + pipeline + "--eval-every 0");
+        const auto each = shop.train(options + pipeline + "--eval-every 1"), once = shop.train(options + pipeline + "--eval-every 0");
         CHECK(once["metrics"]["test"] == each["metrics"]["test"]);
         CHECK(once["epochs"][1]["loss"] == each["epochs"][1]["loss"]);
         CHECK(once["epochs"][1]["hit_rate"] > each["epochs"][1]["hit_rate"]);

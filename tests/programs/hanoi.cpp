@@ -101,9 +101,9 @@ TEST_CASE("one macro-batch of everything is training in memory, and any engine a
     const std::string on_disk = "parted" + task + "--macro 2 --reuse 1 --out run ";
     (void)shop.train(on_disk + "--threads 1");
     const std::string expected = shop.predictions("run");
-    for (const std::string how : {"--threads 2", "--io-engine threads", "--throttle 4MiB"}) {
-        CAPTURE(how);
-        (void)shop.train(on_disk + how);
+    for (const std::string options : {"--threads 2", "--io-engine threads", "--throttle 4MiB"}) {
+        CAPTURE(options);
+        (void)shop.train(on_disk + options);
         CHECK(shop.predictions("run") == expected);
     }
     // Partitioned within the run it is the same; without hubs, or on random partitions, it is not.

@@ -31,9 +31,9 @@ struct marius_workshop : gneiss::test::workshop {
         write("train.tsv", train);
         write("valid.tsv", valid);
         write("test.tsv", test);
-        const auto made = run("import train.tsv --valid valid.tsv --test test.tsv --out data --partitions 6", "gneiss-data");
-        CAPTURE(made.err);
-        REQUIRE(made.code == 0);
+        const auto result = run("import train.tsv --valid valid.tsv --test test.tsv --out data --partitions 6", "gneiss-data");
+        CAPTURE(result.err);
+        REQUIRE(result.code == 0);
     }
     /// All parameters of a run, as exported.
     [[nodiscard]] std::string parameters(const std::string& run_name) const {
@@ -49,10 +49,10 @@ constexpr const char* small = "--dim 8 --batch 16 --negatives 10 --quiet ";
 
 TEST_CASE("a run tells its results in the contract's keys, and config.toml repeats it") {
     const marius_workshop shop;
-    const program_outcome made = shop.run(std::string("train data --out a --epochs 3 --eval-every 1 --staleness 0 --json ") + small);
-    CAPTURE(made.err);
-    REQUIRE(made.code == 0);
-    const auto run = nlohmann::json::parse(made.out);
+    const program_outcome result = shop.run(std::string("train data --out a --epochs 3 --eval-every 1 --staleness 0 --json ") + small);
+    CAPTURE(result.err);
+    REQUIRE(result.code == 0);
+    const auto run = nlohmann::json::parse(result.out);
     CHECK(run == nlohmann::json::parse(shop.read("a/run.json")));
     CHECK(run["program"] == "gneiss-marius");
     CHECK(run["status"] == "done");
@@ -72,11 +72,11 @@ TEST_CASE("the loss is a mean over edges, whatever the reduction and the batch")
     const marius_workshop shop;
     // Nothing moves at this rate, and every node is a negative: then batches of any size see the same losses.
     const auto loss = [&](const std::string& flags) {
-        const program_outcome made = shop.run("train data --out a --force --dim 8 --negatives all --epochs 1 --lr 1e-30 --staleness 0 "
+        const program_outcome result = shop.run("train data --out a --force --dim 8 --negatives all --epochs 1 --lr 1e-30 --staleness 0 "
                                               "--no-eval --no-report --quiet --json " + flags);
-        CAPTURE(made.err);
-        REQUIRE(made.code == 0);
-        const double reported = nlohmann::json::parse(made.out)["epochs"][0]["loss"];
+        CAPTURE(result.err);
+        REQUIRE(result.code == 0);
+        const double reported = nlohmann::json::parse(result.out)["epochs"][0]["loss"];
         CHECK(nlohmann::json::parse(shop.read("a/metrics.jsonl"))["loss"] == reported);
         return reported;
     };

@@ -23,9 +23,9 @@ using gneiss::test::program_outcome;
 /// A dataset "data" with classes and features that a graph network can learn.
 struct gnn_workshop : gneiss::test::workshop {
     explicit gnn_workshop(const std::string& kind = "--task node --num-features 8 --feature-signal 2 --train-fraction .3") : workshop("gneiss-mariusgnn") {
-        const auto made = run("generate planted --nodes 600 --edges 5000 --classes 4 --undirected --partitions 8 --out data --seed 5 " + kind, "gneiss-data");
-        CAPTURE(made.err);
-        REQUIRE(made.code == 0);
+        const auto result = run("generate planted --nodes 600 --edges 5000 --classes 4 --undirected --partitions 8 --out data --seed 5 " + kind, "gneiss-data");
+        CAPTURE(result.err);
+        REQUIRE(result.code == 0);
     }
     /// Trains, and returns run.json.
     [[nodiscard]] nlohmann::json train(const std::string& arguments) const {
@@ -134,11 +134,11 @@ TEST_CASE("edges are ranked by what the network gives all nodes, of the whole gr
 TEST_CASE("classes are evaluated by what is resident: all nodes, whatever an epoch leaves out") {
     const gnn_workshop shop("--task node --num-features 8 --feature-signal 2 --train-fraction .1");
     REQUIRE(shop.run("reorder data --training-first --out first", "gneiss-data").code == 0);
-    const std::string how = "first --partitions 8 --epochs 20 --fanout 5,5 --layers sage:16,sage --early-stop 0 --eval-every 0 --out ";
-    const auto full = shop.train(how + "full --store memory");
-    const auto all = shop.train(how + "all --store memory --eval-graph resident");
+    const std::string options = "first --partitions 8 --epochs 20 --fanout 5,5 --layers sage:16,sage --early-stop 0 --eval-every 0 --out ";
+    const auto full = shop.train(options + "full --store memory");
+    const auto all = shop.train(options + "all --store memory --eval-graph resident");
     CHECK(all["metrics"]["test"]["accuracy"].get<double>() == doctest::Approx(full["metrics"]["test"]["accuracy"].get<double>()).epsilon(.01));
-    const auto some = shop.train(how + "some --store disk --buffer 4 --eval-graph resident");
+    const auto some = shop.train(options + "some --store disk --buffer 4 --eval-graph resident");
     CHECK(some["plan"]["states"] == 1); // of half the partitions
     CHECK(some["metrics"]["test"]["accuracy"] > 0.6);
     CHECK(some["metrics"]["test"]["roc_auc"] > 0.85); // nodes without scores would be a half of chance
@@ -172,9 +172,9 @@ TEST_CASE("a disk run moves the bytes that its plan predicts") {
 
 TEST_CASE("a given buffer gets as many slots to load ahead as its order swaps, where memory holds them") {
     const gnn_workshop shop;
-    const std::string how = "train data --partitions 16 --task link --inputs rows --epochs 2 --dim 8 --layers sage:8 --fanout 5 --store disk --buffer 8 --no-eval --dry-run --json --quiet ";
+    const std::string options = "train data --partitions 16 --task link --inputs rows --epochs 2 --dim 8 --layers sage:8 --fanout 5 --store disk --buffer 8 --no-eval --dry-run --json --quiet ";
     const auto slots = [&](const std::string& more) {
-        return nlohmann::json::parse(shop.run(how + more).out)["plan"]["parts"]["partition buffer"].get<std::uint64_t>() / 4096;
+        return nlohmann::json::parse(shop.run(options + more).out)["plan"]["parts"]["partition buffer"].get<std::uint64_t>() / 4096;
     };
     const std::uint64_t resident = slots("--prefetch off"); // a page or more each
     CHECK(slots("--order comet") * 8 == resident * 12); // a group of four
@@ -293,11 +293,11 @@ TEST_CASE("with --reshuffle, disk equals memory, and a run that was stopped anyw
 TEST_CASE("where training nodes come first and fit, an epoch on disk is one state, and stays one when nodes are reshuffled") {
     const gnn_workshop shop("--task node --num-features 8 --feature-signal 2 --train-fraction .1");
     REQUIRE(shop.run("reorder data --training-first --out first", "gneiss-data").code == 0);
-    const std::string how = " --partitions 8 --buffer 4 --store disk --epochs 30 --fanout 5,5 --layers sage:16,sage ";
-    const auto scattered = shop.train("data --out a" + how);
+    const std::string options = " --partitions 8 --buffer 4 --store disk --epochs 30 --fanout 5,5 --layers sage:16,sage ";
+    const auto scattered = shop.train("data --out a" + options);
     CHECK(scattered["plan"]["states"] > 1);
     for (const std::string more : {"", "--reshuffle 7 "}) {
-        const auto run = shop.train("first --force --out b" + how + more);
+        const auto run = shop.train("first --force --out b" + options + more);
         CHECK(run["plan"]["states"] == 1);
         CHECK(run["plan"]["swaps"] == 0);
         CHECK(run["epochs"].back()["read_bytes"] < scattered["epochs"].back()["read_bytes"]);
@@ -345,9 +345,9 @@ TEST_CASE("a run predicts nodes that were added later, from their features and e
         shop.write("edges.tsv", edges);
         shop.write("x.tsv", features);
         shop.write("y.tsv", labels);
-        const auto made = shop.run("import edges.tsv --undirected --features x.tsv --labels y.tsv --partitions 4 --out " + name, "gneiss-data");
-        CAPTURE(made.err);
-        REQUIRE(made.code == 0);
+        const auto result = shop.run("import edges.tsv --undirected --features x.tsv --labels y.tsv --partitions 4 --out " + name, "gneiss-data");
+        CAPTURE(result.err);
+        REQUIRE(result.code == 0);
     };
     import("before");
     const auto trained = shop.run("train before --task node --epochs 40 --out run --quiet");
@@ -384,8 +384,8 @@ TEST_CASE("a run takes no more memory than it promised, and a state's share of t
 TEST_CASE("the next epoch is read ahead where memory holds it: asked for it is due, by itself only with a buffer that was given") {
     const gnn_workshop shop("--task node --num-features 8 --feature-signal 2 --train-fraction .1");
     REQUIRE(shop.run("reorder data --training-first --out first", "gneiss-data").code == 0);
-    const auto read = [&](const std::string& how) { // in all epochs
-        const auto run = shop.train("first --partitions 8 --buffer 4 --store disk --epochs 5 --fanout 5,5 --layers sage:16,sage --early-stop 0 --force --out run " + how);
+    const auto read = [&](const std::string& options) { // in all epochs
+        const auto run = shop.train("first --partitions 8 --buffer 4 --store disk --epochs 5 --fanout 5,5 --layers sage:16,sage --early-stop 0 --force --out run " + options);
         std::uint64_t sum = 0;
         for (const auto& epoch : run["epochs"]) sum += epoch["read_bytes"].get<std::uint64_t>();
         return sum;

@@ -40,17 +40,17 @@ TEST_CASE("sample tells how large batches are: the same for CSR and blocks, and 
     for (const std::string sampler : {"dense", "neighbour"})
         for (const std::string hops : {"--fanout 4,3", "--fanout 3+2,all", "--fanout 5 --direction both --replace"}) {
             const std::string command = "sample data --json --sampler " + sampler + " " + hops + " --seeds seeds.npy";
-            const auto made = nlohmann::json::parse(shop.run(command + " --threads 1").out);
-            CHECK(made["batches"] == 2); // three rows of five warm up
-            CHECK(made["batch"] == 20);
-            CHECK(made["nodes_per_batch"].get<double>() > 20);
-            CHECK(made["edges_per_batch"].get<double>() > 20);
-            CHECK(made["ms_per_batch"].get<double>() > 0);
-            CHECK(made["ns_per_edge"].get<double>() > 0);
+            const auto result = nlohmann::json::parse(shop.run(command + " --threads 1").out);
+            CHECK(result["batches"] == 2); // three rows of five warm up
+            CHECK(result["batch"] == 20);
+            CHECK(result["nodes_per_batch"].get<double>() > 20);
+            CHECK(result["edges_per_batch"].get<double>() > 20);
+            CHECK(result["ms_per_batch"].get<double>() > 0);
+            CHECK(result["ns_per_edge"].get<double>() > 0);
             for (const std::string other : {" --threads 2", " --threads 2 --graph blocks"}) {
                 const auto same = nlohmann::json::parse(shop.run(command + other).out);
-                CHECK(same["nodes_per_batch"] == made["nodes_per_batch"]);
-                CHECK(same["edges_per_batch"] == made["edges_per_batch"]);
+                CHECK(same["nodes_per_batch"] == result["nodes_per_batch"]);
+                CHECK(same["edges_per_batch"] == result["edges_per_batch"]);
             }
         }
     const auto drawn = nlohmann::json::parse(shop.run("sample data --batch 50 --batches 4 --json").out);

@@ -14,7 +14,7 @@
 
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
-#include <gneiss/sample/neighbour.hpp>
+#include <gneiss/sample/neighbor.hpp>
 
 namespace test_sample_dense {
 
@@ -44,7 +44,7 @@ struct plain_dense {
     }
 };
 
-/// Algorithm 1 with the neighbours that the sample drew: what it must look like, given these.
+/// Algorithm 1 with the neighbors that the sample drew: what it must look like, given these.
 template <node_id_type NodeId>
 plain_dense algorithm_1(const dense_sample<NodeId>& drawn, const std::vector<NodeId>& seeds) {
     std::map<NodeId, std::vector<NodeId>> sampled; // one-hop sample of each node that has one
@@ -52,11 +52,11 @@ plain_dense algorithm_1(const dense_sample<NodeId>& drawn, const std::vector<Nod
         const std::size_t i = v - drawn.node_id_offsets[1];
         sampled[drawn.node_ids[v]] = {drawn.nbrs.begin() + drawn.nbr_offsets[i], drawn.nbrs.begin() + drawn.nbr_offsets[i + 1]};
     }
-    plain_dense made;
-    made.node_ids.assign(seeds.begin(), seeds.end());
-    made.node_id_offsets = {0, static_cast<std::uint32_t>(seeds.size())};
-    made.nbr_offsets = {0};
-    std::vector<std::uint64_t> delta = made.node_ids;
+    plain_dense result;
+    result.node_ids.assign(seeds.begin(), seeds.end());
+    result.node_id_offsets = {0, static_cast<std::uint32_t>(seeds.size())};
+    result.nbr_offsets = {0};
+    std::vector<std::uint64_t> delta = result.node_ids;
     for (std::size_t hop = 0; hop < drawn.hops(); ++hop) {
         std::vector<std::uint64_t> nbrs, next;
         std::vector<std::uint32_t> offsets;
@@ -64,21 +64,21 @@ plain_dense algorithm_1(const dense_sample<NodeId>& drawn, const std::vector<Nod
             offsets.push_back(static_cast<std::uint32_t>(nbrs.size()));
             for (const NodeId u : sampled.at(static_cast<NodeId>(v))) nbrs.push_back(u);
         }
-        for (std::uint32_t& offset : made.nbr_offsets) offset += static_cast<std::uint32_t>(nbrs.size());
-        made.nbr_offsets.insert(made.nbr_offsets.begin(), offsets.begin(), offsets.end());
-        made.nbrs.insert(made.nbrs.begin(), nbrs.begin(), nbrs.end());
+        for (std::uint32_t& offset : result.nbr_offsets) offset += static_cast<std::uint32_t>(nbrs.size());
+        result.nbr_offsets.insert(result.nbr_offsets.begin(), offsets.begin(), offsets.end());
+        result.nbrs.insert(result.nbrs.begin(), nbrs.begin(), nbrs.end());
         for (const std::uint64_t u : nbrs)
-            if (std::ranges::find(made.node_ids, u) == made.node_ids.end() && std::ranges::find(next, u) == next.end())
+            if (std::ranges::find(result.node_ids, u) == result.node_ids.end() && std::ranges::find(next, u) == next.end())
                 next.push_back(u);
-        for (std::uint32_t& offset : made.node_id_offsets) offset += static_cast<std::uint32_t>(next.size());
-        made.node_id_offsets.insert(made.node_id_offsets.begin(), 0);
-        made.node_ids.insert(made.node_ids.begin(), next.begin(), next.end());
+        for (std::uint32_t& offset : result.node_id_offsets) offset += static_cast<std::uint32_t>(next.size());
+        result.node_id_offsets.insert(result.node_id_offsets.begin(), 0);
+        result.node_ids.insert(result.node_ids.begin(), next.begin(), next.end());
         delta = next;
     }
-    for (const std::uint64_t u : made.nbrs)
-        made.repr_map.push_back(
-            static_cast<std::uint32_t>(std::ranges::find(made.node_ids, u) - made.node_ids.begin()));
-    return made;
+    for (const std::uint64_t u : result.nbrs)
+        result.repr_map.push_back(
+            static_cast<std::uint32_t>(std::ranges::find(result.node_ids, u) - result.node_ids.begin()));
+    return result;
 }
 
 } // namespace
@@ -128,7 +128,7 @@ TEST_CASE_TEMPLATE("the arrays are those of Algorithm 1, and the layers those of
                     CHECK(layer.first_target == expected.node_id_offsets[1]);
                     CHECK(layer.targets == expected.node_ids.size() - expected.node_id_offsets[1]);
                     CHECK(std::ranges::equal(layer.offsets, expected.nbr_offsets));
-                    CHECK(std::ranges::equal(layer.neighbours, expected.repr_map));
+                    CHECK(std::ranges::equal(layer.neighbors, expected.repr_map));
                     CHECK(layer.relations.size() == layer.edges());
                     expected.advance();
                 }
@@ -154,7 +154,7 @@ TEST_CASE("one and several threads make the same arrays") {
 }
 
 TEST_CASE("neighbours are drawn uniformly over batches, yet within one they are reused: the bias that is documented") {
-    // A hub 0 with in-neighbours 1 … 30, each of which has the hub as its only in-neighbour: with three hops the hub is
+    // A hub 0 with in-neighbors 1 … 30, each of which has the hub as its only in-neighbor: with three hops the hub is
     // needed at the first and the third.
     constexpr std::uint32_t degree = 30, fanout = 5, batches = 3000;
     std::vector<edge> edges;
@@ -163,16 +163,16 @@ TEST_CASE("neighbours are drawn uniformly over batches, yet within one they are 
         edges.push_back({0, 0, u});
     }
     const auto graph = test::whole_graph(degree + 1, edges);
-    const neighbour_options options{{{.in = fanout}, {.in = fanout}, {.in = fanout}}};
+    const neighbor_options options{{{.in = fanout}, {.in = fanout}, {.in = fanout}}};
     dense_sampler<> dense(options, 2);
-    neighbour_sampler<> layered(options, 2);
+    neighbor_sampler<> layered(options, 2);
     mini_batch_arena arena;
     const std::vector<node_id> seeds{0};
     std::vector<double> counts(degree, 0);
     double layered_nodes = 0;
     for (std::uint32_t b = 0; b < batches; ++b) {
         const auto sample = dense.sample({0, {0, 0, b}}, graph, seeds, serial, arena);
-        CHECK(sample.node_ids.size() == 1 + fanout); // the hub shows the same neighbours to every layer
+        CHECK(sample.node_ids.size() == 1 + fanout); // the hub shows the same neighbors to every layer
         for (const node_id u : sample.node_ids)
             if (u != 0) ++counts[u - 1];
         layered_nodes += static_cast<double>(layered.sample({0, {0, 0, b}}, graph, seeds, serial, arena).nodes.size());
@@ -189,9 +189,9 @@ TEST_CASE("neighbours are drawn uniformly over batches, yet within one they are 
 TEST_CASE("the first hop of DENSE and of the layered sampler are the same draws") {
     const auto edges = test::hub_edges(300, 3000, 5);
     const auto graph = test::whole_graph(300, edges);
-    const neighbour_options options{parse_fanout("7"), false, true, true};
+    const neighbor_options options{parse_fanout("7"), false, true, true};
     dense_sampler<> dense(options, 2);
-    neighbour_sampler<> layered(options, 2);
+    neighbor_sampler<> layered(options, 2);
     mini_batch_arena one, other;
     const auto seeds = test::some_nodes(300, 40, 4);
     CHECK(std::ranges::equal(

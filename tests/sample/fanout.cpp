@@ -12,16 +12,16 @@ using namespace gneiss;
 TEST_CASE("fan-outs are read as they are written") {
     using hops = std::vector<hop_fanout>;
     CHECK(parse_fanout("30,20,10") == hops{{.in = 30}, {.in = 20}, {.in = 10}});
-    CHECK(parse_fanout("5", neighbour_direction::out) == hops{{.out = 5}});
-    CHECK(parse_fanout("5,all", neighbour_direction::both) == hops{{.both = 5}, {.both = all_neighbours}});
-    CHECK(parse_fanout("10+20,all+1", neighbour_direction::both) ==
-          hops{{.in = 10, .out = 20}, {.in = all_neighbours, .out = 1}});
+    CHECK(parse_fanout("5", neighbor_direction::out) == hops{{.out = 5}});
+    CHECK(parse_fanout("5,all", neighbor_direction::both) == hops{{.both = 5}, {.both = all_neighbors}});
+    CHECK(parse_fanout("10+20,all+1", neighbor_direction::both) ==
+          hops{{.in = 10, .out = 20}, {.in = all_neighbors, .out = 1}});
     for (const char* text : {"30,20,10", "all", "10+20,all+all,7"})
-        for (const auto d : {neighbour_direction::in, neighbour_direction::out, neighbour_direction::both})
+        for (const auto d : {neighbor_direction::in, neighbor_direction::out, neighbor_direction::both})
             CHECK(to_string(parse_fanout(text, d)) == text);
-    CHECK(parse_fanout("3")[0].direction() == neighbour_direction::in);
-    CHECK(parse_fanout("0+3")[0].direction() == neighbour_direction::out);
-    CHECK(parse_fanout("1+3")[0].direction() == neighbour_direction::both);
+    CHECK(parse_fanout("3")[0].direction() == neighbor_direction::in);
+    CHECK(parse_fanout("0+3")[0].direction() == neighbor_direction::out);
+    CHECK(parse_fanout("1+3")[0].direction() == neighbor_direction::both);
 }
 
 TEST_CASE("a fan-out that makes no sense is refused with its text") {

@@ -32,7 +32,7 @@ std::vector<basic_edge<NodeId>> hub_edges(std::uint64_t nodes, std::size_t count
 template <node_id_type NodeId>
 csr_graph<NodeId> whole_graph(std::uint64_t nodes, const std::vector<basic_edge<NodeId>>& edges) {
     edge_list<NodeId> stream(nodes, edges);
-    return make_csr_graph(stream, neighbour_direction::both, {.relations = true, .edge_ids = true});
+    return make_csr_graph(stream, neighbor_direction::both, {.relations = true, .edge_ids = true});
 }
 
 /// `count` distinct nodes.
@@ -45,10 +45,10 @@ std::vector<NodeId> some_nodes(std::uint64_t nodes, std::size_t count, std::uint
     return all;
 }
 
-/// Whether node `v` has the edge as one that leads to `neighbour` in the lists of the fan-out.
+/// Whether node `v` has the edge as one that leads to `neighbor` in the lists of the fan-out.
 template <node_id_type NodeId>
-bool joins(const basic_edge<NodeId>& e, NodeId v, NodeId neighbour, bool in, bool out) {
-    return (in && e.destination == v && e.source == neighbour) || (out && e.source == v && e.destination == neighbour);
+bool joins(const basic_edge<NodeId>& e, NodeId v, NodeId neighbor, bool in, bool out) {
+    return (in && e.destination == v && e.source == neighbor) || (out && e.source == v && e.destination == neighbor);
 }
 
 /// Names and contents of all arrays of the batch in an arena, without what lies between them.

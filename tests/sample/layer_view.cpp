@@ -17,7 +17,7 @@ namespace {
 struct random_sample {
     struct arrays {
         std::size_t sources, targets;
-        std::vector<std::uint32_t> offsets{0}, neighbours{};
+        std::vector<std::uint32_t> offsets{0}, neighbors{};
     };
     std::vector<arrays> of;
 
@@ -27,8 +27,8 @@ struct random_sample {
             arrays a{sources, targets};
             for (std::uint32_t t = 0; t < targets; ++t) {
                 for (std::uint64_t k = draw.below(8); k > 0; --k)
-                    a.neighbours.push_back(static_cast<std::uint32_t>(draw.below(sources)));
-                a.offsets.push_back(static_cast<std::uint32_t>(a.neighbours.size()));
+                    a.neighbors.push_back(static_cast<std::uint32_t>(draw.below(sources)));
+                a.offsets.push_back(static_cast<std::uint32_t>(a.neighbors.size()));
             }
             of.push_back(a);
         }
@@ -36,7 +36,7 @@ struct random_sample {
     [[nodiscard]] std::size_t layers() const { return of.size(); }
     [[nodiscard]] layer_view layer(std::size_t i, std::vector<std::uint32_t>&, std::vector<std::uint32_t>&) const {
         return {.targets = of[i].targets, .sources = of[i].sources, .offsets = of[i].offsets,
-            .neighbours = of[i].neighbours};
+            .neighbors = of[i].neighbors};
     }
 };
 
@@ -54,7 +54,7 @@ TEST_CASE("transposed lists hold every edge once, by source, ascending") {
             for (std::uint32_t s = 0; s < layer.sources; ++s) {
                 std::vector<std::uint32_t> expected;
                 for (std::uint32_t e = 0; e < layer.edges(); ++e)
-                    if (layer.neighbours[e] == s) expected.push_back(e);
+                    if (layer.neighbors[e] == s) expected.push_back(e);
                 edges.assign(layer.by_source_edges.begin() + layer.by_source_offsets[s],
                     layer.by_source_edges.begin() + layer.by_source_offsets[s + 1]);
                 CHECK(edges == expected);

@@ -134,11 +134,11 @@ TEST_CASE("corrected for residence, the nodes of every partition weigh alike ove
         for (std::size_t c = 2; c < p; ++c)
             for (const std::size_t own : {std::size_t{1}, std::size_t{2}}) {
                 if (c <= own) {
-                    CHECK(correct_for_residence(c, p, own).own == 0);
-                    CHECK(correct_for_residence(c, p, own).positive == 0);
+                    CHECK(log_q_correction_of(c, p, own).own == 0);
+                    CHECK(log_q_correction_of(c, p, own).positive == 0);
                     continue;
                 }
-                const residence_correction by = correct_for_residence(c, p, own);
+                const log_q_terms by = log_q_correction_of(c, p, own);
                 std::vector<double> weight(p); // of a partition's nodes, relative to the positive
                 std::size_t buffers = 0;
                 for (unsigned set = 0; set < 1U << p; ++set) {
@@ -150,7 +150,7 @@ TEST_CASE("corrected for residence, the nodes of every partition weigh alike ove
                 }
                 for (const double w : weight) CHECK(w / static_cast<double>(buffers) == doctest::Approx(1.0 / static_cast<double>(p)).epsilon(1e-5));
             }
-    CHECK(correct_for_residence(5, 5, 2).own == 0);
+    CHECK(log_q_correction_of(5, 5, 2).own == 0);
 }
 
 } // namespace test_sample_negative

@@ -118,12 +118,12 @@ public:
     /// How many blocks this OS thread has begun.
     [[nodiscard]] std::uint64_t runs() const noexcept { return runs_; }
 
-    /// Ends the kernel: control does not come back to the thread, whose stack is never unwound. So the text is what `tell`
+    /// Ends the kernel: control does not come back to the thread, whose stack is never unwound. So the text is what `report`
     /// returns, and nothing on the stack may own memory where threads are left.
     template <class Tell>
-    [[noreturn]] void fail(const Tell& tell) noexcept {
+    [[noreturn]] void fail(const Tell& report) noexcept {
         const unseen here;
-        fault_ = tell();
+        fault_ = report();
         release(&self_->arrived);
         for (;;) fibers_[self_->number].leave(); // it is not entered again
     }
@@ -234,11 +234,11 @@ private:
     /// What each group of threads that stand alike waits for.
     [[nodiscard]] std::string standstill() const {
         std::string all;
-        std::vector<std::string> told;
+        std::vector<std::string> reported;
         for (const thread& one : threads_) {
             const std::string what = one.exited ? " has exited" : wait_of(one);
-            if (std::find(told.begin(), told.end(), what) != told.end()) continue;
-            told.push_back(what);
+            if (std::find(reported.begin(), reported.end(), what) != reported.end()) continue;
+            reported.push_back(what);
             all += (all.empty() ? "" : "; ") + name(one) + what;
         }
         return all;

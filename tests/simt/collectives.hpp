@@ -14,10 +14,10 @@ using source = std::source_location;
 
 /// The lane that `lane` reads, of the segment of `width` lanes it lies in; PTX ISA, shfl.sync.
 enum class shuffle { index, up, down, exclusive_or };
-[[nodiscard]] constexpr unsigned shuffle_source(shuffle how, unsigned lane, unsigned argument, unsigned width) noexcept {
+[[nodiscard]] constexpr unsigned shuffle_source(shuffle options, unsigned lane, unsigned argument, unsigned width) noexcept {
     const unsigned b = argument & 31U, segment = 32U - width; // the bits of a lane that name its segment
     const unsigned first = lane & segment, last = first | (~segment & 31U);
-    switch (how) {
+    switch (options) {
     case shuffle::index: return first | (b & ~segment);
     case shuffle::up: return lane < first + b ? lane : lane - b;
     case shuffle::down: return lane + b > last ? lane : lane + b;
@@ -27,14 +27,14 @@ enum class shuffle { index, up, down, exclusive_or };
 }
 
 template <class T>
-T shuffled(std::string_view what, shuffle how, unsigned mask, T value, unsigned argument, int width, source at) {
+T shuffled(std::string_view what, shuffle options, unsigned mask, T value, unsigned argument, int width, source at) {
     block& here = block::current();
     if (width < 1 || width > 32 || (width & (width - 1)) != 0)
         here.fail([&] { return std::string(what) + ": a width that is no power of two"; });
     const auto finish = [&](warp& lanes) {
         for (thread* one : lanes.lanes) {
             if (one == nullptr || (mask >> one->lane & 1U) == 0) continue;
-            const unsigned from = shuffle_source(how, one->lane, one->argument, one->width);
+            const unsigned from = shuffle_source(options, one->lane, one->argument, one->width);
             if ((mask >> from & 1U) == 0)
                 here.fail([&] {
                     return "mask: " + here.name(*one) + " reads lane " + std::to_string(from) + " in " + std::string(what) + " at " +

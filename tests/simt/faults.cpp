@@ -91,7 +91,7 @@ __global__ void misaligned(const float* in, float* out) {
 
 /// Threads read what another writes, with a barrier between or without.
 template <bool Barrier>
-__global__ void neighbours(int* out) {
+__global__ void neighbors(int* out) {
     int* tile = gneiss::cuda::dynamic_shared<int>();
     tile[threadIdx.x] = static_cast<int>(threadIdx.x);
     if (Barrier) __syncthreads();
@@ -176,8 +176,8 @@ TEST_CASE("a wide load from an address that is not its multiple is named") {
 }
 
 TEST_CASE("a missing barrier makes the result depend on the order of threads" * doctest::skip(simt::under_tsan)) {
-    CHECK(results(neighbours<true>, 64).size() == 1);
-    CHECK(results(neighbours<false>, 64).size() > 1);
+    CHECK(results(neighbors<true>, 64).size() == 1);
+    CHECK(results(neighbors<false>, 64).size() > 1);
     CHECK(results(lanes<true>, 32).size() == 1);
     CHECK(results(lanes<false>, 32).size() > 1);
 }
@@ -208,7 +208,7 @@ TEST_CASE("launches that a GPU refuses are refused") {
 TEST_CASE("after a fault the next kernel runs as if there had been none") {
     std::vector<int> out(64);
     CHECK_THROWS_AS(launch(nullptr, barrier_after_return, dim3(1), dim3(64), 0, out.data()), simt::fault);
-    CHECK(results(neighbours<true>, 64).size() == 1);
+    CHECK(results(neighbors<true>, 64).size() == 1);
 }
 
 } // namespace test_simt_faults

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <utility>
 
-#include <gneiss/cuda/vocabulary.cuh>
+#include <gneiss/cuda/device_api.cuh>
 
 namespace simt {
 

@@ -13,7 +13,7 @@
 #include <gneiss/graph/csr.hpp>
 #include <gneiss/io/csc_builder.hpp>
 #include <gneiss/sample/dense.hpp>
-#include <gneiss/sample/neighbour.hpp>
+#include <gneiss/sample/neighbor.hpp>
 #include <gneiss/storage/adjacency/csc_files.hpp>
 
 #include <sample/graphs.hpp>
@@ -42,11 +42,11 @@ struct stored_lists {
     stored_lists(std::uint64_t nodes, std::uint32_t partitions, std::span<const edge> edges)
         : store(build(directory.path(), {{nodes, partitions}, 3}, edges)),
           files{directory.path() / "csc.in", directory.path() / "csc.out"},
-          graph(lists(neighbour_direction::in), lists(neighbour_direction::out)) {
-        build_csc(store, neighbour_direction::in, files.in);
-        build_csc(store, neighbour_direction::out, files.out);
+          graph(lists(neighbor_direction::in), lists(neighbor_direction::out)) {
+        build_csc(store, neighbor_direction::in, files.in);
+        build_csc(store, neighbor_direction::out, files.out);
     }
-    [[nodiscard]] csr<> lists(neighbour_direction d) const {
+    [[nodiscard]] csr<> lists(neighbor_direction d) const {
         return csr<>::from_edges(store.rows().nodes, d, {}, [&](auto&& sink) { store.for_each_edge(sink); });
     }
 };
@@ -57,7 +57,7 @@ void check_equal_lists(const A& a, const B& b) {
     REQUIRE(a.nodes() == b.nodes());
     CHECK(a.edges() == b.edges());
     const auto ids = some_nodes(a.nodes(), static_cast<std::size_t>(a.nodes()), 1);
-    for (const auto d : {neighbour_direction::in, neighbour_direction::out, neighbour_direction::both}) {
+    for (const auto d : {neighbor_direction::in, neighbor_direction::out, neighbor_direction::both}) {
         std::vector<std::uint32_t> degrees(ids.size()), same(ids.size()), offsets{0}, positions;
         a.degrees(ids, d, degrees);
         b.degrees(ids, d, same);
@@ -67,26 +67,26 @@ void check_equal_lists(const A& a, const B& b) {
             offsets.push_back(static_cast<std::uint32_t>(positions.size()));
         }
         std::vector<node_id> of_a(positions.size()), of_b(positions.size());
-        a.neighbours_at({ids, d, offsets, positions}, {of_a});
-        b.neighbours_at({ids, d, offsets, positions}, {of_b});
+        a.neighbors_at({ids, d, offsets, positions}, {of_a});
+        b.neighbors_at({ids, d, offsets, positions}, {of_b});
         CHECK((of_a == of_b));
     }
 }
 
 /// Samples of both samplers, several fan-outs and batches, as bytes.
 template <class G, class E = serial_executor>
-std::vector<std::string> samples_of(const G& graph, const E& on = {}) {
+std::vector<std::string> samples_of(const G& graph, const E& executor = {}) {
     std::vector<std::string> all;
     for (const char* fanout : {"10,10,10", "5+5,3+all", "all"}) {
-        const neighbour_options options{parse_fanout(fanout, neighbour_direction::both), false, false, false};
+        const neighbor_options options{parse_fanout(fanout, neighbor_direction::both), false, false, false};
         dense_sampler<> dense(options, 1);
-        neighbour_sampler<> layered(options, 1);
+        neighbor_sampler<> layered(options, 1);
         mini_batch_arena arena;
         for (std::uint64_t batch = 0; batch < 2; ++batch) {
             const auto seeds = some_nodes(graph.nodes(), static_cast<std::size_t>(graph.nodes() / 20 + 1), batch);
-            (void)dense.sample({0, {0, 0, batch}}, graph, std::span<const node_id>(seeds), on, arena);
+            (void)dense.sample({0, {0, 0, batch}}, graph, std::span<const node_id>(seeds), executor, arena);
             all.push_back(contents(arena));
-            (void)layered.sample({0, {0, 0, batch}}, graph, std::span<const node_id>(seeds), on, arena);
+            (void)layered.sample({0, {0, 0, batch}}, graph, std::span<const node_id>(seeds), executor, arena);
             all.push_back(contents(arena));
         }
     }

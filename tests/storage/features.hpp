@@ -21,7 +21,7 @@ namespace gneiss::test {
 /// How features are stored.
 struct feature_form {
     bool sparse = false;
-    bool halves = false;
+    bool f16 = false;
     bool ones = false;   ///< sparse without values
     bool aligned = true; ///< checksum blocks end with partitions
     std::uint64_t header = 4096;
@@ -31,14 +31,14 @@ struct feature_form {
 /// Writes features [nodes, columns] into files of a directory.
 class feature_writer {
 public:
-    feature_writer(const std::filesystem::path& directory, row_partitioning rows, const feature_form& how)
-        : directory_(directory), rows_(rows), how_(how) {}
+    feature_writer(const std::filesystem::path& directory, row_partitioning rows, const feature_form& options)
+        : directory_(directory), rows_(rows), options_(options) {}
 
     [[nodiscard]] feature_files write(std::span<const float> values, std::uint64_t columns) const {
-        feature_files made{.rows = rows_.nodes, .columns = columns, .halves = how_.halves};
+        feature_files result{.rows = rows_.nodes, .columns = columns, .f16 = options_.f16};
         array numbers(*this, "numbers"), offsets(*this, "offsets"), indices(*this, "indices");
         const auto number = [&](float x) {
-            if (how_.halves) numbers.append(to_half(x));
+            if (options_.f16) numbers.append(to_half(x));
             else numbers.append(x);
         };
         std::uint64_t end = 0;
@@ -46,28 +46,28 @@ public:
         for (std::uint64_t row = 0; row < rows_.nodes; ++row) {
             for (std::uint64_t c = 0; c < columns; ++c) {
                 const float x = values[row * columns + c];
-                if (how_.sparse && x == 0) continue;
-                if (!how_.ones) number(x);
+                if (options_.sparse && x == 0) continue;
+                if (!options_.ones) number(x);
                 indices.append(static_cast<std::uint32_t>(c));
                 ++end;
             }
             offsets.append(end);
-            if (how_.aligned && row + 1 == rows_.begin(rows_.of(row) + 1))
+            if (options_.aligned && row + 1 == rows_.begin(rows_.of(row) + 1))
                 for (array* a : {&numbers, &indices}) a->sums.end_segment(); // offsets never end with partitions
         }
-        if (!how_.ones) made.numbers = numbers.close();
-        if (how_.sparse) {
-            made.offsets = offsets.close();
-            made.indices = indices.close();
+        if (!options_.ones) result.values = numbers.close();
+        if (options_.sparse) {
+            result.offsets = offsets.close();
+            result.indices = indices.close();
         }
-        return made;
+        return result;
     }
 
 private:
     struct array {
         array(const feature_writer& of, const char* name)
-            : path(of.directory_ / name), file(plain_file::create(path)), sums(file_id(name), of.how_.block_bytes),
-              header(static_cast<std::size_t>(of.how_.header), std::byte{7}) {
+            : path(of.directory_ / name), file(plain_file::create(path)), sums(file_id(name), of.options_.block_bytes),
+              header(static_cast<std::size_t>(of.options_.header), std::byte{7}) {
             file.write_at(0, header);
         }
         template <class T>
@@ -88,7 +88,7 @@ private:
 
     std::filesystem::path directory_;
     row_partitioning rows_;
-    feature_form how_;
+    feature_form options_;
 };
 
 /// Copies a file to the same path of a file system in memory.

@@ -39,7 +39,7 @@ may_include() {
     case "$from" in
     cuda/*)
         from=${from#cuda/} to=${to#cuda/}
-        case "$to" in vocabulary.cuh | launch.cuh) return 0 ;; esac # below all modules of the device side
+        case "$to" in device_api.cuh | launch.cuh) return 0 ;; esac # below all modules of the device side
         ;;
     esac
     local module=${from%%/*}
@@ -71,17 +71,17 @@ may_include() {
         case "$to" in
         graph/coo.hpp | order/plan.hpp | order/batches.hpp | cache/trace.hpp | cache/change_set.hpp) return 0 ;;
         sample/mini_batch.hpp | sample/link_batch.hpp | sample/layer_view.hpp) return 0 ;;
-        model/row_gradient.hpp | model/parameter.hpp) return 0 ;;
+        model/row_gradient.hpp | model/embedding_table.hpp) return 0 ;;
         storage/io/io_stats.hpp) return 0 ;;
         esac
         case "$from:$to" in # the training loops that are put together from concrete parts
-        train/epoch_driver.hpp:storage/* | train/batch_compute.hpp:storage/embedding/row_access.hpp | train/compute_stage.hpp:storage/*) return 0 ;;
+        train/epoch_driver.hpp:storage/* | train/batch_compute.hpp:storage/embedding/resident_embeddings.hpp | train/compute_stage.hpp:storage/*) return 0 ;;
         train/link_*.hpp:model/* | train/link_*.hpp:storage/* | sampling/link_batches.hpp:storage/edge/*) return 0 ;;
         train/graph_*.hpp:sample/* | train/graph_*.hpp:model/* | train/graph_*.hpp:storage/*) return 0 ;;
         train/cpu_compute.hpp:model/* | train/superbatch_*.hpp:model/*) return 0 ;;
         train/superbatch*.hpp:storage/* | */superbatch*.hpp:cache/* | sampling/superbatch*.hpp:storage/io/*) return 0 ;;
         train/device_*.cuh:sample/* | train/device_*.cuh:model/* | train/device_*.cuh:storage/*) return 0 ;;
-        inference/layerwise_*.hpp:model/* | inference/layerwise_*.hpp:storage/* | inference/layerwise_input.hpp:io/node_data.hpp) return 0 ;;
+        inference/layerwise_*.hpp:model/* | inference/layerwise_*.hpp:storage/* | inference/layerwise_input.hpp:io/node_attributes.hpp) return 0 ;;
         esac
         ;;
     esac
@@ -100,7 +100,7 @@ fence() {
     metis.h) echo 'partition/metis.hpp' ;;
     cuda* | cub/* | thrust/* | cooperative_groups* | cublas* | curand* | cusparse* | nv/* | device_launch_parameters.h)
         echo 'cuda/*' ;;
-    simt/*) echo 'cuda/vocabulary.cuh' ;; # the emulator of the tests
+    simt/*) echo 'cuda/device_api.cuh' ;; # the emulator of the tests
     sys/*.h | linux/*.h | fcntl.h | unistd.h | dirent.h | poll.h | pthread.h | sched.h | signal.h | immintrin.h) ;;
     */* | *.*) echo 'nowhere' ;; # neither the standard library nor the system
     esac

@@ -29,8 +29,8 @@ tree_in_order() {
     put model/backend/eigen.hpp '#include <Eigen/Core>' '#include <gneiss/model/concepts.hpp>'
     put io/manifest.hpp '#include <nlohmann/json.hpp>'
     put train/p.hpp '#include <gneiss/model/concepts.hpp>' '#include <gneiss/order/plan.hpp>'
-    put cuda/vocabulary.cuh '#include <simt/emulator.hpp>' '#include <cuda_runtime.h>'
-    put cuda/order/plan.cuh '#include <gneiss/cuda/vocabulary.cuh>' '#include <gneiss/order/plan.hpp>'
+    put cuda/device_api.cuh '#include <simt/emulator.hpp>' '#include <cuda_runtime.h>'
+    put cuda/order/plan.cuh '#include <gneiss/cuda/device_api.cuh>' '#include <gneiss/order/plan.hpp>'
 }
 
 expect_caught() { # where and what, as check.sh should say it
@@ -61,7 +61,7 @@ planted "train/p.hpp:2: includes <gneiss/storage/s.hpp>, which $up" train/p.hpp 
 planted "storage/io/file.hpp:2: includes <gneiss/storage/edge/e.hpp>, which $up" storage/io/file.hpp '#include <gneiss/storage/edge/e.hpp>'
 planted "storage/s.hpp:2: includes <gneiss/cuda/order/plan.cuh>, which $up" storage/s.hpp '#include <gneiss/cuda/order/plan.cuh>'
 planted "cuda/order/plan.cuh:2: includes <gneiss/storage/s.hpp>, which $up" cuda/order/plan.cuh '#include <gneiss/storage/s.hpp>'
-planted "core/a.hpp:2: includes <gneiss/cuda/vocabulary.cuh>, which $up" core/a.hpp '#include <gneiss/cuda/vocabulary.cuh>'
+planted "core/a.hpp:2: includes <gneiss/cuda/device_api.cuh>, which $up" core/a.hpp '#include <gneiss/cuda/device_api.cuh>'
 planted "gneiss.hpp:2: includes <gneiss/cuda/order/plan.cuh>, which $up" gneiss.hpp '#include <gneiss/cuda/order/plan.cuh>'
 planted 'cuda/order/plan.cuh:1: has kernels that no .cu file of tests/simt includes' cuda/order/plan.cuh '__global__ void f() {}'
 planted 'core/a.hpp:2: includes <gneiss/core/gone.hpp>, which is not there' core/a.hpp '#include <gneiss/core/gone.hpp>'
@@ -84,7 +84,7 @@ mapfile -t long < <(yes '//' | head -500)
 planted 'core/a.hpp:501: is longer than 500 lines' core/a.hpp "${long[@]}"
 
 tree_in_order
-put core/a.hpp '#include <gneiss/cuda/vocabulary.cuh>'
+put core/a.hpp '#include <gneiss/cuda/device_api.cuh>'
 if "$check" --without-cuda "$scratch/tree" >"$scratch/said"; then
     echo "not caught: what needs cuda/" && failures=$((failures + 1))
 fi

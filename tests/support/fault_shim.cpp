@@ -56,7 +56,7 @@ struct settings {
     }
     [[nodiscard]] bool is(const char* name) const { return std::strcmp(kind, name) == 0; }
 };
-const settings& how() {
+const settings& options() {
     static const settings read;
     return read;
 }
@@ -69,34 +69,34 @@ Function real(const char* name) {
 
 bool ours(const char* path) {
     if (path == nullptr || path[0] != '/') return path != nullptr;
-    const std::size_t length = std::strlen(how().root);
-    return length > 1 && std::strncmp(path, how().root, length) == 0;
+    const std::size_t length = std::strlen(options().root);
+    return length > 1 && std::strncmp(path, options().root, length) == 0;
 }
 bool ours(int fd) { return fd >= 0 && fd < most_files && watched[fd]; }
 
 bool applies(call which) {
     for (const char* any : {"eio", "kill", "int", "term", "none"})
-        if (how().is(any)) return true;
-    if (how().is("enospc")) return which != call::open && which != call::move_in && which != call::remove;
-    if (how().is("short")) return which == call::move_in || which == call::move_out;
-    if (how().is("zero")) return which == call::move_in;
-    if (how().is("torn")) return which == call::move_out;
-    if (how().is("eintr")) return which <= call::resize;
-    return how().is("eagain") && (which == call::move_in || which == call::move_out || which == call::sync);
+        if (options().is(any)) return true;
+    if (options().is("enospc")) return which != call::open && which != call::move_in && which != call::remove;
+    if (options().is("short")) return which == call::move_in || which == call::move_out;
+    if (options().is("zero")) return which == call::move_in;
+    if (options().is("torn")) return which == call::move_out;
+    if (options().is("eintr")) return which <= call::resize;
+    return options().is("eagain") && (which == call::move_in || which == call::move_out || which == call::sync);
 }
 
 /// Counts the call; true when it is to fail, errno set. Does not return from a kill.
 bool strikes(call which) {
     if (!applies(which)) return false;
     const unsigned long number = ++calls;
-    if (how().at == 0 || (how().sticky ? number < how().at : number != how().at)) return false;
+    if (options().at == 0 || (options().sticky ? number < options().at : number != options().at)) return false;
     ++injected;
-    if (how().is("kill")) ::kill(::getpid(), SIGKILL);
-    if (how().is("int") || how().is("term")) {
-        ::kill(::getpid(), how().is("int") ? SIGINT : SIGTERM);
+    if (options().is("kill")) ::kill(::getpid(), SIGKILL);
+    if (options().is("int") || options().is("term")) {
+        ::kill(::getpid(), options().is("int") ? SIGINT : SIGTERM);
         return false;
     }
-    errno = how().is("enospc") ? ENOSPC : how().is("eintr") ? EINTR : how().is("eagain") ? EAGAIN : EIO;
+    errno = options().is("enospc") ? ENOSPC : options().is("eintr") ? EINTR : options().is("eagain") ? EAGAIN : EIO;
     return true;
 }
 
@@ -104,11 +104,11 @@ bool strikes(call which) {
 template <class Body>
 ssize_t move(int fd, call which, std::size_t length, Body&& body) {
     if (!ours(fd) || !strikes(which)) return body(length);
-    if (how().is("zero")) return 0;
-    if (!how().is("short") && !how().is("torn")) return -1;
+    if (options().is("zero")) return 0;
+    if (!options().is("short") && !options().is("torn")) return -1;
     const std::size_t unit = length % 512 == 0 ? 512 : 1; // what a direct transfer is a multiple of
     const ssize_t moved = body(length > unit ? length / 2 / unit * unit : length);
-    if (how().is("torn")) ::kill(::getpid(), SIGKILL);
+    if (options().is("torn")) ::kill(::getpid(), SIGKILL);
     return moved;
 }
 
@@ -123,7 +123,7 @@ call kind_of_open(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFI
 
 struct whole_life {
     whole_life() {
-        if (!how().is("nouring")) return;
+        if (!options().is("nouring")) return;
         struct sock_filter steps[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
             BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
             BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
@@ -196,7 +196,7 @@ ssize_t pwrite64(int fd, const void* from, size_t length, off64_t offset) {
 }
 ssize_t writev(int fd, const struct iovec* parts, int count) {
     GNEISS_REAL(writev);
-    if (ours(fd) && !how().is("short") && !how().is("torn") && strikes(call::move_out)) return -1;
+    if (ours(fd) && !options().is("short") && !options().is("torn") && strikes(call::move_out)) return -1;
     return real_writev(fd, parts, count);
 }
 

@@ -78,17 +78,17 @@ struct graph_data {
         for (float& x : numbers) x = draw.below(2) == 0 ? 0 : static_cast<float>(draw.below(2000)) / 1024 - 1; // halves hold it
         std::vector<class_id> known;
         for (node_id v = 0; v < nodes; ++v)
-            known.push_back(draw.below(10) == 0 ? unlabelled : static_cast<class_id>(draw.below(classes)));
+            known.push_back(draw.below(10) == 0 ? unlabeled : static_cast<class_id>(draw.below(classes)));
         return {cut, kinds, edges, std::move(numbers), std::move(known)};
     }
 };
 
 /// Every third node trains (or none, for 0), in the first state that holds it.
-inline auto training_nodes(const graph_data& data, const plan& states, std::uint64_t every = 3) {
+inline auto training_nodes(const graph_data& data, const epoch_plan& states, std::uint64_t every = 3) {
     return [&data, &states, every](std::uint32_t s, std::vector<node_id>& out) {
         for (node_id v = 0; every != 0 && v < data.rows.nodes; v += static_cast<node_id>(every)) {
             const partition_id p = data.rows.of(v);
-            const auto holds = [p](const state& of) { return std::ranges::binary_search(of.resident, p); };
+            const auto holds = [p](const buffer_state& of) { return std::ranges::binary_search(of.resident, p); };
             if (std::ranges::find_if(states, holds) - states.begin() == static_cast<std::ptrdiff_t>(s)) out.push_back(v);
         }
     };
@@ -112,7 +112,7 @@ struct set_up {
     engine_factory engines = graph_harness::threads();
     std::optional<memory_file_system> memory{}; ///< that the engines are on: what is on disk is copied there
     graph_training_options training{.batch = 50, .negatives = {.per_chunk = 10, .chunks = 2},
-        .neighbours = {.fanout = {{.in = 3}, {.in = 3}}}, .pipeline = {.staleness = 0}};
+        .neighbors = {.fanout = {{.in = 3}, {.in = 3}}}, .pipeline = {.staleness = 0}};
 
     [[nodiscard]] std::vector<layer_options> encoder_layers() const { return parse_layers(layers, {.dropout = .1}); }
 };
@@ -138,18 +138,18 @@ struct trainer {
     set_up with;
     temporary_directory files{};
     std::optional<feature_store> features{};
-    std::unique_ptr<row_file> rows{};
+    std::unique_ptr<embedding_file> rows{};
     any_row_optimizer optimizer;
     dense_optimizer dense;
-    parameter relations{};
+    embedding_table relations{};
     dense_parameters<> weights{};
     std::optional<graph_training::encoder_type> encode{};
     std::optional<any_link_model> model{};
     /// Makes what computes batches elsewhere than on the CPU; empty: nothing does.
     std::function<std::unique_ptr<graph_compute>(trainer&)> compute{};
 
-    trainer(const graph_data& of, set_up how)
-        : data(of), with(std::move(how)), optimizer(make_row_optimizer(with.optimizer, with.rate)),
+    trainer(const graph_data& of, set_up options)
+        : data(of), with(std::move(options)), optimizer(make_row_optimizer(with.optimizer, with.rate)),
           dense(make_dense_optimizer(with.optimizer, with.dense_rate)) {
         input_columns columns{};
         if (with.features) {
@@ -158,17 +158,17 @@ struct trainer {
         }
         if (with.memory) {
             for (const edge_direction d : {edge_direction::in, edge_direction::out}) test::copy_file(*with.memory, data.store.path(d));
-            for (const feature_part part : {feature_part::numbers, feature_part::offsets, feature_part::indices})
+            for (const feature_part part : {feature_part::values, feature_part::offsets, feature_part::indices})
                 if (features && !features->file(part).path.empty()) test::copy_file(*with.memory, features->file(part).path);
         }
         if (with.rows) {
             const row_layout layout{with.dim, static_cast<std::uint32_t>(optimizer.state_floats(with.dim))};
             const std::uint32_t p = data.rows.partitions;
             any_engine engine = with.engines();
-            row_file::create(engine, files / "rows", data.rows, layout, p);
-            rows = std::make_unique<row_file>(with.engines, files / "rows", data.rows, layout, p);
+            embedding_file::create(engine, files / "rows", data.rows, layout, p);
+            rows = std::make_unique<embedding_file>(with.engines, files / "rows", data.rows, layout, p);
             rows->fill([&](std::uint64_t first, matrix_view<float> to) {
-                initialize_rows(initializer::normal(0, .1F), 0, 1, parameter_table::nodes, first, with.dim, to, serial_executor{});
+                initialize_rows(initializer::normal(0, .1F), 0, 1, embedding_kind::nodes, first, with.dim, to, serial_executor{});
             });
             rows->commit();
             columns.dense += with.dim;
@@ -179,36 +179,36 @@ struct trainer {
         if (with.links) {
             model.emplace(make_link_model(with.decoder, "softmax", encode->outputs()));
             const std::size_t floats = model->relation_floats();
-            relations = parameter(model->relation_rows(static_cast<std::size_t>(data.relations)),
+            relations = embedding_table(model->relation_rows(static_cast<std::size_t>(data.relations)),
                 {static_cast<std::uint32_t>(floats), static_cast<std::uint32_t>(optimizer.state_floats(floats))});
-            initialize_rows(initializer::uniform(-.1F, .1F), 0, 1, parameter_table::relations, 0, floats, relations.table(), serial_executor{});
+            initialize_rows(initializer::uniform(-.1F, .1F), 0, 1, embedding_kind::relations, 0, floats, relations.table(), serial_executor{});
         }
     }
 
     [[nodiscard]] any_order order() const { return make_order(with.order, data.rows.partitions, with.order_slots, 7); }
     /// What the buffers need to hold.
-    [[nodiscard]] neighbour_direction direction() const {
-        neighbour_direction d = with.training.neighbours.fanout[0].direction();
-        for (const hop_fanout& hop : with.training.neighbours.fanout)
-            if (hop.direction() != d) d = neighbour_direction::both;
+    [[nodiscard]] neighbor_direction direction() const {
+        neighbor_direction d = with.training.neighbors.fanout[0].direction();
+        for (const hop_fanout& hop : with.training.neighbors.fanout)
+            if (hop.direction() != d) d = neighbor_direction::both;
         return d;
     }
 
     /// Calls use(training, states(epoch) → plan) with buffers of their own.
     template <class Use>
-    void run(Use&& use, std::uint64_t every = 3, const plan* fixed = nullptr) {
+    void run(Use&& use, std::uint64_t every = 3, const epoch_plan* fixed = nullptr) {
         memory_budget budget;
-        const tbb_executor on(with.threads);
+        const tbb_executor executor(with.threads);
         const any_order orders = order();
-        plan states = fixed != nullptr ? *fixed : orders(0);
+        epoch_plan states = fixed != nullptr ? *fixed : orders(0);
         std::uint64_t graph_bytes = 0, feature_bytes = 0;
         for (std::uint64_t e = 0; e < with.epochs; ++e) {
-            const plan one = fixed != nullptr ? *fixed : orders(e);
+            const epoch_plan one = fixed != nullptr ? *fixed : orders(e);
             graph_bytes = std::max(graph_bytes, graph_buffer::bytes_needed(one, data.store, direction()));
             if (features) feature_bytes = std::max(feature_bytes, feature_buffer::bytes_needed(one, *features));
         }
         std::optional<partition_buffer> row_buffer;
-        if (rows) row_buffer.emplace(*rows, partition_buffer_options{.slots = with.buffer_slots, .prefetch = with.prefetch}, budget);
+        if (rows) row_buffer.emplace(*rows, partition_buffer_options{.resident_partitions = with.buffer_slots, .prefetch = with.prefetch}, budget);
         std::optional<feature_buffer> feature_rows;
         if (features) feature_rows.emplace(*features, with.engines, feature_bytes, budget);
         bucket_reader reader(data.store, with.engines);
@@ -222,9 +222,9 @@ struct trainer {
             }});
         const std::unique_ptr<graph_compute> elsewhere = compute ? compute(*this) : nullptr;
         graph_training training(with.training, *task, *encode, weights, dense, optimizer,
-            {.rows = row_buffer ? &*row_buffer : nullptr, .features = feature_rows ? &*feature_rows : nullptr, .graph = graph}, on, budget,
+            {.rows = row_buffer ? &*row_buffer : nullptr, .features = feature_rows ? &*feature_rows : nullptr, .graph = graph}, executor, budget,
             elsewhere.get());
-        use(training, [&](std::uint64_t epoch) -> const plan& {
+        use(training, [&](std::uint64_t epoch) -> const epoch_plan& {
             if (fixed == nullptr) states = orders(epoch);
             return states;
         });

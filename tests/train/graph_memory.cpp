@@ -35,14 +35,14 @@ struct allocations {
         now = nullptr;
     }
 
-    static void* add(void* made) {
-        if (made == nullptr) throw std::bad_alloc();
-        if (now != nullptr) now->peak = std::max(now->peak, now->live += malloc_usable_size(made));
-        return made;
+    static void* add(void* result) {
+        if (result == nullptr) throw std::bad_alloc();
+        if (now != nullptr) now->peak = std::max(now->peak, now->live += malloc_usable_size(result));
+        return result;
     }
-    static void remove(void* made) {
-        if (now != nullptr && made != nullptr) now->live -= std::min(now->live, malloc_usable_size(made));
-        std::free(made);
+    static void remove(void* result) {
+        if (now != nullptr && result != nullptr) now->live -= std::min(now->live, malloc_usable_size(result));
+        std::free(result);
     }
 };
 
@@ -53,17 +53,17 @@ void* operator new(std::size_t size, std::align_val_t to) {
     const auto alignment = static_cast<std::size_t>(to);
     return allocations::add(std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment));
 }
-void operator delete(void* made) noexcept { allocations::remove(made); }
-void operator delete(void* made, std::size_t) noexcept { allocations::remove(made); }
-void operator delete(void* made, std::align_val_t) noexcept { allocations::remove(made); }
-void operator delete(void* made, std::size_t, std::align_val_t) noexcept { allocations::remove(made); }
+void operator delete(void* result) noexcept { allocations::remove(result); }
+void operator delete(void* result, std::size_t) noexcept { allocations::remove(result); }
+void operator delete(void* result, std::align_val_t) noexcept { allocations::remove(result); }
+void operator delete(void* result, std::size_t, std::align_val_t) noexcept { allocations::remove(result); }
 
-namespace test_pipeline_graph_memory {
+namespace test_train_graph_memory {
 
 using namespace gneiss;
 
 TEST_CASE("no sample, and no pass through an encoder, takes more than its bound, whatever fan-out, layers and hubs") {
-    const serial_executor on;
+    const serial_executor executor;
     for (std::uint64_t seed = 0; seed < 60; ++seed) {
         random_stream draw(random_key{seed, random_domain::user});
         const auto one_of = [&](std::vector<std::string> texts) { return texts[static_cast<std::size_t>(draw.below(texts.size()))]; };
@@ -75,9 +75,9 @@ TEST_CASE("no sample, and no pass through an encoder, takes more than its bound,
         const std::string text = one_of({"sage:40,sage:8", "sage:8:max,sage:30:max", "gcn:16,gcn:16:row", "gat:4x8,gat:8:mean", "sage:8:norm,gcn:8:residual"});
         const double dropout = draw.below(2) == 0 ? 0 : 0.3;
         const auto layers = parse_layers(text, {.then = {}, .dropout = dropout, .attention_dropout = dropout});
-        options.neighbours.fanout = parse_fanout(fanout, draw.below(2) == 0 ? neighbour_direction::both : neighbour_direction::in);
-        options.neighbours.replace = draw.below(4) == 0;
-        options.sampler = draw.below(2) == 0 ? neighbour_sampling::dense : neighbour_sampling::layered;
+        options.neighbors.fanout = parse_fanout(fanout, draw.below(2) == 0 ? neighbor_direction::both : neighbor_direction::in);
+        options.neighbors.replace = draw.below(4) == 0;
+        options.sampler = draw.below(2) == 0 ? sampler_kind::dense : sampler_kind::neighbor;
         CAPTURE(seed);
         CAPTURE(fanout);
         CAPTURE(text);
@@ -95,15 +95,15 @@ TEST_CASE("no sample, and no pass through an encoder, takes more than its bound,
             for (std::uint64_t batch = 0; batch < 3; ++batch) { // of different sizes: buffers grow
                 std::vector<node_id> seeds(static_cast<std::size_t>(std::max<std::uint64_t>(options.batch * (batch + 1) / 3, 1)));
                 std::iota(seeds.begin(), seeds.end(), node_id{0}); // hubs
-                const auto sample = sampler.sample({0, {0, 0, batch}}, graph, std::span<const node_id>(seeds), on, arena);
-                views.assign(sample, on);
+                const auto sample = sampler.sample({0, {0, 0, batch}}, graph, std::span<const node_id>(seeds), executor, arena);
+                views.assign(sample, executor);
                 const std::size_t sources = views[0].sources;
                 CHECK(arena.capacity() + views.memory_bytes() + 2 * sources * columns * sizeof(float) <= bound.batch);
                 std::vector<float> rows(sources * columns, 0.5F), gradients(rows.size());
                 const matrix_view<float> in(rows.data(), sources, columns), back(gradients.data(), sources, columns);
                 counted.during([&] {
-                    const auto out = encode.forward(weights, views, {.dense = in}, {.training = random_key{seed, random_domain::dropout}}, on);
-                    encode.backward(weights, out, back, on);
+                    const auto out = encode.forward(weights, views, {.dense = in}, {.training = random_key{seed, random_domain::dropout}}, executor);
+                    encode.backward(weights, out, back, executor);
                 });
                 CHECK(counted.peak <= bound.encoder - products);
             }
@@ -114,15 +114,15 @@ TEST_CASE("no sample, and no pass through an encoder, takes more than its bound,
             mini_batch_arena arena;
             std::vector<node_id> seeds(static_cast<std::size_t>(options.batch));
             std::iota(seeds.begin(), seeds.end(), node_id{0});
-            counted.during([&] { (void)sampler.sample({}, graph, std::span<const node_id>(seeds), on, arena); });
+            counted.during([&] { (void)sampler.sample({}, graph, std::span<const node_id>(seeds), executor, arena); });
             CHECK(counted.peak <= bound.sampler + arena.capacity());
         };
         const auto both = [&](auto make) {
             fits(make());
             sampler_fits(make);
         };
-        if (options.sampler == neighbour_sampling::dense) both([&] { return dense_sampler<>(options.neighbours, seed); });
-        else both([&] { return neighbour_sampler<>(options.neighbours, seed); });
+        if (options.sampler == sampler_kind::dense) both([&] { return dense_sampler<>(options.neighbors, seed); });
+        else both([&] { return neighbor_sampler<>(options.neighbors, seed); });
     }
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("what states of some partitions may have holds for every choice of the
 
 TEST_CASE("the bound does not wrap for huge fan-outs, and knows that no more ids are numbered than there are nodes") {
     graph_training_options options{.batch = 100'000'000};
-    options.neighbours.fanout = parse_fanout("4000000000,4000000000", neighbour_direction::both);
+    options.neighbors.fanout = parse_fanout("4000000000,4000000000", neighbor_direction::both);
     graph_shape shape{.nodes = 1'000'000'000, .edges = 100'000'000'000, .columns = {.dense = 128}, .learned = 128};
     const auto layers = parse_layers("sage:8,sage:8");
     const graph_memory open = bound_graph_memory(options, shape, layers);
@@ -165,4 +165,4 @@ TEST_CASE("the bound does not wrap for huge fan-outs, and knows that no more ids
     CHECK(closed.sampler > 8 * 4 * shape.nodes);
 }
 
-} // namespace test_pipeline_graph_memory
+} // namespace test_train_graph_memory

@@ -11,7 +11,7 @@
 #include <gneiss/order/macro_batches.hpp>
 #include <gneiss/storage/edge/bucket_reader.hpp>
 #include <gneiss/storage/engine/faulty.hpp>
-#include <gneiss/train/state_reuse.hpp>
+#include <gneiss/train/macro_batch_reuse.hpp>
 
 #include <train/graph_harness.hpp>
 #include <sample/graphs.hpp>
@@ -26,13 +26,13 @@
 #include <fstream>
 #include <thread>
 
-namespace test_pipeline_graph_training {
+namespace test_train_graph_training {
 
 using namespace graph_harness;
 
 namespace {
 
-/// Accuracy on the nodes that do not train, with all their neighbours.
+/// Accuracy on the nodes that do not train, with all their neighbors.
 double held_out_accuracy(trainer& of) {
     std::vector<node_id> nodes;
     std::vector<class_id> labels;
@@ -53,16 +53,16 @@ double held_out_accuracy(trainer& of) {
         if (of.rows) in.insert(in.end(), &table[v * of.rows->layout().floats()], &table[v * of.rows->layout().floats()] + learned);
         in.insert(in.end(), &of.data.features[v * fixed], &of.data.features[v * fixed] + fixed);
     }
-    const serial_executor on;
-    const auto scores = of.encode->forward(of.weights, layers, {.dense = {in.data(), sample.node_ids.size(), width}}, {}, on);
-    return softmax_cross_entropy(scores, std::span<const class_id>(labels), on).accuracy();
+    const serial_executor executor;
+    const auto scores = of.encode->forward(of.weights, layers, {.dense = {in.data(), sample.node_ids.size(), width}}, {}, executor);
+    return softmax_cross_entropy(scores, std::span<const class_id>(labels), executor).accuracy();
 }
 
 } // namespace
 
 TEST_CASE("a node task learns communities: the loss falls, and nodes that did not train are recognised") {
     const graph_data data = graph_data::planted(600, 3);
-    for (const neighbour_sampling sampler : {neighbour_sampling::dense, neighbour_sampling::layered})
+    for (const sampler_kind sampler : {sampler_kind::dense, sampler_kind::neighbor})
         for (const bool rows : {false, true}) {
             CAPTURE(rows);
             set_up with;
@@ -71,7 +71,7 @@ TEST_CASE("a node task learns communities: the loss falls, and nodes that did no
             with.layers = "sage:16,sage:4";
             with.order = "memory";
             with.order_slots = with.buffer_slots = 3;
-            with.training.neighbours.fanout = parse_fanout("8,8", neighbour_direction::both);
+            with.training.neighbors.fanout = parse_fanout("8,8", neighbor_direction::both);
             with.training.sampler = sampler;
             with.training.pipeline = {.staleness = 2};
             with.epochs = 12;
@@ -102,14 +102,14 @@ TEST_CASE("a link task learns: the loss falls, with rows, features or both, on d
             with.order = "comet";
             with.training.batch = 100;
             with.training.negatives = {.per_chunk = 50, .chunks = 1};
-            with.training.neighbours.fanout = parse_fanout("5,5", neighbour_direction::both);
-            with.training.hide_batch_edges = true;
+            with.training.neighbors.fanout = parse_fanout("5,5", neighbor_direction::both);
+            with.training.exclude_target_edges = true;
             with.training.pipeline = {.staleness = 4};
             with.epochs = 8;
-            const outcome made = train(data, with);
-            CHECK(made.epochs.front().examples == 2400);
-            CHECK(made.epochs.back().mean_loss() < made.epochs.front().mean_loss());
-            CHECK(made.epochs.back().mean_loss() < .85 * std::log(51.)); // who guesses; knowing communities gains log 4 at most
+            const outcome result = train(data, with);
+            CHECK(result.epochs.front().examples == 2400);
+            CHECK(result.epochs.back().mean_loss() < result.epochs.front().mean_loss());
+            CHECK(result.epochs.back().mean_loss() < .85 * std::log(51.)); // who guesses; knowing communities gains log 4 at most
         }
 }
 
@@ -123,7 +123,7 @@ TEST_CASE("a disk run equals the in-memory run of the same plan, bit for bit: ro
         const auto inputs = draw.below(3);
         with.rows = inputs != 0;
         if (inputs != 1)
-            with.features = test::feature_form{.sparse = draw.below(2) == 0, .halves = draw.below(2) == 0, .aligned = draw.below(2) == 0};
+            with.features = test::feature_form{.sparse = draw.below(2) == 0, .f16 = draw.below(2) == 0, .aligned = draw.below(2) == 0};
         with.layers = std::vector<std::string>{"sage:8,sage:8", "gcn:8,gcn:8", "sage:8:norm,linear:6,gat:4x2"}[draw.below(3)];
         with.optimizer = std::vector<std::string>{"sgd", "adagrad", "adam"}[draw.below(3)];
         if (with.optimizer == "sgd") with.rate = with.dense_rate = .002F;
@@ -131,11 +131,11 @@ TEST_CASE("a disk run equals the in-memory run of the same plan, bit for bit: ro
         with.order_slots = partitions >= 4 ? 4 : 2;
         if (with.order == "comet" && partitions % 2 != 0) with.order = "beta";
         with.training.batch = 5 + draw.below(60);
-        with.training.batch_from = draw.below(2) == 0 ? batch_source::state : batch_source::bucket;
-        with.training.sampler = draw.below(2) == 0 ? neighbour_sampling::dense : neighbour_sampling::layered;
-        with.training.neighbours.fanout = parse_fanout(std::vector<std::string>{"3,3", "2,all", "2+1,1+2"}[draw.below(3)],
-            draw.below(2) == 0 ? neighbour_direction::both : neighbour_direction::in);
-        with.training.hide_batch_edges = draw.below(2) == 0;
+        with.training.batch_from = draw.below(2) == 0 ? batch_scope::state : batch_scope::bucket;
+        with.training.sampler = draw.below(2) == 0 ? sampler_kind::dense : sampler_kind::neighbor;
+        with.training.neighbors.fanout = parse_fanout(std::vector<std::string>{"3,3", "2,all", "2+1,1+2"}[draw.below(3)],
+            draw.below(2) == 0 ? neighbor_direction::both : neighbor_direction::in);
+        with.training.exclude_target_edges = draw.below(2) == 0;
         with.training.seed = seed;
         with.training.pipeline.sample_workers = 1 + draw.below(2);
         CAPTURE(seed);
@@ -203,50 +203,50 @@ struct macro_run {
     io_stats read{};              ///< of features, out
 };
 
-outcome train_macro(const graph_data& data, const set_up& with, macro_run& how) {
+outcome train_macro(const graph_data& data, const set_up& with, macro_run& options) {
     trainer all(data, with);
     std::vector<node_id> training;
     for (node_id v = 0; v < data.rows.nodes; v += 2) training.push_back(v);
-    const auto plan_of = [&](std::uint64_t epoch) { return macro_batches(data.rows.partitions, how.pinned, how.macro, 3, epoch); };
+    const auto plan_of = [&](std::uint64_t epoch) { return macro_batches(data.rows.partitions, options.pinned, options.macro, 3, epoch); };
     std::vector<graph_statistics> epochs;
     resume_position at{};
     std::uint64_t steps = 0;
     while (at.epoch < with.epochs) {
         memory_budget budget;
-        const tbb_executor on(with.threads);
+        const tbb_executor executor(with.threads);
         std::uint64_t graph_bytes = 0, feature_bytes = 0;
         for (std::uint64_t e = 0; e < with.epochs; ++e) {
-            plan two = plan_of(e).states;
+            epoch_plan two = plan_of(e).states;
             two.push_back(plan_of(e + 1).states.front());
-            graph_bytes = std::max(graph_bytes, graph_buffer::bytes_needed(two, data.store, all.direction(), how.graph));
+            graph_bytes = std::max(graph_bytes, graph_buffer::bytes_needed(two, data.store, all.direction(), options.graph));
             feature_bytes = std::max(feature_bytes, feature_buffer::bytes_needed(two, *all.features));
         }
         feature_buffer features(*all.features, with.engines, feature_bytes, budget);
-        graph_buffer graph(data.store, with.engines, all.direction(), graph_bytes, budget, how.graph);
+        graph_buffer graph(data.store, with.engines, all.direction(), graph_bytes, budget, options.graph);
         std::uint64_t epoch = at.epoch;
         const graph_task task = node_task{data.labels, [&](std::uint32_t s, std::vector<node_id>& out) {
             append_training_nodes(plan_of(epoch), s, data.rows, training, out);
         }};
-        graph_training run(with.training, task, *all.encode, all.weights, all.dense, all.optimizer, {.features = &features, .graph = graph}, on, budget);
+        graph_training run(with.training, task, *all.encode, all.weights, all.dense, all.optimizer, {.features = &features, .graph = graph}, executor, budget);
         run.set_steps(steps);
         std::stop_source stop;
         std::atomic<std::uint64_t> applied{0};
         graph_observer observer;
         observer.on_batch = [&](const batch_key&, const graph_statistics&) {
-            if (how.stop_every != 0 && ++applied == how.stop_every) stop.request_stop();
+            if (options.stop_every != 0 && ++applied == options.stop_every) stop.request_stop();
         };
-        if (how.again)
-            observer.again = [&](std::uint32_t s, std::uint32_t passes, bool ready) { return how.again(epoch, s, passes, ready); };
+        if (options.again)
+            observer.again = [&](std::uint32_t s, std::uint32_t passes, bool ready) { return options.again(epoch, s, passes, ready); };
         for (; epoch < with.epochs; epoch = at.epoch) {
-            std::optional<state> ahead;
-            if (how.ahead && epoch + 1 < with.epochs) ahead = plan_of(epoch + 1).states.front();
+            std::optional<buffer_state> ahead;
+            if (options.ahead && epoch + 1 < with.epochs) ahead = plan_of(epoch + 1).states.front();
             const graph_epoch done = run.run(plan_of(epoch).states, epoch, at.next, observer, stop.get_token(), ahead);
             epochs.push_back(done.model);
             at = done.position;
             steps = run.steps();
             if (done.stopped) break;
         }
-        how.read += features.statistics();
+        options.read += features.statistics();
     }
     return all.end(std::move(epochs));
 }
@@ -263,13 +263,13 @@ TEST_CASE("macro-batches with pinned hubs: any store, form of the graph and numb
     with.training.batch = 7;
     with.training.seed = 4;
     with.epochs = 3;
-    macro_run how;
-    const outcome first = train_macro(data, with, how);
+    macro_run options;
+    const outcome first = train_macro(data, with, options);
     CHECK(first.epochs.front().examples > 90);
     // Every partition is read at most once an epoch, and the hubs once in all.
     std::uint64_t others = 0;
     for (partition_id p = 1; p < data.rows.partitions; ++p) others += data.rows.size(p) * graph_data::columns * 4;
-    CHECK(how.read.read_bytes < 3 * (others + 512 * 14) + data.rows.size(0) * graph_data::columns * 4 + 4096);
+    CHECK(options.read.read_bytes < 3 * (others + 512 * 14) + data.rows.size(0) * graph_data::columns * 4 + 4096);
     for (const auto& [name, engine] : storage_test::all_engines()) {
         if (name == "memory") continue;
         CAPTURE(name);
@@ -292,7 +292,7 @@ TEST_CASE("passes over a macro-batch that were recorded are replayed to the same
     macro_run once;
     const outcome plain = train_macro(data, with, once);
     // What a slow disk would have done.
-    state_reuse recorder(4);
+    macro_batch_reuse recorder(4);
     macro_run slow{.again = [&](std::uint64_t epoch, std::uint32_t s, std::uint32_t passes, bool) {
         return recorder.again(epoch, s, passes, passes > (epoch + s) % 4);
     }};
@@ -304,14 +304,14 @@ TEST_CASE("passes over a macro-batch that were recorded are replayed to the same
     for (const graph_statistics& epoch : reused.epochs) trained += epoch.examples;
     CHECK(trained > plain.epochs[0].examples + plain.epochs[1].examples);
     const auto replay = [&](std::uint64_t stop_every) {
-        state_reuse by_record(1, {}, recorder.record());
+        macro_batch_reuse by_record(1, {}, recorder.record());
         macro_run again{.again = [&](std::uint64_t epoch, std::uint32_t s, std::uint32_t passes, bool ready) {
             return by_record.again(epoch, s, passes, ready);
         }, .stop_every = stop_every};
         with.threads = stop_every == 0 ? 2 : 1;
-        const outcome made = train_macro(data, with, again);
+        const outcome result = train_macro(data, with, again);
         CHECK(by_record.record() == recorder.record());
-        return made;
+        return result;
     };
     CHECK((replay(0) == reused));
     for (const std::uint64_t every : {1U, 5U, 8U}) CHECK(same_weights(replay(every), reused));
@@ -332,7 +332,7 @@ TEST_CASE("one batch steps rows and weights by the gradients of encoder and task
     data.store.for_each_edge([&](std::span<const edge> some) { edges.insert(edges.end(), some.begin(), some.end()); });
     const auto graph = test::whole_graph(data.rows.nodes, edges);
     for (const bool links : {false, true})
-        for (const neighbour_sampling kind : {neighbour_sampling::dense, neighbour_sampling::layered}) {
+        for (const sampler_kind kind : {sampler_kind::dense, sampler_kind::neighbor}) {
             set_up with;
             with.links = links;
             with.layers = "sage:8:dropout=0,sage:4:dropout=0";
@@ -347,9 +347,9 @@ TEST_CASE("one batch steps rows and weights by the gradients of encoder and task
             const std::vector<float> before = by_hand.all_rows();
 
             // seeds
-            const serial_executor on;
+            const serial_executor executor;
             mini_batch_arena link_arena, arena;
-            const plan states = in_memory_order(1)(0);
+            const epoch_plan states = in_memory_order(1)(0);
             std::optional<link_batch> batch;
             std::vector<node_id> seeds;
             std::vector<class_id> labels;
@@ -357,14 +357,14 @@ TEST_CASE("one batch steps rows and weights by the gradients of encoder and task
                 memory_budget budget;
                 edge_buffer buffer({.size = [&](edge_bucket) { return edges.size(); }, .load = [&](edge_bucket, std::span<edge> to) { std::ranges::copy(edges, to.begin()); }}, 1, false, 0, budget);
                 buffer.begin_epoch(states);
-                const link_state of(states[0], data.rows, buffer.acquire(0), 1000, batch_source::state, 0, 0, 0);
+                const link_state of(states[0], data.rows, buffer.acquire(0), 1000, batch_scope::state, 0, 0, 0);
                 batch = link_sampler(with.training.negatives, 0).sample({}, of, link_arena);
                 seeds.assign(batch->nodes.begin(), batch->nodes.end());
             } else {
                 std::vector<node_id> nodes;
                 training_nodes(data, states)(0, nodes);
                 const edge_index count = nodes.size();
-                const state_batches cut(std::span(&count, 1), 1000, edge_shuffle_key(0, 0, 0), batch_source::state);
+                const state_batches cut(std::span(&count, 1), 1000, edge_shuffle_key(0, 0, 0), batch_scope::state);
                 std::vector<edge_position> at(nodes.size());
                 cut.fill(0, at);
                 for (const edge_position& p : at) seeds.push_back(nodes[p.edge]), labels.push_back(data.labels[seeds.back()]);
@@ -372,32 +372,32 @@ TEST_CASE("one batch steps rows and weights by the gradients of encoder and task
             // sample, forward, task, backward
             layer_stack layers;
             std::vector<node_id> inputs;
-            if (kind == neighbour_sampling::dense) {
-                dense_sampler<> sampler(with.training.neighbours, 0);
-                const auto sample = sampler.sample({}, graph, std::span<const node_id>(seeds), on, arena);
-                layers.assign(sample, on);
+            if (kind == sampler_kind::dense) {
+                dense_sampler<> sampler(with.training.neighbors, 0);
+                const auto sample = sampler.sample({}, graph, std::span<const node_id>(seeds), executor, arena);
+                layers.assign(sample, executor);
                 inputs.assign(sample.node_ids.begin(), sample.node_ids.end());
             } else {
-                neighbour_sampler<> sampler(with.training.neighbours, 0);
-                const auto sample = sampler.sample({}, graph, std::span<const node_id>(seeds), on, arena);
-                layers.assign(sample, on);
+                neighbor_sampler<> sampler(with.training.neighbors, 0);
+                const auto sample = sampler.sample({}, graph, std::span<const node_id>(seeds), executor, arena);
+                layers.assign(sample, executor);
                 inputs.assign(sample.nodes.begin(), sample.nodes.end());
             }
             std::vector<float> in, gradients(inputs.size() * with.dim);
             for (const node_id v : inputs) in.insert(in.end(), &before[v * with.dim], &before[v * with.dim] + with.dim);
             const matrix_view<float> rows(in.data(), inputs.size(), with.dim), to(gradients.data(), inputs.size(), with.dim);
-            const auto out = by_hand.encode->forward(by_hand.weights, layers, {.dense = rows}, {}, on);
+            const auto out = by_hand.encode->forward(by_hand.weights, layers, {.dense = rows}, {}, executor);
             if (links) {
                 std::vector<float> g(out.rows() * out.columns());
                 const matrix_view<float> seed_gradients(g.data(), out.rows(), out.columns());
-                row_gradients relation_gradients;
-                by_hand.model->forward_backward(*batch, out, by_hand.relations.values(), seed_gradients, relation_gradients, on);
-                by_hand.encode->backward(by_hand.weights, seed_gradients, to, on);
+                sparse_gradients relation_gradients;
+                by_hand.model->forward_backward(*batch, out, by_hand.relations.values(), seed_gradients, relation_gradients, executor);
+                by_hand.encode->backward(by_hand.weights, seed_gradients, to, executor);
                 for (std::size_t i = 0; i < relation_gradients.ids().size(); ++i)
                     for (std::size_t c = 0; c < 4; ++c) by_hand.relations.table()(relation_gradients.ids()[i], c) -= relation_gradients.rows()(i, c);
             } else {
-                softmax_cross_entropy(out, std::span<const class_id>(labels), on);
-                by_hand.encode->backward(by_hand.weights, out, to, on);
+                softmax_cross_entropy(out, std::span<const class_id>(labels), executor);
+                by_hand.encode->backward(by_hand.weights, out, to, executor);
             }
             outcome expected = by_hand.end({});
             for (std::size_t i = 0; i < inputs.size(); ++i)
@@ -421,22 +421,22 @@ TEST_CASE("hidden edges of a batch are not walked, features are the same in ever
     with.order_slots = with.buffer_slots = 2;
     with.epochs = 1;
     with.training.batch = 1000; // all edges in one
-    with.training.neighbours.fanout = parse_fanout("all", neighbour_direction::both);
+    with.training.neighbors.fanout = parse_fanout("all", neighbor_direction::both);
     CHECK(train(data, with).epochs[0].sampled_edges >= 400);
-    with.training.hide_batch_edges = true;
+    with.training.exclude_target_edges = true;
     CHECK(train(data, with).epochs[0].sampled_edges == 0);
 
     with.links = false;
     with.layers = "sage:8:dropout=0,sage:4";
-    with.training.neighbours.fanout = parse_fanout("3,3");
+    with.training.neighbors.fanout = parse_fanout("3,3");
     with.features = test::feature_form{};
     const outcome dense = train(data, with);
-    with.features = test::feature_form{.halves = true}; // they hold these numbers exactly
+    with.features = test::feature_form{.f16 = true}; // they hold these numbers exactly
     CHECK((train(data, with) == dense));
     with.features = test::feature_form{.sparse = true}; // summed in another order
     const outcome sparse = train(data, with);
     CHECK(sparse.epochs[0].loss == doctest::Approx(dense.epochs[0].loss).epsilon(1e-4));
-    with.features = test::feature_form{.sparse = true, .halves = true};
+    with.features = test::feature_form{.sparse = true, .f16 = true};
     CHECK((train(data, with) == sparse));
 
     with.features.reset();
@@ -444,10 +444,10 @@ TEST_CASE("hidden edges of a batch are not walked, features are the same in ever
     const std::vector<float> before = isolated.all_rows();
     const std::vector<float> after = train(data, with).rows;
     std::size_t changed = 0, trained = 0;
-    for (node_id v = 40; v < 60; ++v) { // nobody's neighbours
+    for (node_id v = 40; v < 60; ++v) { // nobody's neighbors
         const std::size_t at = v * isolated.rows->layout().floats();
         changed += !std::equal(&before[at], &before[at] + with.dim, &after[at]);
-        trained += v % 3 == 0 && data.labels[v] != unlabelled;
+        trained += v % 3 == 0 && data.labels[v] != unlabeled;
     }
     CHECK(changed == trained);
     CHECK(trained > 3);
@@ -458,7 +458,7 @@ TEST_CASE("what cannot be trained is refused with its reason, and errors of stag
     set_up with;
     with.layers = "sage:8,sage:4";
     with.features = test::feature_form{};
-    const auto fails = [](trainer& all, std::uint64_t every, errc code, const std::string& what, const plan* fixed = nullptr) {
+    const auto fails = [](trainer& all, std::uint64_t every, errc code, const std::string& what, const epoch_plan* fixed = nullptr) {
         std::string told;
         try {
             all.run([&](graph_training& training, const auto& states) {
@@ -478,7 +478,7 @@ TEST_CASE("what cannot be trained is refused with its reason, and errors of stag
     };
     SUBCASE("no training nodes") {
         trainer all(data, with);
-        const plan states{{{0, 1}, {}}, {{1, 2}, {}}};
+        const epoch_plan states{{{0, 1}, {}}, {{1, 2}, {}}};
         fails(all, 0, errc::invalid_argument, "nothing to train", &states);
     }
     SUBCASE("a label that is no class names its node") {
@@ -488,16 +488,16 @@ TEST_CASE("what cannot be trained is refused with its reason, and errors of stag
     }
     SUBCASE("a node that trains where it is not resident") {
         trainer all(data, with);
-        const plan states{{{0, 1}, {}}};
+        const epoch_plan states{{{0, 1}, {}}};
         all.run([&](graph_training& training, const auto&) {
-            const plan other{{{1, 2}, {}}};
+            const epoch_plan other{{{1, 2}, {}}};
             CHECK_THROWS_WITH_AS((void)training.run(other, 0), doctest::Contains("not resident"), error);
         }, 3, &states);
     }
     SUBCASE("features that are damaged") {
         trainer all(data, with);
-        std::fstream file(all.features->file(feature_part::numbers).path, std::ios::in | std::ios::out | std::ios::binary);
-        file.seekp(4096 + static_cast<std::streamoff>(all.features->range(2, feature_part::numbers).offset));
+        std::fstream file(all.features->file(feature_part::values).path, std::ios::in | std::ios::out | std::ios::binary);
+        file.seekp(4096 + static_cast<std::streamoff>(all.features->range(2, feature_part::values).offset));
         file.put('\x7f');
         file.close();
         fails(all, 3, errc::corrupt, "numbers");
@@ -513,10 +513,10 @@ TEST_CASE("what cannot be trained is refused with its reason, and errors of stag
         fails(all, 3, errc::over_budget, "batch");
     }
     SUBCASE("parts that do not fit together") {
-        with.training.neighbours.fanout = parse_fanout("3");
+        with.training.neighbors.fanout = parse_fanout("3");
         trainer all(data, with);
         CHECK_THROWS_AS(all.run([](graph_training&, const auto&) {}), error);
-        with.training.neighbours.fanout = parse_fanout("3,3");
+        with.training.neighbors.fanout = parse_fanout("3,3");
         with.links = true;
         with.layers = "sage:8,sage:6";
         trainer other(data, with);
@@ -525,4 +525,4 @@ TEST_CASE("what cannot be trained is refused with its reason, and errors of stag
     }
 }
 
-} // namespace test_pipeline_graph_training
+} // namespace test_train_graph_training

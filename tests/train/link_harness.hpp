@@ -37,7 +37,7 @@ struct toy_graph {
         std::ranges::sort(all);
         for (const edge& e : all) buckets[{partitioning.of(e.source), partitioning.of(e.destination)}].push_back(e);
     }
-    bucket_source source() {
+    edge_loader source() {
         return {.size = [this](edge_bucket b) { return static_cast<edge_index>(buckets[b].size()); },
             .load = [this](edge_bucket b, std::span<edge> to) { std::ranges::copy(buckets[b], to.begin()); }};
     }
@@ -59,7 +59,7 @@ struct set_up {
 };
 
 /// Makes what computes batches elsewhere than on the CPU; empty: nothing does.
-using compute_factory = std::function<std::unique_ptr<link_compute>(const set_up&, parameter& relations)>;
+using compute_factory = std::function<std::unique_ptr<link_compute>(const set_up&, embedding_table& relations)>;
 
 struct outcome {
     std::vector<float> rows;      // value and state of all nodes
@@ -75,33 +75,33 @@ inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem
     const auto optimizer = make_row_optimizer(with.optimizer, 0.1F);
     const row_layout layout{with.dim, static_cast<std::uint32_t>(optimizer.state_floats(with.dim))};
     auto model = make_link_model(with.decoder, with.loss, with.dim, with.model);
-    parameter relations(model.relation_rows(graph.relations),
+    embedding_table relations(model.relation_rows(graph.relations),
         {static_cast<std::uint32_t>(model.relation_floats()),
             static_cast<std::uint32_t>(optimizer.state_floats(model.relation_floats()))});
-    initialize_rows(initializer::uniform(-.1F, .1F), 0, 1, parameter_table::relations, 0, model.relation_floats(),
+    initialize_rows(initializer::uniform(-.1F, .1F), 0, 1, embedding_kind::relations, 0, model.relation_floats(),
         relations.table(), serial_executor{});
     {
         any_engine engine = with.engines();
-        row_file::create(engine, path, graph.partitioning, layout, graph.partitioning.partitions);
+        embedding_file::create(engine, path, graph.partitioning, layout, graph.partitioning.partitions);
     }
-    auto rows = std::make_unique<row_file>(
+    auto rows = std::make_unique<embedding_file>(
         with.engines, path, graph.partitioning, layout, graph.partitioning.partitions);
     rows->fill([&](std::uint64_t first, matrix_view<float> to) {
-        initialize_rows(initializer::normal(0, .1F), 0, 1, parameter_table::nodes, first, with.dim, to, serial_executor{});
+        initialize_rows(initializer::normal(0, .1F), 0, 1, embedding_kind::nodes, first, with.dim, to, serial_executor{});
     });
     rows->commit();
 
-    const tbb_executor on(with.threads);
+    const tbb_executor executor(with.threads);
     outcome result;
     resume_position at{};
     std::uint64_t steps = 0;
     const auto order = make_order(with.order, graph.partitioning.partitions, with.order_slots, 7);
     while (at.epoch < with.epochs) { // once, unless stopped: then from what a checkpoint would hold
         memory_budget budget;
-        partition_buffer buffer(*rows, {.slots = with.buffer_slots, .prefetch = with.prefetch}, budget);
+        partition_buffer buffer(*rows, {.resident_partitions = with.buffer_slots, .prefetch = with.prefetch}, budget);
         edge_buffer edges(graph.source(), graph.partitioning.partitions, false, 0, budget);
         const std::unique_ptr<link_compute> elsewhere = compute ? compute(with, relations) : nullptr;
-        link_training training(with.training, model, optimizer, buffer, edges, relations, on, budget, elsewhere.get());
+        link_training training(with.training, model, optimizer, buffer, edges, relations, executor, budget, elsewhere.get());
         training.set_steps(steps);
         std::stop_source stop;
         std::atomic<std::uint64_t> applied{0};

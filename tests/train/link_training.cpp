@@ -23,7 +23,7 @@
 #include <mutex>
 #include <set>
 
-namespace test_pipeline_link_training {
+namespace test_train_link_training {
 
 using namespace link_harness;
 using gneiss::test::temporary_directory;
@@ -35,9 +35,9 @@ TEST_CASE("where all nodes are resident no partition is missing, also when some 
     edge_buffer buffer({.size = [&](edge_bucket b) { return b == edge_bucket{0, 0} ? edges.size() : 0; },
                            .load = [&](edge_bucket, std::span<edge> to) { std::ranges::copy(edges, to.begin()); }},
         8, false, 0, budget);
-    const plan states = in_memory_order(8)(0);
+    const epoch_plan states = in_memory_order(8)(0);
     buffer.begin_epoch(states);
-    const link_state all(states[0], rows, buffer.acquire(0), 1000, batch_source::state, 0, 0, 0);
+    const link_state all(states[0], rows, buffer.acquire(0), 1000, batch_scope::state, 0, 0, 0);
     CHECK(all.resident.size() == 9);
     CHECK(all.resident.ranges().size() == all.resident.partitions()); // so that nothing is corrected
 }
@@ -85,8 +85,8 @@ TEST_CASE("a disk run equals the in-memory run of the same plan, bit for bit: ro
         with.order = std::vector<std::string>{"beta", "hilbert", "hilbert-symmetric", "row-major"}[draw.below(4)];
         with.order_slots = static_cast<std::uint32_t>(2 + draw.below(partitions - 1));
         with.training.batch_edges = 1 + draw.below(100);
-        with.training.batch_from = draw.below(2) == 0 ? batch_source::state : batch_source::bucket;
-        with.training.negatives = {.per_chunk = static_cast<std::uint32_t>(1 + draw.below(30)), .chunks = static_cast<std::uint32_t>(1 + draw.below(4)), .degree_fraction = .5, .corrected = draw.below(2) == 0};
+        with.training.batch_from = draw.below(2) == 0 ? batch_scope::state : batch_scope::bucket;
+        with.training.negatives = {.per_chunk = static_cast<std::uint32_t>(1 + draw.below(30)), .chunks = static_cast<std::uint32_t>(1 + draw.below(4)), .degree_fraction = .5, .log_q_correction = draw.below(2) == 0};
         with.training.step_at = draw.below(2) == 0 ? step_place::update : step_place::compute;
         with.training.pipeline.staleness = 0;
         with.training.pipeline.sample_workers = 1 + draw.below(3);
@@ -120,24 +120,24 @@ TEST_CASE("when edges cannot be loaded, no stage is at work any more once the er
         const row_layout layout{8, 0};
         const engine_factory engines = [] { return any_engine(threads_engine{}); };
         any_engine engine = engines();
-        row_file::create(engine, directory / "rows", graph.partitioning, layout, 4);
-        row_file rows(engines, directory / "rows", graph.partitioning, layout, 4);
+        embedding_file::create(engine, directory / "rows", graph.partitioning, layout, 4);
+        embedding_file rows(engines, directory / "rows", graph.partitioning, layout, 4);
         rows.fill([](std::uint64_t, matrix_view<float>) {});
         memory_budget budget;
-        partition_buffer buffer(rows, {.slots = 2, .prefetch = 1}, budget);
-        bucket_source broken = graph.source();
+        partition_buffer buffer(rows, {.resident_partitions = 2, .prefetch = 1}, budget);
+        edge_loader broken = graph.source();
         broken.load = [&, whole = broken.load, left = loads](edge_bucket b, std::span<edge> to) mutable {
             if (left-- == 0) throw io_error(EIO, "cannot read", {});
             whole(b, to);
         };
         edge_buffer edges(broken, graph.partitioning.partitions, false, 0, budget);
         auto model = make_link_model("dot", "softmax", 8);
-        parameter none(model.relation_rows(1), {static_cast<std::uint32_t>(model.relation_floats()), 0});
+        embedding_table none(model.relation_rows(1), {static_cast<std::uint32_t>(model.relation_floats()), 0});
         link_training_options options{};
         options.batch_edges = 10;
         options.negatives = {.per_chunk = 4, .chunks = 1};
-        const serial_executor on;
-        link_training training(options, model, make_row_optimizer("sgd", .1F), buffer, edges, none, on, budget);
+        const serial_executor executor;
+        link_training training(options, model, make_row_optimizer("sgd", .1F), buffer, edges, none, executor, budget);
         std::atomic<bool> over{false}, late{false};
         const training_observer observer{.on_batch =
                                              [&](const batch_key&, const link_statistics&) {
@@ -258,4 +258,4 @@ TEST_CASE("filtered negatives mask every true answer of the batch, on both sides
     CHECK(train(graph, with, directory / "raw").masked == 0);
 }
 
-} // namespace test_pipeline_link_training
+} // namespace test_train_link_training

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-namespace test_pipeline_queue {
+namespace test_train_queue {
 
 using namespace gneiss;
 
@@ -78,4 +78,4 @@ TEST_CASE("closing with an error wakes both sides with it") {
     CHECK(woken == 2);
 }
 
-} // namespace test_pipeline_queue
+} // namespace test_train_queue

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace test_pipeline_staleness {
+namespace test_train_staleness {
 
 using namespace gneiss;
 
@@ -22,4 +22,4 @@ TEST_CASE("quantiles of a staleness histogram") {
     CHECK(twice.quantile(0.9) == 3);
 }
 
-} // namespace test_pipeline_staleness
+} // namespace test_train_staleness

@@ -4,7 +4,7 @@
 
 #include <gneiss/cache/lru.hpp>
 #include <gneiss/cache/s3_fifo.hpp>
-#include <gneiss/cache/static_rank.hpp>
+#include <gneiss/cache/static_cache.hpp>
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/graph/generate/planted_partition.hpp>
@@ -27,7 +27,7 @@
 #include <map>
 #include <thread>
 
-namespace test_pipeline_superbatch_training {
+namespace test_train_superbatch_training {
 
 using namespace gneiss;
 using gneiss::test::temporary_directory;
@@ -41,7 +41,7 @@ engine_factory threads() {
     return [] { return any_engine(threads_engine(4)); };
 }
 
-/// A graph with classes and features on disk, its lists of neighbours beside the buckets.
+/// A graph with classes and features on disk, its lists of neighbors beside the buckets.
 struct graph_data {
     temporary_directory directory{};
     row_partitioning rows;
@@ -51,7 +51,7 @@ struct graph_data {
     feature_files features;
 
     graph_data(std::uint64_t nodes, const test::feature_form& form = {}) : rows{nodes, 2}, store(build()), features(write(form)) {
-        (void)build_csc(store, neighbour_direction::in, directory / "csc");
+        (void)build_csc(store, neighbor_direction::in, directory / "csc");
         for (node_id v = 0; v < nodes; v += 3) train.push_back(v);
     }
     [[nodiscard]] planted_partition<> graph() const {
@@ -74,19 +74,19 @@ struct graph_data {
         return test::feature_writer(directory.path(), rows, form).write(numbers, columns);
     }
     [[nodiscard]] stored_rows stored() const {
-        return {.path = features.numbers.path, .offset = features.numbers.checksums.data_offset(), .rows = rows.nodes,
-            .row_bytes = columns * (features.halves ? sizeof(half) : sizeof(float))};
+        return {.path = features.values.path, .offset = features.values.checksums.data_offset(), .rows = rows.nodes,
+            .row_bytes = columns * (features.f16 ? sizeof(half) : sizeof(float))};
     }
 };
 
 struct set_up {
     std::string topology = "disk", cache = "belady";
     superbatch_schedule schedule = superbatch_schedule::overlap;
-    neighbour_sampling sampler = neighbour_sampling::layered;
+    sampler_kind sampler = sampler_kind::neighbor;
     std::uint64_t superbatch = 4, epochs = 2, accesses = 0;
-    std::size_t slots = 60, threads = 1;
+    std::size_t cache_capacity = 60, threads = 1;
     bool carry = true, direct_table = false;
-    engine_factory engines = test_pipeline_superbatch_training::threads();
+    engine_factory engines = test_train_superbatch_training::threads();
     change_set_maker change_sets{};
 };
 
@@ -98,9 +98,9 @@ struct outcome {
     friend bool operator==(const outcome&, const outcome&) = default;
 };
 
-neighbour_options hops() { return {.fanout = {{.in = 4}, {.in = 3}}, .replace = false, .relations = false, .edge_ids = false}; }
+neighbor_options hops() { return {.fanout = {{.in = 4}, {.in = 3}}, .replace = false, .relations = false, .edge_ids = false}; }
 
-/// The network, and an optimiser for it.
+/// The network, and an optimizer for it.
 struct network {
     dense_parameters<> weights{};
     encoder<float, eigen_backend> encode;
@@ -116,18 +116,18 @@ struct network {
 };
 
 /// The same training by `graph_training`, all in memory: the oracle.
-outcome in_memory(const graph_data& data, neighbour_sampling sampler, std::uint64_t epochs) {
+outcome in_memory(const graph_data& data, sampler_kind sampler, std::uint64_t epochs) {
     memory_budget budget;
     const serial_executor on;
     const feature_store features(data.features, data.rows);
     network net(features.sparse() ? input_columns{.dense = 0, .sparse = columns} : input_columns{.dense = columns, .sparse = 0});
-    state all;
+    buffer_state all;
     for (partition_id p = 0; p < data.rows.partitions; ++p) all.resident.push_back(p);
-    const plan whole{all};
+    const epoch_plan whole{all};
     feature_buffer rows(features, threads(), feature_buffer::bytes_needed(whole, features), budget);
-    graph_buffer graph(data.store, threads(), neighbour_direction::in, graph_buffer::bytes_needed(whole, data.store, neighbour_direction::in), budget);
+    graph_buffer graph(data.store, threads(), neighbor_direction::in, graph_buffer::bytes_needed(whole, data.store, neighbor_direction::in), budget);
     const graph_task task = node_task{data.labels, [&](std::uint32_t, std::vector<node_id>& out) { out = data.train; }};
-    graph_training training({.batch = 10, .neighbours = hops(), .sampler = sampler, .pipeline = {.staleness = 0}, .seed = 9}, task, net.encode,
+    graph_training training({.batch = 10, .neighbors = hops(), .sampler = sampler, .pipeline = {.staleness = 0}, .seed = 9}, task, net.encode,
         net.weights, net.dense, make_row_optimizer("sgd", .1F), {.rows = nullptr, .features = &rows, .graph = graph}, on, budget);
     std::vector<double> losses;
     for (std::uint64_t e = 0; e < epochs; ++e) losses.push_back(training.run(whole, e).model.loss);
@@ -166,8 +166,8 @@ struct trainer {
         std::unique_ptr<batch_sampler> sampler;
     };
 
-    trainer(const graph_data& of, const set_up& how)
-        : data(of), with(how), on(how.threads),
+    trainer(const graph_data& of, const set_up& options)
+        : data(of), with(options), on(options.threads),
           net(of.features.sparse() ? input_columns{.dense = 0, .sparse = columns} : input_columns{.dense = columns, .sparse = 0}) {
         const csc_files files{.in = data.directory / "csc", .out = {}};
         batch_sampler_factory samplers;
@@ -183,7 +183,7 @@ struct trainer {
         }
         training = std::make_unique<superbatch_training>(
             superbatch_training_options{.batch = 10, .sampler = with.sampler, .seed = 9,
-                .superbatches = {.schedule = with.schedule, .batches = with.superbatch, .directory = run / "superbatches", .slots = 0,
+                .superbatches = {.schedule = with.schedule, .batches = with.superbatch, .directory = run / "superbatches", .cache_capacity = 0,
                     .direct_table = with.direct_table, .carry = with.carry, .accesses = with.accesses, .epochs = with.epochs, .change_sets = with.change_sets}},
             superbatch_parts{.samplers = [this, samplers, first = true]() mutable -> std::unique_ptr<batch_sampler> {
                     if (std::exchange(first, false)) return samplers(); // the inspector's
@@ -198,7 +198,7 @@ struct trainer {
     feature_input input() {
         if (with.cache == "memory") {
             store.emplace(data.features, row_partitioning{data.rows.nodes, 1});
-            const plan all{state{.resident = {0}, .edge_buckets = {}}};
+            const epoch_plan all{buffer_state{.resident = {0}, .edge_buckets = {}}};
             buffer = std::make_unique<feature_buffer>(*store, with.engines, feature_buffer::bytes_needed(all, *store), budget);
             buffer->begin_epoch(all);
             return std::shared_ptr<const resident_features>(buffer->acquire(0));
@@ -206,14 +206,14 @@ struct trainer {
         if (with.cache == "mmap") source.emplace(std::in_place_type<mapped_rows>, data.stored(), on);
         else source.emplace(std::in_place_type<disk_rows>, with.engines, data.stored(), gather_options{}, on, budget);
         if (with.cache != "none" && with.cache != "mmap") {
-            cache = std::make_unique<cached_rows<any_row_source>>(*source, with.slots, slot_table_kind::hashed, on, budget);
+            cache = std::make_unique<cached_rows<any_row_source>>(*source, with.cache_capacity, slot_table_kind::hashed, on, budget);
             std::vector<node_id> ranked(data.train.begin(), data.train.end());
-            if (with.cache == "static") policy.emplace(static_rank(ranked, cache->slots()));
-            if (with.cache == "lru") policy.emplace(lru(cache->slots()));
-            if (with.cache == "s3fifo") policy.emplace(s3_fifo(cache->slots()));
+            if (with.cache == "static") policy.emplace(static_cache(ranked, cache->capacity()));
+            if (with.cache == "lru") policy.emplace(lru(cache->capacity()));
+            if (with.cache == "s3fifo") policy.emplace(s3_fifo(cache->capacity()));
         }
         return feature_rows{.source = *source, .cache = cache.get(), .policy = policy ? &*policy : nullptr, .columns = columns,
-            .halves = data.features.halves, .normalized = data.features.normalized};
+            .f16 = data.features.f16, .normalized = data.features.normalized};
     }
 
     outcome operator()() {
@@ -224,13 +224,13 @@ struct trainer {
     [[nodiscard]] bool left_behind() const { return std::filesystem::exists(run / "superbatches") && !std::filesystem::is_empty(run / "superbatches"); }
 };
 
-outcome train(const graph_data& data, const set_up& how) { return trainer(data, how)(); }
+outcome train(const graph_data& data, const set_up& options) { return trainer(data, options)(); }
 
 } // namespace
 
 TEST_CASE("superbatches train the very bits of graph training in memory, for every cache, topology and schedule") {
     const graph_data data(400);
-    for (const auto sampler : {neighbour_sampling::layered, neighbour_sampling::dense}) {
+    for (const auto sampler : {sampler_kind::neighbor, sampler_kind::dense}) {
         const outcome expected = in_memory(data, sampler, 2);
         for (const char* topology : {"disk", "mmap", "memory"}) CHECK(train(data, {.topology = topology, .sampler = sampler}) == expected);
         for (const auto schedule : {superbatch_schedule::overlap, superbatch_schedule::alternate, superbatch_schedule::conventional})
@@ -247,40 +247,40 @@ TEST_CASE("superbatches train the very bits of graph training in memory, for eve
 
 TEST_CASE("neither the size of superbatches and caches nor threads change what is trained") {
     const graph_data data(400); // 134 training nodes: 14 batches
-    const outcome expected = in_memory(data, neighbour_sampling::layered, 3);
+    const outcome expected = in_memory(data, sampler_kind::neighbor, 3);
     for (const std::uint64_t batches : {1, 3, 7, 14, 100})
         for (const auto schedule : {superbatch_schedule::overlap, superbatch_schedule::alternate})
             CHECK(train(data, {.schedule = schedule, .superbatch = batches, .epochs = 3}) == expected);
-    for (const std::size_t slots : {0, 1, 399, 400, 1000})
-        for (const bool carry : {true, false}) CHECK(train(data, {.epochs = 3, .slots = slots, .carry = carry, .direct_table = carry}) == expected);
+    for (const std::size_t cache_capacity : {0, 1, 399, 400, 1000})
+        for (const bool carry : {true, false}) CHECK(train(data, {.epochs = 3, .cache_capacity = cache_capacity, .carry = carry, .direct_table = carry}) == expected);
     CHECK(train(data, {.epochs = 3, .accesses = 250}) == expected); // superbatches of few batches
     CHECK(train(data, {.epochs = 3, .accesses = 1}) == expected);
     for (const std::size_t threads : {2, 5}) CHECK(train(data, {.epochs = 3, .threads = threads}) == expected);
-    int made = 0;
-    const change_set_maker elsewhere = [&](trace_file& trace, const belady_options& how, const auto& visit) {
-        ++made;
-        return belady(trace, how, serial_executor{}, visit);
+    int result = 0;
+    const change_set_maker elsewhere = [&](trace_file& trace, const belady_options& options, const auto& visit) {
+        ++result;
+        return belady(trace, options, serial_executor{}, visit);
     };
     CHECK(train(data, {.superbatch = 7, .epochs = 3, .change_sets = elsewhere}) == expected);
-    CHECK(made == 6); // two superbatches an epoch
+    CHECK(result == 6); // two superbatches an epoch
 }
 
 TEST_CASE("halves, normalised and sparse features are those of graph training") {
-    graph_data halves(200, {.halves = true});
-    CHECK(train(halves, {}) == in_memory(halves, neighbour_sampling::layered, 2));
+    graph_data halves(200, {.f16 = true});
+    CHECK(train(halves, {}) == in_memory(halves, sampler_kind::neighbor, 2));
     halves.features.normalized = true;
-    CHECK(train(halves, {}) == in_memory(halves, neighbour_sampling::layered, 2));
-    CHECK(train(halves, {.cache = "memory"}) == in_memory(halves, neighbour_sampling::layered, 2));
+    CHECK(train(halves, {}) == in_memory(halves, sampler_kind::neighbor, 2));
+    CHECK(train(halves, {.cache = "memory"}) == in_memory(halves, sampler_kind::neighbor, 2));
     const graph_data sparse(200, {.sparse = true});
-    CHECK(train(sparse, {.cache = "memory"}) == in_memory(sparse, neighbour_sampling::layered, 2));
+    CHECK(train(sparse, {.cache = "memory"}) == in_memory(sparse, sampler_kind::neighbor, 2));
 }
 
 TEST_CASE("carried rows are not read again, and a superbatch's change sets read what belady says") {
     const graph_data data(400);
     const auto reads = [&](bool carry) {
-        trainer made(data, {.superbatch = 3, .slots = 150, .carry = carry});
-        (void)made();
-        const gather_stats seen = made.cache->statistics();
+        trainer result(data, {.superbatch = 3, .cache_capacity = 150, .carry = carry});
+        (void)result();
+        const gather_stats seen = result.cache->statistics();
         CHECK(seen.hits > 0);
         CHECK(seen.rows > seen.hits);
         return seen.bytes_wanted;
@@ -290,7 +290,7 @@ TEST_CASE("carried rows are not read again, and a superbatch's change sets read 
 
 TEST_CASE("a run stopped and begun again from its position ends in the unbroken run's bits") {
     const graph_data data(400);
-    const outcome expected = in_memory(data, neighbour_sampling::layered, 2);
+    const outcome expected = in_memory(data, sampler_kind::neighbor, 2);
     for (const auto schedule : {superbatch_schedule::overlap, superbatch_schedule::alternate, superbatch_schedule::conventional})
         for (const std::uint64_t after : {1, 5, 13}) {
             trainer first(data, {.cache = schedule == superbatch_schedule::conventional ? "lru" : "belady", .schedule = schedule});
@@ -310,33 +310,33 @@ TEST_CASE("a run stopped and begun again from its position ends in the unbroken 
             if (at.epoch == 0) losses.push_back(loss + first.training->run(0, at.next).model.loss);
             else losses.push_back(loss);
             losses.push_back(first.training->run(1).model.loss);
-            const outcome made = first.net.end(losses);
-            CHECK(made.weights == expected.weights);
-            CHECK(made.state == expected.state);
-            CHECK(made.losses[1] == expected.losses[1]);
-            CHECK(made.losses[0] == doctest::Approx(expected.losses[0]).epsilon(1e-9));
+            const outcome result = first.net.end(losses);
+            CHECK(result.weights == expected.weights);
+            CHECK(result.state == expected.state);
+            CHECK(result.losses[1] == expected.losses[1]);
+            CHECK(result.losses[0] == doctest::Approx(expected.losses[0]).epsilon(1e-9));
         }
 }
 
 TEST_CASE("a stop while a superbatch is being made trains what is on its way, and no batch twice") {
     const graph_data data(400);
-    const outcome expected = in_memory(data, neighbour_sampling::layered, 1);
-    trainer made(data, {.schedule = superbatch_schedule::alternate, .superbatch = 14, .epochs = 1});
+    const outcome expected = in_memory(data, sampler_kind::neighbor, 1);
+    trainer result(data, {.schedule = superbatch_schedule::alternate, .superbatch = 14, .epochs = 1});
     std::stop_source stop;
-    made.pause = [&] { // until batches wait for the superbatch; then it comes just behind the first that did not wait
+    result.pause = [&] { // until batches wait for the superbatch; then it comes just behind the first that did not wait
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
         stop.request_stop();
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
     };
-    made.slow = std::chrono::milliseconds(60);
-    const auto part = made.training->run(0, {}, {}, stop.get_token());
+    result.slow = std::chrono::milliseconds(60);
+    const auto part = result.training->run(0, {}, {}, stop.get_token());
     REQUIRE(part.stopped);
     CHECK(part.position.next.index > 1);
-    made.pause = {};
-    made.slow = {};
-    const auto rest = made.training->run(0, part.position.next);
+    result.pause = {};
+    result.slow = {};
+    const auto rest = result.training->run(0, part.position.next);
     CHECK(part.batches + rest.batches == 14);
-    CHECK(made.net.end({}).weights == expected.weights);
+    CHECK(result.net.end({}).weights == expected.weights);
 }
 
 TEST_CASE("files of at most two superbatches are on disk, and none is left") {
@@ -344,37 +344,37 @@ TEST_CASE("files of at most two superbatches are on disk, and none is left") {
     for (const auto schedule : {superbatch_schedule::overlap, superbatch_schedule::alternate}) {
         temporary_directory keep;
         {
-            trainer made(data, {.schedule = schedule, .superbatch = 2});
+            trainer result(data, {.schedule = schedule, .superbatch = 2});
             std::size_t most = 0;
             superbatch_training::observer told;
             told.on_batch = [&](const batch_key&, const graph_statistics&) {
                 std::map<std::string, int> stems;
-                for (const auto& entry : std::filesystem::directory_iterator(made.run / "superbatches")) ++stems[entry.path().stem().string()];
+                for (const auto& entry : std::filesystem::directory_iterator(result.run / "superbatches")) ++stems[entry.path().stem().string()];
                 most = std::max(most, stems.size());
             };
-            for (std::uint64_t e = 0; e < 2; ++e) (void)made.training->run(e, {}, told);
+            for (std::uint64_t e = 0; e < 2; ++e) (void)result.training->run(e, {}, told);
             // the one that is trained, the one that is made, and at most one whose last batch is on its way
             CHECK(most <= 3);
-            CHECK(made.training->inspected().superbatches == 14);
-            CHECK(made.training->inspected().batches == 28);
-            if (schedule == superbatch_schedule::alternate) CHECK(made.turns == 14);
-            made.training.reset();
-            CHECK_FALSE(made.left_behind());
+            CHECK(result.training->inspected().superbatches == 14);
+            CHECK(result.training->inspected().batches == 28);
+            if (schedule == superbatch_schedule::alternate) CHECK(result.turns == 14);
+            result.training.reset();
+            CHECK_FALSE(result.left_behind());
         }
     }
 }
 
 TEST_CASE("faults of the engine end in the right answer or a typed error, never in other weights") {
     const graph_data data(300);
-    const outcome expected = in_memory(data, neighbour_sampling::layered, 1);
+    const outcome expected = in_memory(data, sampler_kind::neighbor, 1);
     for (const fault_kind kind : {fault_kind::device_error, fault_kind::short_transfer, fault_kind::zero_read, fault_kind::interrupted, fault_kind::try_again}) {
         std::size_t failed = 0, struck = 0;
         for (std::uint64_t n = 1;; n += 1 + n / 4) {
             const auto injector = std::make_shared<fault_injector>(fault{.kind = kind, .at = n});
             const engine_factory engines = [injector] { return any_engine(faulty<threads_engine>(threads_engine(4), injector)); };
             try {
-                const outcome made = train(data, {.epochs = 1, .engines = engines});
-                CHECK(made == expected);
+                const outcome result = train(data, {.epochs = 1, .engines = engines});
+                CHECK(result == expected);
             } catch (const std::runtime_error& e) { // error or io_error
                 CHECK((dynamic_cast<const error*>(&e) != nullptr || dynamic_cast<const io_error*>(&e) != nullptr));
                 ++failed;
@@ -392,13 +392,13 @@ TEST_CASE("an error behind the last batch of a superbatch ends a run that waits 
     const graph_data data(400);
     for (const auto schedule : {superbatch_schedule::overlap, superbatch_schedule::alternate})
         for (const std::uint64_t batches : {1, 3}) {
-            trainer made(data, {.schedule = schedule, .superbatch = batches});
+            trainer result(data, {.schedule = schedule, .superbatch = batches});
             superbatch_training::observer told;
             told.on_batch = [](const batch_key&, const graph_statistics&) {
                 std::this_thread::sleep_for(std::chrono::milliseconds(20)); // batches are loaded meanwhile, and the next waited for
                 throw error(errc::not_finite, "the observer's");
             };
-            CHECK_THROWS_WITH_AS(made.training->run(0, {}, told), doctest::Contains("the observer's"), error);
+            CHECK_THROWS_WITH_AS(result.training->run(0, {}, told), doctest::Contains("the observer's"), error);
         }
 }
 
@@ -413,4 +413,4 @@ TEST_CASE("parts that do not fit together are refused") {
     CHECK_THROWS_WITH_AS(train(wrong, {}), doctest::Contains("label 17"), error);
 }
 
-} // namespace test_pipeline_superbatch_training
+} // namespace test_train_superbatch_training

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-namespace test_pipeline_training_pipeline {
+namespace test_train_training_pipeline {
 
 using namespace gneiss;
 
@@ -156,4 +156,4 @@ TEST_CASE("an error in any stage reaches the driving thread and nothing hangs") 
     }
 }
 
-} // namespace test_pipeline_training_pipeline
+} // namespace test_train_training_pipeline

@@ -1,5 +1,5 @@
-// Sampled edges per second from lists on disk: RMAT, 2^20 nodes, 16 M edges (64 MiB of neighbours), incoming, layered,
-// batches of 1000 seeds, 10 neighbours in each of three hops. "cold": the page cache is emptied before each batch;
+// Sampled edges per second from lists on disk: RMAT, 2^20 nodes, 16 M edges (64 MiB of neighbors), incoming, layered,
+// batches of 1000 seeds, 10 neighbors in each of three hops. "cold": the page cache is emptied before each batch;
 // reads of an engine go past it anyway. Beside them a loop of pread that reads as many blocks of 4 KiB, one after the
 // other.
 #include "storage/stored_graph.hpp"
@@ -15,7 +15,7 @@
 
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/graph/visit_counter.hpp>
-#include <gneiss/sample/neighbour.hpp>
+#include <gneiss/sample/neighbor.hpp>
 #include <gneiss/storage/adjacency/disk_csc.hpp>
 #include <gneiss/storage/adjacency/mapped_csc.hpp>
 
@@ -29,8 +29,8 @@ using storage_bench::stored_graph;
 /// graph() is called before each batch, outside of the time.
 template <class Graph>
 void sample(benchmark::State& state, Graph&& graph) {
-    neighbour_sampler<> sampler({std::vector<hop_fanout>(3, hop_fanout{.in = 10})}, 1);
-    const tbb_executor on(2);
+    neighbor_sampler<> sampler({std::vector<hop_fanout>(3, hop_fanout{.in = 10})}, 1);
+    const tbb_executor executor(2);
     const keyed_permutation order(nodes, random_key(1, random_domain::user));
     mini_batch_arena arena;
     std::vector<node_id> seeds(1000);
@@ -43,7 +43,7 @@ void sample(benchmark::State& state, Graph&& graph) {
             seeds[i] = static_cast<node_id>(order((batch * seeds.size() + i) % nodes));
         state.ResumeTiming();
         sampled += static_cast<std::int64_t>(
-            sampler.sample({0, {0, 0, batch++}}, of, std::span<const node_id>(seeds), on, arena).edges());
+            sampler.sample({0, {0, 0, batch++}}, of, std::span<const node_id>(seeds), executor, arena).edges());
     }
     state.SetItemsProcessed(sampled);
 }
@@ -66,7 +66,7 @@ void disk_csc_direct(benchmark::State& state) {
 }
 BENCHMARK(disk_csc_direct)->ArgName("threads")->DenseRange(0, 1)->UseRealTime()->Unit(benchmark::kMillisecond);
 
-/// A quarter of the neighbours in memory, by profiled visits.
+/// A quarter of the neighbors in memory, by profiled visits.
 void disk_csc_direct_quarter_cached(benchmark::State& state) {
     if (!storage_bench::works(state.range(0), state)) return;
     memory_budget budget;
@@ -74,10 +74,10 @@ void disk_csc_direct_quarter_cached(benchmark::State& state) {
     disk_csc graph(
         stored.files(), [&] { return storage_bench::engine_of(state.range(0)); }, budget);
     const auto path = stored.directory() / "cache";
-    const std::uint64_t fingerprint = graph.fingerprint(neighbour_direction::in);
+    const std::uint64_t fingerprint = graph.fingerprint(neighbor_direction::in);
     {
         const visit_counter profile(graph);
-        neighbour_sampler<> sampler({std::vector<hop_fanout>(3, hop_fanout{.in = 10})}, 2);
+        neighbor_sampler<> sampler({std::vector<hop_fanout>(3, hop_fanout{.in = 10})}, 2);
         mini_batch_arena arena;
         std::vector<node_id> seeds(1000), all(nodes);
         for (std::uint64_t batch = 0; batch < 20; ++batch) {
@@ -87,11 +87,11 @@ void disk_csc_direct_quarter_cached(benchmark::State& state) {
         }
         std::iota(all.begin(), all.end(), node_id{0});
         std::vector<std::uint32_t> degrees(nodes);
-        graph.degrees(all, neighbour_direction::in, degrees);
-        neighbour_cache::build(
-            path, graph, neighbour_direction::in, rank_lists(profile.visits(), degrees), edges, fingerprint);
+        graph.degrees(all, neighbor_direction::in, degrees);
+        neighbor_cache::build(
+            path, graph, neighbor_direction::in, rank_lists(profile.visits(), degrees), edges, fingerprint);
     }
-    neighbour_cache cache(path, fingerprint, budget);
+    neighbor_cache cache(path, fingerprint, budget);
     cache.load();
     graph.set_cache(&cache);
     const io_stats before = graph.statistics().io;
@@ -128,7 +128,7 @@ BENCHMARK(memory_csc_sampled)->UseRealTime()->Unit(benchmark::kMillisecond);
 /// As many blocks as lists are drawn from in a batch, about 30 000, of the same file.
 void disk_csc_raw_pread(benchmark::State& state) {
     constexpr std::size_t block = 4096, reads = 30000;
-    const int file = ::open(stored_graph::shared().neighbours().c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
+    const int file = ::open(stored_graph::shared().neighbors().c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
     aligned_buffer<std::byte> to(block);
     const random_key draw(1, random_domain::user);
     std::uint64_t word = 0;
@@ -147,7 +147,7 @@ BENCHMARK(disk_csc_raw_pread)->UseRealTime()->Unit(benchmark::kMillisecond)->Ite
 void build_csc_warm(benchmark::State& state) {
     const stored_graph& stored = stored_graph::shared();
     for (auto _ : state) {
-        build_csc(stored.store(), neighbour_direction::out, stored.directory() / "out", {}, tbb_executor(2));
+        build_csc(stored.store(), neighbor_direction::out, stored.directory() / "out", {}, tbb_executor(2));
         state.PauseTiming();
         std::filesystem::remove_all(stored.directory() / "out");
         state.ResumeTiming();

@@ -1,5 +1,5 @@
 // The graph of a state of c partitions: edges per second of merging its blocks into one list a node, beside a copy of as many
-// neighbours; a swap of some of 16 resident partitions of 32, edges of new blocks per second and what it is for all that are
+// neighbors; a swap of some of 16 resident partitions of 32, edges of new blocks per second and what it is for all that are
 // resident; sampled edges per second, 10 of each of 256 nodes at a time, of blocks, of merged lists and of a CSR by hand.
 // RMAT, 2^20 nodes in random order, 16 M edges, incoming, all partitions resident but for swaps, everything in memory.
 
@@ -25,7 +25,7 @@ namespace {
 using namespace gneiss;
 using storage_bench::stored_graph;
 
-constexpr auto in = neighbour_direction::in;
+constexpr auto in = neighbor_direction::in;
 
 const stored_graph& cut_into(std::uint32_t partitions) {
     static std::map<std::uint32_t, stored_graph> known;
@@ -42,7 +42,7 @@ struct resident {
         : resident(cut_into(partitions).store(), in_memory_order(partitions)(0), {.form = form}) {}
 
 private:
-    resident(const bucket_store& store, const plan& states, const graph_buffer_options& options)
+    resident(const bucket_store& store, const epoch_plan& states, const graph_buffer_options& options)
         : buffer(store, [] { return any_engine(threads_engine()); }, in, graph_buffer::bytes_needed(states, store, in, options), budget, options) {
         buffer.begin_epoch(states);
         graph = buffer.acquire(0);
@@ -52,26 +52,26 @@ private:
 void merge(benchmark::State& state) {
     const auto partitions = static_cast<std::uint32_t>(state.range(0));
     const bucket_store& store = cut_into(partitions).store();
-    const plan all = in_memory_order(partitions)(0);
+    const epoch_plan all = in_memory_order(partitions)(0);
     std::vector<std::vector<loaded_block>> loaded(partitions);
     for (partition_id own = 0; own < partitions; ++own)
         for (partition_id other = 0; other < partitions; ++other) loaded[own].push_back(store.read({other, own}, edge_direction::in));
     for (auto _ : state) {
-        merged_lists lists(store.rows(), all[0].resident, store.edges(), {});
-        std::vector<merged_lists::part> parts;
+        resident_csr lists(store.rows(), all[0].resident, store.edges(), {});
+        std::vector<resident_csr::part> parts;
         for (const auto& blocks : loaded) {
             parts.clear();
             for (partition_id other = 0; other < partitions; ++other)
                 if (blocks[other].block.edges() != 0) parts.push_back({.partner = other, .block = &blocks[other].block});
             lists.append(parts);
         }
-        benchmark::DoNotOptimize(lists.neighbours().data());
+        benchmark::DoNotOptimize(lists.neighbors().data());
     }
     state.SetItemsProcessed(static_cast<std::int64_t>(store.edges()) * state.iterations());
 }
 BENCHMARK(merge)->Arg(8)->Arg(64)->Arg(256)->Unit(benchmark::kMillisecond);
 
-void copy_of_as_many_neighbours(benchmark::State& state) {
+void copy_of_as_many_neighbors(benchmark::State& state) {
     const std::vector<node_id> from(static_cast<std::size_t>(storage_bench::edges));
     for (auto _ : state) {
         aligned_buffer<node_id> to(from.size());
@@ -81,14 +81,14 @@ void copy_of_as_many_neighbours(benchmark::State& state) {
     }
     state.SetItemsProcessed(static_cast<std::int64_t>(from.size()) * state.iterations());
 }
-BENCHMARK(copy_of_as_many_neighbours)->Unit(benchmark::kMillisecond);
+BENCHMARK(copy_of_as_many_neighbors)->Unit(benchmark::kMillisecond);
 
 /// k of c partitions give way to others: c² − (c − k)² blocks are read and verified, the rest is shared, or all is merged.
 void swap(benchmark::State& state, graph_form form) {
     constexpr std::uint32_t partitions = 32, slots = 16;
     const auto swapped = static_cast<std::uint32_t>(state.range(0));
     const bucket_store& store = cut_into(partitions).store();
-    plan states(2);
+    epoch_plan states(2);
     for (std::uint32_t i = 0; i < slots; ++i) {
         states[0].resident.push_back(i);
         states[1].resident.push_back(i + swapped);
@@ -118,7 +118,7 @@ BENCHMARK_CAPTURE(swap, merged, graph_form::csr)->Arg(1)->Arg(2)->Arg(4)->Arg(8)
 template <class Degrees, class Answer>
 void sample(benchmark::State& state, Degrees&& degrees, Answer&& answer) {
     random_stream random(random_key(1, random_domain::user));
-    std::vector<node_id> ids(256), neighbours;
+    std::vector<node_id> ids(256), neighbors;
     std::vector<std::uint32_t> degree(ids.size()), offsets, positions;
     std::int64_t edges = 0;
     for (auto _ : state) {
@@ -130,9 +130,9 @@ void sample(benchmark::State& state, Degrees&& degrees, Answer&& answer) {
             for (std::uint32_t k = 0; k < std::min(of, 10U); ++k) positions.push_back(static_cast<std::uint32_t>(random.below(of)));
             offsets.push_back(static_cast<std::uint32_t>(positions.size()));
         }
-        neighbours.resize(positions.size());
-        answer(neighbour_request<>{ids, in, offsets, positions}, std::span(neighbours));
-        benchmark::DoNotOptimize(neighbours.data());
+        neighbors.resize(positions.size());
+        answer(neighbor_request<>{ids, in, offsets, positions}, std::span(neighbors));
+        benchmark::DoNotOptimize(neighbors.data());
         edges += static_cast<std::int64_t>(positions.size());
     }
     state.SetItemsProcessed(edges);
@@ -141,7 +141,7 @@ void sample(benchmark::State& state, Degrees&& degrees, Answer&& answer) {
 void sample_resident(benchmark::State& state, graph_form form) {
     const resident all(static_cast<std::uint32_t>(state.range(0)), form);
     sample(state, [&](auto ids, auto to) { all.graph->degrees(ids, in, to); },
-        [&](const auto& request, auto to) { all.graph->neighbours_at(request, {to, {}, {}}); });
+        [&](const auto& request, auto to) { all.graph->neighbors_at(request, {to, {}, {}}); });
 }
 void sample_blocks(benchmark::State& state) { sample_resident(state, graph_form::blocks); }
 void sample_merged(benchmark::State& state) { sample_resident(state, graph_form::csr); }
@@ -154,7 +154,7 @@ void sample_by_hand(benchmark::State& state) {
         for (std::size_t i = 0; i < ids.size(); ++i) to[i] = lists.degree(ids[i]);
     }, [&](const auto& request, auto to) {
         for (std::size_t i = 0, k = 0; i < request.ids.size(); ++i)
-            for (const node_id* const list = lists.neighbours(request.ids[i]).data(); k < request.offsets[i + 1]; ++k) to[k] = list[request.positions[k]];
+            for (const node_id* const list = lists.neighbors(request.ids[i]).data(); k < request.offsets[i + 1]; ++k) to[k] = list[request.positions[k]];
     });
 }
 BENCHMARK(sample_by_hand)->Unit(benchmark::kMicrosecond);

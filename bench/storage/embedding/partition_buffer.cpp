@@ -8,8 +8,8 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/model/optimizer.hpp>
 #include <gneiss/order/beta.hpp>
+#include <gneiss/storage/embedding/embedding_file.hpp>
 #include <gneiss/storage/embedding/partition_buffer.hpp>
-#include <gneiss/storage/embedding/row_file.hpp>
 
 #include <cstring>
 #include <vector>
@@ -34,8 +34,8 @@ public:
         : path_("gneiss-bench-rows-" + std::to_string(::getpid()) + ".bin") {
         const engine_factory engines = [engine] { return engine_of(engine); };
         any_engine maker = engines();
-        row_file::create(maker, path_, partitioning, layout, partitioning.partitions);
-        rows_ = std::make_unique<row_file>(engines, path_, partitioning, layout, partitioning.partitions);
+        embedding_file::create(maker, path_, partitioning, layout, partitioning.partitions);
+        rows_ = std::make_unique<embedding_file>(engines, path_, partitioning, layout, partitioning.partitions);
         for (int twice = 0; twice < 2; ++twice) { // so that every disk slot has its blocks
             rows_->fill([](std::uint64_t first, matrix_view<float> to) {
                 for (std::size_t i = 0; i < to.rows(); ++i) std::ranges::fill(to[i], static_cast<float>(first + i));
@@ -51,18 +51,18 @@ public:
         std::error_code ignored;
         std::filesystem::remove(path_, ignored);
     }
-    [[nodiscard]] row_file& rows() const noexcept { return *rows_; }
+    [[nodiscard]] embedding_file& rows() const noexcept { return *rows_; }
 
 private:
     std::filesystem::path path_;
-    std::unique_ptr<row_file> rows_;
+    std::unique_ptr<embedding_file> rows_;
 };
 
 void count_pass(benchmark::State& state, const row_partitioning& rows) {
     state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(rows.partitions * slot_bytes_of(rows)));
 }
 
-void read_row_file(benchmark::State& state, const row_partitioning& partitions) {
+void read_embedding_file(benchmark::State& state, const row_partitioning& partitions) {
     if (!storage_bench::works(state.range(0), state)) return;
     const bench_rows file(state.range(0), partitions);
     auto slot = aligned_buffer<std::byte>::zeroed(slot_bytes_of(partitions));
@@ -71,7 +71,7 @@ void read_row_file(benchmark::State& state, const row_partitioning& partitions) 
     count_pass(state, partitions);
 }
 
-void write_row_file(benchmark::State& state, const row_partitioning& partitions) {
+void write_embedding_file(benchmark::State& state, const row_partitioning& partitions) {
     if (!storage_bench::works(state.range(0), state)) return;
     const bench_rows file(state.range(0), partitions);
     const auto slot = aligned_buffer<std::byte>::zeroed(slot_bytes_of(partitions));
@@ -86,9 +86,9 @@ void write_row_file(benchmark::State& state, const row_partitioning& partitions)
 /// The same transfers, one partition after the other, without slots and checksums.
 void bare_pass(benchmark::State& state, const row_partitioning& partitions, bool writing) {
     if (!storage_bench::works(state.range(0), state)) return;
-    const bench_rows made(state.range(0), partitions);
+    const bench_rows result(state.range(0), partitions);
     any_engine engine = engine_of(state.range(0));
-    file target(engine, made.rows().path(), {.write = true, .direct = true});
+    file target(engine, result.rows().path(), {.write = true, .direct = true});
     io_queue queue(engine);
     auto slot = aligned_buffer<std::byte>::zeroed(slot_bytes_of(partitions));
     for (auto _ : state)
@@ -100,13 +100,13 @@ void bare_pass(benchmark::State& state, const row_partitioning& partitions, bool
     count_pass(state, partitions);
 }
 
-void partitions_read_direct_row_file(benchmark::State& state) { read_row_file(state, partitioning); }
+void partitions_read_direct_row_file(benchmark::State& state) { read_embedding_file(state, partitioning); }
 void partitions_read_direct_raw_io_queue(benchmark::State& state) { bare_pass(state, partitioning, false); }
-void partitions_write_direct_row_file(benchmark::State& state) { write_row_file(state, partitioning); }
+void partitions_write_direct_row_file(benchmark::State& state) { write_embedding_file(state, partitioning); }
 void partitions_write_direct_raw_io_queue(benchmark::State& state) { bare_pass(state, partitioning, true); }
-void large_partitions_read_direct_row_file(benchmark::State& state) { read_row_file(state, large); }
+void large_partitions_read_direct_row_file(benchmark::State& state) { read_embedding_file(state, large); }
 void large_partitions_read_direct_raw_io_queue(benchmark::State& state) { bare_pass(state, large, false); }
-void large_partitions_write_direct_row_file(benchmark::State& state) { write_row_file(state, large); }
+void large_partitions_write_direct_row_file(benchmark::State& state) { write_embedding_file(state, large); }
 void large_partitions_write_direct_raw_io_queue(benchmark::State& state) { bare_pass(state, large, true); }
 
 /// An epoch in which training takes no time: what loading and writing back can do together. Bytes are those moved.
@@ -114,7 +114,7 @@ void partition_buffer_beta_16_4_direct(benchmark::State& state) {
     if (!storage_bench::works(state.range(0), state)) return;
     const bench_rows file(state.range(0), partitioning);
     memory_budget budget;
-    partition_buffer buffer(file.rows(), {.slots = 4, .prefetch = 2}, budget);
+    partition_buffer buffer(file.rows(), {.resident_partitions = 4, .prefetch = 2}, budget);
     const auto moved = [&] {
         const io_stats so_far = file.rows().statistics();
         return static_cast<std::int64_t>(so_far.read_bytes + so_far.written_bytes);
@@ -122,7 +122,7 @@ void partition_buffer_beta_16_4_direct(benchmark::State& state) {
     const std::int64_t before = moved();
     std::uint64_t epoch = 0;
     for (auto _ : state) {
-        const plan states = beta_order(partitioning.partitions, 4, 1)(epoch++);
+        const epoch_plan states = beta_order(partitioning.partitions, 4, 1)(epoch++);
         buffer.begin_epoch(states);
         for (std::uint32_t s = 0; s < states.size(); ++s) benchmark::DoNotOptimize(buffer.acquire(s));
         buffer.end_epoch();
@@ -147,7 +147,7 @@ BENCHMARK(partition_buffer_beta_16_4_direct)->Apply(by_engine);
 struct rows_in_memory {
     aligned_buffer<float> memory = aligned_buffer<float>::zeroed(partitioning.nodes * layout.floats());
     row_locks locks;
-    resident_rows rows{partitioning, layout, locks};
+    resident_embeddings rows{partitioning, layout, locks};
     std::vector<node_id> ids;
     std::vector<float> batch; ///< [ids, dim]
 

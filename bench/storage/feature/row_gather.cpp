@@ -48,18 +48,18 @@ void gather_all(benchmark::State& state, Source& source, std::span<const node_id
 
 void row_gather_direct_one_thread(benchmark::State& state) {
     if (!storage_bench::works(state.range(0), state)) return;
-    const tbb_executor on(1);
+    const tbb_executor executor(1);
     memory_budget budget;
-    disk_rows source([&] { return engine_of(state.range(0)); }, table(), {.gap = 0}, on, budget);
+    disk_rows source([&] { return engine_of(state.range(0)); }, table(), {.coalesce_bytes = 0}, executor, budget);
     gather_all(state, source, rows_in(sparse));
 }
 
 void row_gather_direct_one_in_5_KiB(benchmark::State& state) {
     if (!storage_bench::works(0, state)) return;
-    const tbb_executor on;
+    const tbb_executor executor;
     memory_budget budget;
-    const gather_options options{.gap = static_cast<std::size_t>(state.range(0))};
-    disk_rows source([] { return engine_of(0); }, table(), options, on, budget);
+    const gather_options options{.coalesce_bytes = static_cast<std::size_t>(state.range(0))};
+    disk_rows source([] { return engine_of(0); }, table(), options, executor, budget);
     gather_all(state, source, rows_in(dense));
 }
 
@@ -86,19 +86,19 @@ BENCHMARK(row_gather_direct_device_limit)->UseRealTime()->Unit(benchmark::kMilli
 #endif
 
 void row_gather_mapped_warm(benchmark::State& state) {
-    const tbb_executor on(8);
-    mapped_rows source(table(), on);
+    const tbb_executor executor(8);
+    mapped_rows source(table(), executor);
     gather_all(state, source, rows_in(sparse));
 }
 
 /// All rows in the cache: what is left is the look-up and the copy.
 void row_gather_cached(benchmark::State& state) {
-    const tbb_executor on;
+    const tbb_executor executor;
     memory_budget budget;
-    memory_rows below(table(), nullptr, on, budget);
+    memory_rows below(table(), nullptr, executor, budget);
     const auto kind = state.range(0) == 0 ? slot_table_kind::direct : slot_table_kind::hashed;
     const std::vector<node_id> ids = rows_in(sparse);
-    cached_rows source(below, ids.size(), kind, on, budget);
+    cached_rows source(below, ids.size(), kind, executor, budget);
     source.fill(ids);
     gather_all(state, source, ids);
 }

@@ -47,12 +47,12 @@ BENCHMARK(std_sort)->Name("sort/std_sort")->Arg(20'000'000)->Unit(benchmark::kMi
 
 /// range(1): MiB of memory; what does not fit is spilled to the current file system.
 template <class E>
-void external(benchmark::State& state, const E& on) {
+void external(benchmark::State& state, const E& executor) {
     const auto records = random_records(static_cast<std::size_t>(state.range(0)));
     double spilled = 0;
     for (auto _ : state) {
         gneiss::external_sorter<record, record_less, E> sorter(
-            std::filesystem::current_path(), static_cast<std::uint64_t>(state.range(1)) << 20, {}, on);
+            std::filesystem::current_path(), static_cast<std::uint64_t>(state.range(1)) << 20, {}, executor);
         sorter.push(records);
         std::uint64_t last = 0;
         sorter.for_each_block([&](std::span<const record> block) { last = record_less::key(block.back()); });

@@ -23,7 +23,7 @@ exit_code code_of(const gneiss::error& error) {
     switch (error.code()) {
     case errc::over_budget:
     case errc::no_space: return exit_code::refused;
-    case errc::cancelled: return exit_code::interrupted;
+    case errc::canceled: return exit_code::interrupted;
     case errc::already_exists:
     case errc::config_mismatch: return exit_code::usage;
     // A value of the caller's choice; with a path it was found in a file instead.

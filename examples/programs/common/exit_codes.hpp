@@ -30,7 +30,7 @@ struct failure {
 /// Classifies the exception in flight; call inside a `catch`.
 ///
 /// usage_error, errc::{invalid_argument without a path, already_exists, config_mismatch} -> usage;
-/// over_budget, errc::no_space, a full disk, std::bad_alloc -> refused; errc::cancelled -> interrupted; others ->
+/// over_budget, errc::no_space, a full disk, std::bad_alloc -> refused; errc::canceled -> interrupted; others ->
 /// failed.
 [[nodiscard]] failure describe_current_exception();
 

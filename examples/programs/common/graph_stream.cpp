@@ -9,10 +9,10 @@
 #include <vector>
 
 #include <gneiss/io/csc_builder.hpp>
-#include <gneiss/storage/adjacency/csc_stream.hpp>
+#include <gneiss/storage/adjacency/adjacency_file_stream.hpp>
 #include <gneiss/storage/engine/threads.hpp>
 
-#include "common/neighbour_lists.hpp"
+#include "common/neighbor_lists.hpp"
 
 namespace programs {
 namespace {
@@ -43,15 +43,15 @@ std::uint64_t bytes_under(const std::filesystem::path& directory) {
 
 } // namespace
 
-// Lists as `csc_stream` gives them: buckets come so that outgoing and incoming neighbours are found in order, each in a pass.
+// Lists as `adjacency_file_stream` gives them: buckets come so that outgoing and incoming neighbors are found in order, each in a pass.
 symmetric_csr read_graph(const bucket_store& buckets, const std::stop_token& stop, const told& progress) {
     const auto nodes = static_cast<std::size_t>(buckets.rows().nodes);
-    symmetric_csr made;
-    made.offsets = huge_vector<edge_index>(nodes + 2); // list v begins at v + 1 until all are filled
+    symmetric_csr result;
+    result.offsets = huge_page_vector<edge_index>(nodes + 2); // list v begins at v + 1 until all are filled
     std::uint64_t done = 0;
     const auto for_each = [&](auto&& visit) {
         buckets.for_each_edge([&](std::span<const edge> edges) {
-            if (stop.stop_requested()) throw error(errc::cancelled, "reading the graph was stopped");
+            if (stop.stop_requested()) throw error(errc::canceled, "reading the graph was stopped");
             for (const edge& e : edges)
                 if (e.source != e.destination) visit(e);
             done += edges.size();
@@ -59,21 +59,21 @@ symmetric_csr read_graph(const bucket_store& buckets, const std::stop_token& sto
         });
     };
     for_each([&](const edge& e) {
-        ++made.offsets[e.source + std::size_t{2}];
-        ++made.offsets[e.destination + std::size_t{2}];
+        ++result.offsets[e.source + std::size_t{2}];
+        ++result.offsets[e.destination + std::size_t{2}];
     });
-    for (std::size_t v = 2; v < made.offsets.size(); ++v) made.offsets[v] += made.offsets[v - 1];
-    made.neighbours = huge_vector<node_id>(static_cast<std::size_t>(made.offsets.back()));
-    const auto place = [&](node_id v, node_id neighbour) {
-        made.neighbours[static_cast<std::size_t>(made.offsets[v + std::size_t{1}]++)] = neighbour;
+    for (std::size_t v = 2; v < result.offsets.size(); ++v) result.offsets[v] += result.offsets[v - 1];
+    result.neighbors = huge_page_vector<node_id>(static_cast<std::size_t>(result.offsets.back()));
+    const auto place = [&](node_id v, node_id neighbor) {
+        result.neighbors[static_cast<std::size_t>(result.offsets[v + std::size_t{1}]++)] = neighbor;
     };
     for_each([&](const edge& e) { place(e.source, e.destination); });
     for_each([&](const edge& e) { place(e.destination, e.source); });
-    made.offsets.pop_back();
-    return made;
+    result.offsets.pop_back();
+    return result;
 }
 
-graph_stream open_graph(const dataset& data, memory_budget& budget, std::string_view where, const tbb_executor& on,
+graph_stream open_graph(const dataset& data, memory_budget& budget, std::string_view where, const tbb_executor& executor,
     const std::stop_token& stop, const told& progress) {
     const bucket_store buckets = data.buckets();
     std::uint64_t largest = 0;
@@ -85,14 +85,14 @@ graph_stream open_graph(const dataset& data, memory_budget& budget, std::string_
         const auto while_reading = budget.charge("edges of a bucket", reading);
         return {owned_graph(read_graph(buckets, stop, progress)), true, 0, std::move(charge)};
     }
-    const csc_files files = lists_of(data, neighbour_direction::both);
+    const csc_files files = lists_of(data, neighbor_direction::both);
     { // told before the lists are made
-        const auto least = budget.charge("reading lists of neighbours", csc_stream::memory(buckets.rows().nodes, buckets.edges()));
+        const auto least = budget.charge("reading lists of neighbours", adjacency_file_stream::memory(buckets.rows().nodes, buckets.edges()));
     }
-    make_lists(data, neighbour_direction::both, budget.available(), on, stop,
+    make_lists(data, neighbor_direction::both, budget.available(), executor, stop,
         [&](std::uint64_t done, std::uint64_t total) { progress("lists", done, total); });
     progress("lists", 0, 0);
-    return {csc_stream(files, [] { return any_engine(threads_engine(8)); }, budget, {.stop = stop}), false,
+    return {adjacency_file_stream(files, [] { return any_engine(threads_engine(8)); }, budget, {.stop = stop}), false,
         bytes_under(files.in) + bytes_under(files.out)};
 }
 

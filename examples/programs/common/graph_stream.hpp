@@ -23,16 +23,16 @@ struct graph_stream {
     gneiss::memory_charge charge{};
 };
 
-/// The graph in memory: of each node the outgoing neighbours in order, then the incoming ones, without loops. Reads the buckets
-/// three times, and holds one of them beside 8 bytes a node and 8 an edge. Throws errc::cancelled.
+/// The graph in memory: of each node the outgoing neighbors in order, then the incoming ones, without loops. Reads the buckets
+/// three times, and holds one of them beside 8 bytes a node and 8 an edge. Throws errc::canceled.
 [[nodiscard]] gneiss::symmetric_csr read_graph(const gneiss::bucket_store& buckets, const std::stop_token& stop,
     const std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)>& progress = {});
 
 /// Opens the graph: in memory where the budget has room for it, else from DATASET/csc-in and csc-out, which are made within
-/// what the budget has left where they are not there. Throws over_budget; errc::cancelled.
+/// what the budget has left where they are not there. Throws over_budget; errc::canceled.
 /// \param where  memory, disk, or auto: as said
 [[nodiscard]] graph_stream open_graph(const gneiss::dataset& data, gneiss::memory_budget& budget,
-    std::string_view where, const gneiss::tbb_executor& on, const std::stop_token& stop,
+    std::string_view where, const gneiss::tbb_executor& executor, const std::stop_token& stop,
     const std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)>& progress);
 
 } // namespace programs

@@ -34,25 +34,25 @@ using namespace gneiss;
 /// MariusGNN's: training nodes take the first parts, others the rest; random within them. Parts are of equal size.
 struct training_first_partitioner {
     template <adjacency_stream Stream, executor E>
-    [[nodiscard]] std::vector<part_id> operator()(Stream& graph, const partition_request& request, const E&) const {
+    [[nodiscard]] std::vector<partition_id16> operator()(Stream& graph, const partition_request& request, const E&) const {
         check_request(request, graph.nodes());
         const std::vector<std::uint64_t> counts = label_counts(request.labels);
         const std::uint64_t others = counts.back(), training = request.labels.size() - others;
         const random_key key = random_key{request.seed, random_domain::partition}.with(2);
         const keyed_permutation first(training, key.with(0)), rest(others, key.with(1));
         const row_partitioning rows{graph.nodes(), request.parts};
-        std::vector<part_id> parts;
+        std::vector<partition_id16> parts;
         parts.reserve(request.labels.size());
         std::uint64_t met = 0;
         for (const class_id label : request.labels) {
-            const std::uint64_t row = label != unlabelled ? first(met) : training + rest(parts.size() - met);
-            met += label != unlabelled ? 1 : 0;
-            parts.push_back(static_cast<part_id>(rows.of(row)));
+            const std::uint64_t row = label != unlabeled ? first(met) : training + rest(parts.size() - met);
+            met += label != unlabeled ? 1 : 0;
+            parts.push_back(static_cast<partition_id16>(rows.of(row)));
         }
         return parts;
     }
     [[nodiscard]] std::uint64_t memory(std::uint64_t nodes, edge_index, const partition_request&) const noexcept {
-        return nodes * sizeof(part_id);
+        return nodes * sizeof(partition_id16);
     }
 };
 
@@ -61,13 +61,13 @@ struct in_memory_multilevel {
     multilevel_effort effort = multilevel_effort::normal;
 
     template <adjacency_stream Stream, executor E>
-    [[nodiscard]] std::vector<part_id> operator()(Stream& graph, const partition_request& request, const E& on) const {
+    [[nodiscard]] std::vector<partition_id16> operator()(Stream& graph, const partition_request& request, const E& executor) const {
         check_request(request, graph.nodes());
         const weighted_graph whole = make_weighted_graph(graph, request.balance);
         check_stop(request);
         if (request.progress) request.progress("multilevel", 0, 0);
         return multilevel_partition(whole,
-            {.parts = request.parts, .imbalance = request.imbalance, .effort = effort, .seed = request.seed}, on);
+            {.parts = request.parts, .imbalance = request.imbalance, .effort = effort, .seed = request.seed}, executor);
     }
     [[nodiscard]] std::uint64_t memory(std::uint64_t nodes, edge_index arcs, const partition_request&) const noexcept {
         return 52 * nodes + 16 * arcs;
@@ -78,17 +78,17 @@ struct in_memory_multilevel {
 /// METIS; labels become constraints, which it does not keep exactly.
 struct in_memory_metis {
     template <adjacency_stream Stream, executor E>
-    [[nodiscard]] std::vector<part_id> operator()(Stream& graph, const partition_request& request, const E&) const {
+    [[nodiscard]] std::vector<partition_id16> operator()(Stream& graph, const partition_request& request, const E&) const {
         check_request(request, graph.nodes());
         weighted_graph whole = make_weighted_graph(graph, request.balance);
         check_stop(request);
         if (request.progress) request.progress("METIS", 0, 0);
-        metis_options how{.parts = request.parts, .imbalance = request.imbalance, .seed = request.seed};
+        metis_options options{.parts = request.parts, .imbalance = request.imbalance, .seed = request.seed};
         if (request.label_cap != 0) {
-            how.labels = request.labels;
-            how.label_imbalance = request.label_cap - 1;
+            options.labels = request.labels;
+            options.label_imbalance = request.label_cap - 1;
         }
-        return metis_partition(std::move(whole), how);
+        return metis_partition(std::move(whole), options);
     }
     /// What it took of graphs of some millions of edges.
     [[nodiscard]] std::uint64_t memory(std::uint64_t nodes, edge_index arcs, const partition_request&) const noexcept {
@@ -108,7 +108,7 @@ void set(T& option, const std::optional<Value>& flag) {
 struct metis_bisector {
     multilevel_bisector<tbb_executor> other;
 
-    [[nodiscard]] std::vector<part_id> operator()(symmetric_csr graph, std::array<std::uint64_t, 2> most, std::uint64_t seed) const {
+    [[nodiscard]] std::vector<partition_id16> operator()(symmetric_csr graph, std::array<std::uint64_t, 2> most, std::uint64_t seed) const {
         if (most[0] != most[1]) return other(std::move(graph), most, seed);
         symmetric_stream lists(graph);
         weighted_graph whole = make_weighted_graph(lists);
@@ -120,33 +120,33 @@ struct metis_bisector {
 #endif
 
 any_partitioner make_grem(const partitioner_flags& flags) {
-    grem_partitioner made;
-    set(made.options.chunk, flags.chunk);
-    set(made.options.older, flags.older);
-    set(made.options.passes, flags.passes);
-    made.options.shuffle = flags.edge_order != "given";
+    grem_partitioner result;
+    set(result.options.chunk, flags.chunk);
+    set(result.options.older, flags.older);
+    set(result.options.passes, flags.passes);
+    result.options.shuffle = flags.edge_order != "given";
     const bool metis = flags.seed_partitioner == "metis";
 #ifndef GNEISS_HAS_METIS
     if (metis) throw error(errc::unsupported, "--seed-partitioner metis: this build has no METIS");
 #endif
-    return {[made, metis](any_adjacency& graph, const partition_request& request, disk_scratch& place, const tbb_executor& on) {
+    return {[result, metis](any_adjacency& graph, const partition_request& request, disk_scratch& place, const tbb_executor& executor) {
 #ifdef GNEISS_HAS_METIS
                 if (metis) {
                     listed_edges edges(graph);
-                    return grem(edges, place, request, made.options, metis_bisector{{&on}});
+                    return grem(edges, place, request, result.options, metis_bisector{{&executor}});
                 }
 #endif
-                return made(graph, request, place, on);
+                return result(graph, request, place, executor);
             },
-        [made](std::uint64_t nodes, edge_index arcs, const partition_request& request) {
-            return made.memory(nodes, arcs, request) + (std::uint64_t{8} << 20); // sets of edges that are being written
+        [result](std::uint64_t nodes, edge_index arcs, const partition_request& request) {
+            return result.memory(nodes, arcs, request) + (std::uint64_t{8} << 20); // sets of edges that are being written
         }};
 }
 
 template <partitioner P>
 any_partitioner any_of(P chosen) {
-    return {[chosen](any_adjacency& graph, const partition_request& request, disk_scratch&, const tbb_executor& on) {
-                return chosen(graph, request, on);
+    return {[chosen](any_adjacency& graph, const partition_request& request, disk_scratch&, const tbb_executor& executor) {
+                return chosen(graph, request, executor);
             },
         [chosen](std::uint64_t nodes, edge_index arcs, const partition_request& request) -> std::uint64_t {
             return chosen.memory(nodes, arcs, request);
@@ -156,16 +156,16 @@ any_partitioner any_of(P chosen) {
 /// One whose only option is how often it goes over the graph.
 template <class P>
 any_partitioner with_passes(const partitioner_flags& flags) {
-    P made;
-    set(made.passes, flags.passes);
-    return any_of(made);
+    P result;
+    set(result.passes, flags.passes);
+    return any_of(result);
 }
 
 any_partitioner make_semi(const partitioner_flags& flags, std::uint64_t most_edges) {
-    semi_partitioner made;
-    set(made.passes, flags.passes);
-    made.most_edges = most_edges;
-    any_partitioner any = any_of(made);
+    semi_partitioner result;
+    set(result.passes, flags.passes);
+    result.most_edges = most_edges;
+    any_partitioner any = any_of(result);
     any.with_edges = [flags](std::uint64_t fewer) { return make_semi(flags, fewer); };
     return any;
 }
@@ -189,11 +189,11 @@ const std::vector<partition_method>& partition_methods() {
             .flags = {"passes", "gamma", "nu"},
             .make =
                 [](const partitioner_flags& flags) {
-                    fennel_partitioner made;
-                    set(made.passes, flags.passes);
-                    set(made.gamma, flags.gamma);
-                    made.nu = flags.nu;
-                    return any_of(made);
+                    fennel_partitioner result;
+                    set(result.passes, flags.passes);
+                    set(result.gamma, flags.gamma);
+                    result.nu = flags.nu;
+                    return any_of(result);
                 }},
         {.name = "gap",
             .flags = {"passes", "gamma"},
@@ -201,10 +201,10 @@ const std::vector<partition_method>& partition_methods() {
             .label_cap = 1.05,
             .make =
                 [](const partitioner_flags& flags) {
-                    gap_partitioner made;
-                    set(made.passes, flags.passes);
-                    set(made.gamma, flags.gamma);
-                    return any_of(made);
+                    gap_partitioner result;
+                    set(result.passes, flags.passes);
+                    set(result.gamma, flags.gamma);
+                    return any_of(result);
                 }},
         {.name = "band", .flags = {"passes"}, .caps = true, .make = with_passes<band_partitioner>},
         {.name = "grem", .flags = {"passes", "chunk", "older", "edge-order", "seed-partitioner"}, .make = make_grem},
@@ -214,12 +214,12 @@ const std::vector<partition_method>& partition_methods() {
             .flags = {"effort"},
             .make =
                 [](const partitioner_flags& flags) {
-                    in_memory_multilevel made;
+                    in_memory_multilevel result;
                     if (flags.effort)
-                        made.effort = *flags.effort == "fast"   ? multilevel_effort::fast
+                        result.effort = *flags.effort == "fast"   ? multilevel_effort::fast
                                       : *flags.effort == "high" ? multilevel_effort::high
                                                                 : multilevel_effort::normal;
-                    return any_of(made);
+                    return any_of(result);
                 }},
 #ifdef GNEISS_HAS_METIS
         {.name = "metis", .caps = true, .make = [](const partitioner_flags&) { return any_of(in_memory_metis{}); }},

@@ -22,9 +22,9 @@ struct partitioner_flags {
 
 /// A partitioner whose type is chosen at run time.
 struct any_partitioner {
-    std::function<std::vector<gneiss::part_id>(
+    std::function<std::vector<gneiss::partition_id16>(
         gneiss::any_adjacency& graph, const gneiss::partition_request& request, gneiss::disk_scratch& place,
-        const gneiss::tbb_executor& on)>
+        const gneiss::tbb_executor& executor)>
         run{};
     std::function<std::uint64_t(std::uint64_t nodes, gneiss::edge_index arcs, const gneiss::partition_request& request)>
         memory{}; ///< beside the graph, its result with it [bytes]

@@ -14,7 +14,7 @@
 
 #include <gneiss/core/checksum.hpp>
 #include <gneiss/core/error.hpp>
-#include <gneiss/io/node_data.hpp>
+#include <gneiss/io/node_attributes.hpp>
 #include <gneiss/io/partition_journal_file.hpp>
 #include <gneiss/storage/edge/disk_scratch.hpp>
 
@@ -30,20 +30,20 @@ using clock = std::chrono::steady_clock;
 
 double seconds_since(clock::time_point start) { return std::chrono::duration<double>(clock::now() - start).count(); }
 
-/// Labels of training nodes by row; the others, and those without, are unlabelled. Empty without labels. 4 bytes a node.
+/// Labels of training nodes by row; the others, and those without, are unlabeled. Empty without labels. 4 bytes a node.
 std::vector<class_id> training_labels(const dataset& data) {
-    if (data.manifest().node_data.classes == 0) return {};
+    if (data.manifest().node_attributes.classes == 0) return {};
     const auto labels = data.labels();
     const auto classes = classes_of(labels.values());
     std::vector<class_id> found(classes.begin(), classes.end());
     const auto parts = data.node_splits();
     for (std::size_t row = 0; row < parts.values().size() && row < found.size(); ++row)
-        if (parts.values()[row] != static_cast<std::uint8_t>(node_split::train)) found[row] = unlabelled;
+        if (parts.values()[row] != static_cast<std::uint8_t>(node_split::train)) found[row] = unlabeled;
     return found;
 }
 
 memory_charge charge_labels(const dataset& data, memory_budget& budget) {
-    return budget.charge("labels", data.manifest().node_data.classes != 0 ? data.manifest().nodes * sizeof(class_id) : 0);
+    return budget.charge("labels", data.manifest().node_attributes.classes != 0 ? data.manifest().nodes * sizeof(class_id) : 0);
 }
 
 /// Bytes of a dataset's files.
@@ -89,12 +89,12 @@ graph_stream opened(const dataset& data, const graph_work& with) {
     return open_graph(data, with.budget, with.graph, with.on, with.stop, std::ref(with.progress));
 }
 
-void measure(partition_result& made, graph_stream& graph, std::span<const part_id> parts, std::uint32_t count,
+void measure(partition_result& result, graph_stream& graph, std::span<const partition_id16> parts, std::uint32_t count,
     std::span<const class_id> labels, const graph_work& with) {
     const auto began = clock::now();
     with.progress("quality", 0, 0);
-    made.quality = measure_partition(graph.graph, parts, count, labels);
-    made.quality_seconds = seconds_since(began);
+    result.quality = measure_partition(graph.graph, parts, count, labels);
+    result.quality_seconds = seconds_since(began);
 }
 
 /// Nodes, the greatest influence first, and the share of all of it that each has.
@@ -139,7 +139,7 @@ partition_result make_parts(const dataset& data, const partition_job& job, graph
     const edge_index arcs = 2 * data.buckets().edges();
     const auto labels_charge = charge_labels(data, with.budget);
     const std::vector<class_id> labels = training_labels(data);
-    partition_result made{.method = job.method.name, .labels = !labels.empty()};
+    partition_result result{.method = job.method.name, .labels = !labels.empty()};
     partition_request request = request_of(data, job, labels);
     check_request(request, nodes);
 
@@ -156,26 +156,26 @@ partition_result make_parts(const dataset& data, const partition_job& job, graph
         if (job.anew) std::filesystem::remove(path);
         journal.emplace(path, identity_of(data, job, request));
         request.journal = &*journal;
-        made.resumed_step = journal->step();
+        result.resumed_step = journal->step();
     }
     const auto working = with.budget.charge("partitioner " + job.method.name, chosen.memory(nodes, arcs, request));
-    if (made.resumed_step != 0) with.progress.line().say(fmt::format("going on after step {}, which an earlier run had saved", made.resumed_step));
+    if (result.resumed_step != 0) with.progress.line().say(fmt::format("going on after step {}, which an earlier run had saved", result.resumed_step));
     graph_stream from = opened(data, with);
-    made.in_memory = from.in_memory;
-    made.memory_bytes = with.budget.used();
-    made.prepare_seconds = seconds_since(start);
+    result.in_memory = from.in_memory;
+    result.memory_bytes = with.budget.used();
+    result.prepare_seconds = seconds_since(start);
 
     request.stop = with.stop;
     request.progress = std::ref(with.progress);
     disk_scratch place(job.out && job.out->has_parent_path() ? job.out->parent_path() : std::filesystem::path("."));
     const auto began = clock::now();
-    const std::vector<part_id> parts = chosen.run(from.graph, request, place, with.on);
-    made.partition_seconds = seconds_since(began);
-    if (job.out) write_assignment(data, parts, request.parts, made.method, *job.out, job.format);
-    measure(made, from, parts, request.parts, labels, with);
-    made.disk_bytes = disk_bytes(data) + from.disk_bytes + place.peak_bytes() + (journal ? journal->bytes() : 0);
+    const std::vector<partition_id16> parts = chosen.run(from.graph, request, place, with.on);
+    result.partition_seconds = seconds_since(began);
+    if (job.out) write_assignment(data, parts, request.parts, result.method, *job.out, job.format);
+    measure(result, from, parts, request.parts, labels, with);
+    result.disk_bytes = disk_bytes(data) + from.disk_bytes + place.peak_bytes() + (journal ? journal->bytes() : 0);
     if (journal) journal->remove();
-    return made;
+    return result;
 }
 
 partition_result score_parts(const dataset& data, const std::filesystem::path& file, std::uint32_t parts, graph_work& with) {
@@ -183,21 +183,21 @@ partition_result score_parts(const dataset& data, const std::filesystem::path& f
     check_parts(data, parts);
     const auto labels_charge = charge_labels(data, with.budget);
     const std::vector<class_id> labels = training_labels(data);
-    const auto charge = with.budget.charge("parts", data.manifest().nodes * sizeof(part_id));
-    const std::vector<part_id> given = read_assignment(data, file);
+    const auto charge = with.budget.charge("parts", data.manifest().nodes * sizeof(partition_id16));
+    const std::vector<partition_id16> given = read_assignment(data, file);
     const std::uint32_t used = given.empty() ? 1 : *std::ranges::max_element(given) + 1U;
     if (parts == 0) parts = used;
     if (used > parts) throw error(errc::out_of_range, fmt::format("names part {}, --partitions is {}", used - 1, parts), {.path = file});
     graph_stream from = opened(data, with);
-    partition_result made{.method = file.filename().string(), .prepare_seconds = seconds_since(start), .memory_bytes = with.budget.used(),
+    partition_result result{.method = file.filename().string(), .prepare_seconds = seconds_since(start), .memory_bytes = with.budget.used(),
         .disk_bytes = disk_bytes(data) + from.disk_bytes, .in_memory = from.in_memory, .labels = !labels.empty()};
-    measure(made, from, given, parts, labels, with);
-    return made;
+    measure(result, from, given, parts, labels, with);
+    return result;
 }
 
 hub_result choose_hubs(const dataset& data, const hub_job& job, graph_work& with) {
     const auto start = clock::now();
-    const std::uint64_t nodes = data.manifest().nodes, training = data.manifest().node_data.train;
+    const std::uint64_t nodes = data.manifest().nodes, training = data.manifest().node_attributes.train;
     if (job.count == 0) throw usage_error(fmt::format("--hubs: none of {} nodes are asked for", nodes));
     if (training == 0)
         throw usage_error(data.directory().string() + " has no training nodes: import it with --labels and --split, or --fractions");
@@ -206,10 +206,10 @@ hub_result choose_hubs(const dataset& data, const hub_job& job, graph_work& with
     graph_stream from = opened(data, with);
     const std::uint64_t planned = with.budget.used();
     const std::vector<node_id> seeds = data.nodes_of(node_split::train);
-    const influence_options how{.steps = job.steps, .lazy = job.lazy, .stop = with.stop};
+    const influence_options options{.steps = job.steps, .lazy = job.lazy, .stop = with.stop};
     with.progress("walks", 0, 0);
-    ranked_nodes found = job.sampled == 0 ? greatest(influence(from.graph, seeds, how), job.count)
-                                          : greatest(sampled_influence(from.graph, seeds, job.sampled, job.seed, how), job.count);
+    ranked_nodes found = job.sampled == 0 ? greatest(influence(from.graph, seeds, options), job.count)
+                                          : greatest(sampled_influence(from.graph, seeds, job.sampled, job.seed, options), job.count);
     if (job.most_bytes != 0) {
         const std::size_t fit = fitting(from.graph, found.nodes, job);
         found.nodes.resize(fit);

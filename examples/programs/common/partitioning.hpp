@@ -63,7 +63,7 @@ struct partition_result {
 /// training nodes. The result depends on graph, labels and job alone, and where memory is short on the budget for those that
 /// make a graph of clusters, which is coarser then.
 ///
-/// Throws usage_error for a job that makes no sense for the dataset; over_budget; errc::cancelled on a stop; what a journal
+/// Throws usage_error for a job that makes no sense for the dataset; over_budget; errc::canceled on a stop; what a journal
 /// of another job throws.
 [[nodiscard]] partition_result make_parts(const gneiss::dataset& data, const partition_job& job, graph_work& with);
 
@@ -96,7 +96,7 @@ struct hub_result {
 
 /// Finds the nodes with the most influence on training nodes (partition/hubs.hpp) within the budget, and writes them, the
 /// greatest influence first. Cost: `steps` passes over the graph, and one more where memory limits them.
-/// Throws usage_error for no hubs or no training nodes; over_budget; errc::cancelled on a stop.
+/// Throws usage_error for no hubs or no training nodes; over_budget; errc::canceled on a stop.
 [[nodiscard]] hub_result choose_hubs(const gneiss::dataset& data, const hub_job& job, graph_work& with);
 
 } // namespace programs

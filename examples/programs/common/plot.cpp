@@ -19,7 +19,7 @@ constexpr double width = 560, height = 312, bar_width = 1140;
 constexpr double top = 74, bottom = 42, right = 18;
 constexpr double glyph = 6.3; ///< mean width of a character at the tick labels' size
 constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr std::size_t colours = 8;
+constexpr std::size_t colors = 8;
 constexpr std::size_t most_dots = 60; ///< a line with more points is drawn without dots
 
 /// Base units are divided by `divisor`; the axis says `unit`.
@@ -114,10 +114,10 @@ private:
 /// The text of one SVG, and the frame that all plots share.
 class canvas {
 public:
-    canvas(const std::string& title, double wide, double tall, use how) : tall_(tall) {
+    canvas(const std::string& title, double wide, double tall, use options) : tall_(tall) {
         out_ = fmt::format(
             R"(<svg class="plot" viewBox="0 0 {:g} {:g}" role="img" aria-label="{}")", wide, tall, escaped(title));
-        if (how == use::standalone) {
+        if (options == use::standalone) {
             out_ += fmt::format(R"( xmlns="http://www.w3.org/2000/svg" width="{:g}" height="{:g}")", wide, tall);
             out_ += fmt::format("><style>{}</style>\n", style_sheet());
             out_ += fmt::format(R"(<rect class="page" width="{:g}" height="{:g}"/>)", wide, tall);
@@ -143,12 +143,12 @@ public:
     }
     void raw(const std::string& markup) { out_ += markup; }
 
-    /// Names beside their colours, under the title; `dashed` by index.
+    /// Names beside their colors, under the title; `dashed` by index.
     void legend(const std::vector<std::string>& names, const std::vector<bool>& dashed = {},
-        const std::vector<std::size_t>& colours_of = {}) {
+        const std::vector<std::size_t>& colors_of = {}) {
         double x = 14, y = 42;
         for (std::size_t i = 0; i < names.size(); ++i) {
-            const std::string own = colour(i < colours_of.size() ? colours_of[i] : i);
+            const std::string own = color(i < colors_of.size() ? colors_of[i] : i);
             const double wide = 20 + glyph * static_cast<double>(names[i].size()) + 14;
             if (i < dashed.size() && dashed[i])
                 out_ += fmt::format(
@@ -190,7 +190,7 @@ private:
     double left_ = 0, tall_;
 };
 
-bool drawable(double value, const axis& on) { return std::isfinite(value) && (!on.log || value > 0); }
+bool drawable(double value, const axis& executor) { return std::isfinite(value) && (!executor.log || value > 0); }
 
 } // namespace
 
@@ -210,7 +210,7 @@ std::string_view style_sheet() noexcept {
 .plot .limit{stroke:var(--ink);stroke-width:2}.plot .limit.over{stroke-dasharray:5 4})";
 }
 
-std::string colour(std::size_t index) { return fmt::format("var(--c{})", index % colours); }
+std::string color(std::size_t index) { return fmt::format("var(--c{})", index % colors); }
 
 std::string escaped(std::string_view text) {
     std::string result;
@@ -264,17 +264,17 @@ tick_marks nice_ticks(double least, double most, std::size_t wanted, bool whole)
     return {first * step, step, static_cast<std::size_t>(last - first) + 1};
 }
 
-std::string svg(const line_chart& chart, use how) {
+std::string svg(const line_chart& chart, use options) {
     double x_least = infinity, x_most = -infinity, y_least = infinity, y_most = -infinity;
     std::map<double, double> base; // the top of the areas so far, by x
     std::vector<std::vector<point>> tops(chart.lines.size());
     std::vector<std::string> names;
     std::vector<bool> dashed;
-    std::vector<std::size_t> colour_of;
+    std::vector<std::size_t> color_of;
     for (std::size_t s = 0; s < chart.lines.size(); ++s) {
         const series& line = chart.lines[s];
         names.push_back(line.name);
-        colour_of.push_back(line.colour.value_or(s));
+        color_of.push_back(line.color.value_or(s));
         dashed.push_back(line.style == line_style::dashed);
         for (point p : line.points) {
             if (line.style == line_style::area && std::isfinite(p.y)) p.y = base[p.x] += p.y;
@@ -290,8 +290,8 @@ std::string svg(const line_chart& chart, use how) {
         if (!across.most) across.most = x_most;
     }
     const layout x(across, x_least, x_most, 7), y(chart.y, y_least, y_most, 5);
-    canvas out(chart.title, width, height, how);
-    if (names.size() > 1) out.legend(names, dashed, colour_of);
+    canvas out(chart.title, width, height, options);
+    if (names.size() > 1) out.legend(names, dashed, color_of);
     out.y_axis(y);
     for (const auto& tick : x.ticks()) out.x_tick(out.x_of(x.share(tick.value)), tick.text);
     out.x_label(x.label());
@@ -321,19 +321,19 @@ std::string svg(const line_chart& chart, use how) {
         if (line.style == line_style::area) {
             if (!path.empty())
                 path[0] = 'M', out.raw(fmt::format("<path class=\"area\" d=\"{}{}Z\" fill=\"{}\"/>\n", path, back,
-                                   colour(colour_of[s])));
+                                   color(color_of[s])));
             continue;
         }
         const char* const kind = dashed[s]                        ? "dash"
                                  : line.style == line_style::wide ? "wide"
                                  : tops[s].size() > most_dots     ? "fine"
                                                                   : "";
-        out.raw(fmt::format("<path class=\"curve {}\" d=\"{}\" stroke=\"{}\"/>\n", kind, path, colour(colour_of[s])));
+        out.raw(fmt::format("<path class=\"curve {}\" d=\"{}\" stroke=\"{}\"/>\n", kind, path, color(color_of[s])));
         if (tops[s].size() > most_dots || line.style != line_style::solid) continue;
         for (const point& p : tops[s])
             if (drawable(p.x, chart.x) && drawable(p.y, chart.y))
                 out.raw(fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.6\" fill=\"{}\"/>\n",
-                    out.x_of(x.share(p.x)), out.y_of(y.share(p.y)), colour(colour_of[s])));
+                    out.x_of(x.share(p.x)), out.y_of(y.share(p.y)), color(color_of[s])));
     }
     // A column of the plot around each x tells the values there.
     for (auto tip = tips.begin(); tip != tips.end(); ++tip) {
@@ -347,7 +347,7 @@ std::string svg(const line_chart& chart, use how) {
     return out.finish();
 }
 
-std::string svg(const bar_chart& chart, use how) {
+std::string svg(const bar_chart& chart, use options) {
     const std::size_t bars = chart.categories.size();
     std::vector<double> total(bars);
     for (const auto& part : chart.parts)
@@ -357,7 +357,7 @@ std::string svg(const bar_chart& chart, use how) {
     up.from_zero = true;
     up.log = false;
     const layout y(up, 0, bars == 0 ? 1 : *std::ranges::max_element(total), 5);
-    canvas out(chart.title, width, height, how);
+    canvas out(chart.title, width, height, options);
     std::vector<std::string> names;
     for (const auto& part : chart.parts) names.push_back(part.name);
     if (names.size() > 1) out.legend(names);
@@ -379,7 +379,7 @@ std::string svg(const bar_chart& chart, use how) {
             const double low = out.y_of(y.share(at)), high = out.y_of(y.share(at + value));
             at += value;
             out.box(middle - thick / 2, high, thick, std::max(low - high, 0.4),
-                fmt::format("class=\"part\" fill=\"{}\"", colour(p)),
+                fmt::format("class=\"part\" fill=\"{}\"", color(p)),
                 fmt::format("{} {}\n{}: {}{}", chart.x_label, chart.categories[b], chart.parts[p].name,
                     told(value, chart.y.of),
                     chart.parts.size() > 1 ? fmt::format(" of {}", told(total[b], chart.y.of)) : ""));
@@ -390,7 +390,7 @@ std::string svg(const bar_chart& chart, use how) {
     return out.finish();
 }
 
-std::string svg(const interval_chart& chart, use how) {
+std::string svg(const interval_chart& chart, use options) {
     constexpr double row = 26, begin = 40, cap = 5;
     double least = infinity, most = -infinity;
     std::size_t longest = 0;
@@ -402,7 +402,7 @@ std::string svg(const interval_chart& chart, use how) {
     const double end = begin + row * static_cast<double>(chart.points.size());
     const double left = std::min(28 + glyph * static_cast<double>(longest), width / 2);
     const auto at = [&](double value) { return left + x.share(value) * (width - right - 8 - left); };
-    canvas out(chart.title, width, end + bottom, how);
+    canvas out(chart.title, width, end + bottom, options);
     for (const auto& tick : x.ticks()) {
         out.line(at(tick.value), begin, at(tick.value), end, tick.value == 0 ? "zero" : "grid");
         out.text(at(tick.value), end + 16, "tick", "middle", tick.text);
@@ -413,15 +413,15 @@ std::string svg(const interval_chart& chart, use how) {
         const double y = begin + row * (static_cast<double>(i) + 0.5), from = at(point.x - point.half), to = at(point.x + point.half);
         out.text(left - 10, y + 4, "name", "end", point.name);
         out.raw(fmt::format("<path class=\"curve\" d=\"M{0:.1f} {1:.1f}V{2:.1f}M{0:.1f} {3:.1f}H{4:.1f}M{4:.1f} {1:.1f}V{2:.1f}\" stroke=\"{5}\"/>\n", from,
-            y - cap, y + cap, y, to, colour(0)));
-        out.raw(fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\"/>\n", at(point.x), y, colour(0)));
+            y - cap, y + cap, y, to, color(0)));
+        out.raw(fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\"/>\n", at(point.x), y, color(0)));
         out.box(left, y - row / 2, width - right - left, row, R"(class="hit")",
             fmt::format("{}: {} ± {}", point.name, told(point.x, chart.x.of), told(point.half, chart.x.of)));
     }
     return out.finish();
 }
 
-std::string svg(const stack_chart& chart, use how) {
+std::string svg(const stack_chart& chart, use options) {
     constexpr double tall = 142, bar_top = 64, bar_tall = 34;
     double sum = 0, most = 0;
     for (const auto& part : chart.parts) sum += std::max(0.0, part.value);
@@ -431,7 +431,7 @@ std::string svg(const stack_chart& chart, use how) {
     across.from_zero = true;
     across.most = most > 0 ? most * 1.04 : 1;
     const layout x(across, 0, most, 10);
-    canvas out(chart.title, bar_width, tall, how);
+    canvas out(chart.title, bar_width, tall, options);
     const auto at = [&](double value) { return 18 + x.share(value) * (bar_width - 36); };
     out.box(at(0), bar_top, at(most) - at(0), bar_tall, R"(class="free")", "free");
     double from = 0;
@@ -439,7 +439,7 @@ std::string svg(const stack_chart& chart, use how) {
         const double value = std::max(0.0, chart.parts[p].value);
         const double wide = at(from + value) - at(from);
         out.box(at(from), bar_top, std::max(wide - 1, 0.6), bar_tall,
-            fmt::format("class=\"part\" fill=\"{}\"", colour(p)),
+            fmt::format("class=\"part\" fill=\"{}\"", color(p)),
             fmt::format(
                 "{}: {} ({})", chart.parts[p].name, told(value, chart.x.of), human_percent(sum > 0 ? value / sum : 0)));
         from += value;

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-/// Small plots as SVG text: no script, no external font or image. Colours follow a light or dark page; each value is
-/// told by a tooltip, so colour is never the only way to read a plot.
+/// Small plots as SVG text: no script, no external font or image. Colors follow a light or dark page; each value is
+/// told by a tooltip, so color is never the only way to read a plot.
 namespace programs::plot {
 
 /// What an axis counts: picks unit and ticks. Values are always given in base units (bytes, seconds, shares of 1).
@@ -34,7 +34,7 @@ struct series {
     std::string name{};
     std::vector<point> points{}; ///< ascending x; a value that is not finite makes a gap
     line_style style = line_style::solid;
-    std::optional<std::size_t> colour{}; ///< of another series; its own position otherwise
+    std::optional<std::size_t> color{}; ///< of another series; its own position otherwise
 };
 
 /// Lines over a numeric x; areas are stacked on those before them.
@@ -87,10 +87,10 @@ struct stack_chart {
 /// `embedded` relies on the page's `style_sheet()`, `standalone` carries it and can be a file.
 enum class use { embedded, standalone };
 
-[[nodiscard]] std::string svg(const line_chart& chart, use how = use::embedded);
-[[nodiscard]] std::string svg(const bar_chart& chart, use how = use::embedded);
-[[nodiscard]] std::string svg(const interval_chart& chart, use how = use::embedded);
-[[nodiscard]] std::string svg(const stack_chart& chart, use how = use::embedded);
+[[nodiscard]] std::string svg(const line_chart& chart, use options = use::embedded);
+[[nodiscard]] std::string svg(const bar_chart& chart, use options = use::embedded);
+[[nodiscard]] std::string svg(const interval_chart& chart, use options = use::embedded);
+[[nodiscard]] std::string svg(const stack_chart& chart, use options = use::embedded);
 
 /// Writes `svg(chart, use::standalone)`, with the folders that are missing on the way. Throws `gneiss::io_error`;
 /// `std::filesystem::filesystem_error` for a folder that cannot be made.
@@ -98,10 +98,10 @@ void write_svg(const std::filesystem::path& path, const line_chart& chart);
 void write_svg(const std::filesystem::path& path, const bar_chart& chart);
 void write_svg(const std::filesystem::path& path, const interval_chart& chart);
 
-/// The CSS that colours the plots, for light and dark.
+/// The CSS that colors the plots, for light and dark.
 [[nodiscard]] std::string_view style_sheet() noexcept;
-/// Colour of the `index`-th series or part, as CSS.
-[[nodiscard]] std::string colour(std::size_t index);
+/// Color of the `index`-th series or part, as CSS.
+[[nodiscard]] std::string color(std::size_t index);
 
 /// `text` for HTML and SVG: & < > " ' as entities, control characters left out.
 [[nodiscard]] std::string escaped(std::string_view text);

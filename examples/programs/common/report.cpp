@@ -61,7 +61,7 @@ footer{margin-top:34px;color:var(--soft);font-size:13px}
 /// A cell; the first of a row is its name.
 struct cell {
     std::string text;
-    std::string swatch{}; ///< colour before the text
+    std::string swatch{}; ///< color before the text
     bool words = false;   ///< long text that may wrap
 };
 
@@ -108,7 +108,7 @@ std::string metric_title(const std::string& name) {
     return name;
 }
 
-/// At most `most_points` points: neighbours become their mean, so that a plot stays small however long the run.
+/// At most `most_points` points: neighbors become their mean, so that a plot stays small however long the run.
 std::vector<plot::point> thinned(std::vector<plot::point> points) {
     const std::size_t each = (points.size() + most_points - 1) / most_points;
     if (each <= 1) return points;
@@ -392,7 +392,7 @@ std::string memory_section(const report_data& data) {
         return human_percent(whole > 0 ? static_cast<double>(bytes) / whole : 0);
     };
     for (const auto& [name, bytes] : run.plan.parts) {
-        rows.push_back({{name, plot::colour(chart.parts.size())}, {gneiss::format_bytes(bytes)}, {share(bytes)}});
+        rows.push_back({{name, plot::color(chart.parts.size())}, {gneiss::format_bytes(bytes)}, {share(bytes)}});
         chart.parts.push_back({name, static_cast<double>(bytes)});
     }
     rows.push_back({{"planned in all"}, {gneiss::format_bytes(sum)}, {share(sum)}});
@@ -478,7 +478,7 @@ std::string stage_table(const run_record& run) {
     if (names.empty()) return "";
     std::vector<std::vector<cell>> rows;
     for (std::size_t i = 0; i < names.size(); ++i)
-        rows.push_back({{names[i], plot::colour(i)}, {human_seconds(sums[i] / static_cast<double>(run.epochs.size()))},
+        rows.push_back({{names[i], plot::color(i)}, {human_seconds(sums[i] / static_cast<double>(run.epochs.size()))},
             {human_seconds(sums[i])}, {human_percent(all > 0 ? sums[i] / all : 0)}});
     return boxed_table("Stage times, summed over workers", html_table({"stage", "per epoch", "in all", "share"}, rows));
 }
@@ -599,10 +599,10 @@ std::string report_html(const report_data& data) {
     if (!run.machine.io_engine.empty()) about += " · I/O by " + run.machine.io_engine;
     html += fmt::format("<p>{}</p></header>\n<div class=\"bands\">", escaped(about));
     constexpr int bands[][2] = {
-        {0, 9}, {7, 3}, {0, 5}, {6, 2}, {1, 2}, {0, 14}, {7, 6}, {2, 4}, {0, 3}}; // colour and width
+        {0, 9}, {7, 3}, {0, 5}, {6, 2}, {1, 2}, {0, 14}, {7, 6}, {2, 4}, {0, 3}}; // color and width
     for (const auto& band : bands)
         html += fmt::format(
-            "<i style=\"flex:{};background:{}\"></i>", band[1], plot::colour(static_cast<std::size_t>(band[0])));
+            "<i style=\"flex:{};background:{}\"></i>", band[1], plot::color(static_cast<std::size_t>(band[0])));
     html += "</div>\n" + cards(run);
     html += section("Learning", learning(run));
     html += section("Pipeline", stage_bars(run) + activity_plot(data) + staleness(data) + stage_table(run));

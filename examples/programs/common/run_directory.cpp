@@ -133,7 +133,7 @@ void write_file_atomically(const fs::path& path, std::string_view text) {
 }
 
 run_directory run_directory::open(
-    std::string_view program, std::string_view dataset, const std::optional<fs::path>& out, existing_run how) {
+    std::string_view program, std::string_view dataset, const std::optional<fs::path>& out, existing_run options) {
     fs::path path;
     if (out) {
         path = *out;
@@ -142,7 +142,7 @@ run_directory run_directory::open(
         const std::string stem = plain(program) + '-' + plain(dataset);
         std::uint64_t number = last_number(parent, stem);
         make_directories(parent);
-        if (how == existing_run::resume && number > 0) {
+        if (options == existing_run::resume && number > 0) {
             path = parent / (stem + '-' + std::to_string(number));
         } else {
             std::error_code failure;
@@ -157,13 +157,13 @@ run_directory run_directory::open(
     if (filled && !is_run(path))
         throw gneiss::error(errc::already_exists,
             "the directory holds something that is not a run; name another with --out", {.path = path});
-    if (filled && how == existing_run::refuse)
+    if (filled && options == existing_run::refuse)
         throw gneiss::error(
             errc::already_exists, "a run is there; --resume goes on with it, --force replaces it", {.path = path});
     make_directories(path);
     run_directory run(path);
     run.lock();
-    if (filled && how == existing_run::replace)
+    if (filled && options == existing_run::replace)
         for (const char* file : run_files)
             if (std::string_view(file) != ".lock") fs::remove_all(path / file);
     return run;

@@ -42,7 +42,7 @@ public:
     ///
     /// Throws `gneiss::error` as told, and when another process holds the run; `gneiss::io_error`.
     static run_directory open(std::string_view program, std::string_view dataset,
-        const std::optional<std::filesystem::path>& out, existing_run how);
+        const std::optional<std::filesystem::path>& out, existing_run options);
     /// A run to be read by `eval`, `predict`, `export`. Throws errc::not_found when there is none. Takes no lock.
     static run_directory open_existing(const std::filesystem::path& path);
 

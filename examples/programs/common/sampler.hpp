@@ -27,7 +27,7 @@ struct time_sample {
 };
 
 /// Looks at a run while it goes on: a thread of its own calls `totals` at even intervals and keeps the differences. A
-/// long run is kept at `most_samples` at most by merging neighbours and looking half as often.
+/// long run is kept at `most_samples` at most by merging neighbors and looking half as often.
 class run_sampler {
 public:
     static constexpr std::size_t most_samples = 600;

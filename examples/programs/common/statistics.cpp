@@ -24,15 +24,15 @@ double student_t(std::size_t freedom, double confidence) {
 }
 
 estimate estimate_mean(std::span<const double> values) {
-    estimate made{.count = values.size()};
-    if (values.empty()) return made;
+    estimate result{.count = values.size()};
+    if (values.empty()) return result;
     const auto count = static_cast<double>(values.size());
-    for (const double value : values) made.mean += value / count;
-    if (values.size() < 2) return made;
+    for (const double value : values) result.mean += value / count;
+    if (values.size() < 2) return result;
     double squares = 0;
-    for (const double value : values) squares += (value - made.mean) * (value - made.mean);
-    made.half = student_t(values.size() - 1) * std::sqrt(squares / (count - 1) / count);
-    return made;
+    for (const double value : values) squares += (value - result.mean) * (value - result.mean);
+    result.half = student_t(values.size() - 1) * std::sqrt(squares / (count - 1) / count);
+    return result;
 }
 
 std::string to_text(const estimate& of, bool difference) {

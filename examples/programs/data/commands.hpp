@@ -55,7 +55,7 @@ struct feature_flags {
     std::uint64_t project = 0;
 
     void add_to(programs::command& to);
-    void apply(gneiss::import_node_data& data) const;
+    void apply(gneiss::import_node_attributes& data) const;
 };
 
 /// "train,valid,test" as given to --fractions. Throws usage_error.

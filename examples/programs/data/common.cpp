@@ -58,7 +58,7 @@ void feature_flags::add_to(programs::command& to) {
         .range(1, 1 << 20);
 }
 
-void feature_flags::apply(gneiss::import_node_data& data) const {
+void feature_flags::apply(gneiss::import_node_attributes& data) const {
     if (feature_type) data.feature_type = gneiss::parse_dtype(*feature_type);
     data.project = project;
 }
@@ -146,27 +146,27 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
         live.update([&] { return progress_text(at, seconds_since(phase_start)); });
     };
     const gneiss::tbb_executor executor(common.thread_count());
-    const gneiss::import_report made = gneiss::import_dataset(options, executor);
+    const gneiss::import_report created = gneiss::import_dataset(options, executor);
     live.clear();
-    if (made.resumed) live.say("went on after the last phase that an earlier run had finished");
-    if (made.moved != 0)
+    if (created.resumed) live.say("went on after the last phase that an earlier run had finished");
+    if (created.moved != 0)
         live.say(fmt::format(
-            "{} valid and test edges name a node or relation that no training edge has: moved to train", made.moved));
-    else if (made.unseen != 0)
+            "{} valid and test edges name a node or relation that no training edge has: moved to train", created.moved));
+    else if (created.unseen != 0)
         live.say(
             fmt::format("warning: {} valid and test edges name a node or relation that no training edge has; they are "
                         "kept, and no model can know them",
-                made.unseen));
-    if (made.unlabelled_tests != 0)
-        live.say(fmt::format("warning: {} test nodes have no label and are in no part", made.unlabelled_tests));
+                created.unseen));
+    if (created.unlabeled_tests != 0)
+        live.say(fmt::format("warning: {} test nodes have no label and are in no part", created.unlabeled_tests));
     const double seconds = seconds_since(start);
-    const gneiss::dataset_node_data& data = made.node_data;
+    const gneiss::dataset_node_attributes& data = created.node_attributes;
     if (common.json) {
         nlohmann::ordered_json result{{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()},
-            {"nodes", made.nodes}, {"edges", made.edges}, {"relations", made.relations},
-            {"train_edges", made.train_edges}, {"valid_edges", made.valid_edges}, {"test_edges", made.test_edges},
-            {"partitions", made.partitions}, {"unseen_edges", made.unseen}, {"moved_edges", made.moved},
-            {"resumed", made.resumed}, {"memory_bytes", common.memory_bytes()}, {"threads", common.thread_count()},
+            {"nodes", created.nodes}, {"edges", created.edges}, {"relations", created.relations},
+            {"train_edges", created.train_edges}, {"valid_edges", created.valid_edges}, {"test_edges", created.test_edges},
+            {"partitions", created.partitions}, {"unseen_edges", created.unseen}, {"moved_edges", created.moved},
+            {"resumed", created.resumed}, {"memory_bytes", common.memory_bytes()}, {"threads", common.thread_count()},
             {"dataset", output.out.string()}};
         if (data.features != 0) result["features"] = data.features;
         if (data.classes != 0) result["classes"] = data.classes;
@@ -175,13 +175,13 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
         fmt::print("{}\n", result.dump());
     } else {
         fmt::print("{}: {} nodes, {} edges ({} train, {} valid, {} test), {} relation{}, {} partitions\n",
-            output.out.string(), made.nodes, made.edges, made.train_edges, made.valid_edges, made.test_edges,
-            made.relations, made.relations == 1 ? "" : "s", made.partitions);
+            output.out.string(), created.nodes, created.edges, created.train_edges, created.valid_edges, created.test_edges,
+            created.relations, created.relations == 1 ? "" : "s", created.partitions);
         if (data.features != 0 || data.classes != 0)
             fmt::print("{} features, {} classes; nodes: {} train, {} valid, {} test\n", data.features, data.classes,
                 data.train, data.valid, data.test);
         fmt::print("{} ({}), peak RSS {}\n", programs::human_seconds(seconds),
-            programs::human_rate(static_cast<double>(made.edges) / seconds, "edges"),
+            programs::human_rate(static_cast<double>(created.edges) / seconds, "edges"),
             gneiss::format_bytes(programs::peak_rss()));
     }
     return programs::exit_code::done;

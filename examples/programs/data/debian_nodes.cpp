@@ -137,20 +137,20 @@ struct archive {
 
 private:
     void add(const std::string& name, const stanza& fields) {
-        package made{.name = name};
+        package result{.name = name};
         const std::string_view source = fields.contains("Source") ? field(fields, "Source") : std::string_view(name);
-        made.source = source.substr(0, source.find(' '));
+        result.source = source.substr(0, source.find(' '));
         const std::string_view section = field(fields, "Section");
-        made.section = section.substr(section.rfind('/') + 1);
-        made.words = words_of(field(fields, "Description"), words);
+        result.section = section.substr(section.rfind('/') + 1);
+        result.words = words_of(field(fields, "Description"), words);
         for (std::size_t kind = 0; kind < kinds.size(); ++kind)
             for_each_package(field(fields, kinds[kind].first), [&](std::string_view other) {
-                if (other != name) made.needs.emplace_back(static_cast<std::uint8_t>(kind), names.number(other));
+                if (other != name) result.needs.emplace_back(static_cast<std::uint8_t>(kind), names.number(other));
             });
         const std::uint32_t own = names.number(name);
         for_each_package(
             field(fields, "Provides"), [&](std::string_view other) { providers[names.number(other)].insert(own); });
-        packages.push_back(std::move(made));
+        packages.push_back(std::move(result));
     }
 };
 
@@ -227,11 +227,11 @@ gneiss::import_options debian_nodes(const std::filesystem::path& state, std::str
     graph.format = gneiss::edge_format::tsv;
     graph.ids = gneiss::id_kind::string;
     graph.name = "debian";
-    graph.node_data.features = kept(state / "features.tsv", features);
-    graph.node_data.num_features = kept_words.size();
-    graph.node_data.labels = kept(state / "labels.tsv", labels);
-    graph.node_data.split = graph.node_data.labels;
-    graph.node_data.split_column = 2;
+    graph.node_attributes.features = kept(state / "features.tsv", features);
+    graph.node_attributes.num_features = kept_words.size();
+    graph.node_attributes.labels = kept(state / "labels.tsv", labels);
+    graph.node_attributes.split = graph.node_attributes.labels;
+    graph.node_attributes.split_column = 2;
     return graph;
 }
 

@@ -27,7 +27,7 @@ struct expand_flags {
 programs::exit_code run_expand(const expand_flags& flags, const programs::command& self) {
     check_dataset(flags.dataset);
     check_output(flags.output, flags.common);
-    gneiss::expand_options how{
+    gneiss::expand_options settings{
         .by = gneiss::random_seed_graph(flags.factor,
             flags.seed_edges.value_or(gneiss::default_seed_edges(flags.factor)), flags.common.seed),
         .feature_noise = flags.feature_noise,
@@ -36,20 +36,20 @@ programs::exit_code run_expand(const expand_flags& flags, const programs::comman
         .seed = flags.common.seed};
     const gneiss::dataset from(flags.dataset);
     const gneiss::dataset_manifest& m = from.manifest();
-    if (flags.train_fraction && m.node_data.classes == 0)
+    if (flags.train_fraction && m.node_attributes.classes == 0)
         throw programs::usage_error(
             "--train-fraction is a share of labelled nodes, " + flags.dataset.string() + " has no labels");
-    const gneiss::expansion_size size = gneiss::expansion_size_of(from, how.by);
-    std::filesystem::create_directories(how.scratch);
-    if (const auto space = std::filesystem::space(how.scratch); space.available < size.disk_bytes)
+    const gneiss::expansion_size size = gneiss::expansion_size_of(from, settings.by);
+    std::filesystem::create_directories(settings.scratch);
+    if (const auto space = std::filesystem::space(settings.scratch); space.available < size.disk_bytes)
         throw gneiss::error(gneiss::errc::no_space,
             fmt::format("{} nodes and {} edges need about {} of disk, {} are free", size.nodes, size.edges,
                 gneiss::format_bytes(size.disk_bytes), gneiss::format_bytes(space.available)),
             {.path = flags.output.out});
     programs::progress(flags.common.quiet)
-        .say(fmt::format("{} nodes x {}, {} edges x {}: {} nodes and {} edges", m.nodes, how.by.nodes,
-            m.train_edges + m.valid_edges + m.test_edges, how.by.edges.size(), size.nodes, size.edges));
-    gneiss::import_options options = gneiss::expansion_of(flags.dataset, std::move(how));
+        .say(fmt::format("{} nodes x {}, {} edges x {}: {} nodes and {} edges", m.nodes, settings.by.nodes,
+            m.train_edges + m.valid_edges + m.test_edges, settings.by.edges.size(), size.nodes, size.edges));
+    gneiss::import_options options = gneiss::expansion_of(flags.dataset, std::move(settings));
     options.provenance = m.provenance.options + "expanded: " + m.name + "\n" + provenance_of(self);
     output_flags output = flags.output;
     if (!output.task) output.task = m.task == gneiss::dataset_task::node ? "node" : "link";

@@ -66,61 +66,61 @@ programs::exit_code generate(const generate_flags& flags, const programs::comman
     check_kind(flags, self);
     const bool nodes = flags.output.task == "node" || flags.num_features != 0;
     if (flags.kind == "rmat") {
-        gneiss::rmat_options how{.nodes = flags.nodes,
+        gneiss::rmat_options settings{.nodes = flags.nodes,
             .edges = flags.edges,
             .relations = flags.relations,
             .noise = flags.noise.value_or(0),
             .relation_skew = flags.relation_skew.value_or(0),
             .seed = flags.common.seed};
-        how.a = flags.a.value_or(how.a);
-        how.b = flags.b.value_or(how.b);
-        how.c = flags.c.value_or(how.c);
-        options.sources.push_back(source_of("rmat", std::make_shared<const gneiss::rmat<>>(how), flags.relations, fingerprint));
+        settings.a = flags.a.value_or(settings.a);
+        settings.b = flags.b.value_or(settings.b);
+        settings.c = flags.c.value_or(settings.c);
+        options.sources.push_back(source_of("rmat", std::make_shared<const gneiss::rmat<>>(settings), flags.relations, fingerprint));
     } else if (flags.kind == "geometric") {
-        const gneiss::geometric_options how{.nodes = flags.nodes, .edges = flags.edges, .seed = flags.common.seed};
-        options.sources.push_back(source_of("geometric", std::make_shared<const gneiss::geometric<>>(how), 1, fingerprint));
+        const gneiss::geometric_options settings{.nodes = flags.nodes, .edges = flags.edges, .seed = flags.common.seed};
+        options.sources.push_back(source_of("geometric", std::make_shared<const gneiss::geometric<>>(settings), 1, fingerprint));
     } else if (flags.kind == "lfr") {
-        gneiss::lfr_options how{.nodes = flags.nodes, .edges = flags.edges, .seed = flags.common.seed};
-        how.mixing = flags.mixing.value_or(how.mixing);
-        how.degree_exponent = flags.degree_exponent.value_or(how.degree_exponent);
-        const auto graph = std::make_shared<const gneiss::lfr<>>(how);
+        gneiss::lfr_options settings{.nodes = flags.nodes, .edges = flags.edges, .seed = flags.common.seed};
+        settings.mixing = flags.mixing.value_or(settings.mixing);
+        settings.degree_exponent = flags.degree_exponent.value_or(settings.degree_exponent);
+        const auto graph = std::make_shared<const gneiss::lfr<>>(settings);
         options.sources.push_back(source_of("lfr", graph, 1, fingerprint));
         if (nodes) {
-            options.node_data.compute_label = [graph](std::uint64_t node) {
+            options.node_attributes.compute_label = [graph](std::uint64_t node) {
                 return static_cast<std::int32_t>(graph->label(node));
             };
-            options.node_data.classes = graph->communities();
+            options.node_attributes.classes = graph->communities();
         }
     } else {
-        gneiss::planted_partition_options how{.nodes = flags.nodes,
+        gneiss::planted_partition_options settings{.nodes = flags.nodes,
             .edges = flags.edges,
             .communities = flags.communities.value_or(flags.classes),
             .classes = flags.classes,
             .relations = flags.relations,
             .seed = flags.common.seed};
-        how.mixing = flags.mixing.value_or(how.mixing);
-        how.degree_exponent = flags.degree_exponent.value_or(how.degree_exponent);
-        how.feature_signal = flags.feature_signal.value_or(how.feature_signal);
-        const auto graph = std::make_shared<const gneiss::planted_partition<>>(how);
+        settings.mixing = flags.mixing.value_or(settings.mixing);
+        settings.degree_exponent = flags.degree_exponent.value_or(settings.degree_exponent);
+        settings.feature_signal = flags.feature_signal.value_or(settings.feature_signal);
+        const auto graph = std::make_shared<const gneiss::planted_partition<>>(settings);
         options.sources.push_back(source_of("planted", graph, flags.relations, fingerprint));
         if (nodes) {
-            options.node_data.compute_label = [graph](std::uint64_t node) {
+            options.node_attributes.compute_label = [graph](std::uint64_t node) {
                 return static_cast<std::int32_t>(graph->label(node));
             };
-            options.node_data.classes = flags.classes;
+            options.node_attributes.classes = flags.classes;
         }
         if (flags.num_features != 0) {
-            options.node_data.compute_features = [graph](std::uint64_t node, std::span<float> out) {
+            options.node_attributes.compute_features = [graph](std::uint64_t node, std::span<float> out) {
                 graph->features(node, out);
             };
-            options.node_data.computed_columns = flags.num_features;
+            options.node_attributes.computed_columns = flags.num_features;
         }
-        flags.features.apply(options.node_data);
+        flags.features.apply(options.node_attributes);
     }
     options.undirected = flags.undirected;
     if (const double train = flags.train_fraction.value_or(nodes ? .6 : 1); train < 1) {
         const std::array shares{train, (1 - train) / 2, (1 - train) / 2};
-        (nodes ? options.node_data.fractions : options.fractions) = shares;
+        (nodes ? options.node_attributes.fractions : options.fractions) = shares;
     }
     options.provenance = "generate " + flags.kind + "\n" + provenance_of(self);
     return run_import(std::move(options), flags.output, flags.common);

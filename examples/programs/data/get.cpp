@@ -34,7 +34,7 @@ programs::exit_code get(const get_flags& flags) {
                                      : flags.name == "wordnet" ? wordnet_graph(state)
                                                                : downloaded_graph(flags.name, state);
     if (options.provenance.empty()) options.provenance = "get " + flags.name;
-    flags.features.apply(options.node_data);
+    flags.features.apply(options.node_attributes);
     if (!note.empty() && !flags.common.quiet) programs::progress().say(note);
     const programs::exit_code code = run_import(std::move(options), flags.output, flags.common);
     std::error_code ignored;

@@ -30,7 +30,7 @@ programs::exit_code run_hubs(const hubs_flags& flags) {
     check_file_out(flags.out, flags.common);
     const auto start = std::chrono::steady_clock::now();
     const dataset data(flags.dataset);
-    const std::uint64_t nodes = data.manifest().nodes, training = data.manifest().node_data.train;
+    const std::uint64_t nodes = data.manifest().nodes, training = data.manifest().node_attributes.train;
     const programs::hub_job job{.count = flags.hubs.of(nodes), .steps = static_cast<std::uint32_t>(flags.steps),
         .lazy = flags.lazy == "half" ? lazy_walk::half : lazy_walk::self_loop, .sampled = static_cast<std::uint32_t>(flags.sampled),
         .seed = flags.common.seed, .out = flags.out};
@@ -40,20 +40,20 @@ programs::exit_code run_hubs(const hubs_flags& flags) {
     const programs::interrupt_guard interrupts;
     programs::progress live(flags.common.quiet);
     programs::phase_progress progress(live);
-    const tbb_executor on(flags.common.thread_count());
-    programs::graph_work with{budget, on, progress, interrupts.token(), flags.graph};
-    const programs::hub_result made = programs::choose_hubs(data, job, with);
+    const tbb_executor executor(flags.common.thread_count());
+    programs::graph_work with{budget, executor, progress, interrupts.token(), flags.graph};
+    const programs::hub_result result = programs::choose_hubs(data, job, with);
     live.clear();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (flags.common.json)
         fmt::print("{}\n",
-            nlohmann::ordered_json{{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"nodes", nodes}, {"edges", made.edges},
-                {"training_nodes", training}, {"hubs", made.hubs}, {"influence_share", made.influence_share}, {"steps", flags.steps},
-                {"graph", made.in_memory ? "memory" : "disk"}, {"out", flags.out.string()}}
+            nlohmann::ordered_json{{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"nodes", nodes}, {"edges", result.edges},
+                {"training_nodes", training}, {"hubs", result.hubs}, {"influence_share", result.influence_share}, {"steps", flags.steps},
+                {"graph", result.in_memory ? "memory" : "disk"}, {"out", flags.out.string()}}
                 .dump());
     else
         fmt::print("{}: {} hubs of {} nodes, where {} of the walks from {} training nodes end\n{}, peak RSS {}\n", flags.out.string(),
-            made.hubs, nodes, programs::human_percent(made.influence_share), training, programs::human_seconds(seconds),
+            result.hubs, nodes, programs::human_percent(result.influence_share), training, programs::human_seconds(seconds),
             format_bytes(programs::peak_rss()));
     return programs::exit_code::done;
 }

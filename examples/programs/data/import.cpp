@@ -51,7 +51,7 @@ char parse_character(const std::string& flag, const std::string& word) {
     throw programs::usage_error("--" + flag + " is one character (or tab, comma, space), not '" + word + "'");
 }
 
-void add_node_data(import_node_data& data, const import_flags& flags) {
+void add_node_data(import_node_attributes& data, const import_flags& flags) {
     if (flags.features_file) data.features = *flags.features_file;
     if (flags.features_csr) {
         data.indptr = (*flags.features_csr)[0];
@@ -107,15 +107,15 @@ import_options options_of(const import_flags& flags) {
     options.relations = flags.relations.value_or("");
     options.undirected = flags.undirected;
     options.unseen_to_train = flags.unseen_to_train;
-    add_node_data(options.node_data, flags);
+    add_node_data(options.node_attributes, flags);
     if (flags.fractions) {
         if (flags.valid || flags.test)
             throw programs::usage_error("--fractions and --valid, --test exclude each other");
         const auto shares = parse_fractions(*flags.fractions);
         const auto task = flags.output.chosen_task();
-        if (task.value_or(options.node_data.has_labels() ? dataset_task::node : dataset_task::link) ==
+        if (task.value_or(options.node_attributes.has_labels() ? dataset_task::node : dataset_task::link) ==
             dataset_task::node)
-            options.node_data.fractions = shares;
+            options.node_attributes.fractions = shares;
         else
             options.fractions = shares;
     }

@@ -55,7 +55,7 @@ std::vector<edge> first_training_edges(const dataset& data, std::size_t most) {
         for (std::size_t e = 0, v = 0; e < wanted; ++e) {
             while (v + 1 < block.nodes.size() && block.starts[v + 1] <= e) ++v;
             const std::uint64_t source = rows.begin(bucket.first) + block.nodes[v],
-                                destination = rows.begin(bucket.second) + block.neighbours[e];
+                                destination = rows.begin(bucket.second) + block.neighbors[e];
             const relation_id relation = block.relations.empty() ? 0 : block.relations[e];
             if (std::max(source, destination) >= rows.nodes || (relation != 0 && relation >= data.manifest().relations))
                 throw error(
@@ -91,7 +91,7 @@ exit_code inspect(const read_flags& flags) {
             empty += row.edges == 0;
         }
     }
-    const dataset_node_data& nodes = m.node_data;
+    const dataset_node_attributes& nodes = m.node_attributes;
     const node_features features = data.features();
     const std::uint64_t edges = m.train_edges + m.valid_edges + m.test_edges;
     const double mean = static_cast<double>(m.train_edges) / static_cast<double>(m.partitions) / m.partitions;
@@ -112,7 +112,7 @@ exit_code inspect(const read_flags& flags) {
         if (nodes.features != 0) {
             result["features"] = nodes.features;
             result["feature_type"] = std::string(to_string(features.dtype()));
-            result["feature_entries"] = features.entries();
+            result["feature_entries"] = features.nnz();
             result["sparse"] = features.sparse();
         }
         if (nodes.classes != 0) result["classes"] = nodes.classes;
@@ -130,7 +130,7 @@ exit_code inspect(const read_flags& flags) {
     if (nodes.features != 0)
         facts.add(
             {"features", features.sparse() ? fmt::format("{}, sparse: {:.1f} a node, {}", nodes.features,
-                                                 static_cast<double>(features.entries()) /
+                                                 static_cast<double>(features.nnz()) /
                                                      static_cast<double>(std::max<std::uint64_t>(m.nodes, 1)),
                                                  features.values() ? to_string(features.dtype()) : "all 1")
                                            : fmt::format("{}, dense {}", nodes.features, to_string(features.dtype()))});
@@ -215,7 +215,7 @@ exit_code run_export(const read_flags& flags) {
     std::filesystem::remove_all(target, failed);
     export_dataset(data, target, flags.format == "npy" ? export_format::npy : export_format::tsv,
         [&](std::uint64_t done, std::uint64_t total) {
-            if (interrupts.token().stop_requested()) throw error(errc::cancelled, "interrupted: nothing was exported");
+            if (interrupts.token().stop_requested()) throw error(errc::canceled, "interrupted: nothing was exported");
             live.update([&] {
                 return "export  " + programs::human_percent(static_cast<double>(done) /
                                                             static_cast<double>(std::max<std::uint64_t>(total, 1)));

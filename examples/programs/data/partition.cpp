@@ -70,26 +70,26 @@ programs::partition_job job_of(const partition_flags& flags, const programs::com
 
 nlohmann::ordered_json kept_json(const partition_quality& q) {
     auto kept = nlohmann::ordered_json::array();
-    const neighbour_counts& of = q.training.nodes != 0 ? q.training : q.all;
+    const neighbor_counts& of = q.training.nodes != 0 ? q.training : q.all;
     for (std::uint32_t together = 1; together <= q.parts; together *= 2)
         kept.push_back({{"together", together}, {"neighbours", of.kept(together, q.parts)}});
     return kept;
 }
 
-void tell(const partition_flags& flags, const dataset& data, const programs::partition_result& made, double seconds) {
-    const partition_quality& q = made.quality;
+void tell(const partition_flags& flags, const dataset& data, const programs::partition_result& created, double seconds) {
+    const partition_quality& q = created.quality;
     if (flags.common.json) {
-        nlohmann::ordered_json result{{"seconds", seconds}, {"prepare_seconds", made.prepare_seconds},
-            {"partition_seconds", made.partition_seconds}, {"quality_seconds", made.quality_seconds},
-            {"peak_rss_bytes", programs::peak_rss()}, {"peak_disk_bytes", made.disk_bytes},
+        nlohmann::ordered_json result{{"seconds", seconds}, {"prepare_seconds", created.prepare_seconds},
+            {"partition_seconds", created.partition_seconds}, {"quality_seconds", created.quality_seconds},
+            {"peak_rss_bytes", programs::peak_rss()}, {"peak_disk_bytes", created.disk_bytes},
             {"memory_bytes", flags.common.memory_bytes()}, {"threads", flags.common.thread_count()},
-            {"graph", made.in_memory ? "memory" : "disk"}, {"nodes", data.manifest().nodes}, {"edges", q.edges},
-            {"partitioner", made.method}, {"partitions", q.parts}, {"parts_used", q.parts_used}, {"cut", q.cut},
+            {"graph", created.in_memory ? "memory" : "disk"}, {"nodes", data.manifest().nodes}, {"edges", q.edges},
+            {"partitioner", created.method}, {"partitions", q.parts}, {"parts_used", q.parts_used}, {"cut", q.cut},
             {"cut_edges", q.cut_edges}, {"node_imbalance", q.node_imbalance}, {"edge_imbalance", q.edge_imbalance}};
-        if (made.labels) result["label_imbalance"] = q.label_imbalance;
+        if (created.labels) result["label_imbalance"] = q.label_imbalance;
         result["neighbours"] = (q.training.nodes != 0 ? q.training : q.all).mean();
         result["kept"] = kept_json(q);
-        if (made.resumed_step != 0) result["resumed_step"] = made.resumed_step;
+        if (created.resumed_step != 0) result["resumed_step"] = created.resumed_step;
         if (flags.out) result["out"] = flags.out->string();
         fmt::print("{}\n", result.dump());
         return;
@@ -97,13 +97,13 @@ void tell(const partition_flags& flags, const dataset& data, const programs::par
     programs::table table({{"partitioner", programs::align::left}, {"parts"}, {"cut"}, {"nodes"}, {"edges"}, {"labels"}, {"seconds"},
         {"peak RSS"}});
     const auto percent = [](double share) { return fmt::format("{:+.1f}%", 100 * share); };
-    table.add({made.method, std::to_string(q.parts), fmt::format("{:.4f}", q.cut), percent(q.node_imbalance), percent(q.edge_imbalance),
-        made.labels ? percent(q.label_imbalance) : "-", fmt::format("{:.2f}", made.partition_seconds), format_bytes(programs::peak_rss())});
+    table.add({created.method, std::to_string(q.parts), fmt::format("{:.4f}", q.cut), percent(q.node_imbalance), percent(q.edge_imbalance),
+        created.labels ? percent(q.label_imbalance) : "-", fmt::format("{:.2f}", created.partition_seconds), format_bytes(programs::peak_rss())});
     fmt::print("{}", table.str());
     fmt::print("{} nodes, {} edges, {} cut; neighbours in memory with 1, 2, 4 … parts together:", data.manifest().nodes, q.edges, q.cut_edges);
-    const neighbour_counts& of = q.training.nodes != 0 ? q.training : q.all;
+    const neighbor_counts& of = q.training.nodes != 0 ? q.training : q.all;
     for (std::uint32_t together = 1; together <= q.parts; together *= 2)
-        fmt::print(" {}", programs::human_percent(of.neighbours == 0 ? 1 : of.kept(together, q.parts) / of.mean()));
+        fmt::print(" {}", programs::human_percent(of.neighbors == 0 ? 1 : of.kept(together, q.parts) / of.mean()));
     fmt::print("\n");
     if (flags.out) fmt::print("{}\n", flags.out->string());
 }
@@ -125,12 +125,12 @@ exit_code run_partition(const partition_flags& flags, const programs::command& s
     const programs::interrupt_guard interrupts;
     programs::progress live(flags.common.quiet);
     programs::phase_progress progress(live);
-    const tbb_executor on(flags.common.thread_count());
-    programs::graph_work with{budget, on, progress, interrupts.token(), flags.graph};
-    const programs::partition_result made =
+    const tbb_executor executor(flags.common.thread_count());
+    programs::graph_work with{budget, executor, progress, interrupts.token(), flags.graph};
+    const programs::partition_result result =
         scores ? programs::score_parts(data, *flags.score, static_cast<std::uint32_t>(flags.partitions), with) : programs::make_parts(data, *job, with);
     live.clear();
-    tell(flags, data, made, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    tell(flags, data, result, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     return exit_code::done;
 }
 
@@ -146,7 +146,7 @@ void add_partition(programs::command_line& to) {
     command.positional("dataset", flags->dataset, "directory of the dataset");
     command.group("Parts");
     command.option("partitioner", flags->partitioner, "who makes the parts").choices(names);
-    command.option("partitions", flags->partitions, "how many").default_text("with --score, as in the file").range(1, max_parts);
+    command.option("partitions", flags->partitions, "how many").default_text("with --score, as in the file").range(1, max_partition_count);
     command.option("out", flags->out, "where the part of each node goes").value_name("FILE").default_text("only measured");
     command.option("export", flags->format, "form of --out: an array; a number a line; a directory for DGL")
         .choices({"npy", "metis", "distdgl"});

@@ -53,14 +53,14 @@ programs::exit_code run_reorder(const reorder_flags& flags) {
     };
     std::error_code failed;
     const bool replaces = std::filesystem::exists(flags.out, failed);
-    const auto made = replaces ? std::filesystem::path(flags.out.string() + ".new") : flags.out;
-    if (replaces) std::filesystem::remove_all(made);
-    reorder(from, made, options, executor);
+    const auto result = replaces ? std::filesystem::path(flags.out.string() + ".new") : flags.out;
+    if (replaces) std::filesystem::remove_all(result);
+    reorder(from, result, options, executor);
     if (replaces) { // at any time one whole dataset is to be found
         const std::filesystem::path old = flags.out.string() + ".old";
         std::filesystem::remove_all(old);
         std::filesystem::rename(flags.out, old);
-        std::filesystem::rename(made, flags.out);
+        std::filesystem::rename(result, flags.out);
         std::filesystem::remove_all(old);
     }
     live.clear();
@@ -71,11 +71,11 @@ programs::exit_code run_reorder(const reorder_flags& flags) {
     if (flags.common.json)
         fmt::print("{}\n",
             nlohmann::ordered_json{{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"nodes", m.nodes},
-                {"edges", edges}, {"train_nodes", m.node_data.train}, {"partitions", m.partitions}, {"pinned_nodes", hubs}, {"dataset", flags.out.string()}}
+                {"edges", edges}, {"train_nodes", m.node_attributes.train}, {"partitions", m.partitions}, {"pinned_nodes", hubs}, {"dataset", flags.out.string()}}
                 .dump());
     else
         fmt::print("{}: {} nodes, {} edges{}\n{}, peak RSS {}\n", flags.out.string(), m.nodes, edges,
-            flags.training_first ? fmt::format("; the {} training nodes come first", m.node_data.train)
+            flags.training_first ? fmt::format("; the {} training nodes come first", m.node_attributes.train)
             : m.partition_sizes.empty()
                 ? ""
                 : fmt::format("; {} partitions of up to {} nodes{}", m.partitions, to.rows().capacity(),

@@ -16,7 +16,7 @@
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/order/in_memory.hpp>
 #include <gneiss/sample/dense.hpp>
-#include <gneiss/sample/neighbour.hpp>
+#include <gneiss/sample/neighbor.hpp>
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
 #include <gneiss/storage/engine/threads.hpp>
 
@@ -47,13 +47,13 @@ struct seed_batches {
 seed_batches drawn_seeds(const sample_flags& flags, std::uint64_t nodes) {
     if (flags.batch > nodes)
         throw programs::usage_error(fmt::format("--batch {} of a graph of {} nodes", flags.batch, nodes));
-    seed_batches made;
+    seed_batches result;
     for (std::uint64_t b = 0; b < flags.batches + warm_up; ++b) {
         const keyed_permutation order(nodes, random_key(flags.common.seed, random_domain::user).with(b));
-        auto& row = made.rows.emplace_back();
+        auto& row = result.rows.emplace_back();
         for (std::uint64_t i = 0; i < flags.batch; ++i) row.push_back(static_cast<node_id>(order(i)));
     }
-    return made;
+    return result;
 }
 
 /// Seeds of a file [batches, batch], nodes as the source numbers them, or rows where it names them.
@@ -66,16 +66,16 @@ seed_batches given_seeds(const sample_flags& flags, const programs::command& sel
     if (self.given("batch") && flags.batch != width)
         throw programs::usage_error(fmt::format("--batch {}, but the seeds have {} in a row", flags.batch, width));
     if (rows == 0) throw error(errc::invalid_argument, "has no batch of seeds", {.path = flags.seeds});
-    seed_batches made;
-    made.uncounted = std::min(warm_up, rows - 1);
+    seed_batches result;
+    result.uncounted = std::min(warm_up, rows - 1);
     if (self.given("batches")) {
         if (rows < flags.batches)
             throw programs::usage_error(fmt::format("--batches {}, but there are seeds for {}", flags.batches, rows));
-        made.uncounted = std::min(warm_up, rows - flags.batches);
+        result.uncounted = std::min(warm_up, rows - flags.batches);
     }
-    const std::uint64_t used = self.given("batches") ? flags.batches + made.uncounted : rows;
+    const std::uint64_t used = self.given("batches") ? flags.batches + result.uncounted : rows;
     for (std::uint64_t b = 0; b < used; ++b) {
-        auto& row = made.rows.emplace_back();
+        auto& row = result.rows.emplace_back();
         for (const std::int64_t node : all[static_cast<std::size_t>(b)]) {
             const auto found = node < 0 ? std::nullopt : data.row_of(static_cast<std::uint64_t>(node));
             if (!found)
@@ -85,7 +85,7 @@ seed_batches given_seeds(const sample_flags& flags, const programs::command& sel
             row.push_back(static_cast<node_id>(*found));
         }
     }
-    return made;
+    return result;
 }
 
 /// What was measured of each counted batch.
@@ -93,43 +93,43 @@ struct measured {
     std::vector<double> ms, ns_per_edge, nodes, edges;
 };
 
-template <class Sampler, neighbour_source G>
-measured measure(Sampler&& sampler, const G& graph, const seed_batches& seeds, executor_ref on) {
-    measured made;
+template <class Sampler, neighbor_source G>
+measured measure(Sampler&& sampler, const G& graph, const seed_batches& seeds, executor_ref executor) {
+    measured result;
     mini_batch_arena arena;
     for (std::size_t b = 0; b < seeds.rows.size(); ++b) {
         const auto start = std::chrono::steady_clock::now();
-        const auto sample = sampler.sample({0, {0, 0, b}}, graph, std::span<const node_id>(seeds.rows[b]), on, arena);
+        const auto sample = sampler.sample({0, {0, 0, b}}, graph, std::span<const node_id>(seeds.rows[b]), executor, arena);
         const double ns = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
         if (b < seeds.uncounted) continue;
         const auto edges = static_cast<double>(sample.edges());
-        made.ms.push_back(ns * 1e-6);
-        made.ns_per_edge.push_back(ns / std::max(edges, 1.0));
-        made.edges.push_back(edges);
+        result.ms.push_back(ns * 1e-6);
+        result.ns_per_edge.push_back(ns / std::max(edges, 1.0));
+        result.edges.push_back(edges);
         if constexpr (requires { sample.node_ids; })
-            made.nodes.push_back(static_cast<double>(sample.node_ids.size()));
+            result.nodes.push_back(static_cast<double>(sample.node_ids.size()));
         else
-            made.nodes.push_back(static_cast<double>(sample.nodes.size()));
+            result.nodes.push_back(static_cast<double>(sample.nodes.size()));
     }
-    return made;
+    return result;
 }
 
-template <neighbour_source G>
+template <neighbor_source G>
 measured measure(const sample_flags& flags, const std::vector<hop_fanout>& hops, const G& graph,
-    const seed_batches& seeds, executor_ref on) {
-    const neighbour_options options{hops, flags.replace};
-    if (flags.sampler == "dense") return measure(dense_sampler<>(options, flags.common.seed), graph, seeds, on);
-    return measure(neighbour_sampler<>(options, flags.common.seed), graph, seeds, on);
+    const seed_batches& seeds, executor_ref executor) {
+    const neighbor_options options{hops, flags.replace};
+    if (flags.sampler == "dense") return measure(dense_sampler<>(options, flags.common.seed), graph, seeds, executor);
+    return measure(neighbor_sampler<>(options, flags.common.seed), graph, seeds, executor);
 }
 
-neighbour_direction parse_direction(const std::string& word) {
-    return word == "in" ? neighbour_direction::in : word == "out" ? neighbour_direction::out : neighbour_direction::both;
+neighbor_direction parse_direction(const std::string& word) {
+    return word == "in" ? neighbor_direction::in : word == "out" ? neighbor_direction::out : neighbor_direction::both;
 }
 
 /// The lists that the hops look at.
-neighbour_direction needed(const std::vector<hop_fanout>& hops) {
+neighbor_direction needed(const std::vector<hop_fanout>& hops) {
     for (const hop_fanout& hop : hops)
-        if (hop.direction() != hops.front().direction()) return neighbour_direction::both;
+        if (hop.direction() != hops.front().direction()) return neighbor_direction::both;
     return hops.front().direction();
 }
 
@@ -154,62 +154,62 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
     const seed_batches seeds =
         flags.seeds.empty() ? drawn_seeds(flags, data.manifest().nodes) : given_seeds(flags, self, data);
     const bucket_store store = data.buckets();
-    const neighbour_direction keeps = needed(hops);
+    const neighbor_direction keeps = needed(hops);
     const serial_executor one;
     const tbb_executor many(flags.common.thread_count());
-    const executor_ref on = flags.common.thread_count() == 1 ? executor_ref(one) : executor_ref(many);
+    const executor_ref executor = flags.common.thread_count() == 1 ? executor_ref(one) : executor_ref(many);
 
     memory_budget budget(flags.common.memory_bytes());
     const auto program = budget.charge("program", std::uint64_t{16} << 20);
     double load_seconds = 0;
-    measured made;
+    measured created;
     std::uint64_t graph_bytes = 0;
     if (flags.graph == "csr") {
         graph_bytes = csr<>::bytes_needed(data.manifest().nodes, store.edges(), {}) *
-                      (keeps == neighbour_direction::both ? 2 : 1);
+                      (keeps == neighbor_direction::both ? 2 : 1);
         const auto charge = budget.charge("graph", graph_bytes);
         const csr_graph<> graph = [&] {
             std::uint64_t largest = 0;
             for (const bucket_row& row : store.table()) largest = std::max(largest, row.edges);
             const auto reading = budget.charge(
                 "edges of a bucket", largest * sizeof(edge) + store.largest_block(edge_direction::out));
-            const auto side = [&](neighbour_direction d) {
-                if (keeps != d && keeps != neighbour_direction::both) return csr<>();
+            const auto side = [&](neighbor_direction d) {
+                if (keeps != d && keeps != neighbor_direction::both) return csr<>();
                 return csr<>::from_edges(
                     data.manifest().nodes, d, {}, [&](auto&& sink) { store.for_each_edge(sink); });
             };
-            return csr_graph<>(side(neighbour_direction::in), side(neighbour_direction::out));
+            return csr_graph<>(side(neighbor_direction::in), side(neighbor_direction::out));
         }();
         load_seconds = seconds();
-        made = measure(flags, hops, graph, seeds, on);
+        created = measure(flags, hops, graph, seeds, executor);
     } else {
-        const plan all = in_memory_order(store.rows().partitions)(0);
+        const epoch_plan all = in_memory_order(store.rows().partitions)(0);
         graph_bytes = graph_buffer::bytes_needed(all, store, keeps);
         graph_buffer buffer(store, [] { return any_engine(threads_engine()); }, keeps, graph_bytes, budget);
         buffer.begin_epoch(all);
         const auto graph = buffer.acquire(0);
         load_seconds = seconds();
-        made = measure(flags, hops, *graph, seeds, on);
+        created = measure(flags, hops, *graph, seeds, executor);
     }
-    const std::uint64_t batches = made.ms.size();
+    const std::uint64_t batches = created.ms.size();
     if (flags.common.json) {
         const nlohmann::ordered_json result{{"seconds", seconds()}, {"peak_rss_bytes", programs::peak_rss()},
             {"nodes", data.manifest().nodes}, {"edges", store.edges()}, {"sampler", flags.sampler},
             {"fanout", flags.fanout}, {"direction", flags.direction}, {"graph", flags.graph},
             {"batch", seeds.rows.front().size()}, {"batches", batches}, {"threads", flags.common.thread_count()},
-            {"load_seconds", load_seconds}, {"graph_bytes", graph_bytes}, {"ms_per_batch", median(made.ms)},
-            {"ms_min", std::ranges::min(made.ms)}, {"ms_max", std::ranges::max(made.ms)},
-            {"nodes_per_batch", median(made.nodes)}, {"edges_per_batch", median(made.edges)},
-            {"ns_per_edge", median(made.ns_per_edge)}};
+            {"load_seconds", load_seconds}, {"graph_bytes", graph_bytes}, {"ms_per_batch", median(created.ms)},
+            {"ms_min", std::ranges::min(created.ms)}, {"ms_max", std::ranges::max(created.ms)},
+            {"nodes_per_batch", median(created.nodes)}, {"edges_per_batch", median(created.edges)},
+            {"ns_per_edge", median(created.ns_per_edge)}};
         fmt::print("{}\n", result.dump());
         return exit_code::done;
     }
     programs::table table({{"sampler", programs::align::left}, {"batches"}, {"ms per batch"}, {"least"}, {"most"},
         {"nodes"}, {"edges"}, {"ns per edge"}});
     table.add({fmt::format("{} {}", flags.sampler, to_string(hops)), std::to_string(batches),
-        fmt::format("{:.3f}", median(made.ms)), fmt::format("{:.3f}", std::ranges::min(made.ms)),
-        fmt::format("{:.3f}", std::ranges::max(made.ms)), fmt::format("{:.0f}", median(made.nodes)),
-        fmt::format("{:.0f}", median(made.edges)), fmt::format("{:.1f}", median(made.ns_per_edge))});
+        fmt::format("{:.3f}", median(created.ms)), fmt::format("{:.3f}", std::ranges::min(created.ms)),
+        fmt::format("{:.3f}", std::ranges::max(created.ms)), fmt::format("{:.0f}", median(created.nodes)),
+        fmt::format("{:.0f}", median(created.edges)), fmt::format("{:.1f}", median(created.ns_per_edge))});
     fmt::print("{}", table.str());
     fmt::print("medians; the graph takes {} and was loaded in {}\n", format_bytes(graph_bytes),
         programs::human_seconds(load_seconds));

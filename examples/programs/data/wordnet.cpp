@@ -49,7 +49,7 @@ void for_each_synset(const std::filesystem::path& directory, Visit&& visit) {
         line_reader lines(source);
         std::vector<std::string_view> fields;
         for (std::string_view line; lines.next(line);) {
-            if (line.empty() || line[0] == ' ') continue; // the licence
+            if (line.empty() || line[0] == ' ') continue; // the license
             line = line.substr(0, line.find("| "));
             fields.clear();
             for (std::size_t at = 0; at < line.size();) {

@@ -28,11 +28,11 @@ gneiss::cuda::network_setup setup_of(const network_parts& of) {
     return {.layers = of.layers, .in = of.in, .weights = of.weights, .seed = of.seed};
 }
 gneiss::cuda::device_choices choices(const device_use& of) {
-    gneiss::cuda::device_choices made{.keep = kept(of.keep), .sampling = {}};
+    gneiss::cuda::device_choices result{.keep = kept(of.keep), .sampling = {}};
     if (const auto& s = of.sampling)
-        made.sampling.emplace(gneiss::cuda::sampling_setup{.graph = s->graph, .neighbours = s->neighbours, .dense = s->dense, .seed = s->seed,
+        result.sampling.emplace(gneiss::cuda::sampling_setup{.graph = s->graph, .neighbors = s->neighbors, .dense = s->dense, .seed = s->seed,
             .seeds = static_cast<std::uint32_t>(s->seeds)});
-    return made;
+    return result;
 }
 
 class cuda_device final : public compute_device {
@@ -53,9 +53,9 @@ public:
 
     [[nodiscard]] gneiss::change_set_maker change_sets() override {
 #if defined(__CUDACC__) // Thrust, which the emulator does not run
-        return [this](gneiss::trace_file& trace, const gneiss::belady_options& how, const auto& visit) {
+        return [this](gneiss::trace_file& trace, const gneiss::belady_options& options, const auto& visit) {
             const gneiss::cuda::stream in;
-            return gneiss::cuda::belady(thrust::cuda::par_nosync.on(in.get()), trace, how, budget_, visit);
+            return gneiss::cuda::belady(thrust::cuda::par_nosync.on(in.get()), trace, options, budget_, visit);
         };
 #else
         return {};
@@ -65,9 +65,9 @@ public:
 private:
     /// Keeps for the run's record what takes a slow path.
     template <class Compute>
-    std::unique_ptr<Compute> noted(std::unique_ptr<Compute> made, std::size_t dim) {
-        if (made->path() == gneiss::cuda::link_path::scores) note_ = "; rows of " + std::to_string(dim) + " floats are too wide for tiles: scores lie in memory";
-        return made;
+    std::unique_ptr<Compute> noted(std::unique_ptr<Compute> result, std::size_t dim) {
+        if (result->path() == gneiss::cuda::link_path::scores) note_ = "; rows of " + std::to_string(dim) + " floats are too wide for tiles: scores lie in memory";
+        return result;
     }
 
     std::string name_, note_;

@@ -1,6 +1,6 @@
 #include "commands.hpp"
 #include "options.hpp"
-#include "common/training/class_commands.hpp"
+#include "common/training/node_classification_commands.hpp"
 #include "common/training/program.hpp"
 
 /// gneiss-ginex: graph networks for classes of nodes, with adjacency and features on disk, trained as Ginex does (VLDB'22):
@@ -9,6 +9,6 @@ int main(int argc, char** argv) {
     programs::command_line program(
         ginex::program, "Trains graph networks on graphs and features larger than memory (Ginex).");
     ginex::add_train(program);
-    trainers::add_class_commands<ginex::options>(program, ginex::program);
+    trainers::add_node_classification_commands<ginex::options>(program, ginex::program);
     return trainers::run_trainer(program, argc, argv);
 }

@@ -7,16 +7,16 @@
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/train/superbatch_training.hpp>
 
-#include "common/training/class_options.hpp"
+#include "common/training/node_classification_options.hpp"
 
 namespace ginex {
 
 /// Every flag of `gneiss-ginex train`. Optionals that the user leaves out are chosen by `resolve`, or by the plan.
-struct options final : trainers::class_options {
+struct options final : trainers::node_classification_options {
     std::optional<std::string> preset;
     std::optional<std::string> topology, feature_cache, pipeline;
-    std::optional<double> cache_split; ///< share of the caches' memory that is for neighbours, 0 to 1
-    std::optional<std::string> neighbour_rank;
+    std::optional<double> cache_split; ///< share of the caches' memory that is for neighbors, 0 to 1
+    std::optional<std::string> adjacency_cache_score;
     std::optional<std::uint64_t> superbatch;
     std::optional<programs::byte_size> run_files;
     std::optional<std::string> carry;

@@ -6,7 +6,7 @@
 
 #include <gneiss/cache/lru.hpp>
 #include <gneiss/cache/s3_fifo.hpp>
-#include <gneiss/cache/static_rank.hpp>
+#include <gneiss/cache/static_cache.hpp>
 #include <gneiss/graph/visit_counter.hpp>
 #include <gneiss/storage/feature/mapped_rows.hpp>
 #include <gneiss/storage/feature/row_gather.hpp>
@@ -15,53 +15,53 @@
 
 namespace ginex {
 
-std::uint64_t memory_of_lists(const options& how, const gneiss::csc_files& files) {
+std::uint64_t memory_of_lists(const options& settings, const gneiss::csc_files& files) {
     std::uint64_t bytes = 0;
     for (const auto& path : {files.in, files.out}) {
         if (path.empty()) continue;
         bytes += gneiss::csc_lists::memory_of(path);
-        if (*how.topology == "memory") bytes += gneiss::csc_lists::read_stamp(path).edges * sizeof(gneiss::node_id);
+        if (*settings.topology == "memory") bytes += gneiss::csc_lists::read_stamp(path).edges * sizeof(gneiss::node_id);
     }
     return bytes;
 }
 
-topology::topology(const options& how, const gneiss::csc_files& files, const gneiss::engine_factory& engines, gneiss::memory_budget& budget)
-    : how_(how) {
-    if (*how.topology == "disk")
+topology::topology(const options& settings, const gneiss::csc_files& files, const gneiss::engine_factory& engines, gneiss::memory_budget& budget)
+    : options_(settings) {
+    if (*settings.topology == "disk")
         disk_ = std::make_unique<gneiss::disk_csc>(files, engines, budget);
-    else if (*how.topology == "mmap")
+    else if (*settings.topology == "mmap")
         mapped_ = std::make_unique<gneiss::mapped_csc>(files, budget);
     else
         whole_ = std::make_unique<gneiss::memory_csc>(files, budget);
 }
 
 gneiss::batch_sampler_factory topology::samplers() const {
-    return visit([&](const auto& graph) { return gneiss::sample_from(graph, how_.sampling(), how_.neighbour_options(), how_.seed); });
+    return visit([&](const auto& graph) { return gneiss::sample_from(graph, options_.sampling(), options_.neighbor_options(), options_.seed); });
 }
 
 gneiss::io_stats topology::io() const { return disk_ ? disk_->statistics().io : gneiss::io_stats{}; }
 
 std::vector<std::uint32_t> topology::lengths() const {
     return visit([&](const auto& graph) {
-        std::vector<std::uint32_t> made(static_cast<std::size_t>(graph.nodes()));
-        std::vector<gneiss::node_id> ids(std::min<std::size_t>(made.size(), 65536));
-        for (std::size_t first = 0; first < made.size(); first += ids.size()) {
-            const std::size_t count = std::min(ids.size(), made.size() - first);
+        std::vector<std::uint32_t> result(static_cast<std::size_t>(graph.nodes()));
+        std::vector<gneiss::node_id> ids(std::min<std::size_t>(result.size(), 65536));
+        for (std::size_t first = 0; first < result.size(); first += ids.size()) {
+            const std::size_t count = std::min(ids.size(), result.size() - first);
             for (std::size_t i = 0; i < count; ++i) ids[i] = static_cast<gneiss::node_id>(first + i);
-            graph.degrees(std::span<const gneiss::node_id>(ids).first(count), how_.neighbours(), std::span(made).subspan(first, count));
+            graph.degrees(std::span<const gneiss::node_id>(ids).first(count), options_.neighbors(), std::span(result).subspan(first, count));
         }
-        return made;
+        return result;
     });
 }
 
 counting_samplers topology::counting() const {
     return visit([&](const auto& graph) -> counting_samplers {
         const auto counter = std::make_shared<gneiss::visit_counter<std::remove_cvref_t<decltype(graph)>>>(graph);
-        return {counter, counter->visits(), gneiss::sample_from(*counter, how_.sampling(), how_.neighbour_options(), how_.seed)};
+        return {counter, counter->visits(), gneiss::sample_from(*counter, options_.sampling(), options_.neighbor_options(), options_.seed)};
     });
 }
 
-std::vector<std::uint32_t> topology::visits(const gneiss::node_batches& batches, std::uint64_t count, const gneiss::tbb_executor& on,
+std::vector<std::uint32_t> topology::visits(const gneiss::node_batches& batches, std::uint64_t count, const gneiss::tbb_executor& executor,
     const std::stop_token& stop) const {
     const counting_samplers counted = counting();
     const auto sampler = counted.make();
@@ -70,44 +70,44 @@ std::vector<std::uint32_t> topology::visits(const gneiss::node_batches& batches,
     for (std::uint64_t k = 0; k < std::min(count, batches.size()); ++k) {
         trainers::go_on(stop);
         batches.choose(k, seeds);
-        (void)sampler->sample({~std::uint64_t{0}, {0, 0, k}}, seeds, on, arena);
+        (void)sampler->sample({~std::uint64_t{0}, {0, 0, k}}, seeds, executor, arena);
     }
     return {counted.visits.begin(), counted.visits.end()};
 }
 
 features::features(const options& how, const gneiss::node_features& from, const settings& with, const gneiss::engine_factory& engines,
-    gneiss::executor_ref on, gneiss::memory_budget& budget)
+    gneiss::executor_ref executor, gneiss::memory_budget& budget)
     : normalized_(*how.normalize_features), columns_(static_cast<std::size_t>(from.columns())) {
     const gneiss::feature_files files = from.files();
-    halves_ = files.halves;
+    halves_ = files.f16;
     const std::string& kind = *how.feature_cache;
     if (kind == "memory") { // one partition, always resident
         store_.emplace(files, gneiss::row_partitioning{files.rows, 1});
-        const gneiss::plan whole{gneiss::state{.resident = {0}, .edge_buckets = {}}};
+        const gneiss::epoch_plan whole{gneiss::buffer_state{.resident = {0}, .edge_buckets = {}}};
         whole_ = std::make_unique<gneiss::feature_buffer>(*store_, engines, gneiss::feature_buffer::bytes_needed(whole, *store_), budget);
         whole_->begin_epoch(whole);
         all_ = whole_->acquire(0);
         return;
     }
-    const gneiss::stored_rows rows{.path = files.numbers.path, .offset = files.numbers.checksums.data_offset(), .rows = files.rows,
+    const gneiss::stored_rows rows{.path = files.values.path, .offset = files.values.checksums.data_offset(), .rows = files.rows,
         .row_bytes = columns_ * (halves_ ? sizeof(gneiss::half) : sizeof(float))};
     if (kind == "mmap") {
         waiting_.emplace(*how.gather_threads);
         rows_.emplace(std::in_place_type<gneiss::mapped_rows>, rows, *waiting_);
     } else {
-        rows_.emplace(std::in_place_type<gneiss::disk_rows>, engines, rows, gneiss::gather_options{.gap = with.gap}, on, budget);
+        rows_.emplace(std::in_place_type<gneiss::disk_rows>, engines, rows, gneiss::gather_options{.coalesce_bytes = with.coalesce_bytes}, executor, budget);
     }
     if (!how.caches_rows()) return;
-    cache_ = std::make_unique<gneiss::cached_rows<gneiss::any_row_source>>(*rows_, with.slots, with.table, on, budget);
-    if (kind == "static") policy_.emplace(gneiss::static_rank(gneiss::rank_by(with.rank, cache_->slots()), cache_->slots()));
-    else if (kind == "lru") policy_.emplace(gneiss::lru(cache_->slots()));
-    else if (kind == "s3fifo") policy_.emplace(gneiss::s3_fifo(cache_->slots()));
+    cache_ = std::make_unique<gneiss::cached_rows<gneiss::any_row_source>>(*rows_, with.slots, with.table, executor, budget);
+    if (kind == "static") policy_.emplace(gneiss::static_cache(gneiss::rank_by(with.rank, cache_->capacity()), cache_->capacity()));
+    else if (kind == "lru") policy_.emplace(gneiss::lru(cache_->capacity()));
+    else if (kind == "s3fifo") policy_.emplace(gneiss::s3_fifo(cache_->capacity()));
 }
 
 gneiss::feature_input features::input() {
     if (all_) return all_;
     return gneiss::feature_rows{.source = *rows_, .cache = cache_.get(), .policy = policy_ ? &*policy_ : nullptr, .columns = columns_,
-        .halves = halves_, .normalized = normalized_};
+        .f16 = halves_, .normalized = normalized_};
 }
 
 gneiss::gather_stats features::statistics() const {

@@ -15,11 +15,11 @@
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/storage/adjacency/disk_csc.hpp>
 #include <gneiss/storage/adjacency/mapped_csc.hpp>
-#include <gneiss/storage/adjacency/neighbour_cache.hpp>
+#include <gneiss/storage/adjacency/neighbor_cache.hpp>
 #include <gneiss/storage/engine/probe.hpp>
 #include <gneiss/train/superbatch_training.hpp>
 
-#include "common/neighbour_lists.hpp"
+#include "common/neighbor_lists.hpp"
 #include "options.hpp"
 
 namespace ginex {
@@ -29,7 +29,7 @@ using programs::make_lists;
 using programs::occurrences;
 
 /// What offsets and, in memory, lists take [bytes].
-[[nodiscard]] std::uint64_t memory_of_lists(const options& how, const gneiss::csc_files& files);
+[[nodiscard]] std::uint64_t memory_of_lists(const options& settings, const gneiss::csc_files& files);
 
 /// Samplers that count how many reads each node's list is worth in what they draw: see `visit_counter`.
 struct counting_samplers {
@@ -41,7 +41,7 @@ struct counting_samplers {
 /// The graph as samplers see it, by `--topology`.
 class topology {
 public:
-    topology(const options& how, const gneiss::csc_files& files, const gneiss::engine_factory& engines, gneiss::memory_budget& budget);
+    topology(const options& settings, const gneiss::csc_files& files, const gneiss::engine_factory& engines, gneiss::memory_budget& budget);
 
     [[nodiscard]] gneiss::batch_sampler_factory samplers() const;
     [[nodiscard]] counting_samplers counting() const;
@@ -51,7 +51,7 @@ public:
     /// Length of each node's list.
     [[nodiscard]] std::vector<std::uint32_t> lengths() const;
     /// What `counting` samplers count in so many batches.
-    [[nodiscard]] std::vector<std::uint32_t> visits(const gneiss::node_batches& batches, std::uint64_t count, const gneiss::tbb_executor& on,
+    [[nodiscard]] std::vector<std::uint32_t> visits(const gneiss::node_batches& batches, std::uint64_t count, const gneiss::tbb_executor& executor,
         const std::stop_token& stop) const;
 
 private:
@@ -60,7 +60,7 @@ private:
         return disk_ ? call(*disk_) : mapped_ ? call(*mapped_) : call(*whole_);
     }
 
-    const options& how_;
+    const options& options_;
     std::unique_ptr<gneiss::disk_csc> disk_;
     std::unique_ptr<gneiss::mapped_csc> mapped_;
     std::unique_ptr<gneiss::memory_csc> whole_;
@@ -72,11 +72,11 @@ public:
     struct settings {
         std::size_t slots = 0; ///< rows of the cache
         gneiss::slot_table_kind table = gneiss::slot_table_kind::hashed;
-        std::size_t gap = std::size_t{16} << 10;
+        std::size_t coalesce_bytes = std::size_t{16} << 10;
         std::span<const std::uint32_t> rank; ///< [nodes] what `static` ranks rows by
     };
     features(const options& how, const gneiss::node_features& from, const settings& with, const gneiss::engine_factory& engines,
-        gneiss::executor_ref on, gneiss::memory_budget& budget);
+        gneiss::executor_ref executor, gneiss::memory_budget& budget);
 
     [[nodiscard]] gneiss::feature_input input();
     /// Of rows that are cached, else null.

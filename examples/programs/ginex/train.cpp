@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include <gneiss/cache/neighbour_rank.hpp>
+#include <gneiss/cache/adjacency_cache_score.hpp>
 #include <gneiss/train/superbatch_training.hpp>
 
 #include "commands.hpp"
@@ -14,7 +14,7 @@
 #include "common/signals.hpp"
 #include "stores.hpp"
 #include "training_plan.hpp"
-#include "common/training/class_training.hpp"
+#include "common/training/node_classification_training.hpp"
 #include "common/training/course.hpp"
 #include "common/training/device.hpp"
 #include "common/training/engine.hpp"
@@ -27,50 +27,50 @@ namespace {
 using trainers::clock;
 
 /// Unwanted bytes between rows that are read rather than asked around.
-std::size_t gap_of(const gneiss::dataset& data, const options& how) {
+std::size_t coalesce_bytes_of(const gneiss::dataset& data, const options& how) {
     const auto device = trainers::device_profile(data, how);
-    return device ? static_cast<std::size_t>(device->gap) : features::settings{}.gap;
+    return device ? static_cast<std::size_t>(device->coalesce_bytes) : features::settings{}.coalesce_bytes;
 }
 
 std::filesystem::path superbatches_of(const std::filesystem::path& run) { return run / "superbatches"; }
 
 /// Assembles Ginex: a graph and features on disk, caches of both, superbatches, an encoder.
-class ginex_design final : public trainers::class_training {
+class ginex_design final : public trainers::node_classification_training {
 public:
     /// Starts a run, or goes on with it. `lists` are charged to the budget, too.
     ginex_design(const parts& of, const options& how, const training_plan& plan, topology& lists, trainers::compute_device* device, programs::progress& live)
-        : class_training(of, {"program", "classes of nodes", "weights", "batches", "samplers", "encoder", "change sets", "evaluation"}),
-          how_(how), plan_(plan), graph_(lists) {
+        : node_classification_training(of, {"program", "classes of nodes", "weights", "batches", "samplers", "encoder", "change sets", "evaluation"}),
+          options_(how), plan_(plan), graph_(lists) {
         std::filesystem::remove_all(superbatches()); // of a run that could not, and that may have no batch left to train
-        if (plan.neighbour_bytes != 0) open_neighbour_cache(live);
+        if (plan.neighbor_bytes != 0) open_neighbor_cache(live);
         std::vector<std::uint32_t> ranked_by;
-        if (how.feature_cache == "static") ranked_by = occurrences(lists_of(of.data, how.neighbours()));
+        if (how.feature_cache == "static") ranked_by = occurrences(lists_of(of.data, how.neighbors()));
         programs::give_back_memory();
         features_.emplace(how, of.features,
-            features::settings{.slots = plan.slots, .table = plan.table, .gap = gap_of(of.data, how), .rank = ranked_by},
-            of.engine.make, on_, of.budget);
+            features::settings{.slots = plan.slots, .table = plan.table, .coalesce_bytes = coalesce_bytes_of(of.data, how), .rank = ranked_by},
+            of.engine.make, executor_, of.budget);
         const bool in_turns = *how.pipeline == "alternate";
-        if (neighbours_ && !in_turns) neighbours_->load();
+        if (neighbors_ && !in_turns) neighbors_->load();
         if (in_turns && features_->cache() != nullptr) features_->cache()->release();
         gneiss::superbatch_training_options options{.batch = *how.batch, .sampler = how.sampling(), .seed = how.seed,
             .rows_in_flight = static_cast<std::size_t>(*how.in_flight), .sample_workers = how.pipeline_options().sample_workers,
             .batch_nodes = plan.batch_nodes,
             .superbatches = {.schedule = how.schedule(), .batches = plan.superbatch, .directory = superbatches(),
-                .slots = 0, .direct_table = plan.direct_table, .carry = *how.carry == "on", .accesses = plan.accesses, .epochs = *how.epochs,
+                .cache_capacity = 0, .direct_table = plan.direct_table, .carry = *how.carry == "on", .accesses = plan.accesses, .epochs = *how.epochs,
                 .change_sets = device == nullptr ? gneiss::change_set_maker{} : device->change_sets()}};
         gneiss::superbatch_parts parts{.samplers = lists.samplers(), .features = features_->input(), .labels = of.classes.labels(),
             .training_nodes = of.classes.train, .encode = of.net.encode, .weights = of.net.weights, .by = of.compute,
             .before_sampling = [this] {
                 if (features_->cache() != nullptr) features_->cache()->release();
                 programs::give_back_memory();
-                if (neighbours_) neighbours_->load();
+                if (neighbors_) neighbors_->load();
             },
             .before_gathering = [this] {
-                if (neighbours_) neighbours_->release();
+                if (neighbors_) neighbors_->release();
                 programs::give_back_memory();
                 if (features_->cache() != nullptr) features_->cache()->acquire();
             }};
-        training_ = std::make_unique<gneiss::superbatch_training>(std::move(options), std::move(parts), how.dense_optimizer(0), on_);
+        training_ = std::make_unique<gneiss::superbatch_training>(std::move(options), std::move(parts), how.dense_optimizer(0), executor_);
         if (of.run.saved) training_->set_steps(saved_progress().at("steps").get<std::uint64_t>());
     }
 
@@ -79,7 +79,7 @@ public:
     [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_->statistics(); }
     [[nodiscard]] gneiss::io_stats io() const override {
-        if (*how_.topology == "mmap" || *how_.feature_cache == "mmap") return {.read_bytes = programs::bytes_read_from_device()};
+        if (*options_.topology == "mmap" || *options_.feature_cache == "mmap") return {.read_bytes = programs::bytes_read_from_device()};
         return features_->statistics().io + graph_.io();
     }
     [[nodiscard]] programs::named<double> stage_seconds() const override {
@@ -95,98 +95,98 @@ public:
 
 private:
     trainers::epoch_end train_epoch(const gneiss::resume_position& from, gneiss::superbatch_training::observer told, const std::stop_token& stop) override {
-        training_->set_optimizer(how_.dense_optimizer(from.epoch));
+        training_->set_optimizer(options_.dense_optimizer(from.epoch));
         const auto done = training_->run(from.epoch, from.next, told, stop);
         return {done.position, done.stopped};
     }
 
     std::uint64_t memory_between_epochs() override {
-        if (!plan_.lends_caches) return class_training::memory_between_epochs();
+        if (!plan_.lends_caches) return node_classification_training::memory_between_epochs();
         if (features_->cache() != nullptr) features_->cache()->release();
-        if (neighbours_) neighbours_->release();
+        if (neighbors_) neighbors_->release();
         programs::give_back_memory();
-        return class_training::memory_between_epochs() + plan_.cache_bytes;
+        return node_classification_training::memory_between_epochs() + plan_.cache_bytes;
     }
 
     [[nodiscard]] std::filesystem::path superbatches() const { return superbatches_of(of_.run.directory.path()); }
 
     /// That of the run, unless there is none yet or it is larger than this process' plan.
-    void open_neighbour_cache(programs::progress& live) {
+    void open_neighbor_cache(programs::progress& live) {
         const std::filesystem::path path = of_.run.directory.path() / "neighbours.cache";
-        const gneiss::neighbour_direction d = how_.neighbours();
+        const gneiss::neighbor_direction d = options_.neighbors();
         gneiss::disk_csc& graph = *graph_.on_disk();
         const std::uint64_t fingerprint = graph.fingerprint(d);
-        const auto open = [&] { neighbours_ = std::make_unique<gneiss::neighbour_cache>(path, fingerprint, of_.budget); };
+        const auto open = [&] { neighbors_ = std::make_unique<gneiss::neighbor_cache>(path, fingerprint, of_.budget); };
         if (of_.run.saved && std::filesystem::exists(path)) open();
-        if (!neighbours_ || neighbours_->memory_bytes() > plan_.neighbour_bytes) {
-            live.say(fmt::format("building the cache of neighbours, {}", gneiss::format_bytes(plan_.neighbour_bytes)));
+        if (!neighbors_ || neighbors_->memory_bytes() > plan_.neighbor_bytes) {
+            live.say(fmt::format("building the cache of neighbours, {}", gneiss::format_bytes(plan_.neighbor_bytes)));
             const std::vector<std::uint32_t> lengths = graph_.lengths();
-            const std::vector<std::uint32_t> value = *how_.neighbour_rank == "visits"
-                ? graph_.visits(gneiss::node_batches(of_.classes.train, *how_.batch, how_.seed, ~std::uint64_t{0}, 0), 100, on_, of_.stop)
+            const std::vector<std::uint32_t> value = *options_.adjacency_cache_score == "visits"
+                ? graph_.visits(gneiss::node_batches(of_.classes.train, *options_.batch, options_.seed, ~std::uint64_t{0}, 0), 100, executor_, of_.stop)
                 : occurrences(lists_of(of_.data, d));
-            gneiss::neighbour_cache::build(path, graph, d, gneiss::rank_lists(value, lengths, on_), plan_.neighbour_bytes, fingerprint);
+            gneiss::neighbor_cache::build(path, graph, d, gneiss::rank_lists(value, lengths, executor_), plan_.neighbor_bytes, fingerprint);
             open();
         }
-        graph.set_cache(neighbours_.get());
+        graph.set_cache(neighbors_.get());
     }
 
-    const options& how_;
+    const options& options_;
     const training_plan& plan_;
     topology& graph_;
-    std::unique_ptr<gneiss::neighbour_cache> neighbours_;
+    std::unique_ptr<gneiss::neighbor_cache> neighbors_;
     std::optional<features> features_;
     std::unique_ptr<gneiss::superbatch_training> training_;
 };
 
-programs::exit_code train(options& how, programs::command& command) {
+programs::exit_code train(options& settings, programs::command& command) {
     const auto began = clock::now();
-    const std::unique_ptr<trainers::compute_device> device = trainers::open_device(how);
-    programs::check_dataset(how.dataset);
-    const gneiss::dataset data(how.dataset);
+    const std::unique_ptr<trainers::compute_device> device = trainers::open_device(settings);
+    programs::check_dataset(settings.dataset);
+    const gneiss::dataset data(settings.dataset);
     const gneiss::dataset_manifest& graph = data.manifest();
-    how.resolve(data);
-    trainers::classifier net(how, data);
+    settings.resolve(data);
+    trainers::classifier net(settings, data);
     gneiss::node_features given = data.features();
-    if (*how.normalize_features) given.normalize_rows();
-    const trainers::classes_of_nodes classes(data);
-    choose_stores(how, data, net);
-    programs::progress live(how.quiet);
-    const gneiss::engine_choice engine = trainers::choose_engine(how);
-    live.say(trainers::describe_machine(program, how, engine, device.get()));
+    if (*settings.normalize_features) given.normalize_rows();
+    const trainers::node_classification classes(data);
+    choose_stores(settings, data, net);
+    programs::progress live(settings.quiet);
+    const gneiss::engine_choice engine = trainers::choose_engine(settings);
+    live.say(trainers::describe_machine(program, settings, engine, device.get()));
     live.say(fmt::format("{}: {} nodes, {} edges, {} classes, {} nodes to train; {} of {} features, fan-out {} ({}); neighbours {}, rows {}, {}",
-        graph.name, graph.nodes, graph.train_edges, graph.node_data.classes, graph.node_data.train, *how.layers, graph.node_data.features,
-        *how.fanout, *how.direction, *how.topology, *how.feature_cache, *how.pipeline));
-    const auto compute = trainers::compute_classes_on(device.get(), how, net); // what a device cannot hold is told before a run is touched
+        graph.name, graph.nodes, graph.train_edges, graph.node_attributes.classes, graph.node_attributes.train, *settings.layers, graph.node_attributes.features,
+        *settings.fanout, *settings.direction, *settings.topology, *settings.feature_cache, *settings.pipeline));
+    const auto compute = trainers::compute_classes_on(device.get(), settings, net); // what a device cannot hold is told before a run is touched
     const programs::interrupt_guard interrupts;
-    const gneiss::tbb_executor on(how.threads);
-    make_lists(data, how.neighbours(), trainers::budget_of(how) / 2, on, interrupts.token(), [&](std::uint64_t done, std::uint64_t edges) {
+    const gneiss::tbb_executor executor(settings.threads);
+    make_lists(data, settings.neighbors(), trainers::budget_of(settings) / 2, executor, interrupts.token(), [&](std::uint64_t done, std::uint64_t edges) {
         live.update([&] { return fmt::format("sorting neighbours: {} of {} edges", programs::human_count(static_cast<double>(done)), programs::human_count(static_cast<double>(edges))); });
     });
-    gneiss::memory_budget budget(trainers::budget_of(how));
-    topology lists(how, lists_of(data, how.neighbours()), engine.make, budget);
-    const gneiss::node_batches first(classes.train, *how.batch, how.seed, 0, 0);
-    const profile seen = take_profile(how, lists, lists_of(data, how.neighbours()), static_cast<std::size_t>(given.bytes() / given.rows()), first, on, interrupts.token());
-    const training_plan plan = plan_training(how, data, given, net, seen, budget.used());
+    gneiss::memory_budget budget(trainers::budget_of(settings));
+    topology lists(settings, lists_of(data, settings.neighbors()), engine.make, budget);
+    const gneiss::node_batches first(classes.train, *settings.batch, settings.seed, 0, 0);
+    const profile seen = take_profile(settings, lists, lists_of(data, settings.neighbors()), static_cast<std::size_t>(given.bytes() / given.rows()), first, executor, interrupts.token());
+    const training_plan plan = plan_training(settings, data, given, net, seen, budget.used());
     live.say(fmt::format("{} batches drawn: {} nodes and {} each, {:.1f} ms{}{}", seen.batches, programs::human_count(seen.nodes),
         gneiss::format_bytes(static_cast<std::uint64_t>(seen.sample_bytes)), 1000 * seen.seconds,
-        seen.rows.requests() == 0 ? "" : fmt::format("; {} of the caches' memory for neighbours", programs::human_percent(*how.cache_split)),
+        seen.rows.requests() == 0 ? "" : fmt::format("; {} of the caches' memory for neighbours", programs::human_percent(*settings.cache_split)),
         plan.superbatch == 0 ? "" : fmt::format("; superbatches of {}, {} of files", plan.superbatch, gneiss::format_bytes(plan.run_file_bytes))));
     const gneiss::bucket_store buckets = data.buckets();
-    if (how.dry_run) {
-        trainers::tell_dry_run(program, how, command, plan.common, buckets);
+    if (settings.dry_run) {
+        trainers::report_dry_run(program, settings, command, plan.common, buckets);
         return programs::exit_code::done;
     }
-    const auto run = trainers::open_run(program, how, command, data, plan.common);
+    const auto run = trainers::open_run(program, settings, command, data, plan.common);
     if (!run) { // it was finished; what it left when it was killed right after that
-        if (how.out) std::filesystem::remove_all(superbatches_of(*how.out));
+        if (settings.out) std::filesystem::remove_all(superbatches_of(*settings.out));
         return programs::exit_code::done;
     }
     const programs::plan_record planned = plan.common.record(buckets);
-    if (!how.quiet) live.say(trainers::describe(plan.common, planned));
-    ginex_design training({how, command, data, data, given, classes, plan.common, *run, engine, net, budget, compute.get(), interrupts.token()}, how, plan, lists, device.get(), live);
-    trainers::course course(how, trainers::course_of_classes(how, graph), plan.common, run->directory, live, command.configuration());
+    if (!settings.quiet) live.say(trainers::describe(plan.common, planned));
+    ginex_design training({settings, command, data, data, given, classes, plan.common, *run, engine, net, budget, compute.get(), interrupts.token()}, settings, plan, lists, device.get(), live);
+    trainers::course course(settings, trainers::course_of_classes(settings, graph), plan.common, run->directory, live, command.configuration());
     const programs::exit_code code = trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, device.get(), data, command, planned),
-        how, live, interrupts.token(), began);
+        settings, live, interrupts.token(), began);
     if (plan.superbatch != 0)
         live.say(fmt::format("files of the largest superbatch: {}, planned {}", gneiss::format_bytes(training.largest_superbatch()), gneiss::format_bytes(plan.run_file_bytes / 2)));
     return code;
@@ -195,10 +195,10 @@ programs::exit_code train(options& how, programs::command& command) {
 } // namespace
 
 void add_train(programs::command_line& to) {
-    static options how;
+    static options settings;
     programs::command& command = to.add("train", "Trains a graph network for classes of nodes.",
-        [](programs::command& self) { return train(how, self); });
-    how.add_to(command);
+        [](programs::command& self) { return train(settings, self); });
+    settings.add_to(command);
 }
 
 } // namespace ginex

@@ -4,7 +4,7 @@
 #include <stop_token>
 #include <string>
 
-#include <gneiss/cache/coverage.hpp>
+#include <gneiss/cache/hit_curve.hpp>
 #include <gneiss/cache/slot_table.hpp>
 #include <gneiss/cache/trace.hpp>
 #include <gneiss/core/executor/tbb.hpp>
@@ -26,37 +26,37 @@ struct profile {
     std::uint64_t most_nodes = 0, most_edges = 0, most_bytes = 0;
     double seconds = 0;                    ///< of sampling one
     gneiss::memory_trace asked;            ///< the ids of each, where change sets are to be worked out
-    gneiss::coverage_curve rows, lists;    ///< what caches of rows and of lists would save of its reads; empty: not asked for
+    gneiss::hit_curve rows, lists;    ///< what caches of rows and of lists would save of its reads; empty: not asked for
 };
 
-/// Draws some batches of epoch 0. Throws errc::cancelled, and what samplers throw. Where memory is to be split between two
+/// Draws some batches of epoch 0. Throws errc::canceled, and what samplers throw. Where memory is to be split between two
 /// caches, 16 bytes a node are in use meanwhile.
-[[nodiscard]] profile take_profile(const options& how, const topology& graph, const gneiss::csc_files& files, std::size_t row_bytes,
-    const gneiss::node_batches& batches, const gneiss::tbb_executor& on, const std::stop_token& stop);
+[[nodiscard]] profile take_profile(const options& settings, const topology& graph, const gneiss::csc_files& files, std::size_t row_bytes,
+    const gneiss::node_batches& batches, const gneiss::tbb_executor& executor, const std::stop_token& stop);
 
 /// What a run holds in memory and on disk, decided before it begins.
 struct training_plan {
     trainers::training_plan common;
     std::uint64_t batch_nodes = 0;      ///< that a sample may have
-    std::uint64_t neighbour_bytes = 0;  ///< of the cache of neighbours; 0: there is none
+    std::uint64_t neighbor_bytes = 0;  ///< of the cache of neighbors; 0: there is none
     std::size_t slots = 0;              ///< rows of the feature cache
     gneiss::slot_table_kind table = gneiss::slot_table_kind::hashed;
     std::uint64_t superbatch = 0;       ///< batches; 0: conventional
     std::uint64_t accesses = 0;         ///< that a superbatch may have
     bool direct_table = false;          ///< its change sets are worked out with an array over all nodes
     std::uint64_t run_file_bytes = 0;   ///< of two superbatches
-    std::uint64_t cache_bytes = 0;      ///< of neighbours and rows together, as they lie in memory at the end
+    std::uint64_t cache_bytes = 0;      ///< of neighbors and rows together, as they lie in memory at the end
     bool lends_caches = false;          ///< evaluation, which comes when training is over, has their memory beside its part
 };
 
 /// Chooses topology, cache and pipeline where the user did not, by what fits, and writes the choice back: before lists of
-/// neighbours are opened.
-void choose_stores(options& how, const gneiss::dataset& data, const trainers::classifier& net);
+/// neighbors are opened.
+void choose_stores(options& settings, const gneiss::dataset& data, const trainers::classifier& net);
 
 /// The plan, with every part; `charged` of what the process takes is in a part of its own already. Without evaluations between epochs
 /// the caches have the memory of the last one until training is over. Throws gneiss::error (over_budget) with the parts when not even
 /// empty caches fit, usage_error for --run-files that hold no superbatch.
-[[nodiscard]] training_plan plan_training(options& how, const gneiss::dataset& data, const gneiss::node_features& features,
+[[nodiscard]] training_plan plan_training(options& settings, const gneiss::dataset& data, const gneiss::node_features& features,
     const trainers::classifier& net, const profile& seen, std::uint64_t charged);
 
 } // namespace ginex

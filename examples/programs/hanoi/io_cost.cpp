@@ -15,11 +15,11 @@
 namespace hanoi {
 
 std::optional<tier_rates> measure_tiers(
-    const gneiss::dataset& data, const trainers::run_options& how, double row_bytes, std::uint64_t memory) {
+    const gneiss::dataset& data, const trainers::run_options& options, double row_bytes, std::uint64_t memory) {
     constexpr std::uint64_t needed = std::uint64_t{48} << 20;
     if (programs::current_rss() + needed > memory) return std::nullopt;
     try {
-        const gneiss::io_profile disk = trainers::read_rates(data, how);
+        const gneiss::io_profile disk = trainers::read_rates(data, options);
         // A row is a request, and its bytes where these take longer.
         return tier_rates{.low = disk.bandwidth, .low_random = std::min(disk.bandwidth, disk.iops * row_bytes),
             .high = gneiss::copy_bandwidth(std::size_t{16} << 20, std::chrono::milliseconds(10))};
@@ -38,14 +38,14 @@ io_cost cost_of(const io_counts& seen, const tier_rates& rates, double row_bytes
 
 programs::named<double> io_cost::record() const {
     const auto batches = static_cast<double>(seen.batches);
-    programs::named<double> made{{"batch_bytes", model.batch}, {"macro_batch_bytes", model.macro_batch},
+    programs::named<double> result{{"batch_bytes", model.batch}, {"macro_batch_bytes", model.macro_batch},
         {"batches_of_macro_batch", model.batches_of_it}, {"cache_bytes", static_cast<double>(cache_bytes)}, {"miss_ratio", model.miss_ratio},
         {"low_bytes_per_second", rates.low}, {"low_random_bytes_per_second", rates.low_random}, {"high_bytes_per_second", rates.high},
         {"single_stage_seconds", single()}, {"two_stage_seconds", staged()}};
-    if (model.miss_ratio > 0) made.emplace_back("ratio", model.ratio()); // else one stage reads nothing
-    made.emplace_back("measured_seconds", seen.seconds / batches);
-    made.emplace_back("measured_wait_seconds", seen.wait_seconds / batches);
-    return made;
+    if (model.miss_ratio > 0) result.emplace_back("ratio", model.ratio()); // else one stage reads nothing
+    result.emplace_back("measured_seconds", seen.seconds / batches);
+    result.emplace_back("measured_wait_seconds", seen.wait_seconds / batches);
+    return result;
 }
 
 std::string io_cost::text() const {

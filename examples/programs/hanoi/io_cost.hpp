@@ -22,7 +22,7 @@ struct tier_rates {
 /// Measures memory for a moment, and takes what is known of the device (trainers::read_rates). Empty where that cannot be
 /// read, or less than 48 MiB of `memory` are free. \param row_bytes  of a node's features
 [[nodiscard]] std::optional<tier_rates> measure_tiers(
-    const gneiss::dataset& data, const trainers::run_options& how, double row_bytes, std::uint64_t memory);
+    const gneiss::dataset& data, const trainers::run_options& options, double row_bytes, std::uint64_t memory);
 
 /// What a process counted while it trained.
 struct io_counts {

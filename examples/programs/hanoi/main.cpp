@@ -1,6 +1,6 @@
 #include "commands.hpp"
 #include "options.hpp"
-#include "common/training/class_commands.hpp"
+#include "common/training/node_classification_commands.hpp"
 #include "common/training/program.hpp"
 
 /// gneiss-hanoi: graph networks for classes of nodes on graphs larger than memory, trained on macro-batches of partitions
@@ -9,6 +9,6 @@ int main(int argc, char** argv) {
     programs::command_line program(
         hanoi::program, "Trains graph networks on graphs and features larger than memory, macro-batch by macro-batch (Hanoi).");
     hanoi::add_train(program);
-    trainers::add_class_commands<hanoi::options>(program, hanoi::program);
+    trainers::add_node_classification_commands<hanoi::options>(program, hanoi::program);
     return trainers::run_trainer(program, argc, argv);
 }

@@ -31,7 +31,7 @@ void options::add_to(programs::command& to) {
 }
 
 void options::resolve(const gneiss::dataset& data) {
-    class_options::resolve(data);
+    node_classification_options::resolve(data);
     const gneiss::dataset_manifest& graph = data.manifest();
     if (!partitioner) {
         if (assignment)

@@ -8,12 +8,12 @@
 #include <gneiss/io/dataset.hpp>
 
 #include "common/units.hpp"
-#include "common/training/class_options.hpp"
+#include "common/training/node_classification_options.hpp"
 
 namespace hanoi {
 
 /// Every flag of `gneiss-hanoi train`. Optionals that the user leaves out are chosen by `resolve`, or by the plan.
-struct options final : trainers::class_options {
+struct options final : trainers::node_classification_options {
     std::optional<std::string> partitioner; ///< given, file, or one that makes parts (programs/common/partitioners.hpp)
     std::optional<std::filesystem::path> assignment;
     std::optional<std::string> hubs; ///< how many, auto, or a file; "0": none are pinned; absent: the dataset's

@@ -23,7 +23,7 @@
 #include "common/partitioning.hpp"
 #include "common/run_directory.hpp"
 #include "common/training/checkpoint.hpp"
-#include "common/training/class_commands.hpp"
+#include "common/training/node_classification_commands.hpp"
 #include "common/training/course.hpp"
 
 namespace hanoi {
@@ -119,16 +119,16 @@ private:
         const auto& methods = programs::partition_methods();
         const auto& method = *std::ranges::find(methods, *of_.how.partitioner, &programs::partition_method::name);
         programs::graph_work with{budget_, of_.on, progress_, of_.stop};
-        const programs::partition_result made =
+        const programs::partition_result result =
             programs::make_parts(of_.from, {.method = method, .parts = *of_.how.partitions, .seed = of_.how.seed, .out = parts_path()}, with);
-        const gneiss::partition_quality& q = made.quality;
-        of_.live.say(fmt::format("{} partitions by {}: {:.1f} % of the edges cut, labels {:+.1f} % ({:.1f} s)", q.parts, made.method, 100 * q.cut,
-            100 * q.label_imbalance, made.seconds()));
-        json told{{"method", made.method}, {"partitions", q.parts}, {"seconds", made.seconds()}, {"prepare_seconds", made.prepare_seconds},
-            {"partition_seconds", made.partition_seconds}, {"quality_seconds", made.quality_seconds}, {"cut", q.cut},
+        const gneiss::partition_quality& q = result.quality;
+        of_.live.say(fmt::format("{} partitions by {}: {:.1f} % of the edges cut, labels {:+.1f} % ({:.1f} s)", q.parts, result.method, 100 * q.cut,
+            100 * q.label_imbalance, result.seconds()));
+        json told{{"method", result.method}, {"partitions", q.parts}, {"seconds", result.seconds()}, {"prepare_seconds", result.prepare_seconds},
+            {"partition_seconds", result.partition_seconds}, {"quality_seconds", result.quality_seconds}, {"cut", q.cut},
             {"node_imbalance", q.node_imbalance}, {"edge_imbalance", q.edge_imbalance}, {"label_imbalance", q.label_imbalance},
-            {"graph", made.in_memory ? "memory" : "disk"}, {"memory_bytes", made.memory_bytes}, {"peak_disk_bytes", made.disk_bytes}};
-        if (made.resumed_step != 0) told["resumed_step"] = made.resumed_step;
+            {"graph", result.in_memory ? "memory" : "disk"}, {"memory_bytes", result.memory_bytes}, {"peak_disk_bytes", result.disk_bytes}};
+        if (result.resumed_step != 0) told["resumed_step"] = result.resumed_step;
         finish("partition", std::move(told));
     }
 
@@ -138,20 +138,20 @@ private:
         const std::uint64_t most = of_.how.hubs_by_default() ? hub_share(of_.budget) : budget_.available();
         const hub_bytes each = bytes_of_hubs(of_.how, of_.from);
         const std::uint64_t few = std::min(count, most / std::max<std::uint64_t>(each.node, 1));
-        programs::hub_result made;
+        programs::hub_result result;
         const auto steps = static_cast<std::uint32_t>(gneiss::hops_of(of_.how.layer_options(1)));
         if (few != 0) {
             programs::graph_work with{budget_, of_.on, progress_, of_.stop};
-            made = programs::choose_hubs(of_.from,
+            result = programs::choose_hubs(of_.from,
                 {.count = few, .steps = steps, .out = hubs_path(), .most_bytes = most, .node_bytes = each.node, .edge_bytes = each.edge}, with);
-            if (!of_.how.hubs_by_default() && made.hubs < count) refuse_hubs(of_.how, of_.budget, count, most, made.hubs);
+            if (!of_.how.hubs_by_default() && result.hubs < count) refuse_hubs(of_.how, of_.budget, count, most, result.hubs);
         }
-        of_.live.say(fmt::format("{} hubs of {} nodes, where {:.1f} % of the walks of {} steps from training nodes end{} ({:.1f} s)", made.hubs, nodes,
-            100 * made.influence_share, steps,
-            made.hubs == count ? "" : fmt::format("; {} is {}, of which a quarter of the budget holds no more", *of_.how.hubs, count), made.seconds));
-        json told{{"hubs", made.hubs}, {"asked", count}, {"steps", steps}, {"influence_share", made.influence_share}, {"seconds", made.seconds},
-            {"memory_bytes", made.memory_bytes}};
-        if (few != 0) told["graph"] = made.in_memory ? "memory" : "disk";
+        of_.live.say(fmt::format("{} hubs of {} nodes, where {:.1f} % of the walks of {} steps from training nodes end{} ({:.1f} s)", result.hubs, nodes,
+            100 * result.influence_share, steps,
+            result.hubs == count ? "" : fmt::format("; {} is {}, of which a quarter of the budget holds no more", *of_.how.hubs, count), result.seconds));
+        json told{{"hubs", result.hubs}, {"asked", count}, {"steps", steps}, {"influence_share", result.influence_share}, {"seconds", result.seconds},
+            {"memory_bytes", result.memory_bytes}};
+        if (few != 0) told["graph"] = result.in_memory ? "memory" : "disk";
         finish("hubs", std::move(told));
     }
 
@@ -174,11 +174,11 @@ private:
         if (of_.how.makes_parts()) order.by = parts_path();
         std::filesystem::remove_all(graph_); // of a process that was killed before it could say so
         gneiss::reorder(of_.from, graph_, order, of_.on);
-        const gneiss::dataset made(graph_);
+        const gneiss::dataset result(graph_);
         const double seconds = trainers::seconds_since(began);
-        of_.live.say(fmt::format("{} partitions of up to {} nodes, {} hubs pinned ({:.1f} s)", made.manifest().partitions, made.rows().capacity(),
-            made.rows().begin(made.manifest().pinned), seconds));
-        finish("reorder", {{"seconds", seconds}, {"partitions", made.manifest().partitions}, {"pinned_nodes", made.rows().begin(made.manifest().pinned)},
+        of_.live.say(fmt::format("{} partitions of up to {} nodes, {} hubs pinned ({:.1f} s)", result.manifest().partitions, result.rows().capacity(),
+            result.rows().begin(result.manifest().pinned), seconds));
+        finish("reorder", {{"seconds", seconds}, {"partitions", result.manifest().partitions}, {"pinned_nodes", result.rows().begin(result.manifest().pinned)},
             {"memory_bytes", order.memory}});
         for (const auto& path : {parts_path(), hubs_path()}) std::filesystem::remove(path);
     }
@@ -196,7 +196,7 @@ private:
 hub_bytes bytes_of_hubs(const options& how, const gneiss::dataset& data) {
     const gneiss::node_features features = data.features();
     const std::uint64_t row = gneiss::ceil_div(features.bytes(), std::max<std::uint64_t>(features.rows(), 1));
-    const std::uint64_t sides = how.neighbours() == gneiss::neighbour_direction::both ? 2 : 1;
+    const std::uint64_t sides = how.neighbors() == gneiss::neighbor_direction::both ? 2 : 1;
     return {.node = row + 16 * sides, .edge = 4 * sides};
 }
 

@@ -37,7 +37,7 @@ struct preprocessed {
 /// journal and hubs.npy; what was done in preprocessing.json. The result does not depend on where an earlier process was killed.
 ///
 /// Memory: the budget, of which half while rows are brought in order. Throws over_budget, which names the most hubs that
-/// fit where those that were asked for do not; errc::cancelled on a stop, after which the same run goes on.
+/// fit where those that were asked for do not; errc::canceled on a stop, after which the same run goes on.
 [[nodiscard]] preprocessed preprocess(const preprocessing& of);
 
 /// What may be pinned as hubs at most where flags do not say how many [bytes]: their features, and the edges among them.

@@ -9,10 +9,10 @@
 
 #include <fmt/format.h>
 
-#include <gneiss/cache/access_sample.hpp>
+#include <gneiss/cache/miss_ratio_sampler.hpp>
 #include <gneiss/storage/io/durable.hpp>
 #include <gneiss/train/graph_training.hpp>
-#include <gneiss/train/state_reuse.hpp>
+#include <gneiss/train/macro_batch_reuse.hpp>
 
 #include "commands.hpp"
 #include "common/dataset_path.hpp"
@@ -23,8 +23,8 @@
 #include "io_cost.hpp"
 #include "preprocessing.hpp"
 #include "training_plan.hpp"
-#include "common/training/class_commands.hpp"
-#include "common/training/class_training.hpp"
+#include "common/training/node_classification_commands.hpp"
+#include "common/training/node_classification_training.hpp"
 #include "common/training/course.hpp"
 #include "common/training/device.hpp"
 #include "common/training/engine.hpp"
@@ -57,20 +57,20 @@ double row_bytes(const gneiss::node_features& features) { return static_cast<dou
 gneiss::any_row_optimizer no_rows() { return gneiss::make_row_optimizer("sgd", 1); }
 
 /// Assembles Hanoi: graph and features of a macro-batch, the next one on its way, samples within it, an encoder.
-class hanoi_design final : public trainers::class_training {
+class hanoi_design final : public trainers::node_classification_training {
 public:
     /// Starts a run, or goes on with it.
-    hanoi_design(const parts& of, const options& how, const std::optional<tier_rates>& rates)
-        : class_training(of, {"program", "classes of nodes", "weights", "evaluation"}), how_(how), rates_(rates), asked_(of.features.rows()),
+    hanoi_design(const parts& of, const options& settings, const std::optional<tier_rates>& rates)
+        : node_classification_training(of, {"program", "classes of nodes", "weights", "evaluation"}), options_(settings), rates_(rates), asked_(of.features.rows()),
           store_(of.features.files(), of.plan.partitioning) {
         gneiss::pass_record done;
         if (of.run.saved) done = saved_progress().at("passes").get<gneiss::pass_record>();
         std::optional<gneiss::pass_record> replay;
-        if (how.reuse_plan) replay = read_passes(*how.reuse_plan);
-        reuse_.emplace(how.reuse, std::move(done), std::move(replay));
+        if (settings.reuse_plan) replay = read_passes(*settings.reuse_plan);
+        reuse_.emplace(settings.reuse, std::move(done), std::move(replay));
         features_ = std::make_unique<gneiss::feature_buffer>(store_, of.engine.make, of.plan.feature_bytes, of.budget);
-        graph_ = std::make_unique<gneiss::graph_buffer>(buckets_, of.engine.make, how.neighbours(), of.plan.graph_bytes, of.budget, macro_graph);
-        gneiss::graph_training_options training = how.training_options();
+        graph_ = std::make_unique<gneiss::graph_buffer>(buckets_, of.engine.make, settings.neighbors(), of.plan.graph_bytes, of.budget, macro_graph);
+        gneiss::graph_training_options training = settings.training_options();
         training.batches_in_flight = of.plan.batches;
         training.resident_partitions = of.plan.slots;
         if (rates) training.on_rows = [this](std::span<const gneiss::node_id> rows) { asked_.add(rows); };
@@ -78,8 +78,8 @@ public:
             gneiss::append_training_nodes(now_, state, of_.plan.partitioning, of_.classes.train, out);
         }};
         training_ = std::make_unique<gneiss::graph_training>(training, task, of.net.encode, of.net.weights,
-            how.dense_optimizer(0), no_rows(),
-            gneiss::graph_inputs{.features = features_.get(), .graph = *graph_}, on_, of.budget, of.compute);
+            settings.dense_optimizer(0), no_rows(),
+            gneiss::graph_inputs{.features = features_.get(), .graph = *graph_}, executor_, of.budget, of.compute);
         if (of.run.saved) training_->set_steps(saved_progress().at("steps").get<std::uint64_t>());
     }
 
@@ -104,19 +104,19 @@ public:
     }
     [[nodiscard]] std::vector<std::uint32_t> passes(std::uint64_t epoch) const override {
         const gneiss::pass_record& record = reuse_->record();
-        std::vector<std::uint32_t> made = epoch < record.size() ? record[static_cast<std::size_t>(epoch)] : std::vector<std::uint32_t>{};
-        made.resize(now_.states.size(), 0); // the last ones may have nothing to train
-        return made;
+        std::vector<std::uint32_t> result = epoch < record.size() ? record[static_cast<std::size_t>(epoch)] : std::vector<std::uint32_t>{};
+        result.resize(now_.states.size(), 0); // the last ones may have nothing to train
+        return result;
     }
 
 private:
     trainers::epoch_end train_epoch(const gneiss::resume_position& from, gneiss::graph_observer told, const std::stop_token& stop) override {
-        now_ = epoch_of(how_, of_.data, from.epoch);
-        training_->set_optimizers(no_rows(), how_.dense_optimizer(from.epoch));
+        now_ = epoch_of(options_, of_.data, from.epoch);
+        training_->set_optimizers(no_rows(), options_.dense_optimizer(from.epoch));
         told.again = [&](std::uint32_t state, std::uint32_t passes, bool next_is_ready) { return reuse_->again(from.epoch, state, passes, next_is_ready); };
-        const gneiss::plan states = with_next(how_, of_.data, from.epoch);
-        std::optional<gneiss::state> ahead;
-        if (states.size() > now_.states.size() && !of_.plan.in_memory && (!how_.validates_after(from.epoch + 1) || evaluates_beside()))
+        const gneiss::epoch_plan states = with_next(options_, of_.data, from.epoch);
+        std::optional<gneiss::buffer_state> ahead;
+        if (states.size() > now_.states.size() && !of_.plan.in_memory && (!options_.validates_after(from.epoch + 1) || evaluates_beside()))
             ahead = states.back();
         const auto began = clock::now();
         const gneiss::graph_epoch done = training_->run(now_.states, from.epoch, from.next, told, stop, ahead);
@@ -139,13 +139,13 @@ private:
         gneiss::atomic_write_file(of_.run.directory.path() / "reuse.json", std::as_bytes(std::span(text)));
     }
 
-    const options& how_;
+    const options& options_;
     std::optional<tier_rates> rates_;
-    gneiss::access_sample asked_; // by batches, of rows
+    gneiss::miss_ratio_sampler asked_; // by batches, of rows
     gneiss::feature_store store_;
     gneiss::bucket_store buckets_ = of_.data.buckets();
     gneiss::node_plan now_; // of the epoch
-    std::optional<gneiss::state_reuse> reuse_;
+    std::optional<gneiss::macro_batch_reuse> reuse_;
     io_counts seen_; // in this process
     std::optional<io_cost> cost_;
 
@@ -155,10 +155,10 @@ private:
 };
 
 /// What can be told of files before a run is touched.
-void check_files(const options& how, const gneiss::dataset& data, std::uint64_t memory) {
-    if (how.assignment) (void)sizes_in_assignment(*how.assignment, data);
-    if (const auto file = how.choice_of_hubs().file) (void)programs::rows_in(*file, data, memory / 8);
-    if (how.reuse_plan) (void)read_passes(*how.reuse_plan);
+void check_files(const options& settings, const gneiss::dataset& data, std::uint64_t memory) {
+    if (settings.assignment) (void)sizes_in_assignment(*settings.assignment, data);
+    if (const auto file = settings.choice_of_hubs().file) (void)programs::rows_in(*file, data, memory / 8);
+    if (settings.reuse_plan) (void)read_passes(*settings.reuse_plan);
 }
 
 programs::exit_code train(options& how, programs::command& command) {
@@ -176,7 +176,7 @@ programs::exit_code train(options& how, programs::command& command) {
     const gneiss::engine_choice engine = trainers::choose_engine(how);
     live.say(trainers::describe_machine(program, how, engine, device.get()));
     live.say(fmt::format("{}: {} nodes, {} edges, {} classes, {} nodes to train; {} of {} features, fan-out {} ({})", graph.name, graph.nodes,
-        graph.train_edges, graph.node_data.classes, graph.node_data.train, *how.layers, graph.node_data.features, *how.fanout, *how.direction));
+        graph.train_edges, graph.node_attributes.classes, graph.node_attributes.train, *how.layers, graph.node_attributes.features, *how.fanout, *how.direction));
     const auto compute = trainers::compute_classes_on(device.get(), how, net); // what a device cannot hold is told before a run is touched
     if (const std::string chosen = choose_partitions(how, *dataset, given, net); !chosen.empty()) live.say(chosen);
     check_hubs(how, *dataset, trainers::budget_of(how));
@@ -193,7 +193,7 @@ programs::exit_code train(options& how, programs::command& command) {
         for (const gneiss::dataset_array& a : graph.arrays) plan.disk_bytes += 2 * a.bytes;
     }
     if (how.dry_run) {
-        trainers::tell_dry_run(program, how, command, plan, dataset->buckets());
+        trainers::report_dry_run(program, how, command, plan, dataset->buckets());
         return programs::exit_code::done;
     }
     const auto run = trainers::open_run(program, how, command, *dataset, plan);
@@ -219,7 +219,7 @@ programs::exit_code train(options& how, programs::command& command) {
         live.say(fmt::format("macro-batches of {} partitions{}, {} an epoch", *how.macro,
             how.pinned(*data) == 0 ? "" : fmt::format(" and {} hubs", data->rows().begin(how.pinned(*data))), *planned.states));
     }
-    const trainers::classes_of_nodes classes(*data);
+    const trainers::node_classification classes(*data);
     gneiss::memory_budget budget(plan.budget);
     hanoi_design training({how, command, *dataset, *data, given, classes, plan, *run, engine, net, budget, compute.get(), interrupts.token()}, how,
         measure_tiers(*data, how, row_bytes(given), plan.budget));
@@ -236,10 +236,10 @@ programs::exit_code train(options& how, programs::command& command) {
 } // namespace
 
 void add_train(programs::command_line& to) {
-    static options how;
+    static options settings;
     programs::command& command = to.add("train", "Trains a graph network for classes of nodes.",
-        [](programs::command& self) { return train(how, self); });
-    how.add_to(command);
+        [](programs::command& self) { return train(settings, self); });
+    settings.add_to(command);
 }
 
 } // namespace hanoi

@@ -25,13 +25,13 @@ namespace hanoi {
 
 using trainers::training_plan;
 
-gneiss::node_plan epoch_of(const options& how, const gneiss::dataset& data, std::uint64_t epoch) {
-    return gneiss::macro_batches(data.manifest().partitions, how.pinned(data), *how.macro, how.seed, epoch);
+gneiss::node_plan epoch_of(const options& settings, const gneiss::dataset& data, std::uint64_t epoch) {
+    return gneiss::macro_batches(data.manifest().partitions, settings.pinned(data), *settings.macro, settings.seed, epoch);
 }
 
-gneiss::plan with_next(const options& how, const gneiss::dataset& data, std::uint64_t epoch) {
-    gneiss::plan states = epoch_of(how, data, epoch).states;
-    if (epoch + 1 < *how.epochs) states.push_back(epoch_of(how, data, epoch + 1).states.front());
+gneiss::epoch_plan with_next(const options& settings, const gneiss::dataset& data, std::uint64_t epoch) {
+    gneiss::epoch_plan states = epoch_of(settings, data, epoch).states;
+    if (epoch + 1 < *settings.epochs) states.push_back(epoch_of(settings, data, epoch + 1).states.front());
     return states;
 }
 
@@ -41,36 +41,36 @@ namespace {
 struct planned_graph {
     gneiss::row_partitioning rows{};
     std::uint32_t pinned = 0; ///< leading partitions, which stay
-    std::function<std::uint64_t(const gneiss::plan&)> graph_bytes{}, feature_bytes{}; ///< that the buffers need
+    std::function<std::uint64_t(const gneiss::epoch_plan&)> graph_bytes{}, feature_bytes{}; ///< that the buffers need
     std::function<gneiss::graph_shape(std::uint32_t slots)> shape{};
-    std::function<std::uint64_t(const gneiss::plan&)> reads{}; ///< of the states of an epoch
+    std::function<std::uint64_t(const gneiss::epoch_plan&)> reads{}; ///< of the states of an epoch
 };
 
 /// Partitions that are there.
-planned_graph measured(const options& how, const gneiss::dataset& data, const gneiss::node_features& features) {
+planned_graph measured(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features) {
     const auto buckets = std::make_shared<const gneiss::bucket_store>(data.buckets());
     const auto store = std::make_shared<const gneiss::feature_store>(features.files(), buckets->rows());
     const auto sizes = std::make_shared<const gneiss::state_sizes>(*buckets, &*store);
-    const gneiss::neighbour_direction keeps = how.neighbours();
+    const gneiss::neighbor_direction keeps = settings.neighbors();
     return {.rows = buckets->rows(),
-        .pinned = how.pinned(data),
-        .graph_bytes = [=](const gneiss::plan& states) { return gneiss::graph_buffer::bytes_needed(states, *buckets, keeps, macro_graph); },
-        .feature_bytes = [=](const gneiss::plan& states) { return gneiss::feature_buffer::bytes_needed(states, *store); },
+        .pinned = settings.pinned(data),
+        .graph_bytes = [=](const gneiss::epoch_plan& states) { return gneiss::graph_buffer::bytes_needed(states, *buckets, keeps, macro_graph); },
+        .feature_bytes = [=](const gneiss::epoch_plan& states) { return gneiss::feature_buffer::bytes_needed(states, *store); },
         .shape = [=](std::uint32_t slots) { return sizes->of(slots); },
-        .reads = [=](const gneiss::plan& states) { return trainers::reads_of(states, keeps, *buckets, &*store); }};
+        .reads = [=](const gneiss::epoch_plan& states) { return trainers::reads_of(states, keeps, *buckets, &*store); }};
 }
 
 /// Nodes that the flags pin at most.
-std::uint64_t most_hubs(const options& how, const gneiss::dataset& from, std::uint64_t budget) {
-    const auto choice = how.choice_of_hubs();
+std::uint64_t most_hubs(const options& settings, const gneiss::dataset& from, std::uint64_t budget) {
+    const auto choice = settings.choice_of_hubs();
     if (choice.file) return gneiss::npy_reader(*choice.file).header().size();
-    if (!choice.count) return from.rows().begin(how.pinned(from));
-    const std::uint64_t asked = choice.count->of(from.manifest().nodes), each = std::max<std::uint64_t>(bytes_of_hubs(how, from).node, 1);
-    return how.hubs_by_default() ? std::min(asked, hub_share(budget) / each) : asked;
+    if (!choice.count) return from.rows().begin(settings.pinned(from));
+    const std::uint64_t asked = choice.count->of(from.manifest().nodes), each = std::max<std::uint64_t>(bytes_of_hubs(settings, from).node, 1);
+    return settings.hubs_by_default() ? std::min(asked, hub_share(budget) / each) : asked;
 }
 
 /// Partitions of so many nodes, and hubs beside them; every node with its share of edges and features.
-planned_graph at_most(const options& how, const gneiss::dataset& from, const gneiss::node_features& features, std::vector<std::uint64_t> sizes,
+planned_graph at_most(const options& settings, const gneiss::dataset& from, const gneiss::node_features& features, std::vector<std::uint64_t> sizes,
     std::uint64_t hubs) {
     if (hubs != 0) sizes.insert(sizes.begin(), hubs);
     const gneiss::dataset_manifest& graph = from.manifest();
@@ -78,38 +78,38 @@ planned_graph at_most(const options& how, const gneiss::dataset& from, const gne
     const double nodes = static_cast<double>(std::max<std::uint64_t>(graph.nodes, 1)), row = static_cast<double>(features.bytes()) / nodes,
                  entries = store.sparse() ? static_cast<double>(store.first_entry(from.rows().partitions)) / nodes : 0,
                  edges = static_cast<double>(graph.train_edges) / nodes,
-                 sides = how.neighbours() == gneiss::neighbour_direction::both ? 2 : 1;
-    planned_graph made{.rows = gneiss::row_partitioning::of_sizes(sizes), .pinned = hubs != 0 ? 1U : 0U};
-    made.rows.nodes = graph.nodes;
-    const auto nodes_of = [=, rows = made.rows](const std::vector<gneiss::partition_id>& resident, const std::vector<gneiss::partition_id>& except) {
+                 sides = settings.neighbors() == gneiss::neighbor_direction::both ? 2 : 1;
+    planned_graph result{.rows = gneiss::row_partitioning::of_sizes(sizes), .pinned = hubs != 0 ? 1U : 0U};
+    result.rows.nodes = graph.nodes;
+    const auto nodes_of = [=, rows = result.rows](const std::vector<gneiss::partition_id>& resident, const std::vector<gneiss::partition_id>& except) {
         std::uint64_t sum = 0;
         for (const gneiss::partition_id p : resident)
             if (!std::ranges::binary_search(except, p)) sum += rows.size(p);
         return std::min(static_cast<double>(sum), nodes);
     };
-    const auto most_of_two = [=](const gneiss::plan& states, double a_node) {
+    const auto most_of_two = [=](const gneiss::epoch_plan& states, double a_node) {
         double most = 0;
         for (std::size_t s = 0; s < states.size(); ++s)
             most = std::max(most, nodes_of(states[s].resident, {}) + (s == 0 ? 0 : nodes_of(states[s - 1].resident, states[s].resident)));
         return static_cast<std::uint64_t>(most * a_node);
     };
-    // A list takes 8 bytes beside 4 a neighbour: merged one a node, in blocks on disk at most one a neighbour. Those of two
+    // A list takes 8 bytes beside 4 a neighbor: merged one a node, in blocks on disk at most one a neighbor. Those of two
     // partitions are in memory while they are merged.
     const double graph_node = sides * (4 * edges + 8), in_blocks = sides * 12 * edges, on_disk = in_blocks + row;
-    const auto merging = static_cast<std::uint64_t>(2 * static_cast<double>(made.rows.capacity()) * in_blocks);
-    made.graph_bytes = [=](const gneiss::plan& states) { return most_of_two(states, graph_node) + merging; };
-    made.feature_bytes = [=](const gneiss::plan& states) { return most_of_two(states, row); };
-    made.shape = [=, rows = made.rows](std::uint32_t slots) {
+    const auto merging = static_cast<std::uint64_t>(2 * static_cast<double>(result.rows.capacity()) * in_blocks);
+    result.graph_bytes = [=](const gneiss::epoch_plan& states) { return most_of_two(states, graph_node) + merging; };
+    result.feature_bytes = [=](const gneiss::epoch_plan& states) { return most_of_two(states, row); };
+    result.shape = [=, rows = result.rows](std::uint32_t slots) {
         const double some = std::min(static_cast<double>(rows.largest(slots)), nodes);
         return gneiss::graph_shape{.nodes = static_cast<std::uint64_t>(some), .edges = static_cast<std::uint64_t>(some * edges),
             .all_nodes = static_cast<std::uint64_t>(nodes), .sparse_entries = static_cast<std::uint64_t>(some * entries)};
     };
-    made.reads = [=](const gneiss::plan& states) {
+    result.reads = [=](const gneiss::epoch_plan& states) {
         double sum = 0;
         for (std::size_t s = 0; s < states.size(); ++s) sum += nodes_of(states[s].resident, s == 0 ? std::vector<gneiss::partition_id>{} : states[s - 1].resident);
         return static_cast<std::uint64_t>(sum * on_disk);
     };
-    return made;
+    return result;
 }
 
 /// Of so many partitions that a partitioner makes: what its caps leave a partition at most.
@@ -121,17 +121,17 @@ std::vector<std::uint64_t> capped_sizes(std::uint64_t nodes, std::uint32_t parti
 class planner {
 public:
     /// \param data  the run's dataset, in partitions as `of` or in others; outlives this, as all arguments by reference
-    planner(const options& how, const gneiss::dataset& data, planned_graph of, const gneiss::node_features& features, const trainers::classifier& net,
+    planner(const options& settings, const gneiss::dataset& data, planned_graph of, const gneiss::node_features& features, const trainers::classifier& net,
         std::uint64_t budget)
-        : how_(how), of_(std::move(of)), net_(net), graph_(data.manifest()), training_(how.training_options()), layers_(trainers::layers_of(net.encode)),
-          budget_(budget), evaluation_(trainers::least_evaluation(how, net, features, data.buckets())),
+        : options_(settings), of_(std::move(of)), net_(net), graph_(data.manifest()), training_(settings.training_options()), layers_(trainers::layers_of(net.encode)),
+          budget_(budget), evaluation_(trainers::least_evaluation(settings, net, features, data.buckets())),
           others_(of_.rows.partitions - of_.pinned) {}
 
     [[nodiscard]] std::uint32_t others() const noexcept { return std::max(others_, 1U); }
     [[nodiscard]] std::uint64_t hubs() const { return of_.rows.begin(of_.pinned); }
 
     [[nodiscard]] training_plan with(std::uint32_t macro) const {
-        const auto epoch_states = [rows = of_.rows.partitions, pinned = of_.pinned, macro, seed = how_.seed](std::uint64_t epoch) {
+        const auto epoch_states = [rows = of_.rows.partitions, pinned = of_.pinned, macro, seed = options_.seed](std::uint64_t epoch) {
             return gneiss::macro_batches(rows, pinned, macro, seed, epoch).states;
         };
         training_plan plan;
@@ -140,9 +140,9 @@ public:
         plan.in_memory = macro >= others_;
         plan.budget = budget_;
         plan.order = epoch_states;
-        for (std::uint64_t e = 0; e < std::min<std::uint64_t>(*how_.epochs, 64); ++e) {
-            gneiss::plan states = epoch_states(e);
-            if (e + 1 < *how_.epochs) states.push_back(epoch_states(e + 1).front());
+        for (std::uint64_t e = 0; e < std::min<std::uint64_t>(*options_.epochs, 64); ++e) {
+            gneiss::epoch_plan states = epoch_states(e);
+            if (e + 1 < *options_.epochs) states.push_back(epoch_states(e + 1).front());
             plan.graph_bytes = std::max(plan.graph_bytes, of_.graph_bytes(states));
             plan.feature_bytes = std::max(plan.feature_bytes, of_.feature_bytes(states));
         }
@@ -153,10 +153,10 @@ public:
         const gneiss::graph_memory bound = gneiss::bound_graph_memory(training_, shape, layers_);
         plan.parts = {{"program", programs::current_rss() + (std::uint64_t{12} << 20)}, {"features", plan.feature_bytes},
             {"graph", plan.graph_bytes},
-            {"classes of nodes", graph_.nodes * 5 + (graph_.node_data.train * 2 + graph_.node_data.valid + graph_.node_data.test) * 4},
+            {"classes of nodes", graph_.nodes * 5 + (graph_.node_attributes.train * 2 + graph_.node_attributes.valid + graph_.node_attributes.test) * 4},
             {"samplers", std::max<std::size_t>(training_.pipeline.sample_workers, 1) * bound.sampler}, {"encoder", bound.encoder},
             {"weights", net_.weights.size_bytes() + 4096}};
-        plan.add_batches_and_evaluation(gneiss::graph_training::in_flight(training_), how_.deterministic, bound.batch,
+        plan.add_batches_and_evaluation(gneiss::graph_training::in_flight(training_), options_.deterministic, bound.batch,
             trainers::evaluation_part(evaluation_, plan.lent_bytes()));
         plan.further_reads = of_.reads;
         return plan;
@@ -183,19 +183,19 @@ public:
     [[nodiscard]] std::uint32_t macro_of(const training_plan& plan) const noexcept { return plan.slots - of_.pinned; }
 
     /// With --macro, or the largest there is; written back into `how`. `hub`: bytes of a hub's features.
-    [[nodiscard]] training_plan choose(options& how, std::uint64_t hub) const {
-        if (how.macro) {
-            how.macro = std::min(*how.macro, others());
-            training_plan asked = with(*how.macro);
+    [[nodiscard]] training_plan choose(options& settings, std::uint64_t hub) const {
+        if (settings.macro) {
+            settings.macro = std::min(*settings.macro, others());
+            training_plan asked = with(*settings.macro);
             if (fits(asked)) return asked;
             const auto best = largest();
             throw gneiss::error(gneiss::errc::over_budget,
                 fmt::format("{}; {}", gneiss::over_budget(budget_, asked.parts).what(),
-                    best ? fmt::format("--macro {} fits, {} does not", macro_of(*best), *how.macro)
+                    best ? fmt::format("--macro {} fits, {} does not", macro_of(*best), *settings.macro)
                          : fmt::format("no --macro fits: one partition takes {}", gneiss::format_bytes(with(1).memory_bytes()))));
         }
         if (auto found = largest()) {
-            how.macro = macro_of(*found);
+            settings.macro = macro_of(*found);
             return std::move(*found);
         }
         const training_plan least = with(1);
@@ -210,7 +210,7 @@ public:
     }
 
 private:
-    const options& how_;
+    const options& options_;
     planned_graph of_;
     const trainers::classifier& net_;
     const gneiss::dataset_manifest& graph_;
@@ -247,53 +247,53 @@ std::vector<std::uint64_t> sizes_in_assignment(const std::filesystem::path& file
 }
 
 std::string choose_partitions(
-    options& how, const gneiss::dataset& from, const gneiss::node_features& features, const trainers::classifier& net) {
-    const std::uint64_t budget = trainers::budget_of(how), nodes = from.manifest().nodes;
-    if (!how.partitioner) {
-        options whole = how;
+    options& settings, const gneiss::dataset& from, const gneiss::node_features& features, const trainers::classifier& net) {
+    const std::uint64_t budget = trainers::budget_of(settings), nodes = from.manifest().nodes;
+    if (!settings.partitioner) {
+        options whole = settings;
         whole.partitioner = "given";
         const planner all(whole, from, measured(whole, from, features), features, net, budget);
         if (planner::fits(all.with(all.others()))) {
-            how.partitioner = "given";
+            settings.partitioner = "given";
             return "memory holds all of it at once: one macro-batch, and no partitions are made";
         }
-        how.partitioner = "gap";
-        how.resolve_hubs(from.manifest());
+        settings.partitioner = "gap";
+        settings.resolve_hubs(from.manifest());
     }
-    if (!how.makes_parts() || how.partitions) return {};
+    if (!settings.makes_parts() || settings.partitions) return {};
     const auto most = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(nodes / 64, std::min<std::uint64_t>(2, std::max<std::uint64_t>(nodes / 2, 1)), 1024));
-    const planner all(how, from, at_most(how, from, features, capped_sizes(nodes, most), most_hubs(how, from, budget)), features, net, budget);
+    const planner all(settings, from, at_most(settings, from, features, capped_sizes(nodes, most), most_hubs(settings, from, budget)), features, net, budget);
     const auto found = all.largest();
     constexpr std::uint32_t together = 16;
     // A share of m / most of the partitions fits, whichever number there is of them.
-    const std::uint32_t m = found ? all.macro_of(*found) : 1, asked = how.macro.value_or(0);
+    const std::uint32_t m = found ? all.macro_of(*found) : 1, asked = settings.macro.value_or(0);
     const auto for_so_many = [&](std::uint64_t in_macro) { return std::bit_ceil(gneiss::ceil_div(in_macro * most, std::uint64_t{m})); };
-    how.partitions = static_cast<std::uint32_t>(
+    settings.partitions = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(most, std::max({std::uint64_t{together}, for_so_many(asked == 0 ? together : asked), 4 * std::uint64_t{asked}})));
-    return fmt::format("{} partitions: about {} of them fit in memory twice, so that others lie together in every epoch", *how.partitions,
-        std::max<std::uint64_t>(1, std::uint64_t{m} * *how.partitions / most));
+    return fmt::format("{} partitions: about {} of them fit in memory twice, so that others lie together in every epoch", *settings.partitions,
+        std::max<std::uint64_t>(1, std::uint64_t{m} * *settings.partitions / most));
 }
 
 training_plan plan_training(
-    options& how, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net) {
-    const options resolved = how;
-    const planner plans(resolved, data, measured(how, data, features), features, net, trainers::budget_of(how));
-    return plans.choose(how, bytes_of_hubs(how, data).node);
+    options& settings, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net) {
+    const options resolved = settings;
+    const planner plans(resolved, data, measured(settings, data, features), features, net, trainers::budget_of(settings));
+    return plans.choose(settings, bytes_of_hubs(settings, data).node);
 }
 
 training_plan plan_by_sizes(
-    options& how, const gneiss::dataset& from, const gneiss::node_features& features, const trainers::classifier& net) {
-    const std::uint64_t budget = trainers::budget_of(how), hubs = most_hubs(how, from, budget);
-    const options resolved = how;
+    options& settings, const gneiss::dataset& from, const gneiss::node_features& features, const trainers::classifier& net) {
+    const std::uint64_t budget = trainers::budget_of(settings), hubs = most_hubs(settings, from, budget);
+    const options resolved = settings;
     std::vector<std::uint64_t> sizes;
-    if (how.makes_parts())
-        sizes = capped_sizes(from.manifest().nodes, *how.partitions);
-    else if (how.assignment)
-        sizes = sizes_in_assignment(*how.assignment, from);
+    if (settings.makes_parts())
+        sizes = capped_sizes(from.manifest().nodes, *settings.partitions);
+    else if (settings.assignment)
+        sizes = sizes_in_assignment(*settings.assignment, from);
     else
         for (gneiss::partition_id p = 0; p < from.rows().partitions; ++p) sizes.push_back(from.rows().size(p));
-    const planner plans(resolved, from, at_most(how, from, features, std::move(sizes), hubs), features, net, budget);
-    return plans.choose(how, bytes_of_hubs(how, from).node);
+    const planner plans(resolved, from, at_most(settings, from, features, std::move(sizes), hubs), features, net, budget);
+    return plans.choose(settings, bytes_of_hubs(settings, from).node);
 }
 
 } // namespace hanoi

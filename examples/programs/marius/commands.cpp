@@ -17,10 +17,10 @@ programs::exit_code eval(const trainers::eval_flags& flags) {
     const std::uint64_t memory = flags.memory_bytes();
     trained_model trained(flags.run, memory);
     flags.change(trained.how);
-    const auto on = flags.executor();
+    const auto executor = flags.executor();
     const trainers::link_evaluation evaluate{trained.how, trained.how.seed, *trained.data, *trained.buckets, trained.relations,
-        on, trainers::memory_left(trained.budget, memory), interrupts.token()};
-    trainers::tell_metrics(program, flags, flags.split, evaluate(flags.split, {*trained.rows, interrupts.token()}), "edges",
+        executor, trainers::memory_left(trained.budget, memory), interrupts.token()};
+    trainers::report_metrics(program, flags, flags.split, evaluate(flags.split, {*trained.rows, interrupts.token()}), "edges",
         trained.how.dataset);
     return programs::exit_code::done;
 }

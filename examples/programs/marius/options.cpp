@@ -48,15 +48,15 @@ void options::resolve(const gneiss::dataset_manifest& graph) {
 }
 
 gneiss::link_training_options options::training_options() const {
-    gneiss::link_training_options made;
-    made.batch_edges = *batch;
-    made.batch_from = batch_from == "state" ? gneiss::batch_source::state : gneiss::batch_source::bucket;
-    made.negatives = negative_options();
-    made.step_at = step_at == "update" ? gneiss::step_place::update : gneiss::step_place::compute;
-    made.async_relations = async_relations;
-    made.pipeline = pipeline_options();
-    made.seed = seed;
-    return made;
+    gneiss::link_training_options result;
+    result.batch_edges = *batch;
+    result.batch_from = batch_from == "state" ? gneiss::batch_scope::state : gneiss::batch_scope::bucket;
+    result.negatives = negative_options();
+    result.step_at = step_at == "update" ? gneiss::step_place::update : gneiss::step_place::compute;
+    result.async_relations = async_relations;
+    result.pipeline = pipeline_options();
+    result.seed = seed;
+    return result;
 }
 
 } // namespace marius

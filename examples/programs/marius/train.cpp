@@ -26,27 +26,27 @@ namespace {
 using trainers::clock;
 using trainers::training_plan;
 
-/// The table of relations, with room for the optimiser's state.
-gneiss::parameter make_relations(const gneiss::any_link_model& model, const gneiss::any_row_optimizer& optimizer, const gneiss::dataset_manifest& graph) {
+/// The table of relations, with room for the optimizer's state.
+gneiss::embedding_table make_relations(const gneiss::any_link_model& model, const gneiss::any_row_optimizer& optimizer, const gneiss::dataset_manifest& graph) {
     return {model.relation_rows(std::max<std::uint64_t>(graph.relations, 1)),
         {static_cast<std::uint32_t>(model.relation_floats()), static_cast<std::uint32_t>(optimizer.state_floats(model.relation_floats()))}};
 }
 
 /// What trains a plan's rows and these relations on a device.
-std::unique_ptr<gneiss::link_compute> compute_on(trainers::compute_device& device, const options& how, const training_plan& plan, gneiss::parameter& relations) {
-    return device.embed(trainers::decoder_of(how, *how.batch, *how.dim, relations), trainers::rows_on_device_of(how, plan.partitioning.nodes, plan.layout));
+std::unique_ptr<gneiss::link_compute> compute_on(trainers::compute_device& device, const options& settings, const training_plan& plan, gneiss::embedding_table& relations) {
+    return device.embed(trainers::decoder_of(settings, *settings.batch, *settings.dim, relations), trainers::rows_on_device_of(settings, plan.partitioning.nodes, plan.layout));
 }
 
 /// Assembles Marius: rows in a partition buffer, edges by bucket, negatives, a decoder, Adagrad, the pipeline.
 class marius_design final : public trainers::design {
 public:
     /// Starts a run, or goes on with it as `saved` tells.
-    marius_design(options& how, programs::command& command, const gneiss::dataset& data, const training_plan& plan,
+    marius_design(options& settings, programs::command& command, const gneiss::dataset& data, const training_plan& plan,
         const trainers::opened_run& run, std::unique_ptr<gneiss::dataset> rebucketed, const gneiss::engine_choice& engine,
         trainers::compute_device* device, programs::progress& live, const std::stop_token& stop)
-        : how_(how), command_(command), data_(data), plan_(plan), checkpoint_(run.directory.checkpoint()), stop_(stop),
-          rebucketed_(std::move(rebucketed)), buckets_((rebucketed_ ? *rebucketed_ : data).buckets()), on_(how.threads),
-          budget_(plan_.budget), model_(gneiss::make_link_model(*how.decoder, how.loss, *how.dim, how.model_options(), static_cast<float>(how.margin))),
+        : options_(settings), command_(command), data_(data), plan_(plan), checkpoint_(run.directory.checkpoint()), stop_(stop),
+          rebucketed_(std::move(rebucketed)), buckets_((rebucketed_ ? *rebucketed_ : data).buckets()), executor_(settings.threads),
+          budget_(plan_.budget), model_(gneiss::make_link_model(*settings.decoder, settings.loss, *settings.dim, settings.model_options(), static_cast<float>(settings.margin))),
           relations_(make_relations(model_, optimizer_of(0), data.manifest())) {
         for (const gneiss::memory_part& part : plan_.parts) // the buffers charge for themselves
             if (part.name != "partition buffer" && part.name != "edges" && part.name != "batches")
@@ -54,16 +54,16 @@ public:
         if (run.saved)
             load(*run.saved, engine);
         else
-            initialise(engine, live);
+            initialize(engine, live);
         rows_ = std::make_unique<gneiss::partition_buffer>(*rows_file_,
-            gneiss::partition_buffer_options{.slots = plan_.in_memory ? plan_.partitioning.partitions : plan_.slots, .prefetch = plan_.prefetch},
+            gneiss::partition_buffer_options{.resident_partitions = plan_.in_memory ? plan_.partitioning.partitions : plan_.slots, .prefetch = plan_.prefetch},
             budget_);
         reader_ = std::make_unique<gneiss::bucket_reader>(buckets_, engine.make);
         edges_ = std::make_unique<gneiss::edge_buffer>(
             reader_->source(), plan_.partitioning.partitions, rows_->keeps_all(), plan_.edge_bytes, budget_);
-        if (device != nullptr) compute_ = compute_on(*device, how_, plan_, relations_);
+        if (device != nullptr) compute_ = compute_on(*device, options_, plan_, relations_);
         training_ = std::make_unique<gneiss::link_training>(
-            how_.training_options(), model_, optimizer_of(0), *rows_, *edges_, relations_, on_, budget_, compute_.get());
+            options_.training_options(), model_, optimizer_of(0), *rows_, *edges_, relations_, executor_, budget_, compute_.get());
         if (run.saved) training_->set_steps(trainers::progress_of(*run.saved).at("steps").get<std::uint64_t>());
     }
 
@@ -88,14 +88,14 @@ public:
         gneiss::checkpoint c = trainers::begin_checkpoint(command_, data_, at);
         c.generation = ++generation_;
         trainers::put_rows(c, *rows_file_);
-        c.sections["relations"] = trainers::to_bytes(relations_.numbers());
+        c.sections["relations"] = trainers::to_bytes(relations_.data());
         trainers::put_progress(c, progress);
         gneiss::save_checkpoint(checkpoint_ / trainers::checkpoint_name, c);
         rows_->committed();
     }
 
     programs::metric_values evaluate(const std::string& split) override {
-        const trainers::link_evaluation ranking{how_, how_.seed, data_, buckets_, relations_, on_, plan_.evaluation_bytes, stop_};
+        const trainers::link_evaluation ranking{options_, options_.seed, data_, buckets_, relations_, executor_, plan_.evaluation_bytes, stop_};
         return ranking(split, {*rows_, stop_});
     }
     void keep_best() override {}
@@ -109,25 +109,25 @@ public:
 private:
     /// With the learning rate of an epoch.
     [[nodiscard]] gneiss::any_row_optimizer optimizer_of(std::uint64_t epoch) const {
-        const double factor = gneiss::make_schedule(how_.lr_schedule).factor(epoch, *how_.epochs);
-        return gneiss::make_row_optimizer(how_.optimizer, static_cast<float>(how_.lr * factor));
+        const double factor = gneiss::make_schedule(options_.lr_schedule).factor(epoch, *options_.epochs);
+        return gneiss::make_row_optimizer(options_.optimizer, static_cast<float>(options_.lr * factor));
     }
 
-    void initialise(const gneiss::engine_choice& engine, programs::progress& live) {
-        const auto given = trainers::first_values(how_.init, plan_.partitioning.nodes, plan_.layout.dim);
+    void initialize(const gneiss::engine_choice& engine, programs::progress& live) {
+        const auto given = trainers::load_initial_embeddings(options_.init, plan_.partitioning.nodes, plan_.layout.dim);
         const float state = optimizer_of(0).initial_state();
         rows_file_ = trainers::create_rows(engine.make, checkpoint_, plan_,
-            {.values = how_.node_initializer(), .state = state, .seed = how_.seed, .given = given ? &*given : nullptr}, live, on_, stop_);
-        gneiss::initialize_rows(how_.relation_initializer(), state, how_.seed, gneiss::parameter_table::relations, 0,
-            model_.relation_floats(), relations_.table(), on_);
+            {.values = options_.node_initializer(), .state = state, .seed = options_.seed, .given = given ? &*given : nullptr}, live, executor_, stop_);
+        gneiss::initialize_rows(options_.relation_initializer(), state, options_.seed, gneiss::embedding_kind::relations, 0,
+            model_.relation_floats(), relations_.table(), executor_);
     }
     void load(const gneiss::checkpoint& saved, const gneiss::engine_choice& engine) {
         rows_file_ = trainers::open_rows(engine.make, checkpoint_, plan_, saved);
-        trainers::from_bytes(saved.sections.at("relations"), relations_.numbers(), "relations");
+        trainers::from_bytes(saved.sections.at("relations"), relations_.data(), "relations");
         generation_ = saved.generation;
     }
 
-    options& how_;
+    options& options_;
     programs::command& command_;
     const gneiss::dataset& data_;
     const training_plan& plan_;
@@ -135,14 +135,14 @@ private:
     std::stop_token stop_;
     std::unique_ptr<gneiss::dataset> rebucketed_;
     gneiss::bucket_store buckets_;
-    gneiss::tbb_executor on_;
+    gneiss::tbb_executor executor_;
     gneiss::memory_budget budget_;
     std::vector<gneiss::memory_charge> charges_;
     gneiss::any_link_model model_;
-    gneiss::parameter relations_;
+    gneiss::embedding_table relations_;
     std::uint64_t generation_ = 0;
 
-    std::unique_ptr<gneiss::row_file> rows_file_;
+    std::unique_ptr<gneiss::embedding_file> rows_file_;
     std::unique_ptr<gneiss::partition_buffer> rows_;
     std::unique_ptr<gneiss::bucket_reader> reader_;
     std::unique_ptr<gneiss::edge_buffer> edges_;
@@ -150,55 +150,55 @@ private:
     std::unique_ptr<gneiss::link_training> training_;
 };
 
-programs::exit_code train(options& how, programs::command& command) {
+programs::exit_code train(options& settings, programs::command& command) {
     const auto began = clock::now();
-    const std::unique_ptr<trainers::compute_device> device = trainers::open_device(how);
-    programs::check_dataset(how.dataset);
-    const gneiss::dataset data(how.dataset);
+    const std::unique_ptr<trainers::compute_device> device = trainers::open_device(settings);
+    programs::check_dataset(settings.dataset);
+    const gneiss::dataset data(settings.dataset);
     const gneiss::dataset_manifest& graph = data.manifest();
     if (graph.train_edges == 0)
-        throw gneiss::error(gneiss::errc::invalid_argument, "has no training edges", {.path = how.dataset});
-    how.resolve(graph);
-    const auto model = gneiss::make_link_model(*how.decoder, how.loss, *how.dim, how.model_options(), static_cast<float>(how.margin));
-    const auto optimizer = gneiss::make_row_optimizer(how.optimizer, static_cast<float>(how.lr));
+        throw gneiss::error(gneiss::errc::invalid_argument, "has no training edges", {.path = settings.dataset});
+    settings.resolve(graph);
+    const auto model = gneiss::make_link_model(*settings.decoder, settings.loss, *settings.dim, settings.model_options(), static_cast<float>(settings.margin));
+    const auto optimizer = gneiss::make_row_optimizer(settings.optimizer, static_cast<float>(settings.lr));
     const gneiss::bucket_store buckets = data.buckets();
-    const training_plan plan = plan_training(how, graph, buckets, model, optimizer.state_floats(*how.dim));
+    const training_plan plan = plan_training(settings, graph, buckets, model, optimizer.state_floats(*settings.dim));
     if (device) { // what it cannot hold is told before a run is touched
-        gneiss::parameter relations = make_relations(model, optimizer, graph);
-        (void)compute_on(*device, how, plan, relations);
+        gneiss::embedding_table relations = make_relations(model, optimizer, graph);
+        (void)compute_on(*device, settings, plan, relations);
     }
-    programs::progress live(how.quiet);
-    const gneiss::engine_choice engine = trainers::choose_engine(how);
-    live.say(trainers::describe_machine(program, how, engine, device.get()));
+    programs::progress live(settings.quiet);
+    const gneiss::engine_choice engine = trainers::choose_engine(settings);
+    live.say(trainers::describe_machine(program, settings, engine, device.get()));
     live.say(fmt::format("{}: {} nodes, {} edges, {} relations; {} d={}", graph.name, graph.nodes, graph.train_edges,
-        graph.relations, *how.decoder, *how.dim));
-    if (how.dry_run) {
-        trainers::tell_dry_run(program, how, command, plan, buckets);
+        graph.relations, *settings.decoder, *settings.dim));
+    if (settings.dry_run) {
+        trainers::report_dry_run(program, settings, command, plan, buckets);
         return programs::exit_code::done;
     }
-    (void)trainers::first_values(how.init, graph.nodes, *how.dim); // what cannot be is told before a run is touched
-    const auto run = trainers::open_run(program, how, command, data, plan);
+    (void)trainers::load_initial_embeddings(settings.init, graph.nodes, *settings.dim); // what cannot be is told before a run is touched
+    const auto run = trainers::open_run(program, settings, command, data, plan);
     if (!run) return programs::exit_code::done;
     const programs::interrupt_guard interrupts;
-    std::unique_ptr<gneiss::dataset> rebucketed = trainers::rebucketed(data, *run, plan, how, live, interrupts.token());
+    std::unique_ptr<gneiss::dataset> rebucketed = trainers::rebucketed(data, *run, plan, settings, live, interrupts.token());
     const programs::plan_record planned = rebucketed ? plan.record(rebucketed->buckets()) : plan.record(buckets);
-    if (!how.quiet) live.say(trainers::describe(plan, planned));
+    if (!settings.quiet) live.say(trainers::describe(plan, planned));
 
-    marius_design training(how, command, data, plan, *run, std::move(rebucketed), engine, device.get(), live, interrupts.token());
-    trainers::course course(how,
+    marius_design training(settings, command, data, plan, *run, std::move(rebucketed), engine, device.get(), live, interrupts.token());
+    trainers::course course(settings,
         {.unit = "edges", .measure = "MRR", .examples = graph.train_edges, .validates = graph.valid_edges != 0}, plan,
         run->directory, live, command.configuration());
-    return trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, device.get(), data, command, planned), how, live,
+    return trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, device.get(), data, command, planned), settings, live,
         interrupts.token(), began);
 }
 
 } // namespace
 
 void add_train(programs::command_line& to) {
-    static options how;
+    static options settings;
     programs::command& command = to.add("train", "Trains embeddings of a dataset's nodes and relations.",
-        [](programs::command& self) { return train(how, self); });
-    how.add_to(command);
+        [](programs::command& self) { return train(settings, self); });
+    settings.add_to(command);
 }
 
 } // namespace marius

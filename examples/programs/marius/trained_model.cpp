@@ -24,13 +24,13 @@ trained_model::trained_model(const std::filesystem::path& run, std::uint64_t mem
     data = std::move(opened.data);
     const auto optimizer = gneiss::make_row_optimizer(how.optimizer, static_cast<float>(how.lr));
     const auto model = gneiss::make_link_model(*how.decoder, how.loss, *how.dim, how.model_options());
-    relations = gneiss::parameter(model.relation_rows(std::max<std::uint64_t>(data->manifest().relations, 1)),
+    relations = gneiss::embedding_table(model.relation_rows(std::max<std::uint64_t>(data->manifest().relations, 1)),
         {static_cast<std::uint32_t>(model.relation_floats()),
             static_cast<std::uint32_t>(optimizer.state_floats(model.relation_floats()))});
-    trainers::from_bytes(saved.sections.at("relations"), relations.numbers(), "relations");
-    row_file = trainers::open_rows(trainers::choose_engine(how).make, where, data->rows(), saved);
+    trainers::from_bytes(saved.sections.at("relations"), relations.data(), "relations");
+    embedding_file = trainers::open_rows(trainers::choose_engine(how).make, where, data->rows(), saved);
     rows = std::make_unique<gneiss::partition_buffer>(
-        *row_file, gneiss::partition_buffer_options{.slots = 1, .prefetch = 1}, budget);
+        *embedding_file, gneiss::partition_buffer_options{.resident_partitions = 1, .prefetch = 1}, budget);
 }
 
 } // namespace marius

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include <gneiss/io/dataset.hpp>
-#include <gneiss/model/parameter.hpp>
+#include <gneiss/model/embedding_table.hpp>
 #include <gneiss/storage/embedding/partition_buffer.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
 
@@ -24,8 +24,8 @@ public:
     std::unique_ptr<gneiss::dataset> data;
     std::unique_ptr<gneiss::bucket_store> buckets;
     gneiss::checkpoint saved;
-    gneiss::parameter relations;
-    std::unique_ptr<gneiss::row_file> row_file;
+    gneiss::embedding_table relations;
+    std::unique_ptr<gneiss::embedding_file> embedding_file;
     gneiss::memory_budget budget;
     std::unique_ptr<gneiss::partition_buffer> rows; ///< two partitions at a time
 };

@@ -10,14 +10,14 @@ namespace marius {
 
 trainers::training_plan plan_training(options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets,
     const gneiss::any_link_model& model, std::size_t state_floats) {
-    trainers::training_plan made;
-    made.layout = {static_cast<std::uint32_t>(model.dim()), static_cast<std::uint32_t>(state_floats)};
-    made.budget = trainers::budget_of(o);
+    trainers::training_plan result;
+    result.layout = {static_cast<std::uint32_t>(model.dim()), static_cast<std::uint32_t>(state_floats)};
+    result.budget = trainers::budget_of(o);
     const gneiss::link_training_options training = o.training_options();
     const std::uint64_t relation_rows = model.relation_rows(std::max<std::uint64_t>(graph.relations, 1));
     const std::uint64_t batches = gneiss::link_training::in_flight(training);
     return trainers::choose_plan(o, graph, buckets, "beta-spread", [&](std::uint32_t partitions, std::uint32_t slots, bool in_memory) {
-        trainers::training_plan plan = made;
+        trainers::training_plan plan = result;
         plan.partitioning = buckets.rows().in(partitions);
         plan.in_memory = in_memory;
         plan.slots = slots;

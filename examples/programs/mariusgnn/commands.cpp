@@ -7,7 +7,7 @@
 #include "common/run_directory.hpp"
 #include "common/signals.hpp"
 #include "trained_model.hpp"
-#include "common/training/class_predictions.hpp"
+#include "common/training/node_classification_predictions.hpp"
 #include "common/training/link_evaluation.hpp"
 #include "common/training/link_queries.hpp"
 #include "common/training/run_flags.hpp"
@@ -23,9 +23,9 @@ struct applied {
 };
 
 /// Three quarters of the memory that is left are for inference.
-applied apply(trained_model& trained, const gneiss::tbb_executor& on, std::uint64_t memory, const std::stop_token& stop) {
+applied apply(trained_model& trained, const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop) {
     const std::uint64_t left = trainers::memory_left(trained.budget, memory);
-    inferred_rows rows = trained.infer(on, left / 4 * 3, stop);
+    inferred_rows rows = trained.infer(executor, left / 4 * 3, stop);
     const std::uint64_t beside = left - rows.bytes();
     return {std::move(rows), beside};
 }
@@ -36,13 +36,13 @@ programs::exit_code eval(const trainers::eval_flags& flags) {
     trained_model trained(flags.run, memory);
     if (!trained.how.links() && flags.change_ranking())
         throw programs::usage_error("--eval-negatives, --eval-edges and --eval-negatives-by-degree are for --task link");
-    const auto on = flags.executor();
-    const applied by = apply(trained, on, memory, interrupts.token());
+    const auto executor = flags.executor();
+    const applied by = apply(trained, executor, memory, interrupts.token());
     programs::metric_values values;
     if (trained.how.links()) {
         flags.change(trained.how);
         const trainers::link_evaluation ranking{trained.how, trained.how.seed, trained.data(), trained.graph->buckets(),
-            trained.net->relations, on, by.memory, interrupts.token()};
+            trained.net->relations, executor, by.memory, interrupts.token()};
         values = ranking(flags.split, {*by.rows.rows, interrupts.token()});
     } else {
         const auto labels = trained.data().labels();
@@ -54,7 +54,7 @@ programs::exit_code eval(const trainers::eval_flags& flags) {
         });
         values = metrics.values();
     }
-    trainers::tell_metrics(program, flags, flags.split, values, trained.how.links() ? "edges" : "nodes", trained.how.dataset);
+    trainers::report_metrics(program, flags, flags.split, values, trained.how.links() ? "edges" : "nodes", trained.how.dataset);
     return programs::exit_code::done;
 }
 
@@ -64,7 +64,7 @@ struct predict_flags : trainers::run_flags, trainers::query_flags, trainers::nod
 
 /// Rows as they are inferred, until a stop.
 trainers::score_stream stream_of(const applied& by, const std::stop_token& stop) {
-    return [&by, stop](const gneiss::row_block_visitor& visit) { trainers::stoppable_rows(*by.rows.rows, stop).for_each_block(visit); };
+    return [&by, stop](const gneiss::embedding_block_visitor& visit) { trainers::stoppable_rows(*by.rows.rows, stop).for_each_block(visit); };
 }
 
 programs::exit_code predict(const predict_flags& flags) {
@@ -76,19 +76,19 @@ programs::exit_code predict(const predict_flags& flags) {
     if (trained.how.links() ? flags.some() : flags.any())
         throw programs::usage_error(trained.how.links() ? "--node and --nodes ask for classes: this run predicts edges"
                                                         : "--head, --tail, --relation and --queries ask for edges: this run predicts classes");
-    const auto on = flags.executor();
+    const auto executor = flags.executor();
     if (!trained.how.links()) {
-        const auto asked = trainers::asked_nodes(data, flags); // who is not there is told before the work
-        const applied by = apply(trained, on, memory, interrupts.token());
+        const auto asked = trainers::requested_nodes(data, flags); // who is not there is told before the work
+        const applied by = apply(trained, executor, memory, interrupts.token());
         trainers::predict_classes(program, {data, *trained.trained_on}, asked, stream_of(by, interrupts.token()), flags.json);
         return programs::exit_code::done;
     }
     const auto queries = trainers::read_queries(data, flags);
     const gneiss::edge_scan leave_out =
         flags.known ? gneiss::edge_scan{} : trainers::known_edges(data, trained.graph->buckets(), interrupts.token());
-    const applied by = apply(trained, on, memory, interrupts.token());
+    const applied by = apply(trained, executor, memory, interrupts.token());
     trainers::predict_links(program, data, trainers::make_scorer(trained.how, trained.net->relations),
-        {*by.rows.rows, interrupts.token()}, queries, leave_out, flags, on, by.memory, flags.json);
+        {*by.rows.rows, interrupts.token()}, queries, leave_out, flags, executor, by.memory, flags.json);
     return programs::exit_code::done;
 }
 
@@ -108,8 +108,8 @@ programs::exit_code export_run(const export_flags& flags) {
     if (predictions && trained.how.links()) throw programs::usage_error("--what predictions is for runs that predict classes; predict answers questions about edges");
     const gneiss::dataset& data = trained.data();
     data.verify_labels();
-    const auto on = flags.executor();
-    const applied by = apply(trained, on, memory, interrupts.token());
+    const auto executor = flags.executor();
+    const applied by = apply(trained, executor, memory, interrupts.token());
     trainers::stoppable_rows rows(*by.rows.rows, interrupts.token());
     if (predictions)
         trainers::export_predictions({data, *trained.trained_on}, stream_of(by, interrupts.token()), flags.format, out.begin());

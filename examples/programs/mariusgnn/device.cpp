@@ -10,37 +10,37 @@ namespace mariusgnn {
 
 namespace {
 
-gneiss::csr_graph<> whole_graph(const options& how, const gneiss::bucket_store& buckets, std::uint64_t memory) {
+gneiss::csr_graph<> whole_graph(const options& settings, const gneiss::bucket_store& buckets, std::uint64_t memory) {
     const std::uint64_t nodes = buckets.rows().nodes;
     gneiss::memory_budget budget(memory);
-    const auto lists = [&](gneiss::neighbour_direction wanted) {
-        if (how.neighbours() != gneiss::neighbour_direction::both && how.neighbours() != wanted) return gneiss::csr<>();
+    const auto lists = [&](gneiss::neighbor_direction wanted) {
+        if (settings.neighbors() != gneiss::neighbor_direction::both && settings.neighbors() != wanted) return gneiss::csr<>();
         return gneiss::csr<>::from_edges(nodes, wanted, {}, [&](auto&& sink) { buckets.for_each_edge(sink); });
     };
     const gneiss::memory_charge both = budget.charge("graph for the device", 2 * gneiss::csr<>::bytes_needed(nodes, buckets.edges(), {}));
-    return {lists(gneiss::neighbour_direction::in), lists(gneiss::neighbour_direction::out)};
+    return {lists(gneiss::neighbor_direction::in), lists(gneiss::neighbor_direction::out)};
 }
 
 } // namespace
 
-std::unique_ptr<gneiss::graph_compute> compute_on(trainers::compute_device* device, const options& how, const trainers::training_plan& plan,
+std::unique_ptr<gneiss::graph_compute> compute_on(trainers::compute_device* device, const options& settings, const trainers::training_plan& plan,
     const gneiss::bucket_store& buckets, network& net) {
     if (device == nullptr) return nullptr;
-    const trainers::network_parts network{.layers = trainers::layers_of(net.encode), .in = net.encode.inputs(), .weights = net.weights, .seed = how.seed};
+    const trainers::network_parts network{.layers = trainers::layers_of(net.encode), .in = net.encode.inputs(), .weights = net.weights, .seed = settings.seed};
     trainers::device_use use;
-    if (how.uses_rows()) use.keep = trainers::rows_on_device_of(how, plan.partitioning.nodes, plan.layout);
+    if (settings.uses_rows()) use.keep = trainers::rows_on_device_of(settings, plan.partitioning.nodes, plan.layout);
     const auto compute = [&] {
-        if (!how.links()) return device->classify(network, use);
-        return device->predict(network, trainers::decoder_of(how, *how.batch, net.encode.outputs(), net.relations), use);
+        if (!settings.links()) return device->classify(network, use);
+        return device->predict(network, trainers::decoder_of(settings, *settings.batch, net.encode.outputs(), net.relations), use);
     };
-    if (how.sample_on == "cpu") return compute();
+    if (settings.sample_on == "cpu") return compute();
     if (!plan.keeps_all())
         throw gneiss::error(gneiss::errc::invalid_argument, "--sample-on gpu draws in the whole graph: --store memory or device, within --memory");
-    const gneiss::csr_graph<> graph = whole_graph(how, buckets, plan.budget);
-    const gneiss::graph_training_options training = how.training_options();
-    use.sampling.emplace(trainers::samples_on_device{.graph = graph, .neighbours = training.neighbours,
-        .dense = training.sampler == gneiss::neighbour_sampling::dense, .seed = how.seed,
-        .seeds = how.links() ? gneiss::bound_link_batch(training.negatives, *how.batch, plan.partitioning.nodes).nodes : *how.batch});
+    const gneiss::csr_graph<> graph = whole_graph(settings, buckets, plan.budget);
+    const gneiss::graph_training_options training = settings.training_options();
+    use.sampling.emplace(trainers::samples_on_device{.graph = graph, .neighbors = training.neighbors,
+        .dense = training.sampler == gneiss::sampler_kind::dense, .seed = settings.seed,
+        .seeds = settings.links() ? gneiss::bound_link_batch(training.negatives, *settings.batch, plan.partitioning.nodes).nodes : *settings.batch});
     return compute();
 }
 

@@ -14,7 +14,7 @@ namespace mariusgnn {
 
 /// What computes a plan's batches on `device`; null for the CPU, which is null, too. With --sample-on gpu it copies the graph of
 /// `buckets`. Throws over_budget where the device's memory is short, or the host's while the graph is copied.
-[[nodiscard]] std::unique_ptr<gneiss::graph_compute> compute_on(trainers::compute_device* device, const options& how,
+[[nodiscard]] std::unique_ptr<gneiss::graph_compute> compute_on(trainers::compute_device* device, const options& settings,
     const trainers::training_plan& plan, const gneiss::bucket_store& buckets, network& net);
 
 } // namespace mariusgnn

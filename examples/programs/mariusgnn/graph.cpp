@@ -13,13 +13,13 @@ constexpr const char* section = "graph";
 
 } // namespace
 
-run_graph::run_graph(const options& how, std::shared_ptr<const gneiss::dataset> data, std::shared_ptr<const gneiss::dataset> edges)
+run_graph::run_graph(const options& settings, std::shared_ptr<const gneiss::dataset> data, std::shared_ptr<const gneiss::dataset> edges)
     : data_(std::move(data)), edges_(std::move(edges)), buckets_((edges_ ? *edges_ : *data_).buckets()) {
-    if (how.uses_features()) {
+    if (settings.uses_features()) {
         features_ = data_->features();
-        if (*how.normalize_features) features_->normalize_rows();
+        if (*settings.normalize_features) features_->normalize_rows();
     }
-    if (!how.links()) {
+    if (!settings.links()) {
         labels_ = data_->labels();
         train_ = data_->nodes_of(gneiss::node_split::train);
     }

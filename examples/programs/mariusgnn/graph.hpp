@@ -22,7 +22,7 @@ namespace mariusgnn {
 class run_graph {
 public:
     /// \param edges  the dataset's in the run's partitions, if it has others
-    run_graph(const options& how, std::shared_ptr<const gneiss::dataset> data, std::shared_ptr<const gneiss::dataset> edges = {});
+    run_graph(const options& settings, std::shared_ptr<const gneiss::dataset> data, std::shared_ptr<const gneiss::dataset> edges = {});
 
     [[nodiscard]] const gneiss::dataset& data() const { return *data_; }
     [[nodiscard]] const gneiss::bucket_store& buckets() const { return buckets_; }

@@ -5,8 +5,8 @@
 #include <variant>
 
 #include <gneiss/sample/dense.hpp>
-#include <gneiss/sample/neighbour.hpp>
-#include <gneiss/storage/embedding/row_access.hpp>
+#include <gneiss/sample/neighbor.hpp>
+#include <gneiss/storage/embedding/resident_embeddings.hpp>
 
 #include "common/training/link_evaluation.hpp"
 
@@ -34,44 +34,44 @@ gneiss::layerwise_input input_shape(const options& how, const gneiss::input_colu
 }
 
 inferred_rows infer_full(const inference_source& from) {
-    inferred_rows made;
-    made.budget = std::make_unique<gneiss::memory_budget>(from.memory);
+    inferred_rows created;
+    created.budget = std::make_unique<gneiss::memory_budget>(from.memory);
     std::filesystem::create_directories(from.scratch);
     const gneiss::layerwise_options options{
-        .direction = from.how.neighbours(), .engines = from.engines, .scratch = from.scratch};
+        .direction = from.how.neighbors(), .engines = from.engines, .scratch = from.scratch};
     gneiss::layerwise_result result = gneiss::infer_layerwise(
-        from.net.encode, from.net.weights, input_from(from), from.buckets, options, from.on, *made.budget, from.stop);
-    made.rows = std::move(result.rows);
-    made.charge = std::move(result.charge);
-    return made;
+        from.net.encode, from.net.weights, input_from(from), from.buckets, options, from.on, *created.budget, from.stop);
+    created.rows = std::move(result.rows);
+    created.charge = std::move(result.charge);
+    return created;
 }
 
 gneiss::graph_training_options resident_sampling(const options& how) {
-    gneiss::graph_training_options made = how.training_options();
-    made.batch = std::min<std::uint64_t>(made.batch, 1000);
+    gneiss::graph_training_options result = how.training_options();
+    result.batch = std::min<std::uint64_t>(result.batch, 1000);
     if (how.eval_fanout) {
-        made.neighbours.fanout = gneiss::parse_fanout(*how.eval_fanout, how.neighbours());
+        result.neighbors.fanout = gneiss::parse_fanout(*how.eval_fanout, how.neighbors());
     } else {
-        for (gneiss::hop_fanout& hop : made.neighbours.fanout)
+        for (gneiss::hop_fanout& hop : result.neighbors.fanout)
             for (std::uint32_t* count : {&hop.in, &hop.out, &hop.both})
-                if (*count != 0) *count = gneiss::all_neighbours;
+                if (*count != 0) *count = gneiss::all_neighbors;
     }
-    return made;
+    return result;
 }
 
 void infer_resident(const inference_source& from, const resident_source& by,
     const std::function<std::span<const gneiss::node_id>(gneiss::partition_id)>& wanted,
     const std::function<void(std::span<const gneiss::node_id>, gneiss::matrix_view<const float>)>& visit) {
     const gneiss::graph_training_options sampling = resident_sampling(from.how);
-    std::variant<gneiss::dense_sampler<>, gneiss::neighbour_sampler<>> sampler(
-        std::in_place_type<gneiss::dense_sampler<>>, sampling.neighbours, sampling.seed);
-    if (sampling.sampler == gneiss::neighbour_sampling::layered)
-        sampler.emplace<gneiss::neighbour_sampler<>>(sampling.neighbours, sampling.seed);
+    std::variant<gneiss::dense_sampler<>, gneiss::neighbor_sampler<>> sampler(
+        std::in_place_type<gneiss::dense_sampler<>>, sampling.neighbors, sampling.seed);
+    if (sampling.sampler == gneiss::sampler_kind::neighbor)
+        sampler.emplace<gneiss::neighbor_sampler<>>(sampling.neighbors, sampling.seed);
     const std::size_t learned = from.rows == nullptr ? 0 : from.rows->dim(), dense = from.net.encode.inputs().dense;
     const std::size_t sparse = from.net.encode.inputs().sparse;
     gneiss::mini_batch_arena arena;
     gneiss::layer_stack layers;
-    gneiss::growing_buffer<float> memory;
+    gneiss::reusable_buffer<float> memory;
     gneiss::sparse_feature_rows sparse_rows;
     std::vector<bool> done(from.buckets.rows().partitions, false);
 
@@ -128,13 +128,13 @@ void infer_resident(const inference_source& from, const resident_source& by,
 inferred_rows infer_resident(const inference_source& from, const resident_source& by) {
     const gneiss::row_partitioning& partitioning = from.buckets.rows();
     const std::size_t columns = from.net.encode.outputs();
-    inferred_rows made;
-    made.budget = std::make_unique<gneiss::memory_budget>(from.memory);
+    inferred_rows result;
+    result.budget = std::make_unique<gneiss::memory_budget>(from.memory);
     const bool fits = gneiss::scratch_rows::memory_bytes(partitioning, columns, true) <= from.memory / 2;
     std::filesystem::create_directories(from.scratch);
-    made.rows = fits ? std::make_unique<gneiss::scratch_rows>(partitioning, columns)
+    result.rows = fits ? std::make_unique<gneiss::scratch_rows>(partitioning, columns)
                      : std::make_unique<gneiss::scratch_rows>(partitioning, columns, from.engines, from.scratch);
-    made.charge = made.budget->charge("rows of the last layer", gneiss::scratch_rows::memory_bytes(partitioning, columns, fits));
+    result.charge = result.budget->charge("rows of the last layer", gneiss::scratch_rows::memory_bytes(partitioning, columns, fits));
     std::vector<gneiss::node_id> nodes;
     const auto all_of = [&](gneiss::partition_id p) {
         nodes.resize(static_cast<std::size_t>(partitioning.size(p)));
@@ -143,12 +143,12 @@ inferred_rows infer_resident(const inference_source& from, const resident_source
     };
     infer_resident(from, by, all_of, [&](std::span<const gneiss::node_id> ids, gneiss::matrix_view<const float> rows) {
         const gneiss::partition_id p = partitioning.of(ids.front());
-        const gneiss::matrix_view<float> to = made.rows->room(p);
+        const gneiss::matrix_view<float> to = result.rows->room(p);
         for (std::size_t i = 0; i < ids.size(); ++i)
             std::ranges::copy(rows[i], to[static_cast<std::size_t>(ids[i] - partitioning.begin(p))].begin());
-        if (ids.back() + std::uint64_t{1} == partitioning.begin(p + 1)) made.rows->put(p);
+        if (ids.back() + std::uint64_t{1} == partitioning.begin(p + 1)) result.rows->put(p);
     });
-    return made;
+    return result;
 }
 
 } // namespace mariusgnn

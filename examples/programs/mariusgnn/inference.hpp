@@ -48,20 +48,20 @@ struct inferred_rows {
     [[nodiscard]] std::uint64_t bytes() const { return budget->used(); } ///< that the rows take
 };
 
-/// By the whole graph, layer by layer. Throws over_budget, errc::cancelled, errc::corrupt, io_error.
+/// By the whole graph, layer by layer. Throws over_budget, errc::canceled, errc::corrupt, io_error.
 [[nodiscard]] inferred_rows infer_full(const inference_source& from);
 
 /// The buffers whose states are sampled.
 struct resident_source {
     gneiss::graph_buffer& graph;
     gneiss::feature_buffer* features;
-    gneiss::plan states;
+    gneiss::epoch_plan states;
 };
 
-/// Options of a sampler that evaluates: `--eval-fanout`, or all neighbours.
+/// Options of a sampler that evaluates: `--eval-fanout`, or all neighbors.
 [[nodiscard]] gneiss::graph_training_options resident_sampling(const options& how);
 
-/// By the neighbours that are resident in the first state that holds a node's partition.
+/// By the neighbors that are resident in the first state that holds a node's partition.
 /// \param wanted  nodes of a partition whose rows are asked for, ascending
 /// \param visit   told them, some at a time, with their rows [ids, outputs]; partition by partition
 void infer_resident(const inference_source& from, const resident_source& by,

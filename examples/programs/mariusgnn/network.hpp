@@ -5,7 +5,7 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/model/any_link_model.hpp>
 #include <gneiss/model/dense_parameters.hpp>
-#include <gneiss/model/parameter.hpp>
+#include <gneiss/model/embedding_table.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
 
 #include "options.hpp"
@@ -17,16 +17,16 @@ namespace mariusgnn {
 class network {
 public:
     /// Throws usage_error for layers whose last gives another width than the classes.
-    network(const options& how, const gneiss::dataset_manifest& graph);
+    network(const options& settings, const gneiss::dataset_manifest& graph);
 
     gneiss::dense_parameters<> weights;
     trainers::graph_encoder encode;
     std::optional<gneiss::any_link_model> links;
-    gneiss::parameter relations;
+    gneiss::embedding_table relations;
 
-    /// First values of weights, relations and optimiser states.
-    void initialise(const options& how, const gneiss::tbb_executor& on);
-    /// Writes and reads a checkpoint's sections: values and optimiser states.
+    /// First values of weights, relations and optimizer states.
+    void initialize(const options& settings, const gneiss::tbb_executor& executor);
+    /// Writes and reads a checkpoint's sections: values and optimizer states.
     void put(gneiss::checkpoint& to) const;
     void take(const gneiss::checkpoint& from);
 
@@ -35,6 +35,6 @@ public:
 };
 
 /// Columns that go into the first layer.
-[[nodiscard]] gneiss::input_columns input_of(const options& how, const gneiss::dataset_manifest& graph);
+[[nodiscard]] gneiss::input_columns input_of(const options& settings, const gneiss::dataset_manifest& graph);
 
 } // namespace mariusgnn

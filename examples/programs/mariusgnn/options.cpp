@@ -17,7 +17,7 @@ constexpr const char* of_links[] = {"decoder", "loss", "reduction", "margin", "r
 constexpr const char* of_rows[] = {"node-init", "init"};
 constexpr const char* of_rows_and_links[] = {"dim", "row-optimizer", "row-lr"};
 
-bool has_features(const gneiss::dataset_manifest& graph) { return graph.node_data.features != 0; }
+bool has_features(const gneiss::dataset_manifest& graph) { return graph.node_attributes.features != 0; }
 
 } // namespace
 
@@ -33,7 +33,7 @@ void options::add_to(programs::command& to) {
     to.option("epochs", epochs, "passes over the edges, or the training nodes").range(1).default_text("from the graph");
     to.option("batch", batch, "edges or nodes of a batch").range(1).default_text("from the graph");
     add_sampling(to);
-    to.option("hide-batch-edges", hide_batch_edges, "neighbours are not reached over edges that the batch predicts");
+    to.option("hide-batch-edges", exclude_target_edges, "neighbours are not reached over edges that the batch predicts");
     add_negatives(to);
     add_optimizer(to, "adam; adagrad for edges", "0.01; 0.1 for edges", "constant; linear for edges");
     to.option("row-optimizer", row_optimizer, "of learned rows and of relations").choices({"sgd", "adagrad", "adam"}).default_text("adagrad");
@@ -71,10 +71,10 @@ void options::refuse_unused(const programs::command& self) const {
 
 void options::resolve(const gneiss::dataset& data, const programs::command& self) {
     const gneiss::dataset_manifest& graph = data.manifest();
-    if (!task) task = graph.node_data.classes != 0 && graph.node_data.train != 0 ? "node" : "link";
-    if (!links() && graph.node_data.classes == 0)
+    if (!task) task = graph.node_attributes.classes != 0 && graph.node_attributes.train != 0 ? "node" : "link";
+    if (!links() && graph.node_attributes.classes == 0)
         throw gneiss::error(gneiss::errc::invalid_argument, "has no classes of nodes: --task node needs labels (gneiss-data import --labels)", {.path = data.directory()});
-    if (!links() && graph.node_data.train == 0)
+    if (!links() && graph.node_attributes.train == 0)
         throw gneiss::error(gneiss::errc::invalid_argument, "has no nodes to train on", {.path = data.directory(), .field = "split"});
     if (links() && graph.train_edges == 0)
         throw gneiss::error(gneiss::errc::invalid_argument, "has no training edges", {.path = data.directory()});
@@ -84,7 +84,7 @@ void options::resolve(const gneiss::dataset& data, const programs::command& self
     refuse_unused(self);
     if (sample_on == "gpu" && device == "cpu") throw programs::usage_error("--sample-on gpu is for --device cuda");
     if (sample_on == "gpu" && reshuffle != 0) throw programs::usage_error("--sample-on gpu does not go with --reshuffle: nodes keep their numbers there");
-    if (sample_on == "gpu" && hide_batch_edges) throw programs::usage_error("--sample-on gpu does not go with --hide-batch-edges: the device walks all edges");
+    if (sample_on == "gpu" && exclude_target_edges) throw programs::usage_error("--sample-on gpu does not go with --hide-batch-edges: the device walks all edges");
     if (order && *order != "memory" && (*order == training_first) == links())
         throw programs::usage_error(fmt::format("--order {} is not for --task {}{}", *order, *task,
             links() ? "" : ": its partitions come by training-first, or all at once (memory)"));
@@ -127,13 +127,13 @@ void options::resolve_link(const gneiss::dataset_manifest& graph) {
 }
 
 gneiss::graph_training_options options::training_options() const {
-    gneiss::graph_training_options made = graph_options::training_options();
+    gneiss::graph_training_options result = graph_options::training_options();
     if (links()) {
-        made.batch_from = batch_from == "state" ? gneiss::batch_source::state : gneiss::batch_source::bucket;
-        made.negatives = negative_options();
-        made.hide_batch_edges = hide_batch_edges;
+        result.batch_from = batch_from == "state" ? gneiss::batch_scope::state : gneiss::batch_scope::bucket;
+        result.negatives = negative_options();
+        result.exclude_target_edges = exclude_target_edges;
     }
-    return made;
+    return result;
 }
 
 gneiss::any_row_optimizer options::any_row_optimizer(std::uint64_t epoch) const {

@@ -19,7 +19,7 @@ namespace mariusgnn {
 /// Every flag of `gneiss-mariusgnn train`. Optionals that the user leaves out are chosen by `resolve`.
 struct options : trainers::graph_options, trainers::link_options {
     std::optional<std::string> task, inputs;
-    bool hide_batch_edges = false;
+    bool exclude_target_edges = false;
     std::optional<std::string> row_optimizer;
     std::optional<double> row_lr;
     std::string sample_on = "cpu";

@@ -26,7 +26,7 @@
 #include "common/training/course.hpp"
 #include "common/training/device.hpp"
 #include "common/training/engine.hpp"
-#include "common/training/feature_fault.hpp"
+#include "common/training/feature_diagnosis.hpp"
 #include "common/training/graph_observer.hpp"
 #include "common/training/link_evaluation.hpp"
 #include "common/training/open_run.hpp"
@@ -44,7 +44,7 @@ using trainers::training_plan;
 std::uint64_t least_full_read(const gneiss::dataset& data, const options& how) {
     constexpr std::uint64_t usual = gneiss::tuning_input{}.read_bytes;
     const auto device = trainers::device_profile(data, how);
-    return device ? std::bit_ceil(std::clamp<std::uint64_t>(4 * device->gap, usual / 4, 16 * usual)) : usual;
+    return device ? std::bit_ceil(std::clamp<std::uint64_t>(4 * device->coalesce_bytes, usual / 4, 16 * usual)) : usual;
 }
 
 /// Assembles MariusGNN: graph, rows and features of the resident partitions, samples, an encoder, a head for the task.
@@ -63,7 +63,7 @@ public:
 
     /// Starts a run, or goes on with it. `data` is the graph that the run's checkpoint names.
     mariusgnn_design(const parts& of, std::unique_ptr<run_graph> data, network& net, const std::stop_token& stop)
-        : of_(of), plan_(of.plan), data_(std::move(data)), net_(net), stop_(stop), on_(of.how.threads), budget_(of.plan.budget) {
+        : of_(of), plan_(of.plan), data_(std::move(data)), net_(net), stop_(stop), executor_(of.how.threads), budget_(of.plan.budget) {
         for (const char* name : {"program", "tables", "decoder", "classes of nodes", "weights", "evaluation"})
             for (const gneiss::memory_part& part : of.plan.parts) // the others charge for themselves
                 if (part.name == name) charges_.push_back(budget_.charge(part.name, part.bytes));
@@ -73,7 +73,7 @@ public:
             net.take(*of.run.saved);
             generation_ = of.run.saved->generation;
         } else {
-            net.initialise(how, on_);
+            net.initialize(how, executor_);
         }
         if (how.uses_rows()) make_rows();
         assemble();
@@ -95,14 +95,14 @@ public:
         if (reshuffles_at(from) && !reshuffle(from, observer, stop)) return {from, true};
         training_->set_optimizers(of_.how.any_row_optimizer(from.epoch), of_.how.dense_optimizer(from.epoch));
         try {
-            std::optional<gneiss::state> ahead;
+            std::optional<gneiss::buffer_state> ahead;
             if (plan_.loads_next_epoch && from.epoch + 1 < *of_.how.epochs && (!of_.how.validates_after(from.epoch + 1) || evaluates_beside()))
                 ahead = plan_.order(from.epoch + 1).front();
             const gneiss::graph_epoch done =
                 training_->run(plan_.order(from.epoch), from.epoch, from.next, trainers::graph_observer_of(observer), stop, ahead);
             return {done.position, done.stopped};
         } catch (const gneiss::error& e) {
-            if (e.code() == gneiss::errc::not_finite && data_->features() != nullptr) trainers::find_fault(data_->data(), *data_->features());
+            if (e.code() == gneiss::errc::not_finite && data_->features() != nullptr) trainers::diagnose_features(data_->data(), *data_->features());
             throw;
         }
     }
@@ -128,9 +128,9 @@ public:
             const gneiss::row_layout values{plan_.layout.dim, 0};
             {
                 gneiss::any_engine engine = of_.engine.make();
-                gneiss::row_file::create(engine, beside, plan_.partitioning, values, 0);
+                gneiss::embedding_file::create(engine, beside, plan_.partitioning, values, 0);
             }
-            gneiss::row_file copy(of_.engine.make, beside, plan_.partitioning, values, 0);
+            gneiss::embedding_file copy(of_.engine.make, beside, plan_.partitioning, values, 0);
             copy_rows(copy);
             trainers::put_rows(c, copy);
         }
@@ -181,10 +181,10 @@ private:
         if (of_.run.saved) {
             rows_file_ = trainers::open_rows(of_.engine.make, where, plan_, *of_.run.saved);
         } else {
-            const auto given = trainers::first_values(how.init, plan_.partitioning.nodes, plan_.layout.dim);
+            const auto given = trainers::load_initial_embeddings(how.init, plan_.partitioning.nodes, plan_.layout.dim);
             rows_file_ = trainers::create_rows(of_.engine.make, where, plan_,
                 {.values = how.node_initializer(), .state = how.any_row_optimizer(0).initial_state(), .seed = how.seed,
-                    .given = given ? &*given : nullptr}, of_.live, on_, stop_);
+                    .given = given ? &*given : nullptr}, of_.live, executor_, stop_);
         }
     }
 
@@ -195,13 +195,13 @@ private:
         const gneiss::bucket_store& buckets = data_->buckets();
         if (rows_file_)
             rows_ = std::make_unique<gneiss::partition_buffer>(*rows_file_,
-                gneiss::partition_buffer_options{.slots = plan_.in_memory ? plan_.partitioning.partitions : plan_.slots, .prefetch = plan_.prefetch}, budget_);
+                gneiss::partition_buffer_options{.resident_partitions = plan_.in_memory ? plan_.partitioning.partitions : plan_.slots, .prefetch = plan_.prefetch}, budget_);
         if (data_->features() != nullptr) {
             feature_store_.emplace(data_->features()->files(), plan_.partitioning);
             features_ = std::make_unique<gneiss::feature_buffer>(*feature_store_, of_.engine.make, plan_.feature_bytes, budget_);
         }
         graph_ = std::make_unique<gneiss::graph_buffer>(
-            buckets, of_.engine.make, how.neighbours(), plan_.graph_bytes, budget_, graph_form_of(how, plan_));
+            buckets, of_.engine.make, how.neighbors(), plan_.graph_bytes, budget_, graph_form_of(how, plan_));
         if (how.links()) {
             block_charge_.emplace(budget_.charge("bucket blocks", gneiss::bucket_reader::bytes_needed(buckets)));
             reader_ = std::make_unique<gneiss::bucket_reader>(buckets, of_.engine.make);
@@ -213,7 +213,7 @@ private:
         training.resident_partitions = plan_.slots;
         training_ = std::make_unique<gneiss::graph_training>(training, make_task(), net_.encode, net_.weights,
             how.dense_optimizer(0), how.any_row_optimizer(0),
-            gneiss::graph_inputs{.rows = rows_.get(), .features = features_.get(), .graph = *graph_}, on_, budget_, of_.compute);
+            gneiss::graph_inputs{.rows = rows_.get(), .features = features_.get(), .graph = *graph_}, executor_, budget_, of_.compute);
     }
 
     /// Gives up what `assemble` made. Rows must have been flushed.
@@ -253,9 +253,9 @@ private:
         try {
             gneiss::reorder(data_->data(), to, {.shuffle = new_row, .partitions = plan_.partitioning.partitions, .memory = memory,
                 .progress = [&](std::string_view phase, std::uint64_t, std::uint64_t) { of_.live.update([&] { return fmt::format("reshuffle  {}", phase); }); },
-                .stop = stop}, on_);
+                .stop = stop}, executor_);
         } catch (const gneiss::error& e) {
-            if (e.code() != gneiss::errc::cancelled) throw;
+            if (e.code() != gneiss::errc::canceled) throw;
             done = false;
         }
         if (done) {
@@ -294,7 +294,7 @@ private:
         return c;
     }
 
-    void copy_rows(gneiss::row_file& to) const {
+    void copy_rows(gneiss::embedding_file& to) const {
         auto slot = gneiss::aligned_buffer<float>::zeroed(static_cast<std::size_t>(to.slot_bytes() / sizeof(float)));
         gneiss::partition_id p = 0;
         rows_->for_each_block([&](std::uint64_t, gneiss::matrix_view<const float> rows) {
@@ -308,7 +308,7 @@ private:
 
     [[nodiscard]] inference_source source() {
         return {of_.how, net_, data_->buckets(), data_->features(), rows_.get(), of_.engine.make, of_.run.directory.checkpoint() / "scratch",
-            on_, memory_between_epochs(), stop_};
+            executor_, memory_between_epochs(), stop_};
     }
     [[nodiscard]] bool evaluates_resident() const { return of_.how.eval_graph == "resident"; }
     /// Whether evaluations leave what is resident where it is.
@@ -316,7 +316,7 @@ private:
         const options& how = of_.how;
         return plan_.keeps_all() || (!evaluates_resident() &&
             trainers::evaluates_in_memory(net_.encode, input_shape(how, net_.encode.inputs(), data_->features(), plan_.partitioning),
-                data_->buckets(), how.neighbours(), plan_.evaluation_bytes));
+                data_->buckets(), how.neighbors(), plan_.evaluation_bytes));
     }
     /// What an evaluation may take: its part, and by the whole graph, where that is too little, also what is lent to it.
     [[nodiscard]] std::uint64_t memory_between_epochs() {
@@ -327,7 +327,7 @@ private:
     programs::metric_values evaluate_links(const std::string& split) {
         const inference_source from = source();
         inferred_rows rows = evaluates_resident() ? infer_resident(from, resident()) : infer_full(from);
-        const trainers::link_evaluation ranking{of_.how, of_.how.seed, data_->data(), data_->buckets(), net_.relations, on_,
+        const trainers::link_evaluation ranking{of_.how, of_.how.seed, data_->data(), data_->buckets(), net_.relations, executor_,
             from.memory - rows.bytes(), stop_};
         return ranking(split, {*rows.rows, stop_});
     }
@@ -368,7 +368,7 @@ private:
     std::string graph_name_; // of data_, as checkpoints name it
     network& net_;
     std::stop_token stop_;
-    gneiss::tbb_executor on_;
+    gneiss::tbb_executor executor_;
     gneiss::memory_budget budget_;
     std::vector<gneiss::memory_charge> charges_;
     std::uint64_t generation_ = 0, best_generation_ = 0;
@@ -376,7 +376,7 @@ private:
 
     mutable std::mutex assembling_; // totals are asked for by another thread
     totals before_;                 // of what was dismantled
-    std::unique_ptr<gneiss::row_file> rows_file_;
+    std::unique_ptr<gneiss::embedding_file> rows_file_;
     std::unique_ptr<gneiss::partition_buffer> rows_;
     std::optional<gneiss::feature_store> feature_store_;
     std::unique_ptr<gneiss::feature_buffer> features_;
@@ -408,15 +408,15 @@ programs::exit_code train(options& how, programs::command& command) {
     training_plan& plan = tuned.plan;
     live.say(trainers::describe_machine(program, how, engine, device.get()));
     live.say(fmt::format("{}: {} nodes, {} edges, {}; {} of {}, fan-out {} ({}), {}", graph.name, graph.nodes, graph.train_edges,
-        how.links() ? fmt::format("{} relations", graph.relations) : fmt::format("{} classes, {} nodes to train", graph.node_data.classes, graph.node_data.train),
+        how.links() ? fmt::format("{} relations", graph.relations) : fmt::format("{} classes, {} nodes to train", graph.node_attributes.classes, graph.node_attributes.train),
         *how.layers, *how.inputs, *how.fanout, *how.direction, how.links() ? *how.decoder : "softmax"));
     for (const std::string& reason : tuned.reasons) live.say(reason);
     const auto compute = compute_on(device.get(), how, plan, trained->buckets(), net); // what a device cannot hold is told before a run is touched
     if (how.dry_run) {
-        trainers::tell_dry_run(program, how, command, plan, trained->buckets());
+        trainers::report_dry_run(program, how, command, plan, trained->buckets());
         return programs::exit_code::done;
     }
-    if (how.uses_rows()) (void)trainers::first_values(how.init, graph.nodes, *how.dim); // what cannot be is told before a run is touched
+    if (how.uses_rows()) (void)trainers::load_initial_embeddings(how.init, graph.nodes, *how.dim); // what cannot be is told before a run is touched
     const auto run = trainers::open_run(program, how, command, data, plan);
     if (!run) return programs::exit_code::done;
     const programs::interrupt_guard interrupts;
@@ -433,10 +433,10 @@ programs::exit_code train(options& how, programs::command& command) {
     if (!how.quiet) live.say(trainers::describe(plan, planned));
 
     mariusgnn_design training({how, command, data, plan, *run, engine, compute.get(), live}, std::move(trained), net, interrupts.token());
-    const bool validates = how.links() ? graph.valid_edges != 0 : graph.node_data.valid != 0;
+    const bool validates = how.links() ? graph.valid_edges != 0 : graph.node_attributes.valid != 0;
     trainers::course course(how,
         {.unit = how.links() ? "edges" : "nodes", .measure = how.links() ? "MRR" : "accuracy",
-            .examples = how.links() ? graph.train_edges : graph.node_data.train, .validates = validates,
+            .examples = how.links() ? graph.train_edges : graph.node_attributes.train, .validates = validates,
             .best = how.early_stop != 0 && validates},
         plan, run->directory, live, command.configuration());
     return trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, device.get(), data, command, planned), how, live,

@@ -7,7 +7,7 @@
 #include "commands.hpp"
 #include "common/dataset_path.hpp"
 #include "common/training/checkpoint.hpp"
-#include "common/training/class_predictions.hpp"
+#include "common/training/node_classification_predictions.hpp"
 #include "common/training/engine.hpp"
 #include "common/training/row_store.hpp"
 #include "common/training/run_flags.hpp"
@@ -39,15 +39,15 @@ trained_model::trained_model(const std::filesystem::path& run, std::uint64_t mem
     if (how.uses_features()) trainers::refuse_other_features(trained_on->features(), *graph->features(), data().directory());
     engine_ = trainers::choose_engine(how);
     if (how.uses_rows()) {
-        row_file_ = trainers::open_rows(engine_.make, where, data().rows(), saved);
+        embedding_file_ = trainers::open_rows(engine_.make, where, data().rows(), saved);
         rows_ = std::make_unique<gneiss::partition_buffer>(
-            *row_file_, gneiss::partition_buffer_options{.slots = 1, .prefetch = 1}, budget);
+            *embedding_file_, gneiss::partition_buffer_options{.resident_partitions = 1, .prefetch = 1}, budget);
     }
 }
 
-inferred_rows trained_model::infer(const gneiss::tbb_executor& on, std::uint64_t memory, const std::stop_token& stop) {
+inferred_rows trained_model::infer(const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop) {
     return infer_full({how, *net, graph->buckets(), graph->features(), rows_.get(), engine_.make,
-        trainers::scratch_of(run_), on, memory, stop});
+        trainers::scratch_of(run_), executor, memory, stop});
 }
 
 } // namespace mariusgnn

@@ -25,7 +25,7 @@ public:
     trained_model(const std::filesystem::path& run, std::uint64_t memory, const std::optional<std::filesystem::path>& other = {});
 
     /// Rows of all nodes, by the whole graph. `memory` is for the work and the rows.
-    [[nodiscard]] inferred_rows infer(const gneiss::tbb_executor& on, std::uint64_t memory, const std::stop_token& stop);
+    [[nodiscard]] inferred_rows infer(const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop);
 
     options how;
     std::shared_ptr<const gneiss::dataset> trained_on; ///< with the nodes where the state has them
@@ -39,7 +39,7 @@ public:
 private:
     std::filesystem::path run_;
     gneiss::engine_choice engine_;
-    std::unique_ptr<gneiss::row_file> row_file_;
+    std::unique_ptr<gneiss::embedding_file> embedding_file_;
     std::unique_ptr<gneiss::partition_buffer> rows_;
 };
 

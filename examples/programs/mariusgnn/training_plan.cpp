@@ -32,7 +32,7 @@ std::uint64_t most_of_epochs(const options& o, const training_plan& plan, Bytes&
     std::uint64_t most = 0;
     const std::uint64_t work = std::max<std::uint64_t>(plan.order(0).size() * plan.slots * plan.slots, 1);
     for (std::uint64_t e = 0; e < std::min(*o.epochs, std::max<std::uint64_t>(16, (std::uint64_t{1} << 19) / work)); ++e) {
-        gneiss::plan states = plan.order(e);
+        gneiss::epoch_plan states = plan.order(e);
         if (plan.loads_next_epoch) states.push_back(plan.order(e + 1).front());
         most = std::max(most, bytes(states));
         if (o.eval_graph == "resident") most = std::max(most, bytes(evaluation_states(o, plan, e)));
@@ -42,10 +42,10 @@ std::uint64_t most_of_epochs(const options& o, const training_plan& plan, Bytes&
 
 /// The graph of two consecutive states.
 std::uint64_t graph_memory(const options& o, const training_plan& plan, const gneiss::bucket_store& buckets) {
-    const gneiss::neighbour_direction keeps = o.neighbours();
+    const gneiss::neighbor_direction keeps = o.neighbors();
     const gneiss::graph_buffer_options form = graph_form_of(o, plan);
     if (plan.partitioning.partitions == buckets.rows().partitions)
-        return most_of_epochs(o, plan, [&](const gneiss::plan& states) { return gneiss::graph_buffer::bytes_needed(states, buckets, keeps, form); });
+        return most_of_epochs(o, plan, [&](const gneiss::epoch_plan& states) { return gneiss::graph_buffer::bytes_needed(states, buckets, keeps, form); });
     // To be bucketed anew: edges are taken to be spread evenly, and some more.
     std::uint64_t bytes = 0, sides = 0; // of all blocks
     for_each_side(keeps, [&](edge_direction d) {
@@ -56,7 +56,7 @@ std::uint64_t graph_memory(const options& o, const training_plan& plan, const gn
     if (form.form == gneiss::graph_form::csr) { // the blocks of two partitions beside the lists
         const auto edges = static_cast<std::uint64_t>(share * share * static_cast<double>(buckets.edges()));
         const std::uint64_t states = plan.keeps_all() ? 1 : 2, nodes = plan.slots * plan.partitioning.capacity();
-        const std::uint64_t lists = states * sides * gneiss::merged_lists::bytes_needed(nodes, edges, form.keep);
+        const std::uint64_t lists = states * sides * gneiss::resident_csr::bytes_needed(nodes, edges, form.columns);
         return lists + lists / 8 + static_cast<std::uint64_t>(2 * share / plan.partitioning.partitions * static_cast<double>(bytes)) + (1U << 20);
     }
     const double blocks = plan.slots * plan.slots;
@@ -75,7 +75,7 @@ std::uint64_t least_evaluation(const options& o, const planning& of, const gneis
                (o.links() ? 2 * gneiss::scratch_rows::memory_bytes(partitioning, of.net.encode.outputs(), false) : 0);
     }
     return trainers::least_evaluation(of.net.encode, input_shape(o, of.net.encode.inputs(), of.graph.features(), partitioning),
-        of.graph.buckets(), o.neighbours(), partitioning);
+        of.graph.buckets(), o.neighbors(), partitioning);
 }
 
 /// What a state of the plan may have; of edges and entries an estimate where they are to be bucketed anew.
@@ -134,24 +134,24 @@ std::vector<std::string> tune_comet(options& o, const planning& of, const With& 
     input.other_bytes += some.least_evaluation_bytes; // what is left over goes to it
     input.row_bytes = some.layout.bytes();
     if (of.graph.features() != nullptr) input.row_bytes += of.graph.features()->bytes() / std::max<std::uint64_t>(graph.nodes, 1);
-    input.access = o.uses_rows() ? gneiss::row_access::updated : gneiss::row_access::read_only;
+    input.access = o.uses_rows() ? gneiss::row_use::updated : gneiss::row_use::read_only;
     input.edge_files = 0;
     of.graph.buckets().for_each_bucket([&](gneiss::edge_bucket b) {
-        for_each_side(o.neighbours(), [&](edge_direction d) { input.edge_bytes += of.graph.buckets().extent(b).range(d).length; });
+        for_each_side(o.neighbors(), [&](edge_direction d) { input.edge_bytes += of.graph.buckets().extent(b).range(d).length; });
     });
-    for_each_side(o.neighbours(), [&](edge_direction) { ++input.edge_files; });
+    for_each_side(o.neighbors(), [&](edge_direction) { ++input.edge_files; });
     input.edge_bytes += graph.train_edges * sizeof(gneiss::edge); // decoded, to be trained
     if (of.read_size) input.read_bytes = of.read_size();
     try {
         const gneiss::tuned_partitions found = gneiss::tune(input);
         if (found.logical == 1) return {};
         trial.prefetch = o.prefetch == "auto" ? std::to_string(found.prefetch) : o.prefetch;
-        const training_plan exact = with(trial, found.partitions, found.slots, false);
+        const training_plan exact = with(trial, found.partitions, found.resident_partitions, false);
         if (exact.memory_bytes() > exact.budget) return {}; // blocks of unequal size: the search decides
         o.order = trial.order;
         o.prefetch = trial.prefetch;
         o.partitions = found.partitions;
-        o.buffer = found.slots;
+        o.buffer = found.resident_partitions;
         o.store = "disk";
         return found.reasons;
     } catch (const gneiss::over_budget&) {
@@ -161,54 +161,54 @@ std::vector<std::string> tune_comet(options& o, const planning& of, const With& 
 
 } // namespace
 
-gneiss::graph_buffer_options graph_form_of(const options& how, const training_plan& plan) {
-    bool lists = !how.links() || plan.slots >= plan.partitioning.partitions;
+gneiss::graph_buffer_options graph_form_of(const options& settings, const training_plan& plan) {
+    bool lists = !settings.links() || plan.slots >= plan.partitioning.partitions;
     if (!lists) {
-        const gneiss::plan states = plan.order(0);
+        const gneiss::epoch_plan states = plan.order(0);
         const std::uint64_t swaps = gneiss::cost_of(states, std::uint64_t{0}).swaps;
         lists = 2 * swaps >= plan.slots * (states.size() - 1);
     }
-    return {.form = lists ? gneiss::graph_form::csr : gneiss::graph_form::blocks, .keep = {.edge_ids = lists && how.hide_batch_edges}};
+    return {.form = lists ? gneiss::graph_form::csr : gneiss::graph_form::blocks, .columns = {.edge_ids = lists && settings.exclude_target_edges}};
 }
 
-gneiss::plan evaluation_states(const options& how, const training_plan& plan, std::uint64_t epoch) {
-    if (how.links()) return plan.order(epoch);
+gneiss::epoch_plan evaluation_states(const options& settings, const training_plan& plan, std::uint64_t epoch) {
+    if (settings.links()) return plan.order(epoch);
     const std::uint32_t all = plan.partitioning.partitions;
-    return gneiss::training_nodes_first(all, plan.slots, all, how.seed, epoch).states;
+    return gneiss::train_partitions_first(all, plan.slots, all, settings.seed, epoch).states;
 }
 
-std::function<gneiss::node_plan(std::uint64_t)> node_epochs(const options& how,
+std::function<gneiss::node_plan(std::uint64_t)> node_epochs(const options& settings,
     const gneiss::row_partitioning& partitioning, std::uint32_t slots, std::span<const gneiss::node_id> training_nodes) {
     const std::uint32_t k = gneiss::leading_partitions(partitioning, training_nodes);
-    return [p = partitioning.partitions, slots, k, seed = how.seed](std::uint64_t epoch) {
-        return gneiss::training_nodes_first(p, slots, k, seed, epoch);
+    return [p = partitioning.partitions, slots, k, seed = settings.seed](std::uint64_t epoch) {
+        return gneiss::train_partitions_first(p, slots, k, seed, epoch);
     };
 }
 
-void take_order(const options& how, training_plan& plan, const run_graph& graph) {
+void take_order(const options& settings, training_plan& plan, const run_graph& graph) {
     const gneiss::bucket_store& buckets = graph.buckets();
     std::shared_ptr<const gneiss::feature_store> store;
     if (graph.features() != nullptr) store = std::make_shared<const gneiss::feature_store>(graph.features()->files(), plan.partitioning);
-    if (how.links())
-        plan.order = trainers::make_order(how, plan.partitioning.partitions, plan.slots);
+    if (settings.links())
+        plan.order = trainers::make_order(settings, plan.partitioning.partitions, plan.slots);
     else
-        plan.order = [epochs = node_epochs(how, plan.partitioning, plan.slots, graph.training_nodes())](std::uint64_t e) { return epochs(e).states; };
-    plan.further_reads = [store, keeps = how.neighbours(), &buckets](const gneiss::plan& states) {
+        plan.order = [epochs = node_epochs(settings, plan.partitioning, plan.slots, graph.training_nodes())](std::uint64_t e) { return epochs(e).states; };
+    plan.further_reads = [store, keeps = settings.neighbors(), &buckets](const gneiss::epoch_plan& states) {
         return reads_of(states, keeps, buckets, store.get());
     };
     const auto at_least = [](std::uint64_t& bytes, std::uint64_t needed) { bytes = std::max(bytes, needed); };
-    at_least(plan.graph_bytes, graph_memory(how, plan, buckets));
+    at_least(plan.graph_bytes, graph_memory(settings, plan, buckets));
     if (store)
-        at_least(plan.feature_bytes, most_of_epochs(how, plan, [&](const gneiss::plan& states) { return gneiss::feature_buffer::bytes_needed(states, *store); }));
-    if (how.links()) at_least(plan.edge_bytes, trainers::edge_memory(how, plan, graph.data().manifest(), buckets));
+        at_least(plan.feature_bytes, most_of_epochs(settings, plan, [&](const gneiss::epoch_plan& states) { return gneiss::feature_buffer::bytes_needed(states, *store); }));
+    if (settings.links()) at_least(plan.edge_bytes, trainers::edge_memory(settings, plan, graph.data().manifest(), buckets));
 }
 
 tuned_plan plan_training(options& chosen, const planning& of) {
     const gneiss::dataset_manifest& graph = of.graph.data().manifest();
-    training_plan made;
+    training_plan result;
     if (chosen.uses_rows())
-        made.layout = {*chosen.dim, static_cast<std::uint32_t>(chosen.any_row_optimizer(0).state_floats(*chosen.dim))};
-    made.budget = trainers::budget_of(chosen);
+        result.layout = {*chosen.dim, static_cast<std::uint32_t>(chosen.any_row_optimizer(0).state_floats(*chosen.dim))};
+    result.budget = trainers::budget_of(chosen);
     const gneiss::graph_training_options training = chosen.training_options();
     const std::vector<gneiss::layer_options> layers = trainers::layers_of(of.net.encode);
     std::optional<gneiss::feature_store> stored;
@@ -216,7 +216,7 @@ tuned_plan plan_training(options& chosen, const planning& of) {
     const gneiss::state_sizes sizes(of.graph.buckets(), stored ? &*stored : nullptr);
 
     const auto of_one_kind = [&](const options& o, std::uint32_t partitions, std::uint32_t slots, bool in_memory, bool loads_next_epoch) {
-        training_plan plan = made;
+        training_plan plan = result;
         plan.loads_next_epoch = loads_next_epoch;
         plan.partitioning = of.graph.buckets().rows().in(partitions);
         plan.in_memory = in_memory;
@@ -244,7 +244,7 @@ tuned_plan plan_training(options& chosen, const planning& of) {
             plan.parts.push_back({"bucket blocks", gneiss::bucket_reader::bytes_needed(of.graph.buckets())});
             plan.parts.push_back({"decoder", trainers::link_model_bytes(o, *o.batch, o.threads, *of.net.links, graph.nodes)});
         } else { // classes and parts of all nodes, those that train, are validated, tested
-            plan.parts.push_back({"classes of nodes", graph.nodes * 5 + (graph.node_data.train * 2 + graph.node_data.valid + graph.node_data.test) * 4});
+            plan.parts.push_back({"classes of nodes", graph.nodes * 5 + (graph.node_attributes.train * 2 + graph.node_attributes.valid + graph.node_attributes.test) * 4});
         }
         plan.parts.push_back({"samplers", std::max<std::size_t>(training.pipeline.sample_workers, 1) * bound.sampler});
         plan.parts.push_back({"encoder", bound.encoder});
@@ -256,7 +256,7 @@ tuned_plan plan_training(options& chosen, const planning& of) {
         return plan;
     };
     // Classes: an epoch is few states, often one, so that its first one is worth loading ahead. Where the buffer is not given,
-    // memory for more neighbours is worth more. After a reshuffle the graph is another.
+    // memory for more neighbors is worth more. After a reshuffle the graph is another.
     const auto with = [&](const options& o, std::uint32_t partitions, std::uint32_t slots, bool in_memory) {
         const bool some = !in_memory && slots < partitions && !o.links() && o.reshuffle == 0;
         if (some && o.prefetch != "off" && (o.prefetch != "auto" || of.buffer_given)) {

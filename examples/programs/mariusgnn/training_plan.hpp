@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <gneiss/io/dataset.hpp>
-#include <gneiss/order/training_nodes_first.hpp>
+#include <gneiss/order/train_partitions_first.hpp>
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
 
 #include "graph.hpp"
@@ -39,18 +39,18 @@ struct tuned_plan {
 
 /// Sets what of a plan depends on the graph for one of as many partitions: the order of states, their reads, and the bytes
 /// of buffers, which never become fewer.
-void take_order(const options& how, trainers::training_plan& plan, const run_graph& graph);
+void take_order(const options& settings, trainers::training_plan& plan, const run_graph& graph);
 
 /// How the graph of a state lies in memory: as lists of nodes, which costs a sampler O(1) a node; but as blocks where a swap replaces
 /// less than half of the partitions, as BETA's do: to copy what states share takes longer there than lists spare.
-[[nodiscard]] gneiss::graph_buffer_options graph_form_of(const options& how, const trainers::training_plan& plan);
+[[nodiscard]] gneiss::graph_buffer_options graph_form_of(const options& settings, const trainers::training_plan& plan);
 
 /// The states that together hold all partitions, for `--eval-graph resident`: those of an epoch of edges; where an epoch of classes
 /// leaves partitions out, pairs of groups of them.
-[[nodiscard]] gneiss::plan evaluation_states(const options& how, const trainers::training_plan& plan, std::uint64_t epoch);
+[[nodiscard]] gneiss::epoch_plan evaluation_states(const options& settings, const trainers::training_plan& plan, std::uint64_t epoch);
 
 /// The epochs of a node task: which partitions are resident, and whose training nodes train when.
-[[nodiscard]] std::function<gneiss::node_plan(std::uint64_t)> node_epochs(const options& how,
+[[nodiscard]] std::function<gneiss::node_plan(std::uint64_t)> node_epochs(const options& settings,
     const gneiss::row_partitioning& partitioning, std::uint32_t slots, std::span<const gneiss::node_id> training_nodes);
 
 } // namespace mariusgnn

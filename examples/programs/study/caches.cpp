@@ -14,14 +14,14 @@
 #include <gneiss/cache/lru.hpp>
 #include <gneiss/cache/miss_ratio.hpp>
 #include <gneiss/cache/s3_fifo.hpp>
-#include <gneiss/cache/static_rank.hpp>
+#include <gneiss/cache/static_cache.hpp>
 #include <gneiss/core/error.hpp>
 #include <gneiss/storage/io/durable.hpp>
 
 #include "commands.hpp"
 #include "common/dataset_path.hpp"
 #include "common/machine.hpp"
-#include "common/neighbour_lists.hpp"
+#include "common/neighbor_lists.hpp"
 #include "common/plot.hpp"
 #include "common/signals.hpp"
 #include "common/terminal.hpp"
@@ -76,19 +76,19 @@ std::vector<gneiss::node_id> ranked(const std::vector<std::uint32_t>& scores, st
 /// Simulates caches on one trace.
 class simulator {
 public:
-    simulator(sampled_trace& trace, std::uint64_t nodes, std::uint64_t row_bytes, gneiss::memory_budget& budget, const gneiss::tbb_executor& on)
-        : trace_(trace), nodes_(nodes), row_bytes_(row_bytes), budget_(budget), on_(on) {}
+    simulator(sampled_trace& trace, std::uint64_t nodes, std::uint64_t row_bytes, gneiss::memory_budget& budget, const gneiss::tbb_executor& executor)
+        : trace_(trace), nodes_(nodes), row_bytes_(row_bytes), budget_(budget), executor_(executor) {}
 
     /// What the static caches hold, as many rows as the largest has.
     std::vector<gneiss::node_id> by_degree{}, by_visits{};
 
     [[nodiscard]] result run(policy p, std::uint64_t slots, std::uint64_t superbatch) const {
         const auto charge = budget_.charge("simulation", bytes_of(p, slots));
-        result made{.of = p, .slots = slots, .superbatch = uses_superbatches(p) ? superbatch : 0};
-        made.counts = std::visit([&](auto& rows) { return counts(rows, p, static_cast<std::size_t>(slots), superbatch); }, trace_.rows);
-        made.reads_per_access = static_cast<double>(made.counts.reads()) / static_cast<double>(std::max<std::uint64_t>(trace_.accesses, 1));
-        made.read_bytes = made.counts.reads() * (p == policy::pages ? page_bytes : row_bytes_);
-        return made;
+        result created{.of = p, .slots = slots, .superbatch = uses_superbatches(p) ? superbatch : 0};
+        created.counts = std::visit([&](auto& rows) { return counts(rows, p, static_cast<std::size_t>(slots), superbatch); }, trace_.rows);
+        created.reads_per_access = static_cast<double>(created.counts.reads()) / static_cast<double>(std::max<std::uint64_t>(trace_.accesses, 1));
+        created.read_bytes = created.counts.reads() * (p == policy::pages ? page_bytes : row_bytes_);
+        return created;
     }
 
 private:
@@ -101,9 +101,9 @@ private:
         case policy::belady:
         case policy::belady_afresh:
             return gneiss::simulate_belady(rows,
-                {.slots = slots, .batches = static_cast<std::size_t>(superbatch), .carry = p == policy::belady, .nodes = nodes_}, on_);
-        case policy::by_degree: return with(gneiss::static_rank(by_degree, slots));
-        case policy::by_visits: return with(gneiss::static_rank(by_visits, slots));
+                {.capacity = slots, .batches = static_cast<std::size_t>(superbatch), .carry = p == policy::belady, .nodes = nodes_}, executor_);
+        case policy::by_degree: return with(gneiss::static_cache(by_degree, slots));
+        case policy::by_visits: return with(gneiss::static_cache(by_visits, slots));
         case policy::lru: return with(gneiss::lru(slots));
         case policy::s3_fifo: return with(gneiss::s3_fifo(slots));
         case policy::pages: break;
@@ -117,7 +117,7 @@ private:
         switch (p) {
         case policy::belady:
         case policy::belady_afresh:
-            return gneiss::belady_bytes(trace_.accesses, 0, {.slots = static_cast<std::size_t>(slots), .nodes = nodes_}) +
+            return gneiss::belady_bytes(trace_.accesses, 0, {.capacity = static_cast<std::size_t>(slots), .nodes = nodes_}) +
                    (cache + sizeof(gneiss::node_id)) * slots + batch;
         case policy::by_degree:
         case policy::by_visits: return (cache + sizeof(gneiss::node_id)) * slots + batch;
@@ -131,7 +131,7 @@ private:
     sampled_trace& trace_;
     std::uint64_t nodes_, row_bytes_;
     gneiss::memory_budget& budget_;
-    const gneiss::tbb_executor& on_;
+    const gneiss::tbb_executor& executor_;
 };
 
 /// Everything that is told.
@@ -151,7 +151,7 @@ plot::line_chart chart_of_sizes(const comparison& seen) {
         .lines = {}};
     for (const policy_name& p : policies) {
         plot::series line{.name = p.title};
-        if (p.is == policy::belady_afresh) line.style = plot::line_style::dashed, line.colour = 0;
+        if (p.is == policy::belady_afresh) line.style = plot::line_style::dashed, line.color = 0;
         for (const result& r : seen.by_size)
             if (r.of == p.is) line.points.push_back({seen.share(r.slots), r.reads_per_access});
         chart.lines.push_back(std::move(line));
@@ -166,7 +166,7 @@ plot::line_chart chart_of_superbatches(const comparison& seen) {
         .lines = {}};
     for (const policy_name& p : policies) {
         plot::series line{.name = p.title};
-        if (p.is == policy::belady_afresh) line.style = plot::line_style::dashed, line.colour = 0;
+        if (p.is == policy::belady_afresh) line.style = plot::line_style::dashed, line.color = 0;
         for (const result& r : seen.by_superbatch) {
             if (r.of != p.is) continue;
             if (uses_superbatches(p.is))
@@ -214,12 +214,12 @@ nlohmann::ordered_json json_of(const std::vector<result>& results, const compari
 
 /// What the flags ask for, where there are so many seeds. Throws usage_error.
 sampling sampling_of(const caches_flags& flags, std::size_t seeds) {
-    sampling how = read_sampling(flags.fanout, flags.direction, flags.sampler);
-    how.batch = flags.batch;
-    how.batches = flags.batches.value_or(std::min<std::uint64_t>(200, gneiss::ceil_div(std::uint64_t{seeds}, flags.batch)));
-    how.profiled = flags.profile.value_or(how.batches);
-    how.seed = flags.seed;
-    return how;
+    sampling options = read_sampling(flags.fanout, flags.direction, flags.sampler);
+    options.batch = flags.batch;
+    options.batches = flags.batches.value_or(std::min<std::uint64_t>(200, gneiss::ceil_div(std::uint64_t{seeds}, flags.batch)));
+    options.profiled = flags.profile.value_or(options.batches);
+    options.seed = flags.seed;
+    return options;
 }
 
 std::vector<std::uint64_t> superbatches_of(const caches_flags& flags, std::uint64_t batches) {
@@ -238,11 +238,11 @@ programs::exit_code caches(caches_flags flags) {
     programs::check_dataset(flags.dataset);
     const gneiss::dataset data(flags.dataset);
     const std::vector<gneiss::node_id> seeds = seeds_of(data);
-    const sampling how = sampling_of(flags, seeds.size());
+    const sampling options = sampling_of(flags, seeds.size());
     comparison seen{.name = programs::directory_name(flags.dataset),
         .nodes = data.manifest().nodes,
         .edges = data.manifest().train_edges,
-        .superbatches = superbatches_of(flags, how.batches)};
+        .superbatches = superbatches_of(flags, options.batches)};
     const gneiss::dataset_array* const features = data.find("features");
     seen.row_bytes = flags.row_bytes.value_or(features == nullptr ? 1024 : features->shape.back() * gneiss::size_of(features->dtype));
     for (const count_or_percent& size : flags.sizes) seen.slots.push_back(size.of(seen.nodes));
@@ -251,27 +251,27 @@ programs::exit_code caches(caches_flags flags) {
 
     const programs::interrupt_guard interrupts;
     programs::progress live(flags.quiet);
-    const gneiss::tbb_executor on(flags.threads != 0 ? static_cast<unsigned>(flags.threads) : programs::usable_cpus());
+    const gneiss::tbb_executor executor(flags.threads != 0 ? static_cast<unsigned>(flags.threads) : programs::usable_cpus());
     gneiss::memory_budget budget(flags.memory ? flags.memory->bytes : programs::available_memory() / 2);
     const auto program = budget.charge("program", (std::uint64_t{16} << 20) + seeds.size() * 2 * sizeof(gneiss::node_id));
     std::filesystem::path scratch = flags.out.value_or(seen.name);
     scratch += ".trace";
     if (std::filesystem::exists(scratch)) throw programs::usage_error(scratch.string() + " exists: it would be written over");
     const gneiss::removed_unless_renamed cleanup{scratch};
-    sampled_trace trace = sample_trace(data, seeds, how, scratch, budget, on, interrupts.token(),
+    sampled_trace trace = sample_trace(data, seeds, options, scratch, budget, executor, interrupts.token(),
         [&](const std::string& what, std::uint64_t done, std::uint64_t all) {
             live.update([&] { return fmt::format("{} {} of {}", what, done, all); });
         });
 
-    simulator simulate(trace, seen.nodes, seen.row_bytes, budget, on);
+    simulator simulate(trace, seen.nodes, seen.row_bytes, budget, executor);
     const std::uint64_t most = std::max(seen.slots.back(), seen.at);
     const auto ranks = budget.charge("ranks", 3 * sizeof(gneiss::node_id) * seen.nodes); // scores, all ids, and what is kept
     simulate.by_visits = ranked(std::exchange(trace.visits, {}), most);
-    simulate.by_degree = ranked(programs::occurrences(programs::lists_of(data, how.direction)), most);
+    simulate.by_degree = ranked(programs::occurrences(programs::lists_of(data, options.direction)), most);
     std::uint64_t done = 0;
     const std::uint64_t all = std::size(policies) * (seen.slots.size() + 1) + 2 * (seen.superbatches.size() - 1);
     const auto run = [&](std::vector<result>& to, policy p, std::uint64_t slots, std::uint64_t superbatch) {
-        if (interrupts.interrupted()) throw gneiss::error(gneiss::errc::cancelled, "interrupted");
+        if (interrupts.interrupted()) throw gneiss::error(gneiss::errc::canceled, "interrupted");
         live.update([&] { return fmt::format("simulation {} of {}", done, all); });
         to.push_back(simulate.run(p, slots, superbatch));
         ++done;
@@ -293,14 +293,14 @@ programs::exit_code caches(caches_flags flags) {
     if (flags.json) {
         const nlohmann::ordered_json told{{"seconds", seconds}, {"peak_rss_bytes", programs::peak_rss()}, {"nodes", seen.nodes},
             {"edges", seen.edges}, {"sampler", flags.sampler}, {"fanout", flags.fanout}, {"direction", flags.direction},
-            {"batch", how.batch}, {"batches", how.batches}, {"accesses", trace.accesses}, {"row_bytes", seen.row_bytes},
+            {"batch", options.batch}, {"batches", options.batches}, {"accesses", trace.accesses}, {"row_bytes", seen.row_bytes},
             {"trace", std::holds_alternative<gneiss::memory_trace>(trace.rows) ? "memory" : "disk"},
             {"sizes", json_of(seen.by_size, seen)}, {"superbatches", json_of(seen.by_superbatch, seen)}};
         fmt::print("{}\n", told.dump());
     } else {
         fmt::print("{}: {} rows of {}; {} batches ask for {} rows, {:.0f} each\n{}{}, peak RSS {}\n", seen.name, seen.nodes,
-            gneiss::format_bytes(seen.row_bytes), how.batches, trace.accesses,
-            static_cast<double>(trace.accesses) / static_cast<double>(how.batches), tables_of(seen), programs::human_seconds(seconds),
+            gneiss::format_bytes(seen.row_bytes), options.batches, trace.accesses,
+            static_cast<double>(trace.accesses) / static_cast<double>(options.batches), tables_of(seen), programs::human_seconds(seconds),
             gneiss::format_bytes(programs::peak_rss()));
     }
     return programs::exit_code::done;

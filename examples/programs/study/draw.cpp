@@ -78,7 +78,7 @@ plot::line_chart chart_of(const figure& f, const std::vector<run_timeline>& runs
     if (f.of == plot::quantity::percent) chart.y.most = 1;
     for (const run_timeline& run : runs) {
         plot::series line{.name = run.name};
-        const std::size_t together = run.samples.size() / 120 + 1; // means of neighbours: a line that can be read
+        const std::size_t together = run.samples.size() / 120 + 1; // means of neighbors: a line that can be read
         for (std::size_t i = 0; i < run.samples.size(); i += together) {
             plot::point mean;
             const std::size_t end = std::min(i + together, run.samples.size());

@@ -51,30 +51,30 @@ using nlohmann::ordered_json;
 struct drop_flags {
     std::filesystem::path dataset{};
     std::vector<double> drop{0, 20, 40, 60, 80, 90, 95, 100};
-    std::uint64_t layers = 3, hidden = 256, epochs = 30, batch = 1000, seeds = 3, threads = 0;
+    std::uint64_t layers = 3, excluded = 256, epochs = 30, batch = 1000, seeds = 3, threads = 0;
     double lr = 1e-3, dropout = .5;
     std::optional<std::filesystem::path> out{};
     bool json = false, quiet = false;
 };
 
 struct named_policy {
-    neighbourhood_policy is;
+    neighborhood_policy is;
     const char* name;
 };
-constexpr std::array neighbourhood_policies{named_policy{neighbourhood_policy::random, "random"}, named_policy{neighbourhood_policy::neighbour, "neighbour"},
-    named_policy{neighbourhood_policy::influence, "influence"}};
+constexpr std::array neighborhood_policies{named_policy{neighborhood_policy::random, "random"}, named_policy{neighborhood_policy::neighbor, "neighbour"},
+    named_policy{neighborhood_policy::influence, "influence"}};
 
 /// A dataset in memory.
-struct labelled_graph {
-    labelled_graph(const gneiss::dataset& data, gneiss::memory_budget& budget, const std::stop_token& stop)
+struct labeled_graph {
+    labeled_graph(const gneiss::dataset& data, gneiss::memory_budget& budget, const std::stop_token& stop)
         : graph(programs::read_graph(data.buckets(), stop)), features(data.features()), labels(data.labels()),
           training(data.nodes_of(gneiss::node_split::train)), valid(data.nodes_of(gneiss::node_split::valid)),
-          test(data.nodes_of(gneiss::node_split::test)), classes(static_cast<std::size_t>(data.manifest().node_data.classes)) {
+          test(data.nodes_of(gneiss::node_split::test)), classes(static_cast<std::size_t>(data.manifest().node_attributes.classes)) {
         if (features.sparse()) features.normalize_rows(); // as trainers do
         store.emplace(features.files(), data.rows());
-        gneiss::state all;
+        gneiss::buffer_state all;
         for (gneiss::partition_id p = 0; p < data.rows().partitions; ++p) all.resident.push_back(p);
-        const gneiss::plan states{std::move(all)};
+        const gneiss::epoch_plan states{std::move(all)};
         buffer.emplace(*store, [] { return gneiss::any_engine(gneiss::threads_engine{}); }, gneiss::feature_buffer::bytes_needed(states, *store), budget);
         buffer->begin_epoch(states);
         rows = buffer->acquire(0, stop);
@@ -92,25 +92,25 @@ struct labelled_graph {
 
 /// Features of the nodes of a batch.
 struct gathered {
-    gneiss::growing_buffer<float> memory;
+    gneiss::reusable_buffer<float> memory;
     gneiss::sparse_feature_rows sparse;
 
-    [[nodiscard]] gneiss::input_rows<float> of(const gneiss::resident_features& rows, std::span<const node_id> nodes, gneiss::executor_ref on) {
+    [[nodiscard]] gneiss::input_rows<float> of(const gneiss::resident_features& rows, std::span<const node_id> nodes, gneiss::executor_ref executor) {
         const auto columns = static_cast<std::size_t>(rows.columns());
         if (rows.sparse()) {
-            rows.gather(on, nodes, sparse);
+            rows.gather(executor, nodes, sparse);
             return {.dense = {nullptr, nodes.size(), 0}, .sparse = {columns, sparse.offsets, sparse.columns, sparse.values}};
         }
         const gneiss::matrix_view<float> dense(memory.at_least(nodes.size() * columns), nodes.size(), columns);
-        rows.gather(on, nodes, dense);
+        rows.gather(executor, nodes, dense);
         return {.dense = dense};
     }
 };
 
-/// GraphSAGE that is trained on neighbourhoods without their least nodes, and tested on the whole graph.
+/// GraphSAGE that is trained on neighborhoods without their least nodes, and tested on the whole graph.
 class dropped_training {
 public:
-    dropped_training(const labelled_graph& data, const drop_flags& flags, const gneiss::tbb_executor& on) : data_(data), flags_(flags), on_(on), make_(data.graph) {
+    dropped_training(const labeled_graph& data, const drop_flags& flags, const gneiss::tbb_executor& executor) : data_(data), flags_(flags), executor_(executor), make_(data.graph) {
         whole_.nodes.resize(static_cast<std::size_t>(data.graph.nodes()));
         std::iota(whole_.nodes.begin(), whole_.nodes.end(), node_id{0});
         whole_.batch = whole_.nodes.size();
@@ -119,9 +119,9 @@ public:
 
     /// Test accuracy after the epoch of the best validation, the first of equals; after the last where none is validated.
     template <class Progress>
-    [[nodiscard]] double run(neighbourhood_policy policy, double drop, std::uint64_t seed, const std::stop_token& stop, const Progress& progress) {
+    [[nodiscard]] double run(neighborhood_policy policy, double drop, std::uint64_t seed, const std::stop_token& stop, const Progress& progress) {
         std::string layers;
-        for (std::uint64_t i = 1; i < flags_.layers; ++i) layers += fmt::format("sage:{},", flags_.hidden);
+        for (std::uint64_t i = 1; i < flags_.layers; ++i) layers += fmt::format("sage:{},", flags_.excluded);
         gneiss::dense_parameters<> weights;
         const auto columns = static_cast<std::size_t>(data_.rows->columns());
         gneiss::encoder<float, gneiss::eigen_backend> encode(weights, gneiss::parse_layers(layers + "sage", {.then = {}, .dropout = flags_.dropout,
@@ -140,15 +140,15 @@ public:
             progress(epoch);
             const gneiss::node_batches batches(data_.training, flags_.batch, seed, epoch, 0);
             for (std::uint64_t b = 0; b < batches.size(); ++b) {
-                if (stop.stop_requested()) throw gneiss::error(gneiss::errc::cancelled, "interrupted");
+                if (stop.stop_requested()) throw gneiss::error(gneiss::errc::canceled, "interrupted");
                 batches.choose(b, batch);
                 gneiss::labels_of(batch, labels, data_.classes, of_batch);
                 subgraph around = make_.around(batch, hops);
                 const std::size_t others = around.nodes.size() - around.batch;
                 const auto kept = static_cast<std::size_t>(std::lround(static_cast<double>(others) * (1 - drop / 100)));
                 if (kept != others) around = make_.best(around, kept, policy, hops, gneiss::random_key{seed, gneiss::random_domain::user}.with(epoch).with(b));
-                layers_.assign(around.of_layers(flags_.layers), on_);
-                (void)train({epoch, {0, 0, b}}, ++step, layers_, around.nodes, of_batch, rows_.of(*data_.rows, around.nodes, on_), {}, on_);
+                layers_.assign(around.of_layers(flags_.layers), executor_);
+                (void)train({epoch, {0, 0, b}}, ++step, layers_, around.nodes, of_batch, rows_.of(*data_.rows, around.nodes, executor_), {}, executor_);
             }
             const auto [valid, test] = evaluate(encode, weights);
             if (valid > best || data_.valid.empty()) best = valid, tested = test;
@@ -160,8 +160,8 @@ private:
     /// Accuracy on the valid and test nodes with the whole graph.
     template <class Encoder>
     [[nodiscard]] std::pair<double, double> evaluate(Encoder& encode, const gneiss::dense_parameters<>& weights) {
-        layers_.assign(whole_.of_layers(flags_.layers), on_, gneiss::layer_stack::lists::forward);
-        const auto scores = encode.forward(weights, layers_, rows_.of(*data_.rows, whole_.nodes, on_), {}, on_);
+        layers_.assign(whole_.of_layers(flags_.layers), executor_, gneiss::layer_stack::lists::forward);
+        const auto scores = encode.forward(weights, layers_, rows_.of(*data_.rows, whole_.nodes, executor_), {}, executor_);
         const auto labels = gneiss::classes_of(data_.labels.values());
         const auto accuracy = [&](std::span<const node_id> of) {
             std::size_t right = 0;
@@ -171,22 +171,22 @@ private:
         return {accuracy(data_.valid), accuracy(data_.test)};
     }
 
-    const labelled_graph& data_;
+    const labeled_graph& data_;
     const drop_flags& flags_;
-    const gneiss::tbb_executor& on_;
+    const gneiss::tbb_executor& executor_;
     subgraph_maker make_;
     subgraph whole_;
     gneiss::layer_stack layers_;
     gathered rows_;
 };
 
-/// Most that a training holds at once: the graph twice and a neighbourhood that is everything, its layers, rows between layers,
-/// and weights with their gradients and the optimiser's state.
+/// Most that a training holds at once: the graph twice and a neighborhood that is everything, its layers, rows between layers,
+/// and weights with their gradients and the optimizer's state.
 std::uint64_t bytes_of(const gneiss::dataset& data, const drop_flags& flags) {
     const gneiss::dataset_manifest& m = data.manifest();
-    const std::uint64_t arcs = 2 * m.train_edges, width = 2 * flags.hidden + (data.has("features.indptr") ? 0 : m.node_data.features);
-    const std::uint64_t weights = 2 * flags.hidden * (m.node_data.features + flags.layers * flags.hidden);
-    return 16 * weights + 3 * (8 * m.nodes + 4 * arcs) + flags.layers * (12 * arcs + 8 * m.nodes) + 4 * m.nodes * (width + 6 * flags.layers * flags.hidden);
+    const std::uint64_t arcs = 2 * m.train_edges, width = 2 * flags.excluded + (data.has("features.indptr") ? 0 : m.node_attributes.features);
+    const std::uint64_t weights = 2 * flags.excluded * (m.node_attributes.features + flags.layers * flags.excluded);
+    return 16 * weights + 3 * (8 * m.nodes + 4 * arcs) + flags.layers * (12 * arcs + 8 * m.nodes) + 4 * m.nodes * (width + 6 * flags.layers * flags.excluded);
 }
 
 programs::exit_code drop(const drop_flags& flags) {
@@ -194,22 +194,22 @@ programs::exit_code drop(const drop_flags& flags) {
     programs::check_dataset(flags.dataset);
     const gneiss::dataset data(flags.dataset);
     const gneiss::dataset_manifest& m = data.manifest();
-    if (m.node_data.train == 0 || m.node_data.test == 0 || m.node_data.classes == 0 || m.node_data.features == 0)
+    if (m.node_attributes.train == 0 || m.node_attributes.test == 0 || m.node_attributes.classes == 0 || m.node_attributes.features == 0)
         throw programs::usage_error(fmt::format("{} needs features, classes, training and test nodes", flags.dataset.string()));
     gneiss::memory_budget budget(programs::available_memory());
     const auto charge = budget.charge("the graph, and rows of neighbourhoods", bytes_of(data, flags));
     const programs::interrupt_guard interrupts;
     programs::progress live(flags.quiet);
-    const gneiss::tbb_executor on(flags.threads != 0 ? static_cast<unsigned>(flags.threads) : programs::usable_cpus());
-    const labelled_graph graph(data, budget, interrupts.token());
-    dropped_training training(graph, flags, on);
+    const gneiss::tbb_executor executor(flags.threads != 0 ? static_cast<unsigned>(flags.threads) : programs::usable_cpus());
+    const labeled_graph graph(data, budget, interrupts.token());
+    dropped_training training(graph, flags, executor);
 
-    std::map<std::pair<double, neighbourhood_policy>, programs::estimate> accuracy;
+    std::map<std::pair<double, neighborhood_policy>, programs::estimate> accuracy;
     for (const double k : flags.drop)
-        for (const named_policy& policy : neighbourhood_policies) {
+        for (const named_policy& policy : neighborhood_policies) {
             // Where none or all are dropped the policy says nothing.
-            if ((k == 0 || k == 100) && policy.is != neighbourhood_policies.front().is) {
-                accuracy[{k, policy.is}] = accuracy[{k, neighbourhood_policies.front().is}];
+            if ((k == 0 || k == 100) && policy.is != neighborhood_policies.front().is) {
+                accuracy[{k, policy.is}] = accuracy[{k, neighborhood_policies.front().is}];
                 continue;
             }
             std::vector<double> tested;
@@ -225,7 +225,7 @@ programs::exit_code drop(const drop_flags& flags) {
     if (flags.out) {
         plot::line_chart chart{.title = name + ": test accuracy without the least of each neighbourhood",
             .x = {.label = "nodes dropped", .of = plot::quantity::percent}, .y = {.label = "accuracy", .of = plot::quantity::percent}, .lines = {}};
-        for (const named_policy& policy : neighbourhood_policies) {
+        for (const named_policy& policy : neighborhood_policies) {
             plot::series line{.name = policy.name};
             for (const double k : flags.drop) line.points.push_back({k / 100, accuracy[{k, policy.is}].mean});
             std::ranges::sort(line.points, {}, &plot::point::x);
@@ -235,7 +235,7 @@ programs::exit_code drop(const drop_flags& flags) {
     }
     if (flags.json) {
         ordered_json told{{"dataset", name}, {"drop", flags.drop}, {"seeds", flags.seeds}};
-        for (const named_policy& policy : neighbourhood_policies)
+        for (const named_policy& policy : neighborhood_policies)
             for (const double k : flags.drop) {
                 const programs::estimate& of = accuracy[{k, policy.is}];
                 ordered_json one{{"mean", of.mean}};
@@ -250,7 +250,7 @@ programs::exit_code drop(const drop_flags& flags) {
     programs::table table({{"dropped"}, {"random"}, {"neighbour"}, {"influence"}});
     for (const double k : flags.drop) {
         std::vector<std::string> cells{fmt::format("{:g}%", k)};
-        for (const named_policy& policy : neighbourhood_policies) cells.push_back(programs::to_text(accuracy[{k, policy.is}]));
+        for (const named_policy& policy : neighborhood_policies) cells.push_back(programs::to_text(accuracy[{k, policy.is}]));
         table.add(std::move(cells));
     }
     fmt::print("{}: test accuracy, means of {} seeds\n\n{}", name, flags.seeds, table.str());
@@ -266,7 +266,7 @@ void add_drop(programs::command_line& to) {
     command.positional("dataset", flags->dataset, "directory of the dataset; it is held in memory");
     command.option("drop", flags->drop, "percents of the nodes around a batch that are discarded").range(0, 100);
     command.option("layers", flags->layers, "hops of a neighbourhood").range(1, 16);
-    command.option("hidden", flags->hidden, "columns between layers").range(1, 65536);
+    command.option("hidden", flags->excluded, "columns between layers").range(1, 65536);
     command.option("epochs", flags->epochs, "of which the one that validates best is tested").range(1, 1e6);
     command.option("batch", flags->batch, "training nodes of a batch").range(1);
     command.option("lr", flags->lr, "learning rate of Adam").range(1e-9, 10);

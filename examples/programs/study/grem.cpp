@@ -60,8 +60,8 @@ programs::exit_code grem(const grem_flags& flags) {
     const auto chunks = budget.charge("edges in chunks", 48 * data.manifest().train_edges);
     const programs::interrupt_guard interrupts;
     programs::progress live(flags.quiet);
-    const gneiss::tbb_executor on(flags.threads != 0 ? static_cast<unsigned>(flags.threads) : programs::usable_cpus());
-    programs::graph_stream from = programs::open_graph(data, budget, "memory", on, interrupts.token(),
+    const gneiss::tbb_executor executor(flags.threads != 0 ? static_cast<unsigned>(flags.threads) : programs::usable_cpus());
+    programs::graph_stream from = programs::open_graph(data, budget, "memory", executor, interrupts.token(),
         [&](std::string_view phase, std::uint64_t done, std::uint64_t total) {
             live.update([&] { return fmt::format("{}  {}", phase, programs::human_percent(static_cast<double>(done) / static_cast<double>(total))); });
         });
@@ -69,10 +69,10 @@ programs::exit_code grem(const grem_flags& flags) {
     const auto parts = static_cast<std::uint32_t>(flags.parts);
     gneiss::partition_request request{.parts = parts};
     request.stop = interrupts.token();
-    const auto cut_of = [&](std::span<const gneiss::part_id> assignment) { return gneiss::measure_partition(stream, assignment, parts).cut; };
+    const auto cut_of = [&](std::span<const gneiss::partition_id16> assignment) { return gneiss::measure_partition(stream, assignment, parts).cut; };
 
     // Those that see all edges at once.
-    const std::vector<gneiss::part_id> whole = gneiss::multilevel_partition(gneiss::make_weighted_graph(stream), {.parts = parts}, on);
+    const std::vector<gneiss::partition_id16> whole = gneiss::multilevel_partition(gneiss::make_weighted_graph(stream), {.parts = parts}, executor);
     std::vector<curve> curves{{.name = "all edges: multilevel", .key = "multilevel", .style = plot::line_style::dashed}};
     curves[0].cut.assign(flags.chunks.size(), cut_of(whole));
 #ifdef GNEISS_HAS_METIS
@@ -80,28 +80,28 @@ programs::exit_code grem(const grem_flags& flags) {
     curves.push_back({"all edges: METIS", "metis", plot::line_style::dashed, std::vector<double>(flags.chunks.size(), cut_of(by_metis))});
 #endif
     const auto greedy = [&](const char* name, const char* key, double older, std::uint32_t passes) {
-        curve made{name, key};
+        curve result{name, key};
         for (const double chunk : flags.chunks) {
             double sum = 0;
             for (std::uint64_t seed = 0; seed < flags.seeds; ++seed) {
                 live.update([&] { return fmt::format("{}, chunks of {}", name, programs::human_percent(chunk)); });
                 request.seed = seed;
                 gneiss::memory_scratch<> place;
-                sum += cut_of(gneiss::grem_partitioner{{.chunk = chunk, .older = older, .passes = passes}}(stream, request, place, on));
+                sum += cut_of(gneiss::grem_partitioner{{.chunk = chunk, .older = older, .passes = passes}}(stream, request, place, executor));
             }
-            made.cut.push_back(sum / static_cast<double>(flags.seeds));
+            result.cut.push_back(sum / static_cast<double>(flags.seeds));
         }
-        curves.push_back(std::move(made));
+        curves.push_back(std::move(result));
     };
     greedy("fixed greedy", "fixed", 1, 1);
     greedy("GREM", "grem", .5, 1);
     greedy("GREM, older edges .65, 2 passes", "grem-two-passes", .65, 2);
     if (parts == 2)
         for (const auto& [name, key, times] : {std::tuple("theory: fixed", "theory-fixed", 1.0), std::tuple("theory: refined", "theory-refined", gneiss::effective_chunks(.5, 1000))}) {
-            curve made{name, key, plot::line_style::dashed};
+            curve result{name, key, plot::line_style::dashed};
             for (const double chunk : flags.chunks)
-                made.cut.push_back(gneiss::expected_greedy_cut(stream, whole, std::min(1.0, times * chunk), gneiss::greedy_tie::even));
-            curves.push_back(std::move(made));
+                result.cut.push_back(gneiss::expected_greedy_cut(stream, whole, std::min(1.0, times * chunk), gneiss::greedy_tie::even));
+            curves.push_back(std::move(result));
         }
     live.clear();
 

@@ -57,22 +57,22 @@ struct working_set {
     std::uint64_t training = 0; ///< of each; 0: it does not fit in memory
     double nodes = 0;           ///< mean
 
-    [[nodiscard]] double normalised() const { return nodes / static_cast<double>(training); }
+    [[nodiscard]] double normalized() const { return nodes / static_cast<double>(training); }
 };
 
 /// Nodes in parts, the first of which may be pinned.
 struct parted {
     std::string name;
-    std::vector<gneiss::part_id> of{};
+    std::vector<gneiss::partition_id16> of{};
     std::uint32_t parts = 1; ///< that are not pinned
     std::uint32_t pinned = 0;
 
     /// The same with hubs on a part of their own, which is pinned. Precondition: none is pinned yet.
     [[nodiscard]] parted with(std::span<const gneiss::node_id> hubs) const {
-        parted made{name, of, parts, 1};
-        for (gneiss::part_id& p : made.of) ++p;
-        for (const gneiss::node_id hub : hubs) made.of[hub] = 0;
-        return made;
+        parted result{name, of, parts, 1};
+        for (gneiss::partition_id16& p : result.of) ++p;
+        for (const gneiss::node_id hub : hubs) result.of[hub] = 0;
+        return result;
     }
     /// What `macro` of `all` partitions are here.
     [[nodiscard]] std::uint32_t together(std::uint64_t macro, std::uint32_t all) const {
@@ -81,7 +81,7 @@ struct parted {
     }
 };
 
-/// A row of Table 4.3: mean neighbours that a node keeps, by size of the macro-batch.
+/// A row of Table 4.3: mean neighbors that a node keeps, by size of the macro-batch.
 struct kept_row {
     std::string name;
     std::uint64_t hubs = 0;
@@ -97,7 +97,7 @@ struct macro_study {
     std::uint32_t partitions = 1; ///< not pinned
     std::vector<std::uint64_t> macro{};
     std::vector<working_set> sampled{}, staged{}; ///< by batch, by macro
-    double neighbours = 0, training_neighbours = 0;
+    double neighbors = 0, training_neighbors = 0;
     std::vector<kept_row> kept{};
 };
 
@@ -109,14 +109,14 @@ std::string tables_of(const macro_study& seen) {
     programs::table sets({{"what is loaded", programs::align::left}, {"training nodes"}, {"nodes"}, {"C/|B|"}});
     for (const auto& [what, list] : {std::pair("a batch", &seen.sampled), std::pair("a macro-batch", &seen.staged)})
         for (const working_set& set : *list)
-            sets.add({what, std::to_string(set.training), fmt::format("{:.0f}", set.nodes), fmt::format("{:.2f}", set.normalised())});
+            sets.add({what, std::to_string(set.training), fmt::format("{:.0f}", set.nodes), fmt::format("{:.2f}", set.normalized())});
     std::vector<programs::table::column> columns{{"neighbours kept", programs::align::left}, {"parts"}, {"hubs"}};
     for (const std::uint64_t macro : seen.macro)
         for (const char* of : {"all", "training"}) columns.push_back({fmt::format("{} {}", percent_of(macro, seen.partitions), of)});
     programs::table kept(columns);
     std::vector<std::string> cells{"whole graph", "1", "0"};
     for (std::size_t i = 0; i < seen.macro.size(); ++i)
-        for (const double mean : {seen.neighbours, seen.training_neighbours}) cells.push_back(fmt::format("{:.2f}", mean));
+        for (const double mean : {seen.neighbors, seen.training_neighbors}) cells.push_back(fmt::format("{:.2f}", mean));
     kept.add(std::move(cells));
     for (const kept_row& row : seen.kept) {
         cells = {row.name, std::to_string(row.parts), std::to_string(row.hubs)};
@@ -129,7 +129,7 @@ std::string tables_of(const macro_study& seen) {
 
 ordered_json json_of(const std::vector<working_set>& sets) {
     ordered_json list = ordered_json::array();
-    for (const working_set& set : sets) list.push_back({{"training", set.training}, {"nodes", set.nodes}, {"normalised", set.normalised()}});
+    for (const working_set& set : sets) list.push_back({{"training", set.training}, {"nodes", set.nodes}, {"normalised", set.normalized()}});
     return list;
 }
 
@@ -138,8 +138,8 @@ ordered_json json_of(const macro_study& seen) {
     for (const kept_row& row : seen.kept)
         kept.push_back({{"partitions", row.name}, {"parts", row.parts}, {"hubs", row.hubs}, {"macro", row.together}, {"all", row.all}, {"training", row.training}});
     return {{"dataset", seen.name}, {"training", seen.training}, {"partitions", seen.partitions}, {"hubs", seen.hubs}, {"macro", seen.macro},
-        {"batches", json_of(seen.sampled)}, {"macro_batches", json_of(seen.staged)}, {"neighbours", seen.neighbours},
-        {"training_neighbours", seen.training_neighbours}, {"kept", kept}};
+        {"batches", json_of(seen.sampled)}, {"macro_batches", json_of(seen.staged)}, {"neighbours", seen.neighbors},
+        {"training_neighbours", seen.training_neighbors}, {"kept", kept}};
 }
 
 plot::line_chart chart_of(const macro_study& seen, const std::string& fanout) {
@@ -147,7 +147,7 @@ plot::line_chart chart_of(const macro_study& seen, const std::string& fanout) {
         .x = {.label = "training nodes loaded for", .log = true}, .y = {.label = "C/|B|", .log = true}, .lines = {}};
     for (const auto& [name, list] : {std::pair("batches, fan-out " + fanout, &seen.sampled), std::pair(std::string("macro-batches"), &seen.staged)}) {
         plot::series line{.name = name};
-        for (const working_set& set : *list) line.points.push_back({static_cast<double>(set.training), set.normalised()});
+        for (const working_set& set : *list) line.points.push_back({static_cast<double>(set.training), set.normalized()});
         std::ranges::sort(line.points, {}, &plot::point::x);
         chart.lines.push_back(std::move(line));
     }
@@ -185,35 +185,35 @@ programs::exit_code macro(macro_flags flags) {
 
     const programs::interrupt_guard interrupts;
     programs::progress live(flags.quiet);
-    const gneiss::tbb_executor on(flags.threads != 0 ? static_cast<unsigned>(flags.threads) : programs::usable_cpus());
+    const gneiss::tbb_executor executor(flags.threads != 0 ? static_cast<unsigned>(flags.threads) : programs::usable_cpus());
     gneiss::memory_budget budget(flags.memory ? flags.memory->bytes : programs::available_memory() / 2);
     const auto program = budget.charge("program", (std::uint64_t{16} << 20) + seeds.size() * 2 * sizeof(gneiss::node_id));
 
-    sampling how = read_sampling(flags.fanout, flags.direction, "neighbour");
-    how.profiled = 1;
-    how.seed = flags.seed;
+    sampling options = read_sampling(flags.fanout, flags.direction, "neighbour");
+    options.profiled = 1;
+    options.seed = flags.seed;
     for (const std::uint64_t batch : flags.batch) {
         if (batch > seeds.size()) continue;
-        how.batch = batch;
-        how.batches = std::min(flags.batches, seeds.size() / batch); // whole ones
+        options.batch = batch;
+        options.batches = std::min(flags.batches, seeds.size() / batch); // whole ones
         std::filesystem::path scratch = flags.out.value_or(seen.name);
         scratch += ".trace";
         if (std::filesystem::exists(scratch)) throw programs::usage_error(scratch.string() + " exists: it would be written over");
         const gneiss::removed_unless_renamed cleanup{scratch};
         try {
-            const sampled_trace trace = sample_trace(data, seeds, how, scratch, budget, on, interrupts.token(),
+            const sampled_trace trace = sample_trace(data, seeds, options, scratch, budget, executor, interrupts.token(),
                 [&](const std::string& what, std::uint64_t done, std::uint64_t all) { live.update([&] { return fmt::format("batches of {}: {} {} of {}", batch, what, done, all); }); });
-            seen.sampled.push_back({batch, static_cast<double>(trace.accesses) / static_cast<double>(how.batches)});
+            seen.sampled.push_back({batch, static_cast<double>(trace.accesses) / static_cast<double>(options.batches)});
         } catch (const gneiss::over_budget& e) {
             live.say(fmt::format("batches of {} are left out: {}", batch, e.what()));
         }
     }
 
     // Parts by row, once as they are and once beside hubs; scores of hubs; labels for those that train.
-    const auto parts = budget.charge("parts, hubs and training nodes", (2 * sizeof(gneiss::part_id) + 2 * sizeof(float) + sizeof(gneiss::class_id)) * graph.nodes);
-    programs::graph_stream from = programs::open_graph(data, budget, "auto", on, interrupts.token(),
+    const auto parts = budget.charge("parts, hubs and training nodes", (2 * sizeof(gneiss::partition_id16) + 2 * sizeof(float) + sizeof(gneiss::class_id)) * graph.nodes);
+    programs::graph_stream from = programs::open_graph(data, budget, "auto", executor, interrupts.token(),
         [&](std::string_view phase, std::uint64_t done, std::uint64_t all) { live.update([&] { return fmt::format("{} {} of {}", phase, done, all); }); });
-    std::vector<gneiss::class_id> trains(static_cast<std::size_t>(graph.nodes), gneiss::unlabelled);
+    std::vector<gneiss::class_id> trains(static_cast<std::size_t>(graph.nodes), gneiss::unlabeled);
     for (const gneiss::node_id v : seeds) trains[v] = 0;
     std::vector<gneiss::node_id> hubs;
     if (pinned != 0) {
@@ -229,10 +229,10 @@ programs::exit_code macro(macro_flags flags) {
 
     const auto measure = [&](const parted& by) {
         live.update([&] { return by.name; });
-        if (interrupts.interrupted()) throw gneiss::error(gneiss::errc::cancelled, "interrupted");
+        if (interrupts.interrupted()) throw gneiss::error(gneiss::errc::canceled, "interrupted");
         const gneiss::partition_quality quality = gneiss::measure_partition(from.graph, by.of, by.parts + by.pinned, trains, by.pinned);
-        seen.neighbours = quality.all.mean();
-        seen.training_neighbours = quality.training.mean();
+        seen.neighbors = quality.all.mean();
+        seen.training_neighbors = quality.training.mean();
         kept_row row{.name = by.name, .hubs = by.pinned != 0 ? hubs.size() : 0, .parts = by.parts};
         for (const std::uint64_t m : seen.macro) {
             row.together.push_back(by.together(m, seen.partitions));
@@ -245,10 +245,10 @@ programs::exit_code macro(macro_flags flags) {
         measure(by);
         if (!hubs.empty()) measure(by.with(hubs));
     };
-    both({"random", gneiss::random_partitioner{}(from.graph, {.parts = seen.partitions, .seed = flags.seed}, on), seen.partitions});
+    both({"random", gneiss::random_partitioner{}(from.graph, {.parts = seen.partitions, .seed = flags.seed}, executor), seen.partitions});
     if (own) {
-        parted by{"its own", std::vector<gneiss::part_id>(static_cast<std::size_t>(graph.nodes)), seen.partitions, pinned};
-        for (gneiss::node_id v = 0; v < graph.nodes; ++v) by.of[v] = static_cast<gneiss::part_id>(data.rows().of(v));
+        parted by{"its own", std::vector<gneiss::partition_id16>(static_cast<std::size_t>(graph.nodes)), seen.partitions, pinned};
+        for (gneiss::node_id v = 0; v < graph.nodes; ++v) by.of[v] = static_cast<gneiss::partition_id16>(data.rows().of(v));
         pinned != 0 ? measure(by) : both(by);
     }
     for (const std::filesystem::path& file : flags.by) {

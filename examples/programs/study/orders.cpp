@@ -84,9 +84,9 @@ seen_order look_at(const std::string& name, std::uint32_t partitions, std::uint3
     seen_order seen{.name = name, .partitions = partitions, .slots = slots};
     const auto mean = [&](double& of, double value) { of += value / static_cast<double>(flags.epochs); };
     for (std::uint64_t epoch = 0; epoch < flags.epochs; ++epoch) {
-        const gneiss::plan states = order(epoch);
+        const gneiss::epoch_plan states = order(epoch);
         std::uint64_t most = 0, all = 0;
-        for (const gneiss::state& s : states) {
+        for (const gneiss::buffer_state& s : states) {
             std::uint64_t trained = 0;
             for (const gneiss::edge_bucket& b : s.edge_buckets) trained += edges.of(b).size();
             most = std::max(most, trained);
@@ -118,7 +118,7 @@ programs::exit_code orders(const orders_flags& flags) {
         const auto partitions = static_cast<std::uint32_t>(p);
         const bucketed_edges edges(store, partitions);
         for (const std::string& name : flags.names) {
-            if (interrupts.token().stop_requested()) throw gneiss::error(gneiss::errc::cancelled, "interrupted");
+            if (interrupts.token().stop_requested()) throw gneiss::error(gneiss::errc::canceled, "interrupted");
             live.update([&] { return fmt::format("{}, {} partitions", name, p); });
             seen.push_back(look_at(name, partitions, static_cast<std::uint32_t>(p / flags.share), edges, data.manifest().nodes, flags));
         }

@@ -66,7 +66,7 @@ programs::arguments words_of(std::string_view text) {
 
 /// `NAME: FLAGS` and `FLAG VALUE VALUE …`, in the order they were given.
 std::vector<run_case> cases_of(const runs_flags& flags) {
-    std::vector<run_case> made;
+    std::vector<run_case> result;
     for (const std::string& text : flags.cases) {
         const std::size_t colon = text.find(": ");
         if (colon == std::string::npos || colon == 0)
@@ -76,24 +76,24 @@ std::vector<run_case> cases_of(const runs_flags& flags) {
             one.program = one.flags.front();
             one.flags.erase(one.flags.begin());
         }
-        made.push_back(std::move(one));
+        result.push_back(std::move(one));
     }
     if (!flags.vary.empty()) {
-        if (!made.empty()) throw programs::usage_error("--case and --vary are two ways to say the same: one of them");
+        if (!result.empty()) throw programs::usage_error("--case and --vary are two ways to say the same: one of them");
         const std::string& flag = flags.vary.front();
         for (std::size_t i = 1; i < flags.vary.size(); ++i)
-            made.push_back({flag + " " + flags.vary[i], flags.trainer, {"--" + flag, flags.vary[i]}});
+            result.push_back({flag + " " + flags.vary[i], flags.trainer, {"--" + flag, flags.vary[i]}});
     }
-    if (made.empty()) throw programs::usage_error("--case or --vary says what the runs differ in");
-    for (run_case& one : made) {
-        if (std::ranges::count(made, one.name, &run_case::name) > 1) throw programs::usage_error(fmt::format("two cases are named '{}'", one.name));
+    if (result.empty()) throw programs::usage_error("--case or --vary says what the runs differ in");
+    for (run_case& one : result) {
+        if (std::ranges::count(result, one.name, &run_case::name) > 1) throw programs::usage_error(fmt::format("two cases are named '{}'", one.name));
         const programs::arguments all = words_of(flags.with.value_or(""));
         one.flags.insert(one.flags.begin(), all.begin(), all.end());
     }
-    if (flags.against && std::ranges::find(made, *flags.against, &run_case::name) == made.end())
+    if (flags.against && std::ranges::find(result, *flags.against, &run_case::name) == result.end())
         throw programs::usage_error(fmt::format("--against '{}' is the name of no case", *flags.against));
     if (flags.differences && !flags.against) throw programs::usage_error("--differences draws the differences to a case: --against names it");
-    return made;
+    return result;
 }
 
 /// So that a run does not find in memory what the one before it read.
@@ -118,13 +118,13 @@ std::string table_of(const std::vector<outcome>& seen, const runs_flags& flags) 
     if (flags.against) columns.push_back({"less " + *flags.against});
     const std::vector<std::string> stages = stages_of(seen);
     for (const std::string& name : stages) columns.push_back({name + at_once});
-    programs::table made(columns);
+    programs::table result(columns);
     const auto unless_zero = [](double value, const std::string& text) { return value == 0 ? std::string() : text; };
     const auto bytes = [&](double value) { return unless_zero(value, gneiss::format_bytes(static_cast<std::uint64_t>(value))); };
     for (const outcome& one : seen) {
         const std::string failed = one.failed != 0 ? fmt::format("{} failed", one.failed) : "";
         if (!one.told()) {
-            made.add({one.name, failed});
+            result.add({one.name, failed});
             continue;
         }
         std::vector<std::string> cells{one.name, fmt::format("{}{}", one.all_seconds.size(), failed.empty() ? "" : ", " + failed),
@@ -135,9 +135,9 @@ std::string table_of(const std::vector<outcome>& seen, const runs_flags& flags) 
             gneiss::format_bytes(static_cast<std::uint64_t>(one.peak_rss)), programs::to_text(one.test)};
         if (flags.against) cells.push_back(one.name == *flags.against ? "" : programs::to_text(one.difference, true));
         for (const std::string& name : stages) cells.push_back(fmt::format("{:.2f}", one.stage(name)));
-        made.add(std::move(cells));
+        result.add(std::move(cells));
     }
-    return made.str();
+    return result.str();
 }
 
 plot::interval_chart differences_of(const std::vector<outcome>& seen, const runs_flags& flags, const std::string& title) {
@@ -162,26 +162,26 @@ plot::bar_chart chart_of(const std::vector<outcome>& seen, const std::string& ti
 }
 
 ordered_json json_of(const programs::estimate& of) {
-    ordered_json made{{"count", of.count}, {"mean", of.mean}};
-    if (of.half) made.update({{"low", of.mean - *of.half}, {"high", of.mean + *of.half}});
-    return made;
+    ordered_json result{{"count", of.count}, {"mean", of.mean}};
+    if (of.half) result.update({{"low", of.mean - *of.half}, {"high", of.mean + *of.half}});
+    return result;
 }
 
 ordered_json json_of(const std::vector<outcome>& seen, const runs_flags& flags) {
     ordered_json list = ordered_json::array();
     for (const outcome& one : seen) {
-        ordered_json made{{"case", one.name}};
-        if (one.failed != 0) made.update({{"failed", one.failed}, {"failure", one.failure}});
+        ordered_json result{{"case", one.name}};
+        if (one.failed != 0) result.update({{"failed", one.failed}, {"failure", one.failure}});
         if (one.told()) {
             ordered_json stages = ordered_json::object();
             for (const auto& [name, seconds] : one.stages) stages[name] = seconds;
-            made.update({{"seconds", one.seconds}, {"all_seconds", one.all_seconds}, {"run_seconds", one.run_seconds.mean}, {"wait_seconds", one.wait_seconds}, {"read_bytes", one.read_bytes},
+            result.update({{"seconds", one.seconds}, {"all_seconds", one.all_seconds}, {"run_seconds", one.run_seconds.mean}, {"wait_seconds", one.wait_seconds}, {"read_bytes", one.read_bytes},
                 {"write_bytes", one.write_bytes}, {"read_requests", one.read_requests}, {"hit_rate", one.hit_rate}, {"loss", one.loss},
                 {"peak_rss_bytes", one.peak_rss}, {"stage_seconds", stages}});
-            if (one.test.count != 0) made["test"] = json_of(one.test);
-            if (flags.against && one.difference.count != 0) made["difference"] = json_of(one.difference);
+            if (one.test.count != 0) result["test"] = json_of(one.test);
+            if (flags.against && one.difference.count != 0) result["difference"] = json_of(one.difference);
         }
-        list.push_back(std::move(made));
+        list.push_back(std::move(result));
     }
     ordered_json told{{"cases", list}, {"parallel", flags.parallel}};
     if (flags.against) told["against"] = *flags.against;
@@ -202,7 +202,7 @@ public:
         std::erase_if(tasks_, [&](const task& t) { return runs_[t.of][t.index].has_value(); });
     }
 
-    /// Does what the log does not have. Throws errc::cancelled at a stop; what the log cannot take.
+    /// Does what the log does not have. Throws errc::canceled at a stop; what the log cannot take.
     void run(const std::stop_token& stop) {
         const fs::path work = flags_.work.value_or(fs::temp_directory_path() / fmt::format("gneiss-runs-{}", ::getpid()));
         std::exception_ptr failure;
@@ -224,13 +224,13 @@ public:
         fs::remove(work, ignored);
         live_.clear();
         if (failure) std::rethrow_exception(failure);
-        if (stop.stop_requested()) throw gneiss::error(gneiss::errc::cancelled, "interrupted");
+        if (stop.stop_requested()) throw gneiss::error(gneiss::errc::canceled, "interrupted");
     }
 
     [[nodiscard]] std::vector<outcome> outcomes() const {
         std::vector<outcome> seen;
         for (std::size_t c = 0; c < cases_.size(); ++c) {
-            seen.push_back(summarise(cases_[c].name, runs_[c], flags_.metric));
+            seen.push_back(summarize(cases_[c].name, runs_[c], flags_.metric));
             seen.back().failed = failed_[c].first;
             seen.back().failure = failed_[c].second;
             for (std::size_t base = 0; base < cases_.size(); ++base)

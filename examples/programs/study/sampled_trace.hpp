@@ -21,13 +21,13 @@ namespace compare {
 /// Which batches are sampled, and how.
 struct sampling {
     std::vector<gneiss::hop_fanout> fanout;
-    gneiss::neighbour_direction direction = gneiss::neighbour_direction::in; ///< the lists that the hops look at
-    gneiss::neighbour_sampling kind = gneiss::neighbour_sampling::layered;
+    gneiss::neighbor_direction direction = gneiss::neighbor_direction::in; ///< the lists that the hops look at
+    gneiss::sampler_kind kind = gneiss::sampler_kind::neighbor;
     std::uint64_t batch = 1000, batches = 0, profiled = 0;
     std::uint64_t seed = 0;
 };
 
-/// The hops and the kind that flags ask for: `fanout` as in --fanout, `direction` in, out or both, `sampler` neighbour or dense.
+/// The hops and the kind that flags ask for: `fanout` as in --fanout, `direction` in, out or both, `sampler` neighbor or dense.
 /// Throws usage_error.
 [[nodiscard]] sampling read_sampling(const std::string& fanout, const std::string& direction, const std::string& sampler);
 
@@ -45,9 +45,9 @@ struct sampled_trace {
 
 /// Samples the batches that training makes of these seeds and flags, epoch after epoch, in memory if lists or rows fit in half of
 /// what the budget has left, else from disk, and to `scratch`. Lists are made where the dataset has none.
-/// Errors: as of the samplers, build_csc and trace files; errc::cancelled on a stop; over_budget.
-[[nodiscard]] sampled_trace sample_trace(const gneiss::dataset& data, const std::vector<gneiss::node_id>& seeds, const sampling& how,
-    const std::filesystem::path& scratch, gneiss::memory_budget& budget, const gneiss::tbb_executor& on, const std::stop_token& stop,
+/// Errors: as of the samplers, build_csc and trace files; errc::canceled on a stop; over_budget.
+[[nodiscard]] sampled_trace sample_trace(const gneiss::dataset& data, const std::vector<gneiss::node_id>& seeds, const sampling& options,
+    const std::filesystem::path& scratch, gneiss::memory_budget& budget, const gneiss::tbb_executor& executor, const std::stop_token& stop,
     const std::function<void(const std::string& what, std::uint64_t done, std::uint64_t all)>& progress);
 
 } // namespace compare

@@ -56,7 +56,7 @@ study_log::study_log(std::optional<std::filesystem::path> file) : file_(std::mov
         try {
             (void)key_of(lines_[i]);
             (void)lines_[i].at("epoch").at("seconds").get<double>();
-            (void)summarise({}, {lines_[i]}, {}); // what is told of it
+            (void)summarize({}, {lines_[i]}, {}); // what is told of it
         } catch (const nlohmann::json::exception&) {
             throw gneiss::error(gneiss::errc::invalid_format, "is no run of a study", {.path = *file_, .line = i + 1});
         }
@@ -88,8 +88,8 @@ double outcome::stage(const std::string& named) const {
     return found == stages.end() ? 0 : found->second;
 }
 
-outcome summarise(const std::string& name, const runs_of_case& runs, const std::string& metric) {
-    outcome made{.name = name};
+outcome summarize(const std::string& name, const runs_of_case& runs, const std::string& metric) {
+    outcome result{.name = name};
     std::vector<ordered_json> done;
     for (const auto& run : runs)
         if (run) done.push_back(*run);
@@ -99,25 +99,25 @@ outcome summarise(const std::string& name, const runs_of_case& runs, const std::
         return values;
     };
     const auto of_epochs = [&](const char* key) { return of_runs([&](const ordered_json& run) { return run.at("epoch").value(key, 0.0); }); };
-    made.all_seconds = of_epochs("seconds");
-    made.seconds = median(made.all_seconds);
-    made.read_bytes = median(of_epochs("read_bytes"));
-    made.write_bytes = median(of_epochs("write_bytes"));
-    made.wait_seconds = median(of_epochs("wait_seconds"));
-    made.read_requests = median(of_epochs("read_requests"));
-    made.hit_rate = median(of_epochs("hit_rate"));
-    made.loss = median(of_epochs("loss"));
-    made.peak_rss = median(of_runs([](const ordered_json& run) { return run.value("peak_rss_bytes", 0.0); }));
-    made.run_seconds = programs::estimate_mean(of_runs([](const ordered_json& run) { return run.value("seconds", 0.0); }));
+    result.all_seconds = of_epochs("seconds");
+    result.seconds = median(result.all_seconds);
+    result.read_bytes = median(of_epochs("read_bytes"));
+    result.write_bytes = median(of_epochs("write_bytes"));
+    result.wait_seconds = median(of_epochs("wait_seconds"));
+    result.read_requests = median(of_epochs("read_requests"));
+    result.hit_rate = median(of_epochs("hit_rate"));
+    result.loss = median(of_epochs("loss"));
+    result.peak_rss = median(of_runs([](const ordered_json& run) { return run.value("peak_rss_bytes", 0.0); }));
+    result.run_seconds = programs::estimate_mean(of_runs([](const ordered_json& run) { return run.value("seconds", 0.0); }));
     std::vector<double> tests;
     for (const ordered_json& run : done)
         if (const auto value = test_metric(run, metric)) tests.push_back(*value);
-    made.test = programs::estimate_mean(tests);
+    result.test = programs::estimate_mean(tests);
     const auto stages_of = [](const ordered_json& run) { return run.at("epoch").value("stage_seconds", ordered_json::object()); };
     const ordered_json names = done.empty() ? ordered_json::object() : stages_of(done.front());
     for (const auto& [stage, ignored] : names.items())
-        made.stages.emplace_back(stage, median(of_runs([&, stage = stage](const ordered_json& run) { return stages_of(run).value(stage, 0.0); })));
-    return made;
+        result.stages.emplace_back(stage, median(of_runs([&, stage = stage](const ordered_json& run) { return stages_of(run).value(stage, 0.0); })));
+    return result;
 }
 
 programs::estimate paired_difference(const runs_of_case& runs, const runs_of_case& base, const std::string& metric) {

@@ -62,7 +62,7 @@ struct outcome {
 
 /// The runs of a case, by seed; absent: failed.
 using runs_of_case = std::vector<std::optional<nlohmann::ordered_json>>;
-[[nodiscard]] outcome summarise(const std::string& name, const runs_of_case& runs, const std::string& metric);
+[[nodiscard]] outcome summarize(const std::string& name, const runs_of_case& runs, const std::string& metric);
 /// The mean of `runs` − `base`, pair by pair.
 [[nodiscard]] programs::estimate paired_difference(const runs_of_case& runs, const runs_of_case& base, const std::string& metric);
 

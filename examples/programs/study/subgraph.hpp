@@ -18,9 +18,9 @@ namespace compare {
 
 /// Some nodes of a graph and all edges among them.
 struct subgraph {
-    std::vector<gneiss::node_id> nodes{}; ///< a batch, its neighbours, and those farther off
+    std::vector<gneiss::node_id> nodes{}; ///< a batch, its neighbors, and those farther off
     std::size_t batch = 0;                ///< so many of the first are the batch
-    std::size_t direct = 0;               ///< so many are the batch and its neighbours
+    std::size_t direct = 0;               ///< so many are the batch and its neighbors
     gneiss::symmetric_csr among{};        ///< by position in `nodes`
 
     /// What the `layers` layers of a model read of it: all its nodes, and the batch at last. A sample for `layer_stack`.
@@ -33,16 +33,16 @@ struct subgraph {
             const std::size_t targets = i + 1 == count ? of.batch : of.nodes.size();
             offsets.assign(of.among.offsets.begin(), of.among.offsets.begin() + static_cast<std::ptrdiff_t>(targets) + 1);
             return {.targets = targets, .sources = of.nodes.size(), .offsets = offsets,
-                .neighbours = std::span(of.among.neighbours).first(offsets.back())};
+                .neighbors = std::span(of.among.neighbors).first(offsets.back())};
         }
     };
     [[nodiscard]] sample of_layers(std::size_t layers) const noexcept { return {*this, layers}; }
 };
 
 /// Which nodes about a batch are worth most. Source: Hanoi, thesis, section 4.3.1.
-enum class neighbourhood_policy : std::uint8_t {
+enum class neighborhood_policy : std::uint8_t {
     random,    ///< any
-    neighbour, ///< those next to the batch, then any
+    neighbor, ///< those next to the batch, then any
     influence  ///< where L-step lazy random walks from the batch end: equation 4.1
 };
 
@@ -54,41 +54,41 @@ public:
 
     /// All that lies at most `hops` edges from the batch. O(edges at the nodes). Precondition: distinct nodes.
     [[nodiscard]] subgraph around(std::span<const gneiss::node_id> batch, std::uint32_t hops) {
-        subgraph made{.nodes = {batch.begin(), batch.end()}, .batch = batch.size(), .direct = batch.size()};
-        for (std::size_t i = 0; i < made.batch; ++i) position_[made.nodes[i]] = static_cast<std::uint32_t>(i);
+        subgraph result{.nodes = {batch.begin(), batch.end()}, .batch = batch.size(), .direct = batch.size()};
+        for (std::size_t i = 0; i < result.batch; ++i) position_[result.nodes[i]] = static_cast<std::uint32_t>(i);
         for (std::size_t hop = 0, from = 0; hop < hops; ++hop) {
-            const std::size_t end = made.nodes.size();
+            const std::size_t end = result.nodes.size();
             for (; from < end; ++from)
-                for (const gneiss::node_id u : graph_.list(made.nodes[from]))
+                for (const gneiss::node_id u : graph_.list(result.nodes[from]))
                     if (position_[u] == nowhere) {
-                        position_[u] = static_cast<std::uint32_t>(made.nodes.size());
-                        made.nodes.push_back(u);
+                        position_[u] = static_cast<std::uint32_t>(result.nodes.size());
+                        result.nodes.push_back(u);
                     }
-            if (hop == 0) made.direct = made.nodes.size();
+            if (hop == 0) result.direct = result.nodes.size();
         }
-        connect(made);
-        return made;
+        connect(result);
+        return result;
     }
 
     /// The batch of `of` and the `count` others that are worth most. `key` makes random what the policy leaves open.
-    [[nodiscard]] subgraph best(const subgraph& of, std::size_t count, neighbourhood_policy policy, std::uint32_t hops, const gneiss::random_key& key) {
+    [[nodiscard]] subgraph best(const subgraph& of, std::size_t count, neighborhood_policy policy, std::uint32_t hops, const gneiss::random_key& key) {
         const std::vector<float> scores = scores_of(of, policy, hops, key);
         const auto others = std::span(scores).subspan(of.batch);
         std::vector<gneiss::node_id> chosen = gneiss::most_influential(others, count);
         std::ranges::sort(chosen); // still by distance
-        subgraph made{.nodes = {of.nodes.begin(), of.nodes.begin() + static_cast<std::ptrdiff_t>(of.batch)}, .batch = of.batch, .direct = of.batch};
+        subgraph result{.nodes = {of.nodes.begin(), of.nodes.begin() + static_cast<std::ptrdiff_t>(of.batch)}, .batch = of.batch, .direct = of.batch};
         for (const gneiss::node_id i : chosen) {
-            made.nodes.push_back(of.nodes[of.batch + i]);
-            made.direct += of.batch + i < of.direct;
+            result.nodes.push_back(of.nodes[of.batch + i]);
+            result.direct += of.batch + i < of.direct;
         }
-        for (std::size_t i = 0; i < made.nodes.size(); ++i) position_[made.nodes[i]] = static_cast<std::uint32_t>(i);
-        connect(made);
-        return made;
+        for (std::size_t i = 0; i < result.nodes.size(); ++i) position_[result.nodes[i]] = static_cast<std::uint32_t>(i);
+        connect(result);
+        return result;
     }
 
-    /// What each node of a neighbourhood of `hops` is worth.
-    [[nodiscard]] static std::vector<float> scores_of(const subgraph& of, neighbourhood_policy policy, std::uint32_t hops, const gneiss::random_key& key) {
-        if (policy == neighbourhood_policy::influence) {
+    /// What each node of a neighborhood of `hops` is worth.
+    [[nodiscard]] static std::vector<float> scores_of(const subgraph& of, neighborhood_policy policy, std::uint32_t hops, const gneiss::random_key& key) {
+        if (policy == neighborhood_policy::influence) {
             // Walks move on from nodes within hops − 1 edges only, and all edges of these are here.
             std::vector<gneiss::node_id> from(of.batch);
             for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<gneiss::node_id>(i);
@@ -98,7 +98,7 @@ public:
         std::vector<float> scores(of.nodes.size());
         for (std::size_t i = 0; i < scores.size(); ++i) {
             scores[i] = static_cast<float>(key[of.nodes[i]] >> 40) * 0x1p-24F;
-            if (policy == neighbourhood_policy::neighbour && i < of.direct) ++scores[i];
+            if (policy == neighborhood_policy::neighbor && i < of.direct) ++scores[i];
         }
         return scores;
     }
@@ -107,13 +107,13 @@ private:
     static constexpr std::uint32_t nowhere = ~std::uint32_t{0};
 
     /// Adds the edges among the nodes, whose positions are noted, and forgets these.
-    void connect(subgraph& made) {
-        for (const gneiss::node_id v : made.nodes) {
+    void connect(subgraph& result) {
+        for (const gneiss::node_id v : result.nodes) {
             for (const gneiss::node_id u : graph_.list(v))
-                if (position_[u] != nowhere) made.among.neighbours.push_back(position_[u]);
-            made.among.offsets.push_back(made.among.neighbours.size());
+                if (position_[u] != nowhere) result.among.neighbors.push_back(position_[u]);
+            result.among.offsets.push_back(result.among.neighbors.size());
         }
-        for (const gneiss::node_id v : made.nodes) position_[v] = nowhere;
+        for (const gneiss::node_id v : result.nodes) position_[v] = nowhere;
     }
 
     const gneiss::symmetric_csr& graph_;

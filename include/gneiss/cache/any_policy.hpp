@@ -20,21 +20,21 @@ public:
     any_cache_policy(Policy policy) // NOLINT(google-explicit-constructor): stands for the policy
         : policy_(std::make_unique<held<Policy>>(std::move(policy))) {}
 
-    [[nodiscard]] std::size_t slots() const { return policy_->slots(); }
+    [[nodiscard]] std::size_t capacity() const { return policy_->capacity(); }
     [[nodiscard]] std::span<const node_id> initial() const { return policy_->initial(); }
     void next(std::span<const node_id> ids, change_set& out) { policy_->next(ids, out); }
 
 private:
     struct any {
         virtual ~any() = default;
-        [[nodiscard]] virtual std::size_t slots() const = 0;
+        [[nodiscard]] virtual std::size_t capacity() const = 0;
         [[nodiscard]] virtual std::span<const node_id> initial() const = 0;
         virtual void next(std::span<const node_id> ids, change_set& out) = 0;
     };
     template <class Policy>
     struct held final : any {
         explicit held(Policy p) : policy(std::move(p)) {}
-        [[nodiscard]] std::size_t slots() const override { return policy.slots(); }
+        [[nodiscard]] std::size_t capacity() const override { return policy.capacity(); }
         [[nodiscard]] std::span<const node_id> initial() const override { return policy.initial(); }
         void next(std::span<const node_id> ids, change_set& out) override { policy.next(ids, out); }
 

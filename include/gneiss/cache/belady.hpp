@@ -21,9 +21,9 @@ namespace gneiss {
 
 /// What an optimal cache is made for.
 struct belady_options {
-    std::size_t slots = 0;               ///< rows that the cache holds
+    std::size_t capacity = 0;               ///< rows that the cache holds
     std::uint64_t nodes = 0;             ///< rows that there are, for an array over all of them; 0: a hash table
-    std::span<const node_id> resident{}; ///< what the cache holds already, carried over; distinct, at most `slots`
+    std::span<const node_id> resident{}; ///< what the cache holds already, carried over; distinct, at most `capacity`
 };
 
 /// Most memory that a `belady_policy` takes [bytes], beside 20 for each row of the largest batch and 100 a batch.
@@ -31,7 +31,7 @@ struct belady_options {
 [[nodiscard]] constexpr std::uint64_t belady_bytes(
     std::uint64_t accesses, std::uint64_t rows, const belady_options& options) noexcept {
     const std::uint64_t table = options.nodes != 0 ? 4 * options.nodes : 36 * rows; // the old and the new one as it grows
-    return 4 * accesses + table + 48 * std::uint64_t{options.slots};
+    return 4 * accesses + table + 48 * std::uint64_t{options.capacity};
 }
 
 /// Belady's cache for a superbatch: all of whose batches are known. No policy, with or without bypass, reads fewer rows.
@@ -40,7 +40,7 @@ struct belady_options {
 ///     cache.apply(best.fill(), rows read);
 ///     for (each batch) { gather(ids); best.next(ids, changes); cache.apply(changes, gathered rows); }
 ///
-/// After a batch, of the rows that are in the cache and those of the batch the `slots` least by (next use, resident before
+/// After a batch, of the rows that are in the cache and those of the batch the `capacity` least by (next use, resident before
 /// incoming, id) stay, where a row that is not used again is never let in; use by the batch itself does not count. Before the
 /// first, rows that were carried over and are used stay, and the first used of the others fill the rest; each is then used
 /// before any row is displaced, so that reads = fills + misses are the fewest there are.
@@ -59,16 +59,16 @@ struct belady_options {
 class belady_policy {
 public:
     template <access_trace Trace, executor E>
-    belady_policy(Trace& trace, const belady_options& options, const E& on)
-        : slots_(options.slots),
+    belady_policy(Trace& trace, const belady_options& options, const E& executor)
+        : capacity_(options.capacity),
           uses_(trace),
           lists_(uses_.batches() + 1),
           incoming_(uses_.batches() + 1) {
-        if (options.resident.size() > slots_)
+        if (options.resident.size() > capacity_)
             throw error(errc::invalid_argument, std::to_string(options.resident.size()) + " resident rows in a cache of " +
-                                                    std::to_string(slots_) + " slots");
+                                                    std::to_string(capacity_) + " slots");
         const auto make = [&](auto last) {
-            uses_.link(trace, last, on);
+            uses_.link(trace, last, executor);
             enter_resident(options.resident, last);
             enter_first_used(trace, last);
         };
@@ -78,7 +78,7 @@ public:
             make(detail::id_table());
     }
 
-    [[nodiscard]] std::size_t slots() const noexcept { return slots_; }
+    [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
     [[nodiscard]] std::size_t batches() const noexcept { return uses_.batches(); }
     /// Rows to read before the first batch, and resident ones that make room for them. Positions are those in `in`: it is to
     /// be applied like a change set of a batch that asked for `in`.
@@ -109,7 +109,7 @@ public:
             }
         }
         const std::size_t wanted = rows_ + candidates;
-        const cut border = make_room(wanted - std::min(wanted, slots_), ids, out.out);
+        const cut border = make_room(wanted - std::min(wanted, capacity_), ids, out.out);
         std::ranges::sort(out.out);
         for (std::size_t i = 0; i < ids.size(); ++i) {
             const std::uint32_t list = list_of_[i];
@@ -232,10 +232,10 @@ private:
     /// Fills what is free, or held by rows that are not used, with the rows that are used first.
     template <class Trace, class Table>
     void enter_first_used(Trace& trace, const Table& first) {
-        const std::size_t free = slots_ - rows_;
+        const std::size_t free = capacity_ - rows_;
         std::vector<node_id> room;
         std::vector<detail::access_number> use;
-        for (std::size_t batch = 0; batch < batches() && rows_ - lists_[never()].rows.size() < slots_; ++batch) {
+        for (std::size_t batch = 0; batch < batches() && rows_ - lists_[never()].rows.size() < capacity_; ++batch) {
             const std::span<const node_id> ids = trace.read(batch, room);
             use.resize(ids.size());
             first.find(ids, use);
@@ -248,7 +248,7 @@ private:
                     list_of_[i] = static_cast<std::uint32_t>(batch);
                     ++candidates;
                 }
-            const std::size_t wanted = slots_ - (rows_ - lists_[never()].rows.size());
+            const std::size_t wanted = capacity_ - (rows_ - lists_[never()].rows.size());
             const std::uint64_t border =
                 candidates <= wanted ? end_of_ids : id_of_rank(ids, static_cast<std::uint32_t>(batch), wanted);
             for (std::size_t i = 0; i < ids.size(); ++i)
@@ -264,7 +264,7 @@ private:
 
     static constexpr std::uint64_t end_of_ids = std::uint64_t{1} << 32;
 
-    std::size_t slots_;
+    std::size_t capacity_;
     detail::next_uses uses_;
     std::size_t now_ = 0;  // the next batch
     std::size_t rows_ = 0; // in the cache: in all lists
@@ -288,8 +288,8 @@ struct belady_outcome {
 /// All change sets of a superbatch, ahead of it: `visit(batch, change_set)` for each batch in order.
 /// Reads the trace twice. Otherwise as `belady_policy`.
 template <access_trace Trace, executor E, class Visit>
-belady_outcome belady(Trace& trace, const belady_options& options, const E& on, Visit&& visit) {
-    belady_policy policy(trace, options, on);
+belady_outcome belady(Trace& trace, const belady_options& options, const E& executor, Visit&& visit) {
+    belady_policy policy(trace, options, executor);
     std::vector<node_id> room;
     change_set changes;
     for (std::size_t batch = 0; batch < trace.batches(); ++batch) {

@@ -17,12 +17,12 @@ namespace gneiss {
 /// was gathered; what `out` held is forgotten. The cache never holds more than slots() rows, and only rows of the batch go
 /// in. A policy is a pure function of what it was made from and of the batches so far, so that a simulation of it on
 /// integers (cache/simulate.hpp) tells hits and misses of the cache that moves rows.
-/// Cost: `next` O(ids) amortised; nothing in the number of nodes or of slots.
+/// Cost: `next` O(ids) amortized; nothing in the number of nodes or of slots.
 /// Thread-safety: one batch at a time.
 template <class P>
 concept cache_policy =
     requires(P& policy, const P& as_is, std::span<const node_id> ids, change_set& out) {
-        { as_is.slots() } -> std::convertible_to<std::size_t>;
+        { as_is.capacity() } -> std::convertible_to<std::size_t>;
         { as_is.initial() } -> std::convertible_to<std::span<const node_id>>;
         policy.next(ids, out);
     };

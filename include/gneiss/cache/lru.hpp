@@ -19,14 +19,14 @@ namespace gneiss {
 /// Cost: O(ids) a batch. Memory: 24 bytes a slot.
 class lru {
 public:
-    explicit lru(std::size_t slots) : rows_(slots), place_of_(slots, slots, slot_table_kind::hashed) {}
+    explicit lru(std::size_t capacity) : rows_(capacity), place_of_(capacity, capacity, slot_table_kind::hashed) {}
 
-    [[nodiscard]] std::size_t slots() const noexcept { return rows_.capacity(); }
+    [[nodiscard]] std::size_t capacity() const noexcept { return rows_.capacity(); }
     [[nodiscard]] static std::span<const node_id> initial() noexcept { return {}; }
 
     void next(std::span<const node_id> ids, change_set& out) {
         out.clear();
-        const std::size_t first = ids.size() - std::min(ids.size(), slots());
+        const std::size_t first = ids.size() - std::min(ids.size(), capacity());
         const auto staying = ids.subspan(first);
         places_.resize(staying.size());
         place_of_.find(staying, places_);

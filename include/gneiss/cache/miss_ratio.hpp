@@ -21,7 +21,7 @@ namespace gneiss {
 
 /// How Belady's cache sees a long trace: in superbatches, each known as a whole and nothing beyond it.
 struct superbatch_caching {
-    std::size_t slots = 0;   ///< rows that the cache holds
+    std::size_t capacity = 0;   ///< rows that the cache holds
     std::size_t batches = 1; ///< of a superbatch; the last one may have fewer
     bool carry = true;       ///< rows stay from one superbatch to the next; else each begins with an empty cache, as Ginex does
     std::uint64_t nodes = 0; ///< as in `belady_options`
@@ -31,17 +31,17 @@ struct superbatch_caching {
 /// Cost and memory: those of `belady_policy` for a superbatch, and 16 bytes a slot. Errors as `belady_policy`;
 /// errc::invalid_argument for superbatches without batches.
 template <access_trace Trace, executor E>
-[[nodiscard]] cache_counts simulate_belady(Trace& trace, const superbatch_caching& how, const E& on) {
-    if (how.batches == 0) throw error(errc::invalid_argument, "a superbatch has no batches");
+[[nodiscard]] cache_counts simulate_belady(Trace& trace, const superbatch_caching& options, const E& executor) {
+    if (options.batches == 0) throw error(errc::invalid_argument, "a superbatch has no batches");
     cache_counts counts;
-    simulated_cache cache(how.slots);
+    simulated_cache cache(options.capacity);
     change_set changes;
     std::vector<node_id> room, resident;
-    for (std::size_t first = 0; first < trace.batches(); first += how.batches) {
-        trace_part<Trace> part(trace, first, how.batches);
-        if (!how.carry) cache = simulated_cache(how.slots);
+    for (std::size_t first = 0; first < trace.batches(); first += options.batches) {
+        trace_part<Trace> part(trace, first, options.batches);
+        if (!options.carry) cache = simulated_cache(options.capacity);
         resident.assign(cache.rows().begin(), cache.rows().end());
-        belady_policy policy(part, {.slots = how.slots, .nodes = how.nodes, .resident = resident}, on);
+        belady_policy policy(part, {.capacity = options.capacity, .nodes = options.nodes, .resident = resident}, executor);
         cache.apply(policy.fill());
         counts.fills += policy.fill().in.size();
         for (std::size_t batch = 0; batch < part.batches(); ++batch)
@@ -60,7 +60,7 @@ template <access_trace Trace>
     Trace& trace, std::uint64_t row_bytes, std::uint64_t cached_bytes, std::uint64_t page_bytes = 4096) {
     if (row_bytes == 0 || page_bytes == 0) throw error(errc::invalid_argument, "rows and pages have at least a byte");
     lru policy(static_cast<std::size_t>(cached_bytes / page_bytes));
-    simulated_cache cache(policy.slots());
+    simulated_cache cache(policy.capacity());
     cache_counts counts;
     change_set changes;
     std::vector<node_id> room, pages;

@@ -21,12 +21,12 @@ template <change_set_source Source>
 class change_set_replay {
 public:
     /// \param initial  rows in the cache before the first batch
-    change_set_replay(std::size_t slots, std::vector<node_id> initial, Source source)
-        : slots_(slots),
+    change_set_replay(std::size_t capacity, std::vector<node_id> initial, Source source)
+        : capacity_(capacity),
           initial_(std::move(initial)),
           source_(std::move(source)) {}
 
-    [[nodiscard]] std::size_t slots() const noexcept { return slots_; }
+    [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
     [[nodiscard]] std::span<const node_id> initial() const noexcept { return initial_; }
     void next(std::span<const node_id> ids, change_set& out) {
         if (!source_.next(out)) throw error(errc::invalid_argument, "there are more batches than change sets");
@@ -40,7 +40,7 @@ public:
     }
 
 private:
-    std::size_t slots_;
+    std::size_t capacity_;
     std::vector<node_id> initial_;
     Source source_;
 };

@@ -21,27 +21,27 @@ namespace gneiss {
 ///
 /// For batches: first all hits are counted, then the rows that were missing are inserted in order. Of rows inserted and
 /// pushed out by the same batch nothing is seen.
-/// Cost: O(ids) amortised a batch. Memory: 25 bytes a slot, and 16 for each remembered id, of which there are as many as
+/// Cost: O(ids) amortized a batch. Memory: 25 bytes a slot, and 16 for each remembered id, of which there are as many as
 /// rows in the main queue.
 /// Source: Yang, Zhang, Qiu, Yue, Rashmi, "FIFO queues are all you need for cache eviction", SOSP 2023, Algorithm 1; where
 /// its listing lets the main queue evict within an eviction of the small one, that is left to the next turn, as the authors'
 /// libCacheSim does: a row leaves only for one that comes.
 class s3_fifo {
 public:
-    explicit s3_fifo(std::size_t slots)
-        : rows_(slots),
-          place_of_(slots, slots, slot_table_kind::hashed),
-          small_slots_(std::max<std::size_t>(slots / 10, 1)),
-          uses_(slots, 0),
-          remembered_(slots - std::min(slots, small_slots_)),
+    explicit s3_fifo(std::size_t capacity)
+        : rows_(capacity),
+          place_of_(capacity, capacity, slot_table_kind::hashed),
+          small_slots_(std::max<std::size_t>(capacity / 10, 1)),
+          uses_(capacity, 0),
+          remembered_(capacity - std::min(capacity, small_slots_)),
           ghost_of_(remembered_.size(), remembered_.size(), slot_table_kind::hashed) {}
 
-    [[nodiscard]] std::size_t slots() const noexcept { return rows_.capacity(); }
+    [[nodiscard]] std::size_t capacity() const noexcept { return rows_.capacity(); }
     [[nodiscard]] static std::span<const node_id> initial() noexcept { return {}; }
 
     void next(std::span<const node_id> ids, change_set& out) {
         out.clear();
-        if (slots() == 0) return;
+        if (capacity() == 0) return;
         places_.resize(ids.size());
         place_of_.find(ids, places_);
         for (const cache_slot place : places_)
@@ -63,7 +63,7 @@ private:
 
     void insert(node_id id, std::vector<node_id>& out) {
         while (rows_.free() == 0) {
-            if (main_.size > slots() - small_slots_ || small_.size == 0)
+            if (main_.size > capacity() - small_slots_ || small_.size == 0)
                 evict_main(out);
             else
                 evict_small(out);

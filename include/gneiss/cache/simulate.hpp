@@ -22,7 +22,7 @@ struct cache_counts {
     std::uint64_t admitted = 0; ///< rows copied from a batch into the cache
 
     [[nodiscard]] std::uint64_t accesses() const noexcept { return hits + misses; }
-    /// Rows read from below: what an optimal policy minimises.
+    /// Rows read from below: what an optimal policy minimizes.
     [[nodiscard]] std::uint64_t reads() const noexcept { return fills + misses; }
     [[nodiscard]] double miss_ratio() const noexcept {
         return accesses() == 0 ? 0 : static_cast<double>(misses) / static_cast<double>(accesses());
@@ -42,11 +42,11 @@ struct cache_counts {
 /// Cost: O(1) a row, O(slots) to make; memory 12 bytes a slot, and 4 a slot used. Not thread-safe.
 class simulated_cache {
 public:
-    explicit simulated_cache(std::size_t slots)
-        : slots_(slots),
-          slot_of_(slots, slots, slot_table_kind::hashed) {}
+    explicit simulated_cache(std::size_t capacity)
+        : capacity_(capacity),
+          slot_of_(capacity, capacity, slot_table_kind::hashed) {}
 
-    [[nodiscard]] std::size_t slots() const noexcept { return slots_; }
+    [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
     /// The rows by slot: rows()[s] is in slot s.
     [[nodiscard]] std::span<const node_id> rows() const noexcept { return rows_; }
     [[nodiscard]] bool holds(node_id id) const noexcept { return slot_of_.find(id) != no_slot; }
@@ -77,14 +77,14 @@ private:
     [[noreturn]] static void wrong(const char* what) { throw error(errc::invalid_argument, what); }
 
     void put(node_id id, std::size_t slot) {
-        if (slot == slots_) wrong("more rows than slots");
+        if (slot == capacity_) wrong("more rows than slots");
         if (holds(id)) wrong("a row goes in that is there");
         if (slot == rows_.size()) rows_.emplace_back();
         rows_[slot] = id;
         slot_of_.insert(id, static_cast<cache_slot>(slot));
     }
 
-    std::size_t slots_;
+    std::size_t capacity_;
     slot_table slot_of_;
     std::vector<node_id> rows_;
     std::vector<cache_slot> freed_, found_;
@@ -121,7 +121,7 @@ cache_counts simulate(Policy& policy, Trace& trace, simulated_cache& cache) {
 }
 template <cache_policy Policy, access_trace Trace>
 cache_counts simulate(Policy& policy, Trace& trace) {
-    simulated_cache cache(policy.slots());
+    simulated_cache cache(policy.capacity());
     return simulate(policy, trace, cache);
 }
 

@@ -27,24 +27,24 @@ enum class slot_table_kind : std::uint8_t {
 /// Thread-safety: `find` beside `find`; split a batch among threads by calling it for parts of the ids.
 class slot_table {
 public:
-    /// For ids below `nodes` and at most `slots` of them at a time.
-    slot_table(std::uint64_t nodes, std::size_t slots, slot_table_kind kind)
+    /// For ids below `nodes` and at most `capacity` of them at a time.
+    slot_table(std::uint64_t nodes, std::size_t capacity, slot_table_kind kind)
         : kind_(kind),
-          direct_(kind == slot_table_kind::direct ? huge_vector<cache_slot>(static_cast<std::size_t>(nodes))
+          direct_(kind == slot_table_kind::direct ? huge_page_vector<cache_slot>(static_cast<std::size_t>(nodes))
                                                   : std::vector<cache_slot>()),
-          hashed_(kind == slot_table_kind::hashed ? slots_used(nodes, slots) : 0) {
+          hashed_(kind == slot_table_kind::hashed ? slots_used(nodes, capacity) : 0) {
         std::ranges::fill(direct_, no_slot);
     }
 
     /// Memory of a table [bytes].
-    [[nodiscard]] static std::uint64_t bytes_needed(std::uint64_t nodes, std::size_t slots, slot_table_kind kind) noexcept {
+    [[nodiscard]] static std::uint64_t bytes_needed(std::uint64_t nodes, std::size_t capacity, slot_table_kind kind) noexcept {
         return kind == slot_table_kind::direct ? nodes * sizeof(cache_slot)
-                                               : detail::id_table::bytes_needed(slots_used(nodes, slots));
+                                               : detail::id_table::bytes_needed(slots_used(nodes, capacity));
     }
     /// Direct where it takes no more than `bytes` or is the smaller one, else hashed.
-    [[nodiscard]] static slot_table_kind choose(std::uint64_t nodes, std::size_t slots, std::uint64_t bytes) noexcept {
-        const std::uint64_t direct = bytes_needed(nodes, slots, slot_table_kind::direct);
-        return direct <= std::max(bytes, bytes_needed(nodes, slots, slot_table_kind::hashed)) ? slot_table_kind::direct
+    [[nodiscard]] static slot_table_kind choose(std::uint64_t nodes, std::size_t capacity, std::uint64_t bytes) noexcept {
+        const std::uint64_t direct = bytes_needed(nodes, capacity, slot_table_kind::direct);
+        return direct <= std::max(bytes, bytes_needed(nodes, capacity, slot_table_kind::hashed)) ? slot_table_kind::direct
                                                                                              : slot_table_kind::hashed;
     }
 
@@ -65,7 +65,7 @@ public:
             to[i] = find(ids[i]);
         }
     }
-    /// Puts a row into a slot, from another if it was in one. Precondition: with it, at most `slots` rows are in.
+    /// Puts a row into a slot, from another if it was in one. Precondition: with it, at most `capacity` rows are in.
     void insert(node_id id, cache_slot slot) noexcept {
         GNEISS_ASSERT(slot != no_slot);
         if (kind_ == slot_table_kind::hashed)
@@ -83,8 +83,8 @@ public:
     }
 
 private:
-    static std::size_t slots_used(std::uint64_t nodes, std::size_t slots) noexcept {
-        return static_cast<std::size_t>(std::min<std::uint64_t>(nodes, slots));
+    static std::size_t slots_used(std::uint64_t nodes, std::size_t capacity) noexcept {
+        return static_cast<std::size_t>(std::min<std::uint64_t>(nodes, capacity));
     }
     static_assert(no_slot == detail::id_table::none);
 

@@ -15,7 +15,7 @@ namespace gneiss {
 /// Alignment that direct I/O on every common device accepts [bytes].
 inline constexpr std::size_t page_alignment = 4096;
 
-/// Owner of `size` elements of a trivial type at an aligned address, left uninitialised unless `zeroed`.
+/// Owner of `size` elements of a trivial type at an aligned address, left uninitialized unless `zeroed`.
 ///
 /// The allocation is padded to a whole number of alignments, so that direct I/O may read or write past the end up to
 /// the next boundary. Throws std::bad_alloc. Moves in O(1); not copyable.

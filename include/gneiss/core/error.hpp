@@ -24,7 +24,7 @@ enum class errc {
     over_budget,          ///< the memory budget cannot hold what was asked
     no_space,             ///< the disk cannot hold what was asked
     io,                   ///< the system refused an operation (see `io_error`)
-    cancelled,            ///< a stop was requested
+    canceled,            ///< a stop was requested
     closed,               ///< the other end of a queue is gone
     unsupported,          ///< not available on this machine or in this build
     not_finite,           ///< NaN or infinity where a number is needed

@@ -34,18 +34,18 @@ inline void advise_huge_pages([[maybe_unused]] void* data, [[maybe_unused]] std:
 
 /// A vector of `size` zeros in huge pages, for arrays that are read at random.
 template <class T>
-[[nodiscard]] std::vector<T> huge_vector(std::size_t size) {
-    std::vector<T> made;
-    made.reserve(size);
-    advise_huge_pages(made.data(), size * sizeof(T));
-    made.resize(size);
-    return made;
+[[nodiscard]] std::vector<T> huge_page_vector(std::size_t size) {
+    std::vector<T> result;
+    result.reserve(size);
+    advise_huge_pages(result.data(), size * sizeof(T));
+    result.resize(size);
+    return result;
 }
 
 /// Makes `values` hold `size` elements. What it held is lost when it must grow, and then it takes an eighth more than asked
 /// at most, where `resize` would double it and keep the old memory meanwhile: bounds of memory count on that.
 template <class T>
-void renew(std::vector<T>& values, std::size_t size) {
+void resize_discard(std::vector<T>& values, std::size_t size) {
     if (size > values.capacity()) {
         values = {};
         values.reserve(size + size / 8);

@@ -20,12 +20,12 @@ namespace gneiss {
 enum class random_domain : std::uint32_t {
     node_permutation = 1, ///< which internal row a node of the dataset gets
     edge_shuffle = 2,     ///< order of the edges of a state within an epoch
-    plan = 3,             ///< randomisations of an order
+    plan = 3,             ///< randomizations of an order
     negative = 4,         ///< negative samples
-    initialise = 5,       ///< initial values of parameters
+    initialize = 5,       ///< initial values of parameters
     split = 6,            ///< train / valid / test by fractions
     generate = 7,         ///< synthetic graphs
-    neighbour = 8,        ///< neighbour sampling
+    neighbor = 8,        ///< neighbor sampling
     dropout = 9,          ///< dropout masks
     partition = 10,       ///< partitioners
     evaluate = 11,        ///< sampled evaluation

@@ -13,11 +13,11 @@
 
 namespace gneiss {
 
-/// One embedding row as it lies in a buffer slot and on disk: `dim` floats of value, then `state` floats of optimiser
+/// One embedding row as it lies in a buffer slot and on disk: `dim` floats of value, then `state` floats of optimizer
 /// state, side by side, so that both are swapped and checkpointed together.
 struct row_layout {
     std::uint32_t dim = 0;   ///< floats of value
-    std::uint32_t state = 0; ///< floats of optimiser state (Adagrad: dim, Adam: 2·dim, SGD: 0)
+    std::uint32_t state = 0; ///< floats of optimizer state (Adagrad: dim, Adam: 2·dim, SGD: 0)
 
     [[nodiscard]] constexpr std::size_t floats() const noexcept { return std::size_t{dim} + state; }
     [[nodiscard]] constexpr std::size_t bytes() const noexcept { return floats() * sizeof(float); }
@@ -81,14 +81,14 @@ struct row_partitioning {
 
     /// Partitions of these sizes; without borders where they are those of equal ranges. Preconditions of `row_borders`.
     [[nodiscard]] static row_partitioning of_sizes(std::span<const std::uint64_t> sizes) {
-        row_partitioning made{0, static_cast<std::uint32_t>(sizes.size())};
-        for (const std::uint64_t size : sizes) made.nodes += size;
-        for (partition_id p = 0; p < made.partitions; ++p)
-            if (made.size(p) != sizes[p]) {
-                made.borders = std::make_shared<const row_borders>(sizes);
+        row_partitioning result{0, static_cast<std::uint32_t>(sizes.size())};
+        for (const std::uint64_t size : sizes) result.nodes += size;
+        for (partition_id p = 0; p < result.partitions; ++p)
+            if (result.size(p) != sizes[p]) {
+                result.borders = std::make_shared<const row_borders>(sizes);
                 break;
             }
-        return made;
+        return result;
     }
 
     /// The same rows in `count` partitions: these, or as many of equal size.

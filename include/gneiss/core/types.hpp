@@ -22,7 +22,7 @@ using edge_index = std::uint64_t;   ///< position or count of edges; never 32-bi
 using class_id = std::uint32_t;     ///< what a node task predicts of a node
 
 /// Label of a node whose class is unknown: it takes no part in loss or metrics.
-inline constexpr class_id unlabelled = ~class_id{0};
+inline constexpr class_id unlabeled = ~class_id{0};
 
 /// What may serve as a node id.
 template <class T>

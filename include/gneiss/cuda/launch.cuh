@@ -5,7 +5,7 @@
 #include <utility>
 
 #include <gneiss/cuda/core/error.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
+#include <gneiss/cuda/device_api.cuh>
 
 namespace gneiss::cuda {
 

@@ -26,7 +26,7 @@ public:
         if (label >= of_.size() || predicted >= of_.size())
             throw error(errc::out_of_range, "a label or a prediction is no class");
         ++count_;
-        ++of_[label].labelled;
+        ++of_[label].labeled;
         ++of_[predicted].predicted;
         of_[label].right += label == predicted;
     }
@@ -35,7 +35,7 @@ public:
         if (of_.size() != other.of_.size()) throw error(errc::invalid_argument, "metrics of different numbers of classes");
         count_ += other.count_;
         for (std::size_t c = 0; c < of_.size(); ++c) {
-            of_[c].labelled += other.of_[c].labelled;
+            of_[c].labeled += other.of_[c].labeled;
             of_[c].predicted += other.of_[c].predicted;
             of_[c].right += other.of_[c].right;
         }
@@ -50,21 +50,21 @@ public:
         for (const per_class& c : of_) right += c.right;
         return count_ == 0 ? 0 : static_cast<double>(right) / static_cast<double>(count_);
     }
-    /// Mean of the classes' F1 = 2 · right / (labelled + predicted), over classes that occur as a label or a prediction.
+    /// Mean of the classes' F1 = 2 · right / (labeled + predicted), over classes that occur as a label or a prediction.
     [[nodiscard]] double macro_f1() const noexcept {
         double sum = 0;
         std::size_t classes = 0;
         for (const per_class& c : of_) {
-            if (c.labelled + c.predicted == 0) continue;
+            if (c.labeled + c.predicted == 0) continue;
             ++classes;
-            sum += 2 * static_cast<double>(c.right) / static_cast<double>(c.labelled + c.predicted);
+            sum += 2 * static_cast<double>(c.right) / static_cast<double>(c.labeled + c.predicted);
         }
         return classes == 0 ? 0 : sum / static_cast<double>(classes);
     }
 
 private:
     struct per_class {
-        std::uint64_t labelled = 0, predicted = 0, right = 0;
+        std::uint64_t labeled = 0, predicted = 0, right = 0;
         friend bool operator==(const per_class&, const per_class&) = default;
     };
     std::uint64_t count_ = 0;

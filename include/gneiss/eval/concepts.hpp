@@ -25,17 +25,17 @@ using edge_scan = std::function<void(const edge_visitor&)>;
 struct link_query {
     node_id known{};
     relation_id relation{};
-    side missing = side::tail;
+    side target_side = side::tail;
 
     friend constexpr auto operator<=>(const link_query&, const link_query&) = default;
 };
 
 /// The question that `e` answers with its tail, or with its head.
-[[nodiscard]] constexpr link_query query_of(const edge& e, side missing) noexcept {
-    return {missing == side::tail ? e.source : e.destination, e.relation, missing};
+[[nodiscard]] constexpr link_query query_of(const edge& e, side target_side) noexcept {
+    return {target_side == side::tail ? e.source : e.destination, e.relation, target_side};
 }
-[[nodiscard]] constexpr node_id answer_of(const edge& e, side missing) noexcept {
-    return missing == side::tail ? e.destination : e.source;
+[[nodiscard]] constexpr node_id answer_of(const edge& e, side target_side) noexcept {
+    return target_side == side::tail ? e.destination : e.source;
 }
 
 /// Scores many queries against many candidate rows.

@@ -30,27 +30,27 @@ public:
 
     /// \param known  shows all true edges: train, valid and test. Called twice.
     template <executor E>
-    known_answers(std::span<const link_query> queries, const edge_scan& known, const E& on, std::uint64_t limit)
+    known_answers(std::span<const link_query> queries, const edge_scan& known, const E& executor, std::uint64_t limit)
         : keys_(queries.begin(), queries.end()), key_of_(queries.size()) {
-        parallel_sort(on, keys_);
+        parallel_sort(executor, keys_);
         keys_.erase(std::unique(keys_.begin(), keys_.end()), keys_.end());
-        parallel_for(on, queries.size(), grain, [&](std::size_t begin, std::size_t end) {
+        parallel_for(executor, queries.size(), grain, [&](std::size_t begin, std::size_t end) {
             for (std::size_t i = begin; i < end; ++i) key_of_[i] = static_cast<std::uint32_t>(find(queries[i]));
         });
         maybe_ = bitmap(std::bit_ceil(std::max<std::size_t>(64, 16 * keys_.size())));
         for (const link_query& key : keys_) maybe_.set(place(key));
 
         std::vector<std::uint64_t> counts(keys_.size());
-        scan_matches(known, on, [&](std::size_t key, node_id) { ++counts[key]; });
+        scan_matches(known, executor, [&](std::size_t key, node_id) { ++counts[key]; });
         cover(counts, limit / sizeof(node_id));
 
         starts_.assign(keys_.size() + 1, 0);
         for (std::size_t key = 0; key < keys_.size(); ++key) starts_[key + 1] = starts_[key] + counts[key];
         answers_.resize(starts_.back());
-        scan_matches(known, on, [&](std::size_t key, node_id answer) {
+        scan_matches(known, executor, [&](std::size_t key, node_id answer) {
             if (counts[key] != 0) answers_[starts_[key + 1] - counts[key]--] = answer;
         });
-        sort_and_compact(on);
+        sort_and_compact(executor);
         maybe_ = {};
     }
 
@@ -73,23 +73,23 @@ private:
     // Bit of the filter that most edges fail: one in sixteen is set.
     [[nodiscard]] std::size_t place(const link_query& q) const noexcept {
         const std::uint64_t word = (std::uint64_t{q.known} << 32) | q.relation;
-        return static_cast<std::size_t>(mix64(q.missing == side::tail ? word : ~mix64(word))) & (maybe_.size() - 1);
+        return static_cast<std::size_t>(mix64(q.target_side == side::tail ? word : ~mix64(word))) & (maybe_.size() - 1);
     }
 
     // Calls use(key, answer) for every match, one after the other, in the order of the edges.
     template <executor E, class Use>
-    void scan_matches(const edge_scan& known, const E& on, Use use) const {
+    void scan_matches(const edge_scan& known, const E& executor, Use use) const {
         constexpr std::size_t pieces = 64; // of a chunk at a time, so that a chunk of all edges needs no more memory
         std::vector<std::vector<std::pair<std::uint32_t, node_id>>> found(pieces);
         const auto search = [&](std::span<const edge> edges) {
-            parallel_for(on, edges.size(), grain, [&](std::size_t begin, std::size_t end) {
+            parallel_for(executor, edges.size(), grain, [&](std::size_t begin, std::size_t end) {
                 for (const edge& e : edges.subspan(begin, end - begin))
-                    for (const side missing : {side::tail, side::head}) {
-                        const link_query q = query_of(e, missing);
+                    for (const side target_side : {side::tail, side::head}) {
+                        const link_query q = query_of(e, target_side);
                         if (!maybe_[place(q)]) continue;
                         const std::size_t key = find(q);
                         if (key < keys_.size() && keys_[key] == q)
-                            found[begin / grain].emplace_back(key, answer_of(e, missing));
+                            found[begin / grain].emplace_back(key, answer_of(e, target_side));
                     }
             });
             for (auto& piece : found) {
@@ -120,8 +120,8 @@ private:
     }
 
     template <executor E>
-    void sort_and_compact(const E& on) {
-        parallel_for(on, keys_.size(), 256, [&](std::size_t begin, std::size_t end) {
+    void sort_and_compact(const E& executor) {
+        parallel_for(executor, keys_.size(), 256, [&](std::size_t begin, std::size_t end) {
             for (std::size_t key = begin; key < end; ++key)
                 std::sort(answers_.data() + starts_[key], answers_.data() + starts_[key + 1]);
         });

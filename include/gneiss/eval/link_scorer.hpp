@@ -24,8 +24,8 @@ public:
     explicit link_scorer(D decode, matrix_view<const float> relations = {}, bool reciprocal = false)
         : compare_(D::compare), relations_(relations), reciprocal_(reciprocal),
           relation_floats_([decode](std::size_t dim) { return decode.relation_floats(dim); }),
-          query_([decode](side missing, std::span<const float> known, std::span<const float> relation,
-                     std::span<float> out) { decode.query(missing, known, relation, out); }) {}
+          query_([decode](side target_side, std::span<const float> known, std::span<const float> relation,
+                     std::span<float> out) { decode.query(target_side, known, relation, out); }) {}
 
     [[nodiscard]] similarity compare() const noexcept { return compare_; }
 
@@ -36,11 +36,11 @@ public:
 
     /// Writes the query vector [dim] for q, whose known node has the row `known` [dim].
     void query(const link_query& q, std::span<const float> known, std::span<float> out) const {
-        const bool turned = reciprocal_ && q.missing == side::head;
+        const bool turned = reciprocal_ && q.target_side == side::head;
         const std::span<const float> relation =
             relation_floats_(out.size()) == 0 ? std::span<const float>{}
                                               : relations_[q.relation + (turned ? relations_.rows() / 2 : 0)];
-        query_(turned ? side::tail : q.missing, known, relation, out);
+        query_(turned ? side::tail : q.target_side, known, relation, out);
     }
 
 private:

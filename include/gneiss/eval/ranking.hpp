@@ -53,9 +53,9 @@ template <score_kernel K = fixed_order_kernel>
 /// the known edges. The result is the same bit for bit for any memory, blocks of the table and number of threads.
 /// Errors: out_of_range for an edge that names no row or relation; not_finite if a score is NaN; over_budget if one
 /// edge does not fit. Source: Bordes et al., NIPS 2013, §4.1; Marius, OSDI'21, §5.1 (FilteredMRR).
-template <row_stream Rows, executor E, score_kernel K = fixed_order_kernel>
+template <embedding_stream Rows, executor E, score_kernel K = fixed_order_kernel>
 link_metrics rank_edges(const link_scorer& score, Rows& rows, std::span<const edge> edges, const edge_scan& known,
-    const E& on, std::uint64_t memory = std::uint64_t{1} << 30, const rank_visitor& visit = {}, const K& kernel = {});
+    const E& executor, std::uint64_t memory = std::uint64_t{1} << 30, const rank_visitor& visit = {}, const K& kernel = {});
 
 namespace detail {
 
@@ -73,9 +73,9 @@ inline void check_edges(const link_scorer& score, std::span<const edge> edges, s
     }
 }
 
-[[noreturn]] inline void throw_not_finite(std::size_t position, const edge& e, side missing) {
+[[noreturn]] inline void throw_not_finite(std::size_t position, const edge& e, side target_side) {
     throw error(errc::not_finite, "a score of " + describe(position, e) + " among its " +
-                                      (missing == side::tail ? "tails" : "heads") + " is not a number");
+                                      (target_side == side::tail ? "tails" : "heads") + " is not a number");
 }
 
 /// The two questions an edge answers: number 2i has the tail of edge i missing, 2i + 1 its head.
@@ -94,20 +94,20 @@ inline void check_edges(const link_scorer& score, std::span<const edge> edges, s
 /// ends [2m, dim]: row 2i is the source's, 2i + 1 the destination's; becomes query 2i and 2i + 1. targets [2m].
 template <score_kernel K, executor E>
 void make_queries(const link_scorer& score, std::span<const link_query> queries, matrix_view<float> ends,
-    std::span<float> targets, const K& kernel, const E& on, scratch_pool& scratch) {
+    std::span<float> targets, const K& kernel, const E& executor, scratch_pool& scratch) {
     constexpr std::size_t grain = 32;
     const std::size_t dim = ends.columns();
-    parallel_for(on, queries.size(), grain, [&](std::size_t begin, std::size_t end) {
+    parallel_for(executor, queries.size(), grain, [&](std::size_t begin, std::size_t end) {
         scratch.with([&](std::span<float> space) {
-            const matrix_view<float> made(space.data(), end - begin, dim);
+            const matrix_view<float> result(space.data(), end - begin, dim);
             const matrix_view<float> answers(&space[grain * dim], end - begin, dim);
             for (std::size_t i = begin; i < end; ++i) {
-                score.query(queries[i], ends[i], made[i - begin]);
+                score.query(queries[i], ends[i], result[i - begin]);
                 std::ranges::copy(ends[i ^ 1], answers[i - begin].begin());
             }
-            score_pairs(score.compare(), made, answers, kernel, targets.subspan(begin, end - begin),
+            score_pairs(score.compare(), result, answers, kernel, targets.subspan(begin, end - begin),
                 space.subspan(2 * grain * dim));
-            for (std::size_t i = begin; i < end; ++i) std::ranges::copy(made[i - begin], ends[i].begin());
+            for (std::size_t i = begin; i < end; ++i) std::ranges::copy(result[i - begin], ends[i].begin());
         });
     });
 }
@@ -119,9 +119,9 @@ void make_queries(const link_scorer& score, std::span<const link_query> queries,
 }
 
 /// Ranks one block: counts[2i] for the tail of edge i, counts[2i + 1] for its head. `known` covers all queries or none.
-template <row_stream Rows, executor E, score_kernel K>
+template <embedding_stream Rows, executor E, score_kernel K>
 std::vector<rank_counts> rank_block(const link_scorer& score, Rows& rows, std::span<const edge> edges,
-    std::size_t first_position, const known_answers& known, const E& on, const K& kernel, scratch_pool& scratch) {
+    std::size_t first_position, const known_answers& known, const E& executor, const K& kernel, scratch_pool& scratch) {
     const auto dim = static_cast<std::size_t>(rows.dim());
     const std::vector<link_query> queries = queries_of(edges);
     aligned_buffer<float> storage(queries.size() * dim), targets(queries.size());
@@ -129,13 +129,13 @@ std::vector<rank_counts> rank_block(const link_scorer& score, Rows& rows, std::s
     {
         std::vector<row_request> wanted(queries.size());
         for (std::size_t i = 0; i < queries.size(); ++i) wanted[i] = {queries[i].known, static_cast<std::uint32_t>(i)};
-        gather_rows(rows, wanted, ends, on);
+        gather_rows(rows, wanted, ends, executor);
     }
-    make_queries(score, queries, ends, targets.span(), kernel, on, scratch);
+    make_queries(score, queries, ends, targets.span(), kernel, executor, scratch);
 
     constexpr std::uint64_t not_a_number = ~std::uint64_t{0};
     std::vector<rank_counts> counts(tile_shape::groups * queries.size()); // [groups, queries]: tasks share none
-    for_each_tile(score.compare(), rows, ends, kernel, on, scratch,
+    for_each_tile(score.compare(), rows, ends, kernel, executor, scratch,
         [&](std::size_t group, std::size_t first_query, std::uint64_t first_row, matrix_view<const float> scores) {
             for (std::size_t i = 0; i < scores.rows(); ++i) {
                 const std::size_t q = first_query + i;
@@ -147,7 +147,7 @@ std::vector<rank_counts> rank_block(const link_scorer& score, Rows& rows, std::s
                     found.greater -= value > target;
                     found.equal -= value == target;
                 };
-                const node_id answer = answer_of(edges[q / 2], queries[q].missing);
+                const node_id answer = answer_of(edges[q / 2], queries[q].target_side);
                 const std::uint64_t end_row = first_row + scores.columns();
                 if (found.not_a_number != 0) to.greater = not_a_number;
                 if (to.greater == not_a_number) continue;
@@ -166,7 +166,7 @@ std::vector<rank_counts> rank_block(const link_scorer& score, Rows& rows, std::s
         for (std::size_t group = 0; group < tile_shape::groups; ++group) {
             const rank_counts& more = counts[group * queries.size() + q];
             if (more.greater == not_a_number)
-                throw_not_finite(first_position + q / 2, edges[q / 2], queries[q].missing);
+                throw_not_finite(first_position + q / 2, edges[q / 2], queries[q].target_side);
             if (group == 0) continue;
             counts[q].greater += more.greater;
             counts[q].ties += more.ties;
@@ -199,21 +199,21 @@ ranking_plan plan_ranking(std::size_t edges, std::size_t dim, bool filtered, std
     return plan;
 }
 
-template <row_stream Rows, executor E, score_kernel K>
+template <embedding_stream Rows, executor E, score_kernel K>
 link_metrics rank_edges(const link_scorer& score, Rows& rows, std::span<const edge> edges, const edge_scan& known,
-    const E& on, std::uint64_t memory, const rank_visitor& visit, const K& kernel) {
+    const E& executor, std::uint64_t memory, const rank_visitor& visit, const K& kernel) {
     link_metrics metrics;
     if (edges.empty()) return metrics;
     const auto dim = static_cast<std::size_t>(rows.dim());
     detail::check_edges(score, edges, rows.rows(), dim);
     const ranking_plan plan =
-        plan_ranking(edges.size(), dim, static_cast<bool>(known), on.concurrency(), memory, kernel);
+        plan_ranking(edges.size(), dim, static_cast<bool>(known), executor.concurrency(), memory, kernel);
     detail::scratch_pool scratch(detail::tile_scratch_floats(kernel, dim));
     for (std::size_t first = 0; first < edges.size();) {
         std::size_t count = std::min(plan.edges_per_block, edges.size() - first);
         known_answers answers;
         if (known) {
-            answers = known_answers(detail::queries_of(edges.subspan(first, count)), known, on, plan.answer_bytes);
+            answers = known_answers(detail::queries_of(edges.subspan(first, count)), known, executor, plan.answer_bytes);
             count = answers.covered() / 2;
             if (count == 0) {
                 auto parts = plan.parts;
@@ -222,7 +222,7 @@ link_metrics rank_edges(const link_scorer& score, Rows& rows, std::span<const ed
             }
         }
         const auto counts =
-            detail::rank_block(score, rows, edges.subspan(first, count), first, answers, on, kernel, scratch);
+            detail::rank_block(score, rows, edges.subspan(first, count), first, answers, executor, kernel, scratch);
         for (std::size_t i = 0; i < count; ++i) {
             metrics.tail.add(counts[2 * i]);
             metrics.head.add(counts[2 * i + 1]);

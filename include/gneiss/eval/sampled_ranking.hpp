@@ -61,9 +61,9 @@ struct training_edges {
 /// edges. The result is the same bit for bit for any memory, blocks of the table and number of threads.
 /// Errors: those of `rank_edges`; invalid_argument for a fraction outside [0, 1], no candidates, an empty set, or draws
 /// by degree without edges. Source: Marius, OSDI'21, §5.1 (unfiltered metrics, n_e and α_ne).
-template <row_stream Rows, executor E, score_kernel K = fixed_order_kernel>
+template <embedding_stream Rows, executor E, score_kernel K = fixed_order_kernel>
 link_metrics rank_edges_sampled(const link_scorer& score, Rows& rows, std::span<const edge> edges,
-    const candidate_sampling& sampling, const training_edges& training, const E& on,
+    const candidate_sampling& sampling, const training_edges& training, const E& executor,
     std::uint64_t memory = std::uint64_t{1} << 30, const rank_visitor& visit = {}, const K& kernel = {});
 
 namespace detail {
@@ -80,11 +80,11 @@ struct degree_draw {
 /// Candidates of sets [first_set, first_set + sets): [sets, 2, count] node ids, heads before tails.
 template <executor E>
 std::vector<node_id> draw_candidates(const candidate_sampling& sampling, const training_edges& training,
-    std::uint64_t nodes, std::uint64_t first_set, std::size_t sets, const E& on) {
+    std::uint64_t nodes, std::uint64_t first_set, std::size_t sets, const E& executor) {
     const auto by_degree = static_cast<std::size_t>(std::llround(sampling.by_degree * sampling.count));
     std::vector<node_id> candidates(sets * 2 * sampling.count);
     std::vector<degree_draw> draws(sets * 2 * by_degree);
-    parallel_for(on, sets * 2, 16, [&](std::size_t begin, std::size_t end) {
+    parallel_for(executor, sets * 2, 16, [&](std::size_t begin, std::size_t end) {
         for (std::size_t list = begin; list < end; ++list) {
             const random_key key =
                 random_key{sampling.seed, random_domain::evaluate}.with(1).with(first_set + list / 2).with(list % 2);
@@ -99,7 +99,7 @@ std::vector<node_id> draw_candidates(const candidate_sampling& sampling, const t
         }
     });
     if (draws.empty()) return candidates;
-    parallel_sort(on, draws);
+    parallel_sort(executor, draws);
     auto next = draws.cbegin();
     std::uint64_t shown = 0;
     training.scan([&](std::span<const edge> some) {
@@ -133,9 +133,9 @@ std::uint64_t sampled_block_edges(const candidate_sampling& sampling, std::size_
 }
 
 /// Ranks one block, whose edges begin at `first_position` and lie in consecutive sets; counts as `rank_block` gives.
-template <row_stream Rows, executor E, score_kernel K>
+template <embedding_stream Rows, executor E, score_kernel K>
 std::vector<rank_counts> rank_sampled_block(const link_scorer& score, Rows& rows, std::span<const edge> edges,
-    std::uint64_t first_position, const candidate_sampling& sampling, const training_edges& training, const E& on,
+    std::uint64_t first_position, const candidate_sampling& sampling, const training_edges& training, const E& executor,
     const K& kernel, scratch_pool& scratch) {
     const auto dim = static_cast<std::size_t>(rows.dim());
     const std::size_t count = sampling.count;
@@ -143,7 +143,7 @@ std::vector<rank_counts> rank_sampled_block(const link_scorer& score, Rows& rows
     const std::uint64_t last_set = (first_position + edges.size() - 1) / sampling.edges_per_set;
     const auto sets = static_cast<std::size_t>(last_set - first_set + 1);
     const std::vector<link_query> queries = queries_of(edges);
-    const std::vector<node_id> candidates = draw_candidates(sampling, training, rows.rows(), first_set, sets, on);
+    const std::vector<node_id> candidates = draw_candidates(sampling, training, rows.rows(), first_set, sets, executor);
     aligned_buffer<float> storage((queries.size() + candidates.size()) * dim), targets(queries.size());
     const matrix_view<float> all(storage.data(), queries.size() + candidates.size(), dim);
     {
@@ -151,9 +151,9 @@ std::vector<rank_counts> rank_sampled_block(const link_scorer& score, Rows& rows
         for (std::size_t i = 0; i < wanted.size(); ++i)
             wanted[i] = {i < queries.size() ? queries[i].known : candidates[i - queries.size()],
                 static_cast<std::uint32_t>(i)};
-        gather_rows(rows, wanted, all, on);
+        gather_rows(rows, wanted, all, executor);
     }
-    make_queries(score, queries, all.middle_rows(0, queries.size()), targets.span(), kernel, on, scratch);
+    make_queries(score, queries, all.middle_rows(0, queries.size()), targets.span(), kernel, executor, scratch);
 
     // A task: some edges of one set, one side.
     struct piece {
@@ -165,12 +165,12 @@ std::vector<rank_counts> rank_sampled_block(const link_scorer& score, Rows& rows
         const std::uint64_t to_border = (set + 1) * sampling.edges_per_set - (first_position + begin);
         end = static_cast<std::size_t>(
             std::min({begin + to_border, std::uint64_t{begin + tile_shape::queries}, std::uint64_t{edges.size()}}));
-        for (const side missing : {side::head, side::tail})
-            pieces.push_back({begin, end, static_cast<std::size_t>(set - first_set) * 2 + (missing == side::tail)});
+        for (const side target_side : {side::head, side::tail})
+            pieces.push_back({begin, end, static_cast<std::size_t>(set - first_set) * 2 + (target_side == side::tail)});
     }
     std::vector<rank_counts> counts(queries.size());
     std::vector<std::uint8_t> not_a_number(queries.size());
-    on.run(pieces.size(), [&](std::size_t task) {
+    executor.run(pieces.size(), [&](std::size_t task) {
         const auto [begin, end, list] = pieces[task];
         const std::size_t first_query = 2 * begin + (list % 2 == 0); // tails are missing in even queries
         const matrix_view<const float> mine(all[first_query].data(), end - begin, dim, 2 * dim);
@@ -187,7 +187,7 @@ std::vector<rank_counts> rank_sampled_block(const link_scorer& score, Rows& rows
                 for (std::size_t i = 0; i < scores.rows(); ++i) {
                     const std::size_t q = first_query + 2 * i;
                     const score_counts found = count_scores(scores[i], targets[q]);
-                    const node_id answer = answer_of(edges[q / 2], queries[q].missing);
+                    const node_id answer = answer_of(edges[q / 2], queries[q].target_side);
                     const auto own = std::count(candidates.begin() + static_cast<std::ptrdiff_t>(at),
                         candidates.begin() + static_cast<std::ptrdiff_t>(at + some), answer);
                     if (found.not_a_number != 0) not_a_number[q] = 1;
@@ -199,15 +199,15 @@ std::vector<rank_counts> rank_sampled_block(const link_scorer& score, Rows& rows
     });
     for (std::size_t q = 0; q < queries.size(); ++q)
         if (not_a_number[q] != 0)
-            throw_not_finite(static_cast<std::size_t>(first_position) + q / 2, edges[q / 2], queries[q].missing);
+            throw_not_finite(static_cast<std::size_t>(first_position) + q / 2, edges[q / 2], queries[q].target_side);
     return counts;
 }
 
 } // namespace detail
 
-template <row_stream Rows, executor E, score_kernel K>
+template <embedding_stream Rows, executor E, score_kernel K>
 link_metrics rank_edges_sampled(const link_scorer& score, Rows& rows, std::span<const edge> edges,
-    const candidate_sampling& asked, const training_edges& training, const E& on, std::uint64_t memory,
+    const candidate_sampling& asked, const training_edges& training, const E& executor, std::uint64_t memory,
     const rank_visitor& visit, const K& kernel) {
     candidate_sampling sampling = asked;
     if (!(sampling.by_degree >= 0 && sampling.by_degree <= 1))
@@ -221,14 +221,14 @@ link_metrics rank_edges_sampled(const link_scorer& score, Rows& rows, std::span<
     const auto dim = static_cast<std::size_t>(rows.dim());
     detail::check_edges(score, edges, rows.rows(), dim);
     const std::uint64_t set = sampling.edges_per_set = std::min<std::uint64_t>(sampling.edges_per_set, edges.size());
-    const std::uint64_t block = detail::sampled_block_edges(sampling, dim, on.concurrency(), memory, kernel);
+    const std::uint64_t block = detail::sampled_block_edges(sampling, dim, executor.concurrency(), memory, kernel);
     detail::scratch_pool scratch(detail::tile_scratch_floats(kernel, dim));
     for (std::uint64_t first = 0; first < edges.size();) {
         std::uint64_t end = std::min<std::uint64_t>(first + block, edges.size());
         if (block < set) end = std::min(end, (first / set + 1) * set); // a block of less than a set stays within it
         const auto some = edges.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first));
         const auto counts =
-            detail::rank_sampled_block(score, rows, some, first, sampling, training, on, kernel, scratch);
+            detail::rank_sampled_block(score, rows, some, first, sampling, training, executor, kernel, scratch);
         for (std::size_t i = 0; i < some.size(); ++i) {
             metrics.tail.add(counts[2 * i]);
             metrics.head.add(counts[2 * i + 1]);

@@ -35,9 +35,9 @@ struct scored_node {
 /// Cost: queries · n · dim multiply-adds; per block of queries two passes over the table and, if edges are left out,
 /// two scans of them. The result is the same for any memory, blocks of the table and number of threads.
 /// Errors: out_of_range for a query that names no row or relation; not_finite if a score is NaN; over_budget.
-template <row_stream Rows, executor E, score_kernel K = fixed_order_kernel>
+template <embedding_stream Rows, executor E, score_kernel K = fixed_order_kernel>
 std::vector<std::vector<scored_node>> top_k(const link_scorer& score, Rows& rows, std::span<const link_query> queries,
-    std::size_t k, const edge_scan& leave_out, const E& on, std::uint64_t memory = std::uint64_t{1} << 30,
+    std::size_t k, const edge_scan& leave_out, const E& executor, std::uint64_t memory = std::uint64_t{1} << 30,
     const K& kernel = {});
 
 namespace detail {
@@ -77,21 +77,21 @@ private:
 }
 
 /// Answers one block; `first` is the position of its first query.
-template <row_stream Rows, executor E, score_kernel K>
+template <embedding_stream Rows, executor E, score_kernel K>
 void top_k_block(const link_scorer& score, Rows& rows, std::span<const link_query> queries, std::size_t first,
-    std::size_t k, const known_answers& known, const E& on, const K& kernel, scratch_pool& scratch,
+    std::size_t k, const known_answers& known, const E& executor, const K& kernel, scratch_pool& scratch,
     std::vector<std::vector<scored_node>>& results) {
     const auto dim = static_cast<std::size_t>(rows.dim());
-    aligned_buffer<float> known_rows(queries.size() * dim), made(queries.size() * dim);
-    const matrix_view<float> ends(known_rows.data(), queries.size(), dim), vectors(made.data(), queries.size(), dim);
+    aligned_buffer<float> known_rows(queries.size() * dim), created(queries.size() * dim);
+    const matrix_view<float> ends(known_rows.data(), queries.size(), dim), vectors(created.data(), queries.size(), dim);
     std::vector<row_request> wanted(queries.size());
     for (std::size_t i = 0; i < queries.size(); ++i) wanted[i] = {queries[i].known, static_cast<std::uint32_t>(i)};
-    gather_rows(rows, wanted, ends, on);
+    gather_rows(rows, wanted, ends, executor);
     for (std::size_t i = 0; i < queries.size(); ++i) score.query(queries[i], ends[i], vectors[i]);
 
     std::vector<best_heap> heaps(tile_shape::groups * queries.size()); // [groups, queries]: tasks share none
     std::vector<std::uint8_t> not_a_number(heaps.size());
-    for_each_tile(score.compare(), rows, vectors, kernel, on, scratch,
+    for_each_tile(score.compare(), rows, vectors, kernel, executor, scratch,
         [&](std::size_t group, std::size_t first_query, std::uint64_t first_row, matrix_view<const float> scores) {
             for (std::size_t i = 0; i < scores.rows(); ++i) {
                 const std::size_t q = first_query + i, slot = group * queries.size() + q;
@@ -129,9 +129,9 @@ void top_k_block(const link_scorer& score, Rows& rows, std::span<const link_quer
 
 } // namespace detail
 
-template <row_stream Rows, executor E, score_kernel K>
+template <embedding_stream Rows, executor E, score_kernel K>
 std::vector<std::vector<scored_node>> top_k(const link_scorer& score, Rows& rows, std::span<const link_query> queries,
-    std::size_t k, const edge_scan& leave_out, const E& on, std::uint64_t memory, const K& kernel) {
+    std::size_t k, const edge_scan& leave_out, const E& executor, std::uint64_t memory, const K& kernel) {
     std::vector<std::vector<scored_node>> results(queries.size());
     if (queries.empty() || k == 0) return results;
     const auto dim = static_cast<std::size_t>(rows.dim());
@@ -142,7 +142,7 @@ std::vector<std::vector<scored_node>> top_k(const link_scorer& score, Rows& rows
     k = static_cast<std::size_t>(std::min<std::uint64_t>(k, rows.rows()));
 
     const std::uint64_t tiles = (detail::superblock_floats(kernel, dim) +
-                                    on.concurrency() * detail::tile_scratch_floats(kernel, dim)) * sizeof(float);
+                                    executor.concurrency() * detail::tile_scratch_floats(kernel, dim)) * sizeof(float);
     const std::uint64_t heap = sizeof(detail::best_heap) + 2 * k * sizeof(scored_node);
     const std::uint64_t per_query = 2 * dim * sizeof(float) + sizeof(detail::row_request) +
                                     detail::tile_shape::groups * heap +
@@ -160,14 +160,14 @@ std::vector<std::vector<scored_node>> top_k(const link_scorer& score, Rows& rows
         std::size_t count = std::min(block, queries.size() - first);
         known_answers known;
         if (leave_out) {
-            known = known_answers(queries.subspan(first, count), leave_out, on, rest - count * per_query);
+            known = known_answers(queries.subspan(first, count), leave_out, executor, rest - count * per_query);
             count = known.covered();
             if (count == 0) {
                 parts.push_back({"edges to leave out", rows.rows() * sizeof(node_id)});
                 throw over_budget(memory, std::move(parts));
             }
         }
-        detail::top_k_block(score, rows, queries.subspan(first, count), first, k, known, on, kernel, scratch, results);
+        detail::top_k_block(score, rows, queries.subspan(first, count), first, k, known, executor, kernel, scratch, results);
         first += count;
     }
     return results;

@@ -11,19 +11,19 @@
 
 namespace gneiss {
 
-/// The neighbours of consecutive nodes: list i, of node first + i, is neighbours[offsets[i] … offsets[i + 1]).
+/// The neighbors of consecutive nodes: list i, of node first + i, is neighbors[offsets[i] … offsets[i + 1]).
 ///
 /// Views, valid until the next call on the stream that gave them. No nodes: the end of a pass.
 struct adjacency_chunk {
     node_id first = 0;
     std::span<const std::uint32_t> offsets{}; ///< [size() + 1], ascending, perhaps not from 0; empty at the end
-    std::span<const node_id> neighbours{};    ///< [offsets.back()] or more
+    std::span<const node_id> neighbors{};    ///< [offsets.back()] or more
 
     [[nodiscard]] std::size_t size() const noexcept { return offsets.empty() ? 0 : offsets.size() - 1; }
     [[nodiscard]] bool empty() const noexcept { return size() == 0; }
     [[nodiscard]] node_id node(std::size_t i) const noexcept { return static_cast<node_id>(first + i); }
     [[nodiscard]] std::span<const node_id> list(std::size_t i) const noexcept {
-        return neighbours.subspan(offsets[i], offsets[i + 1] - offsets[i]);
+        return neighbors.subspan(offsets[i], offsets[i + 1] - offsets[i]);
     }
 };
 
@@ -32,7 +32,7 @@ struct adjacency_chunk {
 /// Meaning: `next()` gives the lists of the following nodes, ascending and without a gap, isolated ones too, and an empty
 /// chunk once all were given; `rewind()` starts again from node 0, and every pass gives the same lists, though perhaps in
 /// other chunks: no result may depend on where they end. An edge u–v stands in the lists of u and of v, in each as often
-/// as it occurs; self loops are left out, or are skipped by who reads. Ids are below `nodes()`; `arcs()` neighbours come in
+/// as it occurs; self loops are left out, or are skipped by who reads. Ids are below `nodes()`; `arcs()` neighbors come in
 /// a pass: twice the edges.
 /// Cost: one sequential read a pass; memory for one chunk or two. One thread uses a stream at a time.
 template <class S>

@@ -57,52 +57,52 @@ concept edge_generator = requires(const G& g, edge_index i, std::span<typename G
     { g.edges() } -> std::convertible_to<edge_index>;
 };
 
-/// Which edges of a node lead to its neighbours.
-enum class neighbour_direction : std::uint8_t {
-    in,  ///< edges that end in the node; its neighbours are their sources
-    out, ///< edges that begin in the node; its neighbours are their destinations
+/// Which edges of a node lead to its neighbors.
+enum class neighbor_direction : std::uint8_t {
+    in,  ///< edges that end in the node; its neighbors are their sources
+    out, ///< edges that begin in the node; its neighbors are their destinations
     both ///< one list: the outgoing ones, then the incoming ones; a self loop stands in it twice
 };
 
-/// A question for neighbours: at `positions[offsets[i] − offsets[0] …)` of the lists of `ids[i]`. Positions count from
+/// A question for neighbors: at `positions[offsets[i] − offsets[0] …)` of the lists of `ids[i]`. Positions count from
 /// 0, in any order, and may repeat.
 template <node_id_type NodeId = node_id>
-struct neighbour_request {
+struct neighbor_request {
     std::span<const NodeId> ids;                ///< [n]
-    neighbour_direction direction = neighbour_direction::in;
+    neighbor_direction direction = neighbor_direction::in;
     std::span<const std::uint32_t> offsets;     ///< [n + 1], ascending
     std::span<const std::uint32_t> positions;   ///< [offsets[n] − offsets[0]], each below the node's degree
 };
 
 /// Where the answer goes, one element for each position asked. Relations and edge ids may be empty: not wanted.
 template <node_id_type NodeId = node_id>
-struct neighbour_answer {
-    std::span<NodeId> neighbours;
+struct neighbor_answer {
+    std::span<NodeId> neighbors;
     std::span<relation_id> relations{};
     std::span<edge_index> edge_ids{};
 };
 
-/// A graph as samplers need it: degrees, and neighbours at drawn positions, many nodes at a time.
+/// A graph as samplers need it: degrees, and neighbors at drawn positions, many nodes at a time.
 ///
-/// Meaning: each node has one list of neighbours per direction in a fixed order, ascending by (neighbour, relation, edge
+/// Meaning: each node has one list of neighbors per direction in a fixed order, ascending by (neighbor, relation, edge
 /// id), the same in every store of the same edges; repeated edges stand in it once each. `id_of(v)` is the id that
 /// random keys use, so that a sample does not depend on how a store numbers nodes. `degrees` writes the length of each
-/// list, `neighbours_at` answers a request. Throws `invalid_argument` for a direction, relations or edge ids that the
+/// list, `neighbors_at` answers a request. Throws `invalid_argument` for a direction, relations or edge ids that the
 /// graph does not keep.
 /// Cost: O(ids) and O(positions), no allocation; a source in memory prefetches. A source that has to read makes one wave
-/// of reads of a call. `neighbour_batch` is how many ids it likes to be asked about at once: a few hundred, so that what
+/// of reads of a call. `neighbor_batch` is how many ids it likes to be asked about at once: a few hundred, so that what
 /// lies between the two calls stays in a near cache, or everything.
 /// Thread-safe.
 template <class G>
-concept neighbour_source = requires(const G& g, std::span<const typename G::id_type> ids, typename G::id_type v,
-    neighbour_direction d, std::span<std::uint32_t> degrees, const neighbour_request<typename G::id_type>& request,
-    const neighbour_answer<typename G::id_type>& answer) {
+concept neighbor_source = requires(const G& g, std::span<const typename G::id_type> ids, typename G::id_type v,
+    neighbor_direction d, std::span<std::uint32_t> degrees, const neighbor_request<typename G::id_type>& request,
+    const neighbor_answer<typename G::id_type>& answer) {
     requires node_id_type<typename G::id_type>;
     { g.nodes() } -> std::convertible_to<std::uint64_t>;
     { g.id_of(v) } -> std::convertible_to<std::uint64_t>;
     g.degrees(ids, d, degrees);
-    g.neighbours_at(request, answer);
-    { G::neighbour_batch } -> std::convertible_to<std::size_t>;
+    g.neighbors_at(request, answer);
+    { G::neighbor_batch } -> std::convertible_to<std::size_t>;
 };
 
 } // namespace gneiss

@@ -20,13 +20,13 @@
 
 namespace gneiss {
 
-/// What a `csr` keeps of each edge beside the neighbour.
+/// What a `csr` keeps of each edge beside the neighbor.
 struct csr_options {
     bool relations = false; ///< 4 bytes an edge
     bool edge_ids = false;  ///< 8 bytes an edge
 };
 
-/// The neighbours of all nodes in one direction: compressed sparse rows. Order: (neighbour, relation, edge id).
+/// The neighbors of all nodes in one direction: compressed sparse rows. Order: (neighbor, relation, edge id).
 ///
 /// Memory: 8 bytes a node, the width of an id and what `csr_options` adds an edge. Immutable, thread-safe.
 template <node_id_type NodeId = node_id>
@@ -36,25 +36,25 @@ public:
 
     csr() = default;
 
-    /// From arrays. Throws `invalid_argument` unless offsets ascend from 0 to the number of neighbours, neighbours are
-    /// below the number of nodes, and the other arrays are empty or one element per neighbour. Lists out of order are
+    /// From arrays. Throws `invalid_argument` unless offsets ascend from 0 to the number of neighbors, neighbors are
+    /// below the number of nodes, and the other arrays are empty or one element per neighbor. Lists out of order are
     /// sorted. O(nodes + edges), and the sorting.
-    csr(std::vector<edge_index> offsets, std::vector<NodeId> neighbours, std::vector<relation_id> relations = {},
+    csr(std::vector<edge_index> offsets, std::vector<NodeId> neighbors, std::vector<relation_id> relations = {},
         std::vector<edge_index> edge_ids = {})
         : offsets_(std::move(offsets)),
-          neighbours_(std::move(neighbours)),
+          neighbors_(std::move(neighbors)),
           relations_(std::move(relations)),
           edge_ids_(std::move(edge_ids)) {
         const auto check = [](bool good, const char* what) {
             if (!good) throw error(errc::invalid_argument, what);
         };
-        check(!offsets_.empty() && offsets_.front() == 0 && offsets_.back() == neighbours_.size() &&
+        check(!offsets_.empty() && offsets_.front() == 0 && offsets_.back() == neighbors_.size() &&
                   std::is_sorted(offsets_.begin(), offsets_.end()),
             "offsets of a CSR do not ascend from 0 to the number of its neighbours");
-        check(std::ranges::all_of(neighbours_, [&](NodeId v) { return v < nodes(); }),
+        check(std::ranges::all_of(neighbors_, [&](NodeId v) { return v < nodes(); }),
             "a CSR has neighbours beyond its nodes");
-        check((relations_.empty() || relations_.size() == neighbours_.size()) &&
-                  (edge_ids_.empty() || edge_ids_.size() == neighbours_.size()),
+        check((relations_.empty() || relations_.size() == neighbors_.size()) &&
+                  (edge_ids_.empty() || edge_ids_.size() == neighbors_.size()),
             "a CSR needs a relation and an edge id for each neighbour, or none");
         sort();
     }
@@ -65,62 +65,62 @@ public:
     /// in order; edges in the order of a bucket store do.
     template <class ForEach>
     [[nodiscard]] static csr from_edges(
-        std::uint64_t nodes, neighbour_direction d, const csr_options& keep, ForEach&& for_each) {
-        GNEISS_ASSERT(d != neighbour_direction::both);
-        const bool in = d == neighbour_direction::in;
-        csr made;
-        made.offsets_ = huge_vector<edge_index>(static_cast<std::size_t>(nodes) + 2); // of list v at v + 1 until all are filled
+        std::uint64_t nodes, neighbor_direction d, const csr_options& columns, ForEach&& for_each) {
+        GNEISS_ASSERT(d != neighbor_direction::both);
+        const bool in = d == neighbor_direction::in;
+        csr result;
+        result.offsets_ = huge_page_vector<edge_index>(static_cast<std::size_t>(nodes) + 2); // of list v at v + 1 until all are filled
         for_each([&](std::span<const basic_edge<NodeId>> edges) {
             for (const auto& e : edges) {
                 if (e.source >= nodes || e.destination >= nodes)
                     throw error(errc::out_of_range, "edge " + std::to_string(e.source) + " -> " +
                                                         std::to_string(e.destination) + " of a graph of " +
                                                         std::to_string(nodes) + " nodes");
-                ++made.offsets_[static_cast<std::size_t>(in ? e.destination : e.source) + 2];
+                ++result.offsets_[static_cast<std::size_t>(in ? e.destination : e.source) + 2];
             }
         });
-        for (std::size_t v = 2; v < made.offsets_.size(); ++v) made.offsets_[v] += made.offsets_[v - 1];
-        const auto total = static_cast<std::size_t>(made.offsets_.back());
-        made.neighbours_ = huge_vector<NodeId>(total);
-        if (keep.relations) made.relations_ = huge_vector<relation_id>(total);
-        if (keep.edge_ids) made.edge_ids_ = huge_vector<edge_index>(total);
+        for (std::size_t v = 2; v < result.offsets_.size(); ++v) result.offsets_[v] += result.offsets_[v - 1];
+        const auto total = static_cast<std::size_t>(result.offsets_.back());
+        result.neighbors_ = huge_page_vector<NodeId>(total);
+        if (columns.relations) result.relations_ = huge_page_vector<relation_id>(total);
+        if (columns.edge_ids) result.edge_ids_ = huge_page_vector<edge_index>(total);
         edge_index id = 0;
         for_each([&](std::span<const basic_edge<NodeId>> edges) {
             for (const auto& e : edges) {
                 const auto at = static_cast<std::size_t>(
-                    made.offsets_[static_cast<std::size_t>(in ? e.destination : e.source) + 1]++);
-                made.neighbours_[at] = in ? e.source : e.destination;
-                if (keep.relations) made.relations_[at] = e.relation;
-                if (keep.edge_ids) made.edge_ids_[at] = id;
+                    result.offsets_[static_cast<std::size_t>(in ? e.destination : e.source) + 1]++);
+                result.neighbors_[at] = in ? e.source : e.destination;
+                if (columns.relations) result.relations_[at] = e.relation;
+                if (columns.edge_ids) result.edge_ids_[at] = id;
                 ++id;
             }
         });
-        made.offsets_.pop_back();
-        made.sort();
-        return made;
+        result.offsets_.pop_back();
+        result.sort();
+        return result;
     }
 
     /// What `from_edges` allocates [bytes].
     [[nodiscard]] static std::uint64_t bytes_needed(
-        std::uint64_t nodes, edge_index edges, const csr_options& keep) noexcept {
-        return (nodes + 2) * sizeof(edge_index) + edges * (sizeof(NodeId) + (keep.relations ? sizeof(relation_id) : 0U) +
-                                                              (keep.edge_ids ? sizeof(edge_index) : 0U));
+        std::uint64_t nodes, edge_index edges, const csr_options& columns) noexcept {
+        return (nodes + 2) * sizeof(edge_index) + edges * (sizeof(NodeId) + (columns.relations ? sizeof(relation_id) : 0U) +
+                                                              (columns.edge_ids ? sizeof(edge_index) : 0U));
     }
 
     [[nodiscard]] std::uint64_t nodes() const noexcept { return offsets_.empty() ? 0 : offsets_.size() - 1; }
-    [[nodiscard]] edge_index edges() const noexcept { return neighbours_.size(); }
+    [[nodiscard]] edge_index edges() const noexcept { return neighbors_.size(); }
     [[nodiscard]] edge_index begin(NodeId v) const noexcept { return offsets_[static_cast<std::size_t>(v)]; }
     [[nodiscard]] std::uint32_t degree(NodeId v) const noexcept {
         return static_cast<std::uint32_t>(begin(v + 1) - begin(v));
     }
     void prefetch_offsets(NodeId v) const noexcept { prefetch(offsets_.data() + v); }
-    [[nodiscard]] std::span<const NodeId> neighbours(NodeId v) const noexcept {
-        return std::span(neighbours_).subspan(static_cast<std::size_t>(begin(v)), degree(v));
+    [[nodiscard]] std::span<const NodeId> neighbors(NodeId v) const noexcept {
+        return std::span(neighbors_).subspan(static_cast<std::size_t>(begin(v)), degree(v));
     }
 
     // Whole arrays, the last two empty if they are not kept.
     [[nodiscard]] std::span<const edge_index> offsets() const noexcept { return offsets_; }
-    [[nodiscard]] std::span<const NodeId> neighbours() const noexcept { return neighbours_; }
+    [[nodiscard]] std::span<const NodeId> neighbors() const noexcept { return neighbors_; }
     [[nodiscard]] std::span<const relation_id> relations() const noexcept { return relations_; }
     [[nodiscard]] std::span<const edge_index> edge_ids() const noexcept { return edge_ids_; }
 
@@ -128,7 +128,7 @@ private:
     void sort() {
         std::vector<std::tuple<NodeId, relation_id, edge_index>> list;
         const auto key = [&](std::size_t e) {
-            return std::tuple(neighbours_[e], relations_.empty() ? relation_id{0} : relations_[e],
+            return std::tuple(neighbors_[e], relations_.empty() ? relation_id{0} : relations_[e],
                 edge_ids_.empty() ? edge_index{0} : edge_ids_[e]);
         };
         for (std::size_t v = 0; v < nodes(); ++v) {
@@ -137,13 +137,13 @@ private:
                 throw error(errc::out_of_range, "node " + std::to_string(v) + " has " + std::to_string(last - first) +
                                                     " edges: positions have 31 bits");
             std::size_t e = first + 1;
-            while (e < last && (neighbours_[e - 1] < neighbours_[e] || key(e - 1) <= key(e))) ++e;
+            while (e < last && (neighbors_[e - 1] < neighbors_[e] || key(e - 1) <= key(e))) ++e;
             if (e >= last) continue;
             list.clear();
             for (e = first; e < last; ++e) list.push_back(key(e));
             std::sort(list.begin(), list.end());
             for (e = first; e < last; ++e) {
-                neighbours_[e] = std::get<0>(list[e - first]);
+                neighbors_[e] = std::get<0>(list[e - first]);
                 if (!relations_.empty()) relations_[e] = std::get<1>(list[e - first]);
                 if (!edge_ids_.empty()) edge_ids_[e] = std::get<2>(list[e - first]);
             }
@@ -151,21 +151,21 @@ private:
     }
 
     std::vector<edge_index> offsets_;
-    std::vector<NodeId> neighbours_;
+    std::vector<NodeId> neighbors_;
     std::vector<relation_id> relations_;
     std::vector<edge_index> edge_ids_;
 };
 
-/// A graph in memory for samplers: incoming neighbours, outgoing ones, or both. Ids are dataset ids.
+/// A graph in memory for samplers: incoming neighbors, outgoing ones, or both. Ids are dataset ids.
 ///
-///     const csr_graph<> graph = make_csr_graph(edges, neighbour_direction::both);
+///     const csr_graph<> graph = make_csr_graph(edges, neighbor_direction::both);
 ///
 /// Immutable, thread-safe.
 template <node_id_type NodeId = node_id>
 class csr_graph {
 public:
     using id_type = NodeId;
-    static constexpr std::size_t neighbour_batch = 256;
+    static constexpr std::size_t neighbor_batch = 256;
 
     /// A direction that is not kept is an empty csr. Throws `invalid_argument` if both are, or if they disagree.
     csr_graph(csr<NodeId> in, csr<NodeId> out) : in_(std::move(in)), out_(std::move(out)) {
@@ -183,16 +183,16 @@ public:
 
     [[nodiscard]] std::uint64_t id_of(NodeId v) const noexcept { return v; }
 
-    void degrees(std::span<const NodeId> ids, neighbour_direction d, std::span<std::uint32_t> to) const {
+    void degrees(std::span<const NodeId> ids, neighbor_direction d, std::span<std::uint32_t> to) const {
         lists(d).degrees(ids, to);
     }
 
-    void neighbours_at(const neighbour_request<NodeId>& request, const neighbour_answer<NodeId>& answer) const {
+    void neighbors_at(const neighbor_request<NodeId>& request, const neighbor_answer<NodeId>& answer) const {
         lists(request.direction).answer(request, answer);
     }
 
 private:
-    [[nodiscard]] detail::list_pair<csr<NodeId>> lists(neighbour_direction d) const {
+    [[nodiscard]] detail::list_pair<csr<NodeId>> lists(neighbor_direction d) const {
         return detail::list_pair<csr<NodeId>>::of(
             in_.offsets().empty() ? nullptr : &in_, out_.offsets().empty() ? nullptr : &out_, d);
     }
@@ -200,20 +200,20 @@ private:
     csr<NodeId> in_, out_;
 };
 
-static_assert(neighbour_source<csr_graph<>>);
+static_assert(neighbor_source<csr_graph<>>);
 
 /// The graph of a stream of edges, in the directions asked. Reads the stream twice a direction.
 template <edge_stream Stream>
-[[nodiscard]] auto make_csr_graph(Stream& edges, neighbour_direction d, const csr_options& keep = {}) {
+[[nodiscard]] auto make_csr_graph(Stream& edges, neighbor_direction d, const csr_options& columns = {}) {
     using id = decltype(Stream::edge_type::source);
-    const auto one = [&](neighbour_direction side) {
-        if (d != side && d != neighbour_direction::both) return csr<id>();
-        return csr<id>::from_edges(edges.nodes(), side, keep, [&](auto&& sink) {
+    const auto one = [&](neighbor_direction side) {
+        if (d != side && d != neighbor_direction::both) return csr<id>();
+        return csr<id>::from_edges(edges.nodes(), side, columns, [&](auto&& sink) {
             edges.rewind();
             for (auto chunk = edges.next(); !chunk.empty(); chunk = edges.next()) sink(chunk);
         });
     };
-    return csr_graph<id>(one(neighbour_direction::in), one(neighbour_direction::out));
+    return csr_graph<id>(one(neighbor_direction::in), one(neighbor_direction::out));
 }
 
 } // namespace gneiss

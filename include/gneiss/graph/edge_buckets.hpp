@@ -21,27 +21,27 @@ enum class edge_direction : std::uint8_t {
     in   ///< by destination; `edge_ids` leads to the outgoing order
 };
 
-/// Calls visit(edge_direction) for the sides of buckets that hold neighbours in a direction, the outgoing one first.
+/// Calls visit(edge_direction) for the sides of buckets that hold neighbors in a direction, the outgoing one first.
 template <class Visit>
-void for_each_side(neighbour_direction d, Visit&& visit) {
-    if (d != neighbour_direction::in) visit(edge_direction::out);
-    if (d != neighbour_direction::out) visit(edge_direction::in);
+void for_each_side(neighbor_direction d, Visit&& visit) {
+    if (d != neighbor_direction::in) visit(edge_direction::out);
+    if (d != neighbor_direction::out) visit(edge_direction::in);
 }
 
 /// One bucket of edges, doubly compressed: only nodes that have edges are listed. A view of somebody's memory.
 ///
-/// Ids are local to their partition. Edges of nodes[v] are positions starts[v] … starts[v + 1] − 1 of `neighbours`,
-/// `relations` and `edge_ids`, ascending by (neighbour, relation, edge id). An empty bucket has empty spans, `starts`
+/// Ids are local to their partition. Edges of nodes[v] are positions starts[v] … starts[v + 1] − 1 of `neighbors`,
+/// `relations` and `edge_ids`, ascending by (neighbor, relation, edge id). An empty bucket has empty spans, `starts`
 /// too. Space: 2 words per listed node, 1 to 3 per edge. Source: MariusGNN, §6 (edge buckets in the buffer), with
 /// offsets for the nodes present instead of all, as p·|V| offsets would outgrow the edges.
 struct edge_block {
     std::span<const std::uint32_t> nodes{};      ///< ascending
     std::span<const std::uint32_t> starts{};     ///< nodes + 1 values, from 0 to the number of edges
-    std::span<const std::uint32_t> neighbours{}; ///< local to the other partition
+    std::span<const std::uint32_t> neighbors{}; ///< local to the other partition
     std::span<const std::uint32_t> relations{};  ///< empty if the dataset has at most one relation
     std::span<const std::uint32_t> edge_ids{};   ///< direction `in` only
 
-    [[nodiscard]] std::size_t edges() const noexcept { return neighbours.size(); }
+    [[nodiscard]] std::size_t edges() const noexcept { return neighbors.size(); }
     /// Number of the edge at a position among those of the bucket.
     [[nodiscard]] std::uint32_t edge_id(std::uint32_t position) const noexcept {
         return edge_ids.empty() ? position : edge_ids[position];
@@ -55,7 +55,7 @@ struct edge_block_shape {
     std::uint64_t nodes = 0; ///< nodes with edges
     bool has_relations = false;
     std::uint64_t own_size = 0;   ///< nodes of the partition that `nodes` belong to
-    std::uint64_t other_size = 0; ///< nodes of the partition that `neighbours` belong to
+    std::uint64_t other_size = 0; ///< nodes of the partition that `neighbors` belong to
     std::uint64_t relation_count = 0;
 
     /// Words of 4 bytes. Never overflows for edges, nodes < 2³².
@@ -77,15 +77,15 @@ struct edge_block_shape {
     };
     block.nodes = take(shape.nodes);
     block.starts = take(shape.nodes + 1);
-    block.neighbours = take(shape.edges);
+    block.neighbors = take(shape.edges);
     if (shape.has_relations) block.relations = take(shape.edges);
     if (shape.direction == edge_direction::in) block.edge_ids = take(shape.edges);
     return block;
 }
 
-/// What is wrong with a block, or nothing: ids in range, nodes and starts ascending, neighbours sorted, ends that meet.
+/// What is wrong with a block, or nothing: ids in range, nodes and starts ascending, neighbors sorted, ends that meet.
 /// One pass over the block, no allocation.
-[[nodiscard]] inline std::string_view find_fault(const edge_block& block, const edge_block_shape& shape) noexcept {
+[[nodiscard]] inline std::string_view diagnose_features(const edge_block& block, const edge_block_shape& shape) noexcept {
     if (shape.edges == 0) return {};
     if (block.nodes.empty() || block.starts.front() != 0) return "starts do not begin with 0";
     if (block.starts.back() != shape.edges) return "starts do not end with the number of edges";
@@ -94,10 +94,10 @@ struct edge_block_shape {
             return "nodes out of range or order";
         if (block.starts[v] >= block.starts[v + 1] || block.starts[v + 1] > shape.edges) return "starts out of order";
         for (std::size_t e = block.starts[v] + std::size_t{1}; e < block.starts[v + 1]; ++e)
-            if (block.neighbours[e] < block.neighbours[e - 1]) return "neighbours out of order";
+            if (block.neighbors[e] < block.neighbors[e - 1]) return "neighbours out of order";
     }
-    for (const std::uint32_t neighbour : block.neighbours)
-        if (neighbour >= shape.other_size) return "neighbours out of range";
+    for (const std::uint32_t neighbor : block.neighbors)
+        if (neighbor >= shape.other_size) return "neighbours out of range";
     for (const std::uint32_t relation : block.relations)
         if (relation >= shape.relation_count) return "relations out of range";
     for (const std::uint32_t id : block.edge_ids)
@@ -114,7 +114,7 @@ void decode(
         for (std::size_t e = block.starts[v]; e < block.starts[v + 1]; ++e)
             to[e] = {static_cast<NodeId>(source_begin + block.nodes[v]),
                 block.relations.empty() ? 0 : block.relations[e],
-                static_cast<NodeId>(destination_begin + block.neighbours[e])};
+                static_cast<NodeId>(destination_begin + block.neighbors[e])};
 }
 
 /// The same of an incoming block: each edge lands at its id.
@@ -123,7 +123,7 @@ void decode_incoming(
     const edge_block& block, NodeId source_begin, NodeId destination_begin, std::span<basic_edge<NodeId>> to) noexcept {
     for (std::size_t v = 0; v < block.nodes.size(); ++v)
         for (std::size_t e = block.starts[v]; e < block.starts[v + 1]; ++e)
-            to[block.edge_ids[e]] = {static_cast<NodeId>(source_begin + block.neighbours[e]),
+            to[block.edge_ids[e]] = {static_cast<NodeId>(source_begin + block.neighbors[e]),
                 block.relations.empty() ? 0 : block.relations[e],
                 static_cast<NodeId>(destination_begin + block.nodes[v])};
 }

@@ -15,30 +15,30 @@
 
 namespace gneiss {
 
-/// An undirected graph in memory: the neighbours of v are neighbours[offsets[v] … offsets[v + 1]), an edge stands in both
+/// An undirected graph in memory: the neighbors of v are neighbors[offsets[v] … offsets[v + 1]), an edge stands in both
 /// lists as often as it occurs, self loops in none. 8 bytes a node and 8 an edge. Immutable use is thread-safe.
 struct symmetric_csr {
     std::vector<edge_index> offsets{0}; ///< [nodes + 1]
-    std::vector<node_id> neighbours{};  ///< [arcs]
+    std::vector<node_id> neighbors{};  ///< [arcs]
 
     [[nodiscard]] std::uint64_t nodes() const noexcept { return offsets.size() - 1; }
-    [[nodiscard]] edge_index arcs() const noexcept { return neighbours.size(); }
+    [[nodiscard]] edge_index arcs() const noexcept { return neighbors.size(); }
     [[nodiscard]] std::uint32_t degree(node_id v) const noexcept {
         return static_cast<std::uint32_t>(offsets[v + std::size_t{1}] - offsets[v]);
     }
     [[nodiscard]] std::span<const node_id> list(node_id v) const noexcept {
-        return std::span(neighbours).subspan(static_cast<std::size_t>(offsets[v]), degree(v));
+        return std::span(neighbors).subspan(static_cast<std::size_t>(offsets[v]), degree(v));
     }
-    [[nodiscard]] std::uint64_t bytes() const noexcept { return 8 * offsets.size() + 4 * neighbours.size(); }
+    [[nodiscard]] std::uint64_t bytes() const noexcept { return 8 * offsets.size() + 4 * neighbors.size(); }
 };
 
 /// The edges of a stream without their directions; lists in the order of the stream. Reads it twice. O(nodes + edges).
-/// Throws errc::out_of_range for an edge beyond the nodes or a node of 2³² neighbours.
+/// Throws errc::out_of_range for an edge beyond the nodes or a node of 2³² neighbors.
 template <edge_stream Stream>
 [[nodiscard]] symmetric_csr make_symmetric_csr(Stream& edges) {
     const std::uint64_t nodes = edges.nodes();
-    symmetric_csr made;
-    made.offsets = huge_vector<edge_index>(static_cast<std::size_t>(nodes) + 2); // list v begins at v + 1 until all are filled
+    symmetric_csr result;
+    result.offsets = huge_page_vector<edge_index>(static_cast<std::size_t>(nodes) + 2); // list v begins at v + 1 until all are filled
     const auto for_each_arc = [&](auto&& visit) {
         edges.rewind();
         for (auto chunk = edges.next(); !chunk.empty(); chunk = edges.next())
@@ -52,20 +52,20 @@ template <edge_stream Stream>
                 visit(static_cast<std::size_t>(e.destination), static_cast<node_id>(e.source));
             }
     };
-    for_each_arc([&](std::size_t v, node_id) { ++made.offsets[v + 2]; });
-    for (std::size_t v = 2; v < made.offsets.size(); ++v) {
-        if (made.offsets[v] > std::numeric_limits<std::uint32_t>::max())
+    for_each_arc([&](std::size_t v, node_id) { ++result.offsets[v + 2]; });
+    for (std::size_t v = 2; v < result.offsets.size(); ++v) {
+        if (result.offsets[v] > std::numeric_limits<std::uint32_t>::max())
             throw error(errc::out_of_range, "node " + std::to_string(v - 2) + " has 2^32 neighbours or more");
-        made.offsets[v] += made.offsets[v - 1];
+        result.offsets[v] += result.offsets[v - 1];
     }
-    made.neighbours = huge_vector<node_id>(static_cast<std::size_t>(made.offsets.back()));
-    for_each_arc([&](std::size_t v, node_id u) { made.neighbours[static_cast<std::size_t>(made.offsets[v + 1]++)] = u; });
-    made.offsets.pop_back();
-    return made;
+    result.neighbors = huge_page_vector<node_id>(static_cast<std::size_t>(result.offsets.back()));
+    for_each_arc([&](std::size_t v, node_id u) { result.neighbors[static_cast<std::size_t>(result.offsets[v + 1]++)] = u; });
+    result.offsets.pop_back();
+    return result;
 }
 
 /// An `adjacency_stream` over a graph in memory, which it does not own: `chunk` lists at a time, fewer where they have 2³¹
-/// arcs. Memory: 4 bytes a list of a chunk; neighbours are not copied.
+/// arcs. Memory: 4 bytes a list of a chunk; neighbors are not copied.
 class symmetric_stream {
 public:
     /// Precondition: chunk > 0; the graph outlives the stream.
@@ -82,7 +82,7 @@ public:
             offsets_.push_back(static_cast<std::uint32_t>(graph_->offsets[++at_] - begin));
         while (at_ < nodes && at_ - first < chunk_ && graph_->offsets[at_ + 1] - begin < edge_index{1} << 31);
         return {static_cast<node_id>(first), offsets_,
-            std::span(graph_->neighbours).subspan(static_cast<std::size_t>(begin), offsets_.back())};
+            std::span(graph_->neighbors).subspan(static_cast<std::size_t>(begin), offsets_.back())};
     }
     void rewind() noexcept { at_ = 0; }
     [[nodiscard]] std::uint64_t nodes() const noexcept { return graph_->nodes(); }

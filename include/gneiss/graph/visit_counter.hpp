@@ -14,15 +14,15 @@ namespace gneiss {
 /// A graph that counts how often each list is drawn from: sample some batches through it to profile what is worth
 /// keeping in memory.
 ///
-/// A visit counts as many times as reads of `entries_per_read` neighbours would be needed for the positions that are
+/// A visit counts as many times as reads of `entries_per_read` neighbors would be needed for the positions that are
 /// drawn: once for a short list, up to the fan-out for a hub. Without that, what is kept would spare few reads of long
 /// lists. Cost beside the graph's: a sort of each list's positions. Memory: 4 bytes a node. Thread-safe; read the
 /// counts when nobody samples. Precondition: the graph outlives this.
-template <neighbour_source G>
+template <neighbor_source G>
 class visit_counter {
 public:
     using id_type = typename G::id_type;
-    static constexpr std::size_t neighbour_batch = G::neighbour_batch;
+    static constexpr std::size_t neighbor_batch = G::neighbor_batch;
 
     explicit visit_counter(const G& graph, std::uint32_t entries_per_read = 1024)
         : graph_(&graph),
@@ -31,10 +31,10 @@ public:
 
     [[nodiscard]] std::uint64_t nodes() const { return graph_->nodes(); }
     [[nodiscard]] std::uint64_t id_of(id_type v) const { return graph_->id_of(v); }
-    void degrees(std::span<const id_type> ids, neighbour_direction d, std::span<std::uint32_t> to) const {
+    void degrees(std::span<const id_type> ids, neighbor_direction d, std::span<std::uint32_t> to) const {
         graph_->degrees(ids, d, to);
     }
-    void neighbours_at(const neighbour_request<id_type>& request, const neighbour_answer<id_type>& answer) const {
+    void neighbors_at(const neighbor_request<id_type>& request, const neighbor_answer<id_type>& answer) const {
         std::vector<std::uint32_t> reads;
         for (std::size_t i = 0; i < request.ids.size(); ++i) {
             const auto drawn = request.positions.subspan(
@@ -47,7 +47,7 @@ public:
             std::atomic_ref(visits_[static_cast<std::size_t>(request.ids[i])])
                 .fetch_add(count, std::memory_order_relaxed);
         }
-        graph_->neighbours_at(request, answer);
+        graph_->neighbors_at(request, answer);
     }
 
     /// [nodes]

@@ -25,7 +25,7 @@
 #include <gneiss/inference/layerwise_plan.hpp>
 #include <gneiss/model/encoder.hpp>
 #include <gneiss/order/plan.hpp>
-#include <gneiss/storage/detail/state_loader.hpp>
+#include <gneiss/storage/detail/state_prefetcher.hpp>
 #include <gneiss/storage/edge/block_reader.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
 #include <gneiss/storage/embedding/scratch_rows.hpp>
@@ -36,20 +36,20 @@ namespace gneiss {
 /// Units of work that are done, of all.
 using layerwise_progress = std::function<void(std::uint64_t done, std::uint64_t all)>;
 
-/// Rows of the last layer for all nodes, a `row_stream`: what rankings and classifications read.
+/// Rows of the last layer for all nodes, a `embedding_stream`: what rankings and classifications read.
 struct layerwise_result {
     memory_charge charge;               ///< of the rows; gone after them
     std::unique_ptr<scratch_rows> rows; ///< [nodes, outputs of the encoder]
     layerwise_plan plan;
     io_stats io;             ///< without the input's
-    std::uint64_t edges = 0; ///< places of neighbours' lists that were summed over, all layers
+    std::uint64_t edges = 0; ///< places of neighbors' lists that were summed over, all layers
 };
 
-/// Runs all nodes through all layers with all their neighbours, layer by layer, without dropout: no row is computed
+/// Runs all nodes through all layers with all their neighbors, layer by layer, without dropout: no row is computed
 /// twice and nothing is sampled. Rows of one partition after another (the sources) stream by, and with them the edges
 /// between each and those partitions (the targets) whose sums are in memory; for each layer,
 ///
-///     prepare all nodes                              // what neighbours read of a node, and what it needs itself
+///     prepare all nodes                              // what neighbors read of a node, and what it needs itself
 ///     for each group of target partitions:
 ///         for each source partition j, ascending:    // read from disk, one ahead
 ///             for each target partition i: add the edges of the buckets between i and j
@@ -67,11 +67,11 @@ struct layerwise_result {
 /// \param encode  works in its own memory: no batch is in flight
 /// \param input   read once, partition by partition
 ///
-/// Errors: over_budget; cancelled on stop, after the partition at hand; io_error; errc::corrupt; invalid_argument for an
+/// Errors: over_budget; canceled on stop, after the partition at hand; io_error; errc::corrupt; invalid_argument for an
 /// input of other columns. Scratch files are gone after any of them.
 template <class Backend>
 [[nodiscard]] layerwise_result infer_layerwise(encoder<float, Backend>& encode, const dense_parameters<float>& weights,
-    const layerwise_input& input, const bucket_store& graph, const layerwise_options& options, executor_ref on,
+    const layerwise_input& input, const bucket_store& graph, const layerwise_options& options, executor_ref executor,
     memory_budget& budget, const std::stop_token& stop = {}, const layerwise_progress& progress = {});
 
 namespace detail {
@@ -80,14 +80,14 @@ template <class Backend>
 class layerwise_run {
 public:
     layerwise_run(encoder<float, Backend>& encode, const dense_parameters<float>& weights, const layerwise_input& input,
-        const bucket_store& graph, const layerwise_options& options, executor_ref on, const std::stop_token& stop,
+        const bucket_store& graph, const layerwise_options& options, executor_ref executor, const std::stop_token& stop,
         const layerwise_progress& progress, layerwise_plan plan)
         : encode_(encode),
           weights_(weights),
           input_(input),
           graph_(graph),
           options_(options),
-          on_(on),
+          executor_(executor),
           stop_(stop),
           progress_(progress),
           plan_(std::move(plan)),
@@ -112,7 +112,7 @@ public:
         if (plan_.in_memory)
             keep_edges();
         else
-            loader_.emplace([this](const state& s) { return std::make_unique<arrival>(load(s)); });
+            loader_.emplace([this](const buffer_state& s) { return std::make_unique<arrival>(load(s)); });
         if (degrees) count_source_degrees();
         prepare_input();
         for (layer_ = 0; layer_ < encode_.layers(); ++layer_) run_layer();
@@ -145,7 +145,7 @@ private:
     }
 
     void advance() {
-        if (stop_.stop_requested()) throw error(errc::cancelled, "stopped during inference");
+        if (stop_.stop_requested()) throw error(errc::canceled, "stopped during inference");
         if (progress_) progress_(++done_, all_);
     }
 
@@ -179,7 +179,7 @@ private:
             for (std::size_t k = 0; k < places.size(); ++k) kept_.emplace(places[k], std::move(loaded[k]));
         }
     }
-    void add_places(partition_id i, partition_id j, neighbour_direction d, std::vector<block_place>& to) const {
+    void add_places(partition_id i, partition_id j, neighbor_direction d, std::vector<block_place>& to) const {
         for_each_side(d, [&](edge_direction side) {
             const block_place at{bucket_of(i, j, side), side};
             if (graph_.extent(at.bucket).edges != 0) to.push_back(at);
@@ -188,7 +188,7 @@ private:
 
     void count_source_degrees() {
         degrees_ = make_rows(1);
-        const neighbour_direction others = opposite(options_.direction);
+        const neighbor_direction others = opposite(options_.direction);
         std::vector<block_place> places;
         for (partition_id j = 0; j < partitions_; ++j) {
             const matrix_view<float> counts = degrees_->room(j);
@@ -222,10 +222,10 @@ private:
         if (to.own) own = to.own->room(p);
         for_each_chunk(p, [&](std::size_t first, std::size_t count) {
             const input_rows<float> some = rows(first, count);
-            if (layer == encode_.layers()) return copy_rows<float>(some.dense, own.middle_rows(first, count), on_);
+            if (layer == encode_.layers()) return copy_rows<float>(some.dense, own.middle_rows(first, count), executor_);
             encode_.prepare(weights_, layer, some,
                 wants_degrees ? std::span(degrees.data() + first, count) : std::span<const float>{},
-                messages.middle_rows(first, count), own.middle_rows(first, count), on_);
+                messages.middle_rows(first, count), own.middle_rows(first, count), executor_);
         });
         if (to.messages) to.messages->put(p);
         if (to.own) to.own->put(p);
@@ -247,11 +247,11 @@ private:
     void run_layer() {
         const part_columns columns = encode_.parts(layer_);
         make_store(layer_ + 1);
-        plan sweeps;
+        epoch_plan sweeps;
         if (columns.messages != 0)
             for (partition_id first = 0; first < partitions_; first += plan_.targets)
                 for (partition_id j = 0; j < partitions_; ++j) {
-                    state s{{j}, {}};
+                    buffer_state s{{j}, {}};
                     for (partition_id i = first; i < std::min(first + plan_.targets, partitions_); ++i)
                         s.edge_buckets.push_back({i, j});
                     sweeps.push_back(std::move(s));
@@ -275,18 +275,18 @@ private:
 
     /// Called by the loading thread where there is one. `s.resident` is the source, the buckets lead from targets to
     /// it.
-    [[nodiscard]] arrival load(const state& s) {
-        arrival made;
-        made.messages = stores_[layer_].messages->read(s.resident[0], made.memory);
+    [[nodiscard]] arrival load(const buffer_state& s) {
+        arrival result;
+        result.messages = stores_[layer_].messages->read(s.resident[0], result.memory);
         std::vector<block_place> places;
         for (const auto& [i, j] : s.edge_buckets) {
             add_places(i, j, options_.direction, places);
-            made.edges.resize(places.size(), {i, {}});
+            result.edges.resize(places.size(), {i, {}});
         }
-        if (!plan_.in_memory) made.loaded = reader_.read(places);
+        if (!plan_.in_memory) result.loaded = reader_.read(places);
         for (std::size_t k = 0; k < places.size(); ++k)
-            made.edges[k].second = plan_.in_memory ? kept_.at(places[k]).block : made.loaded[k].block;
-        return made;
+            result.edges[k].second = plan_.in_memory ? kept_.at(places[k]).block : result.loaded[k].block;
+        return result;
     }
 
     [[nodiscard]] matrix_view<float> sums(const part_columns& columns, partition_id i, std::size_t place) {
@@ -295,19 +295,19 @@ private:
 
     void begin(const part_columns& columns, partition_id i, std::size_t place) {
         const matrix_view<float> to = sums(columns, i, place);
-        parallel_for(on_, size(i), 1024, [&](std::size_t v, std::size_t end) {
+        parallel_for(executor_, size(i), 1024, [&](std::size_t v, std::size_t end) {
             std::fill(to.data() + v * columns.sums, to.data() + end * columns.sums, 0.0F);
             std::fill(seen_[place].begin() + static_cast<std::ptrdiff_t>(v),
                 seen_[place].begin() + static_cast<std::ptrdiff_t>(end), 0U);
         });
-        if (columns.begins) encode_.begin(layer_, stores_[layer_].own->read(i, own_buffer_), to, on_);
+        if (columns.begins) encode_.begin(layer_, stores_[layer_].own->read(i, own_buffer_), to, executor_);
     }
 
     void add(const part_columns& columns, partition_id first, partition_id end, partition_id j, const arrival& from) {
         for (const auto& [i, block] : from.edges) {
             std::vector<std::uint32_t>& seen = seen_[i - first];
-            const edge_part part{{block.starts, block.neighbours}, block.nodes};
-            encode_.add(layer_, part, seen, from.messages, sums(columns, i, i - first), on_);
+            const edge_part part{{block.starts, block.neighbors}, block.nodes};
+            encode_.add(layer_, part, seen, from.messages, sums(columns, i, i - first), executor_);
             for (std::size_t v = 0; v < block.nodes.size(); ++v)
                 seen[block.nodes[v]] += block.starts[v + 1] - block.starts[v];
             edges_ += block.edges();
@@ -315,7 +315,7 @@ private:
         if (columns.loops && first <= j && j < end) {
             const matrix_view<float> to = sums(columns, j, j - first);
             for_each_chunk(j, [&](std::size_t at, std::size_t count) {
-                encode_.add_loops(layer_, from.messages.middle_rows(at, count), to.middle_rows(at, count), on_);
+                encode_.add_loops(layer_, from.messages.middle_rows(at, count), to.middle_rows(at, count), executor_);
             });
         }
     }
@@ -327,7 +327,7 @@ private:
         give(layer_ + 1, i, [&](std::size_t first, std::size_t count) {
             return input_rows<float>{encode_.finish(weights_, layer_, own.middle_rows(first, count),
                 std::span<const std::uint32_t>(seen_[place]).subspan(first, count), from.middle_rows(first, count),
-                on_)};
+                executor_)};
         });
     }
 
@@ -336,7 +336,7 @@ private:
     const layerwise_input& input_;
     const bucket_store& graph_;
     const layerwise_options& options_;
-    executor_ref on_;
+    executor_ref executor_;
     std::stop_token stop_;
     const layerwise_progress& progress_;
     layerwise_plan plan_;
@@ -353,14 +353,14 @@ private:
     io_stats io_;
     std::uint64_t edges_ = 0, done_ = 0, all_ = 0;
 
-    std::optional<state_loader<arrival>> loader_; // last: its thread uses the rest
+    std::optional<state_prefetcher<arrival>> loader_; // last: its thread uses the rest
 };
 
 } // namespace detail
 
 template <class Backend>
 layerwise_result infer_layerwise(encoder<float, Backend>& encode, const dense_parameters<float>& weights,
-    const layerwise_input& input, const bucket_store& graph, const layerwise_options& options, executor_ref on,
+    const layerwise_input& input, const bucket_store& graph, const layerwise_options& options, executor_ref executor,
     memory_budget& budget, const std::stop_token& stop, const layerwise_progress& progress) {
     if (input.columns.dense != encode.inputs().dense || input.columns.sparse != encode.inputs().sparse)
         throw error(errc::invalid_argument, "the input has " + std::to_string(input.columns.total()) +
@@ -371,7 +371,7 @@ layerwise_result infer_layerwise(encoder<float, Backend>& encode, const dense_pa
     std::vector<memory_charge> charges;
     for (const memory_part& part : plan.parts) charges.push_back(budget.charge(part.name, part.bytes));
     layerwise_result result =
-        detail::layerwise_run<Backend>(encode, weights, input, graph, options, on, stop, progress, std::move(plan))
+        detail::layerwise_run<Backend>(encode, weights, input, graph, options, executor, stop, progress, std::move(plan))
             .run();
     result.charge = std::move(charges.front());
     return result;

@@ -16,7 +16,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/row_layout.hpp>
-#include <gneiss/io/node_data.hpp>
+#include <gneiss/io/node_attributes.hpp>
 #include <gneiss/model/input_rows.hpp>
 #include <gneiss/model/layer/graph_layer.hpp>
 #include <gneiss/order/plan.hpp>
@@ -39,7 +39,7 @@ struct layerwise_input {
 [[nodiscard]] inline layerwise_input learned_rows(partition_buffer& rows) {
     struct epoch {
         explicit epoch(partition_buffer& in) : of(in) {
-            plan one_by_one(of.file().partitioning().partitions);
+            epoch_plan one_by_one(of.file().partitioning().partitions);
             for (partition_id p = 0; p < one_by_one.size(); ++p) one_by_one[p].resident = {p};
             of.begin_epoch(std::move(one_by_one), 0, false);
         }

@@ -20,7 +20,7 @@ namespace gneiss {
 
 /// How all nodes are run through an encoder.
 struct layerwise_options {
-    neighbour_direction direction = neighbour_direction::in; ///< of every layer, as trained
+    neighbor_direction direction = neighbor_direction::in; ///< of every layer, as trained
     engine_factory engines{};
     std::filesystem::path scratch{}; ///< directory for rows that memory does not hold; empty: all must fit
     std::uint64_t memory = memory_budget::unlimited; ///< at most, of what the budget has left
@@ -37,10 +37,10 @@ namespace detail {
 
 inline constexpr std::size_t layerwise_rows = 8192; // that are prepared or finished at a time
 
-/// Lists in which a node stands as the neighbour of others.
-[[nodiscard]] constexpr neighbour_direction opposite(neighbour_direction d) noexcept {
-    if (d == neighbour_direction::both) return d;
-    return d == neighbour_direction::in ? neighbour_direction::out : neighbour_direction::in;
+/// Lists in which a node stands as the neighbor of others.
+[[nodiscard]] constexpr neighbor_direction opposite(neighbor_direction d) noexcept {
+    if (d == neighbor_direction::both) return d;
+    return d == neighbor_direction::in ? neighbor_direction::out : neighbor_direction::in;
 }
 
 } // namespace detail
@@ -51,12 +51,12 @@ struct layerwise_edges {
 
     /// Of the edges that a run of the encoder reads. O(p²).
     template <class Backend>
-    layerwise_edges(const encoder<float, Backend>& encode, const bucket_store& graph, neighbour_direction direction) {
+    layerwise_edges(const encoder<float, Backend>& encode, const bucket_store& graph, neighbor_direction direction) {
         bool degrees = false;
         for (std::size_t l = 0; l < encode.layers(); ++l) degrees |= encode.parts(l).source_degrees;
         for (partition_id i = 0; i < graph.rows().partitions; ++i)
             for (partition_id j = 0; j < graph.rows().partitions; ++j) {
-                const auto blocks = [&](neighbour_direction d) {
+                const auto blocks = [&](neighbor_direction d) {
                     std::uint64_t sum = 0;
                     for_each_side(d, [&](edge_direction side) {
                         const block_place at{bucket_of(i, j, side), side};
@@ -113,12 +113,12 @@ template <class Backend>
         for (const memory_part& part : p.parts) sum += part.bytes;
         return sum;
     };
-    layerwise_plan made = plan(true, 1);
-    if (total(made) <= memory) return made;
-    if (!options.scratch.empty()) made = plan(false, 1);
-    if (total(made) > memory) throw over_budget(memory, std::move(made.parts));
+    layerwise_plan result = plan(true, 1);
+    if (total(result) <= memory) return result;
+    if (!options.scratch.empty()) result = plan(false, 1);
+    if (total(result) > memory) throw over_budget(memory, std::move(result.parts));
     const std::uint64_t each = std::max<std::uint64_t>(2 * edges.most + sums, 1); // of one more partition to sum for
-    return plan(false, std::min<std::uint64_t>(rows.partitions, 1 + (memory - total(made)) / each));
+    return plan(false, std::min<std::uint64_t>(rows.partitions, 1 + (memory - total(result)) / each));
 }
 
 /// The same for a graph as it lies on disk.

@@ -57,7 +57,7 @@ void for_each_row_by_node(const dataset& data, Visit&& visit) {
 }
 
 /// A number a line, of every node.
-inline void write_part_lines(const dataset& data, std::span<const part_id> parts, sequential_writer& out) {
+inline void write_part_lines(const dataset& data, std::span<const partition_id16> parts, sequential_writer& out) {
     std::string text;
     for_each_row_by_node(data, [&](std::uint64_t, std::span<const node_id> rows) {
         text.clear();
@@ -79,7 +79,7 @@ inline void write_part_lines(const dataset& data, std::span<const part_id> parts
 ///
 /// distdgl makes the directory and each of its two files so; the number of the parts is the last, so that with it the rest
 /// is whole. Memory: 1 MiB. Errors: io_error, errc::corrupt; errc::invalid_argument for another number of parts than nodes.
-inline void write_assignment(const dataset& data, std::span<const part_id> parts, std::uint32_t count,
+inline void write_assignment(const dataset& data, std::span<const partition_id16> parts, std::uint32_t count,
     std::string_view method, const std::filesystem::path& to, assignment_format format = assignment_format::npy) {
     check_assignment(parts, count, data.manifest().nodes);
     const auto lines = [&](sequential_writer& out) { detail::write_part_lines(data, parts, out); };
@@ -124,25 +124,25 @@ inline void write_nodes(const dataset& data, std::span<const node_id> rows, cons
 ///
 /// Memory: 2 bytes a node. Errors: errc::invalid_format with the numbers for another shape; errc::out_of_range for a part
 /// that is no part; io_error.
-[[nodiscard]] inline std::vector<part_id> read_assignment(const dataset& data, const std::filesystem::path& from) {
+[[nodiscard]] inline std::vector<partition_id16> read_assignment(const dataset& data, const std::filesystem::path& from) {
     const std::uint64_t nodes = data.manifest().nodes;
     npy_reader in(from);
     if (in.header().shape != std::vector<std::uint64_t>{nodes})
         throw error(errc::invalid_format,
             "is " + shape_text(in.header().shape) + ", an assignment has an entry for each of " + std::to_string(nodes) + " nodes",
             {.path = from, .field = "npy shape"});
-    std::vector<part_id> parts(static_cast<std::size_t>(nodes));
+    std::vector<partition_id16> parts(static_cast<std::size_t>(nodes));
     std::vector<std::uint32_t> words;
     detail::for_each_row_by_node(data, [&](std::uint64_t first, std::span<const node_id> rows) {
         words.resize(rows.size());
         (void)in.read_as(std::span(words));
         for (std::size_t i = 0; i < rows.size(); ++i) {
-            if (words[i] >= max_parts)
+            if (words[i] >= max_partition_count)
                 throw error(errc::out_of_range,
                     "entry " + std::to_string(first + i) + " is " + std::to_string(words[i]) + ", parts are below " +
-                        std::to_string(max_parts),
+                        std::to_string(max_partition_count),
                     {.path = from});
-            parts[rows[i]] = static_cast<part_id>(words[i]);
+            parts[rows[i]] = static_cast<partition_id16>(words[i]);
         }
     });
     return parts;

@@ -37,22 +37,22 @@ namespace detail {
 ///
 /// A list is the concatenation of its parts in the blocks, by partner, which is the order of a CSR. A partition's
 /// degrees are summed first, from the nodes and starts of its blocks; then as many nodes as fit are taken at a time and
-/// each block's next neighbours are copied to their places. A list that is longer than a window goes straight to the
+/// each block's next neighbors are copied to their places. A list that is longer than a window goes straight to the
 /// file.
 template <executor E>
 class csc_builder {
 public:
-    csc_builder(const bucket_store& edges, edge_direction d, const csc_build_options& how, const E& on)
+    csc_builder(const bucket_store& edges, edge_direction d, const csc_build_options& options, const E& executor)
         : edges_(edges),
           d_(d),
-          how_(how),
-          on_(on) {
+          options_(options),
+          executor_(executor) {
         const std::uint64_t least = fixed_bytes(edges) + minimum_windows;
-        if (how.memory < least)
+        if (options.memory < least)
             throw error(errc::over_budget, "lists of neighbours need " + format_bytes(least) +
-                                               " of memory or more, not " + format_bytes(how.memory) +
+                                               " of memory or more, not " + format_bytes(options.memory) +
                                                "; more partitions need less");
-        const std::uint64_t rest = how.memory - fixed_bytes(edges);
+        const std::uint64_t rest = options.memory - fixed_bytes(edges);
         const auto words = [&](std::uint64_t bytes) { return static_cast<std::size_t>(bytes / sizeof(std::uint32_t)); };
         window_.resize(words(std::min(rest / 2, edges.edges() * sizeof(std::uint32_t) + sizeof(std::uint32_t))));
         chunk_.resize(words(std::min(rest / 4, std::uint64_t{16} << 20)));
@@ -67,8 +67,8 @@ public:
     }
     static constexpr std::uint64_t minimum_windows = 4096;
 
-    /// Appends all offsets but the first, 0, and all neighbours.
-    void write(npy_writer& indptr, npy_writer& neighbours) {
+    /// Appends all offsets but the first, 0, and all neighbors.
+    void write(npy_writer& indptr, npy_writer& neighbors) {
         for (own_ = 0; own_ < edges_.rows().partitions; ++own_) {
             const auto size = static_cast<std::size_t>(edges_.rows().size(own_));
             count(size);
@@ -78,7 +78,7 @@ public:
                 const auto limit = std::upper_bound(
                     ends_.begin() + static_cast<std::ptrdiff_t>(first) + 1, ends_.end(), ends_[first] + window_.size());
                 const auto last = std::max(static_cast<std::size_t>(limit - ends_.begin()) - 1, first + 1);
-                take(first, last, neighbours);
+                take(first, last, neighbors);
                 first = last;
             }
         }
@@ -94,7 +94,7 @@ private:
     }
     /// Reads words of a block, from word `first` on.
     void read(partition_id partner, std::uint64_t first, std::span<std::uint32_t> to) const {
-        if (how_.stop.stop_requested()) throw error(errc::cancelled, "making lists of neighbours was stopped");
+        if (options_.stop.stop_requested()) throw error(errc::canceled, "making lists of neighbours was stopped");
         edges_.read_bytes(d_, edges_.extent(bucket(partner)).range(d_).offset + 4 * first, std::as_writable_bytes(to));
     }
     [[nodiscard]] error wrong(partition_id partner, const char* what) const {
@@ -116,7 +116,7 @@ private:
         return n;
     }
 
-    /// ends_[v + 1] = end of list v among all neighbours; ends_[0] = where the partition begins.
+    /// ends_[v + 1] = end of list v among all neighbors; ends_[0] = where the partition begins.
     void count(std::size_t size) {
         ends_.assign(size + 1, 0);
         for (partition_id partner = 0; partner < edges_.rows().partitions; ++partner) {
@@ -137,7 +137,7 @@ private:
     }
 
     /// The lists of the partition's nodes [first, last). Afterwards ends_[v] is the end of list v for v < last.
-    void take(std::size_t first, std::size_t last, npy_writer& neighbours) {
+    void take(std::size_t first, std::size_t last, npy_writer& neighbors) {
         const edge_index begin = ends_[first], size = ends_[last] - begin;
         const bool straight = size > window_.size();
         for (partition_id partner = 0; partner < edges_.rows().partitions; ++partner) {
@@ -153,19 +153,19 @@ private:
                     const auto chunk = std::span(chunk_).first(length);
                     this->read(partner, 2 * of.nodes + 1 + e, chunk);
                     scatter(partner, of, n, e, chunk, straight ? nullptr : &begin);
-                    if (straight) neighbours.append(std::span<const std::uint32_t>(chunk));
+                    if (straight) neighbors.append(std::span<const std::uint32_t>(chunk));
                     e += length;
                 }
                 taken_[partner] += static_cast<std::uint32_t>(n);
                 if (n < read) break;
             }
         }
-        if (!straight) neighbours.append(std::span<const std::uint32_t>(window_).first(static_cast<std::size_t>(size)));
+        if (!straight) neighbors.append(std::span<const std::uint32_t>(window_).first(static_cast<std::size_t>(size)));
         done_ = begin + size;
-        if (how_.progress) how_.progress(done_, edges_.edges());
+        if (options_.progress) options_.progress(done_, edges_.edges());
     }
 
-    /// Makes global ids of the block's neighbours [e, e + chunk) of its nodes_[0 … n), and copies them to their lists'
+    /// Makes global ids of the block's neighbors [e, e + chunk) of its nodes_[0 … n), and copies them to their lists'
     /// next places in the window that begins at `*begin`; null: they stay.
     void scatter(partition_id partner, const edge_block_shape& of, std::size_t n, std::uint64_t e,
         std::span<std::uint32_t> chunk, const edge_index* begin) {
@@ -177,7 +177,7 @@ private:
         };
         const std::size_t from = at(e), to = at(e + chunk.size() - 1) + 1;
         std::vector<char> bad(ceil_div(to - from, grain), 0);
-        parallel_for(on_, to - from, grain, [&](std::size_t first, std::size_t last) {
+        parallel_for(executor_, to - from, grain, [&](std::size_t first, std::size_t last) {
             bool good = true;
             for (std::size_t k = from + first; k < from + last; ++k) {
                 const auto lo = static_cast<std::size_t>(std::max<std::uint64_t>(starts[k], e) - e),
@@ -201,10 +201,10 @@ private:
 
     const bucket_store& edges_;
     edge_direction d_;
-    const csc_build_options& how_;
-    const E& on_;
+    const csc_build_options& options_;
+    const E& executor_;
     partition_id own_ = 0;             // the partition whose lists are made
-    edge_index done_ = 0;              // neighbours written
+    edge_index done_ = 0;              // neighbors written
     std::vector<edge_index> ends_;     // [nodes of the partition + 1]
     std::vector<std::uint32_t> taken_; // of each partner's block: nodes that were taken
     std::vector<std::uint32_t> window_, chunk_, nodes_, starts_;
@@ -215,16 +215,16 @@ private:
 /// Writes the lists of one direction (see csc_lists) of a dataset's edges into a directory that is there whole or not
 /// at all. Returns whether it had to: a directory made from the same edges is left as it is.
 ///
-/// Meaning: lists by (neighbour, relation, edge id), relations dropped. What a killed run left in DIRECTORY.partial is
+/// Meaning: lists by (neighbor, relation, edge id), relations dropped. What a killed run left in DIRECTORY.partial is
 /// removed. The files do not depend on memory or executor.
-/// Cost: one pass over nodes, starts and neighbours of the blocks, and one more over nodes and starts for each time
+/// Cost: one pass over nodes, starts and neighbors of the blocks, and one more over nodes and starts for each time
 /// that a block is cut; writes 4 bytes an edge and 8 a node. Memory: `how.memory`. Errors: io_error; errc::no_space
-/// before work begins; errc::config_mismatch for a directory made from other edges; errc::over_budget; errc::cancelled;
+/// before work begins; errc::config_mismatch for a directory made from other edges; errc::over_budget; errc::canceled;
 /// errc::corrupt in the blocks. Precondition: one direction. Source: the structure that Ginex samples from,
 /// section 2.2.
 template <executor E = serial_executor>
-bool build_csc(const bucket_store& edges, neighbour_direction d, const std::filesystem::path& directory,
-    const csc_build_options& how = {}, const E& on = {}) {
+bool build_csc(const bucket_store& edges, neighbor_direction d, const std::filesystem::path& directory,
+    const csc_build_options& options = {}, const E& executor = {}) {
     const csc_stamp stamp = csc_stamp::of(edges, d);
     if (std::filesystem::exists(directory)) {
         if (csc_lists::read_stamp(directory) == stamp) return false;
@@ -239,14 +239,14 @@ bool build_csc(const bucket_store& edges, neighbour_direction d, const std::file
     if (failure) throw io_error(failure.value(), "create the directory", {.path = partial});
     require_disk_space(partial, 8 * (stamp.nodes + 1) + 4 * stamp.edges + stamp.edges / 64 + (std::uint64_t{1} << 16));
     detail::csc_builder<E> builder(
-        edges, d == neighbour_direction::in ? edge_direction::in : edge_direction::out, how, on);
+        edges, d == neighbor_direction::in ? edge_direction::in : edge_direction::out, options, executor);
     {
         npy_writer indptr(partial / "indptr.npy", npy_dtype::u64);
-        npy_writer neighbours(partial / "neighbours.npy", npy_dtype::u32, {}, csc_block_bytes);
+        npy_writer neighbors(partial / "neighbours.npy", npy_dtype::u32, {}, csc_block_bytes);
         indptr.append(std::uint64_t{0});
-        builder.write(indptr, neighbours);
+        builder.write(indptr, neighbors);
         indptr.close();
-        neighbours.close();
+        neighbors.close();
         npy_writer stamped(partial / "stamp.npy", npy_dtype::u64);
         const std::array words{stamp.incoming, stamp.nodes, stamp.edges, stamp.fingerprint};
         stamped.append(std::span<const std::uint64_t>(words));

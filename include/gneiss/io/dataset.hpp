@@ -20,7 +20,7 @@
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/io/manifest.hpp>
 #include <gneiss/io/names.hpp>
-#include <gneiss/io/node_data.hpp>
+#include <gneiss/io/node_attributes.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
 
@@ -73,7 +73,7 @@ public:
             row_to_node_ = map(back, npy_dtype::u32, m.nodes);
         }
         if (has("relation_names.offsets")) relation_names_ = names("relation_names", m.relations);
-        if (has("class_names.offsets")) class_names_ = names("class_names", m.node_data.classes);
+        if (has("class_names.offsets")) label_names_ = names("class_names", m.node_attributes.classes);
     }
 
     [[nodiscard]] const std::filesystem::path& directory() const noexcept { return directory_; }
@@ -143,7 +143,7 @@ public:
 
     /// Features of nodes by row; empty if the dataset has none. Opening reads headers and checksums only.
     [[nodiscard]] node_features features() const {
-        const std::uint64_t columns = manifest_.node_data.features;
+        const std::uint64_t columns = manifest_.node_attributes.features;
         if (columns == 0) return {};
         std::optional<checked_array> values;
         if (has("features.values")) values = checked("features.values");
@@ -163,10 +163,10 @@ public:
         mapped_array<std::int32_t> found = node_array<std::int32_t>("labels");
         const auto values = found.values();
         for (std::size_t row = 0; row < values.size(); ++row)
-            if (values[row] < no_label || std::cmp_greater_equal(values[row], manifest_.node_data.classes))
+            if (values[row] < no_label || std::cmp_greater_equal(values[row], manifest_.node_attributes.classes))
                 throw error(errc::out_of_range,
                     "row " + std::to_string(row) + " has the label " + std::to_string(values[row]) + " of " +
-                        std::to_string(manifest_.node_data.classes) + " classes",
+                        std::to_string(manifest_.node_attributes.classes) + " classes",
                     {.path = path("labels")});
         return found;
     }
@@ -180,7 +180,7 @@ public:
                     {.path = path("split")});
             ++counts[part];
         }
-        const dataset_node_data& said = manifest_.node_data;
+        const dataset_node_attributes& said = manifest_.node_attributes;
         if (counts[0] != said.train || counts[1] != said.valid || counts[2] != said.test)
             throw error(errc::corrupt, "has other numbers of train, valid and test nodes than the manifest",
                 {.path = path("split")});
@@ -236,9 +236,9 @@ public:
     [[nodiscard]] std::string class_label(std::int32_t label) const {
         if (label < 0) return {};
         const auto id = static_cast<std::uint64_t>(label);
-        return id < class_names_.size() ? std::string(class_names_[id]) : std::to_string(label);
+        return id < label_names_.size() ? std::string(label_names_[id]) : std::to_string(label);
     }
-    [[nodiscard]] const name_table& class_names() const noexcept { return class_names_; }
+    [[nodiscard]] const name_table& label_names() const noexcept { return label_names_; }
 
     /// Checks the arrays that labels come from: other calls touch single entries, unverified. Do so before labels are told.
     /// Cost: one pass over names or permutation. Throws errc::corrupt.
@@ -252,9 +252,9 @@ public:
     /// Reads everything: all checksums, both directions of all buckets, ranges of ids. Throws at the first fault.
     /// \param tell  called with each array's name before it is read
     template <class Tell>
-    void verify(Tell&& tell) const {
+    void verify(Tell&& progress) const {
         for (const dataset_array& a : manifest_.arrays) {
-            tell(std::string_view(a.name));
+            progress(std::string_view(a.name));
             checksums(a.name).verify_file(plain_file::open(path(a.name)));
         }
         (void)split("valid");
@@ -356,7 +356,7 @@ private:
     std::filesystem::path directory_;
     dataset_manifest manifest_;
     row_partitioning rows_;
-    name_table node_names_, relation_names_, class_names_;
+    name_table node_names_, relation_names_, label_names_;
     std::optional<mapped_npy> node_to_row_, row_to_node_;
 };
 

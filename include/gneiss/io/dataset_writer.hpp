@@ -76,10 +76,10 @@ public:
 
     /// Writes edges.out, edges.in and edges.table.
     template <executor E>
-    void edges(bucket_builder<E>& builder, const typename bucket_builder<E>::progress& tell = {}) {
+    void edges(bucket_builder<E>& builder, const typename bucket_builder<E>::progress& progress = {}) {
         npy_writer& out = array("edges.out", npy_dtype::u32);
         npy_writer& in = array("edges.in", npy_dtype::u32);
-        const std::vector<bucket_row> rows = builder.finish(out, in, tell);
+        const std::vector<bucket_row> rows = builder.finish(out, in, progress);
         array("edges.table", npy_dtype::u64, {6}).append_bytes(std::as_bytes(std::span(rows)));
         for (const char* name : {"edges.out", "edges.in", "edges.table"}) close(name);
     }

@@ -33,7 +33,7 @@ struct expand_options {
     /// Dense features: deviation of the noise, in standard deviations of all of the source's numbers. Sparse ones: the
     /// chance that an entry is lost, so that rows stay as sparse as they were, and words stay words.
     double feature_noise = .1;
-    std::optional<double> train_fraction{}; ///< of the labelled nodes; the rest is valid and test alike. Absent: as A
+    std::optional<double> train_fraction{}; ///< of the labeled nodes; the rest is valid and test alike. Absent: as A
     std::filesystem::path scratch = ".";    ///< directory for 12 bytes an edge of the source
     std::uint64_t seed = 0;                 ///< of the noise
 };
@@ -53,7 +53,7 @@ public:
             row_of_node_ = mapped_array<node_id>(from.map(forward));
             node_of_row_ = mapped_array<node_id>(from.map(back));
         }
-        if (from.manifest().node_data.classes != 0) labels = from.labels();
+        if (from.manifest().node_attributes.classes != 0) labels = from.labels();
         if (from.has("split")) parts = from.node_splits();
     }
 
@@ -267,7 +267,7 @@ struct expansion_size {
             "the noise is a number of at least 0, and where features are sparse the chance that an entry is lost",
             {.field = "feature noise"});
     const std::uint64_t factor = options.by.nodes;
-    import_options made;
+    import_options result;
     const auto written = std::filesystem::last_write_time(directory / "manifest.json").time_since_epoch();
     const std::string state = std::to_string(checksum(std::as_bytes(std::span(options.by.edges)))) + "|" +
                               std::to_string(noise) + "|" + std::to_string(options.seed) + "|" +
@@ -276,7 +276,7 @@ struct expansion_size {
     for (const edge_split split : {edge_split::train, edge_split::valid, edge_split::test}) {
         const kronecker_product product(detail::expanded_edges(source, split), options.by);
         if (product.edges() == 0) continue;
-        made.sources.push_back({.path = m.name + " x " + std::to_string(factor),
+        result.sources.push_back({.path = m.name + " x " + std::to_string(factor),
             .split = split,
             .fingerprint = state,
             .compute = [product](std::uint64_t first, std::span<edge> out) { product.fill(first, out); },
@@ -284,21 +284,21 @@ struct expansion_size {
             .computed_nodes = size.nodes,
             .computed_relations = m.relations});
     }
-    made.ids = id_kind::integer;
-    made.task = m.task;
+    result.ids = id_kind::integer;
+    result.task = m.task;
     if (m.ids == dataset_ids::string)
-        made.compute_name = [source, factor](std::uint64_t node) {
+        result.compute_name = [source, factor](std::uint64_t node) {
             return source->from.node_label(node / factor) + "#" + std::to_string(node % factor);
         };
     for (std::uint64_t r = 0; r < source->from.relation_names().size(); ++r)
-        made.relation_names.push_back(source->from.relation_label(r));
-    import_node_data& data = made.node_data;
+        result.relation_names.push_back(source->from.relation_label(r));
+    import_node_attributes& data = result.node_attributes;
     data.nodes = size.nodes;
     if (!source->labels.values().empty()) {
-        data.classes = m.node_data.classes;
-        for (std::uint64_t c = 0; c < source->from.class_names().size(); ++c) {
+        data.classes = m.node_attributes.classes;
+        for (std::uint64_t c = 0; c < source->from.label_names().size(); ++c) {
             std::string name = source->from.class_label(static_cast<std::int32_t>(c));
-            if (!name.empty()) data.class_names.push_back(std::move(name));
+            if (!name.empty()) data.label_names.push_back(std::move(name));
         }
         data.compute_label = [source, factor](std::uint64_t node) {
             return source->labels.values()[source->row(node / factor)];
@@ -315,7 +315,7 @@ struct expansion_size {
             return static_cast<node_split>(source->parts.values()[source->row(node / factor)]);
         };
     }
-    if (features.empty()) return made;
+    if (features.empty()) return result;
     data.feature_type = features.dtype();
     if (features.sparse()) {
         data.num_features = features.columns();
@@ -325,7 +325,7 @@ struct expansion_size {
         data.computed_columns = features.columns();
         data.compute_features = [source](std::uint64_t node, std::span<float> out) { source->dense(node, out); };
     }
-    return made;
+    return result;
 }
 
 } // namespace gneiss

@@ -71,7 +71,7 @@ namespace detail {
 
 /// features, labels and split as text: "node TAB …", sparse features as COLUMN:VALUE. Nodes without edges are in them.
 inline void export_node_text(const dataset& data, const std::filesystem::path& directory) {
-    const dataset_node_data& there = data.manifest().node_data;
+    const dataset_node_attributes& there = data.manifest().node_attributes;
     const std::uint64_t nodes = data.manifest().nodes;
     const auto number = [](float value) {
         std::array<char, 32> digits;
@@ -142,12 +142,12 @@ inline void export_node_arrays(const dataset& data, const std::filesystem::path&
         if (!data.has(name)) continue;
         copy_array(data, name, directory);
     }
-    if (data.class_names().size() == 0) return;
+    if (data.label_names().size() == 0) return;
     text_writer out(directory / "classes.tsv");
-    for (std::uint64_t id = 0; id < data.class_names().size(); ++id) {
+    for (std::uint64_t id = 0; id < data.label_names().size(); ++id) {
         out.field(std::to_string(id));
         out.tab();
-        out.field(data.class_names()[id]);
+        out.field(data.label_names()[id]);
         out.end_line();
     }
     out.close();
@@ -188,7 +188,7 @@ inline void export_dataset(
             });
         }
     };
-    const auto tell = [&](std::uint64_t edges) {
+    const auto report = [&](std::uint64_t edges) {
         done += edges;
         if (progress) progress(done, total);
     };
@@ -207,7 +207,7 @@ inline void export_dataset(
                     out.field(data.node_label(e.destination));
                     out.end_line();
                 }
-                tell(edges.size());
+                report(edges.size());
             });
             out.close();
         });
@@ -223,7 +223,7 @@ inline void export_dataset(
                         out.append(e.source);
                         out.append(e.destination);
                     }
-                tell(edges.size());
+                report(edges.size());
             });
             out.close();
         });

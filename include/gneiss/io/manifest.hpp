@@ -69,12 +69,12 @@ struct dataset_provenance {
 };
 
 /// What is known of single nodes. All zero: nothing.
-struct dataset_node_data {
+struct dataset_node_attributes {
     std::uint64_t features = 0;                ///< columns; 0: none
     std::uint64_t classes = 0;                 ///< labels are below; 0: no labels
     std::uint64_t train = 0, valid = 0, test = 0; ///< nodes of each part
 
-    friend bool operator==(const dataset_node_data&, const dataset_node_data&) = default;
+    friend bool operator==(const dataset_node_attributes&, const dataset_node_attributes&) = default;
 };
 
 /// manifest.json: what the directory holds. Fields not known here are accepted and not kept.
@@ -90,7 +90,7 @@ struct dataset_manifest {
     std::uint32_t pinned = 0; ///< so many leading partitions hold hubs, to stay in memory while others come and go; with sizes
     std::uint64_t seed = 0;       ///< of the permutation from the source's nodes to rows
     std::uint64_t generation = 1; ///< rises when arrays are replaced, as by another partitioning
-    dataset_node_data node_data{};
+    dataset_node_attributes node_attributes{};
     std::vector<dataset_array> arrays{};
     dataset_provenance provenance{};
 
@@ -243,7 +243,7 @@ private:
     }
     root["seed"] = m.seed;
     root["generation"] = m.generation;
-    if (const dataset_node_data& d = m.node_data; d != dataset_node_data{})
+    if (const dataset_node_attributes& d = m.node_attributes; d != dataset_node_attributes{})
         root["node_data"] = {{"features", d.features}, {"classes", d.classes}, {"train", d.train}, {"valid", d.valid},
             {"test", d.test}};
     root["arrays"] = std::move(arrays);
@@ -298,7 +298,7 @@ private:
     m.generation = fields.count("generation");
     if (fields.has("node_data")) {
         const auto data = fields.object("node_data");
-        m.node_data = {data.count("features"), data.count("classes"), data.count("train"), data.count("valid"),
+        m.node_attributes = {data.count("features"), data.count("classes"), data.count("train"), data.count("valid"),
             data.count("test")};
     }
     fields.each("arrays", [&](const detail::json_fields& array) { m.arrays.push_back(detail::parse_array(array)); });

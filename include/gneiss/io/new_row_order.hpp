@@ -96,9 +96,9 @@ public:
     }
 
     /// Checks for a stop, and tells.
-    void tell(std::string_view phase, std::uint64_t done, std::uint64_t total) const {
+    void progress(std::string_view phase, std::uint64_t done, std::uint64_t total) const {
         if (options_.stop.stop_requested())
-            throw error(errc::cancelled, "interrupted: nothing was reordered", {.path = directory_});
+            throw error(errc::canceled, "interrupted: nothing was reordered", {.path = directory_});
         if (options_.progress) options_.progress(phase, done, total);
     }
     /// A name for a scratch file.
@@ -134,7 +134,7 @@ private:
                 append(std::span<const node_id>(some).first(got));
             }
         });
-        tell("order", 0, nodes_);
+        progress("order", 0, nodes_);
         if (parts <= nodes_ / 2)
             by_assignment(given, static_cast<std::uint32_t>(parts));
         else if (!options_.hubs.empty())
@@ -214,13 +214,13 @@ private:
             });
             append(std::span<const node_id>(some));
         });
-        tell("order", 0, nodes_);
+        progress("order", 0, nodes_);
         invert(new_of_old(), work("new"), old_of_new().path);
     }
 
     void training_first() {
         const auto parts = from_.node_splits();
-        const std::uint64_t training = from_.manifest().node_data.train;
+        const std::uint64_t training = from_.manifest().node_attributes.train;
         if (training == 0)
             throw error(errc::invalid_argument, "has no training nodes to put first", {.path = from_.directory()});
         const row_shuffle order(nodes_, training, {options_.seed, random_domain::node_permutation});
@@ -251,7 +251,7 @@ private:
                 some.clear();
             }
         });
-        tell("order", 0, nodes_);
+        progress("order", 0, nodes_);
         invert(new_of_old(), work("new"), old_of_new().path);
     }
 

@@ -15,16 +15,16 @@ namespace gneiss {
 /// Makes a dataset at `to` that holds the training edges of `from` in `partitions`² buckets, and nothing else.
 ///
 /// Rows keep their ids: a partition is a range of rows, so only edges move. The result does not depend on `memory`.
-/// Cost: one external sort of the edges. Errors: errc::already_exists; errc::cancelled on a stop,
+/// Cost: one external sort of the edges. Errors: errc::already_exists; errc::canceled on a stop,
 /// which leaves nothing; io_error; those of `bucket_builder`.
 template <executor E>
-void rebucket(const dataset& from, std::uint32_t partitions, const std::filesystem::path& to, std::uint64_t memory, E on,
+void rebucket(const dataset& from, std::uint32_t partitions, const std::filesystem::path& to, std::uint64_t memory, E executor,
     const std::stop_token& stop = {}) {
     dataset_writer writer(to);
     const bucket_layout layout{{from.manifest().nodes, partitions}, from.manifest().relations};
-    bucket_builder<E> builder(layout, memory, writer.partial(), std::move(on));
+    bucket_builder<E> builder(layout, memory, writer.partial(), std::move(executor));
     const auto go_on = [&] {
-        if (stop.stop_requested()) throw error(errc::cancelled, "interrupted while sorting edges", {.path = to});
+        if (stop.stop_requested()) throw error(errc::canceled, "interrupted while sorting edges", {.path = to});
     };
     from.buckets().for_each_edge([&](std::span<const edge> edges) {
         go_on();
@@ -35,7 +35,7 @@ void rebucket(const dataset& from, std::uint32_t partitions, const std::filesyst
     manifest.set_rows(layout.rows);
     manifest.valid_edges = manifest.test_edges = 0;
     manifest.ids = dataset_ids::integer;
-    manifest.node_data = {};
+    manifest.node_attributes = {};
     manifest.arrays.clear();
     writer.commit(std::move(manifest));
 }

@@ -37,10 +37,10 @@ namespace detail {
 template <executor E>
 class row_reordering {
 public:
-    row_reordering(const dataset& from, const std::filesystem::path& to, const reorder_options& options, const E& on)
+    row_reordering(const dataset& from, const std::filesystem::path& to, const reorder_options& options, const E& executor)
         : from_(from),
           options_(options),
-          on_(on),
+          executor_(executor),
           writer_(to),
           order_(from, options, writer_.partial()),
           nodes_(from.manifest().nodes) {}
@@ -50,7 +50,7 @@ public:
         for (const char* name :
             {"features", "features.indptr", "features.indices", "features.values", "labels", "split"})
             if (from_.has(name)) {
-                order_.tell(name, 0, 0);
+                order_.progress(name, 0, 0);
                 from_.checksums(name).verify_file(plain_file::open(from_.path(name)));
             }
         order_.write();
@@ -70,7 +70,7 @@ private:
     /// Who is which row: by number or rank, both ways. Names and their hashes stay as they are.
     void write_ids() {
         const auto [forward, back] = from_.row_arrays();
-        order_.tell("ids", 0, nodes_);
+        order_.progress("ids", 0, nodes_);
         {
             npy_writer& out = writer_.array(std::string(back), npy_dtype::u32);
             const auto append = [&](std::span<const node_id> words) { out.append(words); };
@@ -82,8 +82,8 @@ private:
             writer_.close(back);
         }
         npy_writer& out = writer_.array(std::string(forward), npy_dtype::u32);
-        const std::filesystem::path made = writer_.partial() / (std::string(back) + ".npy");
-        importing::invert_words({made, page_alignment, nodes_}, made, options_.memory,
+        const std::filesystem::path result = writer_.partial() / (std::string(back) + ".npy");
+        importing::invert_words({result, page_alignment, nodes_}, result, options_.memory,
             [&](std::span<const node_id> words) { out.append(words); });
         writer_.close(forward);
         for (const dataset_array& a : from_.manifest().arrays)
@@ -99,28 +99,28 @@ private:
         const auto path = [&](const char* name) {
             return from_.has(name) ? from_.path(name) : std::filesystem::path();
         };
-        import_node_data data;
+        import_node_attributes data;
         data.features = path("features");
         data.indptr = path("features.indptr");
         data.indices = path("features.indices");
         data.values = path("features.values");
-        data.num_features = from_.manifest().node_data.features;
+        data.num_features = from_.manifest().node_attributes.features;
         data.labels = path("labels");
-        data.classes = from_.manifest().node_data.classes;
+        data.classes = from_.manifest().node_attributes.classes;
         data.split = path("split");
         data.nodes = nodes_;
         if (data.empty()) return;
-        const importing::node_job how{.data = &data,
+        const importing::node_job options{.data = &data,
             .partial = writer_.partial(),
             .rows = order_.rows(),
             .keys = {.nodes = nodes_},
             .memory = options_.memory - options_.memory / 4,
             .seed = options_.seed,
-            .tell = [this](
-                        std::string_view phase, std::uint64_t done, std::uint64_t total) { order_.tell(phase, done, total); }};
+            .progress = [this](
+                        std::string_view phase, std::uint64_t done, std::uint64_t total) { order_.progress(phase, done, total); }};
         importing::array_map map = order_.map_of(order_.new_of_old(), options_.memory / 4);
         importing::journal done(order_.work("journal"), 0);
-        importing::write_node_data(how, map, done);
+        importing::write_node_data(options, map, done);
         std::filesystem::remove(order_.work("journal"));
         for (const char* name :
             {"features", "features.indptr", "features.indices", "features.values", "labels", "split"})
@@ -148,30 +148,30 @@ private:
             sequential_writer out(file);
             stream([&](std::span<const edge> edges) { out.append(std::as_bytes(edges)); });
         }
-        importing::translate_edges<edge>(order_.work("edges"), new_row, {}, order_.work("join"), options_.memory / 8, on_, sink);
+        importing::translate_edges<edge>(order_.work("edges"), new_row, {}, order_.work("join"), options_.memory / 8, executor_, sink);
         std::filesystem::remove(order_.work("edges"));
     }
 
     void write_edges(importing::array_map& new_row) {
         const dataset_manifest& m = from_.manifest();
-        bucket_builder<E> builder({order_.rows(), m.relations}, options_.memory / 2, writer_.partial(), on_);
+        bucket_builder<E> builder({order_.rows(), m.relations}, options_.memory / 2, writer_.partial(), executor_);
         std::uint64_t read = 0;
         translate(
             new_row,
             [&](const auto& take) {
                 from_.buckets().for_each_edge([&](std::span<const edge> edges) {
-                    order_.tell("edges", read += edges.size(), m.train_edges);
+                    order_.progress("edges", read += edges.size(), m.train_edges);
                     take(edges);
                 });
             },
             [&](std::span<const edge> edges) { builder.push(edges); });
-        writer_.edges(builder, [&](std::uint64_t written) { order_.tell("buckets", written, m.train_edges); });
+        writer_.edges(builder, [&](std::uint64_t written) { order_.progress("buckets", written, m.train_edges); });
         for (const char* split : {"valid", "test"}) {
             if (!from_.has(split)) continue;
-            order_.tell(split, 0, 0);
+            order_.progress(split, 0, 0);
             const mapped_edges edges = from_.split(split);
             external_sorter<edge, std::less<>, E> sorter(
-                writer_.partial(), std::max<std::uint64_t>(options_.memory / 2, 1024), {}, on_);
+                writer_.partial(), std::max<std::uint64_t>(options_.memory / 2, 1024), {}, executor_);
             translate(
                 new_row, [&](const auto& take) { take(edges.edges()); },
                 [&](std::span<const edge> some) { sorter.push(some); });
@@ -183,7 +183,7 @@ private:
 
     const dataset& from_;
     const reorder_options& options_;
-    const E& on_;
+    const E& executor_;
     dataset_writer writer_;
     new_row_order order_;
     std::uint64_t nodes_;
@@ -202,18 +202,18 @@ private:
 /// Errors: errc::already_exists; errc::invalid_format and errc::out_of_range, naming the entry, for a file that is no
 /// order of all nodes; errc::unsupported for an assignment to more than 16384 partitions; errc::invalid_argument unless
 /// there is one of `by`, `training_first`, `shuffle` and `hubs` alone, without training nodes, for a shuffle of another
-/// number of rows, or hubs that are no distinct rows; errc::corrupt where `from` is damaged; errc::cancelled on a stop,
+/// number of rows, or hubs that are no distinct rows; errc::corrupt where `from` is damaged; errc::canceled on a stop,
 /// which leaves nothing; over_budget; io_error. Source: MariusGNN, EuroSys'23, §5.2 (training nodes take the first
 /// partitions); Hanoi, thesis, §4.3.3 (hubs).
 template <executor E>
-void reorder(const dataset& from, const std::filesystem::path& to, const reorder_options& options, const E& on) {
+void reorder(const dataset& from, const std::filesystem::path& to, const reorder_options& options, const E& executor) {
     constexpr std::uint64_t least = std::uint64_t{1} << 20;
     if (options.memory < least) throw over_budget(options.memory, {{"least buffers to reorder with", least}});
     const bool file = !options.by.empty() || !options.hubs.empty();
     if (int{file} + int{options.training_first} + int{options.shuffle.has_value()} != 1)
         throw error(errc::invalid_argument,
             "an order of rows is given by a file, by hubs, by training nodes first or by a rule: one of them");
-    detail::row_reordering<E>(from, to, options, on).run();
+    detail::row_reordering<E>(from, to, options, executor).run();
 }
 
 } // namespace gneiss

@@ -12,17 +12,17 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/import/row_windows.hpp>
-#include <gneiss/storage/embedding/row_file.hpp>
+#include <gneiss/storage/embedding/embedding_file.hpp>
 
 namespace gneiss {
 
 /// Bytes that `reorder_rows` needs at least: two partitions, and a block of rows on their way to each partition.
 [[nodiscard]] inline std::uint64_t reorder_rows_memory(const row_partitioning& partitioning, const row_layout& layout) {
     const std::uint64_t block = std::max<std::uint64_t>(2048, layout.bytes() + 12);
-    return 2 * row_file::slot_bytes_of(partitioning, layout) + partitioning.partitions * block;
+    return 2 * embedding_file::slot_bytes_of(partitioning, layout) + partitioning.partitions * block;
 }
 
-/// Moves every row of a row file, value and optimiser state, to where a permutation sends it: what a dataset's
+/// Moves every row of a row file, value and optimizer state, to where a permutation sends it: what a dataset's
 /// `reorder` does to its nodes, done to what was learned of them.
 ///
 /// \param new_row  a map of `io/import/id_maps.hpp`, old row → new row; `array_map` needs no memory of |V|
@@ -35,7 +35,7 @@ namespace gneiss {
 /// partitions, before anything is read; errc::invalid_argument for a map that is no permutation; errc::corrupt;
 /// io_error. After an error the file is as the last checkpoint names it.
 template <class Map>
-void reorder_rows(row_file& rows, Map& new_row, const std::filesystem::path& scratch, std::uint64_t memory) {
+void reorder_rows(embedding_file& rows, Map& new_row, const std::filesystem::path& scratch, std::uint64_t memory) {
     const row_partitioning& cut = rows.partitioning();
     const std::uint64_t row_bytes = rows.layout().bytes(), least = reorder_rows_memory(cut, rows.layout());
     if (memory < least) throw over_budget(memory, {{"partitions and blocks of rows to reorder", least}});

@@ -34,13 +34,13 @@ public:
     [[nodiscard]] const link_model_options& options() const { return self_->options(); }
 
     link_statistics forward_backward(const link_batch& batch, matrix_view<const float> rows,
-        matrix_view<const float> relations, matrix_view<float> row_gradients, gneiss::row_gradients& relation_gradients,
-        executor_ref on) {
-        return self_->forward_backward(batch, rows, relations, row_gradients, relation_gradients, on);
+        matrix_view<const float> relations, matrix_view<float> sparse_gradients, gneiss::sparse_gradients& relation_gradients,
+        executor_ref executor) {
+        return self_->forward_backward(batch, rows, relations, sparse_gradients, relation_gradients, executor);
     }
-    void queries(side missing, matrix_view<const float> known, std::span<const relation_id> ids,
+    void queries(side corrupt_side, matrix_view<const float> known, std::span<const relation_id> ids,
         matrix_view<const float> relations, matrix_view<float> out) const {
-        self_->queries(missing, known, ids, relations, out);
+        self_->queries(corrupt_side, known, ids, relations, out);
     }
     void scores(matrix_view<const float> queries, matrix_view<const float> candidates, matrix_view<float> out) const {
         self_->scores(queries, candidates, out);
@@ -57,7 +57,7 @@ private:
         [[nodiscard]] virtual std::size_t relation_rows(std::size_t) const = 0;
         [[nodiscard]] virtual const link_model_options& options() const = 0;
         virtual link_statistics forward_backward(const link_batch&, matrix_view<const float>, matrix_view<const float>,
-            matrix_view<float>, gneiss::row_gradients&, const executor_ref&) = 0;
+            matrix_view<float>, gneiss::sparse_gradients&, const executor_ref&) = 0;
         virtual void queries(side, matrix_view<const float>, std::span<const relation_id>, matrix_view<const float>,
             matrix_view<float>) const = 0;
         virtual void scores(matrix_view<const float>, matrix_view<const float>, matrix_view<float>) const = 0;
@@ -74,17 +74,17 @@ private:
         std::size_t relation_rows(std::size_t relations) const override { return model.relation_rows(relations); }
         const link_model_options& options() const override { return model.options(); }
         link_statistics forward_backward(const link_batch& batch, matrix_view<const float> rows,
-            matrix_view<const float> relations, matrix_view<float> row_gradients,
-            gneiss::row_gradients& relation_gradients, const executor_ref& on) override {
-            return model.forward_backward(batch, rows, relations, row_gradients, relation_gradients, on);
+            matrix_view<const float> relations, matrix_view<float> sparse_gradients,
+            gneiss::sparse_gradients& relation_gradients, const executor_ref& executor) override {
+            return model.forward_backward(batch, rows, relations, sparse_gradients, relation_gradients, executor);
         }
-        void queries(side missing, matrix_view<const float> known, std::span<const relation_id> ids,
+        void queries(side corrupt_side, matrix_view<const float> known, std::span<const relation_id> ids,
             matrix_view<const float> relations, matrix_view<float> out) const override {
-            model.queries(missing, known, ids, relations, out);
+            model.queries(corrupt_side, known, ids, relations, out);
         }
-        void scores(matrix_view<const float> asked, matrix_view<const float> candidates,
+        void scores(matrix_view<const float> queries_in, matrix_view<const float> candidates,
             matrix_view<float> out) const override {
-            model.scores(asked, candidates, out);
+            model.scores(queries_in, candidates, out);
         }
         float score(std::span<const float> query, std::span<const float> candidate) const override {
             return model.score(query, candidate);
@@ -100,7 +100,7 @@ inline constexpr std::array<std::string_view, 4> decoder_names = {"dot", "distmu
 
 /// The model of a decoder and a loss by their names. `margin` is the margin loss's. Throws `invalid_argument` for an
 /// unknown name, or a dimension that the decoder cannot use.
-template <backend Backend = eigen_backend>
+template <gemm_backend Backend = eigen_backend>
 [[nodiscard]] any_link_model make_link_model(std::string_view decoder, std::string_view loss, std::size_t dim,
     const link_model_options& options = {}, float margin = 1, Backend multiply = {}) {
     const auto with = [&]<class Decoder>(Decoder decode) {

@@ -19,16 +19,16 @@ namespace gneiss {
 /// What a batch of classifications gave. Sums over batches are associative.
 struct classification_statistics {
     double loss = 0; ///< Σ −log p(label)
-    std::uint64_t labelled = 0;
+    std::uint64_t labeled = 0;
     std::uint64_t correct = 0;
 
-    [[nodiscard]] double mean_loss() const noexcept { return labelled == 0 ? 0 : loss / static_cast<double>(labelled); }
+    [[nodiscard]] double mean_loss() const noexcept { return labeled == 0 ? 0 : loss / static_cast<double>(labeled); }
     [[nodiscard]] double accuracy() const noexcept {
-        return labelled == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(labelled);
+        return labeled == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(labeled);
     }
     classification_statistics& operator+=(const classification_statistics& other) noexcept {
         loss += other.loss;
-        labelled += other.labelled;
+        labeled += other.labeled;
         correct += other.correct;
         return *this;
     }
@@ -44,28 +44,28 @@ template <class T>
 }
 
 /// Softmax and cross-entropy of rows of scores [n, classes] against labels [n], and the gradient of the *mean* loss over
-/// labelled rows, in place of the scores; rows without a label get 0.
+/// labeled rows, in place of the scores; rows without a label get 0.
 ///
 /// Cost: three passes over the scores. Results do not depend on the executor. Throws `out_of_range`, naming the row, for a
 /// label that is no class, before anything is written; `not_finite` if the loss is not a finite number.
 template <class T>
-classification_statistics softmax_cross_entropy(matrix_view<T> scores, std::span<const class_id> labels, executor_ref on) {
+classification_statistics softmax_cross_entropy(matrix_view<T> scores, std::span<const class_id> labels, executor_ref executor) {
     if (labels.size() != scores.rows()) throw error(errc::invalid_argument, "every row of scores needs a label, or unlabelled");
     const std::size_t classes = scores.columns();
-    std::uint64_t labelled = 0;
+    std::uint64_t labeled = 0;
     for (std::size_t i = 0; i < labels.size(); ++i) {
-        if (labels[i] == unlabelled) continue;
-        ++labelled;
+        if (labels[i] == unlabeled) continue;
+        ++labeled;
         if (labels[i] >= classes)
             throw error(errc::out_of_range, "label " + std::to_string(labels[i]) + " of row " + std::to_string(i) + ", of " +
                 std::to_string(classes) + " classes");
     }
-    const T share = labelled == 0 ? T{0} : T{1} / static_cast<T>(labelled);
-    const auto total = parallel_reduce(on, scores.rows(), 256, classification_statistics{}, [&](std::size_t i, std::size_t end) {
+    const T share = labeled == 0 ? T{0} : T{1} / static_cast<T>(labeled);
+    const auto total = parallel_reduce(executor, scores.rows(), 256, classification_statistics{}, [&](std::size_t i, std::size_t end) {
         classification_statistics sum;
         for (; i < end; ++i) {
             const std::span<T> row = scores[i];
-            if (labels[i] == unlabelled) {
+            if (labels[i] == unlabeled) {
                 std::fill(row.begin(), row.end(), T{0});
                 continue;
             }
@@ -74,7 +74,7 @@ classification_statistics softmax_cross_entropy(matrix_view<T> scores, std::span
             sum.correct += predicted_class<T>(row) == labels[i];
             const T all = detail::shifted_exponentials(x, classes, top);
             sum.loss += std::log(static_cast<double>(all)) - static_cast<double>(own - top);
-            ++sum.labelled;
+            ++sum.labeled;
             const T by = share / all;
             for (std::size_t c = 0; c < classes; ++c) x[c] *= by;
             x[labels[i]] -= share;

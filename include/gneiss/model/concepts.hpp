@@ -29,7 +29,7 @@ using vector_in = std::span<const std::type_identity_t<T>>;
 ///
 /// so that one query meets many candidates in a matrix product.
 ///
-/// Meaning: `query(missing, known, relation, q)` writes q [dim]; `query_backward(missing, known, relation, grad_q,
+/// Meaning: `query(corrupt_side, known, relation, q)` writes q [dim]; `query_backward(missing, known, relation, grad_q,
 /// grad_known, grad_relation)` *adds* to both gradients. Pure functions; those of the library are templates over the
 /// scalar, so that tests check their gradients in double. `relation_floats(dim)` is the length of a relation's row, 0
 /// if there is none.
@@ -37,11 +37,11 @@ using vector_in = std::span<const std::type_identity_t<T>>;
 /// must be even, and N3 takes moduli.
 /// Cost: O(dim), no allocation. Thread-safe.
 template <class D>
-concept decoder = requires(const D& d, side missing, std::span<const float> in, std::span<float> out, std::size_t dim) {
+concept decoder = requires(const D& d, side corrupt_side, std::span<const float> in, std::span<float> out, std::size_t dim) {
     { D::compare } -> std::convertible_to<similarity>;
     { D::relation_floats(dim) } -> std::same_as<std::size_t>;
-    d.query(missing, in, in, out);
-    d.query_backward(missing, in, in, in, out, out);
+    d.query(corrupt_side, in, in, out);
+    d.query_backward(corrupt_side, in, in, in, out, out);
 };
 
 /// Whether the rows of a decoder are complex numbers.
@@ -78,7 +78,7 @@ concept ranking_loss = requires(const L& l, float positive, std::span<const floa
 /// The same operands give the same bits. Any dimension may be 0.
 /// Cost: 2mnk floating point operations on the calling thread. Thread-safe.
 template <class B>
-concept backend = requires(const B& b, matrix_view<const float> in, matrix_view<float> out) {
+concept gemm_backend = requires(const B& b, matrix_view<const float> in, matrix_view<float> out) {
     b.multiply_nt(in, in, out);
     b.multiply_nn(in, in, out);
     b.add_tn(in, in, out);

@@ -22,7 +22,7 @@ namespace gneiss {
 /// machine.
 using gradient_reduction = std::function<void(std::span<float>)>;
 
-/// How dense parameters are stepped. A value; defaults change nothing beside the optimiser itself.
+/// How dense parameters are stepped. A value; defaults change nothing beside the optimizer itself.
 struct dense_optimizer_options {
     double weight_decay = 0;  ///< λ, of arrays that decay
     bool decoupled = false;   ///< value −= rate · λ · value beside the step (AdamW), instead of gradient += λ · value.
@@ -30,7 +30,7 @@ struct dense_optimizer_options {
     double clip_norm = 0;     ///< gradients are shortened to this Euclidean norm; 0: never
 };
 
-/// Steps `dense_parameters` by an optimiser of rows, `sgd`, `adagrad` or `adam`, with decay and clipping.
+/// Steps `dense_parameters` by an optimizer of rows, `sgd`, `adagrad` or `adam`, with decay and clipping.
 ///
 /// The arena is stepped in blocks of 1024, each with its state beside it, so the state arena is a sequence of blocks'
 /// states: opaque, but a function of the sizes alone. Immutable and thread-safe; results do not depend on the executor.
@@ -50,7 +50,7 @@ public:
     [[nodiscard]] std::size_t state_per_value() const noexcept {
         return std::visit([](const auto& o) { return o.state_floats(1); }, optimizer_);
     }
-    /// Makes the state that this optimiser needs.
+    /// Makes the state that this optimizer needs.
     void allocate_state(dense_parameters<float>& of) const {
         of.allocate_state(state_per_value(), std::visit([](const auto& o) { return o.initial_state(); }, optimizer_));
     }
@@ -59,12 +59,12 @@ public:
     /// what the schedule multiplies the rate by. Returns the norm of the gradients before clipping. Throws
     /// `invalid_argument` if the state was not made, `not_finite` before anything is stepped if the norm is not finite.
     /// O(parameters).
-    double step(dense_parameters<float>& of, std::uint64_t t, double factor, executor_ref on,
+    double step(dense_parameters<float>& of, std::uint64_t t, double factor, executor_ref executor,
         const gradient_reduction& reduce = {}) const {
         if (of.state().size() != state_per_value() * of.size())
             throw error(errc::invalid_argument, "the optimiser's state was not allocated");
         if (reduce) reduce(of.gradients());
-        const double norm = norm_of(of.gradients(), on);
+        const double norm = norm_of(of.gradients(), executor);
         if (!std::isfinite(norm))
             throw error(errc::not_finite, "a gradient of step " + std::to_string(t) + " is not a finite number");
         const any optimizer = at_rate(factor);
@@ -73,7 +73,7 @@ public:
             for (float& g : of.gradients()) g *= static_cast<float>(options_.clip_norm / norm);
         decay(of, rate);
         const std::size_t state_floats = state_per_value();
-        parallel_for(on, of.size(), block, [&](std::size_t i, std::size_t end) {
+        parallel_for(executor, of.size(), block, [&](std::size_t i, std::size_t end) {
             const auto state = of.state().subspan(i * state_floats, (end - i) * state_floats);
             std::visit([&](const auto& o) {
                 o.step(of.values().subspan(i, end - i), state, of.gradients().subspan(i, end - i), t);
@@ -91,8 +91,8 @@ private:
         std::visit([factor](auto& o) { o.rate = static_cast<float>(static_cast<double>(o.rate) * factor); }, scaled);
         return scaled;
     }
-    [[nodiscard]] static double norm_of(std::span<const float> g, executor_ref on) {
-        return std::sqrt(parallel_reduce(on, g.size(), 16 * block, 0.0, [g](std::size_t i, std::size_t end) {
+    [[nodiscard]] static double norm_of(std::span<const float> g, executor_ref executor) {
+        return std::sqrt(parallel_reduce(executor, g.size(), 16 * block, 0.0, [g](std::size_t i, std::size_t end) {
             double sum = 0;
             for (; i < end; ++i) sum += static_cast<double>(g[i]) * static_cast<double>(g[i]);
             return sum;
@@ -118,7 +118,7 @@ private:
 
 inline constexpr std::array<std::string_view, 4> dense_optimizer_names = {"sgd", "adagrad", "adam", "adamw"};
 
-/// The optimiser of that name at a learning rate; "adamw" is adam with decoupled decay. Throws `invalid_argument` for
+/// The optimizer of that name at a learning rate; "adamw" is adam with decoupled decay. Throws `invalid_argument` for
 /// an unknown name, or numbers that cannot be used.
 [[nodiscard]] inline dense_optimizer make_dense_optimizer(
     std::string_view name, float rate, dense_optimizer_options options = {}) {

@@ -16,7 +16,7 @@
 namespace gneiss {
 
 /// The parameters that every batch uses: weights and biases, in three contiguous arenas of values, gradients and
-/// optimiser state. So a reduction over replicas, a checkpoint and an optimiser's step each see plain spans.
+/// optimizer state. So a reduction over replicas, a checkpoint and an optimizer's step each see plain spans.
 ///
 ///     dense_parameters<> weights;
 ///     const auto w = weights.add("w", 50, 128, initializer::glorot(50, 128));
@@ -55,12 +55,12 @@ public:
         for (std::size_t i = 0; i < arrays_.size(); ++i) {
             const array& a = arrays_[i];
             std::vector<float> row(a.size());
-            a.first.fill(seed, parameter_table::dense, i, row);
+            a.first.fill(seed, embedding_kind::dense, i, row);
             std::transform(row.begin(), row.end(), values_.data() + a.offset,
                 [&](float x) { return static_cast<T>(x) + a.constant; });
         }
     }
-    /// Makes the optimiser's state: `per_value` elements for each value, all `first`.
+    /// Makes the optimizer's state: `per_value` elements for each value, all `first`.
     void allocate_state(std::size_t per_value, T first) {
         state_ = aligned_buffer<T, 64>(per_value * size_);
         std::fill(state_.begin(), state_.end(), first);

@@ -94,7 +94,7 @@ private:
     static constexpr std::size_t block = 64; // columns
 
     /// Columns `first` …, at most `block`. Random words, their quarters and the products are loops of their own, which
-    /// compilers vectorise, also where `in` is `out`: a branch on each bit cost 25 ns a word, half of a training step.
+    /// compilers vectorize, also where `in` is `out`: a branch on each bit cost 25 ns a word, half of a training step.
     template <class T>
     void apply_block(const random_key& key, std::size_t first, const T* in, T* out, std::size_t columns) const noexcept {
         std::uint64_t word[block / 4];

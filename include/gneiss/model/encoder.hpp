@@ -54,7 +54,7 @@ struct encoder_pass {
 /// Layers are objects behind one virtual call per batch. Rows between layers are kept for the way back; memory is kept
 /// between batches. One batch at a time per object; several encoders made alike may share the same weights. Results do
 /// not depend on the executor.
-template <class T, gnn_backend<T> Backend>
+template <class T, gnn_kernels<T> Backend>
 class encoder {
 public:
     /// Adds its arrays to `weights`. Throws `invalid_argument` for no layers, no columns, or options that do not fit.
@@ -77,7 +77,7 @@ public:
     /// `layer_stack`; what it looks at must stay until `backward`. Throws `invalid_argument` for shapes that do not fit.
     template <class Views>
     [[nodiscard]] matrix_view<T> forward(const dense_parameters<T>& weights, const Views& views, const input_rows<T>& input,
-        const encoder_pass<T>& pass, executor_ref on) {
+        const encoder_pass<T>& pass, executor_ref executor) {
         if (views.size() != hops_) {
             throw error(errc::invalid_argument, "a sample of " + std::to_string(views.size()) + " hops for " +
                 std::to_string(hops_) + " layers with neighbours");
@@ -97,7 +97,7 @@ public:
             }
             check(s, rows, i == 0 ? in_ : input_columns{.dense = out.columns()}, computed);
             s.names = names;
-            out = run(s, weights, i, rows, on);
+            out = run(s, weights, i, rows, executor);
             names = target_names(s);
             rows = {.dense = out};
         }
@@ -106,7 +106,7 @@ public:
 
     /// The gradients of the batch that `forward` just ran. `grad_out` [targets, outputs] is used up. `grad_in`
     /// [sources, dense columns] is overwritten; empty where the input needs no gradient, which spares that work.
-    void backward(dense_parameters<T>& weights, matrix_view<T> grad_out, matrix_view<T> grad_in, executor_ref on) {
+    void backward(dense_parameters<T>& weights, matrix_view<T> grad_out, matrix_view<T> grad_in, executor_ref executor) {
         if (grad_out.rows() != stages_.back().view.targets || grad_out.columns() != outputs())
             throw error(errc::invalid_argument, "gradients of the outputs must be [targets, outputs]");
         matrix_view<T> g = grad_out;
@@ -115,7 +115,7 @@ public:
             matrix_view<T> to = grad_in;
             if (i != 0)
                 to = {gradients_[i % 2].at_least(s.view.sources * s.input.columns()), s.view.sources, s.input.columns()};
-            run_backward(s, weights, i, g, to, on);
+            run_backward(s, weights, i, g, to, executor);
             if (i == 0) break;
             g = to.middle_rows(0, stages_[i - 1].view.targets);
             if (pass_.hook.gradients) pass_.hook.gradients(i, g);
@@ -133,38 +133,38 @@ public:
         return columns;
     }
     void prepare(const dense_parameters<T>& weights, std::size_t layer, const input_rows<T>& rows,
-        std::span<const float> source_degrees, matrix_view<T> messages, matrix_view<T> own, executor_ref on) {
+        std::span<const float> source_degrees, matrix_view<T> messages, matrix_view<T> own, executor_ref executor) {
         const stage& s = stages_[layer];
         const std::size_t columns = s.layer->parts().own;
-        s.layer->prepare(weights, rows, source_degrees, messages, own.middle_columns(0, columns), on);
+        s.layer->prepare(weights, rows, source_degrees, messages, own.middle_columns(0, columns), executor);
         if (!s.options.residual) return;
         const matrix_view<T> rest = own.middle_columns(columns, s.options.outputs());
-        if (s.residual) rows.multiply(by_, weights.value(*s.residual), rest, {}, on);
-        else detail::copy_rows<T>(rows.dense, rest, on);
+        if (s.residual) rows.multiply(by_, weights.value(*s.residual), rest, {}, executor);
+        else detail::copy_rows<T>(rows.dense, rest, executor);
     }
-    void begin(std::size_t layer, matrix_view<const T> own, matrix_view<T> sums, executor_ref on) {
-        stages_[layer].layer->begin(own.middle_columns(0, stages_[layer].layer->parts().own), sums, on);
+    void begin(std::size_t layer, matrix_view<const T> own, matrix_view<T> sums, executor_ref executor) {
+        stages_[layer].layer->begin(own.middle_columns(0, stages_[layer].layer->parts().own), sums, executor);
     }
     void add(std::size_t layer, const edge_part& edges, std::span<const std::uint32_t> seen, matrix_view<const T> messages,
-        matrix_view<T> sums, executor_ref on) {
-        stages_[layer].layer->add(edges, seen, messages, sums, on);
+        matrix_view<T> sums, executor_ref executor) {
+        stages_[layer].layer->add(edges, seen, messages, sums, executor);
     }
     /// The edge of each target to itself, where the layer wants it: row i of the messages is that of row i of the sums.
-    void add_loops(std::size_t layer, matrix_view<const T> messages, matrix_view<T> sums, executor_ref on) {
+    void add_loops(std::size_t layer, matrix_view<const T> messages, matrix_view<T> sums, executor_ref executor) {
         if (!stages_[layer].layer->parts().loops) return;
         for (std::size_t i = counting_.size(); i <= messages.rows(); ++i) counting_.push_back(static_cast<std::uint32_t>(i));
         const std::span<const std::uint32_t> numbers = std::span(counting_).first(messages.rows() + 1), rows = numbers.first(messages.rows());
-        add(layer, {{numbers, rows}, rows}, {}, messages, sums, on);
+        add(layer, {{numbers, rows}, rows}, {}, messages, sums, executor);
     }
     /// The new rows [n, outputs], valid until the next call.
     [[nodiscard]] matrix_view<T> finish(const dense_parameters<T>& weights, std::size_t layer, matrix_view<const T> own,
-        std::span<const std::uint32_t> seen, matrix_view<T> sums, executor_ref on) {
+        std::span<const std::uint32_t> seen, matrix_view<T> sums, executor_ref executor) {
         stage& s = stages_[layer];
         const std::size_t columns = s.layer->parts().own;
-        const matrix_view<T> out = surround(s, weights, seen.size(), on, [&](activation then, matrix_view<T> to) {
-            s.layer->finish(weights, own.middle_columns(0, columns), seen, sums, then, to, on);
+        const matrix_view<T> out = surround(s, weights, seen.size(), executor, [&](activation then, matrix_view<T> to) {
+            s.layer->finish(weights, own.middle_columns(0, columns), seen, sums, then, to, executor);
         });
-        if (s.options.residual) by_.add_rows(own.middle_columns(columns, s.options.outputs()), out, on);
+        if (s.options.residual) by_.add_rows(own.middle_columns(columns, s.options.outputs()), out, executor);
         return out;
     }
 
@@ -176,7 +176,7 @@ private:
         layer_view view;
         logical_rows names; // of its sources
         input_rows<T> input; // as the layer saw it
-        growing_buffer<T> dropped, dropped_values, plain_memory, activated_memory, output_memory, kept_gradient,
+        reusable_buffer<T> dropped, dropped_values, plain_memory, activated_memory, output_memory, kept_gradient,
             with_external;
         matrix_view<T> plain{}, activated{}; // before the norm, before the residual
     };
@@ -230,8 +230,8 @@ private:
     [[nodiscard]] dropout_mask mask(const stage& s, std::size_t i, std::uint64_t part) const {
         return {pass_.training->with(i).with(part), s.options.dropout, s.names};
     }
-    [[nodiscard]] layer_input<T> input_of(const stage& s, std::size_t i, executor_ref on) const {
-        layer_input<T> in{s.view, s.input, on};
+    [[nodiscard]] layer_input<T> input_of(const stage& s, std::size_t i, executor_ref executor) const {
+        layer_input<T> in{s.view, s.input, executor};
         if (!pass_.training) return in;
         in.training = pass_.training->with(i).with(2);
         in.targets = target_names(s);
@@ -242,34 +242,34 @@ private:
         return s.names.middle(s.view.first_target, s.view.targets);
     }
 
-    void drop(stage& s, std::size_t i, executor_ref on) {
+    void drop(stage& s, std::size_t i, executor_ref executor) {
         input_rows<T>& in = s.input;
         if (in.dense.columns() != 0) {
             const matrix_view<T> to(s.dropped.at_least(in.dense.rows() * in.dense.columns()), in.dense.rows(), in.dense.columns());
-            by_.dropout(mask(s, i, 0), in.dense, to, on);
+            by_.dropout(mask(s, i, 0), in.dense, to, executor);
             in.dense = to;
         }
         if (in.has_sparse()) {
             const std::span<T> to(s.dropped_values.at_least(in.sparse.indices.size()), in.sparse.indices.size());
-            by_.sparse_dropout(mask(s, i, 1), in.sparse, to, on);
+            by_.sparse_dropout(mask(s, i, 1), in.sparse, to, executor);
             in.sparse.values = to;
         }
     }
 
-    matrix_view<T> run(stage& s, const dense_parameters<T>& weights, std::size_t i, const input_rows<T>& rows, executor_ref on) {
+    matrix_view<T> run(stage& s, const dense_parameters<T>& weights, std::size_t i, const input_rows<T>& rows, executor_ref executor) {
         s.input = rows;
-        if (drops(s)) drop(s, i, on);
-        const layer_input<T> in = input_of(s, i, on);
-        const matrix_view<T> out = surround(s, weights, s.view.targets, on,
+        if (drops(s)) drop(s, i, executor);
+        const layer_input<T> in = input_of(s, i, executor);
+        const matrix_view<T> out = surround(s, weights, s.view.targets, executor,
             [&](activation then, matrix_view<T> to) { s.layer->forward(weights, in, then, to); });
-        if (s.residual) in.own_rows().multiply(by_, weights.value(*s.residual), out, {.accumulate = true}, on);
-        else if (s.options.residual) by_.add_rows(in.own_rows().dense, out, on);
+        if (s.residual) in.own_rows().multiply(by_, weights.value(*s.residual), out, {.accumulate = true}, executor);
+        else if (s.options.residual) by_.add_rows(in.own_rows().dense, out, executor);
         return out;
     }
 
     /// The rows of `core(activation, out)` with the norm and the activation; a residual is to be added.
     template <class Core>
-    matrix_view<T> surround(stage& s, const dense_parameters<T>& weights, std::size_t targets, executor_ref on, Core&& core) {
+    matrix_view<T> surround(stage& s, const dense_parameters<T>& weights, std::size_t targets, executor_ref executor, Core&& core) {
         const std::size_t width = s.options.outputs(), size = targets * width;
         const bool residual = s.options.residual;
         const matrix_view<T> out(s.output_memory.at_least(size), targets, width);
@@ -277,8 +277,8 @@ private:
         if (s.options.norm) {
             s.plain = {s.plain_memory.at_least(size), targets, width};
             core(activation::none, s.plain);
-            by_.layer_norm(s.plain, weights.list(*s.gain), weights.list(*s.shift), epsilon, s.activated, on);
-            by_.bias_activate({}, s.options.then, s.activated, on);
+            by_.layer_norm(s.plain, weights.list(*s.gain), weights.list(*s.shift), epsilon, s.activated, executor);
+            by_.bias_activate({}, s.options.then, s.activated, executor);
         } else {
             core(s.options.then, s.activated);
         }
@@ -286,25 +286,25 @@ private:
         return out;
     }
 
-    void run_backward(stage& s, dense_parameters<T>& weights, std::size_t i, matrix_view<T> g, matrix_view<T> grad_in, executor_ref on) {
-        const layer_input<T> in = input_of(s, i, on);
+    void run_backward(stage& s, dense_parameters<T>& weights, std::size_t i, matrix_view<T> g, matrix_view<T> grad_in, executor_ref executor) {
+        const layer_input<T> in = input_of(s, i, executor);
         matrix_view<T> kept;
         if (s.options.residual) {
-            if (s.residual) in.own_rows().add_weight_gradient(by_, g, weights.gradient(*s.residual), on);
+            if (s.residual) in.own_rows().add_weight_gradient(by_, g, weights.gradient(*s.residual), executor);
             if (!grad_in.empty()) {
                 kept = {s.kept_gradient.at_least(g.rows() * g.columns()), g.rows(), g.columns()};
                 for (std::size_t r = 0; r < g.rows(); ++r) std::copy_n(g[r].data(), g.columns(), kept[r].data());
             }
         }
-        by_.activate_backward(s.options.then, s.activated, g, on);
+        by_.activate_backward(s.options.then, s.activated, g, executor);
         if (s.options.norm)
-            by_.layer_norm_backward(s.plain, weights.list(*s.gain), epsilon, g, weights.gradient_list(*s.gain), weights.gradient_list(*s.shift), on);
+            by_.layer_norm_backward(s.plain, weights.list(*s.gain), epsilon, g, weights.gradient_list(*s.gain), weights.gradient_list(*s.shift), executor);
         s.layer->backward(weights, in, g, grad_in);
         if (grad_in.empty()) return;
         const matrix_view<T> own = grad_in.middle_rows(s.view.first_target, s.view.targets);
-        if (s.residual) by_.multiply_nt(kept, weights.value(*s.residual).middle_rows(0, grad_in.columns()), own, true, on);
-        else if (s.options.residual) by_.add_rows(kept, own, on);
-        if (drops(s)) by_.dropout(mask(s, i, 0), grad_in, grad_in, on);
+        if (s.residual) by_.multiply_nt(kept, weights.value(*s.residual).middle_rows(0, grad_in.columns()), own, true, executor);
+        else if (s.options.residual) by_.add_rows(kept, own, executor);
+        if (drops(s)) by_.dropout(mask(s, i, 0), grad_in, grad_in, executor);
     }
 
     Backend by_;
@@ -312,7 +312,7 @@ private:
     std::size_t hops_ = 0;
     std::vector<stage> stages_;
     encoder_pass<T> pass_;
-    growing_buffer<T> gradients_[2];
+    reusable_buffer<T> gradients_[2];
     std::vector<std::uint32_t> counting_; // 0, 1, 2, …
 };
 

@@ -16,7 +16,7 @@
 namespace gneiss {
 
 /// Which table is filled: each has random numbers of its own.
-enum class parameter_table : std::uint32_t { nodes = 0, relations = 1, dense = 2, user = 1024 };
+enum class embedding_kind : std::uint32_t { nodes = 0, relations = 1, dense = 2, user = 1024 };
 
 /// First values of parameters: a distribution with two numbers.
 ///
@@ -44,8 +44,8 @@ struct initializer {
 
     /// Fills the values of one row. O(dim): one random word for two values, and for `normal` a logarithm, a root, a
     /// sine and a cosine. Nothing throws.
-    void fill(std::uint64_t seed, parameter_table table, std::uint64_t row, std::span<float> values) const noexcept {
-        const random_key key = random_key(seed, random_domain::initialise).with(static_cast<std::uint64_t>(table)).with(row);
+    void fill(std::uint64_t seed, embedding_kind table, std::uint64_t row, std::span<float> values) const noexcept {
+        const random_key key = random_key(seed, random_domain::initialize).with(static_cast<std::uint64_t>(table)).with(row);
         const std::size_t dim = values.size();
         for (std::size_t i = 0; i < dim; i += 2) {
             const auto [x, y] = pair(key[i / 2]);
@@ -76,12 +76,12 @@ private:
     }
 };
 
-/// Fills rows [first, first + table.rows()) of a table: `dim` values, then the optimiser's first state.
+/// Fills rows [first, first + table.rows()) of a table: `dim` values, then the optimizer's first state.
 /// Precondition: dim ≤ table.columns(). Cost: O(table), in parallel; the values do not depend on the executor.
 template <executor E>
-void initialize_rows(const initializer& values, float state, std::uint64_t seed, parameter_table which,
-    std::uint64_t first, std::size_t dim, matrix_view<float> table, const E& on) {
-    parallel_for(on, table.rows(), 1024, [&](std::size_t begin, std::size_t end) {
+void initialize_rows(const initializer& values, float state, std::uint64_t seed, embedding_kind which,
+    std::uint64_t first, std::size_t dim, matrix_view<float> table, const E& executor) {
+    parallel_for(executor, table.rows(), 1024, [&](std::size_t begin, std::size_t end) {
         for (std::size_t i = begin; i < end; ++i) {
             const std::span<float> row = table[i];
             values.fill(seed, which, first + i, row.first(dim));

@@ -28,22 +28,22 @@ struct input_rows {
 
     /// out = this · w, then the epilogue.
     template <class Backend>
-    void multiply(const Backend& by, matrix_view<const T> w, matrix_view<T> out, const epilogue<T>& then, executor_ref on) const {
-        if (!has_sparse()) return by.multiply(dense, w, out, then, on);
+    void multiply(const Backend& by, matrix_view<const T> w, matrix_view<T> out, const epilogue<T>& then, executor_ref executor) const {
+        if (!has_sparse()) return by.multiply(dense, w, out, then, executor);
         if (dense.columns() != 0) {
-            by.multiply(dense, w.middle_rows(0, dense.columns()), out, epilogue<T>{.accumulate = then.accumulate}, on);
+            by.multiply(dense, w.middle_rows(0, dense.columns()), out, epilogue<T>{.accumulate = then.accumulate}, executor);
             by.sparse_multiply(sparse, w.middle_rows(dense.columns(), sparse.columns), out,
-                epilogue<T>{true, then.bias, then.then}, on);
+                epilogue<T>{true, then.bias, then.then}, executor);
         } else {
-            by.sparse_multiply(sparse, w, out, then, on);
+            by.sparse_multiply(sparse, w, out, then, executor);
         }
     }
     /// grad_w += thisᵀ · g.
     template <class Backend>
-    void add_weight_gradient(const Backend& by, matrix_view<const T> g, matrix_view<T> grad_w, executor_ref on) const {
-        if (dense.columns() != 0) by.add_tn(dense, g, grad_w.middle_rows(0, dense.columns()), on);
+    void add_weight_gradient(const Backend& by, matrix_view<const T> g, matrix_view<T> grad_w, executor_ref executor) const {
+        if (dense.columns() != 0) by.add_tn(dense, g, grad_w.middle_rows(0, dense.columns()), executor);
         if (has_sparse())
-            by.sparse_add_tn(sparse, g, grad_w.middle_rows(dense.columns(), sparse.columns), on);
+            by.sparse_add_tn(sparse, g, grad_w.middle_rows(dense.columns(), sparse.columns), executor);
     }
 };
 

@@ -102,44 +102,44 @@ struct edge_part {
 /// Cost: 2mkn operations for a product; for the others, one pass over what they name, one row read per edge.
 /// Thread-safe.
 template <class B, class T = float>
-concept gnn_backend = requires(const B& b, executor_ref on, matrix_view<const T> in, matrix_view<T> out, std::span<T> list,
+concept gnn_kernels = requires(const B& b, executor_ref executor, matrix_view<const T> in, matrix_view<T> out, std::span<T> list,
     std::span<const T> numbers, std::span<const std::uint32_t> ids, matrix_view<std::uint32_t> winners,
     matrix_view<const std::uint32_t> won, const edge_segments& s, const edge_part& part, std::size_t heads, T x, const sparse_rows<T>& sparse,
     const dropout_mask& mask, activation act, epilogue<T> then, bool yes) {
-    b.gather_rows(in, ids, out, on);
-    b.multiply(in, in, out, then, on);
-    b.multiply_nt(in, in, out, yes, on);
-    b.add_tn(in, in, out, on);
-    b.sparse_multiply(sparse, in, out, then, on);
-    b.sparse_add_tn(sparse, in, out, on);
-    b.add_column_sums(in, list, on);
-    b.add_rows(in, out, on);
-    b.activate_backward(act, in, out, on);
-    b.segment_shares(s, list, on);
-    b.segment_symmetric(s, ids, list, on);
-    b.segment_sum(s, numbers, heads, in, out, on);
-    b.segment_max(s, in, out, winners, on);
-    b.segment_max_backward(s, in, won, out, on);
-    b.segment_total(s, heads, numbers, out, on);
-    b.segment_softmax(s, heads, list, on);
-    b.segment_softmax_backward(s, heads, numbers, list, on);
-    b.edge_dots(s, heads, in, in, list, on);
-    b.edge_scores(s, heads, in, in, x, list, on);
-    b.edge_scores_backward(heads, x, numbers, list, on);
-    b.head_dots(in, numbers, heads, out, on);
-    b.head_dots_backward(in, numbers, heads, in, out, list, on);
-    b.head_mean(in, heads, out, on);
-    b.head_mean_backward(in, heads, out, on);
-    b.dropout(mask, in, out, on);
-    b.sparse_dropout(mask, sparse, list, on);
-    b.segment_dropout(mask, s, heads, numbers, list, on);
-    b.add_segments(part, in, out, on);
-    b.raise_segments(part, ids, in, out, on);
-    b.attend_segments(part, heads, x, in, out, on);
-    b.divide_rows(in, out, on);
-    b.bias_activate(numbers, act, out, on);
-    b.layer_norm(in, numbers, numbers, x, out, on);
-    b.layer_norm_backward(in, numbers, x, out, list, list, on);
+    b.gather_rows(in, ids, out, executor);
+    b.multiply(in, in, out, then, executor);
+    b.multiply_nt(in, in, out, yes, executor);
+    b.add_tn(in, in, out, executor);
+    b.sparse_multiply(sparse, in, out, then, executor);
+    b.sparse_add_tn(sparse, in, out, executor);
+    b.add_column_sums(in, list, executor);
+    b.add_rows(in, out, executor);
+    b.activate_backward(act, in, out, executor);
+    b.segment_shares(s, list, executor);
+    b.segment_symmetric(s, ids, list, executor);
+    b.segment_sum(s, numbers, heads, in, out, executor);
+    b.segment_max(s, in, out, winners, executor);
+    b.segment_max_backward(s, in, won, out, executor);
+    b.segment_total(s, heads, numbers, out, executor);
+    b.segment_softmax(s, heads, list, executor);
+    b.segment_softmax_backward(s, heads, numbers, list, executor);
+    b.edge_dots(s, heads, in, in, list, executor);
+    b.edge_scores(s, heads, in, in, x, list, executor);
+    b.edge_scores_backward(heads, x, numbers, list, executor);
+    b.head_dots(in, numbers, heads, out, executor);
+    b.head_dots_backward(in, numbers, heads, in, out, list, executor);
+    b.head_mean(in, heads, out, executor);
+    b.head_mean_backward(in, heads, out, executor);
+    b.dropout(mask, in, out, executor);
+    b.sparse_dropout(mask, sparse, list, executor);
+    b.segment_dropout(mask, s, heads, numbers, list, executor);
+    b.add_segments(part, in, out, executor);
+    b.raise_segments(part, ids, in, out, executor);
+    b.attend_segments(part, heads, x, in, out, executor);
+    b.divide_rows(in, out, executor);
+    b.bias_activate(numbers, act, out, executor);
+    b.layer_norm(in, numbers, numbers, x, out, executor);
+    b.layer_norm_backward(in, numbers, x, out, list, list, executor);
 };
 
 } // namespace gneiss

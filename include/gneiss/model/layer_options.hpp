@@ -30,13 +30,13 @@ struct layer_options {
     bool bias = true;
     activation then = activation::none;
     double dropout = 0;    ///< of the rows that come in, while training
-    bool norm = false;     ///< layer normalisation (Ba, Kiros and Hinton, 2016) before the activation
+    bool norm = false;     ///< layer normalization (Ba, Kiros and Hinton, 2016) before the activation
     bool residual = false; ///< adds the target's own row, by a matrix where the lengths differ
 
     [[nodiscard]] std::size_t outputs() const noexcept {
         return kind == layer_kind::gat && gat.concat ? width * gat.heads : width;
     }
-    /// Whether it reads neighbours, and so takes one hop of a sample.
+    /// Whether it reads neighbors, and so takes one hop of a sample.
     [[nodiscard]] bool takes_hop() const noexcept { return kind != layer_kind::linear; }
 };
 

@@ -16,7 +16,7 @@
 #include <gneiss/core/object_pool.hpp>
 #include <gneiss/model/concepts.hpp>
 #include <gneiss/model/detail/candidate_scores.hpp>
-#include <gneiss/model/parameter.hpp>
+#include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/regularizer.hpp>
 #include <gneiss/sample/link_batch.hpp>
 
@@ -50,16 +50,16 @@ struct link_statistics {
     double loss = 0;    ///< Σ losses of questions, whatever the reduction, without the penalty
     double penalty = 0; ///< reduced, as the gradients have it
     std::uint64_t positives = 0;
-    std::uint64_t questions = 0;
+    std::uint64_t query_count = 0;
     std::uint64_t negatives = 0; ///< (question, negative) pairs scored, masked ones included
     std::uint64_t masked = 0;    ///< of these, known true answers that took no part
 
-    [[nodiscard]] double mean_loss() const noexcept { return questions == 0 ? 0 : loss / static_cast<double>(questions); }
+    [[nodiscard]] double mean_loss() const noexcept { return query_count == 0 ? 0 : loss / static_cast<double>(query_count); }
     link_statistics& operator+=(const link_statistics& other) noexcept {
         loss += other.loss;
         penalty += other.penalty;
         positives += other.positives;
-        questions += other.questions;
+        query_count += other.query_count;
         negatives += other.negatives;
         masked += other.masked;
         return *this;
@@ -74,7 +74,7 @@ struct link_statistics {
 ///
 /// Cost: 6 · questions · negatives · dim floating point operations plus O((positives + negatives) · dim); memory is kept
 /// between batches. One thread at a time calls an object; several objects work side by side.
-template <decoder Decoder, ranking_loss Loss, backend Backend>
+template <decoder Decoder, ranking_loss Loss, gemm_backend Backend>
 class link_model {
 public:
     /// Rows of nodes have `dim` floats. Throws `invalid_argument` if the decoder cannot use that.
@@ -98,40 +98,40 @@ public:
     /// Loss and gradients of a batch.
     ///
     /// `rows` [U, dim] are the values of batch.nodes in order, `relations` [relation_rows, relation_floats] the whole
-    /// table; strides may exceed the columns. Writes every row of `row_gradients` [U, dim] and makes
+    /// table; strides may exceed the columns. Writes every row of `sparse_gradients` [U, dim] and makes
     /// `relation_gradients` hold the relation rows that occur, ascending.
     /// Throws `not_finite`, naming the batch, when the loss is NaN or infinite (gradients are then unspecified);
     /// `invalid_argument` or `out_of_range` for shapes or relations that do not fit.
     template <executor E>
     link_statistics forward_backward(const link_batch& batch, matrix_view<const float> rows,
-        matrix_view<const float> relations, matrix_view<float> row_gradients, gneiss::row_gradients& relation_gradients,
-        const E& on) {
-        check(batch, rows, relations, row_gradients);
+        matrix_view<const float> relations, matrix_view<float> sparse_gradients, gneiss::sparse_gradients& relation_gradients,
+        const E& executor) {
+        check(batch, rows, relations, sparse_gradients);
         const work all = divide(batch);
         outcomes_.assign(all.tasks(), {});
-        on.run(all.tasks(), [&](std::size_t task) {
+        executor.run(all.tasks(), [&](std::size_t task) {
             scratch_.with([] { return std::make_unique<scratch>(); }, [&](auto& mine) { ask(all, task, rows, relations, *mine); });
         });
-        link_statistics total{.positives = batch.positives(), .questions = all.questions()};
+        link_statistics total{.positives = batch.positives(), .query_count = all.query_count()};
         for (const link_statistics& one : outcomes_) total += one;
         if (!std::isfinite(total.loss))
             throw error(errc::not_finite, "the loss of " + to_string(batch.key) + " is not a finite number");
         const bool mean = options_.reduce == reduction::mean;
-        const double per_question = mean ? 1 / static_cast<double>(all.questions()) : 1;
+        const double per_query = mean ? 1 / static_cast<double>(all.query_count()) : 1;
         const double per_positive = mean ? 1 / static_cast<double>(batch.positives()) : 1;
-        total.penalty = sum_nodes(all, rows, row_gradients, per_question, per_positive, on) +
-                        sum_relations(all, relations, relation_gradients, per_question, per_positive, on);
+        total.penalty = sum_nodes(all, rows, sparse_gradients, per_query, per_positive, executor) +
+                        sum_relations(all, relations, relation_gradients, per_query, per_positive, executor);
         if (!std::isfinite(total.penalty))
             throw error(errc::not_finite, "the penalty of " + to_string(batch.key) + " is not a finite number");
         return total;
     }
 
-    /// Queries of (known end, relation) pairs whose other end is `missing`: known [b, dim], relation ids [b] below R,
+    /// Queries of (known end, relation) pairs whose other end is `corrupt_side`: known [b, dim], relation ids [b] below R,
     /// out [b, dim]. For evaluation. O(b · dim). Thread-safe.
-    void queries(side missing, matrix_view<const float> known, std::span<const relation_id> ids,
+    void queries(side corrupt_side, matrix_view<const float> known, std::span<const relation_id> ids,
         matrix_view<const float> relations, matrix_view<float> out) const {
         for (std::size_t i = 0; i < known.rows(); ++i)
-            decode_.query(asked(missing), known[i], relation_row(relations, missing, ids[i]), out[i]);
+            decode_.query(query_side(corrupt_side), known[i], relation_row(relations, corrupt_side, ids[i]), out[i]);
     }
 
     /// Similarities of queries [b, dim] and candidates [n, dim], out [b, n]. Thread-safe.
@@ -157,18 +157,18 @@ private:
         float* relation_gradients = nullptr; ///< [S · B, relation_floats]
         float* negative_gradients = nullptr; ///< [tasks, negatives_per_list, dim]
 
-        [[nodiscard]] std::size_t questions() const noexcept { return batch.sides.size() * batch.positives(); }
+        [[nodiscard]] std::size_t query_count() const noexcept { return batch.sides.size() * batch.positives(); }
         [[nodiscard]] std::size_t tasks() const noexcept { return batch.chunks * batch.sides.size() * pieces; }
     };
 
     struct scratch {
-        growing_buffer<float> negatives, queries, query_gradients, scores;
+        reusable_buffer<float> negatives, queries, query_gradients, scores;
         typename candidates::scratch similarity;
     };
     void check(const link_batch& batch, matrix_view<const float> rows, matrix_view<const float> relations,
-        matrix_view<float> row_gradients) const {
+        matrix_view<float> sparse_gradients) const {
         const auto fits = [&](auto view) { return view.rows() == batch.nodes.size() && view.columns() == dim_; };
-        if (!fits(rows) || !fits(row_gradients))
+        if (!fits(rows) || !fits(sparse_gradients))
             throw error(errc::invalid_argument, "rows and gradients must be [nodes of the batch, dim]");
         if (relation_floats() == 0) return;
         if (relations.columns() != relation_floats())
@@ -177,11 +177,11 @@ private:
             throw error(errc::out_of_range, "a relation of " + to_string(batch.key) + " has no row");
     }
 
-    [[nodiscard]] side asked(side missing) const noexcept { return options_.reciprocal ? side::tail : missing; }
+    [[nodiscard]] side query_side(side corrupt_side) const noexcept { return options_.reciprocal ? side::tail : corrupt_side; }
     [[nodiscard]] std::span<const float> relation_row(
-        matrix_view<const float> relations, side missing, relation_id id) const noexcept {
+        matrix_view<const float> relations, side corrupt_side, relation_id id) const noexcept {
         if (relation_floats() == 0) return {};
-        return relations[id + (options_.reciprocal && missing == side::head ? relations.rows() / 2 : 0)];
+        return relations[id + (options_.reciprocal && corrupt_side == side::head ? relations.rows() / 2 : 0)];
     }
 
     work divide(const link_batch& batch) {
@@ -191,9 +191,9 @@ private:
         const std::size_t affordable = options_.tuning.partial_bytes / std::max<std::size_t>(lists * list_floats * sizeof(float), 1);
         const std::size_t pieces = std::clamp<std::size_t>(longest / options_.tuning.task_rows, 1, std::max<std::size_t>(affordable, 1));
         work all{batch, pieces};
-        all.known_gradients = known_gradients_.at_least(all.questions() * dim_);
-        all.answer_gradients = answer_gradients_.at_least(all.questions() * dim_);
-        all.relation_gradients = relation_gradients_.at_least(all.questions() * relation_floats());
+        all.known_gradients = known_gradients_.at_least(all.query_count() * dim_);
+        all.answer_gradients = answer_gradients_.at_least(all.query_count() * dim_);
+        all.relation_gradients = relation_gradients_.at_least(all.query_count() * relation_floats());
         all.negative_gradients = negative_gradients_.at_least(all.tasks() * list_floats);
         return all;
     }
@@ -226,17 +226,17 @@ private:
         matrix_view<const float> relations, matrix_view<const float> negatives, matrix_view<float> negative_gradients,
         scratch& use, link_statistics& outcome) const {
         const link_batch& batch = all.batch;
-        const side missing = batch.side_at(s);
-        const auto given = missing == side::tail ? batch.heads : batch.tails;
-        const auto answers = missing == side::tail ? batch.tails : batch.heads;
+        const side corrupt_side = batch.side_at(s);
+        const auto given = corrupt_side == side::tail ? batch.heads : batch.tails;
+        const auto answers = corrupt_side == side::tail ? batch.tails : batch.heads;
         const auto relation_at = [&](std::size_t i) {
-            return relation_row(relations, missing, batch.relations[batch.relation_of[i]]);
+            return relation_row(relations, corrupt_side, batch.relations[batch.relation_of[i]]);
         };
         const matrix_view<float> queries(use.queries.at_least(size * dim_), size, dim_);
         const matrix_view<float> query_gradients(use.query_gradients.at_least(size * dim_), size, dim_);
         const matrix_view<float> scores(use.scores.at_least(size * negatives.rows()), size, negatives.rows());
         for (std::size_t i = 0; i < size; ++i)
-            decode_.query(asked(missing), rows[given[first + i]], relation_at(first + i), queries[i]);
+            decode_.query(query_side(corrupt_side), rows[given[first + i]], relation_at(first + i), queries[i]);
 
         score_.forward(queries, negatives, scores, use.similarity);
         if (!batch.mask_offsets.empty())
@@ -270,7 +270,7 @@ private:
             std::fill(known.begin(), known.end(), 0.0F);
             std::fill(relation.begin(), relation.end(), 0.0F);
             score_.one_backward(queries[i], rows[answers[first + i]], positive_gradients[i], query_gradients[i], answer);
-            decode_.query_backward(asked(missing), rows[given[first + i]], relation_at(first + i),
+            decode_.query_backward(query_side(corrupt_side), rows[given[first + i]], relation_at(first + i),
                 std::span<const float>(query_gradients[i]), known, relation);
         }
     }
@@ -290,8 +290,8 @@ private:
 
     /// Sums the occurrences of every node and adds the penalty's gradient. Returns the penalty of heads and tails.
     template <executor E>
-    double sum_nodes(const work& all, matrix_view<const float> rows, matrix_view<float> out, double per_question,
-        double per_positive, const E& on) const {
+    double sum_nodes(const work& all, matrix_view<const float> rows, matrix_view<float> out, double per_query,
+        double per_positive, const E& executor) const {
         const link_batch& batch = all.batch;
         const std::size_t B = batch.positives(), n = batch.negatives_per_list;
         const auto sum_one = [&](std::size_t node) {
@@ -312,11 +312,11 @@ private:
                         add(sum, all.negative_gradients + ((list * all.pieces + piece) * n + column) * dim_);
                 }
             }
-            for (float& x : sum) x *= static_cast<float>(per_question);
+            for (float& x : sum) x *= static_cast<float>(per_query);
             return options_.penalty.add_gradient<float>(
                 rows[node], has_complex_rows<Decoder>, per_positive * static_cast<double>(ends), sum);
         };
-        return parallel_reduce(on, batch.nodes.size(), options_.tuning.nodes_per_task, 0.0, [&](std::size_t at, std::size_t end) {
+        return parallel_reduce(executor, batch.nodes.size(), options_.tuning.nodes_per_task, 0.0, [&](std::size_t at, std::size_t end) {
             double penalty = 0;
             for (; at < end; ++at) penalty += sum_one(at);
             return penalty;
@@ -325,8 +325,8 @@ private:
 
     /// The same for relations. With reciprocal relations those of reversed edges come after the others.
     template <executor E>
-    double sum_relations(const work& all, matrix_view<const float> relations, gneiss::row_gradients& out,
-        double per_question, double per_positive, const E& on) const {
+    double sum_relations(const work& all, matrix_view<const float> relations, gneiss::sparse_gradients& out,
+        double per_query, double per_positive, const E& executor) const {
         const link_batch& batch = all.batch;
         const std::size_t size = relation_floats(), R = batch.relations.size();
         if (size == 0) {
@@ -336,7 +336,7 @@ private:
         const std::size_t groups = options_.reciprocal ? batch.sides.size() : 1;
         out.resize(groups * R, size);
         // reciprocal rows ascend with the tail side first; groups are side positions
-        return parallel_reduce(on, groups * R, 1, 0.0, [&](std::size_t at, std::size_t) {
+        return parallel_reduce(executor, groups * R, 1, 0.0, [&](std::size_t at, std::size_t) {
             const std::size_t group = at / R, relation = at % R;
             const std::span<float> sum = out.rows()[at];
             std::fill(sum.begin(), sum.end(), 0.0F);
@@ -346,7 +346,7 @@ private:
                 for (std::size_t o = begin; o < end; ++o)
                     add(sum, all.relation_gradients + (s * batch.positives() + batch.relation_occurrences[o]) * size);
             }
-            for (float& x : sum) x *= static_cast<float>(per_question);
+            for (float& x : sum) x *= static_cast<float>(per_query);
             const auto row = relation_row(relations, batch.side_at(group), batch.relations[relation]);
             out.ids()[at] = static_cast<std::uint32_t>(
                 static_cast<std::size_t>(row.data() - relations.data()) / relations.stride());
@@ -362,7 +362,7 @@ private:
     Decoder decode_;
     Loss loss_;
     candidates score_;
-    growing_buffer<float> known_gradients_, answer_gradients_, relation_gradients_, negative_gradients_;
+    reusable_buffer<float> known_gradients_, answer_gradients_, relation_gradients_, negative_gradients_;
     std::vector<link_statistics> outcomes_;
     object_pool<std::unique_ptr<scratch>> scratch_;
 };

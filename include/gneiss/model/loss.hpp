@@ -16,12 +16,12 @@
 #include <gneiss/model/detail/vector_math.hpp>
 
 // Every loss models `ranking_loss`: one question, the score of its true answer against those of its negatives.
-// Cost: O(negatives), two or three vectorised passes and no allocation. No score is an error: a NaN gives a NaN loss.
+// Cost: O(negatives), two or three vectorized passes and no allocation. No score is an error: a NaN gives a NaN loss.
 namespace gneiss {
 
 namespace detail {
 
-/// Copies the scores to where the gradients go, so that the loops below touch one array and vectorise.
+/// Copies the scores to where the gradients go, so that the loops below touch one array and vectorize.
 template <class T>
 T* in_place(std::span<const T> scores, std::span<T> gradient) noexcept {
     if (scores.data() != gradient.data()) std::copy(scores.begin(), scores.end(), gradient.begin());

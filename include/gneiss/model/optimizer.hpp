@@ -30,7 +30,7 @@ struct sgd {
     void step(std::span<float> value, std::span<float>, std::span<const float> gradient, std::uint64_t) const noexcept {
         float* const x = value.data();
         const float* const g = gradient.data();
-        const sgd by = *this; // a copy: stores through x cannot change it, so the loop vectorises
+        const sgd by = *this; // a copy: stores through x cannot change it, so the loop vectorizes
         for (std::size_t i = 0; i < gradient.size(); ++i) by.step_one(x[i], g[i]);
     }
     GNEISS_HD constexpr void step_one(float& value, float gradient) const noexcept { value -= rate * gradient; }
@@ -100,17 +100,17 @@ struct adam {
 
 static_assert(row_optimizer<sgd> && row_optimizer<adagrad> && row_optimizer<adam>);
 
-/// A row optimiser whose type is chosen at run time: one virtual call per block of rows. Copies share it; it is
+/// A row optimizer whose type is chosen at run time: one virtual call per block of rows. Copies share it; it is
 /// immutable and thread-safe. A row is `dim` values, then `state_floats(dim)` floats of state (`row_layout`).
 class any_row_optimizer {
 public:
     template <row_optimizer O>
-    any_row_optimizer(O optimizer) // NOLINT(google-explicit-constructor): stands for the optimiser
+    any_row_optimizer(O optimizer) // NOLINT(google-explicit-constructor): stands for the optimizer
         : self_(std::make_shared<holder<O>>(optimizer)) {}
 
     [[nodiscard]] std::size_t state_floats(std::size_t dim) const { return self_->state_floats(dim); }
     [[nodiscard]] float initial_state() const { return self_->initial_state(); }
-    /// The optimiser that this stands for if it is an O, else null: for devices that step by themselves.
+    /// The optimizer that this stands for if it is an O, else null: for devices that step by themselves.
     template <row_optimizer O>
     [[nodiscard]] const O* get_if() const noexcept {
         const auto* held = dynamic_cast<const holder<O>*>(self_.get());
@@ -118,9 +118,9 @@ public:
     }
 
     /// Steps row i of `rows` [n, dim + state] by row i of `gradients` [n, dim]. t ≥ 1 is the number of the batch.
-    void step_rows(matrix_view<float> rows, matrix_view<const float> gradients, std::uint64_t t, executor_ref on) const {
+    void step_rows(matrix_view<float> rows, matrix_view<const float> gradients, std::uint64_t t, executor_ref executor) const {
         check(rows.columns(), gradients.columns(), rows.rows() == gradients.rows());
-        parallel_for(on, gradients.rows(), grain, [&](std::size_t begin, std::size_t end) {
+        parallel_for(executor, gradients.rows(), grain, [&](std::size_t begin, std::size_t end) {
             self_->step(rows, {}, begin, end, 0, gradients, t);
         });
     }
@@ -132,9 +132,9 @@ public:
 
     /// Steps row ids[i] − first of `table` [·, dim + state] by row i of `gradients`. Ids are distinct.
     void step_rows_at(matrix_view<float> table, std::span<const std::uint32_t> ids, matrix_view<const float> gradients,
-        std::uint64_t t, executor_ref on, std::uint64_t first = 0) const {
+        std::uint64_t t, executor_ref executor, std::uint64_t first = 0) const {
         check(table.columns(), gradients.columns(), ids.size() == gradients.rows());
-        parallel_for(on, ids.size(), grain, [&](std::size_t begin, std::size_t end) {
+        parallel_for(executor, ids.size(), grain, [&](std::size_t begin, std::size_t end) {
             self_->step(table, ids, begin, end, first, gradients, t);
         });
     }
@@ -175,7 +175,7 @@ private:
 
 inline constexpr std::array<std::string_view, 3> optimizer_names = {"sgd", "adagrad", "adam"};
 
-/// The optimiser of that name at a learning rate, other settings at their defaults. Throws `invalid_argument` for an
+/// The optimizer of that name at a learning rate, other settings at their defaults. Throws `invalid_argument` for an
 /// unknown name or a rate that is not positive.
 [[nodiscard]] inline any_row_optimizer make_row_optimizer(std::string_view name, float rate) {
     if (!(rate > 0) || !std::isfinite(rate)) throw error(errc::invalid_argument, "a learning rate must be positive");

@@ -26,18 +26,18 @@ public:
     any_order(std::string name, Order order)
         : name_(std::move(name)),
           partitions_(order.partitions()),
-          slots_(order.slots()),
+          resident_partitions_(order.resident_partitions()),
           states_(std::move(order)) {}
 
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
     [[nodiscard]] std::uint32_t partitions() const noexcept { return partitions_; }
-    [[nodiscard]] std::uint32_t slots() const noexcept { return slots_; }
-    [[nodiscard]] plan operator()(std::uint64_t epoch) const { return states_(epoch); }
+    [[nodiscard]] std::uint32_t resident_partitions() const noexcept { return resident_partitions_; }
+    [[nodiscard]] epoch_plan operator()(std::uint64_t epoch) const { return states_(epoch); }
 
 private:
     std::string name_;
-    std::uint32_t partitions_, slots_;
-    std::function<plan(std::uint64_t)> states_;
+    std::uint32_t partitions_, resident_partitions_;
+    std::function<epoch_plan(std::uint64_t)> states_;
 };
 
 static_assert(edge_bucket_order<any_order>);
@@ -46,30 +46,30 @@ static_assert(edge_bucket_order<any_order>);
 inline constexpr std::array<std::string_view, 10> order_names{"memory", "row-major", "hilbert", "hilbert-symmetric",
     "beta", "beta-spread", "comet", "comet-balanced", "comet-beta", "searched"};
 
-/// The order called `name`, for a buffer of `slots` out of `partitions` partitions.
+/// The order called `name`, for a buffer of `resident_partitions` out of `partitions` partitions.
 ///
 /// `row-major` and the Hilbert curves are the same in every epoch and for every seed.
 /// Throws errc::invalid_argument for an unknown name (the known ones are listed), a buffer in which two partitions
 /// cannot meet, or `memory` where not everything fits.
 [[nodiscard]] inline any_order make_order(
-    std::string_view name, std::uint32_t partitions, std::uint32_t slots, std::uint64_t seed = 0) {
+    std::string_view name, std::uint32_t partitions, std::uint32_t resident_partitions, std::uint64_t seed = 0) {
     const auto named = [&](auto order) { return any_order(std::string(name), std::move(order)); };
     if (name == "memory") {
-        if (slots < partitions)
+        if (resident_partitions < partitions)
             throw error(errc::invalid_argument, "order memory keeps all " + std::to_string(partitions) +
                                                     " partitions resident, but the buffer has " +
-                                                    std::to_string(slots) + " slots");
+                                                    std::to_string(resident_partitions) + " slots");
         return named(in_memory_order(partitions, seed));
     }
-    if (name == "row-major") return named(row_major_order(partitions, slots));
-    if (name == "hilbert") return named(hilbert_order(partitions, slots));
-    if (name == "hilbert-symmetric") return named(hilbert_order(partitions, slots, true));
-    if (name == "beta") return named(beta_order(partitions, slots, seed));
-    if (name == "beta-spread") return named(beta_order(partitions, slots, seed, {.spread_edge_buckets = true}));
-    if (name == "comet") return named(comet_order(partitions, slots, seed));
-    if (name == "comet-balanced") return named(comet_order(partitions, slots, seed, logical_order::balanced));
-    if (name == "comet-beta") return named(comet_order(partitions, slots, seed, logical_order::beta));
-    if (name == "searched") return named(searched_order(partitions, slots, seed));
+    if (name == "row-major") return named(row_major_order(partitions, resident_partitions));
+    if (name == "hilbert") return named(hilbert_order(partitions, resident_partitions));
+    if (name == "hilbert-symmetric") return named(hilbert_order(partitions, resident_partitions, true));
+    if (name == "beta") return named(beta_order(partitions, resident_partitions, seed));
+    if (name == "beta-spread") return named(beta_order(partitions, resident_partitions, seed, {.randomize_bucket_states = true}));
+    if (name == "comet") return named(comet_order(partitions, resident_partitions, seed));
+    if (name == "comet-balanced") return named(comet_order(partitions, resident_partitions, seed, logical_order::balanced));
+    if (name == "comet-beta") return named(comet_order(partitions, resident_partitions, seed, logical_order::beta));
+    if (name == "searched") return named(searched_order(partitions, resident_partitions, seed));
     std::string known;
     for (const std::string_view n : order_names) known += (known.empty() ? "" : ", ") + std::string(n);
     throw error(errc::invalid_argument, "no order is called '" + std::string(name) + "'; known are " + known);

@@ -17,7 +17,7 @@
 namespace gneiss {
 
 /// What a batch is cut from.
-enum class batch_source : std::uint8_t {
+enum class batch_scope : std::uint8_t {
     state, ///< the shuffled union of all edge buckets of a state
     bucket ///< one bucket after the other in the state's order, each shuffled alone; no batch spans two (as Marius)
 };
@@ -53,7 +53,7 @@ public:
     /// Throws errc::invalid_argument for an empty batch size, errc::out_of_range for 2³² edges in a bucket or too many
     /// buckets. O(buckets).
     state_batches(std::span<const edge_index> bucket_edges, std::uint64_t batch_edges, random_key key,
-        batch_source from = batch_source::state)
+        batch_scope from = batch_scope::state)
         : batch_edges_(batch_edges),
           key_(key),
           from_(from) {
@@ -61,20 +61,20 @@ public:
         if (bucket_edges.size() > std::numeric_limits<std::uint32_t>::max() / 8)
             throw error(errc::out_of_range, std::to_string(bucket_edges.size()) + " edge buckets in one state");
         first_edge_.reserve(bucket_edges.size() + 1);
-        first_batch_.reserve(from == batch_source::bucket ? bucket_edges.size() + 1 : 0);
+        first_batch_.reserve(from == batch_scope::bucket ? bucket_edges.size() + 1 : 0);
         std::uint64_t edges = 0, batches = 0;
         for (const edge_index count : bucket_edges) {
             if (count > std::numeric_limits<std::uint32_t>::max())
                 throw error(errc::out_of_range, std::to_string(count) + " edges in one bucket: use more partitions");
             first_edge_.push_back(edges);
             edges += count; // < 2²⁹ buckets of < 2³² edges
-            if (from == batch_source::bucket) {
+            if (from == batch_scope::bucket) {
                 first_batch_.push_back(batches);
                 batches += ceil_div(count, batch_edges);
             }
         }
         first_edge_.push_back(edges);
-        if (from == batch_source::bucket) {
+        if (from == batch_scope::bucket) {
             first_batch_.push_back(batches);
             batches_ = batches;
         } else {
@@ -97,7 +97,7 @@ public:
         const range r = range_of(batch);
         GNEISS_ASSERT(position < r.size);
         const std::uint64_t edge = permutation_of(r)(r.first + position);
-        return from_ == batch_source::bucket ? edge_position{r.bucket, static_cast<std::uint32_t>(edge)} : find(edge);
+        return from_ == batch_scope::bucket ? edge_position{r.bucket, static_cast<std::uint32_t>(edge)} : find(edge);
     }
 
     /// Writes the edges of batch `batch` in training order. O(out), no allocation.
@@ -111,7 +111,7 @@ public:
             const auto part = std::span(block).first(std::min(block.size(), out.size() - done));
             std::iota(part.begin(), part.end(), r.first + done);
             permute.apply(part);
-            if (from_ == batch_source::bucket)
+            if (from_ == batch_scope::bucket)
                 for (const std::uint64_t edge : part) out[done++] = {r.bucket, static_cast<std::uint32_t>(edge)};
             else
                 for (const std::uint64_t edge : part) out[done++] = find(edge);
@@ -127,7 +127,7 @@ private:
 
     [[nodiscard]] range range_of(std::uint64_t batch) const noexcept {
         GNEISS_ASSERT(batch < batches_);
-        if (from_ == batch_source::state) {
+        if (from_ == batch_scope::state) {
             const std::uint64_t first = batch * batch_edges_;
             return {0, first, std::min(batch_edges_, edges() - first)};
         }
@@ -138,7 +138,7 @@ private:
     }
 
     [[nodiscard]] keyed_permutation permutation_of(const range& r) const noexcept {
-        if (from_ == batch_source::state) return {edges(), key_};
+        if (from_ == batch_scope::state) return {edges(), key_};
         return {first_edge_[r.bucket + 1] - first_edge_[r.bucket], key_.with(r.bucket)};
     }
 
@@ -171,7 +171,7 @@ private:
 
     std::uint64_t batch_edges_;
     random_key key_;
-    batch_source from_;
+    batch_scope from_;
     std::uint64_t batches_ = 0;
     std::vector<std::uint64_t> first_edge_;     // of each bucket, and the sum
     std::vector<std::uint64_t> first_batch_;    // the same in batches; by bucket only

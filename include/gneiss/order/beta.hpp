@@ -22,7 +22,7 @@ struct beta_options {
     bool permute_each_round = true;    ///< buffer and disk set, before a round fixes slots − 1 of the buffer
     bool permute_before_refill = true; ///< disk set, before the fixed ones are replaced
     bool shuffle_edge_buckets = true;  ///< order of the buckets inside a state
-    bool spread_edge_buckets = false;  ///< buckets train in a random state that holds them, not in the first; ours
+    bool randomize_bucket_states = false;  ///< buckets train in a random state that holds them, not in the first; ours
 
     /// The order of the paper's listing, the same in every epoch.
     [[nodiscard]] static constexpr beta_options fixed() noexcept { return {false, false, false, false, false}; }
@@ -35,19 +35,19 @@ struct beta_options {
 ///
 /// \param key  of the epoch; fields `.with(0)` start, `.with(1).with(round)` buffer, `.with(2).with(round)` disk set,
 ///             `.with(3).with(round)` disk set before the refill
-/// \return     beta_swaps(partitions, slots) + 1 sets of `slots` partitions, neighbours in the list differ by one swap
+/// \return     beta_swaps(partitions, slots) + 1 sets of `resident_partitions` partitions, neighbors in the list differ by one swap
 ///
 /// A buffer of at least `partitions` slots gives one set. Cost: O(swaps · slots).
 /// Precondition: partitions > 0, and slots > 1 unless partitions is 1.
 /// Source: Marius, OSDI'21, Algorithm 3; the listing's `n` starts again at 0 in each round.
 [[nodiscard]] inline buffer_sequence beta_sequence(
-    std::uint32_t partitions, std::uint32_t slots, random_key key, const beta_options& options = {}) {
-    slots = std::min(slots, partitions);
+    std::uint32_t partitions, std::uint32_t resident_partitions, random_key key, const beta_options& options = {}) {
+    resident_partitions = std::min(resident_partitions, partitions);
     std::vector<partition_id> all(partitions);
     std::iota(all.begin(), all.end(), partition_id{0});
     if (options.shuffle_start) shuffle(all, key.with(0));
-    std::vector<partition_id> buffer(all.begin(), all.begin() + slots);
-    std::vector<partition_id> on_disk(all.begin() + slots, all.end());
+    std::vector<partition_id> buffer(all.begin(), all.begin() + resident_partitions);
+    std::vector<partition_id> on_disk(all.begin() + resident_partitions, all.end());
 
     buffer_sequence sequence{buffer};
     for (std::uint64_t round = 0; !on_disk.empty(); ++round) {
@@ -60,7 +60,7 @@ struct beta_options {
             sequence.push_back(buffer);
         }
         if (options.permute_before_refill) shuffle(on_disk, key.with(3).with(round));
-        const std::size_t fresh = std::min<std::size_t>(slots - 1, on_disk.size());
+        const std::size_t fresh = std::min<std::size_t>(resident_partitions - 1, on_disk.size());
         for (std::size_t i = 0; i < fresh; ++i) {
             buffer[i] = on_disk[i];
             sequence.push_back(buffer);
@@ -78,27 +78,27 @@ struct beta_options {
 /// Source: Marius, OSDI'21, §4.1, Algorithms 3 and 4.
 class beta_order {
 public:
-    beta_order(std::uint32_t partitions, std::uint32_t slots, std::uint64_t seed = 0, beta_options options = {})
+    beta_order(std::uint32_t partitions, std::uint32_t resident_partitions, std::uint64_t seed = 0, beta_options options = {})
         : partitions_(partitions),
-          slots_(slots),
+          resident_partitions_(resident_partitions),
           seed_(seed),
           options_(options) {
-        detail::check_buffer(partitions, slots);
+        detail::check_buffer(partitions, resident_partitions);
     }
 
     [[nodiscard]] std::uint32_t partitions() const noexcept { return partitions_; }
-    [[nodiscard]] std::uint32_t slots() const noexcept { return slots_; }
+    [[nodiscard]] std::uint32_t resident_partitions() const noexcept { return resident_partitions_; }
 
-    [[nodiscard]] plan operator()(std::uint64_t epoch) const {
+    [[nodiscard]] epoch_plan operator()(std::uint64_t epoch) const {
         const random_key key = random_key{seed_, random_domain::plan}.with(epoch);
-        plan states = train_at_first_meeting(beta_sequence(partitions_, slots_, key, options_), partitions_);
-        if (options_.spread_edge_buckets) gneiss::spread_edge_buckets(states, partitions_, key.with(5));
+        epoch_plan states = train_when_first_resident(beta_sequence(partitions_, resident_partitions_, key, options_), partitions_);
+        if (options_.randomize_bucket_states) gneiss::randomize_bucket_states(states, partitions_, key.with(5));
         if (options_.shuffle_edge_buckets) gneiss::shuffle_edge_buckets(states, key.with(4));
         return states;
     }
 
 private:
-    std::uint32_t partitions_, slots_;
+    std::uint32_t partitions_, resident_partitions_;
     std::uint64_t seed_;
     beta_options options_;
 };

@@ -36,7 +36,7 @@ template <class Advance>
 
 /// The edge permutation bias B of an epoch: how unevenly the edges of different nodes get their turn.
 ///
-/// Every edge advances the tallies of both its ends, which are normalised to 1 at the epoch's end; dᵢ is the largest
+/// Every edge advances the tallies of both its ends, which are normalized to 1 at the epoch's end; dᵢ is the largest
 /// difference between two nodes' tallies after state i, and B the largest dᵢ. 0: everything trains in one state; near
 /// 1: some node's edges are all done before another's begin. Nodes without edges do not count. A node of a single edge is
 /// either done or not, so that two of them make B 1 whatever the order; leave such nodes out to compare orders.
@@ -50,10 +50,10 @@ template <class Advance>
 /// Cost: two passes over the edges, O(states · nodes) time; 16 bytes a node. Precondition: ids below `nodes`.
 /// Source: MariusGNN, EuroSys'23, §6.
 template <class EdgesOf>
-[[nodiscard]] double edge_bias(std::span<const state> states, std::uint64_t nodes, EdgesOf&& edges_of, std::uint64_t least_degree = 1) {
+[[nodiscard]] double edge_bias(std::span<const buffer_state> states, std::uint64_t nodes, EdgesOf&& edges_of, std::uint64_t least_degree = 1) {
     GNEISS_ASSERT(least_degree >= 1);
     std::vector<std::uint64_t> totals(static_cast<std::size_t>(nodes)), done(totals.size());
-    const auto count = [&](const state& s, std::vector<std::uint64_t>& tallies) {
+    const auto count = [&](const buffer_state& s, std::vector<std::uint64_t>& tallies) {
         for (const edge_bucket& bucket : s.edge_buckets)
             edges_of(bucket, [&](const auto& edges) {
                 for (const auto& e : edges) {
@@ -63,13 +63,13 @@ template <class EdgesOf>
                 }
             });
     };
-    for (const state& s : states) count(s, totals);
+    for (const buffer_state& s : states) count(s, totals);
     return detail::largest_spread(totals, least_degree, done, states.size(), [&](std::size_t s) { count(states[s], done); });
 }
 
 /// The same without looking at edges: as if all nodes had the same degree and edge buckets the same size, so that the
 /// nodes of a partition advance together, by 1/(2p) for each end of a bucket. O(states · p + p²).
-[[nodiscard]] inline double uniform_bias(std::span<const state> states, std::uint32_t partitions) {
+[[nodiscard]] inline double uniform_bias(std::span<const buffer_state> states, std::uint32_t partitions) {
     const std::vector<std::uint64_t> totals(partitions, 2 * std::uint64_t{partitions});
     std::vector<std::uint64_t> done(partitions);
     return detail::largest_spread(totals, 1, done, states.size(), [&](std::size_t s) {

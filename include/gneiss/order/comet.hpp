@@ -18,7 +18,7 @@
 
 namespace gneiss {
 
-/// All pairs of n things, each once, such that neighbours in the list share one: a balanced trail. Ours.
+/// All pairs of n things, each once, such that neighbors in the list share one: a balanced trail. Ours.
 ///
 /// Zigzags 0, 1, −1, 2, −2, … (mod n) and their rotations cut the complete graph into n/2 Hamiltonian paths (Walecki); every
 /// second is walked backwards, so that each begins beside the end of the one before. A thing therefore takes part
@@ -61,42 +61,42 @@ enum class logical_order : std::uint8_t {
 /// Source: MariusGNN, EuroSys'23, §5.1; l = 2p/c, c_l = 2 by §6.
 class comet_order {
 public:
-    comet_order(std::uint32_t partitions, std::uint32_t slots, std::uint64_t seed = 0,
+    comet_order(std::uint32_t partitions, std::uint32_t resident_partitions, std::uint64_t seed = 0,
         logical_order pairs = logical_order::greedy)
         : partitions_(partitions),
-          slots_(slots),
+          resident_partitions_(resident_partitions),
           seed_(seed),
           pairs_(pairs) {
-        detail::check_buffer(partitions, slots);
+        detail::check_buffer(partitions, resident_partitions);
     }
 
     [[nodiscard]] std::uint32_t partitions() const noexcept { return partitions_; }
-    [[nodiscard]] std::uint32_t slots() const noexcept { return slots_; }
+    [[nodiscard]] std::uint32_t resident_partitions() const noexcept { return resident_partitions_; }
     /// l; 1 if everything is resident.
     [[nodiscard]] std::uint32_t logical_partitions() const noexcept {
-        return slots_ >= partitions_ ? 1 : static_cast<std::uint32_t>(ceil_div(partitions_, group()));
+        return resident_partitions_ >= partitions_ ? 1 : static_cast<std::uint32_t>(ceil_div(partitions_, group()));
     }
 
-    [[nodiscard]] plan operator()(std::uint64_t epoch) const {
+    [[nodiscard]] epoch_plan operator()(std::uint64_t epoch) const {
         const random_key key = random_key{seed_, random_domain::plan}.with(epoch);
         std::vector<partition_id> all(partitions_);
         std::iota(all.begin(), all.end(), partition_id{0});
         shuffle(all, key.with(6));
-        plan states;
-        if (slots_ >= partitions_) {
+        epoch_plan states;
+        if (resident_partitions_ >= partitions_) {
             std::ranges::sort(all);
             states.push_back({std::move(all), {}});
         }
         else
             for (const auto& present : logical_sequence(key.with(7))) {
-                state s;
+                buffer_state s;
                 for (const partition_id l : present)
                     for (std::uint32_t i = l * group(); i < std::min((l + 1) * group(), partitions_); ++i)
                         s.resident.push_back(all[i]);
                 std::ranges::sort(s.resident);
                 states.push_back(std::move(s));
             }
-        spread_edge_buckets(states, partitions_, key.with(8));
+        randomize_bucket_states(states, partitions_, key.with(8));
         shuffle_edge_buckets(states, key.with(9));
         return states;
     }
@@ -104,9 +104,9 @@ public:
 private:
     /// Logical partitions in the buffer, and partitions in each.
     [[nodiscard]] std::uint32_t together() const noexcept {
-        return pairs_ == logical_order::beta ? std::min(slots_, 4U) : 2;
+        return pairs_ == logical_order::beta ? std::min(resident_partitions_, 4U) : 2;
     }
-    [[nodiscard]] std::uint32_t group() const noexcept { return slots_ / together(); }
+    [[nodiscard]] std::uint32_t group() const noexcept { return resident_partitions_ / together(); }
 
     [[nodiscard]] buffer_sequence logical_sequence(random_key key) const {
         const std::uint32_t l = logical_partitions();
@@ -116,7 +116,7 @@ private:
         return pairs;
     }
 
-    std::uint32_t partitions_, slots_;
+    std::uint32_t partitions_, resident_partitions_;
     std::uint64_t seed_;
     logical_order pairs_;
 };

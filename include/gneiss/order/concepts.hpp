@@ -15,9 +15,9 @@ namespace gneiss {
 /// Cost: O(p²) time and memory per epoch, up to logarithms. Thread-safe.
 template <class O>
 concept edge_bucket_order = requires(const O& order, std::uint64_t epoch) {
-    { order(epoch) } -> std::same_as<plan>;
+    { order(epoch) } -> std::same_as<epoch_plan>;
     { order.partitions() } -> std::convertible_to<std::uint32_t>;
-    { order.slots() } -> std::convertible_to<std::uint32_t>;
+    { order.resident_partitions() } -> std::convertible_to<std::uint32_t>;
 };
 
 } // namespace gneiss

@@ -16,7 +16,7 @@
 
 namespace gneiss {
 
-/// Trains `buckets` in the given order with a buffer of `slots` partitions, evicting the one needed furthest in the
+/// Trains `buckets` in the given order with a buffer of `resident_partitions` partitions, evicting the one needed furthest in the
 /// future: no other choice loads fewer partitions for this order.
 ///
 /// Buckets that follow each other without a load share a state, so the first state is the first fill and no state
@@ -30,9 +30,9 @@ namespace gneiss {
 /// Throws errc::invalid_argument where two partitions cannot meet, errc::out_of_range for a bucket outside [0, p)².
 /// Cost: O(buckets + loads · slots) time, O(buckets + states · slots) memory.
 /// Source: Marius, OSDI'21, Algorithm 2; Belady, IBM Systems Journal 1966.
-[[nodiscard]] inline plan plan_from_buckets(
-    std::span<const edge_bucket> buckets, std::uint32_t partitions, std::uint32_t slots) {
-    detail::check_buffer(partitions, slots);
+[[nodiscard]] inline epoch_plan plan_from_buckets(
+    std::span<const edge_bucket> buckets, std::uint32_t partitions, std::uint32_t resident_partitions) {
+    detail::check_buffer(partitions, resident_partitions);
     for (const edge_bucket& b : buckets)
         if (b.first >= partitions || b.second >= partitions)
             throw error(errc::out_of_range, detail::name_of(b) + " with " + std::to_string(partitions) + " partitions");
@@ -47,13 +47,13 @@ namespace gneiss {
         upcoming[i] = upcoming[j] = k;
     }
 
-    plan states;
+    epoch_plan states;
     std::vector<partition_id> resident; // ascending
     bool loaded = false;                // since the last state was begun
     const auto admit = [&](partition_id p) {
         const auto at = std::ranges::lower_bound(resident, p);
         if (at != resident.end() && *at == p) return;
-        if (resident.size() == slots) {
+        if (resident.size() == resident_partitions) {
             // The other partition of this bucket is needed now, so it is never the furthest.
             resident.erase(std::ranges::max_element(resident, {}, [&](partition_id r) { return upcoming[r]; }));
             loaded = true;
@@ -78,18 +78,18 @@ namespace gneiss {
 /// for `plan_from_buckets`, found at construction. O(plan) per epoch.
 class bucket_list_order {
 public:
-    bucket_list_order(std::span<const edge_bucket> buckets, std::uint32_t partitions, std::uint32_t slots)
+    bucket_list_order(std::span<const edge_bucket> buckets, std::uint32_t partitions, std::uint32_t resident_partitions)
         : partitions_(partitions),
-          slots_(slots),
-          states_(plan_from_buckets(buckets, partitions, slots)) {}
+          resident_partitions_(resident_partitions),
+          states_(plan_from_buckets(buckets, partitions, resident_partitions)) {}
 
     [[nodiscard]] std::uint32_t partitions() const noexcept { return partitions_; }
-    [[nodiscard]] std::uint32_t slots() const noexcept { return slots_; }
-    [[nodiscard]] plan operator()(std::uint64_t) const { return states_; }
+    [[nodiscard]] std::uint32_t resident_partitions() const noexcept { return resident_partitions_; }
+    [[nodiscard]] epoch_plan operator()(std::uint64_t) const { return states_; }
 
 private:
-    std::uint32_t partitions_, slots_;
-    plan states_;
+    std::uint32_t partitions_, resident_partitions_;
+    epoch_plan states_;
 };
 
 static_assert(edge_bucket_order<bucket_list_order>);

@@ -22,9 +22,9 @@ namespace gneiss {
 /// The order of `row_major_buckets`, with Belady's eviction. The same in every epoch.
 class row_major_order : public bucket_list_order {
 public:
-    row_major_order(std::uint32_t partitions, std::uint32_t slots)
+    row_major_order(std::uint32_t partitions, std::uint32_t resident_partitions)
         : bucket_list_order(
-              (detail::check_buffer(partitions, slots), row_major_buckets(partitions)), partitions, slots) {}
+              (detail::check_buffer(partitions, resident_partitions), row_major_buckets(partitions)), partitions, resident_partitions) {}
 };
 
 static_assert(edge_bucket_order<row_major_order>);
@@ -79,10 +79,10 @@ static_assert(edge_bucket_order<row_major_order>);
 /// epoch. The baseline of the paper. Source: Marius, OSDI'21, §4.1 and Figure 7.
 class hilbert_order : public bucket_list_order {
 public:
-    hilbert_order(std::uint32_t partitions, std::uint32_t slots, bool symmetric = false)
-        : bucket_list_order((detail::check_buffer(partitions, slots),
+    hilbert_order(std::uint32_t partitions, std::uint32_t resident_partitions, bool symmetric = false)
+        : bucket_list_order((detail::check_buffer(partitions, resident_partitions),
                                 symmetric ? hilbert_symmetric_buckets(partitions) : hilbert_buckets(partitions)),
-              partitions, slots) {}
+              partitions, resident_partitions) {}
 };
 
 static_assert(edge_bucket_order<hilbert_order>);

@@ -20,12 +20,12 @@ public:
     }
 
     [[nodiscard]] std::uint32_t partitions() const noexcept { return partitions_; }
-    [[nodiscard]] std::uint32_t slots() const noexcept { return partitions_; }
+    [[nodiscard]] std::uint32_t resident_partitions() const noexcept { return partitions_; }
 
-    [[nodiscard]] plan operator()(std::uint64_t epoch) const {
+    [[nodiscard]] epoch_plan operator()(std::uint64_t epoch) const {
         std::vector<partition_id> all(partitions_);
         std::iota(all.begin(), all.end(), partition_id{0});
-        plan states = train_at_first_meeting({all}, partitions_);
+        epoch_plan states = train_when_first_resident({all}, partitions_);
         shuffle_edge_buckets(states, random_key{seed_, random_domain::plan}.with(epoch).with(4));
         return states;
     }

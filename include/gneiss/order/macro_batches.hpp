@@ -33,18 +33,18 @@ namespace gneiss {
     std::vector<partition_id> order(partitions - pinned);
     std::iota(order.begin(), order.end(), pinned);
     shuffle(order, key.with(15));
-    node_plan made{.states = {}, .trained = {}, .pinned = pinned, .pinned_key = key.with(16)};
-    for (std::size_t first = 0; first < order.size() || made.states.empty(); first += macro) {
+    node_plan result{.states = {}, .trained = {}, .pinned = pinned, .pinned_key = key.with(16)};
+    for (std::size_t first = 0; first < order.size() || result.states.empty(); first += macro) {
         const auto begin = order.begin() + static_cast<std::ptrdiff_t>(first);
         std::vector<partition_id> group(begin, begin + static_cast<std::ptrdiff_t>(std::min<std::size_t>(macro, order.size() - first)));
         std::ranges::sort(group);
         std::vector<partition_id> resident(pinned);
         std::iota(resident.begin(), resident.end(), partition_id{0});
         resident.insert(resident.end(), group.begin(), group.end());
-        made.states.push_back({std::move(resident), {}});
-        made.trained.push_back(std::move(group));
+        result.states.push_back({std::move(resident), {}});
+        result.trained.push_back(std::move(group));
     }
-    return made;
+    return result;
 }
 
 } // namespace gneiss

@@ -13,7 +13,7 @@ namespace gneiss {
 
 /// One epoch over nodes: what is resident, and whose training nodes train when. Plain data.
 struct node_plan {
-    plan states;                                    ///< without edge buckets: all edges between residents are sampled
+    epoch_plan states;                                    ///< without edge buckets: all edges between residents are sampled
     std::vector<std::vector<partition_id>> trained; ///< [states] partitions whose training nodes train there, ascending
     /// So many leading partitions are in every state. Each of their training nodes trains in a random one, by the key.
     std::uint32_t pinned = 0;

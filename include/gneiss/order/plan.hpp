@@ -13,15 +13,15 @@ namespace gneiss {
 using edge_bucket = std::pair<partition_id, partition_id>;
 
 /// One stay of the buffer: which partitions are resident, and what is trained while they are.
-struct state {
+struct buffer_state {
     std::vector<partition_id> resident;    ///< ascending
     std::vector<edge_bucket> edge_buckets; ///< in training order; both partitions are resident
 
-    friend bool operator==(const state&, const state&) = default;
+    friend bool operator==(const buffer_state&, const buffer_state&) = default;
 };
 
 /// One epoch: the states in order. Plain data, to be printed, costed, compared and replayed.
-using plan = std::vector<state>;
+using epoch_plan = std::vector<buffer_state>;
 
 /// Number of a batch, fixed by the plan before any stage runs. Orders as training does.
 struct batch_number {

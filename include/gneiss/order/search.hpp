@@ -23,8 +23,8 @@ namespace gneiss {
 /// The sequence of a text: it begins with 0 … slots − 1 and swaps one partition at a time; two letters a swap, what
 /// leaves and what comes. Throws errc::invalid_format for a letter that is none, a partition that leaves without
 /// being there, or one that comes and is.
-[[nodiscard]] inline buffer_sequence parse_sequence(std::string_view text, std::uint32_t slots) {
-    std::vector<partition_id> buffer(slots);
+[[nodiscard]] inline buffer_sequence parse_sequence(std::string_view text, std::uint32_t resident_partitions) {
+    std::vector<partition_id> buffer(resident_partitions);
     std::iota(buffer.begin(), buffer.end(), partition_id{0});
     buffer_sequence sequence{buffer};
     for (std::size_t at = 0; at < text.size(); at += 2) {
@@ -41,9 +41,9 @@ namespace gneiss {
 }
 
 /// The best sequence known for a buffer, if there is one with fewer swaps than BETA. Does not depend on a seed. O(p · swaps).
-[[nodiscard]] inline std::optional<buffer_sequence> found_sequence(std::uint32_t partitions, std::uint32_t slots) {
+[[nodiscard]] inline std::optional<buffer_sequence> found_sequence(std::uint32_t partitions, std::uint32_t resident_partitions) {
     for (const detail::found_sequence_row& row : detail::found_sequences)
-        if (row.partitions == partitions && row.slots == slots) return parse_sequence(row.swaps_text, slots);
+        if (row.partitions == partitions && row.resident_partitions == resident_partitions) return parse_sequence(row.swaps_text, resident_partitions);
     return std::nullopt;
 }
 
@@ -56,18 +56,18 @@ namespace gneiss {
 /// 10 direction. Throws as `beta_order`.
 class searched_order {
 public:
-    searched_order(std::uint32_t partitions, std::uint32_t slots, std::uint64_t seed = 0)
-        : otherwise_(partitions, slots, seed),
+    searched_order(std::uint32_t partitions, std::uint32_t resident_partitions, std::uint64_t seed = 0)
+        : otherwise_(partitions, resident_partitions, seed),
           seed_(seed) {
-        if (auto found = found_sequence(partitions, slots)) sequence_ = std::move(*found);
+        if (auto found = found_sequence(partitions, resident_partitions)) sequence_ = std::move(*found);
     }
 
     [[nodiscard]] std::uint32_t partitions() const noexcept { return otherwise_.partitions(); }
-    [[nodiscard]] std::uint32_t slots() const noexcept { return otherwise_.slots(); }
+    [[nodiscard]] std::uint32_t resident_partitions() const noexcept { return otherwise_.resident_partitions(); }
     /// Whether a sequence is known that swaps less than BETA.
     [[nodiscard]] bool found() const noexcept { return !sequence_.empty(); }
 
-    [[nodiscard]] plan operator()(std::uint64_t epoch) const {
+    [[nodiscard]] epoch_plan operator()(std::uint64_t epoch) const {
         if (!found()) return otherwise_(epoch);
         const random_key key = random_key{seed_, random_domain::plan}.with(epoch);
         std::vector<partition_id> number(partitions());
@@ -77,7 +77,7 @@ public:
         for (auto& buffer : sequence)
             for (partition_id& p : buffer) p = number[p];
         if (below(key.with(10)[0], 2) != 0) std::ranges::reverse(sequence);
-        plan states = train_at_first_meeting(std::move(sequence), partitions());
+        epoch_plan states = train_when_first_resident(std::move(sequence), partitions());
         shuffle_edge_buckets(states, key.with(4));
         return states;
     }

@@ -26,11 +26,11 @@ using buffer_sequence = std::vector<std::vector<partition_id>>;
 /// missing from the plan; `validate` finds them.
 /// Cost: O(loads · slots + p² log p) time, p² bits.
 /// Source: Marius, Algorithm 4 without line 10; that one is `shuffle_edge_buckets`.
-[[nodiscard]] inline plan train_at_first_meeting(buffer_sequence sequence, std::uint32_t partitions) {
-    plan states;
+[[nodiscard]] inline epoch_plan train_when_first_resident(buffer_sequence sequence, std::uint32_t partitions) {
+    epoch_plan states;
     bitmap seen(std::size_t{partitions} * partitions);
     std::vector<edge_bucket> found;
-    const auto meet = [&](partition_id i, partition_id j) {
+    const auto train_pair = [&](partition_id i, partition_id j) {
         if (seen.insert(std::size_t{i} * partitions + j)) found.emplace_back(i, j);
     };
     std::vector<partition_id> before; // of the last set that was kept
@@ -39,8 +39,8 @@ using buffer_sequence = std::vector<std::vector<partition_id>>;
         for (const partition_id i : resident) {
             if (std::ranges::binary_search(before, i)) continue; // met the others, or will as theirs
             for (const partition_id j : resident) {
-                meet(i, j);
-                meet(j, i);
+                train_pair(i, j);
+                train_pair(j, i);
             }
         }
         if (found.empty()) continue;
@@ -52,7 +52,7 @@ using buffer_sequence = std::vector<std::vector<partition_id>>;
 }
 
 /// Puts the buckets of each state in random order: state s by `key.with(s)`. O(buckets). Swaps stay as they are.
-inline void shuffle_edge_buckets(plan& states, random_key key) {
+inline void shuffle_edge_buckets(epoch_plan& states, random_key key) {
     for (std::size_t s = 0; s < states.size(); ++s) shuffle(states[s].edge_buckets, key.with(s));
 }
 
@@ -63,21 +63,21 @@ inline void shuffle_edge_buckets(plan& states, random_key key) {
 /// needed later.
 /// Cost: O(sum over states of resident²) time. Key: bucket (i, j) draws word i · p + j.
 /// Source: MariusGNN, EuroSys'23, §5.1, where COMET assigns buckets so.
-inline void spread_edge_buckets(plan& states, std::uint32_t partitions, random_key key) {
-    std::vector<std::uint64_t> meetings(std::size_t{partitions} * partitions); // so far
-    std::vector<std::uint32_t> chosen(meetings.size());
+inline void randomize_bucket_states(epoch_plan& states, std::uint32_t partitions, random_key key) {
+    std::vector<std::uint64_t> times_resident_together(std::size_t{partitions} * partitions); // so far
+    std::vector<std::uint32_t> chosen(times_resident_together.size());
     for (std::uint32_t s = 0; s < states.size(); ++s)
         for (const partition_id i : states[s].resident)
             for (const partition_id j : states[s].resident) {
                 const std::size_t bucket = std::size_t{i} * partitions + j;
                 // Reservoir of one: the n-th meeting replaces what was chosen with probability 1/n.
-                const std::uint64_t word = key.with(bucket)[meetings[bucket]];
-                if (below(word, ++meetings[bucket]) == 0) chosen[bucket] = s;
+                const std::uint64_t word = key.with(bucket)[times_resident_together[bucket]];
+                if (below(word, ++times_resident_together[bucket]) == 0) chosen[bucket] = s;
             }
-    for (state& s : states) s.edge_buckets.clear();
+    for (buffer_state& s : states) s.edge_buckets.clear();
     for (partition_id i = 0; i < partitions; ++i)
         for (partition_id j = 0; j < partitions; ++j)
-            if (const std::size_t bucket = std::size_t{i} * partitions + j; meetings[bucket] != 0)
+            if (const std::size_t bucket = std::size_t{i} * partitions + j; times_resident_together[bucket] != 0)
                 states[chosen[bucket]].edge_buckets.emplace_back(i, j);
 }
 

@@ -39,7 +39,7 @@ struct plan_format {
 ///         1  0 1 3     3           5  (0,3) (1,3) (3,0) (3,1) (3,3)
 ///
 /// Every line ends in '\n'. O(size of what is shown).
-[[nodiscard]] inline std::string to_string(const plan& states, plan_format show = {}) {
+[[nodiscard]] inline std::string to_string(const epoch_plan& states, plan_format show = {}) {
     struct line {
         std::string number, resident, load, count, buckets;
     };

@@ -18,21 +18,21 @@ namespace gneiss {
 /// What partitions are chosen for.
 struct tuning_input {
     std::uint64_t nodes = 0;
-    std::uint64_t row_bytes = 0;   ///< of a node in the buffer: value and optimiser state, or its features; 0: no rows
+    std::uint64_t row_bytes = 0;   ///< of a node in the buffer: value and optimizer state, or its features; 0: no rows
     std::uint64_t edge_bytes = 0;  ///< of all blocks that a run keeps resident, as measured on disk; 0: no graph
     std::uint32_t edge_files = 2;  ///< that these blocks lie in: by source, by destination
     std::uint64_t memory = 0;      ///< in all
     std::uint64_t other_bytes = 0; ///< of it for all but rows and graph: batches, parameters, the program
     std::uint64_t read_bytes = 128 << 10; ///< D: the least that the device reads at about its full rate
     bool prefetch = true;                 ///< the next state is loaded while one trains
-    row_access access = row_access::updated;
+    row_use access = row_use::updated;
 };
 
 /// Partitions and buffer for COMET, and what they cost.
 struct tuned_partitions {
     std::uint32_t partitions = 1;                    ///< p
     std::uint32_t logical = 1;                       ///< l; 1: everything is resident
-    std::uint32_t slots = 1;                         ///< c, beside the prefetched ones
+    std::uint32_t resident_partitions = 1;                         ///< c, beside the prefetched ones
     std::uint32_t prefetch = 0;                      ///< slots for the partitions of the next state
     std::uint64_t row_memory = 0, edge_memory = 0;   ///< [bytes]
     std::uint64_t states = 1;                        ///< per epoch
@@ -61,10 +61,10 @@ inline constexpr double small_block = 1. / 16;
     t.partitions = logical * group;
     const std::uint64_t l = logical, p = t.partitions, rows = ceil_div(input.nodes, p);
     const bool all = logical == 1, ahead = input.prefetch && !all;
-    t.slots = all ? group : 2 * group;
+    t.resident_partitions = all ? group : 2 * group;
     t.prefetch = ahead ? group : 0;
     t.row_memory =
-        (std::uint64_t{t.slots} + t.prefetch) * round_up(rows * input.row_bytes, std::uint64_t{page_alignment});
+        (std::uint64_t{t.resident_partitions} + t.prefetch) * round_up(rows * input.row_bytes, std::uint64_t{page_alignment});
     // Of l² squares of blocks a state has four; the next one shares one of them.
     t.edge_memory = all ? input.edge_bytes : ceil_div(input.edge_bytes * (ahead ? 7 : 4), l * l);
     const std::uint64_t swaps = all ? 0 : l * (l - 1) / 2 - 1;
@@ -72,7 +72,7 @@ inline constexpr double small_block = 1. / 16;
     const std::uint64_t row_reads =
         all ? input.nodes * input.row_bytes : share(input.nodes * input.row_bytes, 2 + swaps, l);
     t.read_bytes = row_reads + (all ? input.edge_bytes : share(input.edge_bytes, 4 + 3 * swaps, l * l));
-    t.written_bytes = input.access == row_access::updated ? row_reads : 0;
+    t.written_bytes = input.access == row_use::updated ? row_reads : 0;
     const std::uint64_t row_read = rows * input.row_bytes, block_read = input.edge_bytes / input.edge_files / (p * p);
     t.smallest_read = input.row_bytes == 0    ? block_read
                       : input.edge_bytes == 0 ? row_read
@@ -85,7 +85,7 @@ inline constexpr double small_block = 1. / 16;
 /// Chooses the number of partitions, of logical ones, and the slots of the buffer for COMET.
 ///
 /// More partitions make the order less biased, at no cost until a read is smaller than D: p is about
-/// min(NO / D, √(EO / D)), where NO are the bytes of all rows with their optimiser state and EO those of one block
+/// min(NO / D, √(EO / D)), where NO are the bytes of all rows with their optimizer state and EO those of one block
 /// file; where that is less than 64, up to so many as blocks of D/16 allow. A larger buffer, that is fewer logical partitions, lowers bias, states and traffic: l is the smallest for
 /// which the rows and blocks of two logical partitions, those loaded ahead and everything else fit in memory. p is a
 /// multiple of l, and c = 2p/l.
@@ -95,7 +95,7 @@ inline constexpr double small_block = 1. / 16;
 /// says so. Blocks are taken to be of equal size, as measured with another number of partitions: very many partitions
 /// make them larger.
 /// O(p). Throws over_budget when not even two partitions of p = 4096 (or of a node each) fit; errc::invalid_argument
-/// for no node, nothing to hold, or a D of 0. Source: MariusGNN, EuroSys'23, §6, corrected: with optimiser state,
+/// for no node, nothing to hold, or a D of 0. Source: MariusGNN, EuroSys'23, §6, corrected: with optimizer state,
 /// measured blocks, and the next state counted.
 [[nodiscard]] inline tuned_partitions tune(const tuning_input& input) {
     if (input.nodes == 0 || input.row_bytes + input.edge_bytes == 0 || input.read_bytes == 0 || input.edge_files == 0)
@@ -125,7 +125,7 @@ inline constexpr double small_block = 1. / 16;
         std::string text = std::to_string(value);
         return text.substr(0, text.find('.') + 2);
     };
-    const std::string p = std::to_string(chosen.partitions), c = std::to_string(chosen.slots),
+    const std::string p = std::to_string(chosen.partitions), c = std::to_string(chosen.resident_partitions),
                       l = std::to_string(chosen.logical);
     auto& why = chosen.reasons;
     why.push_back("p = " + p + ": reads of " + format_bytes(input.read_bytes) + " or more" +

@@ -12,14 +12,14 @@
 
 namespace gneiss {
 
-/// Checks that `states` trains each of the partitions² edge buckets once, in states of at most `slots` partitions,
+/// Checks that `states` trains each of the partitions² edge buckets once, in states of at most `resident_partitions` partitions,
 /// resident in ascending order, that hold both ends of what they train.
 ///
 /// A state without an edge bucket is legal: it only moves partitions.
 /// Throws errc::invalid_argument that names the first violation, in the order of the plan. Cost: O(p² log slots) time,
 /// p² bits.
-inline void validate(const plan& states, std::uint32_t partitions, std::uint32_t slots) {
-    detail::check_buffer(partitions, slots);
+inline void validate(const epoch_plan& states, std::uint32_t partitions, std::uint32_t resident_partitions) {
+    detail::check_buffer(partitions, resident_partitions);
     bitmap trained(std::size_t{partitions} * partitions);
     std::size_t count = 0;
     for (std::size_t s = 0; s < states.size(); ++s) {
@@ -28,8 +28,8 @@ inline void validate(const plan& states, std::uint32_t partitions, std::uint32_t
         };
         const std::vector<partition_id>& resident = states[s].resident;
         if (resident.empty()) fail("no partition is resident");
-        if (resident.size() > slots)
-            fail(std::to_string(resident.size()) + " partitions in a buffer of " + std::to_string(slots));
+        if (resident.size() > resident_partitions)
+            fail(std::to_string(resident.size()) + " partitions in a buffer of " + std::to_string(resident_partitions));
         if (std::ranges::adjacent_find(resident, std::ranges::greater_equal{}) != resident.end())
             fail("its resident partitions do not ascend");
         if (resident.back() >= partitions)

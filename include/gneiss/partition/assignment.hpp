@@ -24,7 +24,7 @@ namespace gneiss {
     return std::max(ceil_div(total, std::uint64_t{parts}), static_cast<std::uint64_t>(wanted));
 }
 
-/// What a node weighs whose list has `degree` neighbours.
+/// What a node weighs whose list has `degree` neighbors.
 [[nodiscard]] constexpr std::uint64_t node_weight(balance_by balance, std::size_t degree) noexcept {
     return balance == balance_by::nodes ? 1 : std::uint64_t{degree} + 1;
 }
@@ -34,11 +34,11 @@ namespace gneiss {
     return balance == balance_by::nodes ? nodes : nodes + arcs;
 }
 
-/// Nodes of each label: [L + 1], the unlabelled ones last; L = 0 without labels. O(nodes).
+/// Nodes of each label: [L + 1], the unlabeled ones last; L = 0 without labels. O(nodes).
 [[nodiscard]] inline std::vector<std::uint64_t> label_counts(std::span<const class_id> labels) {
     std::vector<std::uint64_t> counts(1);
     for (const class_id label : labels) {
-        if (label == unlabelled) {
+        if (label == unlabeled) {
             ++counts.back();
             continue;
         }
@@ -66,8 +66,8 @@ inline void check_request(const partition_request& request, std::uint64_t nodes)
     const auto check = [](bool good, const char* field, const std::string& what) {
         if (!good) throw error(errc::invalid_argument, what, {.field = field});
     };
-    check(request.parts != 0 && request.parts <= max_parts, "parts",
-        "from 1 to " + std::to_string(max_parts) + " parts can be made, not " + std::to_string(request.parts));
+    check(request.parts != 0 && request.parts <= max_partition_count, "parts",
+        "from 1 to " + std::to_string(max_partition_count) + " parts can be made, not " + std::to_string(request.parts));
     check(request.imbalance >= 0, "imbalance", "a number of at least 0 is needed");
     check(request.label_cap == 0 || request.label_cap >= 1, "label_cap", "a number of at least 1 is needed, or 0");
     check(request.labels.empty() || request.labels.size() == nodes, "labels",
@@ -81,14 +81,14 @@ inline void check_without_labels(const partition_request& request, const std::st
         throw error(errc::unsupported, name + " does not balance labels; gap does", {.field = "label_cap"});
 }
 
-/// Throws errc::cancelled once a stop is asked for.
+/// Throws errc::canceled once a stop is asked for.
 inline void check_stop(const partition_request& request) {
-    if (request.stop.stop_requested()) throw error(errc::cancelled, "partitioning was stopped");
+    if (request.stop.stop_requested()) throw error(errc::canceled, "partitioning was stopped");
 }
 
 /// Throws unless every node has a part below `parts`: errc::invalid_argument for another number of nodes,
 /// errc::out_of_range for a part. O(nodes).
-inline void check_assignment(std::span<const part_id> assignment, std::uint32_t parts, std::uint64_t nodes) {
+inline void check_assignment(std::span<const partition_id16> assignment, std::uint32_t parts, std::uint64_t nodes) {
     if (assignment.size() != nodes)
         throw error(errc::invalid_argument,
             std::to_string(assignment.size()) + " nodes have a part, of " + std::to_string(nodes));
@@ -99,24 +99,24 @@ inline void check_assignment(std::span<const part_id> assignment, std::uint32_t 
 }
 
 /// Nodes of each part: [parts]. Those without a part are not counted. Precondition: parts below `parts`. O(nodes).
-[[nodiscard]] inline std::vector<std::uint64_t> part_sizes(std::span<const part_id> assignment, std::uint32_t parts) {
+[[nodiscard]] inline std::vector<std::uint64_t> part_sizes(std::span<const partition_id16> assignment, std::uint32_t parts) {
     std::vector<std::uint64_t> sizes(parts);
-    for (const part_id p : assignment)
-        if (p != no_part) ++sizes[p];
+    for (const partition_id16 p : assignment)
+        if (p != no_partition) ++sizes[p];
     return sizes;
 }
 
 /// Weight of each part: [parts]. One pass of the stream, from its beginning.
-/// Precondition: as `part_sizes`, with a part for every node of the stream or `no_part`.
+/// Precondition: as `part_sizes`, with a part for every node of the stream or `no_partition`.
 template <adjacency_stream Stream>
 [[nodiscard]] std::vector<std::uint64_t> part_weights(
-    Stream& stream, std::span<const part_id> assignment, std::uint32_t parts, balance_by balance) {
+    Stream& stream, std::span<const partition_id16> assignment, std::uint32_t parts, balance_by balance) {
     if (balance == balance_by::nodes) return part_sizes(assignment, parts);
     std::vector<std::uint64_t> weights(parts);
     stream.rewind();
     for (adjacency_chunk chunk = stream.next(); !chunk.empty(); chunk = stream.next())
         for (std::size_t i = 0; i < chunk.size(); ++i)
-            if (const part_id p = assignment[chunk.node(i)]; p != no_part)
+            if (const partition_id16 p = assignment[chunk.node(i)]; p != no_partition)
                 weights[p] += node_weight(balance, chunk.offsets[i + 1] - chunk.offsets[i]);
     return weights;
 }

@@ -15,8 +15,8 @@
 #include <gneiss/partition/concepts.hpp>
 #include <gneiss/partition/detail/fennel_rule.hpp>
 #include <gneiss/partition/detail/greedy.hpp>
-#include <gneiss/partition/detail/mend.hpp>
-#include <gneiss/partition/detail/saved_parts.hpp>
+#include <gneiss/partition/detail/pass_checkpoint.hpp>
+#include <gneiss/partition/detail/repair_balance.hpp>
 #include <gneiss/partition/refine.hpp>
 
 namespace gneiss {
@@ -34,7 +34,7 @@ public:
             lowest_[band] = std::max(2., std::ldexp(mean, 6 - static_cast<int>(band)));
         lowest_[count - 2] = 2;
     }
-    /// The last band holds the nodes of at most one neighbour.
+    /// The last band holds the nodes of at most one neighbor.
     [[nodiscard]] std::uint32_t of(std::size_t degree) const noexcept {
         std::uint32_t band = 0;
         while (band < count - 1 && static_cast<double>(degree) < lowest_[band]) ++band;
@@ -47,7 +47,7 @@ private:
 
 } // namespace detail
 
-/// Nodes in falling bands of degree, each where FENNEL's score is highest, the ones of at most one neighbour last; then
+/// Nodes in falling bands of degree, each where FENNEL's score is highest, the ones of at most one neighbor last; then
 /// refinement. Hubs choose while every part has room, and what hangs on them follows: near the best known cuts on
 /// graphs with heavy-tailed degrees, whatever the order of the nodes.
 ///
@@ -58,18 +58,18 @@ private:
 /// refinement on those of `on`. Memory: 2 bytes a node (4 with a journal), 60 a part and 20 for each label of one, and
 /// `refine_bytes`.
 /// Caps: exact, those of labels too; a node that weighs its list and fits nowhere goes to the lightest part.
-/// Errors: those of `check_request`; errc::config_mismatch for another run's journal; errc::cancelled.
+/// Errors: those of `check_request`; errc::config_mismatch for another run's journal; errc::canceled.
 /// Source: prioritised restreaming, Awadelkarim and Ugander, arXiv 2007.03131; the score: FENNEL, WSDM 2014.
 struct band_partitioner {
     std::uint32_t passes = 4; ///< of refinement, at most
 
     template <adjacency_stream Stream, executor E>
-    [[nodiscard]] std::vector<part_id> operator()(Stream& stream, const partition_request& request, const E& on) const {
+    [[nodiscard]] std::vector<partition_id16> operator()(Stream& stream, const partition_request& request, const E& executor) const {
         check_request(request, stream.nodes());
-        const detail::saved_parts journal(request, stream.nodes(), 1);
-        std::vector<part_id> parts = journal.done() != 0 ? journal.load() : place(stream, request);
+        const detail::pass_checkpoint journal(request, stream.nodes(), 1);
+        std::vector<partition_id16> parts = journal.done() != 0 ? journal.load() : place(stream, request);
         if (journal.done() == 0) journal.save(1, parts);
-        refine_parts(stream, parts, request, passes, on);
+        refine_parts(stream, parts, request, passes, executor);
         return parts;
     }
 
@@ -80,7 +80,7 @@ struct band_partitioner {
 
 private:
     template <adjacency_stream Stream>
-    [[nodiscard]] static std::vector<part_id> place(Stream& stream, const partition_request& request) {
+    [[nodiscard]] static std::vector<partition_id16> place(Stream& stream, const partition_request& request) {
         const std::uint64_t nodes = stream.nodes();
         const detail::degree_bands bands(
             static_cast<double>(stream.arcs()) / static_cast<double>(std::max<std::uint64_t>(nodes, 1)));

@@ -20,7 +20,7 @@
 
 namespace gneiss {
 
-inline constexpr node_id no_cluster = ~node_id{0}; ///< of a node without neighbours
+inline constexpr node_id no_cluster = ~node_id{0}; ///< of a node without neighbors
 
 /// Groups of nodes that hang together.
 struct node_clusters {
@@ -32,7 +32,7 @@ struct node_clusters {
 struct clustering_limits {
     std::uint64_t max_weight = 1;      ///< of a cluster of several nodes, in the unit of request.balance; below 2³²
     std::uint32_t passes = 5;          ///< at most
-    std::span<const part_id> within{}; ///< [nodes] or empty: no cluster has nodes of two of these parts
+    std::span<const partition_id16> within{}; ///< [nodes] or empty: no cluster has nodes of two of these parts
 };
 
 namespace detail {
@@ -43,8 +43,8 @@ public:
     clustering_state(std::uint64_t nodes, const clustering_limits& limits, random_key key)
         : limits_(limits),
           key_(key),
-          of_(huge_vector<node_id>(static_cast<std::size_t>(nodes))),
-          weights_(huge_vector<std::uint32_t>(static_cast<std::size_t>(nodes))) {}
+          of_(huge_page_vector<node_id>(static_cast<std::size_t>(nodes))),
+          weights_(huge_page_vector<std::uint32_t>(static_cast<std::size_t>(nodes))) {}
 
     void found(node_id v, std::uint64_t weight, bool isolated) noexcept {
         of_[v] = isolated ? no_cluster : v;
@@ -68,7 +68,7 @@ public:
         of_[v] = to;
     }
 
-    /// Where most of v's neighbours are, of its cluster and of those that `may(c)`; chance decides between equal
+    /// Where most of v's neighbors are, of its cluster and of those that `may(c)`; chance decides between equal
     /// others.
     template <class May>
     [[nodiscard]] node_id best(cluster_counts& counts, std::size_t list, node_id v, May&& may) const {
@@ -93,15 +93,15 @@ public:
 
     /// Numbers the clusters by their first nodes.
     [[nodiscard]] node_clusters take() && {
-        node_clusters made;
+        node_clusters result;
         std::ranges::fill(weights_, no_cluster); // now the number of a cluster
         for (node_id& c : of_) {
             if (c == no_cluster) continue;
-            if (weights_[c] == no_cluster) weights_[c] = static_cast<node_id>(made.count++);
+            if (weights_[c] == no_cluster) weights_[c] = static_cast<node_id>(result.count++);
             c = weights_[c];
         }
-        made.of = std::move(of_);
-        return made;
+        result.of = std::move(of_);
+        return result;
     }
 
 private:
@@ -119,17 +119,17 @@ private:
     return 12 * nodes + 8 * std::min(arcs, 4 * usual);
 }
 
-/// Label propagation under a cap: a node joins the cluster of most of its neighbours, of those with room for it. At
-/// last nodes that are still alone, and whose neighbours are mostly in the same cluster, join each other, as the leaves
+/// Label propagation under a cap: a node joins the cluster of most of its neighbors, of those with room for it. At
+/// last nodes that are still alone, and whose neighbors are mostly in the same cluster, join each other, as the leaves
 /// of a hub.
 ///
 /// Cost: `passes` + 2 passes of the stream, O(arcs) each, shared by the threads of `on` but for the first and the last;
 /// the result is the same for any number of threads and whatever the chunks. Memory: `cluster_bytes`, 12 bytes a node.
-/// Errors: errc::cancelled. Ends before `passes` when one of them moves fewer than one node of 64.
+/// Errors: errc::canceled. Ends before `passes` when one of them moves fewer than one node of 64.
 /// Source: Meyerhenke, Sanders and Schulz, arXiv 1404.4887, section IV; lone nodes: KaMinPar, ESA 2021.
 template <adjacency_stream Stream, executor E>
 [[nodiscard]] node_clusters cluster_nodes(
-    Stream& stream, const partition_request& request, const clustering_limits& limits, const E& on) {
+    Stream& stream, const partition_request& request, const clustering_limits& limits, const E& executor) {
     using detail::cluster_counts;
     const auto weight = [&](const adjacency_chunk& chunk, std::size_t i) {
         return node_weight(request.balance, chunk.offsets[i + 1] - chunk.offsets[i]);
@@ -153,7 +153,7 @@ template <adjacency_stream Stream, executor E>
             return state.best(counts, i, v, [&](node_id c) { return state.fits(v, c, w); });
         };
         detail::proposal_pass<cluster_counts>(
-            stream, request, "clustering", on, [] { return cluster_counts(); },
+            stream, request, "clustering", executor, [] { return cluster_counts(); },
             [&](cluster_counts& counts, const adjacency_chunk& chunk, std::size_t i) {
                 const node_id v = chunk.node(i);
                 if (state.isolated(v)) return false;

@@ -25,15 +25,15 @@ namespace gneiss {
 namespace detail {
 
 /// A number for each pair of parts that a node is in; nothing where there are too many.
-[[nodiscard]] inline std::optional<std::vector<part_id>> overlay(
-    std::span<const part_id> a, std::span<const part_id> b) {
-    std::map<std::pair<part_id, part_id>, part_id> numbers;
-    std::vector<part_id> made(a.size());
-    for (std::size_t v = 0; v < made.size(); ++v) {
-        made[v] = numbers.try_emplace({a[v], b[v]}, static_cast<part_id>(numbers.size())).first->second;
-        if (numbers.size() > max_parts) return std::nullopt;
+[[nodiscard]] inline std::optional<std::vector<partition_id16>> overlay(
+    std::span<const partition_id16> a, std::span<const partition_id16> b) {
+    std::map<std::pair<partition_id16, partition_id16>, partition_id16> numbers;
+    std::vector<partition_id16> result(a.size());
+    for (std::size_t v = 0; v < result.size(); ++v) {
+        result[v] = numbers.try_emplace({a[v], b[v]}, static_cast<partition_id16>(numbers.size())).first->second;
+        if (numbers.size() > max_partition_count) return std::nullopt;
     }
-    return made;
+    return result;
 }
 
 } // namespace detail
@@ -51,8 +51,8 @@ namespace detail {
 /// Cost: some 12 passes of the stream. Errors: those of `refine_parts`.
 /// Source: the combination of KaFFPaE (Sanders and Schulz, ALENEX 2012), over a stream.
 template <adjacency_stream Stream, executor E>
-void combine_parts(Stream& stream, std::span<part_id> parts, std::span<const part_id> other,
-    const partition_request& request, const E& on, std::uint64_t most_edges = 0) {
+void combine_parts(Stream& stream, std::span<partition_id16> parts, std::span<const partition_id16> other,
+    const partition_request& request, const E& executor, std::uint64_t most_edges = 0) {
     check_assignment(other, request.parts, stream.nodes());
     if (!request.labels.empty() && request.label_cap != 0) return;
     const auto within = detail::overlay(parts, other);
@@ -61,11 +61,11 @@ void combine_parts(Stream& stream, std::span<part_id> parts, std::span<const par
     const clustering_limits limits{
         .max_weight = std::clamp<std::uint64_t>(total / (20 * request.parts), 2, std::uint64_t{1} << 31),
         .within = *within};
-    const node_clusters clusters = cluster_nodes(stream, request, limits, on);
+    const node_clusters clusters = cluster_nodes(stream, request, limits, executor);
     const auto graph = quotient_graph(
         stream, clusters, most_edges != 0 ? most_edges : stream.nodes() + stream.arcs() / 4, request);
     if (!graph || graph->nodes() == 0) return;
-    std::vector<part_id> of_cluster(clusters.count);
+    std::vector<partition_id16> of_cluster(clusters.count);
     std::vector<std::uint64_t> caps(request.parts, max_weight(total, request.parts, request.imbalance));
     for (std::size_t v = 0; v < parts.size(); ++v)
         if (clusters.of[v] != no_cluster)
@@ -73,10 +73,10 @@ void combine_parts(Stream& stream, std::span<part_id> parts, std::span<const par
         else if (caps[parts[v]] != 0)
             --caps[parts[v]]; // stays where it is, and weighs 1 by nodes and by edges
     multilevel_refine(*graph, of_cluster,
-        multilevel_options{.parts = request.parts, .max_weights = std::move(caps), .seed = request.seed}, on);
+        multilevel_options{.parts = request.parts, .max_weights = std::move(caps), .seed = request.seed}, executor);
     for (std::size_t v = 0; v < parts.size(); ++v)
         if (clusters.of[v] != no_cluster) parts[v] = of_cluster[clusters.of[v]];
-    refine_parts(stream, parts, request, 4, on);
+    refine_parts(stream, parts, request, 4, executor);
 }
 
 } // namespace gneiss

@@ -15,10 +15,10 @@
 
 namespace gneiss {
 
-using part_id = std::uint16_t; ///< the part of a node; two bytes, since most partitioners keep one for every node
+using partition_id16 = std::uint16_t; ///< the part of a node; two bytes, since most partitioners keep one for every node
 
-inline constexpr part_id no_part = 0xffff;           ///< of a node that has none yet
-inline constexpr std::uint32_t max_parts = 65534;
+inline constexpr partition_id16 no_partition = 0xffff;           ///< of a node that has none yet
+inline constexpr std::uint32_t max_partition_count = 65534;
 
 /// What parts are to have alike.
 enum class balance_by : std::uint8_t {
@@ -46,11 +46,11 @@ struct partition_request {
     /// No part is heavier than max(⌈W/k⌉, ⌊(1 + imbalance) W/k⌋), W the weight of all nodes (`max_weight`); infinity: any.
     double imbalance = .03;
     balance_by balance = balance_by::nodes;
-    std::span<const class_id> labels{}; ///< [nodes] or empty; `unlabelled`: not a training node
+    std::span<const class_id> labels{}; ///< [nodes] or empty; `unlabeled`: not a training node
     /// No part has more than max(⌈n/k⌉, ⌊label_cap · n/k⌋) of the n nodes of a label (`label_caps`); 0: any number.
     double label_cap = 0;
     std::uint64_t seed = 0;
-    std::stop_token stop{};               ///< ends the run with errc::cancelled at the next chunk
+    std::stop_token stop{};               ///< ends the run with errc::canceled at the next chunk
     partition_journal* journal = nullptr; ///< null: starts anew and saves nothing
     /// Told now and then how far a phase is; `total` in the same unit as `done`.
     std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)> progress{};
@@ -62,11 +62,11 @@ struct partition_request {
 /// options alone, the same whatever the chunks of the stream and the threads of `on`. `p.memory(nodes, arcs, request)` is
 /// the most memory it takes beside the stream [bytes].
 /// Errors: errc::invalid_argument for a request that makes no sense (`check_request`), errc::unsupported for what this
-/// partitioner cannot promise, errc::cancelled. A graph without nodes gives an empty vector.
+/// partitioner cannot promise, errc::canceled. A graph without nodes gives an empty vector.
 template <class P>
 concept partitioner = requires(const P& p, any_adjacency& stream, const partition_request& request,
-    const serial_executor& on, std::uint64_t nodes, edge_index arcs) {
-    { p(stream, request, on) } -> std::same_as<std::vector<part_id>>;
+    const serial_executor& executor, std::uint64_t nodes, edge_index arcs) {
+    { p(stream, request, executor) } -> std::same_as<std::vector<partition_id16>>;
     { p.memory(nodes, arcs, request) } -> std::convertible_to<std::uint64_t>;
 };
 

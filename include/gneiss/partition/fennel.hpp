@@ -16,9 +16,9 @@
 
 namespace gneiss {
 
-/// FENNEL: a node goes where neighbours − αγ s^(γ−1) is most, s the weight of the part, α = m k^(γ−1) / W^γ with m edges
+/// FENNEL: a node goes where neighbors − αγ s^(γ−1) is most, s the weight of the part, α = m k^(γ−1) / W^γ with m edges
 /// and the weight W of all nodes; of equal parts to the lightest, of those to the first. Nodes come in the order of their
-/// numbers, neighbours are counted as often as edges lead to them.
+/// numbers, neighbors are counted as often as edges lead to them.
 ///
 ///     const std::vector<part_id> parts = fennel_partitioner{.passes = 5}(stream, {.parts = 64}, on);
 ///
@@ -30,10 +30,10 @@ struct fennel_partitioner {
     double gamma = 1.5;                  ///< > 1: how steeply a part's weight counts
     std::optional<double> nu{};          ///< cap of a part as νW/k instead of request.imbalance; published: 1.1
     std::uint32_t passes = 1;            ///< later ones move nodes one by one
-    std::span<const part_id> initial{};  ///< [nodes] or empty: parts to begin with
+    std::span<const partition_id16> initial{};  ///< [nodes] or empty: parts to begin with
 
     template <adjacency_stream Stream, executor E>
-    [[nodiscard]] std::vector<part_id> operator()(Stream& stream, const partition_request& request, const E&) const {
+    [[nodiscard]] std::vector<partition_id16> operator()(Stream& stream, const partition_request& request, const E&) const {
         check_request(request, stream.nodes());
         check_without_labels(request, "fennel");
         if (nu && !(*nu >= 1)) throw error(errc::invalid_argument, "a number of at least 1 is needed", {.field = "nu"});

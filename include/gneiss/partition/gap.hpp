@@ -18,27 +18,27 @@ namespace gneiss {
 
 /// Hanoi's graph-aware partitioner, GAP: FENNEL that balances every label by itself.
 ///
-/// A node of label ℓ goes where neighbours − αγ (s/μ)^(γ−1) is most, s the nodes of label ℓ in the part and μ their share
-/// of all nodes; of equal parts to the one with the fewest of them, of those to the first. Unlabelled nodes are one more
+/// A node of label ℓ goes where neighbors − αγ (s/μ)^(γ−1) is most, s the nodes of label ℓ in the part and μ their share
+/// of all nodes; of equal parts to the one with the fewest of them, of those to the first. Unlabeled nodes are one more
 /// label. α is FENNEL's. Without labels this is `fennel_partitioner`.
 ///
 ///     gap_partitioner{.passes = 2}(stream, {.parts = 1024, .labels = labels, .label_cap = 1.05}, on);
 ///
 /// The penalty alone is soft: the thesis keeps no cap, which is request.label_cap = 0 with an infinite request.imbalance,
-/// and labels may end far from balanced. Both caps are kept exactly (`detail::greedy_engine`), the unlabelled nodes' as well.
+/// and labels may end far from balanced. Both caps are kept exactly (`detail::greedy_engine`), the unlabeled nodes' as well.
 /// Balanced by edges, the cap of a part is its weight, and penalties still count nodes.
 ///
 /// Cost: O(arcs + nodes log k) a pass: the best part is the least burdened one, at the head of its label's ordered set, or
-/// one of the neighbours'. Memory: 2 bytes a node, 20 a part and label, 256 KiB.
+/// one of the neighbors'. Memory: 2 bytes a node, 20 a part and label, 256 KiB.
 /// Errors: errc::invalid_argument, naming the option.
 /// Source: Hanoi (thesis, section 4.3.2, equation 4.2, algorithm 2).
 struct gap_partitioner {
     double gamma = 1.5;                  ///< > 1: how steeply the balance counts
     std::uint32_t passes = 1;            ///< later ones move nodes one by one
-    std::span<const part_id> initial{};  ///< [nodes] or empty: parts to refine, line 1 of the algorithm
+    std::span<const partition_id16> initial{};  ///< [nodes] or empty: parts to refine, line 1 of the algorithm
 
     template <adjacency_stream Stream, executor E>
-    [[nodiscard]] std::vector<part_id> operator()(Stream& stream, const partition_request& request, const E&) const {
+    [[nodiscard]] std::vector<partition_id16> operator()(Stream& stream, const partition_request& request, const E&) const {
         const std::uint64_t nodes = stream.nodes(), total = total_weight(request.balance, nodes, stream.arcs());
         check_request(request, nodes);
         detail::greedy_limits limits{.cap = max_weight(total, request.parts, request.imbalance), .labels = request.labels};

@@ -34,7 +34,7 @@ namespace gneiss {
 /// nodes, or a few more where it cannot promise that. An edge that occurs twice counts twice. A function of its arguments.
 template <class S>
 concept seed_bisector = requires(S& s, symmetric_csr graph, std::array<std::uint64_t, 2> most, std::uint64_t seed) {
-    { s(std::move(graph), most, seed) } -> std::same_as<std::vector<part_id>>;
+    { s(std::move(graph), most, seed) } -> std::same_as<std::vector<partition_id16>>;
 };
 
 /// How GREM streams edges. The defaults are Armada's.
@@ -78,14 +78,14 @@ public:
     }
 
     template <edge_stream Stream>
-    std::vector<part_id> run(Stream& edges) {
+    std::vector<partition_id16> run(Stream& edges) {
         const group all{.first = 0, .parts = request_.parts, .step = 0, .begin = 0, .size = nodes_};
         if (request_.parts > 1) {
             auto halves = halve(edges, all);
             divide_halves(std::move(halves), all);
         }
-        const std::span<const part_id> made = parts();
-        return {made.begin(), made.end()};
+        const std::span<const partition_id16> result = parts();
+        return {result.begin(), result.end()};
     }
 
 private:
@@ -110,8 +110,8 @@ private:
     };
 
     [[nodiscard]] std::size_t counts_at() const noexcept { return round_up(sizeof(header) + 2 * nodes_, std::size_t{8}); }
-    [[nodiscard]] std::span<part_id> parts() noexcept {
-        return {reinterpret_cast<part_id*>(state_.data() + sizeof(header)), nodes_};
+    [[nodiscard]] std::span<partition_id16> parts() noexcept {
+        return {reinterpret_cast<partition_id16*>(state_.data() + sizeof(header)), nodes_};
     }
     [[nodiscard]] std::span<float> counts(std::size_t nodes) noexcept {
         return {reinterpret_cast<float*>(state_.data() + counts_at()), 2 * nodes};
@@ -119,7 +119,7 @@ private:
     [[nodiscard]] std::span<std::uint8_t> sides(std::size_t nodes) noexcept {
         return {reinterpret_cast<std::uint8_t*>(state_.data() + counts_at() + 8 * nodes), nodes};
     }
-    [[nodiscard]] part_id& part_of(const group& g, std::size_t i) noexcept {
+    [[nodiscard]] partition_id16& part_of(const group& g, std::size_t i) noexcept {
         return parts()[order_.empty() ? i : order_[g.begin + i]];
     }
 
@@ -133,7 +133,7 @@ private:
         std::ranges::copy(saved, state_.data());
         at_ = at;
         saved_nodes_ = (saved.size() - counts_at()) / 9;
-        need(at.step < request_.parts && std::ranges::all_of(parts(), [&](part_id p) { return p < request_.parts; }));
+        need(at.step < request_.parts && std::ranges::all_of(parts(), [&](partition_id16 p) { return p < request_.parts; }));
     }
     static void need(bool holds) {
         if (!holds) throw error(errc::config_mismatch, "what was saved does not hold together");
@@ -153,7 +153,7 @@ private:
         std::memcpy(state_.data(), &at_, sizeof(at_));
         request_.journal->save(at_.saves, state_.span().first(counts_at() + 9 * group_size));
     }
-    void tell(const group& g, edge_index done, edge_index all) {
+    void progress(const group& g, edge_index done, edge_index all) {
         if (request_.progress && all != 0)
             request_.progress("bisection " + std::to_string(g.step + 1) + " of " + std::to_string(request_.parts - 1), done, all);
     }
@@ -187,7 +187,7 @@ private:
             else
                 sides_of.take(chunk);
             save(g.step, number, sides_of.sizes(), g.size);
-            tell(g, number, chunks * options_.passes);
+            progress(g, number, chunks * options_.passes);
         };
         for (std::uint32_t pass = 0; pass < options_.passes; ++pass) {
             edge_index streamed = 0, chunk_end = chunks == 0 ? 0 : all / chunks;
@@ -207,7 +207,7 @@ private:
         }
         sides_of.finish();
         for (std::size_t i = 0; i < g.size; ++i)
-            part_of(g, i) = static_cast<part_id>(g.first + (sides(g.size)[i] != 0 ? g.parts_of(0) : 0));
+            part_of(g, i) = static_cast<partition_id16>(g.first + (sides(g.size)[i] != 0 ? g.parts_of(0) : 0));
         save(g.step + 1, 0, {}, 0);
     }
 
@@ -242,8 +242,8 @@ private:
     /// Sorts the nodes of a group by side, and its edges within a side into two new sets, in the numbers of the halves.
     template <edge_stream Stream>
     halves split(Stream& edges, const group& g) {
-        halves made;
-        if (g.parts == 2) return made;
+        halves result;
+        if (g.parts == 2) return result;
         const std::uint32_t border = g.first + g.parts_of(0);
         std::vector<node_id> place(g.size); // in its half
         std::vector<std::uint8_t> side_of(g.size);
@@ -268,8 +268,8 @@ private:
                 if (writers[side]) writers[side]->append(std::exchange(waiting[side], {}));
         }
         for (const std::size_t side : {std::size_t{0}, std::size_t{1}})
-            if (writers[side]) made[side].emplace(std::move(*writers[side]).finish());
-        return made;
+            if (writers[side]) result[side].emplace(std::move(*writers[side]).finish());
+        return result;
     }
 
     void divide_halves(halves edges, const group& g) {
@@ -286,9 +286,9 @@ private:
     }
     void divide(edges_type edges, const group& g) {
         if (at_.step >= g.step + g.parts - 1) return; // all of it was done before
-        halves made = halve(edges, g);
+        halves result = halve(edges, g);
         { const edges_type gone = std::move(edges); }
-        divide_halves(std::move(made), g);
+        divide_halves(std::move(result), g);
     }
 
     Scratch& place_;
@@ -313,15 +313,15 @@ private:
 ///     const std::vector<part_id> part = grem(edges, place, {.parts = 8}, {.chunk = .1}, multilevel_bisector{&on});
 ///
 /// Two parts come of one bisection. The first chunk is cut by the seed partitioner. In every other one each node, ascending,
-/// counts its neighbours on both sides, averages that with what it knew and joins the side of more; on a tie it stays, and a new
+/// counts its neighbors on both sides, averages that with what it knew and joins the side of more; on a tie it stays, and a new
 /// node goes where there is more room. Nodes without an edge fill up at the end. More parts come of ⌈p/2⌉ : ⌊p/2⌋, each with its
 /// own set of edges, and with chunks of as many edges: deeper ones hold a larger share. What parts may have beyond the mean is
 /// shared over the levels, so that no part exceeds `max_weight`.
 /// A chunk of x of the edges places a node about as well as 3x would that are seen once, and (1 + older)/(1 − older) times x in
-/// general, once several chunks were seen. So GREM is for dense graphs, where a chunk shows some neighbours of every node;
+/// general, once several chunks were seen. So GREM is for dense graphs, where a chunk shows some neighbors of every node;
 /// `older` = .65 and a second pass bring most of what is missing to the seed partitioner's cut of all edges.
 ///
-/// \param edges  directed or not: both ends are neighbours, as often as edges occur; self loops do not count
+/// \param edges  directed or not: both ends are neighbors, as often as edges occur; self loops do not count
 /// \param place  for the shuffle and, beyond two parts, for the edges of groups: twice the edges at most
 /// \return       [nodes] the part of each node; a function of the stream, the request, the options and the seed partitioner
 ///
@@ -330,11 +330,11 @@ private:
 /// splits again, but chunks that were seen are only read over.
 /// Errors: errc::invalid_argument for a request or options that make no sense, or a seed partitioner that gives no two sides;
 /// errc::unsupported for caps of labels or balance by edges; errc::out_of_range for an edge beyond the nodes, or 2³¹ edges in a
-/// chunk; errc::config_mismatch for a journal of another graph, or one that does not hold together; errc::cancelled; what streams and scratch throw.
+/// chunk; errc::config_mismatch for a journal of another graph, or one that does not hold together; errc::canceled; what streams and scratch throw.
 /// Source: Armada (Waleffe et al.), section 4, Algorithms 1 and 2. As printed, `fix_sizes` has lost its minus sign, and `assign`
 /// counts the node itself in its old part, so that a full part drives out its own nodes; both are put right.
 template <edge_stream Stream, scratch Scratch, seed_bisector Seed>
-[[nodiscard]] std::vector<part_id> grem(Stream& edges, Scratch& place, const partition_request& request,
+[[nodiscard]] std::vector<partition_id16> grem(Stream& edges, Scratch& place, const partition_request& request,
     const grem_options& options, Seed&& seed) {
     const auto check = [](bool good, const char* field, const char* what) {
         if (!good) throw error(errc::invalid_argument, what, {.field = field});

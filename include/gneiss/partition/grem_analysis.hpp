@@ -24,7 +24,7 @@ namespace gneiss {
     return 1 / (first + (1 - older) / (1 + older) * (1 - first));
 }
 
-/// The probability that of `drawn` of k neighbours, k₀ of which are in the first part, fewer than half are in it; and that
+/// The probability that of `drawn` of k neighbors, k₀ of which are in the first part, fewer than half are in it; and that
 /// exactly half are. Hypergeometric. Precondition: k₀ ≤ k, drawn ≤ k. O(drawn).
 struct wrong_or_tie {
     double wrong = 0, tie = 0;
@@ -56,28 +56,28 @@ enum class greedy_tie : std::uint8_t {
 /// With refinement estimates are as of `effective_chunks` times the chunk: 2x after two, 3x in the limit.
 ///
 /// \param assignment  [nodes] two parts, such as a good partition of all edges: k₀ of a node is the larger number of its
-///                    neighbours in one of them
-/// \param share       x, in [0, 1]; a node of k neighbours draws x·k of them, a fraction of one by chance
+///                    neighbors in one of them
+/// \param share       x, in [0, 1]; a node of k neighbors draws x·k of them, a fraction of one by chance
 ///
 /// Cost: one pass of the stream, and O(x·k) for each pair (k, k₀) that occurs; 40 bytes for each of them.
 /// Errors: errc::invalid_argument for another number of nodes, or a share that is none; errc::out_of_range for a third part.
 /// Source: Armada, section 4.2.
 template <adjacency_stream Stream>
 [[nodiscard]] double expected_greedy_cut(
-    Stream& stream, std::span<const part_id> assignment, double share, greedy_tie tie = greedy_tie::right) {
+    Stream& stream, std::span<const partition_id16> assignment, double share, greedy_tie tie = greedy_tie::right) {
     check_assignment(assignment, 2, stream.nodes());
     if (!(share >= 0 && share <= 1)) throw error(errc::invalid_argument, "a share from 0 to 1 is needed", {.field = "share"});
     std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> kinds; // nodes by (k, k0)
     stream.rewind();
     for (adjacency_chunk chunk = stream.next(); !chunk.empty(); chunk = stream.next())
         for (std::size_t i = 0; i < chunk.size(); ++i) {
-            std::uint64_t neighbours = 0, second = 0;
+            std::uint64_t neighbors = 0, second = 0;
             for (const node_id u : chunk.list(i))
                 if (u != chunk.node(i)) {
-                    ++neighbours;
+                    ++neighbors;
                     second += assignment[u];
                 }
-            if (neighbours != 0) ++kinds[{neighbours, std::max(second, neighbours - second)}];
+            if (neighbors != 0) ++kinds[{neighbors, std::max(second, neighbors - second)}];
         }
     double cut = 0, ends = 0;
     for (const auto& [kind, nodes] : kinds) {

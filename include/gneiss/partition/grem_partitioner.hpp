@@ -25,7 +25,7 @@ struct multilevel_bisector {
     const E* on;
     multilevel_effort effort = multilevel_effort::normal;
 
-    [[nodiscard]] std::vector<part_id> operator()(
+    [[nodiscard]] std::vector<partition_id16> operator()(
         symmetric_csr graph, std::array<std::uint64_t, 2> most, std::uint64_t seed) const {
         symmetric_stream lists(graph);
         const weighted_graph weighted = make_weighted_graph(lists);
@@ -35,12 +35,12 @@ struct multilevel_bisector {
     }
 };
 
-/// GREM over lists of neighbours, which it reads once where its options shuffle. See `grem`.
+/// GREM over lists of neighbors, which it reads once where its options shuffle. See `grem`.
 struct grem_partitioner {
     grem_options options{};
 
     template <adjacency_stream Stream, scratch Scratch, executor E>
-    [[nodiscard]] std::vector<part_id> operator()(
+    [[nodiscard]] std::vector<partition_id16> operator()(
         Stream& graph, const partition_request& request, Scratch& place, const E& on) const {
         listed_edges edges(graph);
         return grem(edges, place, request, options, multilevel_bisector<E>{&on});

@@ -20,19 +20,19 @@ namespace gneiss {
 /// How a random walk is lazy. Its source does not say.
 enum class lazy_walk : std::uint8_t {
     half,     ///< it stays with probability ½
-    self_loop ///< its node counts as one of its own neighbours
+    self_loop ///< its node counts as one of its own neighbors
 };
 
 /// Walks against the edges from training nodes.
 struct influence_options {
     std::uint32_t steps = 3; ///< L: layers of the model
     lazy_walk lazy = lazy_walk::half;
-    std::stop_token stop{};  ///< ends the passes with errc::cancelled at the next chunk
+    std::stop_token stop{};  ///< ends the passes with errc::canceled at the next chunk
 };
 
 namespace detail {
 
-/// One pass for each step: `move(node, its neighbours without loops, what is there, next)` gives what was at a node to others.
+/// One pass for each step: `move(node, its neighbors without loops, what is there, next)` gives what was at a node to others.
 template <class T, adjacency_stream Stream, class Move>
 [[nodiscard]] std::vector<T> walk(
     Stream& stream, std::span<const node_id> training_nodes, const influence_options& options, T each, Move&& move) {
@@ -48,7 +48,7 @@ template <class T, adjacency_stream Stream, class Move>
         std::ranges::fill(next, T{});
         stream.rewind();
         for (adjacency_chunk chunk = stream.next(); !chunk.empty(); chunk = stream.next()) {
-            if (options.stop.stop_requested()) throw error(errc::cancelled, "the search for hubs was stopped");
+            if (options.stop.stop_requested()) throw error(errc::canceled, "the search for hubs was stopped");
             for (std::size_t i = 0; i < chunk.size(); ++i) {
                 const node_id v = chunk.node(i);
                 if (now[v] == T{}) continue;
@@ -75,13 +75,13 @@ template <class T, adjacency_stream Stream, class Move>
 /// lazy random walk from a training node ends in it, summed over all of them, [nodes]. It sums to their number.
 ///
 /// One propagation ÃᴸE for all training nodes at once. The scores are linear in them, so this equals the sum over partitions
-/// of the scores for each. On undirected graphs a reverse walk is a walk; a neighbour is chosen as often as an edge leads to it.
+/// of the scores for each. On undirected graphs a reverse walk is a walk; a neighbor is chosen as often as an edge leads to it.
 ///
 /// \param training_nodes  below nodes(); one that is named twice counts twice
 ///
 /// Cost: L passes of the stream; O(arcs) each, a random access an arc, where only nodes that a walk can have reached look at
 /// their lists. Memory: two `Real` a node.
-/// Errors: errc::out_of_range for a training node that there is not; errc::cancelled; what the stream throws.
+/// Errors: errc::out_of_range for a training node that there is not; errc::canceled; what the stream throws.
 /// Source: Hanoi (thesis), equation 4.1 and section 4.3.3.
 template <std::floating_point Real = float, adjacency_stream Stream>
 [[nodiscard]] std::vector<Real> influence(

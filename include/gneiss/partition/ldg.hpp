@@ -14,7 +14,7 @@
 
 namespace gneiss {
 
-/// Linear deterministic greedy: a node goes where neighbours · (1 − weight / cap) is most; of equal parts to the lightest,
+/// Linear deterministic greedy: a node goes where neighbors · (1 − weight / cap) is most; of equal parts to the lightest,
 /// of those to the first. Nodes come in the order of their numbers.
 ///
 /// Cost: O(arcs + nodes log k) a pass. Memory: 2 bytes a node, 68 a part, 256 KiB. Caps: `detail::greedy_engine`.
@@ -22,10 +22,10 @@ namespace gneiss {
 /// Source: Stanton and Kliot, KDD 2012, "Linear Deterministic Greedy"; passes: Nishimura and Ugander, KDD 2013.
 struct ldg_partitioner {
     std::uint32_t passes = 1;            ///< later ones move nodes one by one
-    std::span<const part_id> initial{};  ///< [nodes] or empty: parts to begin with
+    std::span<const partition_id16> initial{};  ///< [nodes] or empty: parts to begin with
 
     template <adjacency_stream Stream, executor E>
-    [[nodiscard]] std::vector<part_id> operator()(Stream& stream, const partition_request& request, const E&) const {
+    [[nodiscard]] std::vector<partition_id16> operator()(Stream& stream, const partition_request& request, const E&) const {
         check_request(request, stream.nodes());
         check_without_labels(request, "ldg");
         const std::uint64_t cap = max_weight(
@@ -41,11 +41,11 @@ private:
     struct rule {
         double cap;
 
-        [[nodiscard]] double burden(std::size_t, std::uint64_t load) const noexcept {
+        [[nodiscard]] double load_penalty(std::size_t, std::uint64_t load) const noexcept {
             return static_cast<double>(load) / cap;
         }
-        [[nodiscard]] double score(std::uint32_t neighbours, double burden) const noexcept {
-            return neighbours == 0 ? 0 : neighbours * (1 - burden);
+        [[nodiscard]] double score(std::uint32_t neighbors, double load_penalty) const noexcept {
+            return neighbors == 0 ? 0 : neighbors * (1 - load_penalty);
         }
     };
 };

@@ -26,7 +26,7 @@ struct metis_options {
     std::uint32_t parts = 2;            ///< k, 1 … max_parts
     double imbalance = .03;             ///< a part may weigh 1 + imbalance times the mean
     bool recursive = false;             ///< recursive bisection instead of the direct k-way method
-    std::span<const class_id> labels{}; ///< [nodes] or empty; each label becomes a constraint; `unlabelled`: in none
+    std::span<const class_id> labels{}; ///< [nodes] or empty; each label becomes a constraint; `unlabeled`: in none
     double label_imbalance = .05;       ///< a part may have 1 + label_imbalance times the mean of a label's nodes
     std::uint64_t seed = 0;             ///< its low 31 bits count
 };
@@ -51,19 +51,19 @@ namespace detail {
 /// Balance is what METIS reaches, and no promise: with labels (one constraint for the weights of nodes and one for each
 /// label) it may exceed what was asked by far. Fewer nodes than parts: each gets one of its own, and METIS is not
 /// asked. Cost and memory: METIS's, some 10 to 20 times the graph, beside 4 bytes a node and constraint. A function of
-/// graph and options for a given build of METIS, which serialises nothing: one call at a time, since it sets signal
+/// graph and options for a given build of METIS, which serializes nothing: one call at a time, since it sets signal
 /// handlers. Errors: errc::invalid_argument for no or too many parts, labels of another number or a graph whose arrays
 /// do not fit; errc::unsupported for sums of weights beyond METIS's integers, and for what it refuses; std::bad_alloc.
 /// Source: Karypis and Kumar, SIAM J. Sci. Comput. 20(1), 1998; the constraints: SC'98.
-[[nodiscard]] inline std::vector<part_id> metis_partition(weighted_graph graph, const metis_options& options) {
+[[nodiscard]] inline std::vector<partition_id16> metis_partition(weighted_graph graph, const metis_options& options) {
     const std::size_t nodes = graph.nodes();
     check_request({.parts = options.parts, .imbalance = options.imbalance, .labels = options.labels}, nodes);
     check_graph(graph);
-    if (options.parts == 1) return std::vector<part_id>(nodes);
-    std::vector<part_id> made(nodes);
+    if (options.parts == 1) return std::vector<partition_id16>(nodes);
+    std::vector<partition_id16> result(nodes);
     if (nodes <= options.parts) {
-        for (std::size_t v = 0; v < nodes; ++v) made[v] = static_cast<part_id>(v);
-        return made;
+        for (std::size_t v = 0; v < nodes; ++v) result[v] = static_cast<partition_id16>(v);
+        return result;
     }
     constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<idx_t>::max());
     if (graph.arcs() > most || graph.total_node_weight() > most || graph.total_edge_weight() > most / 2)
@@ -71,7 +71,7 @@ namespace detail {
 
     class_id labels = 0;
     for (const class_id label : options.labels)
-        if (label != unlabelled) labels = std::max(labels, label + 1);
+        if (label != unlabeled) labels = std::max(labels, label + 1);
     auto constraints = static_cast<idx_t>(1 + labels);
     std::vector<idx_t> weights;
     if (labels != 0) {
@@ -79,7 +79,7 @@ namespace detail {
         weights.resize(nodes * columns);
         for (std::size_t v = 0; v < nodes; ++v) {
             weights[v * columns] = static_cast<idx_t>(graph.weight(static_cast<node_id>(v)));
-            if (options.labels[v] != unlabelled) weights[v * columns + 1 + options.labels[v]] = 1;
+            if (options.labels[v] != unlabeled) weights[v * columns + 1 + options.labels[v]] = 1;
         }
     }
     std::vector<real_t> slack(static_cast<std::size_t>(constraints), static_cast<real_t>(1 + options.label_imbalance));
@@ -87,8 +87,8 @@ namespace detail {
 
     std::vector<idx_t> lists(graph.offsets.begin(), graph.offsets.end());
     graph.offsets = {};
-    std::vector<idx_t> neighbours_room, edges_room, nodes_room;
-    idx_t* const neighbours = detail::metis_array(graph.neighbours, neighbours_room);
+    std::vector<idx_t> neighbor_capacity, edges_room, nodes_room;
+    idx_t* const neighbors = detail::metis_array(graph.neighbors, neighbor_capacity);
     idx_t* const edge_weights = detail::metis_array(graph.edge_weights, edges_room);
     idx_t* const node_weights = labels != 0 ? weights.data() : detail::metis_array(graph.node_weights, nodes_room);
 
@@ -100,12 +100,12 @@ namespace detail {
     idx_t cut = 0, none = 0;
     std::vector<idx_t> found(nodes);
     const auto run = options.recursive ? METIS_PartGraphRecursive : METIS_PartGraphKway;
-    const int status = run(&n, &constraints, lists.data(), neighbours != nullptr ? neighbours : &none, node_weights,
+    const int status = run(&n, &constraints, lists.data(), neighbors != nullptr ? neighbors : &none, node_weights,
         nullptr, edge_weights, &parts, nullptr, slack.data(), settings, &cut, found.data());
     if (status == METIS_ERROR_MEMORY) throw std::bad_alloc();
     if (status != METIS_OK) throw error(errc::unsupported, "METIS refused with status " + std::to_string(status));
-    std::ranges::transform(found, made.begin(), [](idx_t p) { return static_cast<part_id>(p); });
-    return made;
+    std::ranges::transform(found, result.begin(), [](idx_t p) { return static_cast<partition_id16>(p); });
+    return result;
 }
 
 } // namespace gneiss

@@ -52,16 +52,16 @@ namespace detail {
 template <executor E>
 class multilevel_run {
 public:
-    multilevel_run(const weighted_graph& graph, const multilevel_options& options, random_key key, const E& on)
+    multilevel_run(const weighted_graph& graph, const multilevel_options& options, random_key key, const E& executor)
         : graph_(graph),
           options_(options),
           key_(key),
-          on_(on),
+          executor_(executor),
           total_(graph.total_node_weight()),
           caps_(caps_of(graph, options)) {}
 
     /// From nothing.
-    [[nodiscard]] std::vector<part_id> partition() {
+    [[nodiscard]] std::vector<partition_id16> partition() {
         blocks_ = {{0, options_.parts}};
         coarsen({});
         parts_.assign(coarsest().nodes(), 0);
@@ -70,17 +70,17 @@ public:
     /// From nothing, without coarsening: the core, the most closely linked nodes that fill half of the parts, is parted
     /// from the rest, and so on. Low cuts where hubs hold most edges, for which clusters are too small. Copies the
     /// graph.
-    [[nodiscard]] std::vector<part_id> peel() {
+    [[nodiscard]] std::vector<partition_id16> peel() {
         blocks_ = {{0, options_.parts}};
         parts_.assign(graph_.nodes(), 0);
         const bisection_effort effort{.coarsest = graph_.nodes(), .patience = 20'000};
         for (std::uint64_t i = 0; blocks_.size() < options_.parts; ++i)
-            split_blocks(graph_, parts_, blocks_, caps_, effort, key_.with(50).with(i), on_);
+            split_blocks(graph_, parts_, blocks_, caps_, effort, key_.with(50).with(i), executor_);
         refine_level(graph_, caps_, key_);
         return std::move(parts_);
     }
     /// From parts of all nodes: what is together stays so while the graph is coarse.
-    [[nodiscard]] std::vector<part_id> cycle(std::vector<part_id> parts) {
+    [[nodiscard]] std::vector<partition_id16> cycle(std::vector<partition_id16> parts) {
         blocks_.clear();
         for (std::uint32_t p = 0; p < options_.parts; ++p) blocks_.push_back({p, 1});
         parts_ = std::move(parts);
@@ -88,7 +88,7 @@ public:
         return refine_to_finest();
     }
     /// At the finest level only.
-    [[nodiscard]] std::vector<part_id> refine(std::vector<part_id> parts) {
+    [[nodiscard]] std::vector<partition_id16> refine(std::vector<partition_id16> parts) {
         parts_ = std::move(parts);
         refine_level(graph_, caps_, key_);
         return std::move(parts_);
@@ -106,9 +106,9 @@ private:
 
     [[nodiscard]] static std::vector<std::uint64_t> caps_of(
         const weighted_graph& graph, const multilevel_options& options) {
-        if (options.parts == 0 || options.parts > max_parts)
+        if (options.parts == 0 || options.parts > max_partition_count)
             throw error(errc::invalid_argument,
-                "from 1 to " + std::to_string(max_parts) + " parts can be made, not " + std::to_string(options.parts),
+                "from 1 to " + std::to_string(max_partition_count) + " parts can be made, not " + std::to_string(options.parts),
                 {.field = "parts"});
         check_graph(graph);
         if (!options.max_weights.empty()) {
@@ -127,8 +127,8 @@ private:
     }
 
     /// Makes `levels_` until the coarsest is small or shrinks no more. `parts` are carried along, if there are any.
-    void coarsen(std::span<const part_id> parts) {
-        std::vector<part_id> coarse_parts;
+    void coarsen(std::span<const partition_id16> parts) {
+        std::vector<partition_id16> coarse_parts;
         while (coarsest().nodes() > 2 * coarse_nodes) {
             const weighted_graph& fine = coarsest();
             const double blocks =
@@ -137,23 +137,23 @@ private:
             const cluster_options limit{.max_weight = std::clamp<std::uint64_t>(
                                             static_cast<std::uint64_t>(share * static_cast<double>(total_)), 1, ~std::uint32_t{0}),
                 .parts = parts};
-            clustering made = cluster_maker(fine, limit, key_.with(levels_.size())).make();
-            if (made.clusters * 20 > fine.nodes() * 19) break;
-            weighted_graph coarse = contract(fine, made.of, made.clusters, on_);
+            clustering result = cluster_maker(fine, limit, key_.with(levels_.size())).make();
+            if (result.clusters * 20 > fine.nodes() * 19) break;
+            weighted_graph coarse = contract(fine, result.of, result.clusters, executor_);
             if (!parts.empty()) {
-                std::vector<part_id> next(made.clusters);
-                for (std::size_t v = 0; v < made.of.size(); ++v) next[made.of[v]] = parts[v];
+                std::vector<partition_id16> next(result.clusters);
+                for (std::size_t v = 0; v < result.of.size(); ++v) next[result.of[v]] = parts[v];
                 coarse_parts = std::move(next);
                 parts = coarse_parts;
             }
-            levels_.push_back({std::move(made.of), std::move(coarse)});
+            levels_.push_back({std::move(result.of), std::move(coarse)});
         }
         if (!levels_.empty() && !parts.empty()) parts_ = std::move(coarse_parts);
     }
 
     /// Refines from the coarsest level down, splits blocks where the graph has become fine enough, and frees the
     /// levels.
-    [[nodiscard]] std::vector<part_id> refine_to_finest() {
+    [[nodiscard]] std::vector<partition_id16> refine_to_finest() {
         const bisection_effort effort = options_.effort == multilevel_effort::fast
                                             ? bisection_effort{.repeats = 1, .attempts = 4}
                                             : bisection_effort{.repeats = 3, .attempts = 8};
@@ -164,11 +164,11 @@ private:
             if (blocks_.size() > 1 || options_.parts == 1) refine_level(graph, block_caps(blocks_, caps_, total_), key);
             for (std::uint64_t i = 1;
                  blocks_.size() < options_.parts && (finest || blocks_.size() * block_nodes < graph.nodes()); ++i) {
-                split_blocks(graph, parts_, blocks_, caps_, effort, key.with(i), on_);
+                split_blocks(graph, parts_, blocks_, caps_, effort, key.with(i), executor_);
                 refine_level(graph, block_caps(blocks_, caps_, total_), key.with(i));
             }
             if (finest) return std::move(parts_);
-            std::vector<part_id> fine(levels_.back().cluster.size());
+            std::vector<partition_id16> fine(levels_.back().cluster.size());
             for (std::size_t v = 0; v < fine.size(); ++v) fine[v] = parts_[levels_.back().cluster[v]];
             parts_ = std::move(fine);
             levels_.pop_back();
@@ -184,12 +184,12 @@ private:
     const weighted_graph& graph_;
     const multilevel_options& options_;
     random_key key_;
-    const E& on_;
+    const E& executor_;
     std::uint64_t total_;
     std::vector<std::uint64_t> caps_; // [parts]
     std::vector<level> levels_;       // from fine to coarse
     std::vector<block> blocks_;
-    std::vector<part_id> parts_; // blocks of the coarsest level's nodes
+    std::vector<partition_id16> parts_; // blocks of the coarsest level's nodes
 };
 
 } // namespace detail
@@ -201,10 +201,10 @@ private:
 /// Caps, cost, memory, errors and determinism as `multilevel_partition`; for `high` also errc::out_of_range for a part.
 template <executor E>
 void multilevel_refine(
-    const weighted_graph& graph, std::vector<part_id>& parts, const multilevel_options& options, const E& on) {
+    const weighted_graph& graph, std::vector<partition_id16>& parts, const multilevel_options& options, const E& executor) {
     check_assignment(parts, options.parts, graph.nodes());
     const random_key key = random_key{options.seed, random_domain::partition}.with(21);
-    detail::multilevel_run run(graph, options, key, on);
+    detail::multilevel_run run(graph, options, key, executor);
     parts = options.effort == multilevel_effort::high ? run.cycle(std::move(parts)) : run.refine(std::move(parts));
 }
 
@@ -230,16 +230,16 @@ void multilevel_refine(
 /// Thread-safe. Source: Gottesbüren, Heuer, Sanders, Schulz and Seemaier, ESA 2021 (deep multilevel); Sanders and Schulz,
 /// ESA 2011 (localised searches).
 template <executor E>
-[[nodiscard]] std::vector<part_id> multilevel_partition(
-    const weighted_graph& graph, const multilevel_options& options, const E& on) {
+[[nodiscard]] std::vector<partition_id16> multilevel_partition(
+    const weighted_graph& graph, const multilevel_options& options, const E& executor) {
     const random_key key = random_key{options.seed, random_domain::partition}.with(20);
-    detail::multilevel_run run(graph, options, key, on);
-    std::vector<part_id> parts = run.partition();
+    detail::multilevel_run run(graph, options, key, executor);
+    std::vector<partition_id16> parts = run.partition();
     if (options.effort != multilevel_effort::fast && detail::has_hubs(graph) &&
         edge_cut(graph, parts) * 4 > graph.total_edge_weight())
-        if (std::vector<part_id> peeled = run.peel(); edge_cut(graph, peeled) < edge_cut(graph, parts))
+        if (std::vector<partition_id16> peeled = run.peel(); edge_cut(graph, peeled) < edge_cut(graph, parts))
             parts = std::move(peeled);
-    if (options.effort == multilevel_effort::high) multilevel_refine(graph, parts, options, on);
+    if (options.effort == multilevel_effort::high) multilevel_refine(graph, parts, options, executor);
     return parts;
 }
 

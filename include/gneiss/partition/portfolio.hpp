@@ -17,7 +17,7 @@
 #include <gneiss/partition/band.hpp>
 #include <gneiss/partition/combine.hpp>
 #include <gneiss/partition/concepts.hpp>
-#include <gneiss/partition/detail/saved_parts.hpp>
+#include <gneiss/partition/detail/pass_checkpoint.hpp>
 #include <gneiss/partition/quality.hpp>
 #include <gneiss/partition/semi.hpp>
 
@@ -38,25 +38,25 @@ struct portfolio_partitioner {
     std::uint64_t most_edges = 0; ///< of the graph by which two results are combined; 0: nodes + arcs / 4
 
     template <adjacency_stream Stream, executor E>
-    [[nodiscard]] std::vector<part_id> operator()(Stream& stream, const partition_request& request, const E& on) const {
+    [[nodiscard]] std::vector<partition_id16> operator()(Stream& stream, const partition_request& request, const E& executor) const {
         check_request(request, stream.nodes());
         if (stream.nodes() == 0) return {};
-        const detail::saved_parts journal(request, stream.nodes(), sizeof...(Candidates), 2);
+        const detail::pass_checkpoint journal(request, stream.nodes(), sizeof...(Candidates), 2);
         partition_request one = request;
         one.journal = nullptr;
-        std::mutex telling;
+        std::mutex reporting;
         if (request.progress)
             one.progress = [&](std::string_view phase, std::uint64_t done, std::uint64_t total) {
-                const std::lock_guard lock(telling);
+                const std::lock_guard lock(reporting);
                 request.progress(phase, done, total);
             };
         two_best best;
-        if (std::copy_constructible<Stream> && request.journal == nullptr && on.concurrency() > 1)
-            run_at_once(stream, one, on, best);
+        if (std::copy_constructible<Stream> && request.journal == nullptr && executor.concurrency() > 1)
+            run_at_once(stream, one, executor, best);
         else
-            run_in_turn(stream, one, on, journal, best);
+            run_in_turn(stream, one, executor, journal, best);
         outcome combined{best.first.parts};
-        combine_parts(stream, combined.parts, best.second.parts, one, on, most_edges);
+        combine_parts(stream, combined.parts, best.second.parts, one, executor, most_edges);
         combined.cut = measure_partition(stream, combined.parts, request.parts).cut_edges;
         return std::move(combined.cut < best.first.cut ? combined.parts : best.first.parts);
     }
@@ -69,7 +69,7 @@ struct portfolio_partitioner {
 
 private:
     struct outcome {
-        std::vector<part_id> parts{};
+        std::vector<partition_id16> parts{};
         edge_index cut = ~edge_index{0};
     };
     struct two_best {
@@ -83,42 +83,42 @@ private:
     };
 
     template <class Stream, class E>
-    void run_at_once(Stream& stream, const partition_request& request, const E& on, two_best& best) const {
+    void run_at_once(Stream& stream, const partition_request& request, const E& executor, two_best& best) const {
         if constexpr (std::copy_constructible<Stream>) {
             std::vector<outcome> all(sizeof...(Candidates));
-            on.run(all.size(), [&](std::size_t i) {
+            executor.run(all.size(), [&](std::size_t i) {
                 Stream mine = stream;
-                visit(i, [&](const auto& candidate) { all[i] = run(candidate, mine, request, on); });
+                visit(i, [&](const auto& candidate) { all[i] = run(candidate, mine, request, executor); });
             });
-            for (outcome& made : all) best.add(std::move(made));
+            for (outcome& result : all) best.add(std::move(result));
         }
     }
     template <class Stream, class E>
-    void run_in_turn(Stream& stream, const partition_request& request, const E& on, const detail::saved_parts& journal,
+    void run_in_turn(Stream& stream, const partition_request& request, const E& executor, const detail::pass_checkpoint& journal,
         two_best& best) const {
         if (journal.done() != 0) {
-            const std::vector<part_id> both = journal.load();
+            const std::vector<partition_id16> both = journal.load();
             const auto middle = both.begin() + static_cast<std::ptrdiff_t>(stream.nodes());
             best.add(measured({both.begin(), middle}, stream, request));
             if (journal.done() > 1) best.add(measured({middle, both.end()}, stream, request)); // else a copy of the first
         }
         for (std::size_t i = journal.done(); i < sizeof...(Candidates); ++i) {
-            visit(i, [&](const auto& candidate) { best.add(run(candidate, stream, request, on)); });
-            std::vector<part_id> both = best.first.parts;
+            visit(i, [&](const auto& candidate) { best.add(run(candidate, stream, request, executor)); });
+            std::vector<partition_id16> both = best.first.parts;
             both.insert(both.end(), best.second.parts.begin(), best.second.parts.end());
             journal.save(static_cast<std::uint32_t>(i + 1), both);
         }
     }
     template <class Stream>
     [[nodiscard]] static outcome measured(
-        std::vector<part_id> parts, Stream& stream, const partition_request& request) {
+        std::vector<partition_id16> parts, Stream& stream, const partition_request& request) {
         const edge_index cut = measure_partition(stream, parts, request.parts).cut_edges;
         return {std::move(parts), cut};
     }
     template <class Candidate, class Stream, class E>
     [[nodiscard]] static outcome run(
-        const Candidate& candidate, Stream& stream, const partition_request& request, const E& on) {
-        return measured(candidate(stream, request, on), stream, request);
+        const Candidate& candidate, Stream& stream, const partition_request& request, const E& executor) {
+        return measured(candidate(stream, request, executor), stream, request);
     }
     template <class Visit>
     void visit(std::size_t number, Visit&& with) const {

@@ -15,22 +15,22 @@
 
 namespace gneiss {
 
-/// What some nodes see of their neighbours once the graph is in parts.
-struct neighbour_counts {
+/// What some nodes see of their neighbors once the graph is in parts.
+struct neighbor_counts {
     std::uint64_t nodes = 0;   ///< the nodes that are looked at
-    edge_index neighbours = 0; ///< of them all, each as often as an edge leads there
+    edge_index neighbors = 0; ///< of them all, each as often as an edge leads there
     edge_index in_part = 0;    ///< of these, in the part of the node itself
     edge_index pinned = 0;     ///< of these, in another part, one that is pinned
     edge_index of_pinned = 0;  ///< seen from a pinned part, in another one that is not
 
-    /// Neighbours of a node, on average; 0 without nodes.
-    [[nodiscard]] double mean() const noexcept { return per_node(static_cast<double>(neighbours)); }
-    /// Neighbours that are there on average, while the part of a node and `together` − 1 others, drawn at random of the `parts`
+    /// Neighbors of a node, on average; 0 without nodes.
+    [[nodiscard]] double mean() const noexcept { return per_node(static_cast<double>(neighbors)); }
+    /// Neighbors that are there on average, while the part of a node and `together` − 1 others, drawn at random of the `parts`
     /// that are not pinned, are in memory beside the pinned ones; for a node of these, `together` drawn at random. Not an
     /// estimate: its mean over all choices. Precondition: 1 ≤ together ≤ parts.
     [[nodiscard]] double kept(std::uint32_t together, std::uint32_t parts) const noexcept {
         const double there = parts == 1 ? 1 : (together - 1.) / (parts - 1.); // that another given part is drawn
-        const edge_index others = neighbours - in_part - pinned - of_pinned;
+        const edge_index others = neighbors - in_part - pinned - of_pinned;
         return per_node(static_cast<double>(in_part + pinned) + there * static_cast<double>(others) +
                         static_cast<double>(together) / parts * static_cast<double>(of_pinned));
     }
@@ -45,16 +45,16 @@ struct partition_quality {
     edge_index edges = 0, cut_edges = 0;     ///< undirected ones, as often as they occur; no self loops
     double cut = 0;                          ///< share of the edges
     double node_imbalance = 0;               ///< nodes of the largest part over the mean, − 1
-    double edge_imbalance = 0;               ///< the same of neighbours
+    double edge_imbalance = 0;               ///< the same of neighbors
     double label_imbalance = 0; ///< greatest (count − ⌈n/k⌉) / (n/k) of a part's nodes of one label, of which there are n
-    neighbour_counts all{};      ///< of all nodes
-    neighbour_counts training{}; ///< of those with a label
+    neighbor_counts all{};      ///< of all nodes
+    neighbor_counts training{}; ///< of those with a label
 };
 
 /// Looks at a partition from outside, in one pass of the graph.
 ///
 /// \param assignment  [nodes] the part of each node
-/// \param labels      [nodes] or empty; `unlabelled`: not a training node
+/// \param labels      [nodes] or empty; `unlabeled`: not a training node
 /// \param pinned      so many leading parts hold hubs, which are in memory whatever else is
 ///
 /// Cost: O(nodes + arcs), a random read of two bytes an arc. Memory: 16 bytes a part, 8 a part and label.
@@ -62,7 +62,7 @@ struct partition_quality {
 /// errc::out_of_range for a part that there is not; what the stream throws.
 /// Source: `kept` is Table 4.3 of the Hanoi thesis, which draws nodes and not parts.
 template <adjacency_stream Stream>
-[[nodiscard]] partition_quality measure_partition(Stream& stream, std::span<const part_id> assignment,
+[[nodiscard]] partition_quality measure_partition(Stream& stream, std::span<const partition_id16> assignment,
     std::uint32_t parts, std::span<const class_id> labels = {}, std::uint32_t pinned = 0) {
     const std::uint64_t nodes = stream.nodes();
     check_request({.parts = parts, .labels = labels}, nodes);
@@ -71,9 +71,9 @@ template <adjacency_stream Stream>
     const std::size_t classes = of_label.size() - 1; // the last are those without one
     std::vector<std::uint64_t> degrees(parts), label_sizes(parts * classes);
     partition_quality seen{.parts = parts};
-    const auto add = [](neighbour_counts& to, const neighbour_counts& node) {
+    const auto add = [](neighbor_counts& to, const neighbor_counts& node) {
         to.nodes += node.nodes;
-        to.neighbours += node.neighbours;
+        to.neighbors += node.neighbors;
         to.in_part += node.in_part;
         to.pinned += node.pinned;
         to.of_pinned += node.of_pinned;
@@ -82,26 +82,26 @@ template <adjacency_stream Stream>
     for (adjacency_chunk chunk = stream.next(); !chunk.empty(); chunk = stream.next())
         for (std::size_t i = 0; i < chunk.size(); ++i) {
             const node_id v = chunk.node(i);
-            const part_id mine = assignment[v];
+            const partition_id16 mine = assignment[v];
             edge_index in_part = 0, loops = 0, on_pinned = 0;
             for (const node_id u : chunk.list(i)) { // no branch: reads of unrelated nodes overlap
                 in_part += assignment[u] == mine;
                 on_pinned += assignment[u] < pinned;
                 loops += u == v;
             }
-            neighbour_counts node{.nodes = 1, .neighbours = chunk.list(i).size() - loops, .in_part = in_part - loops, .pinned = on_pinned};
+            neighbor_counts node{.nodes = 1, .neighbors = chunk.list(i).size() - loops, .in_part = in_part - loops, .pinned = on_pinned};
             if (mine < pinned) {
                 node.pinned -= in_part;
-                node.of_pinned = node.neighbours - node.in_part - node.pinned;
+                node.of_pinned = node.neighbors - node.in_part - node.pinned;
             }
-            degrees[mine] += node.neighbours;
+            degrees[mine] += node.neighbors;
             add(seen.all, node);
-            if (labels.empty() || labels[v] == unlabelled) continue;
+            if (labels.empty() || labels[v] == unlabeled) continue;
             add(seen.training, node);
             ++label_sizes[mine * classes + labels[v]];
         }
-    seen.edges = seen.all.neighbours / 2;
-    seen.cut_edges = (seen.all.neighbours - seen.all.in_part) / 2;
+    seen.edges = seen.all.neighbors / 2;
+    seen.cut_edges = (seen.all.neighbors - seen.all.in_part) / 2;
     if (seen.edges != 0) seen.cut = static_cast<double>(seen.cut_edges) / static_cast<double>(seen.edges);
 
     const auto above_mean = [parts](std::span<const std::uint64_t> weights, std::uint64_t total) {
@@ -110,7 +110,7 @@ template <adjacency_stream Stream>
     const std::vector<std::uint64_t> sizes = part_sizes(assignment, parts);
     seen.parts_used = parts - static_cast<std::uint32_t>(std::ranges::count(sizes, std::uint64_t{0}));
     seen.node_imbalance = above_mean(sizes, nodes);
-    seen.edge_imbalance = above_mean(degrees, seen.all.neighbours);
+    seen.edge_imbalance = above_mean(degrees, seen.all.neighbors);
     for (std::size_t i = 0; i < label_sizes.size(); ++i) {
         const std::uint64_t total = of_label[i % classes], fair = ceil_div(total, std::uint64_t{parts});
         if (label_sizes[i] > fair)

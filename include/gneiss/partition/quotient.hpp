@@ -92,7 +92,7 @@ private:
 template <adjacency_stream Stream>
 [[nodiscard]] std::optional<weighted_graph> quotient_graph(
     Stream& stream, const node_clusters& clusters, std::uint64_t most_edges, const partition_request& request) {
-    weighted_graph made;
+    weighted_graph result;
     std::vector<std::uint64_t> weights(clusters.count);
     detail::pair_sums edges;
     stream.rewind();
@@ -111,25 +111,25 @@ template <adjacency_stream Stream>
             request.progress("quotient graph", std::uint64_t{chunk.first} + chunk.size(), stream.nodes());
     }
     for (const std::uint64_t weight : weights)
-        made.node_weights.push_back(
+        result.node_weights.push_back(
             static_cast<std::uint32_t>(std::min<std::uint64_t>(weight, std::numeric_limits<std::uint32_t>::max())));
-    made.offsets.assign(clusters.count + 1, 0);
+    result.offsets.assign(clusters.count + 1, 0);
     edges.for_each([&](node_id a, node_id b, std::uint32_t) {
-        ++made.offsets[a + std::size_t{1}];
-        ++made.offsets[b + std::size_t{1}];
+        ++result.offsets[a + std::size_t{1}];
+        ++result.offsets[b + std::size_t{1}];
     });
-    std::partial_sum(made.offsets.begin(), made.offsets.end(), made.offsets.begin());
-    made.neighbours.resize(2 * edges.size());
-    made.edge_weights.resize(2 * edges.size());
-    std::vector<edge_index> next(made.offsets.begin(), made.offsets.end() - 1);
+    std::partial_sum(result.offsets.begin(), result.offsets.end(), result.offsets.begin());
+    result.neighbors.resize(2 * edges.size());
+    result.edge_weights.resize(2 * edges.size());
+    std::vector<edge_index> next(result.offsets.begin(), result.offsets.end() - 1);
     edges.for_each([&](node_id a, node_id b, std::uint32_t sum) {
         for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
             const auto at = static_cast<std::size_t>(next[from]++);
-            made.neighbours[at] = to;
-            made.edge_weights[at] = sum;
+            result.neighbors[at] = to;
+            result.edge_weights[at] = sum;
         }
     });
-    return made;
+    return result;
 }
 
 } // namespace gneiss

@@ -27,15 +27,15 @@ namespace gneiss {
 /// Errors: errc::unsupported for a label cap.
 struct random_partitioner {
     template <adjacency_stream Stream, executor E>
-    [[nodiscard]] std::vector<part_id> operator()(Stream& stream, const partition_request& request, const E&) const {
+    [[nodiscard]] std::vector<partition_id16> operator()(Stream& stream, const partition_request& request, const E&) const {
         const std::uint64_t nodes = stream.nodes();
         check_request(request, nodes);
         check_without_labels(request, "random");
         const random_key key = random_key{request.seed, random_domain::partition}.with(1);
-        std::vector<part_id> part(static_cast<std::size_t>(nodes));
+        std::vector<partition_id16> part(static_cast<std::size_t>(nodes));
         if (request.balance == balance_by::nodes) {
             const keyed_permutation order(nodes, key);
-            for (std::size_t v = 0; v < part.size(); ++v) part[v] = static_cast<part_id>(order(v) % request.parts);
+            for (std::size_t v = 0; v < part.size(); ++v) part[v] = static_cast<partition_id16>(order(v) % request.parts);
             return part;
         }
         const std::uint64_t cap =
@@ -51,7 +51,7 @@ struct random_partitioner {
                 if (tried == request.parts)
                     p = static_cast<std::uint32_t>(std::ranges::min_element(weights) - weights.begin());
                 weights[p] += weight;
-                part[v] = static_cast<part_id>(p);
+                part[v] = static_cast<partition_id16>(p);
             }
             check_stop(request);
             if (request.progress) request.progress("random", std::uint64_t{chunk.first} + chunk.size(), nodes);

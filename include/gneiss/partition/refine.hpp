@@ -10,8 +10,8 @@
 #include <gneiss/graph/adjacency_stream.hpp>
 #include <gneiss/partition/assignment.hpp>
 #include <gneiss/partition/concepts.hpp>
-#include <gneiss/partition/detail/neighbour_counts.hpp>
-#include <gneiss/partition/detail/part_room.hpp>
+#include <gneiss/partition/detail/neighbor_counts.hpp>
+#include <gneiss/partition/detail/partition_capacity.hpp>
 #include <gneiss/partition/detail/proposals.hpp>
 
 namespace gneiss {
@@ -27,32 +27,32 @@ namespace detail {
 
 /// What parts hold that were given. One pass of the stream where nodes weigh their lists.
 template <adjacency_stream Stream>
-[[nodiscard]] part_room room_of(Stream& stream, std::span<const part_id> parts, const partition_request& request) {
-    part_room room(request, stream.nodes(), stream.arcs());
+[[nodiscard]] partition_capacity room_of(Stream& stream, std::span<const partition_id16> parts, const partition_request& request) {
+    partition_capacity room(request, stream.nodes(), stream.arcs());
     room.fill(part_weights(stream, parts, request.parts, request.balance), parts);
     return room;
 }
 
-/// Where a node is best, of the part it is in and those that it fits into: where most of its neighbours are; of equal
+/// Where a node is best, of the part it is in and those that it fits into: where most of its neighbors are; of equal
 /// ones where it is, unless another is the lighter even with it.
 struct best_part {
-    part_id part;
-    std::uint32_t neighbours, at_home;
+    partition_id16 part;
+    std::uint32_t neighbors, at_home;
 };
-[[nodiscard]] inline best_part find_best_part(neighbour_counts& counts, std::size_t list, node_id v,
-    std::uint64_t weight, std::span<const part_id> parts, const part_room& room) {
-    const part_id home = parts[v];
+[[nodiscard]] inline best_part find_best_part(neighbor_counts& counts, std::size_t list, node_id v,
+    std::uint64_t weight, std::span<const partition_id16> parts, const partition_capacity& room) {
+    const partition_id16 home = parts[v];
     best_part best{home, 0, 0};
     counts.count(list, parts);
-    counts.take([&](part_id p, std::uint32_t n) {
+    counts.take([&](partition_id16 p, std::uint32_t n) {
         if (p == home)
             best.at_home = n;
-        else if ((n > best.neighbours || (n == best.neighbours && room.weight(p) < room.weight(best.part))) &&
+        else if ((n > best.neighbors || (n == best.neighbors && room.weight(p) < room.weight(best.part))) &&
                  room.fits(p, v, weight))
             best = {p, n, best.at_home};
     });
-    if (best.neighbours < best.at_home ||
-        (best.neighbours == best.at_home && room.weight(best.part) + weight >= room.weight(home)))
+    if (best.neighbors < best.at_home ||
+        (best.neighbors == best.at_home && room.weight(best.part) + weight >= room.weight(home)))
         best = {home, best.at_home, best.at_home};
     return best;
 }
@@ -60,17 +60,17 @@ struct best_part {
 } // namespace detail
 
 /// Most memory that `refine_parts` takes beside the parts [bytes], on up to eight threads, where no block of nodes that
-/// move has more than four times as many neighbours as is usual.
+/// move has more than four times as many neighbors as is usual.
 [[nodiscard]] inline std::uint64_t refine_bytes(
     std::uint64_t nodes, edge_index arcs, const partition_request& request) {
     const std::uint64_t usual = detail::proposal_block * ceil_div(arcs, std::max<std::uint64_t>(nodes, 1));
     const std::uint64_t labels =
         request.labels.empty() || request.label_cap == 0 ? 0 : label_counts(request.labels).size();
-    return 8 * detail::neighbour_counts::bytes(request.parts) + 8 * request.parts * (1 + labels) +
+    return 8 * detail::neighbor_counts::bytes(request.parts) + 8 * request.parts * (1 + labels) +
            8 * std::min(arcs, 4 * usual) + 9 * detail::proposal_block;
 }
 
-/// Passes of label propagation over given parts: node by node goes where most of its neighbours are, of the parts that
+/// Passes of label propagation over given parts: node by node goes where most of its neighbors are, of the parts that
 /// it fits into; of equal ones to a lighter one. No move raises the cut, and no cap is broken that was kept. Ends
 /// before `passes` when one of them changes fewer than one of 2¹⁰ nodes.
 ///
@@ -79,33 +79,33 @@ struct best_part {
 /// A self loop holds a node where it is. Ignores request.journal.
 /// Cost: a pass reads the stream once, O(arcs), shared by the threads of `on`; the result is the same for any number.
 /// Memory: `refine_bytes`: 256 KiB a thread, 8 bytes a part and label, and the lists of those that move among 8192
-/// nodes. Errors: those of `check_request` and `check_assignment`; errc::cancelled. Source: Meyerhenke, Sanders and
+/// nodes. Errors: those of `check_request` and `check_assignment`; errc::canceled. Source: Meyerhenke, Sanders and
 /// Schulz, arXiv 1404.4887, section IV.
 template <adjacency_stream Stream, executor E>
 refinement refine_parts(
-    Stream& stream, std::span<part_id> parts, const partition_request& request, std::uint32_t passes, const E& on) {
+    Stream& stream, std::span<partition_id16> parts, const partition_request& request, std::uint32_t passes, const E& executor) {
     check_request(request, stream.nodes());
     check_assignment(parts, request.parts, stream.nodes());
-    detail::part_room room = detail::room_of(stream, parts, request);
+    detail::partition_capacity room = detail::room_of(stream, parts, request);
     refinement done;
     const auto weight = [&](const adjacency_chunk& chunk, std::size_t i) {
         return node_weight(request.balance, chunk.offsets[i + 1] - chunk.offsets[i]);
     };
     for (std::uint64_t moves = stream.nodes(); done.passes < passes && moves > stream.nodes() >> 10; ++done.passes) {
         moves = 0;
-        detail::proposal_pass<detail::neighbour_counts>(
-            stream, request, "refinement", on, [&] { return detail::neighbour_counts(request.parts); },
-            [&](detail::neighbour_counts& counts, const adjacency_chunk& chunk, std::size_t i) {
+        detail::proposal_pass<detail::neighbor_counts>(
+            stream, request, "refinement", executor, [&] { return detail::neighbor_counts(request.parts); },
+            [&](detail::neighbor_counts& counts, const adjacency_chunk& chunk, std::size_t i) {
                 const node_id v = chunk.node(i);
                 return detail::find_best_part(counts, i, v, weight(chunk, i), parts, room).part != parts[v];
             },
-            [&](detail::neighbour_counts& counts, const adjacency_chunk& lists, std::size_t i, node_id v) {
+            [&](detail::neighbor_counts& counts, const adjacency_chunk& lists, std::size_t i, node_id v) {
                 const detail::best_part best = detail::find_best_part(counts, i, v, weight(lists, i), parts, room);
                 if (best.part == parts[v]) return;
                 room.leave(parts[v], v, weight(lists, i));
                 room.enter(best.part, v, weight(lists, i));
                 parts[v] = best.part;
-                done.uncut += best.neighbours - best.at_home;
+                done.uncut += best.neighbors - best.at_home;
                 ++moves;
             });
         done.moves += moves;

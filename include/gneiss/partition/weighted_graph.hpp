@@ -24,12 +24,12 @@ namespace gneiss {
 /// Weights that are all 1 need not be stored. Sums of weights are 64-bit; a single weight beyond 32 bits saturates.
 struct weighted_graph {
     std::vector<edge_index> offsets{0};      ///< [nodes + 1]
-    std::vector<node_id> neighbours;         ///< [arcs], two of each edge
+    std::vector<node_id> neighbors;         ///< [arcs], two of each edge
     std::vector<std::uint32_t> edge_weights; ///< [arcs] or empty: all 1
     std::vector<std::uint32_t> node_weights; ///< [nodes] or empty: all 1
 
     [[nodiscard]] std::size_t nodes() const noexcept { return offsets.size() - 1; }
-    [[nodiscard]] edge_index arcs() const noexcept { return neighbours.size(); }
+    [[nodiscard]] edge_index arcs() const noexcept { return neighbors.size(); }
     [[nodiscard]] std::size_t degree(node_id v) const noexcept {
         return static_cast<std::size_t>(offsets[v + std::size_t{1}] - offsets[v]);
     }
@@ -46,18 +46,18 @@ struct weighted_graph {
     }
     /// What the arrays take.
     [[nodiscard]] std::uint64_t bytes() const noexcept {
-        return 8 * offsets.size() + 4 * (neighbours.size() + edge_weights.size() + node_weights.size());
+        return 8 * offsets.size() + 4 * (neighbors.size() + edge_weights.size() + node_weights.size());
     }
 
-    /// Calls `visit(neighbour, weight of the edge)` along the list of `v`.
+    /// Calls `visit(neighbor, weight of the edge)` along the list of `v`.
     template <class Visit>
     void for_each(node_id v, Visit&& visit) const {
         const std::size_t first = static_cast<std::size_t>(offsets[v]),
                           last = static_cast<std::size_t>(offsets[v + std::size_t{1}]);
         if (edge_weights.empty())
-            for (std::size_t a = first; a < last; ++a) visit(neighbours[a], std::uint32_t{1});
+            for (std::size_t a = first; a < last; ++a) visit(neighbors[a], std::uint32_t{1});
         else
-            for (std::size_t a = first; a < last; ++a) visit(neighbours[a], edge_weights[a]);
+            for (std::size_t a = first; a < last; ++a) visit(neighbors[a], edge_weights[a]);
     }
 };
 
@@ -67,21 +67,21 @@ inline void check_graph(const weighted_graph& graph) {
     const auto check = [](bool good, const char* what) {
         if (!good) throw error(errc::invalid_argument, what);
     };
-    check(!graph.offsets.empty() && graph.offsets.front() == 0 && graph.offsets.back() == graph.neighbours.size() &&
+    check(!graph.offsets.empty() && graph.offsets.front() == 0 && graph.offsets.back() == graph.neighbors.size() &&
               std::ranges::is_sorted(graph.offsets),
         "the offsets of a graph do not cut its neighbours into lists");
     check(graph.nodes() <= std::size_t{1} << 31, "a weighted graph has at most 2^31 nodes");
-    check(graph.edge_weights.empty() || graph.edge_weights.size() == graph.neighbours.size(),
+    check(graph.edge_weights.empty() || graph.edge_weights.size() == graph.neighbors.size(),
         "a graph needs a weight for each arc, or none");
     check(graph.node_weights.empty() || graph.node_weights.size() == graph.nodes(),
         "a graph needs a weight for each node, or none");
-    check(std::ranges::all_of(graph.neighbours, [n = graph.nodes()](node_id u) { return u < n; }),
+    check(std::ranges::all_of(graph.neighbors, [n = graph.nodes()](node_id u) { return u < n; }),
         "a neighbour is no node of its graph");
 }
 
 /// The weight of the edges between parts, each once. O(arcs).
 /// Precondition: a part for every node.
-[[nodiscard]] inline std::uint64_t edge_cut(const weighted_graph& graph, std::span<const part_id> parts) {
+[[nodiscard]] inline std::uint64_t edge_cut(const weighted_graph& graph, std::span<const partition_id16> parts) {
     std::uint64_t twice = 0;
     for (std::size_t v = 0; v < graph.nodes(); ++v)
         graph.for_each(
@@ -91,7 +91,7 @@ inline void check_graph(const weighted_graph& graph) {
 
 /// Weight of each part: [parts]. Precondition: parts below `parts`. O(nodes).
 [[nodiscard]] inline std::vector<std::uint64_t> part_weights(
-    const weighted_graph& graph, std::span<const part_id> assignment, std::uint32_t parts) {
+    const weighted_graph& graph, std::span<const partition_id16> assignment, std::uint32_t parts) {
     std::vector<std::uint64_t> weights(parts);
     for (std::size_t v = 0; v < graph.nodes(); ++v) weights[assignment[v]] += graph.weight(static_cast<node_id>(v));
     return weights;
@@ -105,7 +105,7 @@ inline void check_graph(const weighted_graph& graph) {
 /// 4 · min(16, threads + 1) a cluster. Lists have no particular order, the same at any number of threads.
 template <executor E>
 [[nodiscard]] weighted_graph contract(
-    const weighted_graph& graph, std::span<const node_id> cluster, std::size_t clusters, const E& on) {
+    const weighted_graph& graph, std::span<const node_id> cluster, std::size_t clusters, const E& executor) {
     std::vector<node_id> members(graph.nodes());
     std::vector<std::uint32_t> first(clusters + 1);
     for (const node_id c : cluster) ++first[c + std::size_t{1}];
@@ -124,11 +124,11 @@ template <executor E>
     const auto saturated = [](std::uint64_t w) {
         return static_cast<std::uint32_t>(std::min<std::uint64_t>(w, std::numeric_limits<std::uint32_t>::max()));
     };
-    // Threads share the clusters in runs. Each run keeps where in the list of the cluster at hand its neighbours stand.
-    const std::size_t runs = std::min<std::size_t>({on.concurrency() == 1 ? 1 : on.concurrency() + 1, 16, clusters});
+    // Threads share the clusters in runs. Each run keeps where in the list of the cluster at hand its neighbors stand.
+    const std::size_t runs = std::min<std::size_t>({executor.concurrency() == 1 ? 1 : executor.concurrency() + 1, 16, clusters});
     if (runs == 0) return coarse;
     const std::size_t grain = ceil_div(clusters, runs);
-    parallel_for(on, clusters, grain, [&](std::size_t begin, std::size_t end) {
+    parallel_for(executor, clusters, grain, [&](std::size_t begin, std::size_t end) {
         std::vector<node_id> seen_by(clusters, ~node_id{0});
         for (std::size_t c = begin; c < end; ++c) {
             std::uint64_t weight = 0;
@@ -147,9 +147,9 @@ template <executor E>
         }
     });
     std::partial_sum(coarse.offsets.begin(), coarse.offsets.end(), coarse.offsets.begin());
-    coarse.neighbours.resize(static_cast<std::size_t>(coarse.offsets.back()));
-    coarse.edge_weights.resize(coarse.neighbours.size());
-    parallel_for(on, clusters, grain, [&](std::size_t begin, std::size_t end) {
+    coarse.neighbors.resize(static_cast<std::size_t>(coarse.offsets.back()));
+    coarse.edge_weights.resize(coarse.neighbors.size());
+    parallel_for(executor, clusters, grain, [&](std::size_t begin, std::size_t end) {
         std::vector<std::uint32_t> place(clusters, 0); // 1 + position in the list at hand; 0: not in it
         for (std::size_t c = begin; c < end; ++c) {
             const std::size_t list = static_cast<std::size_t>(coarse.offsets[c]);
@@ -159,7 +159,7 @@ template <executor E>
                     const node_id to = cluster[u];
                     if (to == c) return;
                     if (place[to] == 0) {
-                        coarse.neighbours[list + size] = to;
+                        coarse.neighbors[list + size] = to;
                         place[to] = ++size;
                         coarse.edge_weights[list + size - 1] = w;
                         return;
@@ -167,7 +167,7 @@ template <executor E>
                     std::uint32_t& sum = coarse.edge_weights[list + place[to] - 1];
                     sum = saturated(std::uint64_t{sum} + w);
                 });
-            for (std::uint32_t i = 0; i < size; ++i) place[coarse.neighbours[list + i]] = 0;
+            for (std::uint32_t i = 0; i < size; ++i) place[coarse.neighbors[list + i]] = 0;
         }
     });
     return coarse;
@@ -182,7 +182,7 @@ template <adjacency_stream Stream>
 [[nodiscard]] weighted_graph make_weighted_graph(Stream& stream, balance_by balance = balance_by::nodes) {
     weighted_graph graph;
     graph.offsets.reserve(static_cast<std::size_t>(stream.nodes()) + 1);
-    graph.neighbours.reserve(static_cast<std::size_t>(stream.arcs()));
+    graph.neighbors.reserve(static_cast<std::size_t>(stream.arcs()));
     if (balance == balance_by::edges) graph.node_weights.reserve(static_cast<std::size_t>(stream.nodes()));
     std::vector<node_id> list;
     stream.rewind();
@@ -199,16 +199,16 @@ template <adjacency_stream Stream>
                 while (next < list.size() && list[next] == list[j]) ++next;
                 if (list[j] != v) {
                     if (next - j > 1 && graph.edge_weights.empty()) {
-                        graph.edge_weights.reserve(graph.neighbours.capacity());
-                        graph.edge_weights.assign(graph.neighbours.size(), 1);
+                        graph.edge_weights.reserve(graph.neighbors.capacity());
+                        graph.edge_weights.assign(graph.neighbors.size(), 1);
                     }
-                    graph.neighbours.push_back(list[j]);
+                    graph.neighbors.push_back(list[j]);
                     if (next - j > 1 || !graph.edge_weights.empty())
                         graph.edge_weights.push_back(static_cast<std::uint32_t>(next - j));
                 }
                 j = next;
             }
-            graph.offsets.push_back(graph.neighbours.size());
+            graph.offsets.push_back(graph.neighbors.size());
         }
     return graph;
 }

@@ -21,11 +21,11 @@
 
 namespace gneiss {
 
-/// DENSE, the delta encoding of neighbourhood samples: spans into a mini-batch.
+/// DENSE, the delta encoding of neighborhood samples: spans into a mini-batch.
 ///
-/// With k hops there are k + 1 deltas. Δ_k are the seeds, Δ_{i−1} the nodes that first appear among the neighbours sampled
-/// for Δ_i. They lie newest first, Δ₀ in front and the seeds at the end; Δ₀ has no neighbours. The rows of H⁰ lie in
-/// the order of node_ids. The neighbours of node_ids[v], v ≥ node_id_offsets[1], are
+/// With k hops there are k + 1 deltas. Δ_k are the seeds, Δ_{i−1} the nodes that first appear among the neighbors sampled
+/// for Δ_i. They lie newest first, Δ₀ in front and the seeds at the end; Δ₀ has no neighbors. The rows of H⁰ lie in
+/// the order of node_ids. The neighbors of node_ids[v], v ≥ node_id_offsets[1], are
 /// nbrs[nbr_offsets[v − node_id_offsets[1]] …]. Both lists of offsets have their end as one more element than the
 /// paper's. Source: MariusGNN, section 4.
 template <node_id_type NodeId = node_id>
@@ -47,27 +47,27 @@ struct dense_sample {
     /// What layer `i`, from 0, reads: the arrays as they are after i advances (Algorithm 2), which for i > 0 are
     /// written to the two buffers. Layer i takes the rows of Δ_i, Δ_{i+1}, … to those of Δ_{i+1}, …. O(layer).
     [[nodiscard]] layer_view layer(
-        std::size_t i, std::vector<std::uint32_t>& offsets_buffer, std::vector<std::uint32_t>& neighbours_buffer) const {
+        std::size_t i, std::vector<std::uint32_t>& offsets_buffer, std::vector<std::uint32_t>& neighbors_buffer) const {
         const std::uint32_t gone = node_id_offsets[i];
         const std::size_t first_node = node_id_offsets[i + 1] - node_id_offsets[1];
         const auto offsets = nbr_offsets.subspan(first_node);
         const std::uint32_t gone_edges = offsets.front();
         const auto rows = repr_map.subspan(gone_edges);
-        layer_view made{.targets = offsets.size() - 1,
+        layer_view result{.targets = offsets.size() - 1,
             .sources = node_ids.size() - gone,
             .offsets = offsets,
-            .neighbours = rows,
+            .neighbors = rows,
             .first_target = node_id_offsets[i + 1] - gone,
             .relations = relations.empty() ? relations : relations.subspan(gone_edges)};
-        if (i == 0) return made;
+        if (i == 0) return result;
         const auto lower = [](std::span<const std::uint32_t> from, std::uint32_t by, std::vector<std::uint32_t>& to) {
-            renew(to, from.size());
+            resize_discard(to, from.size());
             std::ranges::transform(from, to.begin(), [by](std::uint32_t value) { return value - by; });
             return std::span<const std::uint32_t>(to);
         };
-        made.offsets = lower(offsets, gone_edges, offsets_buffer);
-        made.neighbours = lower(rows, gone, neighbours_buffer);
-        return made;
+        result.offsets = lower(offsets, gone_edges, offsets_buffer);
+        result.neighbors = lower(rows, gone, neighbors_buffer);
+        return result;
     }
 
     /// The sample that `dense_sampler` wrote into a mini-batch. Valid while its bytes are.
@@ -78,13 +78,13 @@ struct dense_sample {
     }
 };
 
-/// Samples the neighbours of each node once per batch and lets all layers use them (Algorithm 1).
+/// Samples the neighbors of each node once per batch and lets all layers use them (Algorithm 1).
 ///
 /// A sample is a pure function of (seed, batch key, seeds, graph, options): executors do not change a bit of it. The
-/// neighbours of a node are drawn with the fan-out of the first hop that needs them, every set of them equally likely,
+/// neighbors of a node are drawn with the fan-out of the first hop that needs them, every set of them equally likely,
 /// independently of other nodes.
-/// The bias: within a batch the neighbourhood is sampled with less randomness than the layered sampler has. A node that
-/// is reached at several hops shows the same neighbours at each, so that what its layers compute is correlated, and fewer
+/// The bias: within a batch the neighborhood is sampled with less randomness than the layered sampler has. A node that
+/// is reached at several hops shows the same neighbors at each, so that what its layers compute is correlated, and fewer
 /// distinct nodes are seen. Batches are independent of each other.
 /// Cost: O(sampled edges) time, scratch and arena; weighted O(degrees of the nodes on the way). Scratch is kept: one
 /// sampler per thread; the executor works inside a batch.
@@ -92,39 +92,39 @@ template <node_id_type NodeId = node_id>
 class dense_sampler {
 public:
     /// Throws `invalid_argument` for a fan-out without hops or that cannot be used.
-    dense_sampler(neighbour_options options, std::uint64_t seed) : options_(std::move(options)), seed_(seed) {
+    dense_sampler(neighbor_options options, std::uint64_t seed) : options_(std::move(options)), seed_(seed) {
         validate(options_.fanout, std::max<std::size_t>(options_.fanout.size(), 1));
         hops_.resize(options_.fanout.size());
         numbers_.resize(options_.fanout.size());
     }
 
-    [[nodiscard]] const neighbour_options& options() const noexcept { return options_; }
+    [[nodiscard]] const neighbor_options& options() const noexcept { return options_; }
 
     /// Makes the sample in `arena`, alone. Valid until the arena is used again.
-    template <neighbour_source G, executor E, class Weight = equal_weights>
-    dense_sample<NodeId> sample(const batch_key& batch, const G& graph, std::span<const NodeId> seeds, const E& on,
-        mini_batch_arena& arena, std::span<const hidden_edge<NodeId>> hidden = {}, const Weight& weight = {}) {
-        draw(batch, graph, seeds, on, hidden, weight);
-        mini_batch made = mini_batch::format(arena.reserve(mini_batch::header_bytes() + bytes_needed()), batch);
-        return write(made, on);
+    template <neighbor_source G, executor E, class Weight = equal_weights>
+    dense_sample<NodeId> sample(const batch_key& batch, const G& graph, std::span<const NodeId> seeds, const E& executor,
+        mini_batch_arena& arena, std::span<const excluded_edge<NodeId>> excluded = {}, const Weight& weight = {}) {
+        draw(batch, graph, seeds, executor, excluded, weight);
+        mini_batch result = mini_batch::format(arena.reserve(mini_batch::header_bytes() + bytes_needed()), batch);
+        return write(result, executor);
     }
 
-    /// Draws a sample and keeps it for `write`. Parameters and errors as of `neighbour_sampler::draw`.
-    template <neighbour_source G, executor E, class Weight = equal_weights>
-    void draw(const batch_key& batch, const G& graph, std::span<const NodeId> seeds, const E& on,
-        std::span<const hidden_edge<NodeId>> hidden = {}, const Weight& weight = {}) {
+    /// Draws a sample and keeps it for `write`. Parameters and errors as of `neighbor_sampler::draw`.
+    template <neighbor_source G, executor E, class Weight = equal_weights>
+    void draw(const batch_key& batch, const G& graph, std::span<const NodeId> seeds, const E& executor,
+        std::span<const excluded_edge<NodeId>> excluded = {}, const Weight& weight = {}) {
         detail::number_seeds(numbering_, graph, seeds);
         starts_.assign(1, 0);
-        const random_key key = detail::neighbour_key(seed_, batch);
+        const random_key key = detail::neighbor_key(seed_, batch);
         for (std::size_t hop = 0; hop < hops_.size(); ++hop) {
             detail::hop_edges<NodeId>& edges = hops_[hop];
             const auto delta = numbering_.nodes().subspan(starts_.back());
             starts_.push_back(static_cast<std::uint32_t>(numbering_.nodes().size()));
-            const neighbour_direction direction = options_.fanout[hop].direction();
-            if (hop == 0 || direction != options_.fanout[hop - 1].direction()) hidden_.find(graph, hidden, direction);
-            sampler_.sample(graph, delta, options_.fanout[hop], key.with(hop), options_, hidden_, weight, on, edges);
-            numbers_[hop].resize(edges.neighbours.size());
-            numbering_.number(std::span<const NodeId>(edges.neighbours), std::span(numbers_[hop]), on);
+            const neighbor_direction direction = options_.fanout[hop].direction();
+            if (hop == 0 || direction != options_.fanout[hop - 1].direction()) excluded_.find(graph, excluded, direction);
+            sampler_.sample(graph, delta, options_.fanout[hop], key.with(hop), options_, excluded_, weight, executor, edges);
+            numbers_[hop].resize(edges.neighbors.size());
+            numbering_.number(std::span<const NodeId>(edges.neighbors), std::span(numbers_[hop]), executor);
         }
         starts_.push_back(static_cast<std::uint32_t>(numbering_.nodes().size()));
     }
@@ -142,7 +142,7 @@ public:
     /// Adds the drawn sample's arrays to a mini-batch, by the names of `dense_sample`'s members; relations are
     /// edge_relations. Throws `out_of_range` where they do not fit.
     template <executor E>
-    dense_sample<NodeId> write(mini_batch& to, const E& on) const {
+    dense_sample<NodeId> write(mini_batch& to, const E& executor) const {
         const std::size_t hops = hops_.size(), edges = edge_count();
         const std::uint32_t nodes = starts_.back();
         if (edges >> 32 != 0) throw error(errc::out_of_range, "a sample has 2^32 edges or more");
@@ -166,20 +166,20 @@ public:
             const auto& from = hops_[hop];
             for (std::size_t v = 0; v + 1 < from.offsets.size(); ++v)
                 *offset++ = static_cast<std::uint32_t>(edge) + from.offsets[v];
-            parallel_for(on, from.neighbours.size(), 65536, [&](std::size_t begin, std::size_t end) {
+            parallel_for(executor, from.neighbors.size(), 65536, [&](std::size_t begin, std::size_t end) {
                 const auto copy = [&](const auto& source, auto target) {
                     if (!source.empty())
                         std::copy(source.begin() + static_cast<std::ptrdiff_t>(begin),
                             source.begin() + static_cast<std::ptrdiff_t>(end),
                             target.begin() + static_cast<std::ptrdiff_t>(edge + begin));
                 };
-                copy(from.neighbours, nbrs);
+                copy(from.neighbors, nbrs);
                 copy(from.relations, relations);
                 copy(from.edge_ids, edge_ids);
                 stack(std::span<const std::uint32_t>(numbers_[hop]).subspan(begin, end - begin),
                     repr_map.subspan(edge + begin));
             });
-            edge += from.neighbours.size();
+            edge += from.neighbors.size();
         }
         *offset = static_cast<std::uint32_t>(edge);
         return dense_sample<NodeId>::of(to);
@@ -188,7 +188,7 @@ public:
 private:
     [[nodiscard]] std::size_t edge_count() const noexcept {
         std::size_t edges = 0;
-        for (const auto& hop : hops_) edges += hop.neighbours.size();
+        for (const auto& hop : hops_) edges += hop.neighbors.size();
         return edges;
     }
 
@@ -201,13 +201,13 @@ private:
         }
     }
 
-    neighbour_options options_;
+    neighbor_options options_;
     std::uint64_t seed_;
     detail::node_numbering<NodeId> numbering_;
     detail::hop_sampler<NodeId> sampler_;
-    detail::hidden_positions<NodeId> hidden_;
+    detail::excluded_positions<NodeId> excluded_;
     std::vector<detail::hop_edges<NodeId>> hops_;
-    std::vector<std::vector<std::uint32_t>> numbers_; // of each hop's neighbours, in the order of appearance
+    std::vector<std::vector<std::uint32_t>> numbers_; // of each hop's neighbors, in the order of appearance
     std::vector<std::uint32_t> starts_;               // first number of each delta from the seeds on, and the count
 };
 

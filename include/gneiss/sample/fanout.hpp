@@ -14,10 +14,10 @@
 
 namespace gneiss {
 
-/// A fan-out that takes every neighbour.
-inline constexpr std::uint32_t all_neighbours = std::numeric_limits<std::uint32_t>::max();
+/// A fan-out that takes every neighbor.
+inline constexpr std::uint32_t all_neighbors = std::numeric_limits<std::uint32_t>::max();
 
-/// How many neighbours of a node are sampled at one hop: `in` of the incoming and `out` of the outgoing ones, each drawn
+/// How many neighbors of a node are sampled at one hop: `in` of the incoming and `out` of the outgoing ones, each drawn
 /// alone; or `both` out of the one list of all, and then nothing else.
 struct hop_fanout {
     std::uint32_t in = 0;
@@ -25,27 +25,27 @@ struct hop_fanout {
     std::uint32_t both = 0;
 
     /// Which lists are looked at.
-    [[nodiscard]] constexpr neighbour_direction direction() const noexcept {
-        if (both != 0 || (in != 0 && out != 0)) return neighbour_direction::both;
-        return in != 0 ? neighbour_direction::in : neighbour_direction::out;
+    [[nodiscard]] constexpr neighbor_direction direction() const noexcept {
+        if (both != 0 || (in != 0 && out != 0)) return neighbor_direction::both;
+        return in != 0 ? neighbor_direction::in : neighbor_direction::out;
     }
 
     friend bool operator==(const hop_fanout&, const hop_fanout&) = default;
 };
 
 /// Reads `10,10`, the hop of the seeds first. A hop is a number or `all`, taken in direction `d`; or `A+B`: A of the
-/// incoming and B of the outgoing neighbours. Throws `invalid_argument` that says what is wrong.
+/// incoming and B of the outgoing neighbors. Throws `invalid_argument` that says what is wrong.
 [[nodiscard]] inline std::vector<hop_fanout> parse_fanout(
-    std::string_view text, neighbour_direction d = neighbour_direction::in) {
+    std::string_view text, neighbor_direction d = neighbor_direction::in) {
     const auto refuse = [&](const std::string& why) {
         return error(errc::invalid_argument,
             "fan-out '" + std::string(text) + "': " + why + "; a fan-out is like 10,10 or 10+5,all");
     };
     const auto count = [&](std::string_view word) {
-        if (word == "all") return all_neighbours;
+        if (word == "all") return all_neighbors;
         std::uint32_t value = 0;
         const auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), value);
-        if (word.empty() || code != std::errc{} || end != word.data() + word.size() || value == all_neighbours)
+        if (word.empty() || code != std::errc{} || end != word.data() + word.size() || value == all_neighbors)
             throw refuse("'" + std::string(word) + "' is no number");
         return value;
     };
@@ -58,7 +58,7 @@ struct hop_fanout {
             hop.in = count(word.substr(0, plus));
             hop.out = count(word.substr(plus + 1));
         } else {
-            (d == neighbour_direction::in ? hop.in : d == neighbour_direction::out ? hop.out : hop.both) = count(word);
+            (d == neighbor_direction::in ? hop.in : d == neighbor_direction::out ? hop.out : hop.both) = count(word);
         }
         if (hop == hop_fanout{}) throw refuse("a hop takes no neighbour");
         hops.push_back(hop);
@@ -69,7 +69,7 @@ struct hop_fanout {
 
 /// The same as text, for people: what `parse_fanout` reads back, where all hops of one number have the direction it is given.
 [[nodiscard]] inline std::string to_string(const std::vector<hop_fanout>& hops) {
-    const auto word = [](std::uint32_t count) { return count == all_neighbours ? "all" : std::to_string(count); };
+    const auto word = [](std::uint32_t count) { return count == all_neighbors ? "all" : std::to_string(count); };
     std::string text;
     for (const hop_fanout& hop : hops) {
         if (!text.empty()) text += ',';

@@ -15,21 +15,21 @@ namespace gneiss {
 
 /// What one GNN layer reads of a sample: a bipartite graph from source rows to target rows, in CSR form by target.
 ///
-/// Row t of the output belongs to target t, whose own row is source `first_target + t`. Its neighbours are source rows
-/// neighbours[offsets[t] …]. The output rows of a layer are the source rows of the next. The transposed lists let a
+/// Row t of the output belongs to target t, whose own row is source `first_target + t`. Its neighbors are source rows
+/// neighbors[offsets[t] …]. The output rows of a layer are the source rows of the next. The transposed lists let a
 /// backward pass sum what each source receives in a fixed order, without atomics; they are empty where none is needed.
 struct layer_view {
     std::size_t targets = 0;
     std::size_t sources = 0;
-    std::span<const std::uint32_t> offsets;    ///< [targets + 1] into neighbours, from 0
-    std::span<const std::uint32_t> neighbours; ///< [edges] source rows
+    std::span<const std::uint32_t> offsets;    ///< [targets + 1] into neighbors, from 0
+    std::span<const std::uint32_t> neighbors; ///< [edges] source rows
     std::size_t first_target = 0;
     std::span<const std::uint32_t> relations{};         ///< [edges], or empty
     std::span<const std::uint32_t> by_source_offsets{}; ///< [sources + 1] into by_source_edges
     std::span<const std::uint32_t> by_source_edges{};   ///< [edges] edge positions, of each source ascending
     std::span<const std::uint32_t> edge_target{};       ///< [edges] target of each edge
 
-    [[nodiscard]] std::size_t edges() const noexcept { return neighbours.size(); }
+    [[nodiscard]] std::size_t edges() const noexcept { return neighbors.size(); }
 };
 
 /// The layers of a sample, the first to be computed in front, with the memory that their views need beyond the sample.
@@ -46,12 +46,12 @@ public:
 
     /// O(sample). The layers are made side by side on the executor.
     template <class Sample, executor E>
-    void assign(const Sample& sample, const E& on, lists wanted = lists::both) {
+    void assign(const Sample& sample, const E& executor, lists wanted = lists::both) {
         const std::size_t count = sample.layers();
         views_.resize(count);
         if (memory_.size() < count) memory_.resize(count);
-        on.run(count, [&](std::size_t i) {
-            views_[i] = sample.layer(i, memory_[i].offsets, memory_[i].neighbours);
+        executor.run(count, [&](std::size_t i) {
+            views_[i] = sample.layer(i, memory_[i].offsets, memory_[i].neighbors);
             if (wanted == lists::both) transpose(views_[i], memory_[i]);
         });
     }
@@ -62,7 +62,7 @@ public:
     [[nodiscard]] std::size_t memory_bytes() const noexcept {
         std::size_t sum = 0;
         for (const buffers& b : memory_)
-            for (const auto* list : {&b.offsets, &b.neighbours, &b.by_source_offsets, &b.by_source_edges, &b.edge_target})
+            for (const auto* list : {&b.offsets, &b.neighbors, &b.by_source_offsets, &b.by_source_edges, &b.edge_target})
                 sum += list->size() * sizeof(std::uint32_t);
         return sum;
     }
@@ -71,16 +71,16 @@ public:
 
 private:
     struct buffers {
-        std::vector<std::uint32_t> offsets, neighbours, by_source_offsets, by_source_edges, edge_target;
+        std::vector<std::uint32_t> offsets, neighbors, by_source_offsets, by_source_edges, edge_target;
     };
 
     /// A counting sort of the edges by source.
     static void transpose(layer_view& view, buffers& in) {
-        renew(in.edge_target, view.edges());
-        renew(in.by_source_edges, view.edges());
-        renew(in.by_source_offsets, view.sources + 1);
+        resize_discard(in.edge_target, view.edges());
+        resize_discard(in.by_source_edges, view.edges());
+        resize_discard(in.by_source_offsets, view.sources + 1);
         std::ranges::fill(in.by_source_offsets, 0U);
-        for (const std::uint32_t source : view.neighbours) {
+        for (const std::uint32_t source : view.neighbors) {
             GNEISS_ASSERT(source < view.sources);
             ++in.by_source_offsets[source];
         }
@@ -88,7 +88,7 @@ private:
         for (std::size_t t = 0; t < view.targets; ++t)
             for (std::uint32_t e = view.offsets[t]; e < view.offsets[t + 1]; ++e) {
                 in.edge_target[e] = static_cast<std::uint32_t>(t);
-                in.by_source_edges[in.by_source_offsets[view.neighbours[e]]++] = e;
+                in.by_source_edges[in.by_source_offsets[view.neighbors[e]]++] = e;
             }
         // Each offset now stands where the next list begins.
         for (std::size_t s = view.sources; s > 0; --s) in.by_source_offsets[s] = in.by_source_offsets[s - 1];

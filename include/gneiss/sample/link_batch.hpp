@@ -11,7 +11,7 @@ namespace gneiss {
 
 /// What makes up for negatives that come from resident partitions only, for one question: `own` is added to the scores
 /// of the listed columns, those in the partitions of the question's two ends, and `positive` to the score of the true
-/// answer. See `correct_for_residence`.
+/// answer. See `log_q_correction_of`.
 struct negative_correction {
     std::uint32_t head_begin = 0, head_end = 0; ///< columns in the head's partition
     std::uint32_t tail_begin = 0, tail_end = 0; ///< in the tail's; empty if it is the same one

@@ -157,7 +157,7 @@ private:
     }
 
     [[nodiscard]] bool corrects(const resident_nodes& resident) const noexcept {
-        return options().corrected && resident.ranges().size() < resident.partitions();
+        return options().log_q_correction && resident.ranges().size() < resident.partitions();
     }
     std::span<node_id> list(const shape& of, std::size_t chunk, std::size_t s) noexcept {
         return std::span(ids_).subspan(of.list_begin(chunk, s), of.list);
@@ -166,8 +166,8 @@ private:
     /// Fills corrections_ [|sides| · B]. O(log negatives) a question.
     void correct(std::span<const edge> positives, const shape& of, const resident_nodes& resident) {
         const std::size_t present = resident.ranges().size();
-        const residence_correction one = correct_for_residence(present, resident.partitions(), 1);
-        const residence_correction two = correct_for_residence(present, resident.partitions(), 2);
+        const log_q_terms one = log_q_correction_of(present, resident.partitions(), 1);
+        const log_q_terms two = log_q_correction_of(present, resident.partitions(), 2);
         corrections_.resize(sides_.size() * of.positives);
         for (std::size_t s = 0; s < sides_.size(); ++s)
             for (std::size_t c = 0; c < of.chunks; ++c) {
@@ -178,10 +178,10 @@ private:
                 for (std::size_t i = c * of.positives / of.chunks; i < (c + 1) * of.positives / of.chunks; ++i) {
                     const id_range &head = resident.range_of(positives[i].source),
                                    &tail = resident.range_of(positives[i].destination);
-                    negative_correction& made = corrections_[s * of.positives + i];
-                    const residence_correction& by = &head == &tail ? one : two;
-                    made = {column(head.begin), column(head.end), 0, 0, by.own, by.positive};
-                    if (&head != &tail) made.tail_begin = column(tail.begin), made.tail_end = column(tail.end);
+                    negative_correction& result = corrections_[s * of.positives + i];
+                    const log_q_terms& by = &head == &tail ? one : two;
+                    result = {column(head.begin), column(head.end), 0, 0, by.own, by.positive};
+                    if (&head != &tail) result.tail_begin = column(tail.begin), result.tail_end = column(tail.end);
                 }
             }
     }
@@ -226,31 +226,31 @@ private:
             2 * words(of.positives) + words(ids_.size()) + words(related_.distinct()) + words(related_.distinct() + 1) +
             2 * words(of.positives) + words(2 * mask_offsets_.size()) + words(mask_columns_.size()) +
             mini_batch::array_bytes(corrections_.size(), sizeof(negative_correction));
-        mini_batch made = mini_batch::format(arena.reserve(bytes), batch);
-        const auto shape_words = made.add<std::uint32_t>("shape", 2);
+        mini_batch result = mini_batch::format(arena.reserve(bytes), batch);
+        const auto shape_words = result.add<std::uint32_t>("shape", 2);
         shape_words[0] = static_cast<std::uint32_t>(of.chunks);
         shape_words[1] = static_cast<std::uint32_t>(of.list);
-        copy(sides_, made.add<std::uint32_t>("sides", sides_.size()));
+        copy(sides_, result.add<std::uint32_t>("sides", sides_.size()));
 
         rank_of_.resize(ids_.size());
-        const auto nodes = made.add<node_id>("nodes", nodes_.distinct());
-        const auto node_offsets = made.add<std::uint32_t>("node_offsets", nodes_.distinct() + 1);
-        nodes_.write(nodes, node_offsets, made.add<std::uint32_t>("node_occurrences", ids_.size()), rank_of_);
+        const auto nodes = result.add<node_id>("nodes", nodes_.distinct());
+        const auto node_offsets = result.add<std::uint32_t>("node_offsets", nodes_.distinct() + 1);
+        nodes_.write(nodes, node_offsets, result.add<std::uint32_t>("node_occurrences", ids_.size()), rank_of_);
         const std::span<const std::uint32_t> ranks(rank_of_);
-        copy(ranks.first(of.positives), made.add<std::uint32_t>("heads", of.positives));
-        copy(ranks.subspan(of.positives, of.positives), made.add<std::uint32_t>("tails", of.positives));
+        copy(ranks.first(of.positives), result.add<std::uint32_t>("heads", of.positives));
+        copy(ranks.subspan(of.positives, of.positives), result.add<std::uint32_t>("tails", of.positives));
         const auto negatives = ranks.subspan(2 * of.positives);
-        copy(negatives, made.add<std::uint32_t>("negatives", negatives.size()));
+        copy(negatives, result.add<std::uint32_t>("negatives", negatives.size()));
 
-        const auto values = made.add<relation_id>("relations", related_.distinct());
-        const auto offsets = made.add<std::uint32_t>("relation_offsets", related_.distinct() + 1);
-        const auto occurrences = made.add<std::uint32_t>("relation_occurrences", of.positives);
-        related_.write(values, offsets, occurrences, made.add<std::uint32_t>("relation_of", of.positives));
+        const auto values = result.add<relation_id>("relations", related_.distinct());
+        const auto offsets = result.add<std::uint32_t>("relation_offsets", related_.distinct() + 1);
+        const auto occurrences = result.add<std::uint32_t>("relation_occurrences", of.positives);
+        related_.write(values, offsets, occurrences, result.add<std::uint32_t>("relation_of", of.positives));
 
-        copy(mask_offsets_, made.add<std::uint64_t>("mask_offsets", mask_offsets_.size()));
-        copy(mask_columns_, made.add<std::uint32_t>("mask_columns", mask_columns_.size()));
-        copy(corrections_, made.add<negative_correction>("corrections", corrections_.size()));
-        return made;
+        copy(mask_offsets_, result.add<std::uint64_t>("mask_offsets", mask_offsets_.size()));
+        copy(mask_columns_, result.add<std::uint32_t>("mask_columns", mask_columns_.size()));
+        copy(corrections_, result.add<negative_correction>("corrections", corrections_.size()));
+        return result;
     }
 
     template <class From, class T>

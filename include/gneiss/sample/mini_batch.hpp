@@ -82,7 +82,7 @@ public:
         return batch;
     }
 
-    /// Adds an array of `count` uninitialised elements. Throws `out_of_range` when the arena
+    /// Adds an array of `count` uninitialized elements. Throws `out_of_range` when the arena
     /// is full, `already_exists` for a name in use.
     template <class T>
         requires std::is_trivially_copyable_v<T>

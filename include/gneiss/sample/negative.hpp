@@ -24,7 +24,7 @@ struct negative_options {
     std::uint32_t chunks = 10;      ///< a batch has at most one chunk per positive
     double degree_fraction = 0.5;   ///< share of a list drawn in proportion to degree; the rest is uniform
     bool filtered = false;          ///< masks negatives that are known true answers
-    bool corrected = false;         ///< makes up for partitions that are not resident, by `correct_for_residence`
+    bool log_q_correction = false;         ///< makes up for partitions that are not resident, by `log_q_correction_of`
     bool all = false;               ///< every resident node instead of a draw; one chunk. For small graphs
     corrupted_sides sides = corrupted_sides::both;
 
@@ -92,11 +92,11 @@ private:
 /// lower or higher score. Weighing e^score by the inverse makes every partition count alike on average over epochs; the
 /// common factor of all others is taken from the positive instead, which is the same softmax. Zero where nothing or
 /// everything else is resident.
-struct residence_correction {
+struct log_q_terms {
     float own = 0;
     float positive = 0;
 };
-[[nodiscard]] inline residence_correction correct_for_residence(
+[[nodiscard]] inline log_q_terms log_q_correction_of(
     std::size_t resident, std::size_t partitions, std::size_t own) noexcept {
     if (resident <= own || resident >= partitions) return {};
     const double share = static_cast<double>(resident - own) / static_cast<double>(partitions - own);

@@ -19,8 +19,8 @@ namespace gneiss {
 /// What the link batches of one state share: its edges, how they are cut, and the nodes that may be negatives.
 struct link_state {
     /// \param index  position of the state in its plan
-    link_state(const state& s, const row_partitioning& rows, std::shared_ptr<const state_edges> from,
-        std::uint64_t batch_edges, batch_source cut, std::uint64_t seed, std::uint64_t epoch, std::uint32_t index)
+    link_state(const buffer_state& s, const row_partitioning& rows, std::shared_ptr<const state_edges> from,
+        std::uint64_t batch_edges, batch_scope cut, std::uint64_t seed, std::uint64_t epoch, std::uint32_t index)
         : edges(std::move(from)), batches(edges->sizes(), batch_edges, edge_shuffle_key(seed, epoch, index), cut) {
         std::vector<id_range> ranges;
         for (const partition_id p : s.resident) ranges.push_back({rows.begin(p), rows.begin(p + 1)});
@@ -43,7 +43,7 @@ struct link_batch_bound {
     const negative_options& n, std::uint64_t batch_edges, std::uint64_t nodes) noexcept {
     const std::uint64_t lists = n.all ? 2 * nodes : std::uint64_t{2} * n.chunks * n.per_chunk;
     const std::uint64_t occurrences = 2 * batch_edges + lists;
-    return {occurrences * 44 + batch_edges * ((n.filtered ? 64U : 40U) + (n.corrected ? 2 * sizeof(negative_correction) : 0U)),
+    return {occurrences * 44 + batch_edges * ((n.filtered ? 64U : 40U) + (n.log_q_correction ? 2 * sizeof(negative_correction) : 0U)),
         std::min(occurrences, nodes)};
 }
 
@@ -88,11 +88,11 @@ private:
     }
     template <side Missing, class Visit>
     static void visit_answers(std::span<const edge> sorted, node_id given, relation_id relation, Visit& visit) {
-        const auto question = [](const edge& e) {
+        const auto query = [](const edge& e) {
             const auto [node, kind, answer] = ordered<Missing>(e);
             return std::pair(node, kind);
         };
-        for (const edge& e : std::ranges::equal_range(sorted, std::pair(given, relation), {}, question))
+        for (const edge& e : std::ranges::equal_range(sorted, std::pair(given, relation), {}, query))
             visit(std::get<2>(ordered<Missing>(e)));
     }
 

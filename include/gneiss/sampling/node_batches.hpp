@@ -48,7 +48,7 @@ inline void labels_of(std::span<const node_id> seeds, std::span<const class_id> 
     to.resize(seeds.size());
     for (std::size_t i = 0; i < seeds.size(); ++i) {
         to[i] = labels[seeds[i]];
-        if (to[i] != unlabelled && to[i] >= classes)
+        if (to[i] != unlabeled && to[i] >= classes)
             throw error(errc::out_of_range, "node " + std::to_string(seeds[i]) + " has the label " + std::to_string(to[i]) +
                                                 " of " + std::to_string(classes) + " classes");
     }

@@ -30,13 +30,13 @@ enum class superbatch_schedule : std::uint8_t {
 
 /// Makes the change sets of a superbatch elsewhere than on the CPU, exactly as `belady` does: visit(batch, change set) for each.
 using change_set_maker = std::function<belady_outcome(
-    trace_file& trace, const belady_options& how, const std::function<void(std::size_t, const change_set&)>& visit)>;
+    trace_file& trace, const belady_options& options, const std::function<void(std::size_t, const change_set&)>& visit)>;
 
 struct superbatch_options {
     superbatch_schedule schedule = superbatch_schedule::overlap;
     std::uint64_t batches = 100;       ///< of a superbatch, at least 1; the last of an epoch may have fewer
     std::filesystem::path directory{}; ///< of its files: made, emptied before, removed after
-    std::size_t slots = 0;             ///< of the cache that change sets are for; 0: there are none
+    std::size_t cache_capacity = 0;             ///< of the cache that change sets are for; 0: there are none
     bool direct_table = false;         ///< change sets are worked out with an array over all nodes, not a hash table
     bool carry = true;                 ///< rows stay in the cache from one superbatch to the next; not with `alternate`
     std::uint64_t accesses = 0;        ///< a superbatch ends early before its batches have more nodes; 0: never
@@ -95,9 +95,9 @@ public:
         if (!samples_) samples_.emplace(path("samples"), number_);
         const std::size_t record = next_++;
         if (record == samples_->records()) throw error(errc::invalid_argument, "a superbatch has no more batches");
-        const mini_batch made = mini_batch::attach(samples_->read(record, arena.reserve(samples_->size(record))));
+        const mini_batch result = mini_batch::attach(samples_->read(record, arena.reserve(samples_->size(record))));
         if (record + 1 == samples_->records()) samples_.reset();
-        return made;
+        return result;
     }
 
     /// The change set that follows the next batch, whose ids are `ids`. Precondition: it was made with slots.

@@ -45,7 +45,7 @@ public:
 
     struct surroundings {
         batch_sampler_factory samplers;
-        neighbour_sampling sampling = neighbour_sampling::layered;
+        sampler_kind sampling = sampler_kind::neighbor;
         /// The batches of an epoch: a function of its number. Called on the inspecting thread.
         std::function<std::shared_ptr<const node_batches>(std::uint64_t epoch)> batches;
         /// `alternate`: caches take turns in memory. Called on the inspecting thread while nothing is gathered.
@@ -96,12 +96,12 @@ public:
 
     /// The sample of the next batch, which is of `of`, read into `arena`. Errors as `run_file_reader`.
     [[nodiscard]] mini_batch load(superbatch& of, mini_batch_arena& arena) {
-        const mini_batch made = of.load(arena);
+        const mini_batch result = of.load(arena);
         if (++position_.second == of.last()) {
             if (of.ends_epoch()) position_ = {of.epoch() + 1, 0};
             loading_.reset();
         }
-        return made;
+        return result;
     }
 
     /// Batch `index` of `of` is gathered, and its change set applied.
@@ -144,11 +144,11 @@ private:
 
     void overlap(const std::stop_token& stop) {
         std::shared_ptr<superbatch> before;
-        while (auto made = sample(stop)) {
-            find_changes(*made);
-            publish(made);
+        while (auto result = sample(stop)) {
+            find_changes(*result);
+            publish(result);
             if (before && !wait_gathered(*before, stop)) return;
-            before = std::move(made);
+            before = std::move(result);
         }
     }
 
@@ -181,9 +181,9 @@ private:
 
     /// The next superbatch, sampled; null behind the last, or when a stop is requested.
     [[nodiscard]] std::shared_ptr<superbatch> sample(const std::stop_token& stop) {
-        std::shared_ptr<superbatch> made;
-        timed(&superbatch_statistics::sample_seconds, [&] { made = sample_now(stop); });
-        return made;
+        std::shared_ptr<superbatch> result;
+        timed(&superbatch_statistics::sample_seconds, [&] { result = sample_now(stop); });
+        return result;
     }
     [[nodiscard]] std::shared_ptr<superbatch> sample_now(const std::stop_token& stop) {
         if (!batches_) batches_ = around_.batches(next_.first);
@@ -192,31 +192,31 @@ private:
             batches_ = around_.batches(++next_.first);
             next_.second = 0;
         }
-        auto made = std::make_shared<superbatch>(options_.directory, number_++, next_.first, next_.second);
-        run_file_writer samples(made->path("samples"), made->number_);
-        trace_file_writer trace(made->path("trace"), made->number_);
+        auto result = std::make_shared<superbatch>(options_.directory, number_++, next_.first, next_.second);
+        run_file_writer samples(result->path("samples"), result->number_);
+        trace_file_writer trace(result->path("trace"), result->number_);
         const std::uint64_t end = std::min(batches_->size(), next_.second + options_.batches);
-        for (; made->last_ < end; ++made->last_) {
+        for (; result->last_ < end; ++result->last_) {
             if (stop.stop_requested()) return nullptr;
-            batches_->choose(made->last_, seeds_);
-            const mini_batch batch = sampler_->sample({next_.first, {0, 0, made->last_}}, seeds_, around_.on, arena_);
+            batches_->choose(result->last_, seeds_);
+            const mini_batch batch = sampler_->sample({next_.first, {0, 0, result->last_}}, seeds_, around_.on, arena_);
             const std::span<const node_id> ids = drawn_sample::nodes_of(around_.sampling, batch);
-            const bool full = options_.accesses != 0 && made->accesses_ + ids.size() > options_.accesses;
-            if (full && made->last_ != made->first_) break; // it is drawn again for the next
+            const bool full = options_.accesses != 0 && result->accesses_ + ids.size() > options_.accesses;
+            if (full && result->last_ != result->first_) break; // it is drawn again for the next
             samples.append(batch.bytes());
-            if (options_.slots != 0) trace.append(ids);
-            made->accesses_ += ids.size();
+            if (options_.cache_capacity != 0) trace.append(ids);
+            result->accesses_ += ids.size();
         }
-        next_.second = made->last_;
-        made->ends_epoch_ = made->last_ == batches_->size();
+        next_.second = result->last_;
+        result->ends_epoch_ = result->last_ == batches_->size();
         samples.finish();
         trace.finish();
-        made->bytes_ = samples.bytes() + trace.bytes();
-        return made;
+        result->bytes_ = samples.bytes() + trace.bytes();
+        return result;
     }
 
     void find_changes(superbatch& of) {
-        if (options_.slots != 0) timed(&superbatch_statistics::change_set_seconds, [&] { find_changes_now(of); });
+        if (options_.cache_capacity != 0) timed(&superbatch_statistics::change_set_seconds, [&] { find_changes_now(of); });
         const std::scoped_lock lock(mutex_);
         ++statistics_.superbatches;
         statistics_.batches += of.last() - of.first();
@@ -229,18 +229,18 @@ private:
         change_set_writer changes(of.path("changes"), of.number_);
         const bool carries = options_.carry && options_.schedule != superbatch_schedule::alternate;
         of.begins_empty_ = !carries || of.number_ == 0;
-        const belady_options how{.slots = options_.slots, .nodes = options_.direct_table ? around_.nodes : 0, .resident = resident_};
+        const belady_options options{.capacity = options_.cache_capacity, .nodes = options_.direct_table ? around_.nodes : 0, .resident = resident_};
         const auto append = [&](std::size_t, const change_set& c) { changes.append(c); };
-        belady_outcome made = options_.change_sets ? options_.change_sets(trace, how, append) : belady(trace, how, around_.on, append);
+        belady_outcome result = options_.change_sets ? options_.change_sets(trace, options, append) : belady(trace, options, around_.on, append);
         changes.finish();
-        of.fill_ = std::move(made.fill);
-        if (carries) resident_ = std::move(made.resident);
+        of.fill_ = std::move(result.fill);
+        if (carries) resident_ = std::move(result.resident);
         of.bytes_ += changes.bytes();
     }
 
-    void publish(std::shared_ptr<superbatch> made) {
+    void publish(std::shared_ptr<superbatch> result) {
         const std::scoped_lock lock(mutex_);
-        ready_.push_back(std::move(made));
+        ready_.push_back(std::move(result));
         changed_.notify_all();
     }
     /// False when a stop is requested first.

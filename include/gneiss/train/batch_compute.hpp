@@ -2,12 +2,12 @@
 
 #include <cstddef>
 
-#include <gneiss/storage/embedding/row_access.hpp>
+#include <gneiss/storage/embedding/resident_embeddings.hpp>
 
 namespace gneiss {
 
 /// What the compute stage of a trainer does with its batches, on whichever device. `graph_compute` and `link_compute` say what
-/// batches are, and add how it begins: `begin(optimisers)` takes the parameters from the host.
+/// batches are, and add how it begins: `begin(optimizers)` takes the parameters from the host.
 ///
 /// Meaning: between `begin` and `end` the parameters belong to this; before and after, the host's hold the truth. Batches
 /// come in order. Where `transfers()`, `to_device` and `to_host` are pipeline stages of their own, each called by one thread,
@@ -29,8 +29,8 @@ public:
     /// Whether rows of nodes live and step here while training: nobody else gathers or updates them, and batches bring none.
     [[nodiscard]] virtual bool keeps_rows() const noexcept { return false; }
     /// Takes all rows, value and state, before the first batch; gives them back when all batches were computed.
-    virtual void take_rows(const resident_rows& /*from*/) {}
-    virtual void give_rows(const resident_rows& /*to*/) {}
+    virtual void take_rows(const resident_embeddings& /*from*/) {}
+    virtual void give_rows(const resident_embeddings& /*to*/) {}
 
     /// Seconds that a device was at work for batches. Any thread may ask.
     [[nodiscard]] virtual double device_seconds() const noexcept { return 0; }

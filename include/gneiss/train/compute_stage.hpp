@@ -6,7 +6,7 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/storage/embedding/partition_buffer.hpp>
-#include <gneiss/storage/embedding/row_access.hpp>
+#include <gneiss/storage/embedding/resident_embeddings.hpp>
 #include <gneiss/train/training_pipeline.hpp>
 
 namespace gneiss {
@@ -54,7 +54,7 @@ public:
     }
 
     /// Lends all rows, once: they stay where they are in memory after the lease.
-    void take_rows(const resident_rows& from) {
+    void take_rows(const resident_embeddings& from) {
         if (rows_) return;
         rows_ = from;
         by_.take_rows(from);
@@ -67,20 +67,20 @@ public:
     /// `told`, an observer that outlives it, with a checkpoint that finds all parameters on the host; begin() lends them again.
     template <class Observer, class Begin>
     [[nodiscard]] Observer observed(const Observer& told, Begin begin) {
-        Observer made = told;
+        Observer result = told;
         if (told.checkpoint)
-            made.checkpoint = [this, &told, begin](const auto& at) {
+            result.checkpoint = [this, &told, begin](const auto& at) {
                 give_back();
                 told.checkpoint(at);
                 begin();
             };
-        return made;
+        return result;
     }
 
 private:
     std::unique_ptr<Compute> on_cpu_;
     Compute& by_;
-    std::optional<resident_rows> rows_; // where those lie that were lent
+    std::optional<resident_embeddings> rows_; // where those lie that were lent
 };
 
 } // namespace gneiss

@@ -51,7 +51,7 @@ struct driven_batch {
 
     std::size_t slot = 0; ///< which of the batches in flight this is
     batch_key key{};
-    std::uint64_t step = 0;           ///< t ≥ 1 of optimisers
+    std::uint64_t step = 0;           ///< t ≥ 1 of optimizers
     std::shared_ptr<const Work> work; ///< until a stage lets it go, at the latest until it is applied
     state_lease rows;                 ///< null without rows
     Statistics statistics;
@@ -92,7 +92,7 @@ public:
     /// Stops early, with everything applied, when `stop` is requested. Partitions are written and leave at the end.
     /// After an exception no stage is at work any more, and every later call throws it again.
     template <class Begin, class WorkOf>
-    result run(const plan& states, std::uint64_t epoch, batch_number from, const observer& told, const std::stop_token& stop,
+    result run(const epoch_plan& states, std::uint64_t epoch, batch_number from, const observer& told, const std::stop_token& stop,
         Begin&& begin, WorkOf&& work_of, const std::function<bool(std::uint32_t)>& ready = {}) {
         if (failure_) std::rethrow_exception(failure_);
         try {
@@ -109,7 +109,7 @@ public:
         }
     }
 
-    /// Batches applied before this run: what optimisers call t. Part of the state that a resume restores.
+    /// Batches applied before this run: what optimizers call t. Part of the state that a resume restores.
     [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
     void set_steps(std::uint64_t steps) noexcept { steps_ = steps; }
 
@@ -119,19 +119,19 @@ public:
 
 private:
     template <class WorkOf>
-    result run_states(const plan& states, std::uint64_t epoch, batch_number from, const std::stop_token& stop, WorkOf& work_of,
+    result run_states(const epoch_plan& states, std::uint64_t epoch, batch_number from, const std::stop_token& stop, WorkOf& work_of,
         const std::function<bool(std::uint32_t)>& ready) {
-        result made;
-        made.position = {epoch + 1, {}};
+        result created;
+        created.position = {epoch + 1, {}};
         pipeline_.resume(); // the first state is waited for like the others
-        for (std::uint32_t s = from.state; s < states.size() && !made.stopped; ++s) {
+        for (std::uint32_t s = from.state; s < states.size() && !created.stopped; ++s) {
             std::uint32_t pass = s == from.state ? from.pass : 0;
             const auto resume_here = [&](std::uint64_t index) { return resume_position{epoch, {s, pass, index}}; };
             std::uint64_t first = s == from.state ? from.index : 0;
             state_lease lease;
             if (!acquire_rows(s, lease, resume_here(first), stop)) {
-                made.stopped = true;
-                made.position = resume_here(first);
+                created.stopped = true;
+                created.position = resume_here(first);
                 break;
             }
             const std::shared_ptr<const work_type> work = work_of(s); // a stop waits for it: less than a state's training
@@ -139,11 +139,11 @@ private:
             for (;; ++pass, first = 0) {
                 for (std::uint64_t i = first; i < count; ++i) {
                     if (interruptible(i)) {
-                        made.stopped = stop.stop_requested();
-                        if (made.stopped || (observer_->checkpoint_due && observer_->checkpoint_due())) {
+                        created.stopped = stop.stop_requested();
+                        if (created.stopped || (observer_->checkpoint_due && observer_->checkpoint_due())) {
                             pipeline_.drain();
-                            if (made.stopped) {
-                                made.position = resume_here(i);
+                            if (created.stopped) {
+                                created.position = resume_here(i);
                                 break;
                             }
                             observer_->checkpoint(resume_here(i));
@@ -156,14 +156,14 @@ private:
                     b->step = ++steps_;
                     pipeline_.submit(std::move(b), segment_end(i, count) - 1 - i);
                 }
-                if (made.stopped || count == 0 || !observer_->again || !observer_->again(s, pass + 1, !ready || ready(s + 1))) break;
+                if (created.stopped || count == 0 || !observer_->again || !observer_->again(s, pass + 1, !ready || ready(s + 1))) break;
             }
         }
         pipeline_.drain();
-        if (rows_ != nullptr) end_epoch(made.position);
-        made.model = outcome_;
-        made.batches = applied_;
-        return made;
+        if (rows_ != nullptr) end_epoch(created.position);
+        created.model = outcome_;
+        created.batches = applied_;
+        return created;
     }
 
     [[nodiscard]] static std::vector<std::unique_ptr<Batch>> numbered(std::vector<std::unique_ptr<Batch>> batches) {

@@ -14,11 +14,11 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/model/any_link_model.hpp>
+#include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/input_rows.hpp>
 #include <gneiss/model/layer/graph_layer.hpp>
-#include <gneiss/model/parameter.hpp>
 #include <gneiss/sample/dense.hpp>
-#include <gneiss/sample/neighbour.hpp>
+#include <gneiss/sample/neighbor.hpp>
 #include <gneiss/sampling/batch_sampler.hpp>
 #include <gneiss/sampling/link_batches.hpp>
 #include <gneiss/sampling/node_batches.hpp>
@@ -33,11 +33,11 @@ namespace gneiss {
 
 struct graph_training_options {
     std::uint64_t batch = 1000; ///< edges, or nodes, of a batch
-    batch_source batch_from = batch_source::state;
+    batch_scope batch_from = batch_scope::state;
     negative_options negatives{};
-    neighbour_options neighbours{}; ///< a hop for each layer that takes one
-    neighbour_sampling sampler = neighbour_sampling::dense;
-    bool hide_batch_edges = false; ///< link task: neighbours are not reached over the edges that the batch predicts
+    neighbor_options neighbors{}; ///< a hop for each layer that takes one
+    sampler_kind sampler = sampler_kind::dense;
+    bool exclude_target_edges = false; ///< link task: neighbors are not reached over the edges that the batch predicts
     pipeline_options pipeline{};
     std::size_t batches_in_flight = 0; ///< 0: as many as the stages can use, at most staleness + 2
     std::uint32_t resident_partitions = 0; ///< of a state at most, to bound memory by; 0: all
@@ -67,7 +67,7 @@ struct graph_inputs {
 /// Predict edges: a decoder compares the encoder's rows.
 struct link_task {
     any_link_model& model;
-    parameter& relations;
+    embedding_table& relations;
     edge_buffer& edges;
 };
 
@@ -101,76 +101,76 @@ struct graph_batch : driven_batch<graph_statistics, graph_state> {
     std::span<const node_id> nodes; ///< rows of the first layer's input, distinct
     std::shared_ptr<const resident_features> features; ///< until they are gathered, or null
 
-    growing_buffer<float> dense_memory, gradient_memory;
+    reusable_buffer<float> dense_memory, gradient_memory;
     matrix_view<float> dense;     ///< [nodes, dense columns]
     sparse_feature_rows sparse;   ///< [nodes], or empty
     matrix_view<float> gradients; ///< [nodes, dense columns], or empty: nothing is learned
-    row_gradients relation_gradients;
+    sparse_gradients relation_gradients;
 };
 
-/// Makes the sample of a batch: seeds, their neighbourhood, and the layers' views. Scratch is kept: one per thread.
+/// Makes the sample of a batch: seeds, their neighborhood, and the layers' views. Scratch is kept: one per thread.
 /// A pure function of (seed, key, state); the executor changes nothing.
 class graph_sampler {
 public:
     explicit graph_sampler(const graph_training_options& options)
-        : hide_(options.hide_batch_edges), links_(options.negatives, options.seed), neighbours_(make(options)) {}
+        : hide_(options.exclude_target_edges), links_(options.negatives, options.seed), neighbors_(make(options)) {}
 
     /// \param labels  of all nodes, and how many classes there are: of the node task
-    /// \param drawn_by  draws neighbourhoods elsewhere, if it samples
+    /// \param drawn_by  draws neighborhoods elsewhere, if it samples
     /// Throws errc::out_of_range for a label that is no class, naming the node; what samplers throw.
-    void sample(graph_batch& b, std::span<const class_id> labels, std::size_t classes, executor_ref on, graph_compute& drawn_by) {
+    void sample(graph_batch& b, std::span<const class_id> labels, std::size_t classes, executor_ref executor, graph_compute& drawn_by) {
         const graph_state& work = *b.work;
         if (work.links) {
             b.links = links_.sample(b.key, *work.links, b.link_arena);
             hide(work);
-            draw(b, b.links->nodes, on, drawn_by);
+            draw(b, b.links->nodes, executor, drawn_by);
         } else {
             work.nodes->choose(b.key.number.index, seeds_, b.key.number.pass);
             labels_of(seeds_, labels, classes, b.labels);
-            draw(b, seeds_, on, drawn_by);
+            draw(b, seeds_, executor, drawn_by);
         }
     }
 
 private:
-    using any_sampler = std::variant<dense_sampler<>, neighbour_sampler<>>;
+    using any_sampler = std::variant<dense_sampler<>, neighbor_sampler<>>;
     [[nodiscard]] static any_sampler make(const graph_training_options& options) {
-        if (options.sampler == neighbour_sampling::dense) return dense_sampler<>(options.neighbours, options.seed);
-        return neighbour_sampler<>(options.neighbours, options.seed);
+        if (options.sampler == sampler_kind::dense) return dense_sampler<>(options.neighbors, options.seed);
+        return neighbor_sampler<>(options.neighbors, options.seed);
     }
 
     void hide(const graph_state& work) {
-        hidden_.clear();
+        excluded_.clear();
         if (!hide_) return;
         const auto at = links_.positions();
         for (std::size_t i = 0; i < at.size(); ++i) {
             const edge& e = links_.positives()[i];
-            hidden_.push_back({e.source, e.destination, work.first_edge[at[i].bucket] + at[i].edge});
+            excluded_.push_back({e.source, e.destination, work.first_edge[at[i].bucket] + at[i].edge});
         }
     }
 
-    void draw(graph_batch& b, std::span<const node_id> seeds, executor_ref on, graph_compute& drawn_by) {
+    void draw(graph_batch& b, std::span<const node_id> seeds, executor_ref executor, graph_compute& drawn_by) {
         if (drawn_by.samples()) {
-            const drawn_nodes made = drawn_by.draw(b.key, b.slot, seeds);
-            b.nodes = made.nodes;
-            b.statistics.sampled_edges = made.edges;
+            const drawn_nodes result = drawn_by.draw(b.key, b.slot, seeds);
+            b.nodes = result.nodes;
+            b.statistics.sampled_edges = result.edges;
             return;
         }
         std::visit(
             [&](auto& sampler) {
-                const auto made = sampler.sample(b.key, *b.work->graph, seeds, on, b.sample_arena, std::span<const hidden_edge<>>(hidden_));
-                b.layers.assign(made, on);
-                b.statistics.sampled_edges = made.edges();
-                if constexpr (requires { made.node_ids; }) b.nodes = made.node_ids;
-                else b.nodes = made.nodes;
+                const auto result = sampler.sample(b.key, *b.work->graph, seeds, executor, b.sample_arena, std::span<const excluded_edge<>>(excluded_));
+                b.layers.assign(result, executor);
+                b.statistics.sampled_edges = result.edges();
+                if constexpr (requires { result.node_ids; }) b.nodes = result.node_ids;
+                else b.nodes = result.nodes;
             },
-            neighbours_);
+            neighbors_);
     }
 
     bool hide_;
     link_sampler links_;
-    any_sampler neighbours_;
+    any_sampler neighbors_;
     std::vector<node_id> seeds_;
-    std::vector<hidden_edge<>> hidden_;
+    std::vector<excluded_edge<>> excluded_;
 };
 
 } // namespace gneiss

@@ -87,23 +87,23 @@ struct graph_memory {
 
 namespace detail {
 
-/// Nodes whose neighbours a hop draws, at most, and how many of each.
-struct asked_hop {
+/// Nodes whose neighbors a hop draws, at most, and how many of each.
+struct hop_request {
     std::uint64_t nodes = 0;
     hop_fanout fanout{};
 };
 
 /// The most edges that hops draw together. `once`: a node is asked at one hop only, so that no more than `all` nodes are
 /// asked, the worst case at the hops that draw most, and without repetitions no edge is drawn twice.
-[[nodiscard]] inline std::uint64_t most_drawn(std::span<const asked_hop> hops, bool once, bool repeated, std::uint64_t all, std::uint64_t edges) {
+[[nodiscard]] inline std::uint64_t most_drawn(std::span<const hop_request> hops, bool once, bool repeated, std::uint64_t all, std::uint64_t edges) {
     constexpr std::uint64_t plenty = std::uint64_t{1} << 56; // sums of some do not overflow
     const auto side = [&](std::uint32_t hop_fanout::*count, std::uint64_t listed) {
-        std::vector<asked_hop> order(hops.begin(), hops.end());
-        if (once) std::ranges::sort(order, std::greater{}, [&](const asked_hop& h) { return h.fanout.*count; });
+        std::vector<hop_request> order(hops.begin(), hops.end());
+        if (once) std::ranges::sort(order, std::greater{}, [&](const hop_request& h) { return h.fanout.*count; });
         std::uint64_t sum = 0, left = all;
-        for (const asked_hop& hop : order) {
+        for (const hop_request& hop : order) {
             const std::uint64_t nodes = once ? std::min(hop.nodes, left) : hop.nodes, each = hop.fanout.*count;
-            if (each == all_neighbours) {
+            if (each == all_neighbors) {
                 if (nodes != 0) sum += listed;
             } else { // < 2³² nodes, so that no product overflows
                 sum += repeated ? std::min(nodes * each, plenty) : std::min({nodes * each, listed, plenty});
@@ -117,16 +117,16 @@ struct asked_hop {
 
 } // namespace detail
 
-/// What training needs at most: every node that is reached has its full fan-out of neighbours, all of them new, until all
-/// nodes of the state are reached. True of any graph, hubs or not. O(hops²). Samples are smaller where neighbourhoods
+/// What training needs at most: every node that is reached has its full fan-out of neighbors, all of them new, until all
+/// nodes of the state are reached. True of any graph, hubs or not. O(hops²). Samples are smaller where neighborhoods
 /// overlap.
 [[nodiscard]] inline graph_memory bound_graph_memory(
     const graph_training_options& options, const graph_shape& of, std::span<const layer_options> layers) {
     const link_batch_bound links = of.links ? bound_link_batch(options.negatives, options.batch, of.nodes) : link_batch_bound{};
-    const std::size_t hops = options.neighbours.fanout.size();
-    const bool dense = options.sampler == neighbour_sampling::dense, repeated = options.neighbours.replace;
+    const std::size_t hops = options.neighbors.fanout.size();
+    const bool dense = options.sampler == sampler_kind::dense, repeated = options.neighbors.replace;
     std::vector<std::uint64_t> known{std::min(of.links ? links.nodes : options.batch, of.nodes)}; // after each hop
-    std::vector<detail::asked_hop> asked;
+    std::vector<detail::hop_request> asked;
     const auto drawn = [&](std::size_t from, std::size_t count) { // by hops from … from + count − 1
         return detail::most_drawn(std::span(asked).subspan(from, count), dense, repeated, of.nodes, of.edges);
     };
@@ -134,7 +134,7 @@ struct asked_hop {
     for (std::size_t hop = 0; hop < hops; ++hop) {
         // DENSE asks the nodes that the hop before drew first.
         const std::uint64_t fresh = !dense || hop == 0 ? known.back() : std::min(drawn(hop - 1, 1), of.nodes);
-        asked.push_back({fresh, options.neighbours.fanout[hop]});
+        asked.push_back({fresh, options.neighbors.fanout[hop]});
         const std::uint64_t edges = drawn(hop, 1);
         numbered = std::max(numbered, known.back() + edges);
         known.push_back(std::min(of.nodes, known.back() + edges));
@@ -159,7 +159,7 @@ struct asked_hop {
         at = {.in = {.dense = layer.outputs()}};
     }
     if (of.links) encoder += sizeof(float) * seeds * at.in.dense; // gradients of the outputs
-    const std::uint64_t arrays = 8 * nodes + all_edges * (8U + (options.neighbours.relations ? 4U : 0U) + (options.neighbours.edge_ids ? 8U : 0U));
+    const std::uint64_t arrays = 8 * nodes + all_edges * (8U + (options.neighbors.relations ? 4U : 0U) + (options.neighbors.edge_ids ? 8U : 0U));
     const std::uint64_t rows = nodes * of.columns.dense * sizeof(float) * (of.learned != 0 ? 2 : 1);
     const std::uint64_t sparse = of.columns.sparse == 0 ? 0 : 8 * nodes + 8 * sparse_entries;
     const std::uint64_t batch = links.bytes + arrays + views + rows + sparse + seeds * 8;

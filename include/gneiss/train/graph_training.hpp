@@ -30,11 +30,11 @@ namespace gneiss {
 using graph_epoch = epoch_result<graph_statistics>;
 using graph_observer = epoch_observer<graph_statistics>;
 
-/// Trains a graph neural network on sampled neighbourhoods, to predict edges or classes of nodes, in memory or out of
+/// Trains a graph neural network on sampled neighborhoods, to predict edges or classes of nodes, in memory or out of
 /// core: the training loop of MariusGNN (EuroSys'23, sections 3 to 5).
 ///
 /// A batch: the seeds, which are the distinct nodes of a link batch or some training nodes, and a sample of their
-/// neighbourhood in the graph of the batch's state; the rows of all its nodes; the encoder forward; the task's loss; the
+/// neighborhood in the graph of the batch's state; the rows of all its nodes; the encoder forward; the task's loss; the
 /// encoder backward; a step of dense parameters, and of relations, in the compute stage; a step of the sample's learned
 /// rows in the update stage, with bounded staleness.
 ///
@@ -55,14 +55,14 @@ public:
     /// over_budget.
     graph_training(const graph_training_options& options, const graph_task& task, encoder_type& encode,
         dense_parameters<>& weights, const dense_optimizer& dense, const any_row_optimizer& rows, const graph_inputs& inputs,
-        executor_ref on, memory_budget& budget, graph_compute* by = nullptr)
-        : options_(options), task_(task), encode_(encode), dense_(dense), row_optimizer_(rows), inputs_(inputs), on_(on),
+        executor_ref executor, memory_budget& budget, graph_compute* by = nullptr)
+        : options_(options), task_(task), encode_(encode), dense_(dense), row_optimizer_(rows), inputs_(inputs), executor_(executor),
           memory_(checked_memory()), by_(by, [&] { return make_compute(weights); }),
           batch_charge_(budget.charge("batches", in_flight(options) * batch_bytes())),
           sampler_charge_(budget.charge("samplers", std::max<std::size_t>(options.pipeline.sample_workers, 1) * memory_.sampler)),
           encoder_charge_(budget.charge("encoder", memory_.encoder)),
           driver_(stages(), options.pipeline, make_batches(), inputs.rows) {
-        if (by_->samples() && options.hide_batch_edges)
+        if (by_->samples() && options.exclude_target_edges)
             throw error(errc::invalid_argument, "neighbourhoods are drawn on a device, where edges of a batch are not hidden");
         by_.prepare(in_flight(options), inputs.rows);
     }
@@ -84,8 +84,8 @@ public:
     /// Throws errc::invalid_argument when a whole epoch has nothing to train; errc::out_of_range for a training node that is
     /// not resident, or whose label is no class; over_budget for a batch larger than `batch_memory`; and what the stages
     /// met. After an exception no stage is at work any more, and every later call throws it again.
-    graph_epoch run(const plan& states, std::uint64_t epoch, batch_number from = {}, const graph_observer& observer = {},
-        const std::stop_token& stop = {}, const std::optional<state>& ahead = {}) {
+    graph_epoch run(const epoch_plan& states, std::uint64_t epoch, batch_number from = {}, const graph_observer& observer = {},
+        const std::stop_token& stop = {}, const std::optional<buffer_state>& ahead = {}) {
         if (links() && observer.again) throw error(errc::invalid_argument, "further passes over a state are for node tasks");
         std::uint64_t planned = 0;
         const auto lend = [&] { by_->begin(dense_, row_optimizer_); };
@@ -93,7 +93,7 @@ public:
         const auto begin = [&] {
             lend();
             if (const auto* links = std::get_if<link_task>(&task_)) links->edges.begin_epoch(states, from.state);
-            plan loaded = states;
+            epoch_plan loaded = states;
             if (ahead) loaded.push_back(*ahead);
             if (inputs_.features != nullptr) inputs_.features->begin_epoch(loaded, from.state);
             inputs_.graph.begin_epoch(loaded, from.state);
@@ -113,7 +113,7 @@ public:
         return done;
     }
 
-    /// Batches applied before this run: what optimisers call t. Part of the state that a resume restores.
+    /// Batches applied before this run: what optimizers call t. Part of the state that a resume restores.
     [[nodiscard]] std::uint64_t steps() const noexcept { return driver_.steps(); }
     void set_steps(std::uint64_t steps) noexcept { driver_.set_steps(steps); }
 
@@ -141,7 +141,7 @@ private:
         };
         const input_columns columns = inputs_.columns();
         need(columns.total() != 0, "a graph network needs rows or features of nodes");
-        validate(options_.neighbours.fanout, encode_.hops());
+        validate(options_.neighbors.fanout, encode_.hops());
         need(encode_.hops() != 0, "an encoder without a layer that reads neighbours needs no graph training");
         need(inputs_.rows == nullptr || inputs_.rows->file().partitioning() == partitioning(), "rows and graph have different partitions");
         need(inputs_.features == nullptr || inputs_.features->store().rows() == partitioning(), "features and graph have different partitions");
@@ -161,32 +161,32 @@ private:
 
     [[nodiscard]] std::unique_ptr<graph_compute> make_compute(dense_parameters<>& weights) const {
         if (const auto* links = std::get_if<link_task>(&task_))
-            return std::make_unique<cpu_link_compute>(encode_, weights, links->model, links->relations, options_.seed, on_);
-        return std::make_unique<cpu_node_compute>(encode_, weights, options_.seed, on_);
+            return std::make_unique<cpu_link_compute>(encode_, weights, links->model, links->relations, options_.seed, executor_);
+        return std::make_unique<cpu_node_compute>(encode_, weights, options_.seed, executor_);
     }
 
     std::vector<std::unique_ptr<graph_batch>> make_batches() const {
-        std::vector<std::unique_ptr<graph_batch>> made;
+        std::vector<std::unique_ptr<graph_batch>> result;
         for (std::size_t i = 0; i < in_flight(options_); ++i) {
-            made.push_back(std::make_unique<graph_batch>());
-            made.back()->memory = batch_bytes();
+            result.push_back(std::make_unique<graph_batch>());
+            result.back()->memory = batch_bytes();
         }
-        return made;
+        return result;
     }
 
     /// What the batches of a state share; waits for its graph and features.
-    [[nodiscard]] std::shared_ptr<const graph_state> make_state(const state& s, std::uint64_t epoch, std::uint32_t index) {
+    [[nodiscard]] std::shared_ptr<const graph_state> make_state(const buffer_state& s, std::uint64_t epoch, std::uint32_t index) {
         if (s.resident.size() > resident_partitions())
             throw error(errc::invalid_argument, "state " + std::to_string(index) + " has " + std::to_string(s.resident.size()) +
                                                     " partitions, memory was planned for " + std::to_string(resident_partitions()));
         if (by_->samples() && s.resident.size() != partitioning().partitions)
             throw error(errc::invalid_argument, "neighbourhoods are drawn on a device in the whole graph, which a state does not have");
-        auto made = std::make_shared<graph_state>();
+        auto result = std::make_shared<graph_state>();
         if (const auto* task = std::get_if<link_task>(&task_)) {
-            made->links.emplace(s, partitioning(), task->edges.acquire(index), options_.batch, options_.batch_from,
+            result->links.emplace(s, partitioning(), task->edges.acquire(index), options_.batch, options_.batch_from,
                 options_.seed, epoch, index);
-            if (options_.hide_batch_edges)
-                for (const edge_bucket& b : s.edge_buckets) made->first_edge.push_back(inputs_.graph.first_edge(b));
+            if (options_.exclude_target_edges)
+                for (const edge_bucket& b : s.edge_buckets) result->first_edge.push_back(inputs_.graph.first_edge(b));
         } else {
             std::vector<node_id> nodes;
             std::get<node_task>(task_).nodes(index, nodes);
@@ -194,29 +194,29 @@ private:
                 if (v >= partitioning().nodes || !std::ranges::binary_search(s.resident, partitioning().of(v)))
                     throw error(errc::out_of_range, "node " + std::to_string(v) + " trains in state " + std::to_string(index) +
                                                         ", where it is not resident");
-            made->nodes.emplace(std::move(nodes), options_.batch, options_.seed, epoch, index);
+            result->nodes.emplace(std::move(nodes), options_.batch, options_.seed, epoch, index);
         }
-        if (inputs_.features != nullptr) made->features = inputs_.features->acquire(index);
-        made->graph = inputs_.graph.acquire(index);
-        return made;
+        if (inputs_.features != nullptr) result->features = inputs_.features->acquire(index);
+        result->graph = inputs_.graph.acquire(index);
+        return result;
     }
 
     pipeline_stages<graph_batch> stages() {
-        pipeline_stages<graph_batch> made{.sample = [this](graph_batch& b) { sample(b); },
+        pipeline_stages<graph_batch> result{.sample = [this](graph_batch& b) { sample(b); },
             .gather = [this](graph_batch& b) { gather(b); },
             .to_device = {},
             .compute = {},
             .to_host = {},
             .update = [this](graph_batch& b) { update(b); }};
-        by_.put_into(made, [this](graph_batch& b) { return view_of(b); });
-        return made;
+        by_.put_into(result, [this](graph_batch& b) { return view_of(b); });
+        return result;
     }
 
     void sample(graph_batch& b) {
         b.statistics = {};
         const auto* nodes = std::get_if<node_task>(&task_);
         samplers_.with([this] { return std::make_unique<graph_sampler>(options_); }, [&](std::unique_ptr<graph_sampler>& mine) {
-            mine->sample(b, nodes == nullptr ? std::span<const class_id>{} : nodes->labels, encode_.outputs(), on_, *by_);
+            mine->sample(b, nodes == nullptr ? std::span<const class_id>{} : nodes->labels, encode_.outputs(), executor_, *by_);
             b.features = b.work->features;
             b.work.reset(); // the graph is not needed any more
         });
@@ -236,26 +236,26 @@ private:
         } else if (learned != 0) {
             b.gradients = {b.gradient_memory.at_least(count * columns), count, columns};
             row_staleness_.read(b.step, b.nodes);
-            gather_rows(on_, *b.rows, b.nodes, b.dense.middle_columns(0, learned));
+            gather_rows(executor_, *b.rows, b.nodes, b.dense.middle_columns(0, learned));
         }
         if (!b.features) return;
-        if (b.features->sparse()) b.features->gather(on_, b.nodes, b.sparse);
-        else b.features->gather(on_, b.nodes, b.dense.middle_columns(learned, columns - learned));
+        if (b.features->sparse()) b.features->gather(executor_, b.nodes, b.sparse);
+        else b.features->gather(executor_, b.nodes, b.dense.middle_columns(learned, columns - learned));
         b.features.reset();
     }
 
     [[nodiscard]] computed_batch view_of(graph_batch& b) const {
-        computed_batch made{.key = b.key, .step = b.step, .slot = b.slot, .layers = b.layers, .nodes = b.nodes, .labels = b.labels,
+        computed_batch result{.key = b.key, .step = b.step, .slot = b.slot, .layers = b.layers, .nodes = b.nodes, .labels = b.labels,
             .links = b.links ? &*b.links : nullptr, .in = {.dense = b.dense}, .gradients = b.gradients,
             .relation_gradients = &b.relation_gradients, .statistics = b.statistics};
         if (const std::size_t columns = inputs_.columns().sparse; columns != 0)
-            made.in.sparse = {columns, b.sparse.offsets, b.sparse.columns, b.sparse.values};
-        return made;
+            result.in.sparse = {columns, b.sparse.offsets, b.sparse.columns, b.sparse.values};
+        return result;
     }
 
     void update(graph_batch& b) {
         if (b.rows && !by_->keeps_rows()) {
-            for_each_row(on_, *b.rows, b.nodes, [&](std::size_t i, std::span<float> row) {
+            for_each_row(executor_, *b.rows, b.nodes, [&](std::size_t i, std::span<float> row) {
                 row_optimizer_.step_row(row, b.gradients[i].first(inputs_.learned()), b.step);
             });
             row_staleness_.applied(b.step);
@@ -269,7 +269,7 @@ private:
     dense_optimizer dense_;
     any_row_optimizer row_optimizer_;
     graph_inputs inputs_;
-    executor_ref on_;
+    executor_ref executor_;
     graph_memory memory_;
     compute_stage<graph_compute> by_;
     memory_charge batch_charge_, sampler_charge_, encoder_charge_;

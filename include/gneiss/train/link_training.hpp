@@ -15,8 +15,8 @@
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/model/any_link_model.hpp>
+#include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/optimizer.hpp>
-#include <gneiss/model/parameter.hpp>
 #include <gneiss/sampling/link_batches.hpp>
 #include <gneiss/train/compute_stage.hpp>
 #include <gneiss/train/cpu_compute.hpp>
@@ -34,7 +34,7 @@ enum class step_place : std::uint8_t {
 
 struct link_training_options {
     std::uint64_t batch_edges = 1000;
-    batch_source batch_from = batch_source::state;
+    batch_scope batch_from = batch_scope::state;
     negative_options negatives{}; ///< `filtered` masks what is true by another edge of the batch
     step_place step_at = step_place::update;
     /// Relations, too, are read when a batch is gathered and stepped when it is applied, so that they are as stale as nodes.
@@ -51,7 +51,7 @@ using training_observer = epoch_observer<link_statistics>;
 /// Trains node rows and relation rows for link prediction through a partition buffer: Marius' training loop (OSDI'21, §3
 /// and Algorithm 2).
 ///
-/// Everything is an argument: the plan of an epoch, the store of rows, the source of edges, model and optimiser. For a
+/// Everything is an argument: the plan of an epoch, the store of rows, the source of edges, model and optimizer. For a
 /// given plan and seed, staleness 0 gives the same bits at any thread count, buffer size, engine and store.
 ///
 /// Memory: batches_in_flight · `batch_bytes`, charged to the budget. Thread-safety: one driving thread.
@@ -61,9 +61,9 @@ public:
     ///
     /// Precondition: everything passed outlives this. Throws over_budget, errc::invalid_argument.
     link_training(const link_training_options& options, any_link_model& model, const any_row_optimizer& optimizer,
-        partition_buffer& rows, edge_buffer& edges, parameter& relations, executor_ref on, memory_budget& budget, link_compute* by = nullptr)
-        : options_(options), by_(by, [&] { return std::make_unique<cpu_embedding_compute>(model, relations, on); }),
-          optimizer_(optimizer), rows_(rows), edges_(edges), relations_(relations), on_(on), layout_(rows.file().layout()),
+        partition_buffer& rows, edge_buffer& edges, embedding_table& relations, executor_ref executor, memory_budget& budget, link_compute* by = nullptr)
+        : options_(options), by_(by, [&] { return std::make_unique<cpu_embedding_compute>(model, relations, executor); }),
+          optimizer_(optimizer), rows_(rows), edges_(edges), relations_(relations), executor_(executor), layout_(rows.file().layout()),
           charge_(budget.charge("batches", in_flight(options) * batch_bytes(options, layout_, rows.rows(), relations.rows() * relations.layout().dim))),
           driver_(stages(), options.pipeline, make_batches(), &rows) {
         if (by != nullptr && options.async_relations) throw error(errc::invalid_argument, "asynchronous relations are stepped on the host: not with a device");
@@ -86,7 +86,7 @@ public:
     ///
     /// Stops early, with everything applied, when `stop` is requested. Partitions are written and leave at the end.
     /// After an exception no stage is at work any more, and every later call throws it again.
-    link_epoch run(const plan& states, std::uint64_t epoch, batch_number from = {}, const training_observer& observer = {},
+    link_epoch run(const epoch_plan& states, std::uint64_t epoch, batch_number from = {}, const training_observer& observer = {},
         const std::stop_token& stop = {}) {
         const auto lend = [&] { by_->begin(optimizer_); };
         const training_observer told = by_.observed(observer, lend);
@@ -102,7 +102,7 @@ public:
         return done;
     }
 
-    /// Batches applied before this run: what optimisers call t. Part of the state that a resume restores.
+    /// Batches applied before this run: what optimizers call t. Part of the state that a resume restores.
     [[nodiscard]] std::uint64_t steps() const noexcept { return driver_.steps(); }
     void set_steps(std::uint64_t steps) noexcept { driver_.set_steps(steps); }
 
@@ -120,24 +120,24 @@ private:
         link_sampler sampler;
         mini_batch_arena arena;
         std::optional<link_batch> links;
-        growing_buffer<float> value_memory, gradient_memory;
+        reusable_buffer<float> value_memory, gradient_memory;
         matrix_view<float> values, gradients; ///< [nodes, dim], or [nodes, dim + state] where compute steps
-        row_gradients relation_gradients;
-        growing_buffer<float> relation_memory;
+        sparse_gradients relation_gradients;
+        reusable_buffer<float> relation_memory;
         matrix_view<float> relations; ///< [relation rows, columns] as they were read, or empty
     };
 
     std::vector<std::unique_ptr<batch>> make_batches() const {
-        std::vector<std::unique_ptr<batch>> made;
+        std::vector<std::unique_ptr<batch>> result;
         for (std::size_t i = 0; i < in_flight(options_); ++i) {
-            made.push_back(std::make_unique<batch>(options_.negatives, options_.seed));
-            made.back()->memory = batch_bytes(options_, layout_, rows_.rows(), relations_.rows() * relations_.layout().dim);
+            result.push_back(std::make_unique<batch>(options_.negatives, options_.seed));
+            result.back()->memory = batch_bytes(options_, layout_, rows_.rows(), relations_.rows() * relations_.layout().dim);
         }
-        return made;
+        return result;
     }
 
     pipeline_stages<batch> stages() {
-        pipeline_stages<batch> made{.sample =
+        pipeline_stages<batch> result{.sample =
                                         [](batch& b) {
                                             b.links = b.sampler.sample(b.key, *b.work, b.arena);
                                             b.work.reset();
@@ -147,8 +147,8 @@ private:
             .compute = {},
             .to_host = {},
             .update = [this](batch& b) { update(b); }};
-        by_.put_into(made, [this](batch& b) { return view_of(b); }, [this](batch& b) { step_copy(b); });
-        return made;
+        by_.put_into(result, [this](batch& b) { return view_of(b); }, [this](batch& b) { step_copy(b); });
+        return result;
     }
 
     void gather(batch& b) {
@@ -158,7 +158,7 @@ private:
         b.values = {b.value_memory.at_least(count * width), count, width};
         b.gradients = {b.gradient_memory.at_least(count * layout_.dim), count, layout_.dim};
         row_staleness_.read(b.step, b.links->nodes);
-        gather_rows(on_, *b.rows, b.links->nodes, b.values);
+        gather_rows(executor_, *b.rows, b.links->nodes, b.values);
         if (!options_.async_relations) return;
         const matrix_view<const float> now = std::as_const(relations_).values();
         b.relations = {b.relation_memory.at_least(now.rows() * now.columns()), now.rows(), now.columns()};
@@ -178,7 +178,7 @@ private:
     void step_copy(batch& b) const {
         if (options_.step_at != step_place::compute || by_->keeps_rows()) return;
         const std::size_t width = layout_.floats();
-        parallel_for(on_, b.values.rows(), 256, [&](std::size_t begin, std::size_t end) {
+        parallel_for(executor_, b.values.rows(), 256, [&](std::size_t begin, std::size_t end) {
             std::vector<float> before(width);
             for (std::size_t i = begin; i < end; ++i) {
                 const std::span<float> row = b.values[i];
@@ -192,17 +192,17 @@ private:
     void update(batch& b) {
         if (by_->keeps_rows()) return b.links.reset();
         if (options_.step_at == step_place::compute)
-            for_each_row(on_, *b.rows, b.links->nodes, [&](std::size_t i, std::span<float> row) {
+            for_each_row(executor_, *b.rows, b.links->nodes, [&](std::size_t i, std::span<float> row) {
                 const std::span<const float> delta = b.values[i];
                 for (std::size_t k = 0; k < row.size(); ++k) row[k] += delta[k];
             });
         else
-            for_each_row(on_, *b.rows, b.links->nodes, [&](std::size_t i, std::span<float> row) {
+            for_each_row(executor_, *b.rows, b.links->nodes, [&](std::size_t i, std::span<float> row) {
                 optimizer_.step_row(row, b.gradients[i], b.step);
             });
         if (options_.async_relations && !b.relation_gradients.ids().empty()) {
             const std::scoped_lock lock(relations_turn_);
-            optimizer_.step_rows_at(relations_.table(), b.relation_gradients.ids(), b.relation_gradients.rows(), b.step, on_);
+            optimizer_.step_rows_at(relations_.table(), b.relation_gradients.ids(), b.relation_gradients.rows(), b.step, executor_);
         }
         row_staleness_.applied(b.step);
         b.links.reset();
@@ -213,9 +213,9 @@ private:
     any_row_optimizer optimizer_;
     partition_buffer& rows_;
     edge_buffer& edges_;
-    parameter& relations_;
+    embedding_table& relations_;
     std::mutex relations_turn_; // where they are asynchronous
-    executor_ref on_;
+    executor_ref executor_;
     row_layout layout_;
     memory_charge charge_;
     row_staleness_sampler row_staleness_;

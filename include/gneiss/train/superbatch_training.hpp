@@ -42,7 +42,7 @@ struct feature_rows {
     cached_rows<any_row_source>* cache = nullptr; ///< over the source; null: every row is read
     any_cache_policy* policy = nullptr; ///< decides what the cache holds; null: the change sets of superbatches
     std::size_t columns = 0;
-    bool halves = false;     ///< numbers are f16, else f32
+    bool f16 = false;     ///< numbers are f16, else f32
     bool normalized = false; ///< rows are scaled by `normalize_row`
 };
 
@@ -51,7 +51,7 @@ using feature_input = std::variant<feature_rows, std::shared_ptr<const resident_
 
 struct superbatch_training_options {
     std::uint64_t batch = 1000; ///< nodes
-    neighbour_sampling sampler = neighbour_sampling::layered;
+    sampler_kind sampler = sampler_kind::neighbor;
     std::uint64_t seed = 0;
     std::size_t rows_in_flight = 2; ///< batches whose rows are in memory: the one that is computed, and those gathered ahead
     std::size_t sample_workers = 1;    ///< of `conventional`
@@ -94,9 +94,9 @@ public:
     using observer = epoch_observer<graph_statistics>;
 
     /// Throws errc::invalid_argument for parts that do not fit together.
-    superbatch_training(superbatch_training_options options, superbatch_parts parts, const dense_optimizer& dense, executor_ref on)
-        : options_(std::move(options)), parts_(std::move(parts)), dense_(dense), on_(on),
-          by_(parts_.by, [&] { return std::make_unique<cpu_node_compute>(parts_.encode, parts_.weights, options_.seed, on); }),
+    superbatch_training(superbatch_training_options options, superbatch_parts parts, const dense_optimizer& dense, executor_ref executor)
+        : options_(std::move(options)), parts_(std::move(parts)), dense_(dense), executor_(executor),
+          by_(parts_.by, [&] { return std::make_unique<cpu_node_compute>(parts_.encode, parts_.weights, options_.seed, executor); }),
           driver_(stages(), {.staleness = std::max<std::size_t>(options_.rows_in_flight, 1) - 1, .deterministic = false, .sample_workers = workers(options_), .queues = {}},
               make_batches(), nullptr) {
         const auto need = [](bool holds, const char* what) {
@@ -107,7 +107,7 @@ public:
         const auto* rows = std::get_if<feature_rows>(&parts_.features);
         const bool changes = rows != nullptr && rows->cache != nullptr && rows->policy == nullptr;
         need(!changes || superbatches(), "change sets need superbatches");
-        options_.superbatches.slots = changes ? rows->cache->slots() : 0;
+        options_.superbatches.cache_capacity = changes ? rows->cache->capacity() : 0;
         by_.prepare(in_flight(options_), nullptr);
     }
 
@@ -135,16 +135,16 @@ public:
             inspector_ = std::make_unique<superbatch_inspector>(options_.superbatches,
                 superbatch_inspector::surroundings{.samplers = parts_.samplers, .sampling = options_.sampler,
                     .batches = [this](std::uint64_t e) { return batches_of(e); }, .before_sampling = parts_.before_sampling,
-                    .before_gathering = parts_.before_gathering, .nodes = parts_.labels.size(), .on = on_},
+                    .before_gathering = parts_.before_gathering, .nodes = parts_.labels.size(), .on = executor_},
                 superbatch_inspector::place{epoch, from.index});
         };
-        const plan whole(1);
+        const epoch_plan whole(1);
         const auto done = driver_.run(whole, epoch, from, watched, stop, begin, [&](std::uint32_t) { return batches_of(epoch); });
         by_.give_back();
         return done;
     }
 
-    /// Batches applied before this run: what optimisers call t. Part of the state that a resume restores.
+    /// Batches applied before this run: what optimizers call t. Part of the state that a resume restores.
     [[nodiscard]] std::uint64_t steps() const noexcept { return driver_.steps(); }
     void set_steps(std::uint64_t steps) noexcept { driver_.set_steps(steps); }
     /// Steps so from the next epoch on: for schedules. The state floats must be the same.
@@ -196,9 +196,9 @@ private:
     }
 
     std::vector<std::unique_ptr<batch>> make_batches() const {
-        std::vector<std::unique_ptr<batch>> made;
-        for (std::size_t i = 0; i < in_flight(options_); ++i) made.push_back(std::make_unique<batch>());
-        return made;
+        std::vector<std::unique_ptr<batch>> result;
+        for (std::size_t i = 0; i < in_flight(options_); ++i) result.push_back(std::make_unique<batch>());
+        return result;
     }
     [[nodiscard]] std::shared_ptr<const node_batches> batches_of(std::uint64_t epoch) const {
         return std::make_shared<const node_batches>(parts_.training_nodes, options_.batch, options_.seed, epoch, 0);
@@ -210,14 +210,14 @@ private:
     }
 
     pipeline_stages<batch> stages() {
-        pipeline_stages<batch> made{.sample = [this](batch& b) { sample(b); },
+        pipeline_stages<batch> result{.sample = [this](batch& b) { sample(b); },
             .gather = [this](batch& b) { gather(b); },
             .to_device = {},
             .compute = {},
             .to_host = {},
             .update = [this](batch& b) { let_go(b); }};
-        by_.put_into(made, [this](batch& b) { return view_of(b); });
-        return made;
+        by_.put_into(result, [this](batch& b) { return view_of(b); });
+        return result;
     }
 
     template <class Work>
@@ -234,19 +234,19 @@ private:
         b.work.reset();
         b.of = inspector_ && !behind_ ? inspector_->next(stop_) : nullptr;
         if (inspector_) behind_ = !b.of; // it stays where this batch is; one worker samples then
-        std::optional<mini_batch> made;
-        if (b.of) timed(load_, [&] { made = inspector_->load(*b.of, b.arena); });
-        else timed(sample_, [&] { made = draw(b); });
-        if (made->key() != b.key) throw error(errc::corrupt, "holds the sample of another batch", {.path = options_.superbatches.directory});
-        b.sample = drawn_sample::of(options_.sampler, *made, b.layers, on_);
+        std::optional<mini_batch> result;
+        if (b.of) timed(load_, [&] { result = inspector_->load(*b.of, b.arena); });
+        else timed(sample_, [&] { result = draw(b); });
+        if (result->key() != b.key) throw error(errc::corrupt, "holds the sample of another batch", {.path = options_.superbatches.directory});
+        b.sample = drawn_sample::of(options_.sampler, *result, b.layers, executor_);
         b.statistics.sampled_edges = b.sample.edges;
         b.statistics.input_nodes = b.sample.nodes.size();
     }
 
     mini_batch draw(batch& b) {
-        std::optional<mini_batch> made;
-        samplers_.with(parts_.samplers, [&](std::unique_ptr<batch_sampler>& mine) { made = mine->sample(b.key, b.seeds, on_, b.arena); });
-        return *made;
+        std::optional<mini_batch> result;
+        samplers_.with(parts_.samplers, [&](std::unique_ptr<batch_sampler>& mine) { result = mine->sample(b.key, b.seeds, executor_, b.arena); });
+        return *result;
     }
 
     void gather(batch& b) {
@@ -265,8 +265,8 @@ private:
         } else {
             timed(gather_, [&] {
                 const auto& all = std::get<1>(parts_.features);
-                if (all->sparse()) all->gather(on_, b.sample.nodes, b.sparse);
-                else all->gather(on_, b.sample.nodes, b.dense);
+                if (all->sparse()) all->gather(executor_, b.sample.nodes, b.sparse);
+                else all->gather(executor_, b.sample.nodes, b.dense);
             });
         }
         if (b.of) inspector_->gathered(*b.of, b.key.number.index);
@@ -276,17 +276,17 @@ private:
         if (from.cache != nullptr) timed(switch_, [&] { fill(b, from); });
         const std::span<const node_id> ids = b.sample.nodes;
         gather_target to = gather_target::of(b.dense);
-        if (from.halves) to = {halves_.at_least(ids.size() * from.columns * sizeof(half)), from.columns * sizeof(half)};
+        if (from.f16) to = {f16_rows_.at_least(ids.size() * from.columns * sizeof(half)), from.columns * sizeof(half)};
         timed(gather_, [&] {
             if (from.cache != nullptr) from.cache->gather(ids, to);
             else from.source.gather(ids, to);
         });
         if (from.cache != nullptr) timed(update_, [&] { update(b, from, to); });
         timed(gather_, [&] {
-            if (!from.halves && !from.normalized) return;
-            parallel_for(on_, ids.size(), 1024, [&](std::size_t i, std::size_t end) {
+            if (!from.f16 && !from.normalized) return;
+            parallel_for(executor_, ids.size(), 1024, [&](std::size_t i, std::size_t end) {
                 for (; i < end; ++i) {
-                    if (from.halves)
+                    if (from.f16)
                         std::ranges::transform(std::span(reinterpret_cast<const half*>(to.row(i)), from.columns), b.dense[i].begin(),
                             [](half h) { return to_float(h); });
                     if (from.normalized) normalize_row(b.dense[i]);
@@ -312,17 +312,17 @@ private:
 
     void update(const batch& b, feature_rows& from, const gather_target& rows) {
         if (from.policy != nullptr) from.policy->next(b.sample.nodes, changes_);
-        else if (b.of && options_.superbatches.slots != 0) b.of->changes(b.sample.nodes, changes_);
+        else if (b.of && options_.superbatches.cache_capacity != 0) b.of->changes(b.sample.nodes, changes_);
         else return; // without slots nothing changes; what is sampled after a stop is of no superbatch
         from.cache->apply(changes_, rows);
     }
 
     [[nodiscard]] computed_batch view_of(batch& b) const {
-        computed_batch made{.key = b.key, .step = b.step, .slot = b.slot, .layers = b.layers, .nodes = b.sample.nodes, .labels = b.labels,
+        computed_batch result{.key = b.key, .step = b.step, .slot = b.slot, .layers = b.layers, .nodes = b.sample.nodes, .labels = b.labels,
             .in = {.dense = b.dense}, .statistics = b.statistics};
         if (const std::size_t columns = parts_.encode.inputs().sparse; columns != 0)
-            made.in.sparse = {columns, b.sparse.offsets, b.sparse.columns, b.sparse.values};
-        return made;
+            result.in.sparse = {columns, b.sparse.offsets, b.sparse.columns, b.sparse.values};
+        return result;
     }
 
     void let_go(batch& b) {
@@ -333,7 +333,7 @@ private:
     superbatch_training_options options_;
     superbatch_parts parts_;
     dense_optimizer dense_;
-    executor_ref on_;
+    executor_ref executor_;
     compute_stage<graph_compute> by_;
     any_row_optimizer no_rows_{sgd{}};
     std::stop_token stop_; // of waiting for superbatches, in the epoch that runs
@@ -342,7 +342,7 @@ private:
     bool behind_ = false; // sample stage: a batch was not taken from the inspector, so that no later one can be
     bool filled_ = false; // gather stage: the policy's rows are in the cache
     change_set changes_; // gather stage
-    growing_buffer<std::byte> halves_; // the same
+    reusable_buffer<std::byte> f16_rows_; // the same
     mutable std::mutex mutex_;
     object_pool<std::unique_ptr<batch_sampler>> samplers_;
     object_pool<aligned_buffer<float>> rows_;

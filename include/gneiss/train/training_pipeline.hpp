@@ -106,7 +106,7 @@ public:
         }
     }
 
-    ~training_pipeline() { stop(std::make_exception_ptr(error(errc::cancelled, "the pipeline was destroyed"))); }
+    ~training_pipeline() { stop(std::make_exception_ptr(error(errc::canceled, "the pipeline was destroyed"))); }
 
     training_pipeline(const training_pipeline&) = delete;
     training_pipeline& operator=(const training_pipeline&) = delete;

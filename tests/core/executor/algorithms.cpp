@@ -37,11 +37,11 @@ constexpr std::size_t grains[] = {0, 1, 8, 5000};
 } // namespace
 
 TEST_CASE("parallel_for covers every index once, in ranges of at most the grain") {
-    on_every_executor([](const auto& on) {
+    on_every_executor([](const auto& executor) {
         for (const std::size_t size : sizes)
             for (const std::size_t grain : grains) {
                 std::vector<int> visits(size);
-                parallel_for(on, size, grain, [&](std::size_t begin, std::size_t end) {
+                parallel_for(executor, size, grain, [&](std::size_t begin, std::size_t end) {
                     if (end - begin > std::max<std::size_t>(grain, 1)) return; // shows as an index not visited
                     for (std::size_t i = begin; i < end; ++i) ++visits[i];
                 });
@@ -54,8 +54,8 @@ TEST_CASE("parallel_reduce gives the same bits on every executor, in floating po
     std::vector<double> values(10000);
     random_stream random(random_key{1, random_domain::user});
     for (double& value : values) value = std::exp(40 * to_unit(random()) - 20); // any other order gives other bits
-    const auto sum_of = [&](const auto& on, std::size_t grain) {
-        return parallel_reduce(on, values.size(), grain, 0.0, [&](std::size_t begin, std::size_t end) {
+    const auto sum_of = [&](const auto& executor, std::size_t grain) {
+        return parallel_reduce(executor, values.size(), grain, 0.0, [&](std::size_t begin, std::size_t end) {
             double sum = 0;
             for (std::size_t i = begin; i < end; ++i) sum += values[i];
             return sum;
@@ -63,44 +63,44 @@ TEST_CASE("parallel_reduce gives the same bits on every executor, in floating po
     };
     for (const std::size_t grain : {1UL, 7UL, 100UL, 20000UL}) {
         const double expected = sum_of(serial_executor{}, grain);
-        on_every_executor([&](const auto& on) { CHECK(sum_of(on, grain) == expected); });
+        on_every_executor([&](const auto& executor) { CHECK(sum_of(executor, grain) == expected); });
     }
 }
 
 TEST_CASE("parallel_reduce folds chunks in order, with operations that do not commute") {
-    on_every_executor([](const auto& on) {
+    on_every_executor([](const auto& executor) {
         const auto digits = parallel_reduce(
-            on, 10, 3, std::string{},
+            executor, 10, 3, std::string{},
             [](std::size_t begin, std::size_t end) {
                 std::string text;
                 for (std::size_t i = begin; i < end; ++i) text += std::to_string(i);
                 return text;
             });
         CHECK(digits == "0123456789");
-        CHECK(parallel_reduce(on, 0, 3, 42, [](std::size_t, std::size_t) { return 1; }) == 42);
+        CHECK(parallel_reduce(executor, 0, 3, 42, [](std::size_t, std::size_t) { return 1; }) == 42);
     });
 }
 
 TEST_CASE("exclusive_scan is std::exclusive_scan, and returns the total") {
-    on_every_executor([](const auto& on) {
+    on_every_executor([](const auto& executor) {
         for (const std::size_t size : sizes)
             for (const std::size_t grain : {1UL, 8UL, 5000UL}) {
                 std::vector<std::uint64_t> values = random_words(size), expected(size);
                 const auto total = std::accumulate(values.begin(), values.end(), std::uint64_t{0});
                 std::exclusive_scan(values.begin(), values.end(), expected.begin(), std::uint64_t{0});
-                CHECK(exclusive_scan(on, values, grain) == total);
+                CHECK(exclusive_scan(executor, values, grain) == total);
                 CHECK(values == expected);
             }
     });
 }
 
 TEST_CASE("parallel_sort is std::sort") {
-    on_every_executor([](const auto& on) {
+    on_every_executor([](const auto& executor) {
         for (const std::size_t size : sizes)
             for (const std::size_t grain : {1UL, 8UL, 600UL, 5000UL}) {
                 std::vector<std::uint64_t> values = random_words(size), expected = values;
                 std::ranges::sort(expected, std::greater{});
-                parallel_sort(on, values, std::greater{}, grain);
+                parallel_sort(executor, values, std::greater{}, grain);
                 CHECK(values == expected);
             }
     });

@@ -16,12 +16,12 @@ using namespace gneiss;
 TEST_CASE("a reference runs every task once on the executor it stands for") {
     const serial_executor serial;
     const tbb_executor threads(2);
-    for (const executor_ref on : {executor_ref(serial), executor_ref(threads)}) {
+    for (const executor_ref executor : {executor_ref(serial), executor_ref(threads)}) {
         std::vector<std::atomic<int>> seen(1000);
-        on.run(seen.size(), [&](std::size_t i) { ++seen[i]; });
+        executor.run(seen.size(), [&](std::size_t i) { ++seen[i]; });
         for (const auto& s : seen) CHECK(s == 1);
-        on.run(0, [](std::size_t) { FAIL("no task"); });
-        CHECK_THROWS_AS(on.run(10, [](std::size_t i) { if (i == 3) throw std::runtime_error("three"); }), std::runtime_error);
+        executor.run(0, [](std::size_t) { FAIL("no task"); });
+        CHECK_THROWS_AS(executor.run(10, [](std::size_t i) { if (i == 3) throw std::runtime_error("three"); }), std::runtime_error);
     }
     CHECK(executor_ref(serial).concurrency() == 1);
     CHECK(executor_ref(threads).concurrency() == 2);

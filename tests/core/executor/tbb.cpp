@@ -13,17 +13,17 @@ using namespace gneiss;
 TEST_CASE("the TBB executor runs every task once, with any number of threads") {
     for (const std::size_t threads : {0UL, 1UL, 2UL, 8UL})
         for (const std::size_t tasks : {0UL, 1UL, 2UL, 1000UL}) {
-            const tbb_executor on(threads);
+            const tbb_executor executor(threads);
             std::vector<std::atomic<int>> ran(tasks);
-            on.run(tasks, [&](std::size_t task) { ++ran[task]; });
+            executor.run(tasks, [&](std::size_t task) { ++ran[task]; });
             for (const auto& times : ran) CHECK(times == 1);
         }
 }
 
 TEST_CASE("the TBB executor keeps to its threads, and copies share them") {
-    const tbb_executor on(2);
-    const tbb_executor copy = on; // NOLINT(performance-unnecessary-copy-initialization): that it shares is the point
-    CHECK(on.concurrency() == 2);
+    const tbb_executor executor(2);
+    const tbb_executor copy = executor; // NOLINT(performance-unnecessary-copy-initialization): that it shares is the point
+    CHECK(executor.concurrency() == 2);
     std::atomic<int> running{0}, most{0};
     copy.run(200, [&](std::size_t) {
         int seen = ++running;
@@ -36,18 +36,18 @@ TEST_CASE("the TBB executor keeps to its threads, and copies share them") {
 }
 
 TEST_CASE("an exception of a task reaches the caller, and the executor works on") {
-    const tbb_executor on(2);
-    CHECK_THROWS_AS(on.run(100, [](std::size_t task) { if (task == 50) throw std::runtime_error("task 50"); }),
+    const tbb_executor executor(2);
+    CHECK_THROWS_AS(executor.run(100, [](std::size_t task) { if (task == 50) throw std::runtime_error("task 50"); }),
         std::runtime_error);
     std::atomic<int> ran{0};
-    on.run(100, [&](std::size_t) { ++ran; });
+    executor.run(100, [&](std::size_t) { ++ran; });
     CHECK(ran == 100);
 }
 
 TEST_CASE("tasks may run tasks of their own on the same executor") {
-    const tbb_executor on(2);
+    const tbb_executor executor(2);
     std::atomic<int> ran{0};
-    on.run(10, [&](std::size_t) { on.run(10, [&](std::size_t) { ++ran; }); });
+    executor.run(10, [&](std::size_t) { executor.run(10, [&](std::size_t) { ++ran; }); });
     CHECK(ran == 100);
 }
 

@@ -30,9 +30,9 @@ std::pair<node_id, node_id> ends(const edge& e) { return std::minmax(e.source, e
 } // namespace
 
 TEST_CASE("edges are pure functions of their number, in any chunks and on any threads") {
-    const geometric_options how{.nodes = 3000, .edges = 20000, .seed = 4};
-    const geometric<> g(how);
-    const auto edges = all_edges(how);
+    const geometric_options options{.nodes = 3000, .edges = 20000, .seed = 4};
+    const geometric<> g(options);
+    const auto edges = all_edges(options);
     for (edge_index i = 0; i < g.edges(); i += 37) CHECK(g(i) == edges[i]);
     std::vector<edge> parallel(g.edges());
     generate_edges(g, 0, std::span(parallel), tbb_executor());
@@ -57,9 +57,9 @@ TEST_CASE("the number of edges is that asked for; each is there once, none is a 
 
 TEST_CASE("edges join exactly the points that are near: all pairs by the points' own key") {
     constexpr std::uint64_t nodes = 500;
-    const geometric_options how{.nodes = nodes, .edges = 5000, .shuffle = false, .seed = 8};
-    const auto edges = all_edges(how);
-    const random_key key = random_key{how.seed, random_domain::generate}.with(6).with(1);
+    const geometric_options options{.nodes = nodes, .edges = 5000, .shuffle = false, .seed = 8};
+    const auto edges = all_edges(options);
+    const random_key key = random_key{options.seed, random_domain::generate}.with(6).with(1);
     std::vector<double> distances;
     for (std::uint64_t i = 0; i < nodes; ++i)
         for (std::uint64_t j = 0; j < i; ++j)

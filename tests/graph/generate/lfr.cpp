@@ -90,10 +90,10 @@ TEST_CASE("communities have sizes between those asked for, and nodes that fit in
 }
 
 TEST_CASE("shuffled ids are the same graph by other numbers") {
-    lfr_options how{.nodes = 2000, .edges = 10000, .seed = 3};
-    const auto shuffled = lfr<>(how);
-    how.shuffle = false;
-    const auto natural = lfr<>(how);
+    lfr_options options{.nodes = 2000, .edges = 10000, .seed = 3};
+    const auto shuffled = lfr<>(options);
+    options.shuffle = false;
+    const auto natural = lfr<>(options);
     CHECK(shuffled.edges() == natural.edges());
     auto a = degrees_of(all_edges(shuffled), 2000), b = degrees_of(all_edges(natural), 2000);
     CHECK(a != b);

@@ -174,14 +174,14 @@ TEST_CASE("features have unit noise around the centroid, and centroids the lengt
     constexpr std::size_t dim = 64;
     const planted_partition<> g({.nodes = 2000, .communities = 5, .feature_signal = 3, .seed = 5});
     double sum = 0, squares = 0, fourth = 0, length = 0;
-    std::vector<float> row(dim), centre(dim), again(dim);
+    std::vector<float> row(dim), center(dim), again(dim);
     for (std::uint64_t v = 0; v < g.nodes(); ++v) {
         g.features(v, row);
         g.features(v, again);
         REQUIRE(row == again);
-        g.centroid(g.label(v), centre);
+        g.centroid(g.label(v), center);
         for (std::size_t d = 0; d < dim; ++d) {
-            const double noise = row[d] - centre[d];
+            const double noise = row[d] - center[d];
             sum += noise;
             squares += noise * noise;
             fourth += noise * noise * noise * noise;
@@ -192,8 +192,8 @@ TEST_CASE("features have unit noise around the centroid, and centroids the lengt
     CHECK(squares / count == doctest::Approx(1).epsilon(.02));
     CHECK(fourth / count == doctest::Approx(2.7).epsilon(.03)); // of the sum of four uniforms; 3 for a normal
     for (std::uint32_t c = 0; c < 5; ++c) {
-        g.centroid(c, centre);
-        length += std::inner_product(centre.begin(), centre.end(), centre.begin(), 0.0) / 5;
+        g.centroid(c, center);
+        length += std::inner_product(center.begin(), center.end(), center.begin(), 0.0) / 5;
     }
     CHECK(std::sqrt(length) == doctest::Approx(3).epsilon(.25));
 }

@@ -232,7 +232,7 @@ TEST_CASE("a matrix that scipy saved is sparse features") {
             true));
     spit(directory / "e.tsv", "0\t1\n1\t2\n");
     import_options options = options_for(directory / "e.tsv", directory / "out");
-    options.node_data.features = directory / "f.npz";
+    options.node_attributes.features = directory / "f.npz";
     run(options);
     const dataset data(directory / "out");
     CHECK(data.features().columns() == 6);
@@ -293,11 +293,11 @@ struct small_matrix {
     }
     static small_matrix random(std::uint64_t rows, std::uint64_t columns, std::uint64_t one_in, std::uint64_t seed) {
         random_stream draw(random_key(seed, random_domain::user));
-        small_matrix made{rows, columns, std::vector<float>(static_cast<std::size_t>(rows * columns))};
-        for (float& x : made.values)
+        small_matrix result{rows, columns, std::vector<float>(static_cast<std::size_t>(rows * columns))};
+        for (float& x : result.values)
             if (draw.below(one_in) == 0) x = static_cast<float>(draw.below(9)) - 4;
-        made.values.back() = 7; // the last column occurs
-        return made;
+        result.values.back() = 7; // the last column occurs
+        return result;
     }
 };
 
@@ -306,7 +306,7 @@ import_options features_for(const small_matrix& of, const std::filesystem::path&
     for (std::uint64_t i = 0; i < of.rows; ++i) edges += std::to_string(i) + "\t" + std::to_string((i + 1) % of.rows) + "\n";
     spit(directory / "e.tsv", edges);
     import_options options = options_for(directory / "e.tsv", directory / "out");
-    options.node_data.features = directory / "f.npz";
+    options.node_attributes.features = directory / "f.npz";
     return options;
 }
 
@@ -393,7 +393,7 @@ TEST_CASE("what export writes is imported to the same data of nodes") {
             sparse ? "a\t0:.5\nb\nd\t3:1\t1:7\nc\t1\n" : "a\t1\t2\nb\t.1\t-3e-7\nd\t0\t0\nc\t1\t1\n");
         spit(directory / "l.tsv", "a\tred\ttrain\nb\tblue\ttest\nc\t\tno\nd\tred\tvalid\n");
         import_options options = options_for(directory / "e.tsv", directory / "one");
-        options.node_data = {.features = directory / "f.tsv",
+        options.node_attributes = {.features = directory / "f.tsv",
             .num_features = 4,
             .labels = directory / "l.tsv",
             .split = directory / "l.tsv",

@@ -4,6 +4,6 @@
 
 namespace gneiss::test {
 
-import_report import_with(const import_options& options, executor_ref on) { return import_dataset(options, on); }
+import_report import_with(const import_options& options, executor_ref executor) { return import_dataset(options, executor); }
 
 } // namespace gneiss::test

@@ -14,7 +14,7 @@
 namespace gneiss::test {
 
 /// `import_dataset`, compiled once for all tests: it is the largest template of the library.
-import_report import_with(const import_options& options, executor_ref on);
+import_report import_with(const import_options& options, executor_ref executor);
 
 using triple = std::tuple<std::string, std::string, std::string>;
 

@@ -38,7 +38,7 @@ struct naive_backend {
                 for (std::size_t k = 0; k < x.columns(); ++k) out(j, k) += a(i, j) * x(i, k);
     }
 };
-static_assert(backend<naive_backend>);
+static_assert(gemm_backend<naive_backend>);
 
 struct matrix {
     std::vector<float> memory;
@@ -90,10 +90,10 @@ TEST_CASE("products on an executor equal naive loops with their epilogue, across
                     grad2.view = {grad2.memory.data(), k, n, n};
                     const matrix out_before = out, back_before = back, grad_before = grad;
                     const epilogue<float> then{accumulate, {bias.memory.data(), n}, activation::relu};
-                    const auto run = [&](const auto& on, matrix& x, matrix& y, matrix& z) {
-                        eigen_backend{}.multiply(a.view, w.view, x.view, then, on);
-                        eigen_backend{}.multiply_nt(g.view, w.view, y.view, accumulate, on);
-                        eigen_backend{}.add_tn(a.view, g.view, z.view, on);
+                    const auto run = [&](const auto& executor, matrix& x, matrix& y, matrix& z) {
+                        eigen_backend{}.multiply(a.view, w.view, x.view, then, executor);
+                        eigen_backend{}.multiply_nt(g.view, w.view, y.view, accumulate, executor);
+                        eigen_backend{}.add_tn(a.view, g.view, z.view, executor);
                     };
                     run(serial_executor{}, out, back, grad);
                     run(tbb_executor(3), out2, back2, grad2);

@@ -32,7 +32,7 @@ TEST_CASE("graph attention follows its formula for 1, 4 and 8 heads, concatenate
                 return sum;
             };
             for (std::size_t t = 0; t < v.targets; ++t) {
-                std::vector<std::size_t> around(v.neighbours.begin() + v.offsets[t], v.neighbours.begin() + v.offsets[t + 1]);
+                std::vector<std::size_t> around(v.neighbors.begin() + v.offsets[t], v.neighbors.begin() + v.offsets[t + 1]);
                 around.push_back(v.first_target + t);
                 std::vector<double> expected(out.view.columns());
                 for (std::size_t h = 0; h < heads; ++h) {

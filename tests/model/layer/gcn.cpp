@@ -24,7 +24,7 @@ TEST_CASE("a graph convolution is D^-1/2 (A + I) D^-1/2 X W + b, or D^-1 (A + I)
 
             for (std::size_t t = 0; t < v.targets; ++t) {
                 a.view(t, v.first_target + t) += 1;
-                for (std::size_t e = v.offsets[t]; e < v.offsets[t + 1]; ++e) a.view(t, v.neighbours[e]) += 1;
+                for (std::size_t e = v.offsets[t]; e < v.offsets[t + 1]; ++e) a.view(t, v.neighbors[e]) += 1;
             }
             std::vector<double> of_target(12), of_source(30);
             for (std::size_t t = 0; t < 12; ++t)

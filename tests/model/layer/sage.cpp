@@ -31,7 +31,7 @@ TEST_CASE("GraphSAGE follows its formula for each reduction and combination, iso
                         for (std::size_t k = 0; k < 5; ++k) {
                             double reduced = 0;
                             for (std::size_t e = v.offsets[t]; e < v.offsets[t + 1]; ++e) {
-                                const double one = x.view(v.neighbours[e], k);
+                                const double one = x.view(v.neighbors[e], k);
                                 if (reduce == sage_reduction::max) reduced = e == v.offsets[t] ? one : std::max(reduced, one);
                                 else reduced += one;
                             }

@@ -23,9 +23,9 @@ TEST_CASE("self loops come last in each list, and the transposed lists hold the 
             REQUIRE(v.offsets[t + 1] - v.offsets[t] == before.offsets[t + 1] - before.offsets[t] + 1);
             for (std::uint32_t e = v.offsets[t]; e < v.offsets[t + 1]; ++e) {
                 const bool last = e + 1 == v.offsets[t + 1];
-                CHECK(v.neighbours[e] == (last ? v.first_target + t : before.neighbours[e - t]));
+                CHECK(v.neighbors[e] == (last ? v.first_target + t : before.neighbors[e - t]));
                 CHECK(v.edge_target[e] == t);
-                by_source[v.neighbours[e]].push_back(e);
+                by_source[v.neighbors[e]].push_back(e);
             }
         }
         for (std::size_t s = 0; s < v.sources; ++s)

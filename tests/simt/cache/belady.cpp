@@ -47,21 +47,21 @@ struct processor {
 
 /// The same change sets, fills and rows that remain, batch by batch.
 template <class Policy>
-void check_equal(const Policy& on, const memory_trace& trace, const belady_options& options) {
+void check_equal(const Policy& serial, const memory_trace& trace, const belady_options& options) {
     std::vector<change_set> want;
     belady_outcome outcome = gneiss::belady(trace, options, serial_executor{}, [&](std::size_t, const change_set& changes) { want.push_back(changes); });
     memory_budget budget;
     std::size_t batches = 0, wrong = 0;
-    belady_outcome made = cuda::belady(on, trace, options, budget, [&](std::size_t batch, const change_set& changes) {
+    belady_outcome result = cuda::belady(serial, trace, options, budget, [&](std::size_t batch, const change_set& changes) {
         wrong += batch != batches || changes != want[batch];
         ++batches;
     });
     CHECK(batches == want.size());
     CHECK(wrong == 0);
-    CHECK(made.fill == outcome.fill);
-    std::ranges::sort(made.resident);
+    CHECK(result.fill == outcome.fill);
+    std::ranges::sort(result.resident);
     std::ranges::sort(outcome.resident);
-    CHECK(made.resident == outcome.resident);
+    CHECK(result.resident == outcome.resident);
     CHECK(budget.used(memory_kind::device) == 0);
 }
 
@@ -76,7 +76,7 @@ std::vector<node_id> some_resident(std::uint64_t nodes, std::size_t slots, std::
 
 /// Random traces: of few rows and many, small and large batches, caches that hold nothing, some and all.
 template <class Policy>
-void check_random_traces(const Policy& on, std::uint64_t traces) {
+void check_random_traces(const Policy& serial, std::uint64_t traces) {
     for (std::uint64_t seed = 0; seed < traces; ++seed) {
         CAPTURE(seed);
         const std::uint64_t nodes = seed % 3 == 0 ? 9 : seed % 3 == 1 ? 60 : 500;
@@ -84,12 +84,12 @@ void check_random_traces(const Policy& on, std::uint64_t traces) {
         const memory_trace trace = cache_test::random_trace(seed % 37, most, nodes, seed);
         const auto slots = static_cast<std::size_t>(mix64(seed) % (nodes + nodes / 4));
         const std::vector<node_id> resident = seed % 2 == 0 ? std::vector<node_id>() : some_resident(nodes + 5, slots, seed);
-        check_equal(on, trace, {slots, seed % 5 < 2 ? nodes + 5 : 0, resident});
+        check_equal(serial, trace, {slots, seed % 5 < 2 ? nodes + 5 : 0, resident});
     }
 }
 
 template <class Policy>
-void check_edge_cases(const Policy& on) {
+void check_edge_cases(const Policy& serial) {
     memory_trace none, empty, one, twice, same;
     empty.append({});
     empty.append({});
@@ -99,31 +99,31 @@ void check_edge_cases(const Policy& on) {
     const std::vector<node_id> resident{4, 2, 9};
     for (const std::size_t slots : {0U, 1U, 3U, 4U, 100U})
         for (const memory_trace* trace : {&none, &empty, &one, &same}) {
-            check_equal(on, *trace, {.slots = slots});
-            if (slots >= resident.size()) check_equal(on, *trace, {.slots = slots, .nodes = 0, .resident = resident});
+            check_equal(serial, *trace, {.capacity = slots});
+            if (slots >= resident.size()) check_equal(serial, *trace, {.capacity = slots, .nodes = 0, .resident = resident});
         }
 
     const auto code = [&](const memory_trace& trace, const belady_options& options, std::uint64_t bytes = memory_budget::unlimited) {
         memory_budget budget(memory_budget::unlimited, memory_budget::unlimited, bytes);
         try {
-            cuda::belady(on, trace, options, budget, [](std::size_t, const change_set&) {});
+            cuda::belady(serial, trace, options, budget, [](std::size_t, const change_set&) {});
         } catch (const error& e) {
             return e.code();
         }
         return errc::closed;
     };
-    CHECK(code(one, {.slots = 2, .nodes = 0, .resident = resident}) == errc::invalid_argument);
-    CHECK(code(one, {.slots = 2, .nodes = 9}) == errc::out_of_range);
-    CHECK(code(one, {.slots = 2, .nodes = 10}) == errc::closed);
-    CHECK(code(twice, {.slots = 2}) == errc::invalid_argument);
-    CHECK(code(one, {.slots = 2}, 64) == errc::over_budget);
+    CHECK(code(one, {.capacity = 2, .nodes = 0, .resident = resident}) == errc::invalid_argument);
+    CHECK(code(one, {.capacity = 2, .nodes = 9}) == errc::out_of_range);
+    CHECK(code(one, {.capacity = 2, .nodes = 10}) == errc::closed);
+    CHECK(code(twice, {.capacity = 2}) == errc::invalid_argument);
+    CHECK(code(one, {.capacity = 2}, 64) == errc::over_budget);
 }
 
 } // namespace
 
 TEST_CASE("simt.cache.belady: change sets of random traces are those of the CPU, row by row") {
-    processor on;
-    check_random_traces(on.policy(), 240);
+    processor serial;
+    check_random_traces(serial.policy(), 240);
 }
 
 #if !defined(__CUDACC__)
@@ -131,24 +131,24 @@ TEST_CASE("simt.cache.belady: one thread gives the same") { check_random_traces(
 #endif
 
 TEST_CASE("simt.cache.belady: batches large enough to be shared among threads") {
-    processor on;
+    processor serial;
     const memory_trace trace = cache_test::random_trace(40, 9000, 6000, 3);
     for (const std::size_t slots : {0U, 200U, 1500U, 5000U, 7000U}) {
-        check_equal(on.policy(), trace, {.slots = slots, .nodes = 6000});
+        check_equal(serial.policy(), trace, {.capacity = slots, .nodes = 6000});
         const std::vector<node_id> resident = some_resident(6500, slots, 9);
-        check_equal(on.policy(), trace, {slots, 0, resident});
+        check_equal(serial.policy(), trace, {slots, 0, resident});
     }
 }
 
 TEST_CASE("simt.cache.belady: more batches than are counted at a time") {
-    processor on;
+    processor serial;
     const memory_trace trace = cache_test::random_trace(4500, 6, 40, 4); // 2^24 counts are of 3728 batches
-    check_equal(on.policy(), trace, {.slots = 12});
+    check_equal(serial.policy(), trace, {.capacity = 12});
 }
 
 TEST_CASE("simt.cache.belady: no batch, no row, and what cannot be used") {
-    processor on;
-    check_edge_cases(on.policy());
+    processor serial;
+    check_edge_cases(serial.policy());
 }
 
 } // namespace gneiss

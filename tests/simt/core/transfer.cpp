@@ -26,10 +26,10 @@ __global__ void scale(const float* in, const float* by, std::uint32_t width, con
 }
 
 std::vector<float> numbers(std::size_t count, std::uint64_t seed) {
-    std::vector<float> made(count);
+    std::vector<float> result(count);
     const random_key key(seed, random_domain::user);
-    for (std::size_t i = 0; i < count; ++i) made[i] = to_unit_float(key[i]);
-    return made;
+    for (std::size_t i = 0; i < count; ++i) result[i] = to_unit_float(key[i]);
+    return result;
 }
 
 constexpr std::uint32_t width = 4, most = 3000;
@@ -80,9 +80,9 @@ void check_batches(std::size_t slots, std::size_t batches, bool recorded) {
         from.done(compute);
         from.fetch(back.copies());
 
-        under_way made{&from, result.host, std::vector<float>(count)};
-        for (std::size_t i = 0; i < count; ++i) made.want[i] = by[i % width] * values[i];
-        waiting.push_back(std::move(made));
+        under_way created{&from, result.host, std::vector<float>(count)};
+        for (std::size_t i = 0; i < count; ++i) created.want[i] = by[i % width] * values[i];
+        waiting.push_back(std::move(created));
     }
     while (!waiting.empty()) check();
 }

@@ -56,7 +56,7 @@ std::string demangled(const std::string& symbol) {
     return name;
 }
 
-/// Kernels by symbol. Their PTX without comments, places in the source, and numbers that depend on their neighbours; of
+/// Kernels by symbol. Their PTX without comments, places in the source, and numbers that depend on their neighbors; of
 /// functions that are called, the text goes with every kernel.
 std::map<std::string, kernel> kernels_of(const std::string& ptx) {
     static const std::regex comment("//[^\n]*"), label("\\$L__BB[0-9]+_"), place("\\s*\\.(loc|file)\\b[^\n]*");

@@ -30,9 +30,9 @@ public:
     /// Room for `size` elements, and a copy of `values` at its beginning.
     template <class V>
     [[nodiscard]] V* put(const std::vector<V>& values, std::size_t size = 0) {
-        V* const made = arena_.take<V>(std::max(size, values.size()));
-        set(made, std::span<const V>(values));
-        return made;
+        V* const result = arena_.take<V>(std::max(size, values.size()));
+        set(result, std::span<const V>(values));
+        return result;
     }
     template <class V>
     [[nodiscard]] V* put(const V& value) {
@@ -58,10 +58,10 @@ public:
     template <class T>
     [[nodiscard]] doubles get(cuda::rows_view<T> of, std::size_t count) {
         const auto values = get<std::remove_const_t<T>>(of.data, count * of.stride);
-        doubles made(count, of.columns);
+        doubles result(count, of.columns);
         for (std::size_t i = 0; i < count; ++i)
-            for (std::size_t c = 0; c < of.columns; ++c) made.view(i, c) = static_cast<double>(cuda::detail::widen(values[i * of.stride + c]));
-        return made;
+            for (std::size_t c = 0; c < of.columns; ++c) result.view(i, c) = static_cast<double>(cuda::detail::widen(values[i * of.stride + c]));
+        return result;
     }
 
 private:
@@ -77,15 +77,15 @@ public:
     device_layer(device_memory& memory, const cuda::layer_capacity& most) {
         const auto list = [&](std::size_t size) { return memory.arena().take<std::uint32_t>(size); };
         counts_ = memory.arena().take<cuda::layer_counts>(1);
-        offsets_ = list(most.targets + 1), neighbours_ = list(most.edges), by_offsets_ = list(most.sources + 1);
+        offsets_ = list(most.targets + 1), neighbors_ = list(most.edges), by_offsets_ = list(most.sources + 1);
         by_edges_ = list(most.edges), targets_ = list(most.edges);
-        view = {counts_, most.targets, most.sources, most.edges, offsets_, neighbours_, by_offsets_, by_edges_, targets_};
+        view = {counts_, most.targets, most.sources, most.edges, offsets_, neighbors_, by_offsets_, by_edges_, targets_};
     }
     void assign(device_memory& memory, const gneiss::layer_view& of) {
         const auto count = [](std::size_t n) { return static_cast<std::uint32_t>(n); };
         memory.set(counts_, {count(of.targets), count(of.sources), count(of.edges()), count(of.first_target)});
         memory.set(offsets_, of.offsets);
-        memory.set(neighbours_, of.neighbours);
+        memory.set(neighbors_, of.neighbors);
         memory.set(by_offsets_, of.by_source_offsets);
         memory.set(by_edges_, of.by_source_edges);
         memory.set(targets_, of.edge_target);
@@ -95,7 +95,7 @@ public:
 
 private:
     cuda::layer_counts* counts_;
-    std::uint32_t *offsets_, *neighbours_, *by_offsets_, *by_edges_, *targets_;
+    std::uint32_t *offsets_, *neighbors_, *by_offsets_, *by_edges_, *targets_;
 };
 
 /// Sparse rows as a layer from rows to columns.
@@ -105,8 +105,8 @@ struct entry_layer {
         view_.targets = of.rows();
         view_.sources = of.columns;
         view_.offsets = offsets;
-        view_.neighbours = of.indices;
-        stack.assign(*this, on);
+        view_.neighbors = of.indices;
+        stack.assign(*this, serial);
     }
     [[nodiscard]] static std::size_t layers() { return 1; }
     [[nodiscard]] gneiss::layer_view layer(std::size_t, std::vector<std::uint32_t>&, std::vector<std::uint32_t>&) const { return view_; }

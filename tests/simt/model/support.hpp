@@ -27,7 +27,7 @@ namespace simt_model {
 
 using namespace gneiss;
 
-inline constexpr serial_executor on{};
+inline constexpr serial_executor serial{};
 using oracle = segment_kernels<double>;
 
 /// How rows lie in memory.
@@ -42,9 +42,9 @@ class rows {
 public:
     static constexpr float untouched = 77;
 
-    rows(std::size_t count, std::size_t columns, layout how, std::uint64_t seed = 0) : count_(count), columns_(columns) {
-        stride_ = how == layout::aligned ? round_up(columns, 16 / sizeof(T)) : columns + 1 - columns % 2;
-        shift_ = how == layout::aligned ? 0 : 1;
+    rows(std::size_t count, std::size_t columns, layout options, std::uint64_t seed = 0) : count_(count), columns_(columns) {
+        stride_ = options == layout::aligned ? round_up(columns, 16 / sizeof(T)) : columns + 1 - columns % 2;
+        shift_ = options == layout::aligned ? 0 : 1;
         memory_.resize(ceil_div((stride_ * count_ + shift_) * sizeof(T), sizeof(line)) + 1);
         const random_key key(seed, random_domain::user);
         for (std::size_t i = 0; i < stride_ * count_; ++i)
@@ -114,7 +114,7 @@ void check_rows(const std::string& what, const rows<T>& got, std::size_t written
     CHECK(wrong == 0);
 }
 
-/// A layer of random edges: multi-edges, targets without neighbours, lists of one edge and of hundreds, targets that lie
+/// A layer of random edges: multi-edges, targets without neighbors, lists of one edge and of hundreds, targets that lie
 /// somewhere among the sources. On both sides: the host's view and the device's, whose capacities are larger.
 class random_layer {
 public:
@@ -127,18 +127,18 @@ public:
         for (std::uint32_t t = 0; t < targets; ++t) {
             std::uint64_t degree = t % 5 == 1 ? 0 : t % 5 == 2 ? 1 : draw.below(40);
             if (t == targets / 2) degree = longest;
-            for (std::uint64_t k = 0; k < degree; ++k) neighbours_.push_back(static_cast<std::uint32_t>(draw.below(sources)));
-            if (t == targets / 3) neighbours_.insert(neighbours_.end(), longest, sources / 2);
-            offsets_.push_back(static_cast<std::uint32_t>(neighbours_.size()));
+            for (std::uint64_t k = 0; k < degree; ++k) neighbors_.push_back(static_cast<std::uint32_t>(draw.below(sources)));
+            if (t == targets / 3) neighbors_.insert(neighbors_.end(), longest, sources / 2);
+            offsets_.push_back(static_cast<std::uint32_t>(neighbors_.size()));
         }
         view_.targets = targets;
         view_.sources = sources;
         view_.offsets = offsets_;
-        view_.neighbours = neighbours_;
+        view_.neighbors = neighbors_;
         view_.first_target = sources >= targets ? (sources - targets) / 2 : 0;
-        stack_.assign(*this, on);
-        counts_ = {targets, sources, static_cast<std::uint32_t>(neighbours_.size()), static_cast<std::uint32_t>(view_.first_target)};
-        loops_.assign(stack_[0], on);
+        stack_.assign(*this, serial);
+        counts_ = {targets, sources, static_cast<std::uint32_t>(neighbors_.size()), static_cast<std::uint32_t>(view_.first_target)};
+        loops_.assign(stack_[0], serial);
     }
     random_layer(const random_layer&) = delete;
     random_layer& operator=(const random_layer&) = delete;
@@ -148,7 +148,7 @@ public:
     [[nodiscard]] cuda::layer_view device() const {
         const gneiss::layer_view& of = stack_[0];
         return {&counts_, counts_.targets + spare, counts_.sources + spare, counts_.edges + spare, of.offsets.data(),
-            of.neighbours.data(), of.by_source_offsets.data(), of.by_source_edges.data(), of.edge_target.data()};
+            of.neighbors.data(), of.by_source_offsets.data(), of.by_source_edges.data(), of.edge_target.data()};
     }
     [[nodiscard]] std::uint32_t targets() const { return counts_.targets; }
     [[nodiscard]] std::uint32_t sources() const { return counts_.sources; }
@@ -158,7 +158,7 @@ public:
     [[nodiscard]] gneiss::layer_view layer(std::size_t, std::vector<std::uint32_t>&, std::vector<std::uint32_t>&) const { return view_; }
 
 private:
-    std::vector<std::uint32_t> offsets_, neighbours_;
+    std::vector<std::uint32_t> offsets_, neighbors_;
     gneiss::layer_view view_;
     layer_stack stack_;
     self_loops loops_;

@@ -5,10 +5,10 @@
 #include <gneiss/cuda/core/stream.cuh>
 #include <gneiss/cuda/sample/dense.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
-#include <gneiss/cuda/sample/neighbour.cuh>
+#include <gneiss/cuda/sample/neighbor.cuh>
 #include <gneiss/sample/dense.hpp>
 #include <gneiss/sample/layer_view.hpp>
-#include <gneiss/sample/neighbour.hpp>
+#include <gneiss/sample/neighbor.hpp>
 
 #include <doctest/doctest.h>
 #include <sample/graphs.hpp>
@@ -23,7 +23,7 @@ namespace simt_sample {
 
 using namespace gneiss;
 
-inline constexpr serial_executor on{};
+inline constexpr serial_executor serial{};
 
 /// Edges of a graph with multi-edges, self loops and hubs, nodes without any, and one node that all others lead to and that
 /// leads to all, whose lists so have `longest` edges.
@@ -62,7 +62,7 @@ inline void check_layer(cuda::stream& from, const cuda::layer_view& got, const g
     CHECK(counts.sources <= got.source_capacity);
     CHECK(counts.edges <= got.edge_capacity);
     CHECK((fetched(from, got.offsets, want.offsets.size()) == listed(want.offsets)));
-    CHECK((fetched(from, got.neighbours, want.edges()) == listed(want.neighbours)));
+    CHECK((fetched(from, got.neighbors, want.edges()) == listed(want.neighbors)));
     if (got.by_source_offsets == nullptr) return;
     CHECK((fetched(from, got.by_source_offsets, want.by_source_offsets.size()) == listed(want.by_source_offsets)));
     CHECK((fetched(from, got.by_source_edges, want.edges()) == listed(want.by_source_edges)));
@@ -71,14 +71,14 @@ inline void check_layer(cuda::stream& from, const cuda::layer_view& got, const g
 
 /// Checks what the device has sampled against the host's sample.
 template <node_id_type NodeId>
-void check(cuda::stream& in, cuda::neighbour_sampler<NodeId>& got, const layered_sample<NodeId>& want) {
+void check(cuda::stream& in, cuda::neighbor_sampler<NodeId>& got, const neighbor_sample<NodeId>& want) {
     const cuda::sample_sizes sizes = got.look(in);
     CHECK((sizes.nodes == listed(want.node_counts)));
     REQUIRE(got.layers() == want.layers());
     CHECK(fetched(in, got.node_count(), 1)[0] == want.nodes.size());
     CHECK((fetched(in, got.nodes(), want.nodes.size()) == listed(want.nodes)));
     layer_stack layers;
-    layers.assign(want, on);
+    layers.assign(want, serial);
     for (std::size_t i = 0; i < layers.size(); ++i) {
         CAPTURE(i);
         const std::size_t hop = layers.size() - 1 - i, first = want.edge_counts[hop], edges = layers[i].edges();
@@ -106,7 +106,7 @@ void check(cuda::stream& in, cuda::dense_sampler<NodeId>& got, const dense_sampl
     if (!want.relations.empty()) CHECK((fetched(in, view.relations, want.edges()) == listed(want.relations)));
     if (!want.edge_ids.empty()) CHECK((fetched(in, view.edge_ids, want.edges()) == listed(want.edge_ids)));
     layer_stack layers;
-    layers.assign(want, on);
+    layers.assign(want, serial);
     REQUIRE(got.layers() == layers.size());
     for (std::size_t i = 0; i < layers.size(); ++i) {
         CAPTURE(i);

@@ -14,15 +14,15 @@ namespace {
 
 /// A layer of random edges as a sample has it; some sources have none, and one has many.
 struct random_edges {
-    std::vector<std::uint32_t> offsets{0}, neighbours{};
+    std::vector<std::uint32_t> offsets{0}, neighbors{};
     std::uint32_t sources;
 
     random_edges(std::uint32_t targets, std::uint32_t of, std::uint32_t most, std::uint64_t seed) : sources(of) {
         random_stream draw(random_key(seed, random_domain::user));
         for (std::uint32_t t = 0; t < targets; ++t) {
             for (std::uint64_t k = draw.below(most + 1); k > 0; --k)
-                neighbours.push_back(static_cast<std::uint32_t>(draw.below(4) == 0 ? of / 2 : draw.below(of)));
-            offsets.push_back(static_cast<std::uint32_t>(neighbours.size()));
+                neighbors.push_back(static_cast<std::uint32_t>(draw.below(4) == 0 ? of / 2 : draw.below(of)));
+            offsets.push_back(static_cast<std::uint32_t>(neighbors.size()));
         }
     }
     [[nodiscard]] static std::size_t layers() { return 1; }
@@ -31,7 +31,7 @@ struct random_edges {
         view.targets = offsets.size() - 1;
         view.sources = sources;
         view.offsets = offsets;
-        view.neighbours = neighbours;
+        view.neighbors = neighbors;
         return view;
     }
 };
@@ -39,8 +39,8 @@ struct random_edges {
 /// By kernels and by host, with more room than edges.
 void check(const random_edges& of, std::uint32_t source_capacity) {
     layer_stack want;
-    want.assign(of, on);
-    const auto edges = static_cast<std::uint32_t>(of.neighbours.size());
+    want.assign(of, serial);
+    const auto edges = static_cast<std::uint32_t>(of.neighbors.size());
     memory_budget budget;
     cuda::stream in;
     cuda::device_buffer<cuda::layer_counts> counts(budget, "counts", 1);
@@ -48,7 +48,7 @@ void check(const random_edges& of, std::uint32_t source_capacity) {
     cuda::layer_transposer transpose(budget, edges + 3);
     const cuda::layer_counts host{static_cast<std::uint32_t>(want[0].targets), of.sources, edges, 0};
     cuda::copy_async(counts.span(), std::span(&host, 1), in);
-    const cuda::layer_view layer{counts.data(), host.targets, source_capacity, edges + 3, of.offsets.data(), of.neighbours.data()};
+    const cuda::layer_view layer{counts.data(), host.targets, source_capacity, edges + 3, of.offsets.data(), of.neighbors.data()};
     transpose(in, layer, offsets.data(), by_source.data());
     CHECK((fetched(in, offsets.data(), of.sources + std::size_t{1}) == listed(want[0].by_source_offsets)));
     CHECK((fetched(in, by_source.data(), edges) == listed(want[0].by_source_edges)));
@@ -68,7 +68,7 @@ TEST_CASE("simt.sample.transpose: lists by source are those of the host, each as
 #if defined(GNEISS_SIMT)
 TEST_CASE("simt.sample.transpose: each pass moves an edge's sectors once") {
     const random_edges of(1000, 256, 31, 7);
-    const auto edges = static_cast<double>(of.neighbours.size());
+    const auto edges = static_cast<double>(of.neighbors.size());
     simt::traffic_counter counter;
     check(of, 256);
     // Sources are read twice, 4 bytes an edge, and where each of 256 digits of a tile begins; then by each source's search.

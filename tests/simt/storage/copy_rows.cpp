@@ -78,9 +78,9 @@ TEST_CASE_TEMPLATE("simt.storage.copy_rows: no row, one row, a warp's rows and o
 TEST_CASE("simt.storage.copy_rows: whole sectors are read and written, each row and each place once") {
     constexpr std::uint32_t count = 64;
     const auto ids = some_places(count, 300, 1);
-    const auto traffic_of = [&](std::size_t columns, layout how) {
-        const rows<float> table(300, columns, how, 1);
-        rows<float> out(count, columns, how);
+    const auto traffic_of = [&](std::size_t columns, layout options) {
+        const rows<float> table(300, columns, options, 1);
+        rows<float> out(count, columns, options);
         alignas(32) std::uint32_t aligned_ids[count];
         std::ranges::copy(ids, aligned_ids);
         simt::traffic_counter counter;
@@ -105,7 +105,7 @@ TEST_CASE("simt.storage.copy_rows: whole sectors are read and written, each row 
         CHECK(stores.sectors == 4 * count);
         CHECK(stores.requests == count / 4);
     }
-    { // no alignment: neighbouring lanes still take neighbouring values, 128 bytes in at most 5 sectors
+    { // no alignment: neighboring lanes still take neighboring values, 128 bytes in at most 5 sectors
         const auto [loads, stores] = traffic_of(129, layout::odd);
         CHECK(loads.sectors <= 5 * 5 * count);
         CHECK(stores.sectors <= 5 * 5 * count);

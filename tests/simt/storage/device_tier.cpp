@@ -3,7 +3,7 @@
 #include <gneiss/cache/belady.hpp>
 #include <gneiss/cache/lru.hpp>
 #include <gneiss/cache/replay.hpp>
-#include <gneiss/cache/static_rank.hpp>
+#include <gneiss/cache/static_cache.hpp>
 #include <gneiss/storage/feature/cached_rows.hpp>
 
 #include "cache/traces.hpp"
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint64_t nodes = 90;
 constexpr std::size_t most = 40; // rows of a batch
-using simt_model::on;
+using simt_model::serial;
 
 /// Batches through a tier and through the host's cache, moved by the same policy: the same bits, the same hits.
 template <class T, class Policy>
@@ -30,8 +30,8 @@ void check_as_host(const memory_trace& trace, Policy policy, Policy same, std::s
     table_source source(nodes, columns * sizeof(T)), of_host(nodes, columns * sizeof(T));
     memory_budget budget;
     cuda::stream compute;
-    cuda::device_tier<T, table_source> tier(source, policy.slots(), kind, most, on, budget, stages);
-    cached_rows<table_source> host(of_host, policy.slots(), kind, on, budget);
+    cuda::device_tier<T, table_source> tier(source, policy.capacity(), kind, most, serial, budget, stages);
+    cached_rows<table_source> host(of_host, policy.capacity(), kind, serial, budget);
     tier.fill(policy.initial(), {}, compute);
     host.fill(same.initial());
 
@@ -68,24 +68,24 @@ void check_as_host(const memory_trace& trace, Policy policy, Policy same, std::s
 }
 
 /// Change sets of an optimal cache, computed ahead.
-change_set_replay<memory_change_sets> belady_replay(const memory_trace& trace, std::size_t slots) {
+change_set_replay<memory_change_sets> belady_replay(const memory_trace& trace, std::size_t capacity) {
     memory_change_sets sets;
-    const belady_outcome made = belady(trace, {.slots = slots, .nodes = nodes}, on, [&](std::size_t, const change_set& changes) { sets.append(changes); });
-    return {slots, made.fill.in, sets};
+    const belady_outcome result = belady(trace, {.capacity = capacity, .nodes = nodes}, serial, [&](std::size_t, const change_set& changes) { sets.append(changes); });
+    return {capacity, result.fill.in, sets};
 }
-static_rank ranked(const memory_trace& trace, std::size_t slots) { return {rank_by(count_visits(trace, nodes), slots), slots}; }
+static_cache ranked(const memory_trace& trace, std::size_t capacity) { return {rank_by(count_visits(trace, nodes), capacity), capacity}; }
 
 } // namespace
 
 TEST_CASE_TEMPLATE("simt.storage.device_tier: batches have the bits and hits of the host's cache, static, optimal or recent", T, float, bfloat16) {
     const memory_trace trace = cache_test::random_trace(14, most, nodes, 1);
-    for (const std::size_t slots : {0U, 1U, 25U, 90U, 200U})
+    for (const std::size_t capacity : {0U, 1U, 25U, 90U, 200U})
         for (const std::size_t columns : {8U, 33U}) {
-            CAPTURE(slots);
+            CAPTURE(capacity);
             const slot_table_kind kind = columns == 8 ? slot_table_kind::direct : slot_table_kind::hashed;
-            check_as_host<T>(trace, ranked(trace, slots), ranked(trace, slots), columns, kind, 2);
-            check_as_host<T>(trace, belady_replay(trace, slots), belady_replay(trace, slots), columns, kind, 1);
-            check_as_host<T>(trace, lru(slots), lru(slots), columns, kind, 3);
+            check_as_host<T>(trace, ranked(trace, capacity), ranked(trace, capacity), columns, kind, 2);
+            check_as_host<T>(trace, belady_replay(trace, capacity), belady_replay(trace, capacity), columns, kind, 1);
+            check_as_host<T>(trace, lru(capacity), lru(capacity), columns, kind, 3);
         }
 }
 
@@ -93,7 +93,7 @@ TEST_CASE("simt.storage.device_tier: rows that make room and rows that stay, fil
     table_source source(nodes, 40);
     memory_budget budget;
     cuda::stream compute;
-    cuda::device_tier<float, table_source> tier(source, 50, slot_table_kind::hashed, 7, on, budget);
+    cuda::device_tier<float, table_source> tier(source, 50, slot_table_kind::hashed, 7, serial, budget);
     std::vector<node_id> first(45), second{80, 81, 82, 83, 84, 85, 86, 87, 88, 89}, leaving{3, 44, 7, 10, 11};
     std::iota(first.begin(), first.end(), 0U);
     tier.fill(first, {}, compute);
@@ -116,15 +116,15 @@ TEST_CASE("simt.storage.device_tier: memory is charged as planned, and none is t
     memory_budget budget;
     using tier_type = cuda::device_tier<float, table_source>;
     const std::size_t before = simt::the_device().used();
-    tier_type tier(source, 30, slot_table_kind::direct, most, on, budget, 3);
+    tier_type tier(source, 30, slot_table_kind::direct, most, serial, budget, 3);
     CHECK(budget.used(memory_kind::device) == tier_type::device_bytes(9, 30, most, 3));
     CHECK(budget.used(memory_kind::pinned) == tier_type::pinned_bytes(9, most, 3));
     CHECK(budget.used(memory_kind::host) == nodes * 4);
     CHECK(simt::the_device().used() == before + tier_type::device_bytes(9, 30, most, 3));
     memory_budget small(memory_budget::unlimited, memory_budget::unlimited, 1000);
-    CHECK_THROWS_AS(tier_type(source, 30, slot_table_kind::direct, most, on, small), over_budget);
+    CHECK_THROWS_AS(tier_type(source, 30, slot_table_kind::direct, most, serial, small), over_budget);
     table_source odd(nodes, 6);
-    CHECK_THROWS_AS(tier_type(odd, 30, slot_table_kind::direct, most, on, budget), error);
+    CHECK_THROWS_AS(tier_type(odd, 30, slot_table_kind::direct, most, serial, budget), error);
 }
 #endif
 
@@ -132,7 +132,7 @@ TEST_CASE("simt.storage.device_tier: what cannot be gathered or followed is told
     table_source source(nodes, 32);
     memory_budget budget;
     cuda::stream compute;
-    cuda::device_tier<float, table_source> tier(source, 10, slot_table_kind::direct, 5, on, budget);
+    cuda::device_tier<float, table_source> tier(source, 10, slot_table_kind::direct, 5, serial, budget);
     simt_model::rows<float> out(5, 8, layout::aligned);
     const auto code = [&](auto call) {
         try {

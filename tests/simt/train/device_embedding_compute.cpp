@@ -10,7 +10,7 @@
 #include <simt/train/support.hpp>
 #include <support/temporary_directory.hpp>
 
-namespace test_simt_pipeline_device_embedding_compute {
+namespace test_simt_train_device_embedding_compute {
 
 using namespace link_harness;
 using namespace simt_pipeline;
@@ -20,7 +20,7 @@ namespace {
 
 /// Trains on the emulated device.
 compute_factory on_device(memory_budget& budget, const std::optional<cuda::kept_rows>& keep = {}) {
-    return [&budget, keep](const set_up& with, parameter& relations) {
+    return [&budget, keep](const set_up& with, embedding_table& relations) {
         return std::make_unique<cuda::device_embedding_compute>(budget,
             cuda::decoder_setup{.decoder = with.decoder, .loss = with.loss, .margin = 1, .dim = with.dim, .options = with.model, .least = {}, .relations = relations}, keep);
     };
@@ -100,20 +100,20 @@ TEST_CASE("simt.pipeline.device_embedding_compute: rows that live on the device 
 }
 
 TEST_CASE("simt.pipeline.device_embedding_compute: what cannot be is refused with its reason") {
-    parameter relations(3, {6, 0});
+    embedding_table relations(3, {6, 0});
     const auto make = [&](const std::string& decoder, const std::string& loss, std::uint32_t dim, memory_budget& budget) {
-        cuda::device_embedding_compute made(budget, {.decoder = decoder, .loss = loss, .margin = 1, .dim = dim, .options = {}, .least = {}, .relations = relations});
+        cuda::device_embedding_compute result(budget, {.decoder = decoder, .loss = loss, .margin = 1, .dim = dim, .options = {}, .least = {}, .relations = relations});
     };
     memory_budget budget, none(memory_budget::unlimited, memory_budget::unlimited, 16);
     CHECK_THROWS_WITH_AS(make("holographic", "softmax", 6, budget), doctest::Contains("holographic"), error);
     CHECK_THROWS_WITH_AS(make("complex", "hinge", 6, budget), doctest::Contains("hinge"), error);
     CHECK_THROWS_AS(make("complex", "softmax", 7, budget), error);
     CHECK_THROWS_AS(make("complex", "softmax", 6, none), over_budget);
-    parameter wide(3, {400, 0});
+    embedding_table wide(3, {400, 0});
     for (auto* of : {&relations, &wide}) {
-        const cuda::device_embedding_compute made(budget, {.decoder = "complex", .loss = "softmax", .margin = 1,
+        const cuda::device_embedding_compute result(budget, {.decoder = "complex", .loss = "softmax", .margin = 1,
             .dim = static_cast<std::uint32_t>(of->layout().dim), .options = {}, .least = {}, .relations = *of});
-        CHECK(made.path() == (of == &wide ? cuda::link_path::scores : cuda::link_path::tiles));
+        CHECK(result.path() == (of == &wide ? cuda::link_path::scores : cuda::link_path::tiles));
     }
 }
 
@@ -121,11 +121,11 @@ TEST_CASE("simt.pipeline.device_embedding_compute: a loss that is no number is t
     toy_graph graph(60, 4, 3, 300, 3);
     const temporary_directory directory;
     memory_budget budget;
-    const auto poisoned = [&](const set_up& with, parameter& relations) {
+    const auto poisoned = [&](const set_up& with, embedding_table& relations) {
         relations.values()[1][0] = std::numeric_limits<float>::quiet_NaN();
         return on_device(budget)(with, relations);
     };
     check_not_finite([&] { (void)train(graph, small("distmult", "softmax"), directory / "rows", 0, poisoned); });
 }
 
-} // namespace test_simt_pipeline_device_embedding_compute
+} // namespace test_simt_train_device_embedding_compute

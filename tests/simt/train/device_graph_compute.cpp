@@ -8,7 +8,7 @@
 #include <train/graph_harness.hpp>
 #include <simt/train/support.hpp>
 
-namespace test_simt_pipeline_device_graph_compute {
+namespace test_simt_train_device_graph_compute {
 
 using namespace graph_harness;
 using namespace simt_pipeline;
@@ -17,25 +17,25 @@ namespace {
 
 csr_graph<> graph_of(const graph_data& data) {
     const auto edges = [&](auto&& sink) { data.store.for_each_edge(sink); };
-    return {csr<>::from_edges(data.rows.nodes, neighbour_direction::in, {}, edges), csr<>::from_edges(data.rows.nodes, neighbour_direction::out, {}, edges)};
+    return {csr<>::from_edges(data.rows.nodes, neighbor_direction::in, {}, edges), csr<>::from_edges(data.rows.nodes, neighbor_direction::out, {}, edges)};
 }
 
 /// Trains on the emulated device.
 std::function<std::unique_ptr<graph_compute>(trainer&)> on_device(memory_budget& budget, bool keep = false, bool sample = false) {
     return [&budget, keep, sample](trainer& of) -> std::unique_ptr<graph_compute> {
-        cuda::device_choices how;
-        if (keep) how.keep = cuda::kept_rows{of.data.rows.nodes, of.rows->layout()};
+        cuda::device_choices options;
+        if (keep) options.keep = cuda::kept_rows{of.data.rows.nodes, of.rows->layout()};
         std::optional<csr_graph<>> graph;
         if (sample) {
             graph.emplace(graph_of(of.data));
-            how.sampling.emplace(cuda::sampling_setup{.graph = *graph, .neighbours = of.with.training.neighbours,
-                .dense = of.with.training.sampler == neighbour_sampling::dense, .seed = of.with.training.seed, .seeds = 200});
+            options.sampling.emplace(cuda::sampling_setup{.graph = *graph, .neighbors = of.with.training.neighbors,
+                .dense = of.with.training.sampler == sampler_kind::dense, .seed = of.with.training.seed, .seeds = 200});
         }
         const cuda::network_setup network{.layers = of.with.encoder_layers(), .in = of.encode->inputs(), .weights = of.weights, .seed = of.with.training.seed};
-        if (!of.with.links) return std::make_unique<cuda::device_node_compute>(budget, network, how);
+        if (!of.with.links) return std::make_unique<cuda::device_node_compute>(budget, network, options);
         return std::make_unique<cuda::device_link_compute>(budget, network,
             cuda::decoder_setup{.decoder = of.with.decoder, .loss = "softmax", .margin = 1, .dim = static_cast<std::uint32_t>(of.encode->outputs()),
-                .options = {}, .least = {}, .relations = of.relations}, how);
+                .options = {}, .least = {}, .relations = of.relations}, options);
     };
 }
 
@@ -50,7 +50,7 @@ void check_run(const graph_data& data, const set_up& with) {
     for (std::size_t e = 0; e < want.epochs.size(); ++e) {
         CHECK(std::abs(got.epochs[e].loss - want.epochs[e].loss) <= 1e-3 * std::abs(want.epochs[e].loss));
         CHECK(got.epochs[e].examples == want.epochs[e].examples);
-        CHECK(got.epochs[e].questions == want.epochs[e].questions);
+        CHECK(got.epochs[e].query_count == want.epochs[e].query_count);
         CHECK(got.epochs[e].sampled_edges == want.epochs[e].sampled_edges);
     }
     CHECK(difference(got.weights, want.weights) < 2e-3);
@@ -65,7 +65,7 @@ set_up small() {
     with.epochs = 1;
     with.features = test::feature_form{};
     with.training.batch = 30;
-    with.training.neighbours.fanout = parse_fanout("3,2", neighbour_direction::both);
+    with.training.neighbors.fanout = parse_fanout("3,2", neighbor_direction::both);
     return with;
 }
 
@@ -95,8 +95,8 @@ TEST_CASE("simt.pipeline.device_graph_compute: edges on the device are trained a
     with.training.negatives = {.per_chunk = 8, .chunks = 2};
     check_run(data, with);
     with.layers = "sage:8";
-    with.training.neighbours.fanout = parse_fanout("3", neighbour_direction::in);
-    with.training.sampler = neighbour_sampling::layered;
+    with.training.neighbors.fanout = parse_fanout("3", neighbor_direction::in);
+    with.training.sampler = sampler_kind::neighbor;
     with.features.reset();
     check_run(data, with);
 }
@@ -146,7 +146,7 @@ TEST_CASE("simt.pipeline.device_graph_compute: neighbourhoods drawn on the devic
         with.links = links;
         with.order = "memory";
         with.order_slots = with.buffer_slots = 3;
-        with.training.sampler = links ? neighbour_sampling::layered : neighbour_sampling::dense;
+        with.training.sampler = links ? sampler_kind::neighbor : sampler_kind::dense;
         with.training.negatives = {.per_chunk = 8, .chunks = 2};
         const outcome want = train(data, with, 0, on_device(budget));
         CHECK(train(data, with, 0, on_device(budget, links, true)) == want);
@@ -167,4 +167,4 @@ TEST_CASE("simt.pipeline.device_graph_compute: what a device cannot hold is told
     check_not_finite([&] { (void)train(data, small(), 0, poisoned); });
 }
 
-} // namespace test_simt_pipeline_device_graph_compute
+} // namespace test_simt_train_device_graph_compute

@@ -15,7 +15,7 @@
 #include <storage/features.hpp>
 #include <storage/support.hpp>
 
-namespace test_storage_disk_csc {
+namespace test_storage_adjacency_disk_csc {
 
 using namespace gneiss;
 using test::check_equal_lists;
@@ -29,7 +29,7 @@ engine_factory threads() {
 }
 
 /// Small requests and waves, so that even small graphs need many.
-constexpr disk_csc_options small{.gap = 4096, .request_bytes = 8192, .requests = 3, .wave = 100, .engines = 2};
+constexpr disk_csc_options small{.coalesce_bytes = 4096, .request_bytes = 8192, .requests = 3, .wave = 100, .engines = 2};
 
 } // namespace
 
@@ -50,10 +50,10 @@ TEST_CASE("a graph on disk is the graph in memory, position by position, on ever
                     queue.write(copy, 0, bytes);
                     queue.drain();
                 }
-            for (const disk_csc_options& how : {disk_csc_options{}, small,
-                     disk_csc_options{.gap = 0, .request_bytes = 4096, .requests = 1, .wave = 1}}) {
+            for (const disk_csc_options& options : {disk_csc_options{}, small,
+                     disk_csc_options{.coalesce_bytes = 0, .request_bytes = 4096, .requests = 1, .wave = 1}}) {
                 memory_budget budget;
-                const disk_csc graph(data.files, engines, budget, how);
+                const disk_csc graph(data.files, engines, budget, options);
                 check_equal_lists(data.graph, graph);
             }
         }
@@ -64,8 +64,8 @@ TEST_CASE("samples from disk are those from memory, bit for bit, on one thread a
     const stored_lists data(3000, 5, test::lists_edges(3000, 60000));
     const auto expected = samples_of(data.graph);
     memory_budget budget;
-    for (const disk_csc_options& how : {disk_csc_options{}, small}) {
-        const disk_csc graph(data.files, threads(), budget, how);
+    for (const disk_csc_options& options : {disk_csc_options{}, small}) {
+        const disk_csc graph(data.files, threads(), budget, options);
         CHECK((samples_of(graph) == expected));
         CHECK((samples_of(graph, tbb_executor(3)) == expected));
     }
@@ -85,22 +85,22 @@ TEST_CASE("any cache gives the same samples and spares reads; a released one is 
     std::vector<node_id> all(3000);
     for (node_id v = 0; v < 3000; ++v) all[v] = v;
     std::vector<std::uint32_t> in(3000), out(3000);
-    data.graph.degrees(all, neighbour_direction::in, in);
-    data.graph.degrees(all, neighbour_direction::out, out);
+    data.graph.degrees(all, neighbor_direction::in, in);
+    data.graph.degrees(all, neighbor_direction::out, out);
     memory_budget budget;
     disk_csc graph(data.files, threads(), budget);
     std::uint64_t before = ~std::uint64_t{0};
     for (const std::uint64_t bytes : {0U, 1000U, 20000U, 100000U, 10000000U}) {
-        std::vector<neighbour_cache> caches;
+        std::vector<neighbor_cache> caches;
         caches.reserve(3);
-        for (const auto d : {neighbour_direction::in, neighbour_direction::out, neighbour_direction::both}) {
+        for (const auto d : {neighbor_direction::in, neighbor_direction::out, neighbor_direction::both}) {
             const auto path = data.directory.path() / ("cache" + std::to_string(static_cast<int>(d)));
             graph.set_cache(nullptr);
-            neighbour_cache::build(path, graph, d, rank_lists(out, in), bytes, graph.fingerprint(d));
+            neighbor_cache::build(path, graph, d, rank_lists(out, in), bytes, graph.fingerprint(d));
             caches.emplace_back(path, graph.fingerprint(d), budget);
             caches.back().load();
         }
-        for (const neighbour_cache& cache : caches) graph.set_cache(&cache);
+        for (const neighbor_cache& cache : caches) graph.set_cache(&cache);
         const disk_csc_stats first = graph.statistics();
         CHECK((samples_of(graph) == expected));
         const disk_csc_stats last = graph.statistics();
@@ -109,8 +109,8 @@ TEST_CASE("any cache gives the same samples and spares reads; a released one is 
         before = read;
         if (bytes == 0) CHECK(last.cached_lists == first.cached_lists);
         if (bytes == 10000000) { // all nodes with incoming edges; "both" has those
-            CHECK(last.cached_neighbours > first.cached_neighbours);
-            for (neighbour_cache& cache : caches) cache.release();
+            CHECK(last.cached_neighbors > first.cached_neighbors);
+            for (neighbor_cache& cache : caches) cache.release();
             CHECK((samples_of(graph) == expected));
             CHECK(graph.statistics().cached_lists == last.cached_lists);
             CHECK(graph.statistics().io.read_bytes > last.io.read_bytes);
@@ -125,17 +125,17 @@ TEST_CASE("only blocks with drawn positions are read, those near each other toge
     for (std::uint32_t e = 0; e < 100 * 1024; ++e) edges.push_back({e % 1900, 0, 1950}); // 100 blocks, one list
     const stored_lists data(nodes, 1, edges);
     memory_budget budget;
-    const disk_csc graph(data.files, threads(), budget, {.gap = 8192, .request_bytes = 65536});
+    const disk_csc graph(data.files, threads(), budget, {.coalesce_bytes = 8192, .request_bytes = 65536});
     const std::vector<node_id> ids{1950};
     const std::vector<std::uint32_t> positions{99 * 1024, 5, 6, 2 * 1024, 50 * 1024, 53 * 1024, 50 * 1024 + 1};
     const std::vector<std::uint32_t> offsets{0, 7};
     std::vector<node_id> found(7), expected(7);
-    graph.neighbours_at({ids, neighbour_direction::in, offsets, positions}, {found});
-    data.graph.neighbours_at({ids, neighbour_direction::in, offsets, positions}, {expected});
+    graph.neighbors_at({ids, neighbor_direction::in, offsets, positions}, {found});
+    data.graph.neighbors_at({ids, neighbor_direction::in, offsets, positions}, {expected});
     CHECK((found == expected));
     CHECK(graph.statistics().io.reads == 3); // blocks 0 to 2, 50 to 53, 99
     CHECK(graph.statistics().io.read_bytes == 8 * 4096);
-    CHECK(graph.statistics().neighbours == 7);
+    CHECK(graph.statistics().neighbors == 7);
 }
 
 TEST_CASE("whatever read fails, a sample is right or an error with a type, and the next one is right") {
@@ -207,18 +207,18 @@ TEST_CASE("what cannot be used is refused: directions, relations, budgets, excha
     disk_csc graph({data.files.in, {}}, threads(), budget);
     const std::vector<node_id> ids{1};
     std::vector<std::uint32_t> degree(1), offsets{0, 0}, positions;
-    CHECK_THROWS_AS(graph.degrees(ids, neighbour_direction::out, degree), error);
-    CHECK_THROWS_AS(graph.neighbours_at({ids, neighbour_direction::both, offsets, positions}, {}), error);
+    CHECK_THROWS_AS(graph.degrees(ids, neighbor_direction::out, degree), error);
+    CHECK_THROWS_AS(graph.neighbors_at({ids, neighbor_direction::both, offsets, positions}, {}), error);
     std::vector<relation_id> relations(1);
     CHECK_THROWS_AS(
-        graph.neighbours_at({ids, neighbour_direction::in, offsets, positions}, {{}, relations, {}}), error);
+        graph.neighbors_at({ids, neighbor_direction::in, offsets, positions}, {{}, relations, {}}), error);
 
     const auto path = data.directory.path() / "cache";
-    neighbour_cache::build(path, graph, neighbour_direction::in, ids, 10000, 5);
-    const neighbour_cache cache(path, 5, budget);
+    neighbor_cache::build(path, graph, neighbor_direction::in, ids, 10000, 5);
+    const neighbor_cache cache(path, 5, budget);
     disk_csc stranger({other.files.in, {}}, threads(), budget);
     CHECK_THROWS_AS(stranger.set_cache(&cache), error);
     graph.set_cache(&cache);
 }
 
-} // namespace test_storage_disk_csc
+} // namespace test_storage_adjacency_disk_csc

@@ -18,9 +18,9 @@
 #include <gneiss/order/beta.hpp>
 #include <gneiss/order/in_memory.hpp>
 #include <gneiss/sample/dense.hpp>
-#include <gneiss/sample/neighbour.hpp>
+#include <gneiss/sample/neighbor.hpp>
 
-namespace test_storage_graph_buffer {
+namespace test_storage_adjacency_graph_buffer {
 
 using namespace gneiss;
 
@@ -64,15 +64,15 @@ struct stored {
                 some.push_back(edges[e]);
                 ids.push_back(e);
             }
-        const auto one = [&](neighbour_direction d) {
+        const auto one = [&](neighbor_direction d) {
             const auto numbered = csr<>::from_edges(layout.rows.nodes, d, {.relations = true, .edge_ids = true},
                 [&](auto&& sink) { sink(std::span<const edge>(some)); });
             std::vector<edge_index> whole;
             for (const edge_index e : numbered.edge_ids()) whole.push_back(ids[static_cast<std::size_t>(e)]);
             const auto copy = [](auto of) { return std::vector(of.begin(), of.end()); };
-            return csr<>(copy(numbered.offsets()), copy(numbered.neighbours()), copy(numbered.relations()), whole);
+            return csr<>(copy(numbered.offsets()), copy(numbered.neighbors()), copy(numbered.relations()), whole);
         };
-        return {one(neighbour_direction::in), one(neighbour_direction::out)};
+        return {one(neighbor_direction::in), one(neighbor_direction::out)};
     }
 };
 
@@ -82,7 +82,7 @@ void check_equal(const A& a, const B& b) {
     REQUIRE(a.nodes() == b.nodes());
     CHECK(a.edges() == b.edges());
     const auto ids = test::some_nodes(a.nodes(), static_cast<std::size_t>(a.nodes()), 1);
-    for (const auto d : {neighbour_direction::in, neighbour_direction::out, neighbour_direction::both}) {
+    for (const auto d : {neighbor_direction::in, neighbor_direction::out, neighbor_direction::both}) {
         std::vector<std::uint32_t> degrees(ids.size()), same(ids.size()), offsets{0}, positions;
         a.degrees(ids, d, degrees);
         b.degrees(ids, d, same);
@@ -92,11 +92,11 @@ void check_equal(const A& a, const B& b) {
             offsets.push_back(static_cast<std::uint32_t>(positions.size()));
         }
         const auto ask = [&](const auto& graph) {
-            std::vector<node_id> neighbours(positions.size());
+            std::vector<node_id> neighbors(positions.size());
             std::vector<relation_id> relations(positions.size());
             std::vector<edge_index> edges(positions.size());
-            graph.neighbours_at({ids, d, offsets, positions}, {neighbours, relations, edges});
-            return std::tuple(neighbours, relations, edges);
+            graph.neighbors_at({ids, d, offsets, positions}, {neighbors, relations, edges});
+            return std::tuple(neighbors, relations, edges);
         };
         CHECK((ask(a) == ask(b)));
     }
@@ -108,7 +108,7 @@ TEST_CASE("the graph of a state is the CSR of the edges among its partitions, po
     for (const auto& [relations, rows] : {std::pair<std::uint64_t, row_partitioning>{1U, {211, 7}}, {3U, {211, 7}},
              {3U, test::cut_into({5, 100, 0, 20, 16, 1, 69})}}) {
         const stored data(rows, relations, 3000);
-        const plan states{{{0, 1, 2}, {}}, {{1, 2, 6}, {}}, {{1, 2, 6}, {}}, {{1, 3, 4, 6}, {}}, {{5}, {}}, {{}, {}},
+        const epoch_plan states{{{0, 1, 2}, {}}, {{1, 2, 6}, {}}, {{1, 2, 6}, {}}, {{1, 3, 4, 6}, {}}, {{5}, {}}, {{}, {}},
             {{0, 1, 2, 3, 4, 5, 6}, {}}, {{0, 1, 2, 4, 5, 6}, {}}};
         for (const graph_buffer_options& form : both_forms)
             for (const bool short_of_memory : {false, true}) { // then what states share is read again
@@ -116,10 +116,10 @@ TEST_CASE("the graph of a state is the CSR of the edges among its partitions, po
                 std::uint64_t bytes = 1 << 20;
                 if (short_of_memory) {
                     bytes = 0;
-                    for (const state& s : states)
-                        bytes = std::max(bytes, graph_buffer::bytes_needed({s}, data.store, neighbour_direction::both, form));
+                    for (const buffer_state& s : states)
+                        bytes = std::max(bytes, graph_buffer::bytes_needed({s}, data.store, neighbor_direction::both, form));
                 }
-                graph_buffer buffer(data.store, threads(), neighbour_direction::both, bytes, budget, form);
+                graph_buffer buffer(data.store, threads(), neighbor_direction::both, bytes, budget, form);
                 buffer.begin_epoch(states);
                 for (std::uint32_t s = 0; s < states.size(); ++s) check_equal(*buffer.acquire(s), data.among(states[s].resident));
             }
@@ -129,30 +129,30 @@ TEST_CASE("the graph of a state is the CSR of the edges among its partitions, po
 TEST_CASE("resident blocks, merged or not, and a CSR give the same samples, bit for bit, on one thread and several") {
     const stored data(2000, 5, 3, 30000);
     const tbb_executor two(2);
-    const plan states{{{0, 1, 2, 3, 4}, {}}, {{1, 3}, {}}};
+    const epoch_plan states{{{0, 1, 2, 3, 4}, {}}, {{1, 3}, {}}};
     for (std::uint32_t i = 0; i < 2 * states.size(); ++i) {
         const std::uint32_t s = i / 2;
         memory_budget budget;
-        graph_buffer buffer(data.store, threads(), neighbour_direction::both, 1 << 24, budget, both_forms[i % 2]);
+        graph_buffer buffer(data.store, threads(), neighbor_direction::both, 1 << 24, budget, both_forms[i % 2]);
         buffer.begin_epoch(states, s);
         const auto resident = buffer.acquire(s);
         const csr_graph<> whole = data.among(states[s].resident);
         const auto seeds = test::some_nodes(2000, 100, 1);
-        std::vector<hidden_edge<>> hidden;
+        std::vector<excluded_edge<>> excluded;
         for (edge_index e = 0; e < 2000; e += 7) {
             const edge& of = data.edges[static_cast<std::size_t>(e)];
-            hidden.push_back({of.source, of.destination, e});
+            excluded.push_back({of.source, of.destination, e});
         }
         for (const char* fanout : {"10,10,10", "5+5,3+all"}) {
-            const neighbour_options options{parse_fanout(fanout, neighbour_direction::both), false, true, true};
+            const neighbor_options options{parse_fanout(fanout, neighbor_direction::both), false, true, true};
             mini_batch_arena one, other;
             dense_sampler<> dense(options, 1);
-            CHECK(dense.sample({}, whole, seeds, serial_executor{}, one, hidden).edges() > 100);
-            (void)dense.sample({}, *resident, seeds, two, other, hidden);
+            CHECK(dense.sample({}, whole, seeds, serial_executor{}, one, excluded).edges() > 100);
+            (void)dense.sample({}, *resident, seeds, two, other, excluded);
             CHECK((test::contents(one) == test::contents(other)));
-            neighbour_sampler<> layered(options, 1);
-            (void)layered.sample({}, whole, seeds, serial_executor{}, one, hidden);
-            (void)layered.sample({}, *resident, seeds, two, other, hidden);
+            neighbor_sampler<> layered(options, 1);
+            (void)layered.sample({}, whole, seeds, serial_executor{}, one, excluded);
+            (void)layered.sample({}, *resident, seeds, two, other, excluded);
             CHECK((test::contents(one) == test::contents(other)));
         }
     }
@@ -160,8 +160,8 @@ TEST_CASE("resident blocks, merged or not, and a CSR give the same samples, bit 
 
 TEST_CASE("a swap reads the new blocks only, batches of two states overlap, and an epoch in memory reads once") {
     const stored data(300, 8, 1, 5000);
-    for (const auto keeps : {neighbour_direction::in, neighbour_direction::both}) {
-        const plan states = beta_order(8, 3, 3)(0);
+    for (const auto keeps : {neighbor_direction::in, neighbor_direction::both}) {
+        const epoch_plan states = beta_order(8, 3, 3)(0);
         memory_budget budget;
         const std::uint64_t bytes = graph_buffer::bytes_needed(states, data.store, keeps);
         graph_buffer buffer(data.store, threads(), keeps, bytes, budget);
@@ -177,7 +177,7 @@ TEST_CASE("a swap reads the new blocks only, batches of two states overlap, and 
                 for (const partition_id j : states[s].resident) wanted.insert({i, j});
             for (const edge_bucket& b : wanted)
                 if (!held.contains(b))
-                    expected += (keeps == neighbour_direction::both ? data.store.extent(b).out.length : 0) +
+                    expected += (keeps == neighbor_direction::both ? data.store.extent(b).out.length : 0) +
                                 data.store.extent(b).in.length;
             held = wanted;
             if (before) CHECK(std::ranges::equal(before->resident(), states[s - 1].resident));
@@ -191,9 +191,9 @@ TEST_CASE("a swap reads the new blocks only, batches of two states overlap, and 
         CHECK(read.read_bytes <= expected + 2 * page_alignment * read.reads);
     }
     memory_budget budget;
-    const plan states = in_memory_order(8)(0);
-    graph_buffer buffer(data.store, threads(), neighbour_direction::out,
-        graph_buffer::bytes_needed(states, data.store, neighbour_direction::out), budget);
+    const epoch_plan states = in_memory_order(8)(0);
+    graph_buffer buffer(data.store, threads(), neighbor_direction::out,
+        graph_buffer::bytes_needed(states, data.store, neighbor_direction::out), budget);
     for (std::uint64_t epoch = 0, first = 0; epoch < 3; ++epoch) {
         buffer.begin_epoch(states);
         CHECK(buffer.acquire(0)->edges() == 5000);
@@ -204,16 +204,16 @@ TEST_CASE("a swap reads the new blocks only, batches of two states overlap, and 
 
 TEST_CASE("macro-batches merge what is new and copy what is pinned, and a state that stays is neither read nor merged") {
     const stored data(test::cut_into({20, 60, 70, 50, 60, 40}), 1, 5000);
-    const plan states{{{0, 1, 2}, {}}, {{0, 3, 4}, {}}, {{0, 1, 5}, {}}};
+    const epoch_plan states{{{0, 1, 2}, {}}, {{0, 3, 4}, {}}, {{0, 1, 5}, {}}};
     const graph_buffer_options merged{graph_form::csr, {}};
-    for (const auto keeps : {neighbour_direction::in, neighbour_direction::out, neighbour_direction::both}) {
+    for (const auto keeps : {neighbor_direction::in, neighbor_direction::out, neighbor_direction::both}) {
         const std::uint64_t bytes = graph_buffer::bytes_needed(states, data.store, keeps, merged);
         CHECK(bytes < graph_buffer::bytes_needed(states, data.store, keeps, both_forms[1]));
         memory_budget budget;
         graph_buffer buffer(data.store, threads(), keeps, bytes, budget, merged);
         CHECK(budget.used() == bytes);
         std::uint64_t expected = 0;
-        plan with_next = states;
+        epoch_plan with_next = states;
         with_next.push_back(states[0]); // the next epoch's, behind the last
         buffer.begin_epoch(with_next);
         for (std::uint32_t s = 0; s < with_next.size(); ++s) {
@@ -223,8 +223,8 @@ TEST_CASE("macro-batches merge what is new and copy what is pinned, and a state 
                     const bool there = s > 0 && std::ranges::binary_search(with_next[s - 1].resident, i) &&
                                        std::ranges::binary_search(with_next[s - 1].resident, j);
                     if (!there)
-                        expected += (keeps != neighbour_direction::in ? data.store.extent({i, j}).out.length : 0) +
-                                    (keeps != neighbour_direction::out ? data.store.extent({i, j}).in.length : 0);
+                        expected += (keeps != neighbor_direction::in ? data.store.extent({i, j}).out.length : 0) +
+                                    (keeps != neighbor_direction::out ? data.store.extent({i, j}).in.length : 0);
                 }
         }
         const io_stats before = buffer.statistics();
@@ -238,42 +238,42 @@ TEST_CASE("macro-batches merge what is new and copy what is pinned, and a state 
 
 TEST_CASE("a direction that is not kept, a budget that is too small and a damaged block are errors") {
     stored data(100, 3, 1, 1000);
-    const plan states = in_memory_order(3)(0);
-    const std::uint64_t bytes = graph_buffer::bytes_needed(states, data.store, neighbour_direction::in);
-    CHECK(bytes < graph_buffer::bytes_needed(states, data.store, neighbour_direction::both));
+    const epoch_plan states = in_memory_order(3)(0);
+    const std::uint64_t bytes = graph_buffer::bytes_needed(states, data.store, neighbor_direction::in);
+    CHECK(bytes < graph_buffer::bytes_needed(states, data.store, neighbor_direction::both));
     memory_budget small(bytes - 1), budget;
-    CHECK_THROWS_AS(graph_buffer(data.store, threads(), neighbour_direction::in, bytes, small), over_budget);
+    CHECK_THROWS_AS(graph_buffer(data.store, threads(), neighbor_direction::in, bytes, small), over_budget);
     {
-        graph_buffer buffer(data.store, threads(), neighbour_direction::in, bytes, budget);
+        graph_buffer buffer(data.store, threads(), neighbor_direction::in, bytes, budget);
         buffer.begin_epoch(states);
         const auto graph = buffer.acquire(0);
         std::vector<std::uint32_t> degree(1);
         const std::vector<node_id> ids{0};
-        CHECK_THROWS_AS(graph->degrees(ids, neighbour_direction::out, degree), error);
-        CHECK_THROWS_AS(graph->degrees(ids, neighbour_direction::both, degree), error);
+        CHECK_THROWS_AS(graph->degrees(ids, neighbor_direction::out, degree), error);
+        CHECK_THROWS_AS(graph->degrees(ids, neighbor_direction::both, degree), error);
     }
     {
         const graph_buffer_options merged{graph_form::csr, {}};
-        graph_buffer buffer(data.store, threads(), neighbour_direction::in, 1 << 20, budget, merged);
+        graph_buffer buffer(data.store, threads(), neighbor_direction::in, 1 << 20, budget, merged);
         buffer.begin_epoch(states);
         const auto graph = buffer.acquire(0);
         std::vector<std::uint32_t> degree(1);
         const std::vector<node_id> ids{data.edges[0].destination};
-        CHECK_THROWS_AS(graph->degrees(ids, neighbour_direction::both, degree), error);
+        CHECK_THROWS_AS(graph->degrees(ids, neighbor_direction::both, degree), error);
         const std::vector<std::uint32_t> offsets{0, 1}, positions{0};
-        std::vector<node_id> neighbour(1);
+        std::vector<node_id> neighbor(1);
         std::vector<relation_id> relation(1);
         std::vector<edge_index> id(1);
-        graph->neighbours_at({ids, neighbour_direction::in, offsets, positions}, {neighbour, {}, {}});
-        CHECK_THROWS_AS(graph->neighbours_at({ids, neighbour_direction::in, offsets, positions}, {neighbour, relation, {}}), error);
-        CHECK_THROWS_AS(graph->neighbours_at({ids, neighbour_direction::in, offsets, positions}, {neighbour, {}, id}), error);
+        graph->neighbors_at({ids, neighbor_direction::in, offsets, positions}, {neighbor, {}, {}});
+        CHECK_THROWS_AS(graph->neighbors_at({ids, neighbor_direction::in, offsets, positions}, {neighbor, relation, {}}), error);
+        CHECK_THROWS_AS(graph->neighbors_at({ids, neighbor_direction::in, offsets, positions}, {neighbor, {}, id}), error);
     }
     std::fstream file(data.store.path(edge_direction::in), std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(static_cast<std::streamoff>(data.store.extent({1, 1}).in.offset + 8));
     file.put('\x7f');
     file.close();
     for (const graph_buffer_options& form : both_forms) {
-        graph_buffer buffer(data.store, threads(), neighbour_direction::in, 1 << 20, budget, form);
+        graph_buffer buffer(data.store, threads(), neighbor_direction::in, 1 << 20, budget, form);
         buffer.begin_epoch(states);
         CHECK_THROWS_AS((void)buffer.acquire(0), error);
     }
@@ -281,14 +281,14 @@ TEST_CASE("a direction that is not kept, a budget that is too small and a damage
 
 TEST_CASE("a released graph is read anew, as blocks or merged") {
     const stored data(300, 8, 1, 5000);
-    const plan states = beta_order(8, 3, 3)(0);
+    const epoch_plan states = beta_order(8, 3, 3)(0);
     for (const graph_form form : {graph_form::blocks, graph_form::csr}) {
         memory_budget budget;
-        const graph_buffer_options how{.form = form};
-        graph_buffer buffer(data.store, threads(), neighbour_direction::in,
-            graph_buffer::bytes_needed(states, data.store, neighbour_direction::in, how), budget, how);
+        const graph_buffer_options options{.form = form};
+        graph_buffer buffer(data.store, threads(), neighbor_direction::in,
+            graph_buffer::bytes_needed(states, data.store, neighbor_direction::in, options), budget, options);
         buffer.release(); // nothing was begun
-        const plan one{states[0]};
+        const epoch_plan one{states[0]};
         std::uint64_t first = 0;
         for (std::uint64_t epoch = 1; epoch <= 3; ++epoch) {
             buffer.begin_epoch(one);
@@ -309,8 +309,8 @@ TEST_CASE("a released graph is read anew, as blocks or merged") {
 TEST_CASE("who waits for a graph can be stopped, and a plan can be abandoned") {
     const stored data(100, 3, 1, 1000);
     memory_budget budget;
-    graph_buffer buffer(data.store, threads(), neighbour_direction::in, 1 << 20, budget);
-    const plan states{{{0, 1}, {}}, {{1, 2}, {}}, {{0, 2}, {}}};
+    graph_buffer buffer(data.store, threads(), neighbor_direction::in, 1 << 20, budget);
+    const epoch_plan states{{{0, 1}, {}}, {{1, 2}, {}}, {{0, 2}, {}}};
     buffer.begin_epoch(states);
     {
         const auto first = buffer.acquire(0), second = buffer.acquire(1);
@@ -322,4 +322,4 @@ TEST_CASE("who waits for a graph can be stopped, and a plan can be abandoned") {
     CHECK(std::ranges::equal(buffer.acquire(1)->resident(), std::vector<partition_id>{1, 2}));
 }
 
-} // namespace test_storage_graph_buffer
+} // namespace test_storage_adjacency_graph_buffer

@@ -7,7 +7,7 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <storage/csc.hpp>
 
-namespace test_storage_mapped_csc {
+namespace test_storage_adjacency_mapped_csc {
 
 using namespace gneiss;
 using test::stored_lists;
@@ -42,4 +42,4 @@ TEST_CASE("a flipped bit is found by reading whole and by verify, and a neighbou
     CHECK(budget.used() < 10000); // what failed was given back
 }
 
-} // namespace test_storage_mapped_csc
+} // namespace test_storage_adjacency_mapped_csc

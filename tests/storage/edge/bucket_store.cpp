@@ -18,7 +18,7 @@
 #include <gneiss/graph/edge_list.hpp>
 #include <gneiss/storage/edge/bucket_builder.hpp>
 
-namespace test_storage_bucket_store {
+namespace test_storage_edge_bucket_store {
 
 namespace {
 
@@ -96,11 +96,11 @@ TEST_CASE("buckets hold each edge once, in order, in both directions, as a map o
                 CHECK(std::ranges::equal(out.block.nodes, sources));
                 CHECK(std::ranges::equal(in.block.nodes, destinations));
                 CHECK(out.block.relations.size() == (layout.has_relations() ? expected.size() : 0));
-                // Within a node: by (neighbour, relation, edge id), so that samplers may draw positions.
+                // Within a node: by (neighbor, relation, edge id), so that samplers may draw positions.
                 for (std::size_t v = 0; v < in.block.nodes.size(); ++v)
                     for (std::size_t e = in.block.starts[v] + std::size_t{1}; e < in.block.starts[v + 1]; ++e)
-                        CHECK(std::pair(in.block.neighbours[e - 1], in.block.edge_ids[e - 1]) <
-                              std::pair(in.block.neighbours[e], in.block.edge_ids[e]));
+                        CHECK(std::pair(in.block.neighbors[e - 1], in.block.edge_ids[e - 1]) <
+                              std::pair(in.block.neighbors[e], in.block.edge_ids[e]));
             });
             CHECK_NOTHROW(store.verify());
             std::vector<edge> streamed;
@@ -223,20 +223,20 @@ TEST_CASE("every damaged table, and every truncation or bit flip of the blocks, 
 
 TEST_CASE("blocks that verify but do not make sense are refused") {
     const std::vector<std::uint32_t> good{
-        /*nodes*/ 1, 4, /*starts*/ 0, 2, 3, /*neighbours*/ 0, 5, 2, /*relations*/ 1, 0, 1, /*ids*/ 2, 0, 1};
+        /*nodes*/ 1, 4, /*starts*/ 0, 2, 3, /*neighbors*/ 0, 5, 2, /*relations*/ 1, 0, 1, /*ids*/ 2, 0, 1};
     const gneiss::edge_block_shape shape{edge_direction::in, 3, 2, true, 5, 6, 2};
     REQUIRE(shape.words() == good.size());
-    CHECK(gneiss::find_fault(gneiss::cut_block(good, shape), shape).empty());
+    CHECK(gneiss::diagnose_features(gneiss::cut_block(good, shape), shape).empty());
     // Any word set too large is a fault; any exchange of two different words that breaks an order too.
     for (std::size_t i = 0; i < good.size(); ++i) {
         auto bad = good;
         bad[i] = 6;
-        CHECK_FALSE(gneiss::find_fault(gneiss::cut_block(bad, shape), shape).empty());
+        CHECK_FALSE(gneiss::diagnose_features(gneiss::cut_block(bad, shape), shape).empty());
     }
     for (const auto& [a, b] : {std::pair(0, 1), std::pair(2, 3), std::pair(3, 4), std::pair(5, 6)}) {
         auto bad = good;
         std::swap(bad[static_cast<std::size_t>(a)], bad[static_cast<std::size_t>(b)]);
-        CHECK_FALSE(gneiss::find_fault(gneiss::cut_block(bad, shape), shape).empty());
+        CHECK_FALSE(gneiss::diagnose_features(gneiss::cut_block(bad, shape), shape).empty());
     }
 }
 
@@ -257,4 +257,4 @@ TEST_CASE("bytes that an engine read are parsed in place; others are refused") {
     CHECK_THROWS_AS((void)store.parse_and_verify(buffer.span(), {1, 0}, edge_direction::out), gneiss::error);
 }
 
-} // namespace test_storage_bucket_store
+} // namespace test_storage_edge_bucket_store

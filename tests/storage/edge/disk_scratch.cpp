@@ -11,7 +11,7 @@
 #include <gneiss/core/random.hpp>
 #include <support/temporary_directory.hpp>
 
-namespace test_storage_disk_scratch {
+namespace test_storage_edge_disk_scratch {
 
 using namespace gneiss;
 
@@ -88,4 +88,4 @@ TEST_CASE("an edge beyond the nodes is told when it is read") {
     CHECK_THROWS_AS((void)disk_scratch(directory.path() / "none").create(1), io_error);
 }
 
-} // namespace test_storage_disk_scratch
+} // namespace test_storage_edge_disk_scratch

@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-namespace test_storage_faults {
+namespace test_storage_embedding_faults {
 
 using namespace gneiss;
 using storage_test::all_engines;
@@ -24,7 +24,7 @@ constexpr std::uint32_t spare = 4;
 struct tiny_run {
     std::filesystem::path rows, saved;
 
-    void save(const row_file& file, std::uint64_t generation) const {
+    void save(const embedding_file& file, std::uint64_t generation) const {
         save_checkpoint(saved, {.generation = generation,
                                    .layout = layout,
                                    .partitioning = partitioning,
@@ -36,24 +36,24 @@ struct tiny_run {
     }
     void begin(const engine_factory& engines) const {
         any_engine engine = engines();
-        row_file::create(engine, rows, partitioning, layout, spare);
-        row_file file(engines, rows, partitioning, layout, spare);
+        embedding_file::create(engine, rows, partitioning, layout, spare);
+        embedding_file file(engines, rows, partitioning, layout, spare);
         file.fill([](std::uint64_t, matrix_view<float> to) {
             for (std::size_t i = 0; i < to.rows(); ++i) std::ranges::fill(to[i], 1.0F);
         });
         file.sync();
         save(file, 1);
     }
-    [[nodiscard]] row_file open(const engine_factory& engines) const {
+    [[nodiscard]] embedding_file open(const engine_factory& engines) const {
         const checkpoint c = load_checkpoint(saved);
         return {engines, rows, partitioning, layout, c.slots, c.disk_slots, c.row_checksums};
     }
     /// From checkpoint 1 to checkpoint 2, one partition in memory after the other.
     void go_on(const engine_factory& engines) const {
-        row_file file = open(engines);
+        embedding_file file = open(engines);
         memory_budget budget;
-        partition_buffer buffer(file, {.slots = 1, .prefetch = 1}, budget);
-        plan states(partitioning.partitions);
+        partition_buffer buffer(file, {.resident_partitions = 1, .prefetch = 1}, budget);
+        epoch_plan states(partitioning.partitions);
         for (partition_id p = 0; p < partitioning.partitions; ++p) states[p].resident = {p};
         buffer.begin_epoch(states);
         for (partition_id p = 0; p < partitioning.partitions; ++p) {
@@ -70,9 +70,9 @@ struct tiny_run {
     /// Whether every row is that of the last checkpoint; its generation.
     [[nodiscard]] std::uint64_t check(const engine_factory& engines) const {
         const std::uint64_t generation = load_checkpoint(saved).generation;
-        row_file file = open(engines);
+        embedding_file file = open(engines);
         memory_budget budget;
-        partition_buffer buffer(file, {.slots = 1, .prefetch = 1}, budget);
+        partition_buffer buffer(file, {.resident_partitions = 1, .prefetch = 1}, budget);
         buffer.for_each_block([&](std::uint64_t, matrix_view<const float> block) {
             for (std::size_t i = 0; i < block.rows(); ++i)
                 for (const float x : block[i]) REQUIRE(x == static_cast<float>(generation));
@@ -126,7 +126,7 @@ TEST_CASE("a write that fails gives its slot back: as many partitions as before 
             run.begin(engines);
             const fault_targets only{.open = opening, .resize = false, .read = false, .write = !opening, .sync = false};
             const auto injector = std::make_shared<fault_injector>(fault{fault_kind::device_error, 1, false, only});
-            row_file file = run.open([&, make = engines] { return any_engine(faulty<any_engine>(make(), injector)); });
+            embedding_file file = run.open([&, make = engines] { return any_engine(faulty<any_engine>(make(), injector)); });
             const auto floats = static_cast<std::size_t>(file.slot_bytes() / sizeof(float));
             auto zeros = aligned_buffer<float>::zeroed(floats), seen = aligned_buffer<float>::zeroed(floats);
             const std::optional<disk_slot> first = file.begin_write(0, 0);
@@ -152,11 +152,11 @@ TEST_CASE("after a failed sync nothing is written or synced again, and every lat
     run.begin(engines);
     const fault_targets only_sync{.open = false, .resize = false, .read = false, .write = false};
     const auto injector = std::make_shared<fault_injector>(fault{fault_kind::device_error, 1, false, only_sync});
-    row_file file = run.open([&] { return any_engine(faulty<any_engine>(engines(), injector)); });
+    embedding_file file = run.open([&] { return any_engine(faulty<any_engine>(engines(), injector)); });
     {
         memory_budget budget;
-        partition_buffer buffer(file, {.slots = 4, .prefetch = 0}, budget);
-        plan one_state(1);
+        partition_buffer buffer(file, {.resident_partitions = 4, .prefetch = 0}, budget);
+        epoch_plan one_state(1);
         one_state[0].resident = {0, 1, 2, 3};
         buffer.begin_epoch(one_state);
         {
@@ -177,4 +177,4 @@ TEST_CASE("after a failed sync nothing is written or synced again, and every lat
     CHECK(run.check(engines) == 1);
 }
 
-} // namespace test_storage_faults
+} // namespace test_storage_embedding_faults

@@ -14,7 +14,7 @@
 #include <fstream>
 #include <thread>
 
-namespace test_storage_partition_buffer {
+namespace test_storage_embedding_partition_buffer {
 
 using namespace gneiss;
 using gneiss::test::temporary_directory;
@@ -26,11 +26,11 @@ engine_factory engines() {
 }
 
 /// A row file whose row i holds i, 1000 + i, … in its floats.
-std::unique_ptr<row_file> make_rows(
+std::unique_ptr<embedding_file> make_rows(
     const std::filesystem::path& path, row_partitioning partitioning, row_layout layout, std::uint32_t spare) {
     any_engine engine = engines()();
-    row_file::create(engine, path, partitioning, layout, spare);
-    auto rows = std::make_unique<row_file>(engines(), path, partitioning, layout, spare);
+    embedding_file::create(engine, path, partitioning, layout, spare);
+    auto rows = std::make_unique<embedding_file>(engines(), path, partitioning, layout, spare);
     rows->fill([&](std::uint64_t first, matrix_view<float> to) {
         for (std::size_t i = 0; i < to.rows(); ++i)
             for (std::size_t f = 0; f < to.columns(); ++f) to(i, f) = static_cast<float>(first + i + 1000 * f);
@@ -39,9 +39,9 @@ std::unique_ptr<row_file> make_rows(
     return rows;
 }
 
-plan random_plan(random_stream& draw, std::uint32_t partitions, std::uint32_t slots) {
-    plan states(1 + draw.below(10));
-    for (state& s : states) {
+epoch_plan random_plan(random_stream& draw, std::uint32_t partitions, std::uint32_t slots) {
+    epoch_plan states(1 + draw.below(10));
+    for (buffer_state& s : states) {
         std::vector<partition_id> all(partitions);
         for (partition_id p = 0; p < partitions; ++p) all[p] = p;
         shuffle(all, random_key{draw(), random_domain::plan});
@@ -73,10 +73,10 @@ TEST_CASE("a disk run equals the in-memory run and moves the bytes of the plan, 
         memory_budget budget;
         std::uint64_t expected_read = 0, expected_write = 0;
         {
-            partition_buffer buffer(*rows, {.slots = slots, .prefetch = prefetch}, budget);
+            partition_buffer buffer(*rows, {.resident_partitions = slots, .prefetch = prefetch}, budget);
             CHECK(budget.used() == buffer.memory_slots() * rows->slot_bytes());
             for (int epoch = 0; epoch < 3; ++epoch) {
-                const plan states = random_plan(draw, partitioning.partitions, slots);
+                const epoch_plan states = random_plan(draw, partitioning.partitions, slots);
                 buffer.begin_epoch(states);
                 std::vector<std::jthread> batches; // each drops its lease when it likes
                 for (std::uint32_t s = 0; s < states.size(); ++s) {
@@ -135,13 +135,13 @@ TEST_CASE("with few spare slots on disk the buffer asks for commits, and a crash
     const row_layout layout{4, 4};
     const auto rows = make_rows(directory / "rows", partitioning, layout, 5);
     memory_budget budget;
-    partition_buffer buffer(*rows, {.slots = 2, .prefetch = 1}, budget);
-    const plan states = beta_order{8, 2, 1}(0);
+    partition_buffer buffer(*rows, {.resident_partitions = 2, .prefetch = 1}, budget);
+    const epoch_plan states = beta_order{8, 2, 1}(0);
     int commits = 0;
     float added = 0;
     const auto checkpoint = [&] {
         buffer.flush();
-        const row_file reopened(engines(), rows->path(), partitioning, layout, rows->slots(), rows->disk_slots(), rows->checksums());
+        const embedding_file reopened(engines(), rows->path(), partitioning, layout, rows->slots(), rows->disk_slots(), rows->checksums());
         buffer.committed();
         ++commits;
     };
@@ -173,8 +173,8 @@ TEST_CASE("a flush that has too few spare slots is a typed error, and does not w
     const row_partitioning partitioning{640, 8};
     const auto rows = make_rows(directory / "rows", partitioning, {4, 4}, 2);
     memory_budget budget;
-    partition_buffer buffer(*rows, {.slots = 4, .prefetch = 0}, budget);
-    plan all(1);
+    partition_buffer buffer(*rows, {.resident_partitions = 4, .prefetch = 0}, budget);
+    epoch_plan all(1);
     all[0].resident = {0, 1, 2, 3};
     buffer.begin_epoch(all);
     const auto lease = buffer.acquire(0);
@@ -188,8 +188,8 @@ TEST_CASE("a failed load is a typed error of the next call, and the buffer can b
     const auto rows = make_rows(directory / "rows", partitioning, {2, 0}, 4);
     std::filesystem::resize_file(rows->path(), 4096); // the rest is gone
     memory_budget budget;
-    partition_buffer buffer(*rows, {.slots = 2, .prefetch = 1}, budget);
-    buffer.begin_epoch(plan{{{2, 3}, {}}});
+    partition_buffer buffer(*rows, {.resident_partitions = 2, .prefetch = 1}, budget);
+    buffer.begin_epoch(epoch_plan{{{2, 3}, {}}});
     CHECK_THROWS((void)buffer.acquire(0));
 }
 
@@ -221,15 +221,15 @@ TEST_CASE("a state that names more partitions than there are slots is refused") 
     const temporary_directory directory;
     const auto rows = make_rows(directory / "rows", {100, 4}, {2, 0}, 4);
     memory_budget budget;
-    partition_buffer buffer(*rows, {.slots = 2, .prefetch = 0}, budget);
-    CHECK_THROWS_AS(buffer.begin_epoch(plan{{{0, 1, 2}, {}}}), error);
+    partition_buffer buffer(*rows, {.resident_partitions = 2, .prefetch = 0}, budget);
+    CHECK_THROWS_AS(buffer.begin_epoch(epoch_plan{{{0, 1, 2}, {}}}), error);
 }
 
 TEST_CASE("a buffer that does not fit the budget is refused with numbers before anything is allocated") {
     const temporary_directory directory;
     const auto rows = make_rows(directory / "rows", {100, 4}, {2, 0}, 4);
     memory_budget budget(rows->slot_bytes());
-    CHECK_THROWS_AS(partition_buffer(*rows, {.slots = 2, .prefetch = 0}, budget), over_budget);
+    CHECK_THROWS_AS(partition_buffer(*rows, {.resident_partitions = 2, .prefetch = 0}, budget), over_budget);
 }
 
-} // namespace test_storage_partition_buffer
+} // namespace test_storage_embedding_partition_buffer

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <set>
 
-namespace test_storage_residency {
+namespace test_storage_embedding_residency {
 
 using namespace gneiss;
 
@@ -15,8 +15,8 @@ TEST_CASE("stays cover exactly the resident partitions of every state, unbroken 
     for (std::uint64_t seed = 0; seed < 100; ++seed) {
         random_stream draw(random_key{seed, random_domain::user});
         const std::uint64_t partitions = 1 + draw.below(7);
-        plan states(1 + draw.below(12));
-        for (state& s : states)
+        epoch_plan states(1 + draw.below(12));
+        for (buffer_state& s : states)
             for (partition_id p = 0; p < partitions; ++p)
                 if (draw.below(2) == 0) s.resident.push_back(p);
         const auto from = static_cast<std::uint32_t>(draw.below(states.size()));
@@ -35,4 +35,4 @@ TEST_CASE("stays cover exactly the resident partitions of every state, unbroken 
     }
 }
 
-} // namespace test_storage_residency
+} // namespace test_storage_embedding_residency

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <map>
 
-namespace test_storage_slot_map {
+namespace test_storage_embedding_slot_map {
 
 using namespace gneiss;
 
@@ -84,4 +84,4 @@ TEST_CASE("a committed assignment that names a slot twice is refused") {
     CHECK_THROWS_AS(slot_map(outside, 4), error);
 }
 
-} // namespace test_storage_slot_map
+} // namespace test_storage_embedding_slot_map

@@ -10,7 +10,7 @@
 #include <array>
 #include <set>
 
-namespace test_storage_any_engine {
+namespace test_storage_engine_any_engine {
 
 using namespace gneiss;
 using storage_test::all_engines;
@@ -70,7 +70,7 @@ TEST_CASE("a failed operation is a completion with its errno, not an exception")
     for (const auto& [name, make] : all_engines()) {
         CAPTURE(name);
         any_engine engine = make();
-        { file made(engine, folder / "h", {.write = true, .create = true}); }
+        { file result(engine, folder / "h", {.write = true, .create = true}); }
         file target(engine, folder / "h");
         std::byte byte{1};
         const io_request request{io_operation::write, target.handle(), 0, &byte, 1, 77};
@@ -82,4 +82,4 @@ TEST_CASE("a failed operation is a completion with its errno, not an exception")
     }
 }
 
-} // namespace test_storage_any_engine
+} // namespace test_storage_engine_any_engine

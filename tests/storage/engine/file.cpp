@@ -11,7 +11,7 @@
 
 #include <bit>
 
-namespace test_storage_file {
+namespace test_storage_engine_file {
 
 using namespace gneiss;
 using storage_test::all_engines;
@@ -85,7 +85,7 @@ TEST_CASE("after a failed sync, whatever its errno, the file refuses writes and 
 TEST_CASE("an error that an engine throws about a handle names the file") {
     const temporary_directory folder;
     any_engine engine = threads_engine(1);
-    { file made(engine, folder / "f", {.write = true, .create = true}); }
+    { file result(engine, folder / "f", {.write = true, .create = true}); }
     file target(engine, folder / "f");
     try {
         target.resize(100);
@@ -96,4 +96,4 @@ TEST_CASE("an error that an engine throws about a handle names the file") {
     }
 }
 
-} // namespace test_storage_file
+} // namespace test_storage_engine_file

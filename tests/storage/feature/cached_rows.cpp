@@ -11,7 +11,7 @@
 
 #include <set>
 
-namespace test_storage_cached_rows {
+namespace test_storage_feature_cached_rows {
 
 using namespace gneiss;
 using storage_test::gathered_rows;
@@ -41,22 +41,22 @@ std::vector<node_id> batch_of(std::size_t size, std::uint64_t seed) {
 /// A random change set that a cache with these rows can follow after this batch.
 change_set some_changes(const simulated_cache& cache, std::span<const node_id> batch, std::uint64_t seed) {
     random_stream draw(random_key(seed, random_domain::user));
-    change_set made;
+    change_set result;
     for (std::uint32_t i = 0; i < batch.size(); ++i) {
         if (cache.holds(batch[i]) || draw.below(2) == 0) continue;
-        made.in.push_back(batch[i]);
-        made.in_position.push_back(i);
+        result.in.push_back(batch[i]);
+        result.in_position.push_back(i);
     }
     std::vector<node_id> leaving(cache.rows().begin(), cache.rows().end());
     shuffle(leaving, random_key(seed + 1, random_domain::user));
-    const std::size_t free = cache.slots() - cache.rows().size();
-    const std::size_t in = std::min(made.in.size(), cache.slots());
-    made.in.resize(in);
-    made.in_position.resize(in);
+    const std::size_t free = cache.capacity() - cache.rows().size();
+    const std::size_t in = std::min(result.in.size(), cache.capacity());
+    result.in.resize(in);
+    result.in_position.resize(in);
     const std::size_t least = in - std::min(in, free), most = std::min(in, leaving.size());
     leaving.resize(least + static_cast<std::size_t>(draw.below(most - least + 1)));
-    made.out = leaving;
-    return made;
+    result.out = leaving;
+    return result;
 }
 
 /// Whether the cache holds what the simulation does, and gives it without asking below.
@@ -79,14 +79,14 @@ TEST_CASE("after every fill and change set the cache holds what the simulation h
     const tbb_executor threads(3);
     memory_budget budget;
     disk_rows disk(engines, file.stored, {}, serial, budget);
-    for (const std::size_t slots : {0U, 1U, 7U, 60U, 120U, 500U})
+    for (const std::size_t capacity : {0U, 1U, 7U, 60U, 120U, 500U})
         for (const slot_table_kind kind : {slot_table_kind::direct, slot_table_kind::hashed})
             for (const bool parallel : {false, true}) {
-                CAPTURE(slots);
+                CAPTURE(capacity);
                 CAPTURE(static_cast<int>(kind));
-                cached_rows cache(disk, slots, kind, parallel ? executor_ref(threads) : executor_ref(serial), budget);
-                simulated_cache expected(std::min<std::size_t>(slots, rows));
-                const std::vector<node_id> first = batch_of(expected.slots() / 2, slots);
+                cached_rows cache(disk, capacity, kind, parallel ? executor_ref(threads) : executor_ref(serial), budget);
+                simulated_cache expected(std::min<std::size_t>(capacity, rows));
+                const std::vector<node_id> first = batch_of(expected.capacity() / 2, capacity);
                 cache.fill(first);
                 expected.fill(first);
                 CHECK(equal(cache, expected, file));
@@ -188,7 +188,7 @@ TEST_CASE("a fill that fails leaves the cache empty, and later gathers right") {
     memory_budget budget;
     const auto injector = std::make_shared<fault_injector>(fault{fault_kind::device_error, 3, false, {.open = false}});
     disk_rows disk([&] { return any_engine(faulty<any_engine>(engines(), injector)); }, file.stored,
-        {.gap = 0, .run_bytes = 1}, serial, budget);
+        {.coalesce_bytes = 0, .run_bytes = 1}, serial, budget);
     cached_rows cache(disk, 50, slot_table_kind::hashed, serial, budget);
     cache.fill(batch_of(2, 1));
     CHECK(cache.held() == 2);
@@ -230,4 +230,4 @@ TEST_CASE("changes that break the rules are refused and leave the cache empty") 
     CHECK_THROWS_AS(cache.fill(std::vector<node_id>{0, 1, 2, 3}), error);
 }
 
-} // namespace test_storage_cached_rows
+} // namespace test_storage_feature_cached_rows

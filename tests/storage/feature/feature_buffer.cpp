@@ -20,7 +20,7 @@
 #include <gneiss/order/in_memory.hpp>
 #include <gneiss/storage/engine/faulty.hpp>
 
-namespace test_storage_feature_buffer {
+namespace test_storage_feature_feature_buffer {
 
 using namespace gneiss;
 using test::count_absent;
@@ -39,27 +39,27 @@ struct stored {
     test::temporary_directory directory{};
     feature_store store;
 
-    stored(row_partitioning of, std::uint64_t width, const test::feature_form& how)
-        : rows(of), columns(width), values(draw(of.nodes * width, how)),
-          store(test::feature_writer(directory.path(), of, how).write(values, width), of) {}
+    stored(row_partitioning of, std::uint64_t width, const test::feature_form& options)
+        : rows(of), columns(width), values(draw(of.nodes * width, options)),
+          store(test::feature_writer(directory.path(), of, options).write(values, width), of) {}
 
-    static std::vector<float> draw(std::uint64_t count, const test::feature_form& how) {
+    static std::vector<float> draw(std::uint64_t count, const test::feature_form& options) {
         random_stream draw(random_key(count, random_domain::user));
-        std::vector<float> made(static_cast<std::size_t>(count));
-        for (float& x : made) // halves hold them exactly
-            x = draw.below(3) != 0 ? 0 : how.ones ? 1 : static_cast<float>(draw.below(2000)) / 64 - 15.515625F;
-        return made;
+        std::vector<float> result(static_cast<std::size_t>(count));
+        for (float& x : result) // halves hold them exactly
+            x = draw.below(3) != 0 ? 0 : options.ones ? 1 : static_cast<float>(draw.below(2000)) / 64 - 15.515625F;
+        return result;
     }
     /// Rows of `ids` as `features` gives them, expanded.
     template <class E>
-    std::vector<float> rows_of(const resident_features& features, const std::vector<node_id>& ids, const E& on) const {
+    std::vector<float> rows_of(const resident_features& features, const std::vector<node_id>& ids, const E& executor) const {
         std::vector<float> out(ids.size() * columns);
         if (!features.sparse()) {
-            features.gather(on, ids, {out.data(), ids.size(), static_cast<std::size_t>(columns)});
+            features.gather(executor, ids, {out.data(), ids.size(), static_cast<std::size_t>(columns)});
             return out;
         }
         sparse_feature_rows rows_of_ids{{1, 2, 3}, {4, 5}, {6}}; // what a batch before left
-        features.gather(on, ids, rows_of_ids);
+        features.gather(executor, ids, rows_of_ids);
         for (std::size_t i = 0; i < ids.size(); ++i)
             for (std::uint64_t at = rows_of_ids.offsets[i]; at < rows_of_ids.offsets[i + 1]; ++at)
                 out[i * columns + rows_of_ids.columns[at]] = rows_of_ids.values.empty() ? 1 : rows_of_ids.values[at];
@@ -71,7 +71,7 @@ struct stored {
         return out;
     }
     /// Some nodes of the resident partitions, in any order, with repetitions.
-    [[nodiscard]] std::vector<node_id> some(const state& s) const {
+    [[nodiscard]] std::vector<node_id> some(const buffer_state& s) const {
         random_stream draw(random_key(s.resident.size(), random_domain::user));
         std::vector<node_id> ids;
         for (const partition_id p : s.resident)
@@ -82,7 +82,7 @@ struct stored {
     }
 };
 
-const test::feature_form forms[] = {{}, {.halves = true}, {.sparse = true}, {.sparse = true, .halves = true},
+const test::feature_form forms[] = {{}, {.f16 = true}, {.sparse = true}, {.sparse = true, .f16 = true},
     {.sparse = true, .ones = true}, {.aligned = false, .block_bytes = 704}, {.sparse = true, .aligned = false, .block_bytes = 704}};
 
 void damage(const std::filesystem::path& path, std::uint64_t at) {
@@ -100,17 +100,17 @@ TEST_CASE("the features of a state are those of the array, in every form, on eve
     std::uint32_t round = 0;
     for (const test::feature_form& form : forms) {
         CAPTURE(form.sparse);
-        CAPTURE(form.halves);
+        CAPTURE(form.f16);
         CAPTURE(form.aligned);
         const stored data(round++ % 2 == 0 ? row_partitioning{211, 7} : test::cut_into({5, 100, 0, 20, 16, 1, 69}), 13, form);
         auto engines = storage_test::all_engines(4);
         const memory_file_system memory;
-        for (const feature_part part : {feature_part::numbers, feature_part::offsets, feature_part::indices})
+        for (const feature_part part : {feature_part::values, feature_part::offsets, feature_part::indices})
             if (const auto& path = data.store.file(part).path; !path.empty()) test::copy_file(memory, path);
         engines.front().second = [&] { return any_engine(memory_engine(memory)); };
         const auto injector = std::make_shared<fault_injector>(fault{.kind = fault_kind::short_transfer, .at = 2});
         engines.emplace_back("short transfers", [&] { return any_engine(faulty(threads_engine{}, injector)); });
-        const plan states = beta_order(7, 3, 3)(0);
+        const epoch_plan states = beta_order(7, 3, 3)(0);
         for (const auto& [name, engine] : engines) {
             CAPTURE(name);
             memory_budget budget;
@@ -131,7 +131,7 @@ TEST_CASE("the features of a state are those of the array, in every form, on eve
 
 TEST_CASE("a swap reads the new partitions only, batches of two states overlap, and an epoch in memory reads once") {
     const stored data({400, 8}, 5, {});
-    const plan states = beta_order(8, 3, 3)(0);
+    const epoch_plan states = beta_order(8, 3, 3)(0);
     memory_budget budget;
     const std::uint64_t bytes = feature_buffer::bytes_needed(states, data.store);
     feature_buffer buffer(data.store, threads(), bytes, budget);
@@ -151,7 +151,7 @@ TEST_CASE("a swap reads the new partitions only, batches of two states overlap, 
     before.reset();
     CHECK(buffer.statistics().reads == reads);
 
-    const plan whole = in_memory_order(8)(0);
+    const epoch_plan whole = in_memory_order(8)(0);
     feature_buffer all(data.store, threads(), feature_buffer::bytes_needed(whole, data.store), budget);
     for (int epoch = 0; epoch < 3; ++epoch) {
         all.begin_epoch(whole);
@@ -162,7 +162,7 @@ TEST_CASE("a swap reads the new partitions only, batches of two states overlap, 
 
 TEST_CASE("released features are read anew, wherever the epoch was") {
     const stored data({400, 8}, 5, {});
-    const plan states = beta_order(8, 3, 3)(0);
+    const epoch_plan states = beta_order(8, 3, 3)(0);
     memory_budget budget;
     feature_buffer buffer(data.store, threads(), feature_buffer::bytes_needed(states, data.store), budget);
     buffer.release(); // nothing was begun
@@ -170,7 +170,7 @@ TEST_CASE("released features are read anew, wherever the epoch was") {
         const auto ids = data.some(states[s]);
         CHECK(data.rows_of(*buffer.acquire(s), ids, serial_executor{}) == data.expected(ids));
     };
-    const plan one{states[0]};
+    const epoch_plan one{states[0]};
     for (int epoch = 0; epoch < 3; ++epoch) {
         buffer.begin_epoch(one);
         check(0);
@@ -186,7 +186,7 @@ TEST_CASE("released features are read anew, wherever the epoch was") {
 
 TEST_CASE("a state that does not fit beside the one before waits until that is let go") {
     const stored data({400, 8}, 5, {});
-    const plan states{{{0, 1, 2}, {}}, {{2, 3, 4}, {}}, {{2, 4}, {}}};
+    const epoch_plan states{{{0, 1, 2}, {}}, {{2, 3, 4}, {}}, {{2, 4}, {}}};
     memory_budget budget;
     const std::uint64_t one = feature_buffer::bytes_needed({states[0]}, data.store);
     feature_buffer buffer(data.store, threads(), one, budget);
@@ -211,12 +211,12 @@ TEST_CASE("a state that does not fit beside the one before waits until that is l
 
 TEST_CASE("features that do not fit the budget are refused; damaged ones name their file, whichever array it is") {
     for (const test::feature_form& form : forms) {
-        for (const feature_part part : {feature_part::numbers, feature_part::offsets, feature_part::indices}) {
+        for (const feature_part part : {feature_part::values, feature_part::offsets, feature_part::indices}) {
             const stored data({100, 4}, 6, form);
             const std::filesystem::path path = data.store.file(part).path;
             if (path.empty()) continue;
             CAPTURE(path.filename().string());
-            const plan states = in_memory_order(4)(0);
+            const epoch_plan states = in_memory_order(4)(0);
             const std::uint64_t bytes = feature_buffer::bytes_needed(states, data.store);
             memory_budget small(bytes - 1), budget;
             CHECK_THROWS_AS(feature_buffer(data.store, threads(), bytes, small), over_budget);
@@ -238,7 +238,7 @@ TEST_CASE("a store refuses files that do not fit its nodes, and offsets that lie
     const row_partitioning rows{50, 3};
     const test::temporary_directory directory;
     const std::vector<float> values = stored::draw(50 * 4, {});
-    const auto write = [&](const test::feature_form& how) { return test::feature_writer(directory.path(), rows, how).write(values, 4); };
+    const auto write = [&](const test::feature_form& options) { return test::feature_writer(directory.path(), rows, options).write(values, 4); };
     CHECK_NOTHROW(feature_store(write({}), rows));
     CHECK_THROWS_AS(feature_store(write({}), row_partitioning{51, 3}), error);
     feature_files wide = write({});
@@ -249,7 +249,7 @@ TEST_CASE("a store refuses files that do not fit its nodes, and offsets that lie
     narrow.columns = 2; // columns 2 and 3 occur: seen when they are loaded
     const feature_store store(narrow, rows);
     memory_budget budget;
-    const plan states = in_memory_order(3)(0);
+    const epoch_plan states = in_memory_order(3)(0);
     feature_buffer buffer(store, threads(), feature_buffer::bytes_needed(states, store), budget);
     buffer.begin_epoch(states);
     CHECK_THROWS_AS((void)buffer.acquire(0), error);
@@ -258,4 +258,4 @@ TEST_CASE("a store refuses files that do not fit its nodes, and offsets that lie
     CHECK_THROWS_AS(feature_store(unlike, rows), error);
 }
 
-} // namespace test_storage_feature_buffer
+} // namespace test_storage_feature_feature_buffer

@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-namespace test_storage_mapped_rows {
+namespace test_storage_feature_mapped_rows {
 
 using namespace gneiss;
 using storage_test::gathers;
@@ -39,11 +39,11 @@ TEST_CASE("mapped rows and rows in memory equal the file's, for all row sizes an
                 CAPTURE(threads);
                 CAPTURE(row_bytes);
                 CAPTURE(offset);
-                const tbb_executor on(threads);
+                const tbb_executor executor(threads);
                 const rows_file file(engines, folder / "rows", 400, row_bytes, offset);
                 const checksum_table checksums = checksums_of(file);
-                mapped_rows mapped(file.stored, on);
-                memory_rows unchecked(file.stored, nullptr, on, budget), checked(file.stored, &checksums, on, budget);
+                mapped_rows mapped(file.stored, executor);
+                memory_rows unchecked(file.stored, nullptr, executor, budget), checked(file.stored, &checksums, executor, budget);
                 for (const std::size_t count : {0U, 1U, 90U, 2000U}) {
                     const std::vector<node_id> ids = some_rows(count, 400, count);
                     CHECK(gathers(mapped, file, ids));
@@ -113,4 +113,4 @@ TEST_CASE("what cannot be served is refused: short files, rows without bytes, id
     CHECK(to.untouched());
 }
 
-} // namespace test_storage_mapped_rows
+} // namespace test_storage_feature_mapped_rows

@@ -11,7 +11,7 @@
 #include <memory>
 #include <optional>
 
-namespace test_storage_row_gather {
+namespace test_storage_feature_row_gather {
 
 using namespace gneiss;
 using storage_test::all_engines;
@@ -54,7 +54,7 @@ TEST_CASE("gathered rows equal the file's: every engine, row size, gap, and orde
                     for (const bool direct : {true, false}) {
                         CAPTURE(gap);
                         CAPTURE(direct);
-                        disk_rows source(engines, file.stored, {.gap = gap, .direct = direct}, threads, budget);
+                        disk_rows source(engines, file.stored, {.coalesce_bytes = gap, .direct = direct}, threads, budget);
                         std::vector<node_id> falling = all_rows(rows);
                         std::ranges::reverse(falling);
                         CHECK(gathers(source, file, all_rows(rows)));
@@ -79,7 +79,7 @@ TEST_CASE("staging of two small blocks and requests shorter than a row give the 
             const rows_file file(engines, folder / "rows", rows, row_bytes);
             for (const std::size_t run_bytes : {1U, 4096U, 64U << 10}) {
                 disk_rows source(
-                    engines, file.stored, {.gap = 4096, .run_bytes = run_bytes, .staging_bytes = 0}, serial, budget);
+                    engines, file.stored, {.coalesce_bytes = 4096, .run_bytes = run_bytes, .staging_bytes = 0}, serial, budget);
                 CHECK(gathers(source, file, some_rows(3000, rows, 1)));
                 if (row_bytes > 3) CHECK(gathers(source, file, all_rows(rows)));
             }
@@ -94,8 +94,8 @@ TEST_CASE("neither rows nor requests depend on the number of threads") {
         const std::vector<node_id> ids = some_rows(3000, 4000, 5);
         std::optional<gather_stats> first;
         for (const std::size_t threads : {1U, 2U, 5U}) {
-            const tbb_executor on(threads);
-            disk_rows source(engines, rows.stored, {.gap = 2000}, on, budget);
+            const tbb_executor executor(threads);
+            disk_rows source(engines, rows.stored, {.coalesce_bytes = 2000}, executor, budget);
             CHECK(gathers(source, rows, ids));
             const gather_stats stats = source.statistics();
             if (!first) first = stats;
@@ -116,19 +116,19 @@ TEST_CASE("rows become one request up to the gap and the longest request, and wh
         return source.statistics();
     };
     const std::vector<node_id> apart{40, 10, 20, 30, 10}; // 900 bytes between one and the next
-    const gather_stats plain = stats_of(apart, {.gap = 899});
+    const gather_stats plain = stats_of(apart, {.coalesce_bytes = 899});
     CHECK(plain.rows == 5);
     CHECK(plain.bytes_wanted == 400);
     CHECK(plain.io.reads == 4);
     CHECK(plain.amplification() == 1.0);
-    const gather_stats merged = stats_of(apart, {.gap = 900});
+    const gather_stats merged = stats_of(apart, {.coalesce_bytes = 900});
     CHECK(merged.io.reads == 1);
     CHECK(merged.io.read_bytes == 3100);
     CHECK(merged.amplification() == 3100.0 / 400);
-    CHECK(stats_of(apart, {.gap = 900, .run_bytes = 3100}).io.reads == 1);
-    CHECK(stats_of(apart, {.gap = 900, .run_bytes = 3099}).io.reads == 2);
-    CHECK(stats_of(all_rows(10'000), {.gap = 0, .run_bytes = 100'000}).io.reads == 10);
-    CHECK(stats_of(all_rows(50), {.gap = 0, .run_bytes = 1}).io.reads == 50); // a row is never cut
+    CHECK(stats_of(apart, {.coalesce_bytes = 900, .run_bytes = 3100}).io.reads == 1);
+    CHECK(stats_of(apart, {.coalesce_bytes = 900, .run_bytes = 3099}).io.reads == 2);
+    CHECK(stats_of(all_rows(10'000), {.coalesce_bytes = 0, .run_bytes = 100'000}).io.reads == 10);
+    CHECK(stats_of(all_rows(50), {.coalesce_bytes = 0, .run_bytes = 1}).io.reads == 50); // a row is never cut
 }
 
 TEST_CASE("aligned rows of the direct alignment are read alone: nothing else comes along") {
@@ -140,7 +140,7 @@ TEST_CASE("aligned rows of the direct alignment are read alone: nothing else com
         const rows_file small(engines, folder / "rows", 1, 8192);
         const std::size_t unit = file(engine, folder / "rows", {.direct = true}).alignment();
         const rows_file rows(engines, folder / "rows", 64, std::max<std::size_t>(unit, 512));
-        disk_rows source(engines, rows.stored, {.gap = 0}, serial, budget);
+        disk_rows source(engines, rows.stored, {.coalesce_bytes = 0}, serial, budget);
         CHECK(gathers(source, rows, std::vector<node_id>{62, 0, 31, 33}));
         CHECK(source.statistics().io.reads == 4);
         CHECK(source.statistics().amplification() == 1.0);
@@ -171,7 +171,7 @@ TEST_CASE("a gather that was begun needs its ids no more, and is dropped by the 
     for (const auto& [name, engines] : all_engines()) {
         CAPTURE(name);
         const rows_file file(engines, folder / "rows", 3000, 512);
-        disk_rows source(engines, file.stored, {.gap = 0}, serial, budget);
+        disk_rows source(engines, file.stored, {.coalesce_bytes = 0}, serial, budget);
         source.finish(); // nothing was begun
         const std::vector<node_id> ids = some_rows(500, 3000, 1);
         gathered_rows to(ids.size(), 512);
@@ -220,7 +220,7 @@ TEST_CASE("a file that is cut while it is open is corrupt, and says where") {
     for (const auto& [name, engines] : all_engines()) {
         CAPTURE(name);
         const rows_file file(engines, folder / "rows", 100, 1024);
-        disk_rows source(engines, file.stored, {.gap = 0}, serial, budget);
+        disk_rows source(engines, file.stored, {.coalesce_bytes = 0}, serial, budget);
         any_engine engine = engines();
         gneiss::file(engine, folder / "rows", {.write = true}).resize(50 * 1024);
         gathered_rows to(2, 1024);
@@ -254,7 +254,7 @@ TEST_CASE("whatever request fails, rows are right or the error names the place; 
                 const auto injector =
                     std::make_shared<fault_injector>(fault{kind, at, sticky, {.open = false, .resize = false}});
                 disk_rows source([&] { return any_engine(faulty<any_engine>(make(), injector)); }, file.stored,
-                    {.gap = 0, .staging_bytes = 0}, serial, budget);
+                    {.coalesce_bytes = 0, .staging_bytes = 0}, serial, budget);
                 int number = 0; // of the error
                 auto to = std::make_unique<gathered_rows>(ids.size(), 1536);
                 const auto named = [&](const error_place& place) {
@@ -300,4 +300,4 @@ TEST_CASE("whatever request fails, rows are right or the error names the place; 
         io_error);
 }
 
-} // namespace test_storage_row_gather
+} // namespace test_storage_feature_row_gather

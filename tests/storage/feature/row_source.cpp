@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-namespace test_storage_row_source {
+namespace test_storage_feature_row_source {
 
 using namespace gneiss;
 using storage_test::gathered_rows;
@@ -28,12 +28,12 @@ TEST_CASE("a source behind one type gathers as itself, and begins whether it can
     const temporary_directory folder;
     const engine_factory engines = [] { return any_engine(threads_engine(4)); };
     const rows_file file(engines, folder / "rows", 300, 100);
-    const serial_executor on;
+    const serial_executor executor;
     memory_budget budget;
     std::vector<any_row_source> sources;
-    sources.emplace_back(std::in_place_type<disk_rows>, engines, file.stored, gather_options{}, on, budget);
-    sources.emplace_back(std::in_place_type<mapped_rows>, file.stored, on);
-    sources.emplace_back(std::in_place_type<memory_rows>, file.stored, nullptr, on, budget);
+    sources.emplace_back(std::in_place_type<disk_rows>, engines, file.stored, gather_options{}, executor, budget);
+    sources.emplace_back(std::in_place_type<mapped_rows>, file.stored, executor);
+    sources.emplace_back(std::in_place_type<memory_rows>, file.stored, nullptr, executor, budget);
     for (any_row_source& source : sources) {
         CHECK(source.rows() == 300);
         CHECK(source.row_bytes() == 100);
@@ -47,4 +47,4 @@ TEST_CASE("a source behind one type gathers as itself, and begins whether it can
     }
 }
 
-} // namespace test_storage_row_source
+} // namespace test_storage_feature_row_source

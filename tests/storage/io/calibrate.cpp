@@ -9,7 +9,7 @@
 #include <iterator>
 #include <limits>
 
-namespace test_storage_calibrate {
+namespace test_storage_io_calibrate {
 
 using namespace gneiss;
 using storage_test::all_engines;
@@ -28,9 +28,9 @@ TEST_CASE("every engine is measured on files of any size from a block on, and th
             CHECK(found.bandwidth > 0);
             CHECK(std::isfinite(found.iops));
             CHECK(found.iops > 0);
-            CHECK(found.gap % 512 == 0);
-            CHECK(found.gap + 1 > found.bandwidth / found.iops);
-            CHECK(found.gap < found.bandwidth / found.iops + 512);
+            CHECK(found.coalesce_bytes % 512 == 0);
+            CHECK(found.coalesce_bytes + 1 > found.bandwidth / found.iops);
+            CHECK(found.coalesce_bytes < found.bandwidth / found.iops + 512);
         }
 }
 
@@ -86,4 +86,4 @@ TEST_CASE("a profile comes back as it was saved, and any damage to its file is t
     CHECK_THROWS_AS((void)load_profile(folder / "none"), io_error);
 }
 
-} // namespace test_storage_calibrate
+} // namespace test_storage_io_calibrate

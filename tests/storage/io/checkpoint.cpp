@@ -11,7 +11,7 @@
 
 #include <support/temporary_directory.hpp>
 
-namespace test_storage_checkpoint {
+namespace test_storage_io_checkpoint {
 
 using namespace gneiss;
 
@@ -95,4 +95,4 @@ TEST_CASE("partitions have a slot each, among those that are there") {
     CHECK(complaint([](checkpoint& c) { c.slots.pop_back(); }) == "slots");
 }
 
-} // namespace test_storage_checkpoint
+} // namespace test_storage_io_checkpoint

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace test_storage_durable {
+namespace test_storage_io_durable {
 
 using namespace gneiss;
 using gneiss::test::temporary_directory;
@@ -111,4 +111,4 @@ TEST_CASE("room is made without harm to what is there, and impossible room is an
     CHECK_THROWS_AS(preallocate(folder / "g", std::uint64_t{1} << 62), io_error); // beyond any file system
 }
 
-} // namespace test_storage_durable
+} // namespace test_storage_io_durable

@@ -13,7 +13,7 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/random.hpp>
 
-namespace test_storage_external_sort {
+namespace test_storage_io_external_sort {
 
 namespace {
 
@@ -145,4 +145,4 @@ TEST_CASE("an exception of the consumer passes through and leaves no file") {
     CHECK(std::filesystem::is_empty(directory.path()));
 }
 
-} // namespace test_storage_external_sort
+} // namespace test_storage_io_external_sort

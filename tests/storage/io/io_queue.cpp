@@ -14,7 +14,7 @@
 #include <map>
 #include <thread>
 
-namespace test_storage_io_queue {
+namespace test_storage_io_io_queue {
 
 using namespace gneiss;
 using storage_test::all_engines;
@@ -171,7 +171,7 @@ TEST_CASE("a missing file, and a write to one opened for reading, are io_errors 
         CAPTURE(name);
         any_engine engine = make();
         CHECK_THROWS_AS(file(engine, folder / "absent"), io_error);
-        { file made(engine, folder / "read-only", {.write = true, .create = true}); }
+        { file result(engine, folder / "read-only", {.write = true, .create = true}); }
         file target(engine, folder / "read-only");
         const std::vector<std::byte> bytes(100);
         io_queue queue(engine);
@@ -263,7 +263,7 @@ TEST_CASE("a requested stop ends the wait with a typed error and nothing in flig
         queue.drain(stop.get_token());
         FAIL("no error");
     } catch (const error& e) {
-        CHECK(e.code() == errc::cancelled);
+        CHECK(e.code() == errc::canceled);
     }
     CHECK(queue.in_flight() == 0);
     CHECK(queue.outstanding() == 0);
@@ -293,4 +293,4 @@ TEST_CASE("operations of no bytes finish at once") {
     CHECK(target.size() == 0);
 }
 
-} // namespace test_storage_io_queue
+} // namespace test_storage_io_io_queue

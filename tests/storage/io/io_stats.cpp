@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace test_storage_io_stats {
+namespace test_storage_io_io_stats {
 
 using namespace gneiss;
 
@@ -17,4 +17,4 @@ TEST_CASE("statistics merge in any order and grouping") {
     CHECK((a + c).wait_seconds() == doctest::Approx(8e-9));
 }
 
-} // namespace test_storage_io_stats
+} // namespace test_storage_io_io_stats

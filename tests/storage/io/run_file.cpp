@@ -18,7 +18,7 @@
 #include "support/error_code.hpp"
 #include "support/temporary_directory.hpp"
 
-namespace test_storage_run_file {
+namespace test_storage_io_run_file {
 
 using namespace gneiss;
 using test::code_of;
@@ -29,13 +29,13 @@ namespace {
 using records = std::vector<std::vector<std::byte>>;
 
 records some_records(std::uint64_t seed) {
-    records made;
+    records result;
     random_stream random(random_key(seed, random_domain::user));
     for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{13}, std::size_t{0}, std::size_t{64}}) {
-        made.emplace_back(size);
-        for (std::byte& b : made.back()) b = static_cast<std::byte>(random() & 0xff);
+        result.emplace_back(size);
+        for (std::byte& b : result.back()) b = static_cast<std::byte>(random() & 0xff);
     }
-    return made;
+    return result;
 }
 void write(const std::filesystem::path& path, const records& all, std::uint64_t identity = 0) {
     run_file_writer file(path, identity);
@@ -215,4 +215,4 @@ TEST_CASE("after a failed write nothing is added, and no file is left") {
     (void)std::signal(SIGXFSZ, handler);
 }
 
-} // namespace test_storage_run_file
+} // namespace test_storage_io_run_file

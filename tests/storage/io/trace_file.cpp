@@ -19,7 +19,7 @@
 #include "cache/traces.hpp"
 #include "support/temporary_directory.hpp"
 
-namespace test_storage_trace_file {
+namespace test_storage_io_trace_file {
 
 using namespace gneiss;
 using test::temporary_directory;
@@ -59,7 +59,7 @@ TEST_CASE("lists of ids come back, ascending ones in less room") {
 
 TEST_CASE("change sets of a trace on disk are those of the trace in memory, and replay from disk") {
     const temporary_directory folder;
-    const serial_executor on;
+    const serial_executor executor;
     const memory_trace trace = cache_test::random_trace(30, 60, 200, 4);
     std::vector<node_id> room, other;
     {
@@ -72,9 +72,9 @@ TEST_CASE("change sets of a trace on disk are those of the trace in memory, and 
         CHECK(std::ranges::equal(on_disk.read(batch, other), trace.read(batch, room)));
 
     std::vector<change_set> expected;
-    const auto in_memory = belady(trace, {.slots = 25}, on, [&](std::size_t, const change_set& c) { expected.push_back(c); });
+    const auto in_memory = belady(trace, {.capacity = 25}, executor, [&](std::size_t, const change_set& c) { expected.push_back(c); });
     change_set_writer writer(folder / "changes");
-    const auto outcome = belady(on_disk, {.slots = 25, .nodes = 200}, on, [&](std::size_t, const change_set& c) { writer.append(c); });
+    const auto outcome = belady(on_disk, {.capacity = 25, .nodes = 200}, executor, [&](std::size_t, const change_set& c) { writer.append(c); });
     writer.finish();
     CHECK(outcome.fill == in_memory.fill);
     CHECK(outcome.resident == in_memory.resident);
@@ -89,9 +89,9 @@ TEST_CASE("change sets of a trace on disk are those of the trace in memory, and 
         replay.next(trace.read(batch, room), got);
         CHECK(got == expected[batch]);
     }
-    belady_policy live(trace, {.slots = 25}, on);
+    belady_policy live(trace, {.capacity = 25}, executor);
     change_set_replay again(25, outcome.fill.in, change_set_file(folder / "changes"));
     CHECK(simulate(again, on_disk) == simulate(live, trace));
 }
 
-} // namespace test_storage_trace_file
+} // namespace test_storage_io_trace_file

@@ -4,8 +4,8 @@
 #include <gneiss/gneiss.hpp>
 
 int main() {
-    const gneiss::tbb_executor on(2);
-    const auto sum = gneiss::parallel_reduce(on, 1000, 10, std::size_t{0}, [](std::size_t begin, std::size_t end) {
+    const gneiss::tbb_executor executor(2);
+    const auto sum = gneiss::parallel_reduce(executor, 1000, 10, std::size_t{0}, [](std::size_t begin, std::size_t end) {
         std::size_t partial = 0;
         for (std::size_t i = begin; i < end; ++i) partial += i;
         return partial;

@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t beside_rows = std::uint64_t{8} << 20; // for what is done with the rows of an evaluation
 
 gneiss::input_columns input_of(const gneiss::dataset& data) {
-    const auto columns = static_cast<std::size_t>(data.manifest().node_data.features);
+    const auto columns = static_cast<std::size_t>(data.manifest().node_attributes.features);
     return data.has("features.indptr") ? gneiss::input_columns{.dense = 0, .sparse = columns}
                                        : gneiss::input_columns{.dense = columns, .sparse = 0};
 }
@@ -29,8 +29,8 @@ std::vector<gneiss::layer_options> layers_of(const graph_encoder& encode) {
 }
 
 classifier::classifier(const graph_options& how, const gneiss::dataset& data)
-    : encode(weights, how.layer_options(static_cast<std::size_t>(data.manifest().node_data.classes)), input_of(data)) {
-    const std::uint64_t classes = data.manifest().node_data.classes;
+    : encode(weights, how.layer_options(static_cast<std::size_t>(data.manifest().node_attributes.classes)), input_of(data)) {
+    const std::uint64_t classes = data.manifest().node_attributes.classes;
     if (encode.outputs() != classes)
         throw programs::usage_error(fmt::format("--layers {} gives {} columns for {} classes: leave out the last width",
             *how.layers, encode.outputs(), classes));
@@ -48,18 +48,18 @@ void classifier::take(const gneiss::checkpoint& from) {
     from_bytes(from.sections.at("weights.state"), weights.state(), "states of weights");
 }
 
-void for_each_block(const classifier_source& from, const gneiss::row_block_visitor& visit) {
+void for_each_block(const classifier_source& from, const gneiss::embedding_block_visitor& visit) {
     gneiss::memory_budget budget(from.memory);
     std::filesystem::create_directories(from.scratch);
     const gneiss::bucket_store buckets = from.data.buckets();
-    const gneiss::layerwise_options options{.direction = from.how.neighbours(), .engines = from.engines, .scratch = from.scratch};
+    const gneiss::layerwise_options options{.direction = from.how.neighbors(), .engines = from.engines, .scratch = from.scratch};
     const gneiss::layerwise_result result = gneiss::infer_layerwise(from.net.encode, from.net.weights,
         gneiss::fixed_features(from.features, buckets.rows()), buckets, options, from.on, budget, from.stop);
     stoppable_rows(*result.rows, from.stop).for_each_block(visit);
 }
 
 std::uint64_t least_evaluation(const graph_encoder& encode, const gneiss::layerwise_input& input,
-    const gneiss::bucket_store& buckets, gneiss::neighbour_direction direction, const gneiss::row_partitioning& rows) {
+    const gneiss::bucket_store& buckets, gneiss::neighbor_direction direction, const gneiss::row_partitioning& rows) {
     gneiss::layerwise_edges edges(encode, buckets, direction);
     if (rows != buckets.rows()) { // a pair of partitions has so much less; twice as much, since pairs differ
         const double fewer = static_cast<double>(buckets.rows().partitions) / rows.partitions;
@@ -87,7 +87,7 @@ std::uint64_t take_lent(const training_plan& plan, gneiss::graph_buffer& graph, 
 }
 
 bool evaluates_in_memory(const graph_encoder& encode, const gneiss::layerwise_input& input, const gneiss::bucket_store& buckets,
-    gneiss::neighbour_direction direction, std::uint64_t memory) {
+    gneiss::neighbor_direction direction, std::uint64_t memory) {
     try {
         return gneiss::plan_layerwise(encode, input, buckets, {.direction = direction, .engines = {}, .scratch = "."}, memory).in_memory;
     } catch (const gneiss::over_budget&) {
@@ -99,7 +99,7 @@ std::uint64_t least_evaluation(const graph_options& how, const classifier& net,
     const gneiss::node_features& features, const gneiss::bucket_store& buckets) {
     if (how.no_eval) return 0;
     return least_evaluation(net.encode,
-        {.columns = net.encode.inputs(), .bytes = gneiss::fixed_features(features, buckets.rows()).bytes}, buckets, how.neighbours(), buckets.rows());
+        {.columns = net.encode.inputs(), .bytes = gneiss::fixed_features(features, buckets.rows()).bytes}, buckets, how.neighbors(), buckets.rows());
 }
 
 } // namespace trainers

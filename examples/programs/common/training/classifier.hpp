@@ -36,7 +36,7 @@ public:
     gneiss::dense_parameters<> weights;
     graph_encoder encode;
 
-    /// Writes and reads a checkpoint's sections: values and the optimiser's state.
+    /// Writes and reads a checkpoint's sections: values and the optimizer's state.
     void put(gneiss::checkpoint& to) const;
     void take(const gneiss::checkpoint& from);
 };
@@ -54,14 +54,14 @@ struct classifier_source {
     std::stop_token stop;
 };
 
-/// Visits the scores [nodes, classes] of all nodes, ascending, some at a time: by all neighbours in the whole graph, layer by
-/// layer out of core. Throws over_budget, errc::cancelled, errc::corrupt, io_error.
-void for_each_block(const classifier_source& from, const gneiss::row_block_visitor& visit);
+/// Visits the scores [nodes, classes] of all nodes, ascending, some at a time: by all neighbors in the whole graph, layer by
+/// layer out of core. Throws over_budget, errc::canceled, errc::corrupt, io_error.
+void for_each_block(const classifier_source& from, const gneiss::embedding_block_visitor& visit);
 
 /// The least memory of an evaluation by the whole graph: that of inference, and 8 MiB for what is done with its rows [bytes].
 /// \param rows  the partitions it will have; an estimate where edges are to be bucketed anew for them
 [[nodiscard]] std::uint64_t least_evaluation(const graph_encoder& encode, const gneiss::layerwise_input& input,
-    const gneiss::bucket_store& buckets, gneiss::neighbour_direction direction, const gneiss::row_partitioning& rows);
+    const gneiss::bucket_store& buckets, gneiss::neighbor_direction direction, const gneiss::row_partitioning& rows);
 /// The part of a plan for it, where `lent` bytes of other parts are its own meanwhile; a little in any case.
 [[nodiscard]] std::uint64_t evaluation_part(std::uint64_t least, std::uint64_t lent);
 /// Has the buffers give up what they hold until training goes on, and returns what an evaluation may take then: its part and what
@@ -69,7 +69,7 @@ void for_each_block(const classifier_source& from, const gneiss::row_block_visit
 [[nodiscard]] std::uint64_t take_lent(const training_plan& plan, gneiss::graph_buffer& graph, gneiss::feature_buffer* features);
 /// Whether an evaluation within `memory` bytes has all that it works on in memory: it reads features and edges once.
 [[nodiscard]] bool evaluates_in_memory(const graph_encoder& encode, const gneiss::layerwise_input& input,
-    const gneiss::bucket_store& buckets, gneiss::neighbour_direction direction, std::uint64_t memory);
+    const gneiss::bucket_store& buckets, gneiss::neighbor_direction direction, std::uint64_t memory);
 /// The least of given features; 0 with --no-eval.
 [[nodiscard]] std::uint64_t least_evaluation(const graph_options& how, const classifier& net,
     const gneiss::node_features& features, const gneiss::bucket_store& buckets);

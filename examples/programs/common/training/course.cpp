@@ -50,9 +50,9 @@ programs::named<double> all_stages(const design& of) {
 
 programs::named<double> design::stage_seconds() const {
     const gneiss::pipeline_statistics now = pipeline();
-    programs::named<double> made;
-    for (std::size_t i = 0; i < gneiss::stage_count; ++i) made.emplace_back(gneiss::stage_names[i], now.busy_seconds[i]);
-    return made;
+    programs::named<double> result;
+    for (std::size_t i = 0; i < gneiss::stage_count; ++i) result.emplace_back(gneiss::stage_names[i], now.busy_seconds[i]);
+    return result;
 }
 
 nlohmann::ordered_json epoch_so_far::to_json() const {
@@ -154,7 +154,7 @@ std::string course::line(const design& of, const gneiss::batch_key& key) const {
     const auto moved = of.io();
     const auto pipeline = of.pipeline();
     const double busy = pipeline.busy_seconds[compute], wait = pipeline.wait_seconds[compute];
-    std::string text = fmt::format("epoch {}/{} {:>4}  loss {:.4g}  {}", key.epoch + 1, *how_.epochs, programs::human_percent(done / all),
+    std::string text = fmt::format("epoch {}/{} {:>4}  loss {:.4g}  {}", key.epoch + 1, *options_.epochs, programs::human_percent(done / all),
         loss_ / std::max<double>(1, static_cast<double>(examples_)),
         programs::human_rate(static_cast<double>(examples_) / seconds, settings_.unit));
     if (!settings_.state.empty())
@@ -167,7 +167,7 @@ std::string course::line(const design& of, const gneiss::batch_key& key) const {
                                                                static_cast<double>(cache.lookups - cache_at_start_.lookups)));
     text += fmt::format("  wait {}  RSS {} of {}  ETA {}", programs::human_percent(wait / std::max(1e-9, busy + wait)),
         gneiss::format_bytes(programs::current_rss()), gneiss::format_bytes(plan_.budget),
-        programs::human_eta(static_cast<double>(first_examples_), all * static_cast<double>(*how_.epochs - key.epoch) - static_cast<double>(so_far_.first_examples), seconds));
+        programs::human_eta(static_cast<double>(first_examples_), all * static_cast<double>(*options_.epochs - key.epoch) - static_cast<double>(so_far_.first_examples), seconds));
     return text;
 }
 
@@ -187,7 +187,7 @@ programs::run_record course::operator()(design& of, programs::run_record record,
         live_.update([&] { return line(of, key); });
     };
     observer.checkpoint_due = [&] {
-        return how_.checkpoint_every.seconds > 0 && seconds_since(saved_at_) >= how_.checkpoint_every.seconds;
+        return options_.checkpoint_every.seconds > 0 && seconds_since(saved_at_) >= options_.checkpoint_every.seconds;
     };
     observer.checkpoint = [&](const gneiss::resume_position& position) { save(of, position); };
     programs::run_sampler sampler([&] {
@@ -203,15 +203,15 @@ programs::run_record course::operator()(design& of, programs::run_record record,
         try {
             return of.evaluate(split);
         } catch (const gneiss::error& e) {
-            if (e.code() != gneiss::errc::cancelled) throw;
+            if (e.code() != gneiss::errc::canceled) throw;
             return programs::metric_values{};
         }
     };
     if (!best_valid_.empty() && best_test_.empty()) best_test_ = metrics_of("test"); // a stop came between the two
-    const auto ends_early = [&] { return how_.early_stop != 0 && watch.without_better >= how_.early_stop; };
+    const auto ends_early = [&] { return options_.early_stop != 0 && watch.without_better >= options_.early_stop; };
     /// Validates a trained epoch, tells it, and keeps what is best. False: a stop came first; a resume does it.
     const auto conclude = [&](programs::epoch_record done) {
-        const bool validate = settings_.validates && how_.validates_after(done.epoch);
+        const bool validate = settings_.validates && options_.validates_after(done.epoch);
         if (validate) done.valid = metrics_of("valid");
         if (validate && done.valid.empty() && stop.stop_requested()) {
             unvalidated_ = std::move(done);
@@ -232,7 +232,7 @@ programs::run_record course::operator()(design& of, programs::run_record record,
         return true;
     };
     if (from.unvalidated) (void)conclude(*from.unvalidated);
-    while (at.epoch < *how_.epochs && !stop.stop_requested() && !ends_early()) {
+    while (at.epoch < *options_.epochs && !stop.stop_requested() && !ends_early()) {
         const std::uint64_t epoch = at.epoch;
         loss_ = 0;
         examples_ = first_examples_ = sampled_edges_ = 0;
@@ -251,11 +251,11 @@ programs::run_record course::operator()(design& of, programs::run_record record,
         const programs::epoch_record done = record_of(of, epoch);
         so_far_ = {};
         if (!conclude(done)) break;
-        if (how_.checkpoint_every.epochs != 0 && (epoch + 1) % how_.checkpoint_every.epochs == 0) save(of, at);
+        if (options_.checkpoint_every.epochs != 0 && (epoch + 1) % options_.checkpoint_every.epochs == 0) save(of, at);
     }
     if (at.next == gneiss::batch_number{}) save(of, at); // a stop inside an epoch has saved already
     live_.clear();
-    if (!stop.stop_requested() && !how_.no_eval) {
+    if (!stop.stop_requested() && !options_.no_eval) {
         const bool evaluated = !record.epochs.empty() && !record.epochs.back().valid.empty();
         if (!best_valid_.empty()) { // of the best state, tested when it was
             record.valid = best_valid_;
@@ -273,7 +273,7 @@ programs::run_record course::operator()(design& of, programs::run_record record,
     of.tell(record);
     run_.write_result(record);
     run_.write_timeline(sampler.samples());
-    if (!how_.no_report) {
+    if (!options_.no_report) {
         programs::report_data report{.run = record, .samples = sampler.samples(), .staleness = {}, .tables = {}};
         const auto rows = of.row_staleness();
         for (std::size_t i = 0; i <= rows.max(); ++i) report.staleness.push_back(rows.count[i]);
@@ -283,10 +283,10 @@ programs::run_record course::operator()(design& of, programs::run_record record,
 }
 
 programs::exit_code train_to_end(design& of, course& through, const opened_run& run, const programs::run_record& known,
-    const run_options& how, programs::progress& live, const std::stop_token& stop, clock::time_point began) {
+    const run_options& options, programs::progress& live, const std::stop_token& stop, clock::time_point began) {
     if (!run.saved) through.save(of, {});
     of.warm_up();
-    return tell_result(through(of, known, course_position::of(run.saved), stop, began), how, run.directory, live);
+    return report_result(through(of, known, course_position::of(run.saved), stop, began), options, run.directory, live);
 }
 
 } // namespace trainers

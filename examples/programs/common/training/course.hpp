@@ -73,7 +73,7 @@ public:
     virtual epoch_end train(const gneiss::resume_position& from, const course_observer& observer, const std::stop_token& stop) = 0;
     /// Makes a checkpoint. Everything before `at` is applied.
     virtual void save(const gneiss::resume_position& at, const nlohmann::ordered_json& progress) = 0;
-    /// Metrics of a split ("valid", "test"); empty when it is. Throws errc::cancelled on a stop.
+    /// Metrics of a split ("valid", "test"); empty when it is. Throws errc::canceled on a stop.
     virtual programs::metric_values evaluate(const std::string& split) = 0;
     /// Keeps the state as it is now as the best so far, in `RUN/best`.
     virtual void keep_best() = 0;
@@ -122,9 +122,9 @@ struct course_position {
 /// validated, saved when it is time or when a stop is requested, ended early; and what comes of it in the run's directory.
 class course {
 public:
-    course(const run_options& how, const course_settings& settings, const training_plan& plan, const programs::run_directory& run,
+    course(const run_options& options, const course_settings& settings, const training_plan& plan, const programs::run_directory& run,
         programs::progress& live, nlohmann::ordered_json configuration)
-        : how_(how), settings_(settings), plan_(plan), run_(run), live_(live), configuration_(std::move(configuration)) {}
+        : options_(options), settings_(settings), plan_(plan), run_(run), live_(live), configuration_(std::move(configuration)) {}
 
     /// Makes a checkpoint of `of` at `at`.
     void save(design& of, const gneiss::resume_position& at);
@@ -139,7 +139,7 @@ private:
     [[nodiscard]] programs::epoch_record record_of(const design& of, std::uint64_t epoch) const;
     [[nodiscard]] std::string line(const design& of, const gneiss::batch_key& at) const;
 
-    const run_options& how_;
+    const run_options& options_;
     course_settings settings_;
     const training_plan& plan_;
     const programs::run_directory& run_;
@@ -162,6 +162,6 @@ private:
 
 /// Trains `of` in `run` to the end or to a stop by `through`, and tells what came of it; `known` is the record before.
 [[nodiscard]] programs::exit_code train_to_end(design& of, course& through, const opened_run& run, const programs::run_record& known,
-    const run_options& how, programs::progress& live, const std::stop_token& stop, clock::time_point began);
+    const run_options& options, programs::progress& live, const std::stop_token& stop, clock::time_point began);
 
 } // namespace trainers

@@ -6,21 +6,21 @@
 
 namespace trainers {
 
-std::optional<rows_on_device> rows_on_device_of(const run_options& how, std::uint64_t nodes, const gneiss::row_layout& layout) {
-    if (how.store != "device") return {};
+std::optional<rows_on_device> rows_on_device_of(const run_options& options, std::uint64_t nodes, const gneiss::row_layout& layout) {
+    if (options.store != "device") return {};
     return rows_on_device{nodes, layout};
 }
 
-decoder_parts decoder_of(const link_options& how, std::uint64_t batch, std::size_t dim, gneiss::parameter& relations) {
-    return {.decoder = *how.decoder, .loss = how.loss, .margin = static_cast<float>(how.margin), .dim = dim, .batch = batch,
-        .negatives = how.negative_options(), .options = how.model_options(), .relations = relations};
+decoder_parts decoder_of(const link_options& options, std::uint64_t batch, std::size_t dim, gneiss::embedding_table& relations) {
+    return {.decoder = *options.decoder, .loss = options.loss, .margin = static_cast<float>(options.margin), .dim = dim, .batch = batch,
+        .negatives = options.negative_options(), .options = options.model_options(), .relations = relations};
 }
 
-std::unique_ptr<compute_device> open_device(const run_options& how) {
-    how.check_device();
-    if (how.device == "cpu") return nullptr;
+std::unique_ptr<compute_device> open_device(const run_options& options) {
+    options.check_device();
+    if (options.device == "cpu") return nullptr;
     try {
-        return open_cuda_device(how.device_memory ? std::optional(how.device_memory->bytes) : std::nullopt);
+        return open_cuda_device(options.device_memory ? std::optional(options.device_memory->bytes) : std::nullopt);
     } catch (const gneiss::error& e) {
         if (e.code() != gneiss::errc::unsupported) throw;
         throw gneiss::error(gneiss::errc::unsupported, std::string("--device cuda: ") + e.what() + "; leave the flag out to train on the CPU");

@@ -10,9 +10,9 @@
 #include <gneiss/core/row_layout.hpp>
 #include <gneiss/graph/csr.hpp>
 #include <gneiss/model/dense_parameters.hpp>
+#include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/layer_options.hpp>
 #include <gneiss/model/link_model.hpp>
-#include <gneiss/model/parameter.hpp>
 #include <gneiss/sample/detail/hop.hpp>
 #include <gneiss/sample/negative.hpp>
 #include <gneiss/sampling/superbatch.hpp>
@@ -40,7 +40,7 @@ struct decoder_parts {
     std::uint64_t batch = 0; ///< edges
     gneiss::negative_options negatives{};
     gneiss::link_model_options options{};
-    gneiss::parameter& relations;
+    gneiss::embedding_table& relations;
 };
 
 /// Learned rows that a device keeps, where flags ask for that.
@@ -48,10 +48,10 @@ struct rows_on_device {
     std::uint64_t nodes = 0;
     gneiss::row_layout layout{};
 };
-/// Neighbourhoods that a device draws, in a graph that it copies.
+/// Neighborhoods that a device draws, in a graph that it copies.
 struct samples_on_device {
     const gneiss::csr_graph<>& graph;
-    gneiss::neighbour_options neighbours{};
+    gneiss::neighbor_options neighbors{};
     bool dense = true;
     std::uint64_t seed = 0;
     std::uint64_t seeds = 0; ///< seed nodes of a batch at most
@@ -61,10 +61,10 @@ struct device_use {
     std::optional<rows_on_device> keep{};
     std::optional<samples_on_device> sampling{};
 };
-[[nodiscard]] std::optional<rows_on_device> rows_on_device_of(const run_options& how, std::uint64_t nodes, const gneiss::row_layout& layout);
+[[nodiscard]] std::optional<rows_on_device> rows_on_device_of(const run_options& options, std::uint64_t nodes, const gneiss::row_layout& layout);
 
 /// The decoder that flags ask for. `dim` is the width of the rows that it compares.
-[[nodiscard]] decoder_parts decoder_of(const link_options& how, std::uint64_t batch, std::size_t dim, gneiss::parameter& relations);
+[[nodiscard]] decoder_parts decoder_of(const link_options& options, std::uint64_t batch, std::size_t dim, gneiss::embedding_table& relations);
 
 /// A GPU that batches are computed on.
 class compute_device {
@@ -87,7 +87,7 @@ public:
 
 /// What `--device` names, within `--device-memory`; null: the CPU. Throws errc::unsupported that says why where there is no such
 /// device, or none in this build.
-[[nodiscard]] std::unique_ptr<compute_device> open_device(const run_options& how);
+[[nodiscard]] std::unique_ptr<compute_device> open_device(const run_options& options);
 
 /// The first CUDA device, of whose memory at most so many bytes are used; nine tenths of what is free where none are said. Throws
 /// errc::unsupported where there is none, or the build knows none (trainers/device/).

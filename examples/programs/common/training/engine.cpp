@@ -13,23 +13,23 @@
 
 namespace trainers {
 
-gneiss::engine_choice choose_engine(const run_options& how) {
+gneiss::engine_choice choose_engine(const run_options& options) {
     std::vector<gneiss::engine_candidate> candidates;
 #ifdef GNEISS_HAS_URING
     candidates.push_back(gneiss::uring_candidate());
 #endif
     candidates.push_back(gneiss::threads_candidate());
-    gneiss::engine_choice chosen = gneiss::choose_engine(how.io_engine, candidates);
-    if (how.throttle) {
-        const gneiss::throttle_options slow{.bytes_per_second = static_cast<double>(std::max<std::uint64_t>(how.throttle->bytes, 1))};
+    gneiss::engine_choice chosen = gneiss::choose_engine(options.io_engine, candidates);
+    if (options.throttle) {
+        const gneiss::throttle_options slow{.bytes_per_second = static_cast<double>(std::max<std::uint64_t>(options.throttle->bytes, 1))};
         const auto device = std::make_shared<gneiss::throttled_device<>>(slow);
         chosen.make = [make = chosen.make, device] { return gneiss::any_engine(gneiss::throttled<gneiss::any_engine>(make(), device)); };
-        chosen.reason += "; throttled to " + gneiss::format_bytes(how.throttle->bytes) + "/s";
+        chosen.reason += "; throttled to " + gneiss::format_bytes(options.throttle->bytes) + "/s";
     }
     return chosen;
 }
 
-std::optional<gneiss::io_profile> device_profile(const gneiss::dataset& data, run_options how) {
+std::optional<gneiss::io_profile> device_profile(const gneiss::dataset& data, run_options options) {
     constexpr std::uint64_t enough = std::uint64_t{32} << 20;
     const std::filesystem::path file = data.path("edges.out"), known = data.directory() / "device.profile";
     if (std::filesystem::file_size(file) < enough) return std::nullopt;
@@ -37,8 +37,8 @@ std::optional<gneiss::io_profile> device_profile(const gneiss::dataset& data, ru
         return gneiss::load_profile(known);
     } catch (const std::exception&) { // none yet, or of another version
     }
-    how.throttle.reset();
-    const gneiss::io_profile measured = gneiss::calibrate(choose_engine(how).make, file);
+    options.throttle.reset();
+    const gneiss::io_profile measured = gneiss::calibrate(choose_engine(options).make, file);
     try {
         gneiss::save_profile(known, measured);
     } catch (const std::exception&) { // measured anew next time
@@ -46,17 +46,17 @@ std::optional<gneiss::io_profile> device_profile(const gneiss::dataset& data, ru
     return measured;
 }
 
-gneiss::io_profile read_rates(const gneiss::dataset& data, const run_options& how) {
+gneiss::io_profile read_rates(const gneiss::dataset& data, const run_options& options) {
     gneiss::io_profile found;
-    if (const auto known = device_profile(data, how)) {
+    if (const auto known = device_profile(data, options)) {
         found = *known;
     } else {
-        run_options unthrottled = how;
+        run_options unthrottled = options;
         unthrottled.throttle.reset();
         found = gneiss::calibrate(choose_engine(unthrottled).make, data.path("edges.out"), {.time = std::chrono::milliseconds(0)});
     }
-    if (how.throttle) {
-        const auto most = static_cast<double>(std::max<std::uint64_t>(how.throttle->bytes, 1));
+    if (options.throttle) {
+        const auto most = static_cast<double>(std::max<std::uint64_t>(options.throttle->bytes, 1));
         found.bandwidth = std::min(found.bandwidth, most);
         found.iops = std::min(found.iops, most / static_cast<double>(gneiss::throttle_options{}.block_bytes));
     }

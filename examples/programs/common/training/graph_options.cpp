@@ -42,7 +42,7 @@ void graph_options::add_early_stop(programs::command& to) {
 }
 
 void graph_options::resolve_classes(const gneiss::dataset_manifest& graph) {
-    const std::uint64_t train = graph.node_data.train;
+    const std::uint64_t train = graph.node_attributes.train;
     const bool few = train * 10 < graph.nodes, small = graph.nodes <= 200'000;
     if (!layers) layers = few ? "gcn:64:row,gcn:row" : "sage:256,sage";
     if (!dropout) dropout = 0.5;
@@ -74,26 +74,26 @@ void graph_options::resolve_sampling(const gneiss::dataset_manifest& graph, cons
 
 void graph_options::check_fanout(const std::string& text) const {
     try {
-        gneiss::validate(gneiss::parse_fanout(text, neighbours()), gneiss::hops_of(layer_options(1)));
+        gneiss::validate(gneiss::parse_fanout(text, neighbors()), gneiss::hops_of(layer_options(1)));
     } catch (const gneiss::error& e) {
         throw programs::usage_error(e.what());
     }
 }
 
 gneiss::graph_training_options graph_options::training_options() const {
-    gneiss::graph_training_options made;
-    made.batch = *batch;
-    made.neighbours = neighbour_options();
-    made.sampler = sampling();
-    made.pipeline = pipeline_options();
-    made.seed = seed;
-    return made;
+    gneiss::graph_training_options result;
+    result.batch = *batch;
+    result.neighbors = neighbor_options();
+    result.sampler = sampling();
+    result.pipeline = pipeline_options();
+    result.seed = seed;
+    return result;
 }
 
-gneiss::neighbour_direction graph_options::neighbours() const {
-    return *direction == "in" ? gneiss::neighbour_direction::in
-           : *direction == "out" ? gneiss::neighbour_direction::out
-                                 : gneiss::neighbour_direction::both;
+gneiss::neighbor_direction graph_options::neighbors() const {
+    return *direction == "in" ? gneiss::neighbor_direction::in
+           : *direction == "out" ? gneiss::neighbor_direction::out
+                                 : gneiss::neighbor_direction::both;
 }
 
 std::vector<gneiss::layer_options> graph_options::layer_options(std::size_t outputs) const {
@@ -126,8 +126,8 @@ bool looks_undirected(const gneiss::dataset& data) {
     const gneiss::loaded_block loaded = buckets.read({0, 0}, gneiss::edge_direction::out);
     for (std::size_t v = 0; v < loaded.block.nodes.size(); ++v)
         for (std::uint32_t e = loaded.block.starts[v]; e < loaded.block.starts[v + 1]; ++e) {
-            there += hash(loaded.block.nodes[v], loaded.block.neighbours[e]);
-            back += hash(loaded.block.neighbours[e], loaded.block.nodes[v]);
+            there += hash(loaded.block.nodes[v], loaded.block.neighbors[e]);
+            back += hash(loaded.block.neighbors[e], loaded.block.nodes[v]);
         }
     return there == back;
 }

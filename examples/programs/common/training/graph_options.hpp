@@ -16,7 +16,7 @@
 
 namespace trainers {
 
-/// The flags of graph networks on sampled neighbourhoods. Optionals that the user leaves out are chosen from the graph.
+/// The flags of graph networks on sampled neighborhoods. Optionals that the user leaves out are chosen from the graph.
 struct graph_options : run_options {
     std::optional<std::string> layers;
     std::optional<bool> normalize_features;
@@ -35,23 +35,23 @@ struct graph_options : run_options {
     void add_optimizer(programs::command& to, const std::string& default_optimizer, const std::string& default_rate, const std::string& default_schedule);
     void add_early_stop(programs::command& to);
 
-    /// What layers, dropout, weights' optimiser, epochs, batch and validations are for classes of nodes unless they are said.
+    /// What layers, dropout, weights' optimizer, epochs, batch and validations are for classes of nodes unless they are said.
     void resolve_classes(const gneiss::dataset_manifest& graph);
     void resolve_direction(const gneiss::dataset& data);
-    /// What is left once layers are known: the fan-out, all neighbours where the graph is small; the schedule of rates, threads.
+    /// What is left once layers are known: the fan-out, all neighbors where the graph is small; the schedule of rates, threads.
     /// Throws usage_error for a fan-out that layers do not take.
     void resolve_sampling(const gneiss::dataset_manifest& graph, const std::string& schedule);
     /// Throws usage_error for a fan-out that the layers do not take, or a layer that cannot be.
     void check_fanout(const std::string& text) const;
 
-    [[nodiscard]] gneiss::neighbour_direction neighbours() const;
+    [[nodiscard]] gneiss::neighbor_direction neighbors() const;
     /// Of an encoder whose last layer gives `outputs` columns unless the text says otherwise. Throws usage_error.
     [[nodiscard]] std::vector<gneiss::layer_options> layer_options(std::size_t outputs) const;
-    [[nodiscard]] std::vector<gneiss::hop_fanout> hops() const { return gneiss::parse_fanout(*fanout, neighbours()); }
-    [[nodiscard]] gneiss::neighbour_sampling sampling() const {
-        return sampler == "dense" ? gneiss::neighbour_sampling::dense : gneiss::neighbour_sampling::layered;
+    [[nodiscard]] std::vector<gneiss::hop_fanout> hops() const { return gneiss::parse_fanout(*fanout, neighbors()); }
+    [[nodiscard]] gneiss::sampler_kind sampling() const {
+        return sampler == "dense" ? gneiss::sampler_kind::dense : gneiss::sampler_kind::neighbor;
     }
-    [[nodiscard]] gneiss::neighbour_options neighbour_options() const {
+    [[nodiscard]] gneiss::neighbor_options neighbor_options() const {
         return {.fanout = hops(), .replace = false, .relations = false, .edge_ids = false};
     }
     /// Batches of nodes and their samples.

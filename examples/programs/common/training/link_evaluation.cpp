@@ -12,7 +12,7 @@
 
 namespace trainers {
 
-gneiss::link_scorer make_scorer(const link_options& how, const gneiss::parameter& relations) {
+gneiss::link_scorer make_scorer(const link_options& how, const gneiss::embedding_table& relations) {
     const auto with = [&](auto decoder) { return gneiss::link_scorer(decoder, relations.values(), *how.reciprocal); };
     if (*how.decoder == "dot") return with(gneiss::dot_decoder{});
     if (*how.decoder == "distmult") return with(gneiss::distmult_decoder{});
@@ -21,7 +21,7 @@ gneiss::link_scorer make_scorer(const link_options& how, const gneiss::parameter
 }
 
 void go_on(const std::stop_token& stop) {
-    if (stop.stop_requested()) throw gneiss::error(gneiss::errc::cancelled, "interrupted");
+    if (stop.stop_requested()) throw gneiss::error(gneiss::errc::canceled, "interrupted");
 }
 
 gneiss::edge_scan known_edges(

@@ -9,7 +9,7 @@
 #include <gneiss/eval/concepts.hpp>
 #include <gneiss/eval/link_scorer.hpp>
 #include <gneiss/io/dataset.hpp>
-#include <gneiss/model/parameter.hpp>
+#include <gneiss/model/embedding_table.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
 #include <gneiss/storage/embedding/concepts.hpp>
 
@@ -19,26 +19,26 @@
 namespace trainers {
 
 /// What scores with the run's decoder. Precondition: the relations outlive it.
-[[nodiscard]] gneiss::link_scorer make_scorer(const link_options& how, const gneiss::parameter& relations);
+[[nodiscard]] gneiss::link_scorer make_scorer(const link_options& how, const gneiss::embedding_table& relations);
 
-/// Throws errc::cancelled when a stop is requested.
+/// Throws errc::canceled when a stop is requested.
 void go_on(const std::stop_token& stop);
 
-/// All edges of all splits: the true answers that filtered ranking leaves out. The scan throws errc::cancelled on a stop.
+/// All edges of all splits: the true answers that filtered ranking leaves out. The scan throws errc::canceled on a stop.
 [[nodiscard]] gneiss::edge_scan known_edges(
     const gneiss::dataset& data, const gneiss::bucket_store& buckets, std::stop_token stop);
 
-/// Rows of any store, whose blocks throw errc::cancelled once a stop is requested. The store outlives it.
+/// Rows of any store, whose blocks throw errc::canceled once a stop is requested. The store outlives it.
 class stoppable_rows {
 public:
-    template <gneiss::row_stream Rows>
+    template <gneiss::embedding_stream Rows>
     stoppable_rows(Rows& from, std::stop_token stop)
         : rows_(from.rows()), dim_(from.dim()), stop_(std::move(stop)),
-          blocks_([&from](const gneiss::row_block_visitor& visit) { from.for_each_block(visit); }) {}
+          blocks_([&from](const gneiss::embedding_block_visitor& visit) { from.for_each_block(visit); }) {}
 
     [[nodiscard]] std::uint64_t rows() const noexcept { return rows_; }
     [[nodiscard]] std::size_t dim() const noexcept { return dim_; }
-    void for_each_block(const gneiss::row_block_visitor& visit) {
+    void for_each_block(const gneiss::embedding_block_visitor& visit) {
         blocks_([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
             go_on(stop_);
             visit(first, some);
@@ -49,7 +49,7 @@ private:
     std::uint64_t rows_;
     std::size_t dim_;
     std::stop_token stop_;
-    std::function<void(const gneiss::row_block_visitor&)> blocks_;
+    std::function<void(const gneiss::embedding_block_visitor&)> blocks_;
 };
 
 /// What an evaluation of links is made of.
@@ -58,13 +58,13 @@ struct link_evaluation {
     std::uint64_t seed;
     const gneiss::dataset& data;
     const gneiss::bucket_store& buckets;
-    const gneiss::parameter& relations;
+    const gneiss::embedding_table& relations;
     const gneiss::tbb_executor& on;
     std::uint64_t memory = std::uint64_t{256} << 20;
     std::stop_token stop{};
 
     /// Ranks the edges of a split ("valid", "test") among `rows` as the flags say. Empty when the split is. Throws
-    /// errc::cancelled on a stop.
+    /// errc::canceled on a stop.
     [[nodiscard]] programs::metric_values operator()(const std::string& split, stoppable_rows rows) const;
 };
 

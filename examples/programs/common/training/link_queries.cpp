@@ -59,7 +59,7 @@ gneiss::link_query query_of(const gneiss::dataset& data, const query_flags& flag
     if (const auto missing = relation_missing(data, relation)) throw programs::usage_error(*missing);
     return {.known = node_of(data, known),
         .relation = relation_of(data, relation),
-        .missing = flags.head ? gneiss::side::tail : gneiss::side::head};
+        .target_side = flags.head ? gneiss::side::tail : gneiss::side::head};
 }
 
 /// "HEAD TAB RELATION TAB ?" a line, or "? TAB RELATION TAB TAIL".
@@ -87,7 +87,7 @@ std::vector<gneiss::link_query> read_query_file(const gneiss::dataset& data, con
         if (const auto missing = relation_missing(data, words[1])) throw wrong(*missing, words[1].place);
         queries.push_back({.known = node_of(data, words[tails ? 0 : 2]),
             .relation = relation_of(data, words[1]),
-            .missing = tails ? gneiss::side::tail : gneiss::side::head});
+            .target_side = tails ? gneiss::side::tail : gneiss::side::head});
     }
     return queries;
 }
@@ -109,13 +109,13 @@ std::vector<gneiss::link_query> read_queries(const gneiss::dataset& data, const 
     return flags.queries ? read_query_file(data, *flags.queries) : std::vector{query_of(data, flags)};
 }
 
-void tell_answers(const std::string& program, const gneiss::dataset& data, std::span<const gneiss::link_query> queries,
+void report_answers(const std::string& program, const gneiss::dataset& data, std::span<const gneiss::link_query> queries,
     const std::vector<std::vector<gneiss::scored_node>>& answers, bool as_json) {
     auto json = nlohmann::ordered_json::array();
     for (std::size_t i = 0; i < queries.size(); ++i) {
         const gneiss::link_query& q = queries[i];
         const std::string known = data.node_label(q.known), relation = data.relation_label(q.relation);
-        const bool tails = q.missing == gneiss::side::tail;
+        const bool tails = q.target_side == gneiss::side::tail;
         if (as_json) {
             nlohmann::ordered_json one{{tails ? "head" : "tail", known}, {"relation", relation},
                 {"answers", nlohmann::ordered_json::array()}};
@@ -134,8 +134,8 @@ void tell_answers(const std::string& program, const gneiss::dataset& data, std::
 
 void predict_links(const std::string& program, const gneiss::dataset& data, const gneiss::link_scorer& scorer, stoppable_rows rows,
     std::span<const gneiss::link_query> queries, const gneiss::edge_scan& leave_out, const query_flags& flags,
-    const gneiss::tbb_executor& on, std::uint64_t memory, bool json) {
-    tell_answers(program, data, queries, gneiss::top_k(scorer, rows, queries, flags.k, leave_out, on, memory), json);
+    const gneiss::tbb_executor& executor, std::uint64_t memory, bool json) {
+    report_answers(program, data, queries, gneiss::top_k(scorer, rows, queries, flags.k, leave_out, executor, memory), json);
 }
 
 std::string relation_row_label(const gneiss::dataset& data, std::uint64_t row) {

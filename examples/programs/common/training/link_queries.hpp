@@ -31,14 +31,14 @@ struct query_flags {
 [[nodiscard]] std::vector<gneiss::link_query> read_queries(const gneiss::dataset& data, const query_flags& flags);
 
 /// Prints the answers, by name.
-void tell_answers(const std::string& program, const gneiss::dataset& data, std::span<const gneiss::link_query> queries,
+void report_answers(const std::string& program, const gneiss::dataset& data, std::span<const gneiss::link_query> queries,
     const std::vector<std::vector<gneiss::scored_node>>& answers, bool json);
 
 /// Answers the questions of the flags by `rows` and tells them.
 /// \param memory  bytes for the work
 void predict_links(const std::string& program, const gneiss::dataset& data, const gneiss::link_scorer& scorer, stoppable_rows rows,
     std::span<const gneiss::link_query> queries, const gneiss::edge_scan& leave_out, const query_flags& flags,
-    const gneiss::tbb_executor& on, std::uint64_t memory, bool json);
+    const gneiss::tbb_executor& executor, std::uint64_t memory, bool json);
 
 /// Name of a row of the relations' table: with reciprocal relations they follow a second time.
 [[nodiscard]] std::string relation_row_label(const gneiss::dataset& data, std::uint64_t row);

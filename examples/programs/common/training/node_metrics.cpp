@@ -28,13 +28,13 @@ void node_metrics::add(gneiss::node_id node, std::span<const float> scores) {
 
 programs::metric_values node_metrics::values() const {
     if (nodes_.empty()) return {};
-    programs::metric_values made{{"accuracy", counts_.accuracy()}, {"macro_f1", counts_.macro_f1()}};
+    programs::metric_values result{{"accuracy", counts_.accuracy()}, {"macro_f1", counts_.macro_f1()}};
     if (!scores_.empty()) {
         std::vector<gneiss::class_id> own;
         for (const gneiss::node_id node : nodes_) own.push_back(labels_[node]);
-        made.emplace_back("roc_auc", gneiss::macro_roc_auc({scores_.data(), nodes_.size(), classes_}, own));
+        result.emplace_back("roc_auc", gneiss::macro_roc_auc({scores_.data(), nodes_.size(), classes_}, own));
     }
-    return made;
+    return result;
 }
 
 } // namespace trainers

@@ -24,7 +24,7 @@ std::filesystem::path existing_parent(std::filesystem::path path) {
     return path;
 }
 
-void tell_finished(const std::filesystem::path& run, const nlohmann::ordered_json& result) {
+void report_finished(const std::filesystem::path& run, const nlohmann::ordered_json& result) {
     programs::table metrics({{"metric", programs::align::left}, {"value"}, {"", programs::align::left}});
     const auto splits = result.value("metrics", nlohmann::ordered_json::object());
     for (const auto& [split, values] : splits.items())
@@ -34,22 +34,22 @@ void tell_finished(const std::filesystem::path& run, const nlohmann::ordered_jso
 
 } // namespace
 
-std::optional<opened_run> open_run(const std::string& program, run_options& how, const programs::command& command,
+std::optional<opened_run> open_run(const std::string& program, run_options& options, const programs::command& command,
     const gneiss::dataset& data, const training_plan& plan) {
-    if (!how.resume) gneiss::require_disk_space(existing_parent(how.out.value_or(".")), plan.disk_bytes);
-    const std::string name = data.manifest().name.empty() ? how.dataset.filename().string() : data.manifest().name;
-    opened_run made{programs::run_directory::open(program, name, how.out,
-                        how.resume ? programs::existing_run::resume : how.force ? programs::existing_run::replace : programs::existing_run::refuse),
+    if (!options.resume) gneiss::require_disk_space(existing_parent(options.out.value_or(".")), plan.disk_bytes);
+    const std::string name = data.manifest().name.empty() ? options.dataset.filename().string() : data.manifest().name;
+    opened_run result{programs::run_directory::open(program, name, options.out,
+                        options.resume ? programs::existing_run::resume : options.force ? programs::existing_run::replace : programs::existing_run::refuse),
         {}};
-    const programs::run_directory& run = made.directory;
-    if (how.resume) {
+    const programs::run_directory& run = result.directory;
+    if (options.resume) {
         try {
             if (const auto finished = run.finished_result()) {
                 refuse_changes(command, finished->at("config"));
-                if (how.json)
+                if (options.json)
                     programs::print_json(*finished);
                 else
-                    tell_finished(run.path(), *finished);
+                    report_finished(run.path(), *finished);
                 return std::nullopt;
             }
         } catch (const nlohmann::json::exception&) {
@@ -57,30 +57,30 @@ std::optional<opened_run> open_run(const std::string& program, run_options& how,
         }
     }
     if (const auto where = run.checkpoint() / checkpoint_name; std::filesystem::exists(where)) {
-        made.saved = gneiss::load_checkpoint(where);
-        refuse_changes(command, progress_of(*made.saved).at("config"));
-        if (made.saved->configuration_hash != configuration_hash(command))
+        result.saved = gneiss::load_checkpoint(where);
+        refuse_changes(command, progress_of(*result.saved).at("config"));
+        if (result.saved->configuration_hash != configuration_hash(command))
             throw gneiss::error(gneiss::errc::config_mismatch, "was trained with another configuration", {.path = run.path()});
-        if (made.saved->dataset_hash != dataset_hash(data))
-            throw gneiss::error(gneiss::errc::config_mismatch, "was trained on another dataset than " + how.dataset.string(), {.path = run.path()});
+        if (result.saved->dataset_hash != dataset_hash(data))
+            throw gneiss::error(gneiss::errc::config_mismatch, "was trained on another dataset than " + options.dataset.string(), {.path = run.path()});
     }
-    how.out = run.path();
-    how.dataset = std::filesystem::absolute(how.dataset);
+    options.out = run.path();
+    options.dataset = std::filesystem::absolute(options.dataset);
     run.write_config(command.to_toml());
-    return made;
+    return result;
 }
 
-void tell_dry_run(const std::string& program, const run_options& how, const programs::command& command,
+void report_dry_run(const std::string& program, const run_options& options, const programs::command& command,
     const training_plan& plan, const gneiss::bucket_store& buckets) {
     const programs::plan_record record = plan.record(buckets);
-    if (how.json)
+    if (options.json)
         programs::print_json({{"program", program}, {"config", command.configuration()}, {"plan", programs::to_json(record)}});
     else
         fmt::print("{}", describe(plan, record));
 }
 
 std::unique_ptr<gneiss::dataset> rebucketed(const gneiss::dataset& data, const opened_run& run,
-    const training_plan& plan, const run_options& how, programs::progress& live, const std::stop_token& stop) {
+    const training_plan& plan, const run_options& options, programs::progress& live, const std::stop_token& stop) {
     const std::uint32_t partitions = plan.partitioning.partitions;
     if (partitions == data.manifest().partitions) return nullptr;
     const std::filesystem::path to = run.directory.checkpoint() / "edges";
@@ -94,7 +94,7 @@ std::unique_ptr<gneiss::dataset> rebucketed(const gneiss::dataset& data, const o
             if (part.name == "tables") taken += part.bytes;
         const std::uint64_t left = plan.budget - std::min(plan.budget, taken);
         gneiss::rebucket(data, partitions, to, std::clamp(left, std::uint64_t{8} << 20, std::max(plan.budget / 2, std::uint64_t{8} << 20)),
-            gneiss::tbb_executor(how.threads), stop);
+            gneiss::tbb_executor(options.threads), stop);
     }
     return std::make_unique<gneiss::dataset>(to);
 }
@@ -111,31 +111,31 @@ programs::run_record begin_record(const std::string& program, const gneiss::engi
     if (device != nullptr) record.machine.device = device->name();
     record.dataset = {.name = m.name, .nodes = m.nodes, .edges = m.train_edges + m.valid_edges + m.test_edges,
         .relations = m.relations, .features = {}, .classes = {}};
-    if (m.node_data.features != 0) record.dataset.features = m.node_data.features;
-    if (m.node_data.classes != 0) record.dataset.classes = m.node_data.classes;
+    if (m.node_attributes.features != 0) record.dataset.features = m.node_attributes.features;
+    if (m.node_attributes.classes != 0) record.dataset.classes = m.node_attributes.classes;
     record.config = command.configuration();
     record.plan = plan;
     return record;
 }
 
-std::string describe_machine(const std::string& program, const run_options& how, const gneiss::engine_choice& engine, const compute_device* device) {
+std::string describe_machine(const std::string& program, const run_options& options, const gneiss::engine_choice& engine, const compute_device* device) {
     return fmt::format("{} {} on {}{} CPUs ({}), I/O by {} ({})", program, programs::version(), device == nullptr ? "" : device->name() + " and ",
-        how.threads, programs::cpu_name(), engine.name, engine.reason);
+        options.threads, programs::cpu_name(), engine.name, engine.reason);
 }
 
-programs::exit_code tell_result(
-    const programs::run_record& record, const run_options& how, const programs::run_directory& run, programs::progress& live) {
-    if (how.json)
+programs::exit_code report_result(
+    const programs::run_record& record, const run_options& options, const programs::run_directory& run, programs::progress& live) {
+    if (options.json)
         programs::print_json(programs::to_json(record));
     else
         fmt::print("{}", programs::summary_text(record));
     const bool done = record.status == programs::run_status::done;
     live.say(fmt::format("{} is in {}{}", done ? "the run" : "interrupted: the state", run.path().string(),
-        !done ? "; --resume --out " + run.path().string() + " goes on" : how.no_report ? "" : "; open report.html there"));
+        !done ? "; --resume --out " + run.path().string() + " goes on" : options.no_report ? "" : "; open report.html there"));
     return done ? programs::exit_code::done : programs::exit_code::interrupted;
 }
 
-std::optional<gneiss::mapped_npy> first_values(
+std::optional<gneiss::mapped_npy> load_initial_embeddings(
     const std::optional<std::filesystem::path>& init, std::uint64_t nodes, std::uint64_t dim) {
     if (!init) return std::nullopt;
     gneiss::mapped_npy given(*init);

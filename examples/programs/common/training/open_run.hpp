@@ -30,16 +30,16 @@ struct opened_run {
 ///
 /// Throws usage errors for a run that exists, config_mismatch for one of another configuration or dataset, and no_space
 /// before anything is made when the disk cannot hold the plan.
-[[nodiscard]] std::optional<opened_run> open_run(const std::string& program, run_options& how, const programs::command& command,
+[[nodiscard]] std::optional<opened_run> open_run(const std::string& program, run_options& options, const programs::command& command,
     const gneiss::dataset& data, const training_plan& plan);
 
 /// Prints a dry run's result.
-void tell_dry_run(const std::string& program, const run_options& how, const programs::command& command,
+void report_dry_run(const std::string& program, const run_options& options, const programs::command& command,
     const training_plan& plan, const gneiss::bucket_store& buckets);
 
 /// The edges in the plan's number of partitions, sorted anew into the run when the dataset has another; null otherwise.
 [[nodiscard]] std::unique_ptr<gneiss::dataset> rebucketed(const gneiss::dataset& data, const opened_run& run,
-    const training_plan& plan, const run_options& how, programs::progress& live, const std::stop_token& stop);
+    const training_plan& plan, const run_options& options, programs::progress& live, const std::stop_token& stop);
 
 /// What run.json tells of program, machine, dataset, plan and flags before anything is trained.
 /// `device` null: the CPU.
@@ -47,14 +47,14 @@ void tell_dry_run(const std::string& program, const run_options& how, const prog
     const gneiss::dataset& data, const programs::command& command, const programs::plan_record& plan);
 
 /// What computes and reads, for people.
-[[nodiscard]] std::string describe_machine(const std::string& program, const run_options& how, const gneiss::engine_choice& engine, const compute_device* device);
+[[nodiscard]] std::string describe_machine(const std::string& program, const run_options& options, const gneiss::engine_choice& engine, const compute_device* device);
 
 /// Prints a run's result, and says where it is.
-[[nodiscard]] programs::exit_code tell_result(
-    const programs::run_record& record, const run_options& how, const programs::run_directory& run, programs::progress& live);
+[[nodiscard]] programs::exit_code report_result(
+    const programs::run_record& record, const run_options& options, const programs::run_directory& run, programs::progress& live);
 
 /// The array that `--init` names, if any. Throws errc::invalid_format for another type or shape than f32 [nodes, dim].
-[[nodiscard]] std::optional<gneiss::mapped_npy> first_values(
+[[nodiscard]] std::optional<gneiss::mapped_npy> load_initial_embeddings(
     const std::optional<std::filesystem::path>& init, std::uint64_t nodes, std::uint64_t dim);
 
 } // namespace trainers

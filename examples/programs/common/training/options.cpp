@@ -129,14 +129,14 @@ void link_options::resolve_negatives(const gneiss::dataset_manifest& graph, std:
 }
 
 gneiss::link_model_options link_options::model_options() const {
-    gneiss::link_model_options made;
-    made.reduce = reduction == "sum" ? gneiss::reduction::sum : gneiss::reduction::mean;
-    made.reciprocal = *reciprocal;
-    made.penalty = {*regularizer == "l2"   ? gneiss::norm_penalty::l2
+    gneiss::link_model_options result;
+    result.reduce = reduction == "sum" ? gneiss::reduction::sum : gneiss::reduction::mean;
+    result.reciprocal = *reciprocal;
+    result.penalty = {*regularizer == "l2"   ? gneiss::norm_penalty::l2
                     : *regularizer == "n3" ? gneiss::norm_penalty::n3
                                           : gneiss::norm_penalty::none,
         *regularizer_weight};
-    return made;
+    return result;
 }
 
 gneiss::negative_options link_options::negative_options() const {
@@ -144,7 +144,7 @@ gneiss::negative_options link_options::negative_options() const {
         .chunks = *chunks,
         .degree_fraction = negatives_by_degree,
         .filtered = filter_negatives,
-        .corrected = *correct_negatives,
+        .log_q_correction = *correct_negatives,
         .all = negatives->all,
         .sides = gneiss::corrupted_sides::both};
 }

@@ -95,7 +95,7 @@ struct link_options {
     void add_negatives(programs::command& to);
     void add_ranking(programs::command& to);
 
-    /// What decoder and loss are unless they are said, and the regulariser's weight where there is one.
+    /// What decoder and loss are unless they are said, and the regularizer's weight where there is one.
     void resolve_model(const gneiss::dataset_manifest& graph, double weight);
     /// Negatives for batches of that size, and how many edges are ranked in about a minute.
     void resolve_negatives(const gneiss::dataset_manifest& graph, std::uint64_t batch, std::size_t width);

@@ -25,9 +25,9 @@ bool is_order_file(const std::string& order) {
     return std::ranges::find(gneiss::order_names, order) == gneiss::order_names.end();
 }
 
-std::function<gneiss::plan(std::uint64_t)> make_order(const run_options& how, std::uint32_t partitions, std::uint32_t slots) {
-    const std::string& name = *how.order;
-    if (!is_order_file(name)) return gneiss::make_order(name, partitions, slots, how.seed);
+std::function<gneiss::epoch_plan(std::uint64_t)> make_order(const run_options& options, std::uint32_t partitions, std::uint32_t slots) {
+    const std::string& name = *options.order;
+    if (!is_order_file(name)) return gneiss::make_order(name, partitions, slots, options.seed);
     if (!std::filesystem::exists(name)) {
         const std::vector<std::string> names(gneiss::order_names.begin(), gneiss::order_names.end());
         const std::string nearest = programs::nearest_name(name, names);
@@ -38,14 +38,14 @@ std::function<gneiss::plan(std::uint64_t)> make_order(const run_options& how, st
     return [plan = gneiss::plan_from_buckets(buckets, partitions, slots)](std::uint64_t) { return plan; };
 }
 
-std::uint64_t edge_memory(const run_options& how, const training_plan& plan, const gneiss::dataset_manifest& graph,
+std::uint64_t edge_memory(const run_options& options, const training_plan& plan, const gneiss::dataset_manifest& graph,
     const gneiss::bucket_store& buckets) {
     if (plan.keeps_all()) return graph.train_edges * sizeof(gneiss::edge);
     if (plan.partitioning.partitions == buckets.rows().partitions) {
-        const gneiss::bucket_source sizes{
+        const gneiss::edge_loader sizes{
             .size = [&](gneiss::edge_bucket b) { return buckets.extent(b).edges; }, .load = {}};
         std::uint64_t most = 0;
-        for (std::uint64_t e = 0; e < std::min<std::uint64_t>(*how.epochs, 16); ++e)
+        for (std::uint64_t e = 0; e < std::min<std::uint64_t>(*options.epochs, 16); ++e)
             most = std::max(most, gneiss::edge_buffer::bytes_needed(plan.order(e), sizes));
         return most + most / 16;
     }
@@ -58,37 +58,37 @@ std::uint64_t edge_memory(const run_options& how, const training_plan& plan, con
 std::uint64_t table_memory(const training_plan& plan, const gneiss::bucket_store& buckets, bool links) {
     constexpr std::uint64_t copies = 4, allocation = 32, bucket = sizeof(gneiss::bucket_row) + 2 * sizeof(gneiss::checked_block);
     const std::uint64_t p = plan.partitioning.partitions;
-    const std::uint64_t made = p == buckets.rows().partitions ? 0 : 2 * bucket * p * p;
-    if (plan.keeps_all()) return made;
+    const std::uint64_t result = p == buckets.rows().partitions ? 0 : 2 * bucket * p * p;
+    if (plan.keeps_all()) return result;
     const std::uint64_t states = links && plan.slots >= 2 ? gneiss::swap_lower_bound(plan.partitioning.partitions, plan.slots) + 1 : p;
-    const std::uint64_t state = sizeof(gneiss::state) + plan.slots * sizeof(gneiss::partition_id) + 2 * allocation;
-    return made + copies * (states * state + (links ? p * p * sizeof(gneiss::edge_bucket) : 0));
+    const std::uint64_t state = sizeof(gneiss::buffer_state) + plan.slots * sizeof(gneiss::partition_id) + 2 * allocation;
+    return result + copies * (states * state + (links ? p * p * sizeof(gneiss::edge_bucket) : 0));
 }
 
-std::uint32_t prefetch_of(const run_options& how, bool keeps_all) {
-    const std::uint64_t slots = how.prefetch == "auto" ? 2 : how.prefetch == "off" ? 0 : programs::parse_count(how.prefetch);
+std::uint32_t prefetch_of(const run_options& options, bool keeps_all) {
+    const std::uint64_t slots = options.prefetch == "auto" ? 2 : options.prefetch == "off" ? 0 : programs::parse_count(options.prefetch);
     return keeps_all ? 0 : static_cast<std::uint32_t>(slots);
 }
 
-std::uint64_t link_model_bytes(const link_options& how, std::uint64_t batch, std::uint64_t threads,
+std::uint64_t link_model_bytes(const link_options& options, std::uint64_t batch, std::uint64_t threads,
     const gneiss::any_link_model& model, std::uint64_t nodes) {
-    const std::uint64_t dim = model.dim(), questions = 2 * batch;
-    const std::uint64_t list = how.negatives->all ? nodes : how.negatives->count;
-    const std::uint64_t lists = how.negatives->all ? 2 : std::uint64_t{2} * *how.chunks;
+    const std::uint64_t dim = model.dim(), query_count = 2 * batch;
+    const std::uint64_t list = options.negatives->all ? nodes : options.negatives->count;
+    const std::uint64_t lists = options.negatives->all ? 2 : std::uint64_t{2} * *options.chunks;
     const gneiss::link_model_tuning tuning;
-    const std::uint64_t rows = 2 * questions * dim + questions * model.relation_floats();
+    const std::uint64_t rows = 2 * query_count * dim + query_count * model.relation_floats();
     const std::uint64_t partial = std::max<std::uint64_t>(lists * list * dim * sizeof(float), tuning.partial_bytes / 16);
     const std::uint64_t scratch = threads * (list * dim + tuning.tile_rows * (2 * dim + list));
     return (rows + scratch) * sizeof(float) * 9 / 8 + partial * 9 / 8;
 }
 
-std::uint64_t budget_of(run_options& how) {
-    if (!how.memory) how.memory = programs::byte_size{programs::available_memory() * 9 / 10};
-    return how.memory->bytes;
+std::uint64_t budget_of(run_options& options) {
+    if (!options.memory) options.memory = programs::byte_size{programs::available_memory() * 9 / 10};
+    return options.memory->bytes;
 }
 
 std::uint64_t training_plan::slot_bytes() const {
-    return layout.floats() == 0 ? 0 : gneiss::row_file::slot_bytes_of(partitioning, layout);
+    return layout.floats() == 0 ? 0 : gneiss::embedding_file::slot_bytes_of(partitioning, layout);
 }
 
 std::uint64_t training_plan::memory_bytes() const {
@@ -118,38 +118,38 @@ void training_plan::add_batches_and_evaluation(std::size_t in_flight, bool fixed
 }
 
 programs::plan_record training_plan::record(const gneiss::bucket_store& buckets, std::uint64_t epoch) const {
-    programs::plan_record made;
-    made.budget_bytes = budget;
-    for (const memory_part& part : parts) made.parts.emplace_back(part.name, part.bytes);
-    const gneiss::plan states = order(epoch);
+    programs::plan_record result;
+    result.budget_bytes = budget;
+    for (const memory_part& part : parts) result.parts.emplace_back(part.name, part.bytes);
+    const gneiss::epoch_plan states = order(epoch);
     const auto cost = gneiss::cost_of(states, [&](gneiss::partition_id p) {
         return gneiss::round_up(partitioning.size(p) * layout.bytes(), std::uint64_t{gneiss::page_alignment});
     });
-    made.states = states.size();
-    made.swaps = cost.swaps;
-    made.read_bytes = made.write_bytes = 0;
-    const bool trains_edges = std::ranges::any_of(states, [](const gneiss::state& s) { return !s.edge_buckets.empty(); });
-    if (trains_edges) made.swap_bound = gneiss::swap_lower_bound(partitioning.partitions, slots);
+    result.states = states.size();
+    result.swaps = cost.swaps;
+    result.read_bytes = result.write_bytes = 0;
+    const bool trains_edges = std::ranges::any_of(states, [](const gneiss::buffer_state& s) { return !s.edge_buckets.empty(); });
+    if (trains_edges) result.swap_bound = gneiss::swap_lower_bound(partitioning.partitions, slots);
     if (!in_memory) {
-        made.read_bytes = cost.read_bytes;
-        made.write_bytes = cost.written_bytes;
+        result.read_bytes = cost.read_bytes;
+        result.write_bytes = cost.written_bytes;
         if (trains_edges)
-            buckets.for_each_bucket([&](gneiss::edge_bucket b) { *made.read_bytes += buckets.extent(b).out.length; });
+            buckets.for_each_bucket([&](gneiss::edge_bucket b) { *result.read_bytes += buckets.extent(b).out.length; });
     }
-    if (further_reads && slots < partitioning.partitions) *made.read_bytes += further_reads(states);
-    return made;
+    if (further_reads && slots < partitioning.partitions) *result.read_bytes += further_reads(states);
+    return result;
 }
 
-std::uint64_t reads_of(const gneiss::plan& states, gneiss::neighbour_direction keeps, const gneiss::bucket_store& buckets,
+std::uint64_t reads_of(const gneiss::epoch_plan& states, gneiss::neighbor_direction keeps, const gneiss::bucket_store& buckets,
     const gneiss::feature_store* features) {
     std::uint64_t bytes = 0;
     std::span<const gneiss::partition_id> before;
     const bool known = !states.empty() && !states.front().resident.empty();
-    for (const gneiss::state& s : states) {
+    for (const gneiss::buffer_state& s : states) {
         const auto fresh = [&](gneiss::partition_id p) { return !std::ranges::binary_search(before, p); };
         for (const gneiss::partition_id i : s.resident) {
             if (features != nullptr && fresh(i))
-                for (const auto part : {gneiss::feature_part::numbers, gneiss::feature_part::offsets, gneiss::feature_part::indices})
+                for (const auto part : {gneiss::feature_part::values, gneiss::feature_part::offsets, gneiss::feature_part::indices})
                     bytes += features->blocks(i, part).length;
             for (const gneiss::partition_id j : s.resident)
                 if (known && s.resident.back() < buckets.rows().partitions && (fresh(i) || fresh(j)))
@@ -163,7 +163,7 @@ std::uint64_t reads_of(const gneiss::plan& states, gneiss::neighbour_direction k
 namespace {
 
 /// The most partitions that a state of the plan has and the one before has not.
-std::uint32_t largest_swap(const gneiss::plan& states) {
+std::uint32_t largest_swap(const gneiss::epoch_plan& states) {
     std::uint64_t most = 0;
     for (std::size_t s = 1; s < states.size(); ++s)
         most = std::max(most, gneiss::cost_of(std::span(states).subspan(s - 1, 2), std::uint64_t{0}).swaps);
@@ -194,7 +194,7 @@ training_plan choose_plan(run_options& o, const gneiss::dataset_manifest& graph,
         return found;
     };
     const auto traffic = [](const training_plan& plan) {
-        const gneiss::plan states = plan.order(0);
+        const gneiss::epoch_plan states = plan.order(0);
         return gneiss::cost_of(states, plan.slot_bytes()).read_bytes + (plan.further_reads ? plan.further_reads(states) : 0);
     };
 

@@ -32,12 +32,12 @@ struct training_plan {
     std::vector<gneiss::memory_part> parts;
     std::uint64_t edge_bytes = 0, evaluation_bytes = 0, batch_bytes = 0;
     std::uint64_t least_evaluation_bytes = 0; ///< what evaluation_bytes may be where memory is worth more elsewhere
-    std::uint64_t graph_bytes = 0, feature_bytes = 0; ///< of the buffers of a design that samples neighbours
+    std::uint64_t graph_bytes = 0, feature_bytes = 0; ///< of the buffers of a design that samples neighbors
     std::size_t batches = 0; ///< in flight; 0: as many as the stages can use
     std::uint64_t disk_bytes = 0; ///< of the run at most
-    std::function<gneiss::plan(std::uint64_t)> order;
+    std::function<gneiss::epoch_plan(std::uint64_t)> order;
     /// Bytes that the states of an epoch read beside rows and edges to train: features, graph. Empty: none.
-    std::function<std::uint64_t(const gneiss::plan&)> further_reads;
+    std::function<std::uint64_t(const gneiss::epoch_plan&)> further_reads;
 
     [[nodiscard]] std::uint64_t slot_bytes() const;
     [[nodiscard]] std::uint64_t embedding_bytes() const { return partitioning.nodes * layout.bytes(); }
@@ -65,27 +65,27 @@ struct training_plan {
 /// Whether `--order` is none of the library's names.
 [[nodiscard]] bool is_order_file(const std::string& order);
 /// The order that `--order` names, or that of a file of buckets.
-[[nodiscard]] std::function<gneiss::plan(std::uint64_t)> make_order(
-    const run_options& how, std::uint32_t partitions, std::uint32_t slots);
+[[nodiscard]] std::function<gneiss::epoch_plan(std::uint64_t)> make_order(
+    const run_options& options, std::uint32_t partitions, std::uint32_t slots);
 
 /// What edges to train take in memory: all, or those of two states [bytes].
-[[nodiscard]] std::uint64_t edge_memory(const run_options& how, const training_plan& plan,
+[[nodiscard]] std::uint64_t edge_memory(const run_options& options, const training_plan& plan,
     const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets);
 /// What grows with the square of the partitions: the states of an epoch, of which every buffer has a copy; and where edges
 /// are bucketed anew, the tables of their buckets, twice while they are made [bytes].
 /// \param links  states train buckets of edges, so that all pairs of partitions meet
 [[nodiscard]] std::uint64_t table_memory(const training_plan& plan, const gneiss::bucket_store& buckets, bool links);
 /// What a decoder and its threads hold between batches of `batch` edges [bytes].
-[[nodiscard]] std::uint64_t link_model_bytes(const link_options& how, std::uint64_t batch, std::uint64_t threads,
+[[nodiscard]] std::uint64_t link_model_bytes(const link_options& options, std::uint64_t batch, std::uint64_t threads,
     const gneiss::any_link_model& model, std::uint64_t nodes);
 /// What the states of an epoch read of graph and features: what the state before has not [bytes]. `features` may be null.
-[[nodiscard]] std::uint64_t reads_of(const gneiss::plan& states, gneiss::neighbour_direction keeps, const gneiss::bucket_store& buckets,
+[[nodiscard]] std::uint64_t reads_of(const gneiss::epoch_plan& states, gneiss::neighbor_direction keeps, const gneiss::bucket_store& buckets,
     const gneiss::feature_store* features);
 
 /// Slots to load ahead and write behind.
-[[nodiscard]] std::uint32_t prefetch_of(const run_options& how, bool keeps_all);
+[[nodiscard]] std::uint32_t prefetch_of(const run_options& options, bool keeps_all);
 /// The budget of `--memory`, or nine tenths of what is free; written back.
-std::uint64_t budget_of(run_options& how);
+std::uint64_t budget_of(run_options& options);
 
 /// Chooses store, partitions, buffer and order within the budget, and writes the choice back into `chosen`.
 ///

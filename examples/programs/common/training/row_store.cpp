@@ -12,47 +12,47 @@
 
 namespace trainers {
 
-std::unique_ptr<gneiss::row_file> create_rows(const gneiss::engine_factory& engines, const std::filesystem::path& checkpoint,
-    const training_plan& plan, const row_beginning& begin, programs::progress& live, const gneiss::tbb_executor& on,
+std::unique_ptr<gneiss::embedding_file> create_rows(const gneiss::engine_factory& engines, const std::filesystem::path& checkpoint,
+    const training_plan& plan, const embedding_init& begin, programs::progress& live, const gneiss::tbb_executor& executor,
     const std::stop_token& stop) {
     const std::filesystem::path path = checkpoint / rows_name;
     std::filesystem::create_directories(checkpoint);
     {
         gneiss::any_engine engine = engines();
-        gneiss::row_file::create(engine, path, plan.partitioning, plan.layout, plan.spare);
+        gneiss::embedding_file::create(engine, path, plan.partitioning, plan.layout, plan.spare);
     }
     gneiss::preallocate(path, plan.slot_bytes() * (std::uint64_t{plan.partitioning.partitions} + plan.spare));
-    auto made = std::make_unique<gneiss::row_file>(engines, path, plan.partitioning, plan.layout, plan.spare);
+    auto result = std::make_unique<gneiss::embedding_file>(engines, path, plan.partitioning, plan.layout, plan.spare);
     const std::size_t dim = plan.layout.dim;
     std::uint64_t filled = 0;
-    made->fill([&](std::uint64_t first, gneiss::matrix_view<float> rows) {
+    result->fill([&](std::uint64_t first, gneiss::matrix_view<float> rows) {
         go_on(stop); // there is nothing to save yet
-        gneiss::initialize_rows(begin.values, begin.state, begin.seed, gneiss::parameter_table::nodes, first, dim, rows, on);
+        gneiss::initialize_rows(begin.values, begin.state, begin.seed, gneiss::embedding_kind::nodes, first, dim, rows, executor);
         if (begin.given != nullptr)
             for (std::uint64_t i = 0; i < rows.rows(); ++i)
                 std::ranges::copy(begin.given->elements<float>().subspan((first + i) * dim, dim), rows[i].begin());
         filled += rows.rows();
         live.update([&] { return fmt::format("first values  {}", programs::human_percent(static_cast<double>(filled) / static_cast<double>(plan.partitioning.nodes))); });
     });
-    return made;
+    return result;
 }
 
-std::unique_ptr<gneiss::row_file> open_rows(const gneiss::engine_factory& engines, const std::filesystem::path& checkpoint,
+std::unique_ptr<gneiss::embedding_file> open_rows(const gneiss::engine_factory& engines, const std::filesystem::path& checkpoint,
     const training_plan& plan, const gneiss::checkpoint& saved) {
     if (saved.partitioning.partitions != plan.partitioning.partitions || saved.layout != plan.layout)
         throw gneiss::error(gneiss::errc::config_mismatch, "the checkpoint has other rows or partitions", {.path = checkpoint / checkpoint_name});
     return open_rows(engines, checkpoint, plan.partitioning, saved);
 }
 
-std::unique_ptr<gneiss::row_file> open_rows(const gneiss::engine_factory& engines, const std::filesystem::path& checkpoint,
+std::unique_ptr<gneiss::embedding_file> open_rows(const gneiss::engine_factory& engines, const std::filesystem::path& checkpoint,
     const gneiss::row_partitioning& stored, const gneiss::checkpoint& saved) {
     if (saved.partitioning.nodes != stored.nodes)
         throw gneiss::error(gneiss::errc::config_mismatch, "the checkpoint has rows of other nodes", {.path = checkpoint / checkpoint_name});
-    return std::make_unique<gneiss::row_file>(engines, checkpoint / rows_name, stored.in(saved.partitioning.partitions), saved.layout,
+    return std::make_unique<gneiss::embedding_file>(engines, checkpoint / rows_name, stored.in(saved.partitioning.partitions), saved.layout,
         saved.slots, saved.disk_slots, saved.row_checksums);
 }
 
-void put_rows(gneiss::checkpoint& to, const gneiss::row_file& rows) {
+void put_rows(gneiss::checkpoint& to, const gneiss::embedding_file& rows) {
     to.layout = rows.layout();
     to.partitioning = rows.partitioning();
     to.disk_slots = rows.disk_slots();

@@ -7,7 +7,7 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/model/initialize.hpp>
-#include <gneiss/storage/embedding/row_file.hpp>
+#include <gneiss/storage/embedding/embedding_file.hpp>
 #include <gneiss/storage/engine/probe.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
 
@@ -18,26 +18,26 @@
 namespace trainers {
 
 /// What the rows of nodes are before anything is learned.
-struct row_beginning {
+struct embedding_init {
     gneiss::initializer values{};
-    float state = 0;                                  ///< the optimiser's
+    float state = 0;                                  ///< the optimizer's
     std::uint64_t seed = 0;
     const gneiss::mapped_npy* given = nullptr; ///< f32 [nodes, dim] instead of `values`, if any
 };
 
-/// Makes the file of learned rows in the run's `checkpoint` directory. Throws errc::cancelled on a stop.
-[[nodiscard]] std::unique_ptr<gneiss::row_file> create_rows(const gneiss::engine_factory& engines,
-    const std::filesystem::path& checkpoint, const training_plan& plan, const row_beginning& begin, programs::progress& live,
-    const gneiss::tbb_executor& on, const std::stop_token& stop);
+/// Makes the file of learned rows in the run's `checkpoint` directory. Throws errc::canceled on a stop.
+[[nodiscard]] std::unique_ptr<gneiss::embedding_file> create_rows(const gneiss::engine_factory& engines,
+    const std::filesystem::path& checkpoint, const training_plan& plan, const embedding_init& begin, programs::progress& live,
+    const gneiss::tbb_executor& executor, const std::stop_token& stop);
 
 /// Opens it as `saved` names its slots. Throws errc::config_mismatch when the plan has other rows.
-[[nodiscard]] std::unique_ptr<gneiss::row_file> open_rows(const gneiss::engine_factory& engines,
+[[nodiscard]] std::unique_ptr<gneiss::embedding_file> open_rows(const gneiss::engine_factory& engines,
     const std::filesystem::path& checkpoint, const training_plan& plan, const gneiss::checkpoint& saved);
 /// The same for reading, whatever the plan was. `stored` are the dataset's partitions.
-[[nodiscard]] std::unique_ptr<gneiss::row_file> open_rows(const gneiss::engine_factory& engines, const std::filesystem::path& checkpoint,
+[[nodiscard]] std::unique_ptr<gneiss::embedding_file> open_rows(const gneiss::engine_factory& engines, const std::filesystem::path& checkpoint,
     const gneiss::row_partitioning& stored, const gneiss::checkpoint& saved);
 
 /// Writes into `to` what names the rows' slots now.
-void put_rows(gneiss::checkpoint& to, const gneiss::row_file& rows);
+void put_rows(gneiss::checkpoint& to, const gneiss::embedding_file& rows);
 
 } // namespace trainers

@@ -35,10 +35,10 @@ void eval_flags::add_to(programs::command& to, const std::string& of) {
     to.option("eval-negatives-by-degree", by_degree, "share of sampled candidates").range(0, 1).default_text("the run's");
 }
 
-void eval_flags::change(link_options& how) const {
-    if (eval_negatives) how.eval_negatives = eval_negatives;
-    if (eval_edges) how.eval_edges = eval_edges;
-    if (by_degree) how.eval_negatives_by_degree = *by_degree;
+void eval_flags::change(link_options& options) const {
+    if (eval_negatives) options.eval_negatives = eval_negatives;
+    if (eval_edges) options.eval_edges = eval_edges;
+    if (by_degree) options.eval_negatives_by_degree = *by_degree;
 }
 
 gneiss::tbb_executor run_flags::executor() const {
@@ -86,7 +86,7 @@ std::filesystem::path scratch_of(const std::filesystem::path& run) {
     return !refused && ::access(of_training.c_str(), W_OK) == 0 ? of_training : std::filesystem::temp_directory_path();
 }
 
-void tell_metrics(const std::string& program, const run_flags& flags, const std::string& split,
+void report_metrics(const std::string& program, const run_flags& flags, const std::string& split,
     const programs::metric_values& metrics, const std::string& what, const std::filesystem::path& dataset) {
     if (metrics.empty())
         throw gneiss::error(gneiss::errc::not_found, "the dataset has no " + split + " " + what, {.path = dataset});

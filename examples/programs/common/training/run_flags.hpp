@@ -44,7 +44,7 @@ struct eval_flags : run_flags {
     void add_to(programs::command& to, const std::string& of);
     [[nodiscard]] bool change_ranking() const { return eval_negatives || eval_edges || by_degree; }
     /// Writes what was said over the run's.
-    void change(link_options& how) const;
+    void change(link_options& options) const;
 };
 
 /// What is left of `memory` for the work, after the program and what is charged to `budget`. Throws over_budget.
@@ -62,7 +62,7 @@ void refuse_another(const std::filesystem::path& run, const gneiss::checkpoint& 
 [[nodiscard]] std::filesystem::path scratch_of(const std::filesystem::path& run);
 
 /// The metrics of a split, as a table or as JSON. Throws errc::not_found when there are none.
-void tell_metrics(const std::string& program, const run_flags& flags, const std::string& split,
+void report_metrics(const std::string& program, const run_flags& flags, const std::string& split,
     const programs::metric_values& metrics, const std::string& what, const std::filesystem::path& dataset);
 
 /// What a run holds, and what it was trained on.
@@ -77,17 +77,17 @@ struct trained_run {
 /// refused with.
 template <class Options, class Resolve>
 [[nodiscard]] trained_run open_trained(const std::string& program, const std::filesystem::path& run,
-    const std::filesystem::path& directory, Options& how, Resolve&& resolve) {
+    const std::filesystem::path& directory, Options& options, Resolve&& resolve) {
     trained_run opened{load_trained(run, directory), nullptr};
     refuse_other_program(program, run);
     programs::command_line reader(program, "");
     programs::command& command = reader.add("train", "", {});
-    how.add_to(command);
+    options.add_to(command);
     const std::string config = (run / "config.toml").string();
     std::string ignored;
     reader.parse({"train", "--config", config}, ignored);
-    programs::check_dataset(how.dataset, "; if it was moved, change 'dataset' in " + config);
-    opened.data = std::make_unique<gneiss::dataset>(how.dataset);
+    programs::check_dataset(options.dataset, "; if it was moved, change 'dataset' in " + config);
+    opened.data = std::make_unique<gneiss::dataset>(options.dataset);
     resolve(*opened.data, command);
     refuse_another(run, opened.saved, *opened.data, command);
     return opened;

@@ -26,7 +26,7 @@ public:
     };
 
     /// held[b]: rows in the cache before the first batch that batch b uses first.
-    belady_counts(std::size_t slots, std::span<const std::uint32_t> held) : slots_(slots), rows_(held.begin(), held.end()) {
+    belady_counts(std::size_t capacity, std::span<const std::uint32_t> held) : capacity_(capacity), rows_(held.begin(), held.end()) {
         for (const std::uint32_t count : held) sum_ += count;
         cuts_.reserve(rows_.size());
     }
@@ -40,21 +40,21 @@ public:
             rows_[b] += next[b];
             sum_ += next[b];
         }
-        cut made;
-        made.wanted = sum_;
-        for (std::size_t b = rows_.size(); sum_ > slots_;) {
+        cut result;
+        result.wanted = sum_;
+        for (std::size_t b = rows_.size(); sum_ > capacity_;) {
             --b;
-            const auto dropped = static_cast<std::uint32_t>(std::min<std::uint64_t>(rows_[b], sum_ - slots_));
+            const auto dropped = static_cast<std::uint32_t>(std::min<std::uint64_t>(rows_[b], sum_ - capacity_));
             rows_[b] -= dropped;
             sum_ -= dropped;
             if (rows_[b] == 0) {
-                made.full_from = static_cast<std::uint32_t>(b);
+                result.full_from = static_cast<std::uint32_t>(b);
             } else if (dropped != 0) {
-                made.list = static_cast<std::uint32_t>(b);
-                made.kept = rows_[b];
+                result.list = static_cast<std::uint32_t>(b);
+                result.kept = rows_[b];
             }
         }
-        cuts_.push_back(made);
+        cuts_.push_back(result);
     }
 
     [[nodiscard]] const std::vector<cut>& cuts() const noexcept { return cuts_; }
@@ -73,7 +73,7 @@ public:
     }
 
 private:
-    std::uint64_t slots_, sum_ = 0; ///< rows in all lists
+    std::uint64_t capacity_, sum_ = 0; ///< rows in all lists
     std::vector<std::uint32_t> rows_;
     std::vector<cut> cuts_;
 };

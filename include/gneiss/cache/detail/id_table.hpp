@@ -66,16 +66,16 @@ public:
     }
     /// previous[i] is what ids[i] had; it now has first + i. Precondition: the ids are distinct, there is room for all.
     template <executor E>
-    void exchange(std::span<const node_id> ids, std::uint32_t first, std::span<std::uint32_t> previous, const E& on) {
+    void exchange(std::span<const node_id> ids, std::uint32_t first, std::span<std::uint32_t> previous, const E& executor) {
         constexpr std::size_t grain = 8192;
-        if (on.concurrency() == 1 || ids.size() <= grain) {
+        if (executor.concurrency() == 1 || ids.size() <= grain) {
             for (std::size_t i = 0; i < ids.size(); ++i) {
                 ask(ids, i);
                 previous[i] = exchange(ids[i], first + static_cast<std::uint32_t>(i));
             }
             return;
         }
-        size_ += parallel_reduce(on, ids.size(), grain, std::size_t{0}, [&](std::size_t begin, std::size_t end) {
+        size_ += parallel_reduce(executor, ids.size(), grain, std::size_t{0}, [&](std::size_t begin, std::size_t end) {
             std::size_t fresh = 0;
             for (std::size_t i = begin; i < end; ++i) {
                 ask(ids, i);
@@ -123,10 +123,10 @@ private:
     static constexpr entry nobody{none, none}; // all bits set, as `empty` makes them
 
     [[nodiscard]] static aligned_buffer<entry> empty(std::size_t capacity) {
-        aligned_buffer<entry> made(capacity);
-        advise_huge_pages(made.data(), made.size_bytes());
-        std::memset(static_cast<void*>(made.data()), 0xff, made.size_bytes());
-        return made;
+        aligned_buffer<entry> result(capacity);
+        advise_huge_pages(result.data(), result.size_bytes());
+        std::memset(static_cast<void*>(result.data()), 0xff, result.size_bytes());
+        return result;
     }
     [[nodiscard]] std::size_t home(node_id id) const noexcept {
         return static_cast<std::size_t>(multiply_high(id * 0x9e3779b97f4a7c15ULL, table_.size()));

@@ -27,7 +27,7 @@ inline constexpr access_number no_access = std::numeric_limits<access_number>::m
 /// The last value of each id, as `id_table`, by an array over all ids. Memory: 4 bytes a node.
 class direct_table {
 public:
-    explicit direct_table(std::uint64_t nodes) : values_(huge_vector<access_number>(static_cast<std::size_t>(nodes))) {
+    explicit direct_table(std::uint64_t nodes) : values_(huge_page_vector<access_number>(static_cast<std::size_t>(nodes))) {
         std::ranges::fill(values_, no_access);
     }
 
@@ -41,8 +41,8 @@ public:
         }
     }
     template <executor E>
-    void exchange(std::span<const node_id> ids, access_number first, std::span<access_number> previous, const E& on) {
-        parallel_for(on, ids.size(), 8192, [&](std::size_t begin, std::size_t end) {
+    void exchange(std::span<const node_id> ids, access_number first, std::span<access_number> previous, const E& executor) {
+        parallel_for(executor, ids.size(), 8192, [&](std::size_t begin, std::size_t end) {
             check(ids.subspan(begin, end - begin));
             for (std::size_t i = begin; i < end; ++i) { // distinct ids: no two tasks meet
                 ask(ids, i);
@@ -92,13 +92,13 @@ public:
 
     /// One pass over the trace from its end. `last` then knows each row's first access.
     template <access_trace Trace, class Table, executor E>
-    void link(Trace& trace, Table& last, const E& on) {
+    void link(Trace& trace, Table& last, const E& executor) {
         std::vector<node_id> room;
         for (std::size_t batch = batches(); batch-- > 0;) {
             const std::span<const node_id> ids = trace.read(batch, room);
             if (ids.size() != size(batch)) throw error(errc::corrupt, "a trace does not have the rows that it declares");
             last.reserve(last.size() + ids.size());
-            last.exchange(ids, start(batch), std::span(next_.data() + start(batch), ids.size()), on);
+            last.exchange(ids, start(batch), std::span(next_.data() + start(batch), ids.size()), executor);
         }
     }
 

@@ -16,9 +16,9 @@ namespace gneiss {
 
 /// Calls `body(begin, end)` over consecutive ranges of at most `grain` indices that cover [0, size).
 template <executor E, class Body>
-void parallel_for(const E& on, std::size_t size, std::size_t grain, Body&& body) {
+void parallel_for(const E& executor, std::size_t size, std::size_t grain, Body&& body) {
     grain = std::max<std::size_t>(grain, 1);
-    on.run(ceil_div(size, grain), [&](std::size_t chunk) {
+    executor.run(ceil_div(size, grain), [&](std::size_t chunk) {
         const std::size_t begin = chunk * grain;
         body(begin, std::min(size, begin + grain));
     });
@@ -27,10 +27,10 @@ void parallel_for(const E& on, std::size_t size, std::size_t grain, Body&& body)
 /// Folds `map(begin, end)` of every chunk with `combine`, from `identity` on, in chunk order.
 template <executor E, class T, class Map, class Combine = std::plus<>>
 [[nodiscard]] T parallel_reduce(
-    const E& on, std::size_t size, std::size_t grain, T identity, Map&& map, Combine combine = {}) {
+    const E& executor, std::size_t size, std::size_t grain, T identity, Map&& map, Combine combine = {}) {
     grain = std::max<std::size_t>(grain, 1);
     std::vector<T> partial(ceil_div(size, grain), identity);
-    parallel_for(on, size, grain, [&](std::size_t begin, std::size_t end) { partial[begin / grain] = map(begin, end); });
+    parallel_for(executor, size, grain, [&](std::size_t begin, std::size_t end) { partial[begin / grain] = map(begin, end); });
     for (const T& value : partial) identity = combine(identity, value);
     return identity;
 }
@@ -38,12 +38,12 @@ template <executor E, class T, class Map, class Combine = std::plus<>>
 /// Replaces values[i] by the sum of values[0 … i−1] and returns the total. Two passes over the data.
 template <executor E, std::ranges::random_access_range Range>
     requires std::ranges::sized_range<Range>
-auto exclusive_scan(const E& on, Range&& values, std::size_t grain = 65536) {
+auto exclusive_scan(const E& executor, Range&& values, std::size_t grain = 65536) {
     using T = std::ranges::range_value_t<Range>;
     const std::size_t size = std::ranges::size(values);
     const auto at = std::ranges::begin(values);
     std::vector<T> start(ceil_div(size, grain));
-    parallel_for(on, size, grain, [&](std::size_t begin, std::size_t end) {
+    parallel_for(executor, size, grain, [&](std::size_t begin, std::size_t end) {
         T sum{};
         for (std::size_t i = begin; i < end; ++i) sum = static_cast<T>(sum + at[static_cast<std::ptrdiff_t>(i)]);
         start[begin / grain] = sum;
@@ -54,7 +54,7 @@ auto exclusive_scan(const E& on, Range&& values, std::size_t grain = 65536) {
         value = total;
         total = static_cast<T>(total + mine);
     }
-    parallel_for(on, size, grain, [&](std::size_t begin, std::size_t end) {
+    parallel_for(executor, size, grain, [&](std::size_t begin, std::size_t end) {
         T sum = start[begin / grain];
         for (std::size_t i = begin; i < end; ++i) {
             const T mine = at[static_cast<std::ptrdiff_t>(i)];
@@ -68,17 +68,17 @@ auto exclusive_scan(const E& on, Range&& values, std::size_t grain = 65536) {
 /// Sorts by `less`, a strict total order (equal elements are indistinguishable). O(n log n), no extra memory.
 template <executor E, std::ranges::random_access_range Range, class Less = std::less<>>
     requires std::ranges::sized_range<Range>
-void parallel_sort(const E& on, Range&& values, Less less = {}, std::size_t grain = 65536) {
+void parallel_sort(const E& executor, Range&& values, Less less = {}, std::size_t grain = 65536) {
     const std::size_t size = std::ranges::size(values);
     const auto first = std::ranges::begin(values);
     const auto at = [&](std::size_t i) { return first + static_cast<std::ptrdiff_t>(std::min(i, size)); };
-    if (on.concurrency() == 1) {
+    if (executor.concurrency() == 1) {
         std::sort(first, at(size), less);
         return;
     }
-    parallel_for(on, size, grain, [&](std::size_t begin, std::size_t end) { std::sort(at(begin), at(end), less); });
+    parallel_for(executor, size, grain, [&](std::size_t begin, std::size_t end) { std::sort(at(begin), at(end), less); });
     for (std::size_t width = grain; width < size; width *= 2)
-        on.run(ceil_div(size, 2 * width), [&](std::size_t pair) {
+        executor.run(ceil_div(size, 2 * width), [&](std::size_t pair) {
             const std::size_t begin = pair * 2 * width;
             std::inplace_merge(at(begin), at(begin + width), at(begin + 2 * width), less);
         });

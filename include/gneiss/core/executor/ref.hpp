@@ -14,8 +14,8 @@ class executor_ref {
 public:
     template <executor E>
         requires(!std::same_as<E, executor_ref>)
-    executor_ref(const E& on) noexcept // NOLINT(google-explicit-constructor): stands for the executor
-        : object_(std::addressof(on)),
+    executor_ref(const E& executor) noexcept // NOLINT(google-explicit-constructor): stands for the executor
+        : object_(std::addressof(executor)),
           run_([](const void* object, std::size_t tasks, const void* body, call task) {
               static_cast<const E*>(object)->run(tasks, [body, task](std::size_t i) { task(body, i); });
           }),

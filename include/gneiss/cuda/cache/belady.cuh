@@ -34,7 +34,7 @@ namespace gneiss::cuda {
 /// Memory in which change sets are made, at most [bytes], beside the change sets: 12 for each row that goes in, 20 for each
 /// that leaves.
 [[nodiscard]] constexpr std::uint64_t belady_device_bytes(std::uint64_t accesses, std::uint64_t batches, const belady_options& options) noexcept {
-    return 34 * accesses + 4 * std::min(batches * batches, std::uint64_t{1} << 24) + 40 * batches * 32 + 8 * std::uint64_t{options.slots};
+    return 34 * accesses + 4 * std::min(batches * batches, std::uint64_t{1} << 24) + 40 * batches * 32 + 8 * std::uint64_t{options.capacity};
 }
 
 /// The change sets of a superbatch in the memory of a device, or of the host with Thrust's other systems: those of batch b lie
@@ -65,7 +65,7 @@ struct belady_sets {
 /// row that a batch asks for twice; std::bad_alloc. Thread-safety: none.
 /// Source: that of `belady_policy`; the counts: Carlisle and Lloyd, Discrete Applied Mathematics 59(3), 1995 (k-colorable intervals).
 template <class Policy>
-[[nodiscard]] belady_sets belady(const Policy& on, const thrust::device_vector<node_id>& ids, std::span<const std::uint32_t> starts, const belady_options& options);
+[[nodiscard]] belady_sets belady(const Policy& executor, const thrust::device_vector<node_id>& ids, std::span<const std::uint32_t> starts, const belady_options& options);
 
 /// All change sets of a superbatch, `visit(batch, change_set)` for each in order: `gneiss::belady` on another processor.
 ///
@@ -73,7 +73,7 @@ template <class Policy>
 /// errc::out_of_range for 2³² accesses; errc::corrupt for a batch that has not the rows it declares; `over_budget`; what
 /// reading the trace throws.
 template <class Policy, access_trace Trace, class Visit>
-belady_outcome belady(const Policy& on, Trace& trace, const belady_options& options, memory_budget& budget, Visit&& visit) {
+belady_outcome belady(const Policy& executor, Trace& trace, const belady_options& options, memory_budget& budget, Visit&& visit) {
     std::vector<std::uint32_t> starts{0};
     std::uint64_t total = 0;
     for (std::size_t batch = 0; batch < trace.batches(); ++batch) {
@@ -89,9 +89,9 @@ belady_outcome belady(const Policy& on, Trace& trace, const belady_options& opti
         if (rows.size() != starts[batch + 1] - starts[batch]) throw error(errc::corrupt, "a trace does not have the rows that it declares");
         thrust::copy(rows.begin(), rows.end(), ids.begin() + starts[batch]);
     }
-    const belady_sets sets = belady(on, ids, starts, options);
-    const std::vector<node_id> in = detail::on_host(on, sets.in), out = detail::on_host(on, sets.out);
-    const std::vector<std::uint32_t> in_position = detail::on_host(on, sets.in_position);
+    const belady_sets sets = belady(executor, ids, starts, options);
+    const std::vector<node_id> in = detail::on_host(executor, sets.in), out = detail::on_host(executor, sets.out);
+    const std::vector<std::uint32_t> in_position = detail::on_host(executor, sets.in_position);
     change_set changes;
     for (std::size_t batch = 0; batch < trace.batches(); ++batch) {
         const auto slice = [](auto& to, const auto& from, std::uint32_t begin, std::uint32_t end) { to.assign(from.begin() + begin, from.begin() + end); };
@@ -104,14 +104,14 @@ belady_outcome belady(const Policy& on, Trace& trace, const belady_options& opti
 }
 
 template <class Policy>
-belady_sets belady(const Policy& on, const thrust::device_vector<node_id>& ids, std::span<const std::uint32_t> starts, const belady_options& options) {
+belady_sets belady(const Policy& executor, const thrust::device_vector<node_id>& ids, std::span<const std::uint32_t> starts, const belady_options& options) {
     using detail::raw;
     using counts = thrust::device_vector<std::uint32_t>;
     const std::size_t size = ids.size(), batches = starts.size() - 1;
     const auto first = thrust::counting_iterator<std::uint64_t>(0), last = first + static_cast<std::ptrdiff_t>(size);
-    if (options.resident.size() > options.slots)
+    if (options.resident.size() > options.capacity)
         throw error(errc::invalid_argument,
-            std::to_string(options.resident.size()) + " resident rows in a cache of " + std::to_string(options.slots) + " slots");
+            std::to_string(options.resident.size()) + " resident rows in a cache of " + std::to_string(options.capacity) + " slots");
     std::vector<node_id> resident(options.resident.begin(), options.resident.end());
     std::ranges::sort(resident);
 
@@ -127,25 +127,25 @@ belady_sets belady(const Policy& on, const thrust::device_vector<node_id>& ids, 
     all.order = raw(order);
     all.left = raw(left);
     all.flags = raw(flags);
-    thrust::sequence(on, order.begin(), order.end());
-    thrust::stable_sort_by_key(on, sorted.begin(), sorted.end(), order.begin());
-    detail::wait_for(on);
+    thrust::sequence(executor, order.begin(), order.end());
+    thrust::stable_sort_by_key(executor, sorted.begin(), sorted.end(), order.begin());
+    detail::wait_for(executor);
     const node_id largest = std::max(size == 0 ? node_id{0} : static_cast<node_id>(sorted.back()), resident.empty() ? node_id{0} : resident.back());
     if (options.nodes != 0 && largest >= options.nodes)
         throw error(errc::out_of_range, "row " + std::to_string(largest) + " of a trace over " + std::to_string(options.nodes) + " rows");
     counts first_carried(batches), first_others(batches);
     thrust::device_vector<node_id> carried = detail::on_device(std::span<const node_id>(resident));
-    thrust::for_each(on, first, last,
+    thrust::for_each(executor, first, last,
         detail::link_accesses{all, raw(order), raw(sorted), raw(carried), carried.size(), raw(before), raw(first_carried), raw(first_others)});
-    if (const auto twice = thrust::find_if(on, first, last, detail::is_asked_for_twice{all}); twice != last)
+    if (const auto twice = thrust::find_if(executor, first, last, detail::is_asked_for_twice{all}); twice != last)
         throw error(errc::invalid_argument, "a batch asks for row " + std::to_string(static_cast<node_id>(ids[static_cast<std::size_t>(*twice)])) + " twice");
     counts used(resident.size());
-    thrust::binary_search(on, sorted.begin(), sorted.end(), carried.begin(), carried.end(), used.begin());
+    thrust::binary_search(executor, sorted.begin(), sorted.end(), carried.begin(), carried.end(), used.begin());
 
     // What is there before the first batch: how many rows, of which batches.
-    std::vector<std::uint32_t> held = detail::on_host(on, first_carried);
-    const std::vector<std::uint32_t> others = detail::on_host(on, first_others);
-    std::size_t room = options.slots, filled = 0;
+    std::vector<std::uint32_t> held = detail::on_host(executor, first_carried);
+    const std::vector<std::uint32_t> others = detail::on_host(executor, first_others);
+    std::size_t room = options.capacity, filled = 0;
     for (const std::uint32_t count : held) room -= count;
     std::uint32_t filled_until = 0;
     while (filled_until < batches && others[filled_until] <= room) {
@@ -157,88 +157,88 @@ belady_sets belady(const Policy& on, const thrust::device_vector<node_id>& ids, 
     if (filled_until < batches) held[filled_until] += static_cast<std::uint32_t>(room);
 
     // How many rows stay in each list, some batches at a time.
-    gneiss::detail::belady_counts stay(options.slots, held);
+    gneiss::detail::belady_counts remaining(options.capacity, held);
     const std::size_t some = batches == 0 ? 0 : std::max<std::size_t>((std::size_t{1} << 24) / batches, 1);
     for (std::size_t from = 0; from < batches; from += some) {
         const std::size_t end = std::min(from + some, batches);
         counts next(batches * (end - from));
-        thrust::for_each(on, first, last,
+        thrust::for_each(executor, first, last,
             detail::count_next_uses{all, raw(order), static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(end), raw(next)});
-        const std::vector<std::uint32_t> rows = detail::on_host(on, next);
-        for (std::size_t b = from; b < end; ++b) stay.batch(std::span(rows).subspan((b - from) * batches, batches));
+        const std::vector<std::uint32_t> rows = detail::on_host(executor, next);
+        for (std::size_t b = from; b < end; ++b) remaining.batch(std::span(rows).subspan((b - from) * batches, batches));
     }
-    counts least = detail::on_device(std::span<const std::uint32_t>(stay.least_cuts()));
+    counts least = detail::on_device(std::span<const std::uint32_t>(remaining.least_cuts()));
     all.least = raw(least);
-    thrust::transform(on, order.begin(), order.end(), sorted.begin(), detail::batch_of{all});
-    thrust::stable_sort_by_key(on, sorted.begin(), sorted.end(), order.begin());
+    thrust::transform(executor, order.begin(), order.end(), sorted.begin(), detail::batch_of{all});
+    thrust::stable_sort_by_key(executor, sorted.begin(), sorted.end(), order.begin());
     sorted = {};
 
     // Which they are, list by list.
     if (filled_until < batches && room != 0) {
-        const counts border = detail::chosen<std::uint32_t>(on, order.begin() + starts[filled_until], starts[filled_until + 1] - starts[filled_until], detail::is_first_of_others{all});
-        thrust::for_each(on, border.begin(), border.begin() + static_cast<std::ptrdiff_t>(room), detail::mark_filled{raw(flags)});
+        const counts border = detail::chosen<std::uint32_t>(executor, order.begin() + starts[filled_until], starts[filled_until + 1] - starts[filled_until], detail::is_first_of_others{all});
+        thrust::for_each(executor, border.begin(), border.begin() + static_cast<std::ptrdiff_t>(room), detail::mark_filled{raw(flags)});
         filled += room;
     }
-    thrust::for_each(on, first, last, detail::begin_accesses{all, filled_until});
+    thrust::for_each(executor, first, last, detail::begin_accesses{all, filled_until});
     std::uint32_t longest = 0;
     for (std::size_t b = 0; b < batches; ++b) longest = std::max(longest, starts[b + 1] - starts[b]);
     thrust::device_vector<std::uint64_t> ranks(longest);
     for (std::uint32_t now = 0; now < batches; ++now) {
-        const auto& cut = stay.cuts()[now];
+        const auto& cut = remaining.cuts()[now];
         if (cut.list == detail::none) continue;
         const std::uint32_t rows = starts[cut.list + 1] - starts[cut.list];
         const auto place = thrust::counting_iterator<std::uint32_t>(0);
         const auto kinds = thrust::make_transform_iterator(place, detail::count_kinds{all, cut.list, now});
-        thrust::inclusive_scan(on, kinds, kinds + rows, ranks.begin());
-        thrust::for_each(on, place, place + rows, detail::cut_list{all, cut.list, now, rows, cut.kept, raw(ranks)});
+        thrust::inclusive_scan(executor, kinds, kinds + rows, ranks.begin());
+        thrust::for_each(executor, place, place + rows, detail::cut_list{all, cut.list, now, rows, cut.kept, raw(ranks)});
     }
 
     // What goes in and out.
-    belady_sets made;
-    thrust::for_each(on, first, last, detail::tell_before{all});
+    belady_sets result;
+    thrust::for_each(executor, first, last, detail::announce_next_use{all});
     {
-        const counts in = detail::chosen<std::uint32_t>(on, first, size, detail::has_flag{raw(flags), detail::belady_accesses::goes_in});
-        made.in = detail::mapped<node_id>(on, in, detail::id_of{all.ids});
-        made.in_position = detail::mapped<std::uint32_t>(on, in, detail::position_of{all});
-        made.in_starts = detail::starts_of(on, detail::mapped<std::uint32_t>(on, in, detail::batch_of{all}), all.batches);
-        const counts fill = detail::chosen<std::uint32_t>(on, first, size, detail::has_flag{raw(flags), detail::belady_accesses::filled});
-        made.fill.in = detail::on_host(on, detail::mapped<node_id>(on, fill, detail::id_of{all.ids}));
-        for (std::uint32_t i = 0; i < made.fill.in.size(); ++i) made.fill.in_position.push_back(i);
+        const counts in = detail::chosen<std::uint32_t>(executor, first, size, detail::has_flag{raw(flags), detail::belady_accesses::goes_in});
+        result.in = detail::mapped<node_id>(executor, in, detail::id_of{all.ids});
+        result.in_position = detail::mapped<std::uint32_t>(executor, in, detail::position_of{all});
+        result.in_starts = detail::starts_of(executor, detail::mapped<std::uint32_t>(executor, in, detail::batch_of{all}), all.batches);
+        const counts fill = detail::chosen<std::uint32_t>(executor, first, size, detail::has_flag{raw(flags), detail::belady_accesses::filled});
+        result.fill.in = detail::on_host(executor, detail::mapped<node_id>(executor, fill, detail::id_of{all.ids}));
+        for (std::uint32_t i = 0; i < result.fill.in.size(); ++i) result.fill.in_position.push_back(i);
     }
     std::vector<node_id> unused;
-    const std::vector<std::uint32_t> is_used = detail::on_host(on, used);
+    const std::vector<std::uint32_t> is_used = detail::on_host(executor, used);
     for (std::size_t i = 0; i < resident.size(); ++i)
         if (is_used[i] == 0) unused.push_back(resident[i]);
-    if (const std::size_t free = options.slots - resident.size(); made.fill.in.size() > free) {
-        const auto kept = unused.end() - static_cast<std::ptrdiff_t>(made.fill.in.size() - free);
-        made.fill.out.assign(kept, unused.end());
+    if (const std::size_t free = options.capacity - resident.size(); result.fill.in.size() > free) {
+        const auto kept = unused.end() - static_cast<std::ptrdiff_t>(result.fill.in.size() - free);
+        result.fill.out.assign(kept, unused.end());
         unused.erase(kept, unused.end());
     }
-    const counts last_hits = detail::chosen<std::uint32_t>(on, order.begin(), size, detail::hit_for_the_last_time{all});
-    const auto entered = detail::mapped<node_id>(on, last_hits, detail::id_of{all.ids});
-    const std::vector<std::uint32_t> entered_until = detail::starts_of(on, detail::mapped<std::uint32_t>(on, last_hits, detail::batch_of{all}), all.batches);
+    const counts last_hits = detail::chosen<std::uint32_t>(executor, order.begin(), size, detail::hit_for_the_last_time{all});
+    const auto entered = detail::mapped<node_id>(executor, last_hits, detail::id_of{all.ids});
+    const std::vector<std::uint32_t> entered_until = detail::starts_of(executor, detail::mapped<std::uint32_t>(executor, last_hits, detail::batch_of{all}), all.batches);
     std::vector<std::size_t> leaving(batches);
     std::size_t there = unused.size(), leave = 0;
     for (std::size_t b = 0; b < batches; ++b) {
         there += entered_until[b + 1] - entered_until[b];
-        const std::uint64_t wanted = stay.cuts()[b].wanted + there;
-        leaving[b] = std::min<std::size_t>(there, static_cast<std::size_t>(wanted - std::min<std::uint64_t>(wanted, options.slots)));
+        const std::uint64_t wanted = remaining.cuts()[b].wanted + there;
+        leaving[b] = std::min<std::size_t>(there, static_cast<std::size_t>(wanted - std::min<std::uint64_t>(wanted, options.capacity)));
         there -= leaving[b];
         leave += leaving[b];
     }
-    auto keys = detail::mapped<std::uint64_t>(on, detail::chosen<std::uint32_t>(on, first, size, detail::leaves{all}), detail::leaving_key{all});
-    detail::wait_for(on);
+    auto keys = detail::mapped<std::uint64_t>(executor, detail::chosen<std::uint32_t>(executor, first, size, detail::leaves{all}), detail::leaving_key{all});
+    detail::wait_for(executor);
     std::size_t at = keys.size();
     keys.resize(at + leave);
-    detail::unused_rows<Policy> rest(on, unused);
+    detail::unused_rows<Policy> rest(executor, unused);
     for (std::uint32_t b = 0; b < batches; at += leaving[b++])
         rest.after(b, entered, entered_until[b + 1], leaving[b], keys.begin() + static_cast<std::ptrdiff_t>(at));
-    thrust::sort(on, keys.begin(), keys.end());
-    made.out = detail::mapped<node_id>(on, keys, detail::low_half{});
-    made.out_starts = detail::starts_of(on, detail::mapped<std::uint32_t>(on, keys, detail::high_half{}), all.batches);
-    made.resident = rest.rows(entered);
-    detail::wait_for(on);
-    return made;
+    thrust::sort(executor, keys.begin(), keys.end());
+    result.out = detail::mapped<node_id>(executor, keys, detail::low_half{});
+    result.out_starts = detail::starts_of(executor, detail::mapped<std::uint32_t>(executor, keys, detail::high_half{}), all.batches);
+    result.resident = rest.rows(entered);
+    detail::wait_for(executor);
+    return result;
 }
 
 } // namespace gneiss::cuda

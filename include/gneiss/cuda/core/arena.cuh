@@ -31,7 +31,7 @@ public:
     /// Of that memory, which must outlive the parts.
     explicit device_arena(std::span<std::byte> memory) : memory_(memory.data()), capacity_(memory.size()) {}
 
-    /// `size` elements, uninitialised. Throws `over_budget` where the memory is too small.
+    /// `size` elements, uninitialized. Throws `over_budget` where the memory is too small.
     template <class T>
     [[nodiscard]] T* take(std::size_t size) {
         if (size > std::numeric_limits<std::uint64_t>::max() / 2 / sizeof(T))

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include <gneiss/cuda/core/row_slice.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
+#include <gneiss/cuda/device_api.cuh>
 
 namespace gneiss::cuda::detail {
 

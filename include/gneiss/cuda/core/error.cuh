@@ -3,7 +3,7 @@
 #include <string>
 
 #include <gneiss/core/error.hpp>
-#include <gneiss/cuda/vocabulary.cuh>
+#include <gneiss/cuda/device_api.cuh>
 
 namespace gneiss::cuda {
 

@@ -28,13 +28,13 @@ public:
             throw;
         }
         check(cudaStreamEndCapture(in.get(), &recorded), "recording a graph");
-        graph made;
-        const cudaError_t counted = cudaGraphGetNodes(recorded, nullptr, &made.nodes_);
-        const cudaError_t result = cudaGraphInstantiate(&made.graph_, recorded, 0);
+        graph created;
+        const cudaError_t counted = cudaGraphGetNodes(recorded, nullptr, &created.nodes_);
+        const cudaError_t result = cudaGraphInstantiate(&created.graph_, recorded, 0);
         static_cast<void>(cudaGraphDestroy(recorded));
         check(counted, "counting a graph");
         check(result, "instantiating a graph");
-        return made;
+        return created;
     }
     graph(graph&& other) noexcept : graph_(std::exchange(other.graph_, nullptr)), nodes_(other.nodes_) {}
     graph& operator=(graph&& other) noexcept {

@@ -36,7 +36,7 @@ template <class T, memory_kind Kind>
 class buffer {
 public:
     buffer() = default;
-    /// `size` elements, uninitialised. Throws `over_budget` before anything is allocated, or `device_error`.
+    /// `size` elements, uninitialized. Throws `over_budget` before anything is allocated, or `device_error`.
     buffer(memory_budget& budget, const std::string& name, std::size_t size) : size_(size) {
         if (size > std::numeric_limits<std::size_t>::max() / sizeof(T))
             throw error(errc::out_of_range, name + ": " + std::to_string(size) + " elements");

@@ -46,7 +46,7 @@ private:
 };
 
 /// One allocation of device memory, of which parts are lent without asking the driver: cudaMalloc waits for the device,
-/// and must not be called in a step. First fit; parts begin at multiples of 256 bytes; neighbours that are free are one.
+/// and must not be called in a step. First fit; parts begin at multiples of 256 bytes; neighbors that are free are one.
 ///
 /// Thread-safe. O(log parts) to give back, O(free parts) to take. A part may be lent again while a stream still works in it:
 /// use one pool for one stream, or wait.

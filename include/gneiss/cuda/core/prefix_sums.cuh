@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include <gneiss/core/types.hpp>
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
 
 // Prefix sums of as many integers as the device knows of: sums of tiles, their prefix sums by one block, then those within
 // each tile. No block waits for another, and results do not depend on the order of anything.

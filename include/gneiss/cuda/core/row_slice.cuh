@@ -6,10 +6,10 @@
 
 #include <gneiss/core/float16.hpp>
 #include <gneiss/core/matrix_view.hpp>
-#include <gneiss/cuda/vocabulary.cuh>
+#include <gneiss/cuda/device_api.cuh>
 
-// How kernels read and write rows: in 16-byte lanes where rows are aligned, else value by value, neighbouring lanes then
-// taking neighbouring values, so that a warp's request covers whole sectors either way.
+// How kernels read and write rows: in 16-byte lanes where rows are aligned, else value by value, neighboring lanes then
+// taking neighboring values, so that a warp's request covers whole sectors either way.
 namespace gneiss::cuda {
 
 /// What rows may be stored as; sums are of floats.
@@ -144,7 +144,7 @@ struct row_slice {
             if (column(k) < all) __stwb(row + column(k), x[k]);
     }
 
-    /// Where value k lies in an array [columns] that all lanes share: neighbouring lanes side by side.
+    /// Where value k lies in an array [columns] that all lanes share: neighboring lanes side by side.
     [[nodiscard]] __device__ unsigned place(unsigned k) const noexcept { return k * Lanes + threadIdx.x % Lanes; }
     /// Into such an array, by the first of the warp's groups.
     template <class V>

@@ -81,7 +81,7 @@ public:
         used_ = 0;
         parts_.clear();
     }
-    /// Room for `size` elements, uninitialised, at the place of `capacity`.
+    /// Room for `size` elements, uninitialized, at the place of `capacity`.
     template <class T>
         requires std::is_trivially_copyable_v<T>
     transferred<T> room(std::size_t size, std::size_t capacity) {
@@ -106,9 +106,9 @@ public:
     /// A copy of `from`.
     template <class T>
     transferred<std::remove_const_t<T>> put(std::span<T> from, std::size_t capacity) {
-        const auto made = room<std::remove_const_t<T>>(from.size(), capacity);
-        if (!from.empty()) std::memcpy(made.host.data(), from.data(), from.size_bytes());
-        return made;
+        const auto result = room<std::remove_const_t<T>>(from.size(), capacity);
+        if (!from.empty()) std::memcpy(result.host.data(), from.data(), from.size_bytes());
+        return result;
     }
     template <class T>
     transferred<std::remove_const_t<T>> put(std::span<T> from) {

@@ -17,20 +17,20 @@ struct sample_request {
     std::uint64_t seed = 0; ///< of the run
     batch_key batch{};
     std::uint32_t seeds = 0;  ///< seed nodes
-    std::uint32_t hidden = 0; ///< edges that are not walked
+    std::uint32_t excluded = 0; ///< edges that are not walked
 };
 
 /// Why a batch could not be sampled.
-enum class sample_failure : std::uint32_t { none, too_many_seeds, seed_out_of_range, seed_repeated, too_many_edges, too_many_nodes, too_many_hidden };
+enum class sample_failure : std::uint32_t { none, too_many_seeds, seed_out_of_range, seed_repeated, too_many_edges, too_many_nodes, too_many_excluded };
 
 /// How large the batches of a sampler may be: it keeps room for so much, and a batch that needs more fails. Where nothing else is said
-/// there is room for whatever fan-outs and graph allow: a hop that takes all neighbours has room for all edges of the graph in its
+/// there is room for whatever fan-outs and graph allow: a hop that takes all neighbors has room for all edges of the graph in its
 /// directions, and so is best bounded.
 struct sample_capacity {
     std::uint32_t seeds = 0;
     std::uint32_t nodes = std::numeric_limits<std::uint32_t>::max(); ///< of a sample
     std::vector<std::uint32_t> edges{};                              ///< [hops] or empty: no bounds
-    std::uint32_t hidden = 0;                                        ///< edges that are not walked
+    std::uint32_t excluded = 0;                                        ///< edges that are not walked
 };
 
 /// A batch did not fit what a sampler keeps room for, or its seeds cannot be used; `batch()` is the first one since the host last
@@ -52,7 +52,7 @@ private:
         case sample_failure::seed_out_of_range: return "seed node " + number + " of a graph of " + most + " nodes";
         case sample_failure::seed_repeated: return "seed node " + number + " is given twice";
         case sample_failure::too_many_seeds: return number + " seed nodes, there is room for " + most;
-        case sample_failure::too_many_hidden: return number + " hidden edges, there is room for " + most;
+        case sample_failure::too_many_excluded: return number + " hidden edges, there is room for " + most;
         case sample_failure::too_many_edges: return at + "draws " + number + " edges, there is room for " + most;
         default: return at + "reaches " + number + " nodes, there is room for " + most;
         }

@@ -43,15 +43,15 @@ struct dense_view {
 ///     sampler.sample(stream, key, seeds);                      // the host does not wait
 ///     aggregate<float>(stream, gathered(incoming(sampler.layer(0)), sampler.view().node_ids), edge_weight::mean, features, rows);
 ///
-/// To be used, and recorded, as `neighbour_sampler`, with its bounds and errors. Memory: 8 bytes a node of the graph; 12 bytes an edge
+/// To be used, and recorded, as `neighbor_sampler`, with its bounds and errors. Memory: 8 bytes a node of the graph; 12 bytes an edge
 /// of room and 4 for each layer that reads it; for lists by source 21 more, and 8 for each layer. Kernels: 10, 2 for hidden edges, 8 or 9 a
 /// hop, and 6 to 16 a layer for lists by source.
 /// Source: MariusGNN, section 4, Algorithms 1 and 2.
 template <node_id_type NodeId = node_id>
 class dense_sampler {
 public:
-    /// Parameters and errors as of `neighbour_sampler`; all hops together have fewer than 2³¹ edges.
-    dense_sampler(memory_budget& budget, const graph_view<NodeId>& graph, neighbour_options options, std::uint64_t seed,
+    /// Parameters and errors as of `neighbor_sampler`; all hops together have fewer than 2³¹ edges.
+    dense_sampler(memory_budget& budget, const graph_view<NodeId>& graph, neighbor_options options, std::uint64_t seed,
         const sample_capacity& capacity, layer_stack::lists wanted = layer_stack::lists::both,
         std::uint32_t stamps = detail::hop_kernels<NodeId>::all_stamps)
         : hops_(budget, graph, std::move(options), seed, capacity, detail::draws::once, wanted == layer_stack::lists::both, stamps),
@@ -72,7 +72,7 @@ public:
             lists_.push_back({static_cast<std::uint32_t>(edges), {budget, "offsets of a layer", room.targets + std::size_t{1}},
                 {budget, "neighbours of a layer", edges}, {budget, "targets of edges", both ? edges : 0},
                 {budget, "offsets by source", both ? room.sources + std::size_t{1} : 0}, {budget, "edges by source", both ? edges : 0}});
-            stacked.push_back({lists_[i].offsets.data(), lists_[i].neighbours.data(), lists_[i].edge_target.data()});
+            stacked.push_back({lists_[i].offsets.data(), lists_[i].neighbors.data(), lists_[i].edge_target.data()});
         }
         const std::uint32_t edges = lists_[0].edges;
         nbrs_ = device_buffer<NodeId>(budget, "neighbours of a sample", edges);
@@ -84,19 +84,19 @@ public:
         synchronize_device();
     }
 
-    [[nodiscard]] const neighbour_options& options() const noexcept { return hops_.options(); }
+    [[nodiscard]] const neighbor_options& options() const noexcept { return hops_.options(); }
 
-    /// As of `neighbour_sampler`.
-    void sample(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds, std::span<const hidden_edge<NodeId>> hidden = {}) {
-        set(in, batch, seeds, hidden);
+    /// As of `neighbor_sampler`.
+    void sample(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds, std::span<const excluded_edge<NodeId>> excluded = {}) {
+        set(in, batch, seeds, excluded);
         run(in);
     }
-    void set(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds, std::span<const hidden_edge<NodeId>> hidden = {}) {
-        hops_.set(in, batch, seeds, hidden);
+    void set(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds, std::span<const excluded_edge<NodeId>> excluded = {}) {
+        hops_.set(in, batch, seeds, excluded);
     }
     [[nodiscard]] sample_request* request() noexcept { return hops_.request(); }
     [[nodiscard]] std::span<NodeId> seeds() noexcept { return hops_.seeds(); }
-    [[nodiscard]] std::span<hidden_edge<NodeId>> hidden() noexcept { return hops_.hidden(); }
+    [[nodiscard]] std::span<excluded_edge<NodeId>> excluded() noexcept { return hops_.excluded(); }
     [[nodiscard]] sample_sizes look(stream& in) { return hops_.look(in); }
 
     /// Samples. May be recorded.
@@ -130,11 +130,11 @@ public:
     [[nodiscard]] layer_view layer(std::size_t i) const noexcept {
         const layer_lists& of = lists_[i];
         const layer_room room = room_of(i);
-        return {counts_.data() + i, room.targets, room.sources, of.edges, of.offsets.data(), of.neighbours.data(), of.by_source_offsets.data(),
+        return {counts_.data() + i, room.targets, room.sources, of.edges, of.offsets.data(), of.neighbors.data(), of.by_source_offsets.data(),
             of.by_source_edges.data(), of.edge_target.data()};
     }
     [[nodiscard]] dense_view<NodeId> view() const noexcept {
-        return {node_id_offsets_.data(), node_ids_.data(), lists_[0].offsets.data(), nbrs_.data(), lists_[0].neighbours.data(), relations_.data(),
+        return {node_id_offsets_.data(), node_ids_.data(), lists_[0].offsets.data(), nbrs_.data(), lists_[0].neighbors.data(), relations_.data(),
             edge_ids_.data(), hops_.room().back().known, lists_[0].edges};
     }
     /// How many nodes the sample has, in device memory.
@@ -143,7 +143,7 @@ public:
 private:
     struct layer_lists {
         std::uint32_t edges;
-        device_buffer<std::uint32_t> offsets, neighbours, edge_target, by_source_offsets, by_source_edges;
+        device_buffer<std::uint32_t> offsets, neighbors, edge_target, by_source_offsets, by_source_edges;
     };
     struct layer_room {
         std::uint32_t targets, sources;

@@ -13,11 +13,11 @@
 
 namespace gneiss::cuda {
 
-/// The neighbours of all nodes in one direction, as `csr` has them, where kernels can read them.
+/// The neighbors of all nodes in one direction, as `csr` has them, where kernels can read them.
 template <node_id_type NodeId = node_id>
 struct adjacency_view {
     const edge_index* offsets = nullptr;     ///< [nodes + 1]; null: not kept
-    const NodeId* neighbours = nullptr;      ///< [edges]
+    const NodeId* neighbors = nullptr;      ///< [edges]
     const relation_id* relations = nullptr;  ///< [edges], or null
     const edge_index* edge_ids = nullptr;    ///< [edges], or null
 };
@@ -31,12 +31,12 @@ struct graph_view {
 };
 
 /// A copy of a `csr_graph` for kernels, in the directions and with the arrays that it keeps: offsets in device memory, the
-/// rest there too or in pinned host memory, which kernels read over the bus, 32 bytes for each neighbour drawn.
+/// rest there too or in pinned host memory, which kernels read over the bus, 32 bytes for each neighbor drawn.
 template <node_id_type NodeId = node_id>
 class device_graph {
 public:
     /// Copies in `in`; the graph stays as it is until the stream has passed that. Throws `over_budget`, `device_error`.
-    /// \param where  of neighbours, relations and edge ids: device or pinned
+    /// \param where  of neighbors, relations and edge ids: device or pinned
     device_graph(memory_budget& budget, const csr_graph<NodeId>& graph, cudaStream_t in, memory_kind where = memory_kind::device)
         : nodes_(graph.nodes()), edges_(graph.edges()), in_(budget, graph.in(), in, where), out_(budget, graph.out(), in, where) {}
 
@@ -64,16 +64,16 @@ private:
     };
     struct lists {
         array<edge_index> offsets, edge_ids;
-        array<NodeId> neighbours;
+        array<NodeId> neighbors;
         array<relation_id> relations;
 
         lists(memory_budget& budget, const csr<NodeId>& from, cudaStream_t in, memory_kind where)
             : offsets(budget, "offsets of the graph", from.offsets(), in, memory_kind::device),
               edge_ids(budget, "edge ids of the graph", from.edge_ids(), in, where),
-              neighbours(budget, "neighbours of the graph", from.neighbours(), in, where),
+              neighbors(budget, "neighbours of the graph", from.neighbors(), in, where),
               relations(budget, "relations of the graph", from.relations(), in, where) {}
         [[nodiscard]] adjacency_view<NodeId> view() const noexcept {
-            return {offsets.data(), neighbours.data(), relations.data(), edge_ids.data()};
+            return {offsets.data(), neighbors.data(), relations.data(), edge_ids.data()};
         }
     };
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include <gneiss/cuda/vocabulary.cuh>
+#include <gneiss/cuda/device_api.cuh>
 
 namespace gneiss::cuda {
 
@@ -18,8 +18,8 @@ struct layer_counts {
 struct layer_view {
     const layer_counts* counts = nullptr;
     std::uint32_t target_capacity = 0, source_capacity = 0, edge_capacity = 0;
-    const std::uint32_t* offsets = nullptr;           ///< [targets + 1] into neighbours, from 0
-    const std::uint32_t* neighbours = nullptr;        ///< [edges] source rows
+    const std::uint32_t* offsets = nullptr;           ///< [targets + 1] into neighbors, from 0
+    const std::uint32_t* neighbors = nullptr;        ///< [edges] source rows
     const std::uint32_t* by_source_offsets = nullptr; ///< [sources + 1] into by_source_edges; null: not made
     const std::uint32_t* by_source_edges = nullptr;   ///< [edges] edge positions, of each source ascending
     const std::uint32_t* edge_target = nullptr;       ///< [edges] target of each edge
@@ -79,7 +79,7 @@ private:
 
 /// Lists by target: what a forward pass walks.
 [[nodiscard]] inline edge_lists incoming(const layer_view& view, bool loops = false) noexcept {
-    return {view.counts, view.offsets, nullptr, view.neighbours, view.by_source_offsets, view.target_capacity, false, loops};
+    return {view.counts, view.offsets, nullptr, view.neighbors, view.by_source_offsets, view.target_capacity, false, loops};
 }
 /// The same lists, whose sources are read at rows ids[source] of a larger table: of features that lie on the device, so that
 /// no copy of a sample's rows is made. Precondition: incoming lists.

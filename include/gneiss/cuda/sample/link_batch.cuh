@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include <gneiss/core/types.hpp>
-#include <gneiss/cuda/vocabulary.cuh>
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/sample/link_batch.hpp>
 
 namespace gneiss::cuda {
@@ -29,7 +29,7 @@ struct link_capacities {
     [[nodiscard]] GNEISS_HD constexpr std::uint32_t lists() const noexcept { return chunks * sides; }
     /// Positives of a chunk: a batch has `chunks` of them, or, of fewer positives, one for each.
     [[nodiscard]] GNEISS_HD constexpr std::uint32_t list_positives() const noexcept { return positives / chunks + (positives % chunks != 0); }
-    [[nodiscard]] GNEISS_HD constexpr std::uint32_t questions() const noexcept { return sides * positives; }
+    [[nodiscard]] GNEISS_HD constexpr std::uint32_t query_list() const noexcept { return sides * positives; }
     [[nodiscard]] GNEISS_HD constexpr std::uint32_t occurrences() const noexcept { return 2 * positives + lists() * negatives; }
 };
 

@@ -9,9 +9,9 @@
 #include <gneiss/core/types.hpp>
 #include <gneiss/cuda/core/memory.cuh>
 #include <gneiss/cuda/core/prefix_sums.cuh>
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
 
 namespace gneiss::cuda {
 
@@ -127,7 +127,7 @@ public:
           starts_(buffer(budget, "digits of sources", most_starts(most_edges) + std::size_t{1})),
           sums_(budget, "sums of tiles", prefix_tiles::scratch(most_starts(most_edges))) {}
 
-    /// by_source_offsets [sources + 1] and by_source_edges [edges] of a layer whose counts and neighbours are made.
+    /// by_source_offsets [sources + 1] and by_source_edges [edges] of a layer whose counts and neighbors are made.
     void operator()(cudaStream_t in, const layer_view& layer, std::uint32_t* by_source_offsets, std::uint32_t* by_source_edges) {
         using tiles = detail::digit_tiles;
         constexpr unsigned threads = tiles::threads;
@@ -135,7 +135,7 @@ public:
         const unsigned bits = std::max(static_cast<unsigned>(std::bit_width(std::max(layer.source_capacity, 1U) - 1)), 1U);
         const unsigned passes = ceil_div(bits, tiles::bits);
         const dim3 grid = detail::strided_grid(layer.edge_capacity, tiles::items);
-        const std::uint32_t *keys = layer.neighbours, *values = nullptr;
+        const std::uint32_t *keys = layer.neighbors, *values = nullptr;
         for (unsigned pass = 0; pass < passes; ++pass) {
             const unsigned shift = pass * tiles::bits;
             std::uint32_t* const to_keys = keys_[pass % 2].data();

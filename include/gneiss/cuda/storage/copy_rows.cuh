@@ -7,8 +7,8 @@
 
 #include <gneiss/core/types.hpp>
 #include <gneiss/cuda/core/row_slice.cuh>
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
 
 // Rows that go from some places to others: the one kernel behind gathers by id, the assembly of batches from a cache, and
 // the update of its slots. Bits are copied as they are.
@@ -115,7 +115,7 @@ void start_copies(cudaStream_t stream, std::uint32_t capacity, const row_copies<
 } // namespace detail
 
 /// out[i] = table[ids[i]] for i < *count ≤ capacity. The table may lie in device memory or in pinned host memory, whose rows
-/// are then read over the bus, and only they: each whole, in requests of neighbouring lanes.
+/// are then read over the bus, and only they: each whole, in requests of neighboring lanes.
 ///
 /// ids [*count] below the table's rows, repeats allowed; out [*count, columns of the table]. Cost: 4 bytes an id, and a row
 /// read and written; 16 bytes a lane where both are `aligned()`; 4 to 16 rows of a warp in flight. Asynchronous.

@@ -48,12 +48,12 @@ public:
     /// \param batch_rows  most ids of a gather
     /// Precondition: source, executor and budget outlive this. Throws `over_budget`, `device_error`; errc::invalid_argument
     /// where rows are no values of T.
-    device_tier(Below& below, std::size_t slots, slot_table_kind kind, std::size_t batch_rows, executor_ref on, memory_budget& budget,
+    device_tier(Below& below, std::size_t capacity, slot_table_kind kind, std::size_t batch_rows, executor_ref executor, memory_budget& budget,
         std::size_t stages = 2)
-        : below_(below), columns_(detail::columns_of<T>(below)), slots_(static_cast<std::size_t>(std::min<std::uint64_t>(slots, below.rows()))),
-          batch_rows_(std::max<std::size_t>(batch_rows, 1)), on_(on),
-          charge_(budget.charge("slots of rows on the device", slot_table::bytes_needed(below.rows(), slots_, kind))),
-          held_(below.rows(), slots_, kind), memory_(budget, "rows on the device", slots_ * stride()),
+        : below_(below), columns_(detail::columns_of<T>(below)), capacity_(static_cast<std::size_t>(std::min<std::uint64_t>(capacity, below.rows()))),
+          batch_rows_(std::max<std::size_t>(batch_rows, 1)), executor_(executor),
+          charge_(budget.charge("slots of rows on the device", slot_table::bytes_needed(below.rows(), capacity_, kind))),
+          held_(below.rows(), capacity_, kind), memory_(budget, "rows on the device", capacity_ * stride()),
           bus_(budget, "rows on their way to the device", stages, pinned_bytes(columns_, batch_rows_, 1)) {}
     device_tier(const device_tier&) = delete;
     device_tier& operator=(const device_tier&) = delete;
@@ -63,13 +63,13 @@ public:
         return stages * (transfer_slot::array_bytes(1, sizeof(std::uint32_t)) + transfer_slot::array_bytes(batch_rows, sizeof(std::uint32_t)) +
                             transfer_slot::array_bytes(batch_rows * detail::aligned_stride<T>(columns), sizeof(T)));
     }
-    [[nodiscard]] static constexpr std::uint64_t device_bytes(std::size_t columns, std::size_t slots, std::size_t batch_rows, std::size_t stages) noexcept {
-        return slots * detail::aligned_stride<T>(columns) * sizeof(T) + pinned_bytes(columns, batch_rows, stages);
+    [[nodiscard]] static constexpr std::uint64_t device_bytes(std::size_t columns, std::size_t capacity, std::size_t batch_rows, std::size_t stages) noexcept {
+        return capacity * detail::aligned_stride<T>(columns) * sizeof(T) + pinned_bytes(columns, batch_rows, stages);
     }
 
     [[nodiscard]] std::uint64_t rows() const { return below_.rows(); }
     [[nodiscard]] std::size_t columns() const noexcept { return columns_; }
-    [[nodiscard]] std::size_t slots() const noexcept { return slots_; }
+    [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
     [[nodiscard]] std::size_t held() const noexcept { return held_.held(); } ///< rows in slots
     [[nodiscard]] bool holds(node_id id) const noexcept { return held_.holds(id); }
 
@@ -78,18 +78,18 @@ public:
         detail::check_batch(ids, rows(), batch_rows_);
         if (ids.empty()) return;
         slot_of_.resize(ids.size());
-        held_.find(ids, slot_of_, on_);
+        held_.find(ids, slot_of_, executor_);
         misses_.clear();
         transfer_slot& bus = bus_.next();
         const auto count = put_count(bus, ids.size());
         const auto places = bus.room<std::uint32_t>(ids.size());
         for (std::size_t i = 0; i < ids.size(); ++i) {
-            places.host[i] = slot_of_[i] != no_slot ? slot_of_[i] : static_cast<std::uint32_t>(slots_ + misses_.size());
+            places.host[i] = slot_of_[i] != no_slot ? slot_of_[i] : static_cast<std::uint32_t>(capacity_ + misses_.size());
             if (slot_of_[i] == no_slot) misses_.push_back(ids[i]);
         }
         const auto missing = read(bus, misses_);
         send(bus, in, [&] {
-            assemble_rows<T>(in, count.device, static_cast<std::uint32_t>(ids.size()), places.device, slot_rows(), static_cast<std::uint32_t>(slots_),
+            assemble_rows<T>(in, count.device, static_cast<std::uint32_t>(ids.size()), places.device, slot_rows(), static_cast<std::uint32_t>(capacity_),
                 rows_of(missing.device), out);
         });
         statistics_.gathered.rows += ids.size();
@@ -178,8 +178,8 @@ private:
     }
 
     Below& below_;
-    std::size_t columns_, slots_, batch_rows_;
-    executor_ref on_;
+    std::size_t columns_, capacity_, batch_rows_;
+    executor_ref executor_;
     memory_charge charge_;
     row_slots held_;
     device_buffer<T> memory_; // [slots, stride]

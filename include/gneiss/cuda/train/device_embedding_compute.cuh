@@ -18,7 +18,7 @@
 #include <gneiss/cuda/train/device_lanes.cuh>
 #include <gneiss/cuda/train/device_links.cuh>
 #include <gneiss/cuda/train/device_rows.cuh>
-#include <gneiss/cuda/train/growing_memory.cuh>
+#include <gneiss/cuda/train/reusable_memory.cuh>
 #include <gneiss/train/link_compute.hpp>
 
 namespace gneiss::cuda {
@@ -58,8 +58,8 @@ public:
     }
 
     [[nodiscard]] bool keeps_rows() const noexcept override { return rows_.has_value(); }
-    void take_rows(const resident_rows& from) override { rows_->take(from, lanes_.coming()); }
-    void give_rows(const resident_rows& to) override { rows_->give(to, lanes_.computing()); }
+    void take_rows(const resident_embeddings& from) override { rows_->take(from, lanes_.coming()); }
+    void give_rows(const resident_embeddings& to) override { rows_->give(to, lanes_.computing()); }
 
     [[nodiscard]] double device_seconds() const noexcept override { return lanes_.busy_seconds(); }
     [[nodiscard]] bool transfers() const noexcept override { return true; }
@@ -88,12 +88,12 @@ public:
         transfer_slot& to = lanes_.take_back(b.slot, transfer_slot::array_bytes(back, sizeof(float)) +
             transfer_slot::array_bytes(1, sizeof(link_statistics)));
         const auto gradients = to.room<float>(back);
-        const auto made = to.room<link_statistics>(1);
+        const auto result = to.room<link_statistics>(1);
         here.gradients = gradients.host;
-        here.statistics = made.host;
+        here.statistics = result.host;
         lanes_.run(b.slot, [&](stream& in) {
-            if (rows_) run_kept(in, here, static_cast<std::uint32_t>(nodes), made.device);
-            else links_.run(in, here.batch, here.rows, {gradients.device, dim_, stride()}, made.device, here.at);
+            if (rows_) run_kept(in, here, static_cast<std::uint32_t>(nodes), result.device);
+            else links_.run(in, here.batch, here.rows, {gradients.device, dim_, stride()}, result.device, here.at);
         });
     }
     void to_host(const computed_links& b) override {
@@ -114,12 +114,12 @@ private:
         std::span<const float> gradients{};
         std::span<const link_statistics> statistics{};
     };
-    void run_kept(stream& in, const on_device& here, std::uint32_t nodes, link_statistics* made) {
+    void run_kept(stream& in, const on_device& here, std::uint32_t nodes, link_statistics* result) {
         const rows_view<float> values(values_.at_least(nodes * stride(), in), dim_, stride());
         const rows_view<float> gradients(gradients_.at_least(nodes * stride(), in), dim_, stride());
         const std::uint32_t* const count = &here.batch.counts->nodes;
         rows_->gather(in, count, nodes, here.ids, values);
-        links_.run(in, here.batch, values, gradients, made, here.at);
+        links_.run(in, here.batch, values, gradients, result, here.at);
         rows_->step(in, optimizer_, here.at, count, nodes, here.ids, gradients);
     }
     /// Rows begin at multiples of 16 bytes.
@@ -129,7 +129,7 @@ private:
     std::uint32_t dim_;
     any_row_optimizer optimizer_{sgd{}};
     std::optional<device_rows> rows_;
-    growing_device_buffer<float> values_, gradients_; ///< of the batch in hand, where rows are kept
+    reusable_device_buffer<float> values_, gradients_; ///< of the batch in hand, where rows are kept
     std::vector<on_device> batches_;
     device_lanes lanes_; // last: waits for what uses the rest
 };

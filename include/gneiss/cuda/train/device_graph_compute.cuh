@@ -22,7 +22,7 @@
 #include <gneiss/cuda/train/device_network.cuh>
 #include <gneiss/cuda/train/device_rows.cuh>
 #include <gneiss/cuda/train/device_sampling.cuh>
-#include <gneiss/cuda/train/growing_memory.cuh>
+#include <gneiss/cuda/train/reusable_memory.cuh>
 #include <gneiss/train/graph_compute.hpp>
 
 namespace gneiss::cuda {
@@ -30,7 +30,7 @@ namespace gneiss::cuda {
 /// What a device does beside computing batches.
 struct device_choices {
     std::optional<kept_rows> keep{};          ///< learned rows of all nodes live and step there (the store `device`); none: they come and go
-    std::optional<sampling_setup> sampling{}; ///< neighbourhoods are drawn there, in the whole graph; none: on the host
+    std::optional<sampling_setup> sampling{}; ///< neighborhoods are drawn there, in the whole graph; none: on the host
 };
 
 namespace detail {
@@ -61,8 +61,8 @@ public:
         return sampling_->draw(batch, slot, seeds);
     }
     [[nodiscard]] bool keeps_rows() const noexcept override { return rows_.has_value(); }
-    void take_rows(const resident_rows& from) override { rows_->take(from, lanes_.coming()); }
-    void give_rows(const resident_rows& to) override { rows_->give(to, lanes_.computing()); }
+    void take_rows(const resident_embeddings& from) override { rows_->take(from, lanes_.coming()); }
+    void give_rows(const resident_embeddings& to) override { rows_->give(to, lanes_.computing()); }
     [[nodiscard]] double device_seconds() const noexcept override { return lanes_.busy_seconds(); }
     [[nodiscard]] bool transfers() const noexcept override { return true; }
 
@@ -112,11 +112,11 @@ public:
 protected:
     [[nodiscard]] const Task& task() const noexcept { return task_; }
     template <class... TaskArguments>
-    device_graph_compute(memory_budget& budget, const network_setup& network, const device_choices& how, TaskArguments&&... of_task)
+    device_graph_compute(memory_budget& budget, const network_setup& network, const device_choices& options, TaskArguments&&... of_task)
         : network_(budget, network), task_(budget, std::forward<TaskArguments>(of_task)...), values_(budget, "rows of a batch"),
           gradients_(budget, "gradients of a batch"), lanes_(budget) {
-        if (how.keep) rows_.emplace(budget, *how.keep);
-        if (how.sampling) sampling_.emplace(budget, *how.sampling);
+        if (options.keep) rows_.emplace(budget, *options.keep);
+        if (options.sampling) sampling_.emplace(budget, *options.sampling);
     }
 
 private:
@@ -146,7 +146,7 @@ private:
     any_row_optimizer row_optimizer_{sgd{}};
     std::optional<device_rows> rows_;
     std::optional<device_sampling> sampling_;
-    growing_device_buffer<float> values_, gradients_; ///< of the batch in hand, where rows are kept
+    reusable_device_buffer<float> values_, gradients_; ///< of the batch in hand, where rows are kept
     std::vector<on_device> batches_;
     device_lanes lanes_; // last: waits for what uses the rest
 };
@@ -178,8 +178,8 @@ public:
     }
 
 private:
-    growing_device_buffer<float> losses_;
-    growing_device_buffer<std::uint8_t> correct_;
+    reusable_device_buffer<float> losses_;
+    reusable_device_buffer<std::uint8_t> correct_;
 };
 
 /// Edges: a decoder compares the outputs.
@@ -202,7 +202,7 @@ public:
         to.loss = made.loss;
         to.penalty = made.penalty;
         to.examples = made.positives;
-        to.questions = made.questions;
+        to.query_count = made.query_count;
         return made.loss;
     }
 
@@ -222,15 +222,15 @@ private:
 /// network's scratch once. Throws `over_budget` with the device's parts where that is short.
 class device_node_compute final : public detail::device_graph_compute<detail::node_task_on_device> {
 public:
-    device_node_compute(memory_budget& budget, const network_setup& network, const device_choices& how = {})
-        : device_graph_compute(budget, network, how) {}
+    device_node_compute(memory_budget& budget, const network_setup& network, const device_choices& options = {})
+        : device_graph_compute(budget, network, options) {}
 };
 
 /// The same for networks that predict edges; relations live and step on the device, too.
 class device_link_compute final : public detail::device_graph_compute<detail::link_task_on_device> {
 public:
-    device_link_compute(memory_budget& budget, const network_setup& network, const decoder_setup& links, const device_choices& how = {})
-        : device_graph_compute(budget, network, how, links) {}
+    device_link_compute(memory_budget& budget, const network_setup& network, const decoder_setup& links, const device_choices& options = {})
+        : device_graph_compute(budget, network, options, links) {}
 
     /// Which way scores are made: for a run's record.
     [[nodiscard]] link_path path() const noexcept { return task().path(); }

@@ -8,7 +8,7 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/cuda/core/stream.cuh>
 #include <gneiss/cuda/core/transfer.cuh>
-#include <gneiss/cuda/train/growing_memory.cuh>
+#include <gneiss/cuda/train/reusable_memory.cuh>
 
 namespace gneiss::cuda {
 

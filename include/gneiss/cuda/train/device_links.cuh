@@ -20,14 +20,14 @@
 #include <gneiss/cuda/model/step/link_step.cuh>
 #include <gneiss/cuda/sample/link_batch.cuh>
 #include <gneiss/cuda/train/device_rows.cuh>
-#include <gneiss/cuda/train/growing_memory.cuh>
+#include <gneiss/cuda/train/reusable_memory.cuh>
 #include <gneiss/model/decoder/complex.hpp>
 #include <gneiss/model/decoder/distmult.hpp>
 #include <gneiss/model/decoder/dot.hpp>
 #include <gneiss/model/decoder/transe.hpp>
+#include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/link_model.hpp>
 #include <gneiss/model/optimizer.hpp>
-#include <gneiss/model/parameter.hpp>
 
 namespace gneiss::cuda {
 
@@ -38,7 +38,7 @@ struct decoder_setup {
     std::uint32_t dim = 0; ///< of the rows that it compares
     link_model_options options{};
     link_capacities least{}; ///< what scratch is made for at first; results are those of any run whose batches keep within it
-    parameter& relations; ///< on the host; the device's copy is given back by `end`
+    embedding_table& relations; ///< on the host; the device's copy is given back by `end`
 };
 
 /// The loss of that name. Throws `invalid_argument`.
@@ -51,14 +51,14 @@ struct decoder_setup {
 }
 
 /// What trains a decoder on a device: batches of edges are put into transfer slots, a `link_step` computes them, relations
-/// and their optimiser's state live and step here.
+/// and their optimizer's state live and step here.
 ///
 /// Scratch is that of the largest batch so far. Thread-safety: `put` is called by one thread, all else by another.
 class device_links {
 public:
     /// Throws `invalid_argument` for a decoder, loss or dimension that cannot be; `over_budget`, `device_error`.
     device_links(memory_budget& budget, const decoder_setup& with)
-        : budget_(budget), relations_(with.relations), table_(budget, "relations", with.relations.numbers().size()),
+        : budget_(budget), relations_(with.relations), table_(budget, "relations", with.relations.data().size()),
           table_view_{table_.data(), with.relations.layout().dim, with.relations.layout().floats()}, most_(with.least) {
         const link_step_options by{.loss = loss_named(with.loss), .margin = with.margin, .reduce = with.options.reduce,
             .penalty = with.options.penalty, .reciprocal = with.options.reciprocal,
@@ -78,15 +78,15 @@ public:
     /// Which way scores are made; `link_path::scores` is the slow one, of wide rows.
     [[nodiscard]] link_path path() const noexcept { return path_; }
 
-    /// Takes values and state of relations from the host, in `in`. Throws `invalid_argument` for an optimiser that is not the
+    /// Takes values and state of relations from the host, in `in`. Throws `invalid_argument` for an optimizer that is not the
     /// library's.
     void begin(const any_row_optimizer& optimizer, stream& in) {
         optimizer_ = optimizer;
         check_steps_on_device(optimizer);
-        copy_async(table_.span(), std::span<const float>(relations_.numbers()), in);
+        copy_async(table_.span(), std::span<const float>(relations_.data()), in);
     }
     /// Gives them back, in `in`, which must be waited for.
-    void end(stream& in) { copy_async(relations_.numbers(), std::span<const float>(table_.span()), in); }
+    void end(stream& in) { copy_async(relations_.data(), std::span<const float>(table_.span()), in); }
 
     /// What a batch takes of a transfer slot [bytes].
     [[nodiscard]] static std::uint64_t bytes_of(const link_batch& b) noexcept {
@@ -96,25 +96,25 @@ public:
     }
     /// Puts a batch's arrays into a slot that has begun.
     [[nodiscard]] static link_batch_view put(const link_batch& b, transfer_slot& to) {
-        link_batch_view made;
+        link_batch_view result;
         const link_counts counts = link_counts::of(b);
-        made.counts = to.put(std::span(&counts, 1)).device;
-        made.capacity = {counts.nodes, counts.positives, counts.relations, counts.chunks, counts.negatives, static_cast<std::uint32_t>(b.sides.size())};
-        for (std::size_t s = 0; s < b.sides.size(); ++s) made.sides[s] = b.side_at(s);
+        result.counts = to.put(std::span(&counts, 1)).device;
+        result.capacity = {counts.nodes, counts.positives, counts.relations, counts.chunks, counts.negatives, static_cast<std::uint32_t>(b.sides.size())};
+        for (std::size_t s = 0; s < b.sides.size(); ++s) result.sides[s] = b.side_at(s);
         const auto at = [&](const auto& list) { return list.empty() ? nullptr : to.put(list).device; };
-        made.node_offsets = at(b.node_offsets);
-        made.node_occurrences = at(b.node_occurrences);
-        made.heads = at(b.heads);
-        made.tails = at(b.tails);
-        made.relations = at(b.relations);
-        made.relation_of = at(b.relation_of);
-        made.relation_offsets = at(b.relation_offsets);
-        made.relation_occurrences = at(b.relation_occurrences);
-        made.negatives = at(b.negatives);
-        made.mask_offsets = at(b.mask_offsets);
-        made.mask_columns = at(b.mask_columns);
-        made.corrections = at(b.corrections);
-        return made;
+        result.node_offsets = at(b.node_offsets);
+        result.node_occurrences = at(b.node_occurrences);
+        result.heads = at(b.heads);
+        result.tails = at(b.tails);
+        result.relations = at(b.relations);
+        result.relation_of = at(b.relation_of);
+        result.relation_offsets = at(b.relation_offsets);
+        result.relation_occurrences = at(b.relation_occurrences);
+        result.negatives = at(b.negatives);
+        result.mask_offsets = at(b.mask_offsets);
+        result.mask_columns = at(b.mask_columns);
+        result.corrections = at(b.corrections);
+        return result;
     }
 
     /// Loss and gradients of a batch whose nodes have `rows` [nodes, dim], and a step of its relations, in `in`.
@@ -206,7 +206,7 @@ private:
     }
 
     memory_budget& budget_;
-    parameter& relations_;
+    embedding_table& relations_;
     device_buffer<float> table_;
     rows_view<float> table_view_; ///< [relation rows, dim], the state behind each
     link_capacities most_;

@@ -22,7 +22,7 @@
 #include <gneiss/cuda/model/step/dense_parameters.cuh>
 #include <gneiss/cuda/model/step/encoder.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
-#include <gneiss/cuda/train/growing_memory.cuh>
+#include <gneiss/cuda/train/reusable_memory.cuh>
 #include <gneiss/model/dense_optimizer.hpp>
 #include <gneiss/model/dense_parameters.hpp>
 #include <gneiss/model/layer_options.hpp>
@@ -96,27 +96,27 @@ public:
     }
     /// Puts a batch into a slot that has begun.
     /// \param drawn  views of layers that were drawn on the device, and their nodes' ids there; none: the batch brings layers
-    void put(const computed_batch& b, transfer_slot& to, batch& made, bool with_rows, std::span<const layer_view> drawn, const node_id* names) const {
+    void put(const computed_batch& b, transfer_slot& to, batch& result, bool with_rows, std::span<const layer_view> drawn, const node_id* names) const {
         const random_key key = dropout_key(setup_.seed, b.key);
         const step_state at{.t = b.step, .factor = 1};
-        made.key = to.put(std::span(&key, 1)).device;
-        made.at = to.put(std::span(&at, 1)).device;
-        made.names = drawn.empty() ? to.put(b.nodes).device : names;
-        made.views.assign(drawn.begin(), drawn.end());
+        result.key = to.put(std::span(&key, 1)).device;
+        result.at = to.put(std::span(&at, 1)).device;
+        result.names = drawn.empty() ? to.put(b.nodes).device : names;
+        result.views.assign(drawn.begin(), drawn.end());
         if (drawn.empty())
-            for (const gneiss::layer_view& v : b.layers) made.views.push_back(put(v, to));
-        made.input = {};
+            for (const gneiss::layer_view& v : b.layers) result.views.push_back(put(v, to));
+        result.input = {};
         if (with_rows && columns() != 0) {
             const auto rows = to.room<float>(b.nodes.size() * stride());
             for (std::size_t i = 0; i < b.nodes.size(); ++i)
                 std::ranges::copy(b.in.dense[i], rows.host.begin() + static_cast<std::ptrdiff_t>(i * stride()));
-            made.dense = {rows.device, columns(), stride()};
-            made.input.dense = made.dense;
+            result.dense = {rows.device, columns(), stride()};
+            result.input.dense = result.dense;
         }
         if (setup_.in.sparse == 0) return;
-        made.words.assign(entries(b.in.sparse), serial_executor{});
-        made.input.sparse = {.columns = static_cast<std::uint32_t>(setup_.in.sparse), .entries = put(made.words[0], to)};
-        if (!b.in.sparse.values.empty()) made.input.sparse.values = to.put(b.in.sparse.values).device;
+        result.words.assign(entries(b.in.sparse), serial_executor{});
+        result.input.sparse = {.columns = static_cast<std::uint32_t>(setup_.in.sparse), .entries = put(result.words[0], to)};
+        if (!b.in.sparse.values.empty()) result.input.sparse.values = to.put(b.in.sparse.values).device;
     }
 
     /// Rows of the seeds [seeds, outputs], until the next batch, and room for their gradients: `backward` takes it.
@@ -125,9 +125,9 @@ public:
     };
     [[nodiscard]] outputs forward(stream& in, const batch& b) {
         fit(b, in);
-        outputs made{.rows = encode_->forward(in, parameters_.weights(), b.views, b.input, {b.key, b.names}), .gradients = {}};
-        made.gradients = {gradients_, made.rows.columns, made.rows.stride};
-        return made;
+        outputs result{.rows = encode_->forward(in, parameters_.weights(), b.views, b.input, {b.key, b.names}), .gradients = {}};
+        result.gradients = {gradients_, result.rows.columns, result.rows.stride};
+        return result;
     }
     /// \param to  [nodes, dense columns], written; without data where nothing is learned there
     void backward(stream& in, rows_view<float> gradients, rows_view<float> to) { encode_->backward(in, parameters_.weights(), gradients, to); }
@@ -145,14 +145,14 @@ private:
     [[nodiscard]] static layer_view put(const gneiss::layer_view& v, transfer_slot& to) {
         const layer_counts counts{static_cast<std::uint32_t>(v.targets), static_cast<std::uint32_t>(v.sources),
             static_cast<std::uint32_t>(v.edges()), static_cast<std::uint32_t>(v.first_target)};
-        layer_view made{.counts = to.put(std::span(&counts, 1)).device, .target_capacity = counts.targets, .source_capacity = counts.sources,
+        layer_view result{.counts = to.put(std::span(&counts, 1)).device, .target_capacity = counts.targets, .source_capacity = counts.sources,
             .edge_capacity = counts.edges};
-        made.offsets = to.put(v.offsets).device;
-        made.neighbours = to.put(v.neighbours).device;
-        made.by_source_offsets = to.put(v.by_source_offsets).device;
-        made.by_source_edges = to.put(v.by_source_edges).device;
-        made.edge_target = to.put(v.edge_target).device;
-        return made;
+        result.offsets = to.put(v.offsets).device;
+        result.neighbors = to.put(v.neighbors).device;
+        result.by_source_offsets = to.put(v.by_source_offsets).device;
+        result.by_source_edges = to.put(v.by_source_edges).device;
+        result.edge_target = to.put(v.edge_target).device;
+        return result;
     }
 
     /// A sparse matrix as a sample of one layer, which leads from rows to columns.
@@ -164,7 +164,7 @@ private:
             offsets.resize(matrix.offsets.size());
             std::ranges::transform(matrix.offsets, offsets.begin(),
                 [&](std::uint64_t at) { return static_cast<std::uint32_t>(at - matrix.offsets.front()); });
-            return {.targets = matrix.rows(), .sources = matrix.columns, .offsets = offsets, .neighbours = matrix.indices};
+            return {.targets = matrix.rows(), .sources = matrix.columns, .offsets = offsets, .neighbors = matrix.indices};
         }
 
         const gneiss::sparse_rows<float>& matrix;

@@ -15,11 +15,11 @@
 #include <gneiss/cuda/model/device/optimizer.cuh>
 #include <gneiss/cuda/model/device/row_maps.cuh>
 #include <gneiss/model/optimizer.hpp>
-#include <gneiss/storage/embedding/row_access.hpp>
+#include <gneiss/storage/embedding/resident_embeddings.hpp>
 
 namespace gneiss::cuda {
 
-/// Steps rows of a table of [values | state] by their gradients, whichever of the library's optimisers it is: see `step_rows`.
+/// Steps rows of a table of [values | state] by their gradients, whichever of the library's optimizers it is: see `step_rows`.
 inline void step_rows_by(stream& in, const any_row_optimizer& optimizer, const step_state* at, const std::uint32_t* count, std::uint32_t capacity,
     const std::uint32_t* ids, rows_view<const float> gradients, rows_view<float> table) {
     const auto by = [&](const auto* o) {
@@ -29,7 +29,7 @@ inline void step_rows_by(stream& in, const any_row_optimizer& optimizer, const s
     by(optimizer.get_if<adagrad>());
     by(optimizer.get_if<adam>());
 }
-/// Throws `invalid_argument` for an optimiser that is not the library's.
+/// Throws `invalid_argument` for an optimizer that is not the library's.
 inline void check_steps_on_device(const any_row_optimizer& optimizer) {
     if (optimizer.get_if<sgd>() == nullptr && optimizer.get_if<adagrad>() == nullptr && optimizer.get_if<adam>() == nullptr)
         throw error(errc::invalid_argument, "a device steps rows by sgd, adagrad or adam");
@@ -41,7 +41,7 @@ struct kept_rows {
     row_layout layout{};
 };
 
-/// Rows of all nodes, value and optimiser's state, in device memory: the store `device`.
+/// Rows of all nodes, value and optimizer's state, in device memory: the store `device`.
 class device_rows {
 public:
     /// Throws `over_budget`, `device_error`.
@@ -51,11 +51,11 @@ public:
     [[nodiscard]] std::uint32_t dim() const noexcept { return layout_.dim; }
 
     /// Copies all rows from the host, or back to it, and waits.
-    void take(const resident_rows& from, stream& in) {
+    void take(const resident_embeddings& from, stream& in) {
         for_each_partition(from, [&](std::span<float> host, std::span<float> here) { copy_async(here, std::span<const float>(host), in); });
         in.synchronize();
     }
-    void give(const resident_rows& to, stream& in) {
+    void give(const resident_embeddings& to, stream& in) {
         for_each_partition(to, [&](std::span<float> host, std::span<float> here) { copy_async(host, std::span<const float>(here), in); });
         in.synchronize();
     }
@@ -73,7 +73,7 @@ public:
 private:
     [[nodiscard]] rows_view<float> values() noexcept { return {table_.data(), layout_.dim, layout_.floats()}; }
     template <class Visit>
-    void for_each_partition(const resident_rows& of, Visit&& visit) {
+    void for_each_partition(const resident_embeddings& of, Visit&& visit) {
         std::span<float> rest = table_.span();
         for (partition_id p = 0; p < of.partitioning().partitions; ++p) {
             const std::span<float> host = of.numbers(p);

@@ -19,8 +19,8 @@
 #include <gneiss/cuda/sample/dense.cuh>
 #include <gneiss/cuda/sample/graph.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
-#include <gneiss/cuda/sample/neighbour.cuh>
-#include <gneiss/cuda/train/growing_memory.cuh>
+#include <gneiss/cuda/sample/neighbor.cuh>
+#include <gneiss/cuda/train/reusable_memory.cuh>
 #include <gneiss/sample/fanout.hpp>
 #include <gneiss/train/graph_compute.hpp>
 
@@ -29,11 +29,11 @@ namespace gneiss::cuda {
 /// How batches are sampled on a device.
 struct sampling_setup {
     const csr_graph<>& graph; ///< of all nodes, in the directions of the fan-outs; copied
-    neighbour_options neighbours{};
+    neighbor_options neighbors{};
     bool dense = true;        ///< DENSE, else layer by layer
     std::uint64_t seed = 0;
     std::uint32_t seeds = 0;  ///< seed nodes of a batch at most
-    memory_kind where = memory_kind::device; ///< of neighbours; pinned: read over the bus
+    memory_kind where = memory_kind::device; ///< of neighbors; pinned: read over the bus
 };
 
 /// Samples of the batches in flight, each drawn into its slot on the device: the CPU's samples, bit for bit. The host learns the
@@ -45,7 +45,7 @@ class device_sampling {
 public:
     /// Throws as the samplers do.
     device_sampling(memory_budget& budget, const sampling_setup& with)
-        : budget_(budget), neighbours_(with.neighbours), dense_(with.dense), seed_(with.seed),
+        : budget_(budget), neighbors_(with.neighbors), dense_(with.dense), seed_(with.seed),
           seeds_(static_cast<std::uint32_t>(std::min<std::uint64_t>(with.seeds, with.graph.nodes()))),
           graph_(budget, with.graph, copies_, with.where) {
         copies_.synchronize();
@@ -96,7 +96,7 @@ public:
     [[nodiscard]] const node_id* names(std::size_t number) const { return slots_.at(number)->names; }
 
 private:
-    using any_sampler = std::variant<dense_sampler<>, neighbour_sampler<>>;
+    using any_sampler = std::variant<dense_sampler<>, neighbor_sampler<>>;
     struct slot {
         explicit slot(device_sampling& of) : sampler(of.make()) {}
 
@@ -108,12 +108,12 @@ private:
     };
     [[nodiscard]] any_sampler make() {
         const sample_capacity most{.seeds = seeds_};
-        if (dense_) return any_sampler(std::in_place_type<dense_sampler<>>, budget_, graph_.view(), neighbours_, seed_, most);
-        return any_sampler(std::in_place_type<neighbour_sampler<>>, budget_, graph_.view(), neighbours_, seed_, most);
+        if (dense_) return any_sampler(std::in_place_type<dense_sampler<>>, budget_, graph_.view(), neighbors_, seed_, most);
+        return any_sampler(std::in_place_type<neighbor_sampler<>>, budget_, graph_.view(), neighbors_, seed_, most);
     }
 
     memory_budget& budget_;
-    neighbour_options neighbours_;
+    neighbor_options neighbors_;
     bool dense_;
     std::uint64_t seed_;
     std::uint32_t seeds_;

@@ -36,9 +36,9 @@ struct row_request {
 };
 
 /// Copies rows[wanted.node] to out[wanted.slot], in one pass over the table. Sorts `wanted`.
-template <row_stream Rows, executor E>
-void gather_rows(Rows& rows, std::vector<row_request>& wanted, matrix_view<float> out, const E& on) {
-    parallel_sort(on, wanted);
+template <embedding_stream Rows, executor E>
+void gather_rows(Rows& rows, std::vector<row_request>& wanted, matrix_view<float> out, const E& executor) {
+    parallel_sort(executor, wanted);
     auto next = wanted.cbegin();
     rows.for_each_block([&](std::uint64_t first, matrix_view<const float> block) {
         for (; next != wanted.cend() && next->node < first + block.rows(); ++next)
@@ -81,8 +81,8 @@ template <score_kernel K>
 /// Calls body(group, first_query, first_row, scores) for every tile, scores [q, n] being those of queries
 /// first_query … and rows first_row …. Calls that share both group and first_query come one after the other, by
 /// ascending first_row; others may come at once.
-template <row_stream Rows, score_kernel K, executor E, class Body>
-void for_each_tile(similarity compare, Rows& rows, matrix_view<const float> queries, const K& kernel, const E& on,
+template <embedding_stream Rows, score_kernel K, executor E, class Body>
+void for_each_tile(similarity compare, Rows& rows, matrix_view<const float> queries, const K& kernel, const E& executor,
     scratch_pool& scratch, Body&& body) {
     const std::size_t dim = queries.columns();
     const std::size_t tile_floats = kernel.packed_floats(tile_shape::candidates, dim);
@@ -93,10 +93,10 @@ void for_each_tile(similarity compare, Rows& rows, matrix_view<const float> quer
     const std::size_t query_tiles = ceil_div(queries.rows(), tile_shape::queries);
 
     const auto meet = [&](std::uint64_t first_row, matrix_view<const float> some) {
-        parallel_for(on, some.rows(), tile_shape::candidates, [&](std::size_t begin, std::size_t end) {
+        parallel_for(executor, some.rows(), tile_shape::candidates, [&](std::size_t begin, std::size_t end) {
             kernel.pack(some.middle_rows(begin, end - begin), tile_of(begin));
         });
-        on.run(query_tiles * ceil_div(some.rows(), tile_shape::group_rows), [&](std::size_t task) {
+        executor.run(query_tiles * ceil_div(some.rows(), tile_shape::group_rows), [&](std::size_t task) {
             const std::size_t group = task / query_tiles;
             const std::size_t q = task % query_tiles * tile_shape::queries;
             const auto mine = queries.middle_rows(q, std::min(tile_shape::queries, queries.rows() - q));

@@ -20,11 +20,11 @@ struct list_pair {
     const Lists* second = nullptr; ///< null: one direction
 
     /// \param in, out  null: not kept. Throws `invalid_argument` where the direction needs it.
-    [[nodiscard]] static list_pair of(const Lists* in, const Lists* out, neighbour_direction d) {
-        if ((d != neighbour_direction::out && in == nullptr) || (d != neighbour_direction::in && out == nullptr))
+    [[nodiscard]] static list_pair of(const Lists* in, const Lists* out, neighbor_direction d) {
+        if ((d != neighbor_direction::out && in == nullptr) || (d != neighbor_direction::in && out == nullptr))
             throw error(errc::invalid_argument, "a direction is asked of a graph that does not keep it");
-        if (d == neighbour_direction::both) return {out, in};
-        return {d == neighbour_direction::in ? in : out, nullptr};
+        if (d == neighbor_direction::both) return {out, in};
+        return {d == neighbor_direction::in ? in : out, nullptr};
     }
 
     template <node_id_type NodeId>
@@ -42,9 +42,9 @@ struct list_pair {
         }
     }
 
-    /// Calls visit(lists, place, k) for each position k of the request: `place` counts all neighbours of those lists.
+    /// Calls visit(lists, place, k) for each position k of the request: `place` counts all neighbors of those lists.
     template <node_id_type NodeId, class Visit>
-    void for_each_place(const neighbour_request<NodeId>& request, Visit&& visit) const {
+    void for_each_place(const neighbor_request<NodeId>& request, Visit&& visit) const {
         std::size_t k = 0;
         for (std::size_t i = 0; i < request.ids.size(); ++i) {
             const std::size_t end = request.offsets[i + 1] - request.offsets[0];
@@ -65,19 +65,19 @@ struct list_pair {
         }
     }
 
-    /// Answers a request from lists whose neighbours(), relations() and edge_ids() are in memory. Throws `invalid_argument`
+    /// Answers a request from lists whose neighbors(), relations() and edge_ids() are in memory. Throws `invalid_argument`
     /// for relations or edge ids that are not kept.
     template <node_id_type NodeId>
-    void answer(const neighbour_request<NodeId>& request, const neighbour_answer<NodeId>& to) const {
+    void answer(const neighbor_request<NodeId>& request, const neighbor_answer<NodeId>& to) const {
         for (const Lists* kept : {first, second})
             if (kept != nullptr && ((!to.relations.empty() && kept->relations().size() != kept->edges()) ||
                                        (!to.edge_ids.empty() && kept->edge_ids().size() != kept->edges())))
                 throw error(errc::invalid_argument, "relations or edge ids are asked of a graph that does not keep them");
         // All lines are asked for before the first is waited for.
         for_each_place(request,
-            [&](const Lists& from, std::size_t place, std::size_t) { prefetch(from.neighbours().data() + place); });
+            [&](const Lists& from, std::size_t place, std::size_t) { prefetch(from.neighbors().data() + place); });
         for_each_place(request, [&](const Lists& from, std::size_t place, std::size_t k) {
-            to.neighbours[k] = from.neighbours()[place];
+            to.neighbors[k] = from.neighbors()[place];
             if (!to.relations.empty()) to.relations[k] = from.relations()[place];
             if (!to.edge_ids.empty()) to.edge_ids[k] = from.edge_ids()[place];
         });

@@ -26,7 +26,7 @@ struct geometric_options {
     friend bool operator==(const geometric_options&, const geometric_options&) = default;
 };
 
-/// Random points of the unit square; those nearer to each other than a radius are neighbours. The radius is what gives the
+/// Random points of the unit square; those nearer to each other than a radius are neighbors. The radius is what gives the
 /// expected number of edges. No edge occurs twice, none is a self loop.
 ///
 /// Coordinates are integers, so edges are the same on every machine.
@@ -48,7 +48,7 @@ public:
         check(options);
         const double radius = fitted_radius();
         reach_ = static_cast<std::uint64_t>(std::pow(radius * side, 2));
-        // No narrower than the radius, so that neighbours are in adjacent cells; a node a cell, or more.
+        // No narrower than the radius, so that neighbors are in adjacent cells; a node a cell, or more.
         const double most = std::sqrt(static_cast<double>(options.nodes));
         cells_ = static_cast<std::uint64_t>(std::clamp(std::floor(.999999 / radius), 1., std::max(1., most)));
         place();
@@ -67,9 +67,9 @@ public:
 
     /// Edge `i`. For many use `fill`.
     [[nodiscard]] edge_type operator()(edge_index i) const noexcept {
-        edge_type made;
-        fill(i, {&made, 1});
-        return made;
+        edge_type result;
+        fill(i, {&result, 1});
+        return result;
     }
 
     /// Edges `first` to `first + out.size()`.
@@ -139,7 +139,7 @@ private:
         first_.pop_back();
     }
 
-    /// Calls visit(row) for the neighbours behind `row`, ascending, while it returns true: they are in the rest of its cell and
+    /// Calls visit(row) for the neighbors behind `row`, ascending, while it returns true: they are in the rest of its cell and
     /// in the next one, and in three cells of the grid's next row.
     template <class Visit>
     void for_each_later(std::size_t row, Visit&& visit) const noexcept {

@@ -17,9 +17,9 @@ namespace gneiss {
 /// Writes edges first, first + 1, … of `generator` on all threads of `on`; the same edges on any. O(out) work.
 template <edge_generator Generator, executor Executor>
 void generate_edges(
-    const Generator& generator, edge_index first, std::span<typename Generator::edge_type> out, const Executor& on) {
+    const Generator& generator, edge_index first, std::span<typename Generator::edge_type> out, const Executor& executor) {
     constexpr std::size_t grain = 8192;
-    parallel_for(on, out.size(), grain,
+    parallel_for(executor, out.size(), grain,
         [&](std::size_t begin, std::size_t end) { generator.fill(first + begin, out.subspan(begin, end - begin)); });
 }
 
@@ -30,9 +30,9 @@ public:
     using edge_type = typename Generator::edge_type;
 
     /// Precondition: chunk > 0.
-    explicit generated_edges(Generator generator, std::size_t chunk = 65536, Executor on = {})
+    explicit generated_edges(Generator generator, std::size_t chunk = 65536, Executor executor = {})
         : generator_(std::move(generator)),
-          on_(std::move(on)),
+          executor_(std::move(executor)),
           chunk_(chunk) {
         GNEISS_ASSERT(chunk > 0);
         buffer_.resize(static_cast<std::size_t>(std::min<edge_index>(chunk, generator_.edges())));
@@ -41,7 +41,7 @@ public:
     [[nodiscard]] std::span<const edge_type> next() {
         const edge_index left = generator_.edges() - at_;
         const auto out = std::span(buffer_).first(static_cast<std::size_t>(std::min<edge_index>(chunk_, left)));
-        generate_edges(generator_, at_, out, on_);
+        generate_edges(generator_, at_, out, executor_);
         at_ += out.size();
         return out;
     }
@@ -51,7 +51,7 @@ public:
 
 private:
     Generator generator_;
-    Executor on_;
+    Executor executor_;
     std::size_t chunk_;
     edge_index at_ = 0;
     std::vector<edge_type> buffer_;

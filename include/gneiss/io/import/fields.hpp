@@ -76,7 +76,7 @@ struct line_fields {
 
 namespace detail {
 
-inline void split_quoted(std::string_view line, const text_format& how, const line_place& place, line_fields& out) {
+inline void split_quoted(std::string_view line, const text_format& options, const line_place& place, line_fields& out) {
     out.unquoted.clear();
     out.unquoted.reserve(line.size());
     std::size_t at = 0;
@@ -96,10 +96,10 @@ inline void split_quoted(std::string_view line, const text_format& how, const li
                 ++at;
             }
             out.add(std::string_view(out.unquoted).substr(first));
-            if (at < line.size() && line[at] != how.delimiter)
+            if (at < line.size() && line[at] != options.delimiter)
                 place.fail(line.data() + at, "text after the closing quote");
         } else {
-            const std::size_t end = std::min(line.find(how.delimiter, at), line.size());
+            const std::size_t end = std::min(line.find(options.delimiter, at), line.size());
             out.add(line.substr(at, end - at));
             at = end;
         }
@@ -111,9 +111,9 @@ inline void split_quoted(std::string_view line, const text_format& how, const li
 } // namespace detail
 
 /// Cuts a line (without its newline) into fields. O(length).
-inline void split_line(std::string_view line, const text_format& how, const line_place& place, line_fields& out) {
+inline void split_line(std::string_view line, const text_format& options, const line_place& place, line_fields& out) {
     out.count = 0;
-    if (how.delimiter == ' ') {
+    if (options.delimiter == ' ') {
         std::size_t at = 0;
         for (;;) {
             while (at < line.size() && (line[at] == ' ' || line[at] == '\t')) ++at;
@@ -123,13 +123,13 @@ inline void split_line(std::string_view line, const text_format& how, const line
             out.add(line.substr(first, at - first));
         }
     }
-    if (how.quotes && std::memchr(line.data(), '"', line.size()) != nullptr)
-        return detail::split_quoted(line, how, place, out);
+    if (options.quotes && std::memchr(line.data(), '"', line.size()) != nullptr)
+        return detail::split_quoted(line, options, place, out);
     const char* at = line.data();
     const char* const end = at + line.size();
     for (;;) {
         const auto left = static_cast<std::size_t>(end - at);
-        const char* found = left == 0 ? nullptr : static_cast<const char*>(std::memchr(at, how.delimiter, left));
+        const char* found = left == 0 ? nullptr : static_cast<const char*>(std::memchr(at, options.delimiter, left));
         if (found == nullptr) break;
         out.add({at, static_cast<std::size_t>(found - at)});
         at = found + 1;
@@ -174,14 +174,14 @@ inline void split_line(std::string_view line, const text_format& how, const line
 /// \param first_line  number of the first line in its file
 template <class Visit>
 void for_each_line(std::string_view text, std::uint64_t first_line, const std::filesystem::path& path,
-    const text_format& how, Visit&& visit) {
+    const text_format& options, Visit&& visit) {
     if (const void* nul = text.empty() ? nullptr : std::memchr(text.data(), '\0', text.size()); nul != nullptr) {
         const auto offset = static_cast<std::size_t>(static_cast<const char*>(nul) - text.data());
         const std::string_view before = text.substr(0, offset);
         const std::size_t start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
         const auto lines = static_cast<std::uint64_t>(std::count(before.begin(), before.end(), '\n'));
         // Earlier lines may be wrong too, and the first error is the one to tell.
-        for_each_line(text.substr(0, start), first_line, path, how, visit);
+        for_each_line(text.substr(0, start), first_line, path, options, visit);
         throw error(errc::invalid_format, "a NUL byte: this is not a text file in UTF-8 or ASCII",
             {.path = path, .line = first_line + lines, .column = offset - start + 1});
     }
@@ -196,9 +196,9 @@ void for_each_line(std::string_view text, std::uint64_t first_line, const std::f
         if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
         place.begin = line.data();
         place.length = line.size();
-        if (place.line <= how.skip_lines || line.empty()) continue;
-        if (line[0] != '\0' && (line[0] == how.comment || line[0] == how.other_comment)) continue;
-        split_line(line, how, place, fields);
+        if (place.line <= options.skip_lines || line.empty()) continue;
+        if (line[0] != '\0' && (line[0] == options.comment || line[0] == options.other_comment)) continue;
+        split_line(line, options, place, fields);
         if (fields.count == 0) continue;
         visit(fields, place);
     }
@@ -209,12 +209,12 @@ void for_each_line(std::string_view text, std::uint64_t first_line, const std::f
 /// Errors: `error` (invalid_format) with line and column for too few or too many fields and for empty names.
 template <class Visit>
 void for_each_edge_line(std::string_view text, std::uint64_t first_line, const std::filesystem::path& path,
-    const text_format& how, Visit&& visit) {
-    const std::size_t last = std::max({how.source, how.destination, how.relation.value_or(0)});
-    for_each_line(text, first_line, path, how, [&](const line_fields& fields, const line_place& place) {
-        if (fields.count <= last || (how.fields != 0 && fields.count != how.fields)) [[unlikely]] {
-            const bool exactly = how.fields > last;
-            const std::size_t want = exactly ? how.fields : last + 1;
+    const text_format& options, Visit&& visit) {
+    const std::size_t last = std::max({options.source, options.destination, options.relation.value_or(0)});
+    for_each_line(text, first_line, path, options, [&](const line_fields& fields, const line_place& place) {
+        if (fields.count <= last || (options.fields != 0 && fields.count != options.fields)) [[unlikely]] {
+            const bool exactly = options.fields > last;
+            const std::size_t want = exactly ? options.fields : last + 1;
             const std::string_view& seen = fields.at[std::min({fields.count, want, line_fields::capacity}) - 1];
             const char* where = fields.count > want && want < line_fields::capacity ? fields.at[want].data()
                                                                                     : seen.data() + seen.size();
@@ -222,9 +222,9 @@ void for_each_edge_line(std::string_view text, std::uint64_t first_line, const s
                                   " where " + (exactly ? "" : "at least ") + std::to_string(want) +
                                   " are expected");
         }
-        const std::string_view relation = how.relation ? fields.at[*how.relation] : std::string_view{};
-        const std::string_view source = fields.at[how.source], destination = fields.at[how.destination];
-        if (source.empty() || destination.empty() || (how.relation && relation.empty())) [[unlikely]] {
+        const std::string_view relation = options.relation ? fields.at[*options.relation] : std::string_view{};
+        const std::string_view source = fields.at[options.source], destination = fields.at[options.destination];
+        if (source.empty() || destination.empty() || (options.relation && relation.empty())) [[unlikely]] {
             const auto& which = source.empty() ? source : destination.empty() ? destination : relation;
             place.fail(which, source.empty()        ? "the source (head) is empty"
                                      : destination.empty() ? "the destination (tail) is empty"

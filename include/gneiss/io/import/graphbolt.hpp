@@ -36,7 +36,7 @@ public:
         import_options options;
         options.ids = id_kind::integer;
         options.name = text(root_, "dataset_name", "");
-        import_node_data& data = options.node_data;
+        import_node_attributes& data = options.node_attributes;
         const YAML::Node graph = root_["graph"];
         if (!graph || !graph.IsMap()) throw wrong("graph", "is missing");
         const YAML::Node nodes = only(graph["nodes"], "graph.nodes", "type of nodes");
@@ -104,7 +104,7 @@ private:
         return file(from, field);
     }
 
-    void add_task(import_node_data& data) const {
+    void add_task(import_node_attributes& data) const {
         for (const YAML::Node& task : list(root_["tasks"])) {
             if (text(task, "name", "node_classification") != "node_classification") continue;
             if (task.IsMap() && task["num_classes"]) data.classes = number(task, "num_classes", "tasks");

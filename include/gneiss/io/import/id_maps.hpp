@@ -142,8 +142,8 @@ struct half_edge {
 /// Reads the records of a file in waves of blocks; `convert(record) → Out` runs in parallel, `sink(span)` in order.
 template <class Record, class Out, executor E, class Convert, class Sink>
 void convert_records(
-    const plain_file& file, std::uint64_t records, std::uint64_t memory, const E& on, Convert&& convert, Sink&& sink) {
-    const std::size_t wave = 2 * std::max<std::size_t>(on.concurrency(), 1);
+    const plain_file& file, std::uint64_t records, std::uint64_t memory, const E& executor, Convert&& convert, Sink&& sink) {
+    const std::size_t wave = 2 * std::max<std::size_t>(executor.concurrency(), 1);
     const std::size_t block = static_cast<std::size_t>(
         std::clamp<std::uint64_t>(memory / wave / (sizeof(Record) + sizeof(Out)), 64, 1 << 16));
     std::vector<std::vector<Record>> in(wave);
@@ -151,7 +151,7 @@ void convert_records(
     for (std::uint64_t first = 0; first < records; first += wave * block) {
         const auto blocks =
             static_cast<std::size_t>(std::min<std::uint64_t>(wave, ceil_div(records - first, std::uint64_t{block})));
-        on.run(blocks, [&](std::size_t i) {
+        executor.run(blocks, [&](std::size_t i) {
             const std::uint64_t begin = first + i * block;
             const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(block, records - begin));
             in[i].resize(count);
@@ -182,14 +182,14 @@ void for_each_record_block(const partitioned_spill& spill, std::size_t heap, Vis
 /// Cost: one pass when the map has one slice; else every edge is written to `scratch` twice.
 template <class Record, class Map, executor E, class Sink>
 void translate_edges(const std::filesystem::path& raw, Map& map, std::span<const relation_id> relations,
-    const std::filesystem::path& scratch, std::uint64_t memory, const E& on, Sink&& sink) {
+    const std::filesystem::path& scratch, std::uint64_t memory, const E& executor, Sink&& sink) {
     const plain_file file = plain_file::open(raw);
     const std::uint64_t records = file.size() / sizeof(Record);
     const auto relation = [&](relation_id id) { return relations.empty() ? id : relations[id]; };
     if (map.slices() == 1) {
         map.load(0);
         convert_records<Record, edge>(
-            file, records, memory, on,
+            file, records, memory, executor,
             [&](const Record& r) {
                 return edge{map(source_key(r)), relation(relation_of(r)), map(destination_key(r))};
             },
@@ -203,7 +203,7 @@ void translate_edges(const std::filesystem::path& raw, Map& map, std::span<const
     {
         partitioned_spill sources(by_source, slices, block / sizeof(Record) * sizeof(Record));
         convert_records<Record, Record>(
-            file, records, memory / 2, on, [](const Record& r) { return r; },
+            file, records, memory / 2, executor, [](const Record& r) { return r; },
             [&](std::span<const Record> some) {
                 for (const Record& r : some) sources.append(map.slice_of(source_key(r)), bytes_of(r));
             });

@@ -28,7 +28,7 @@ class import_run : private import_phases<E> {
     using base = import_phases<E>;
 
 public:
-    import_run(import_options options, const E& on) : base(std::move(options), on) {}
+    import_run(import_options options, const E& executor) : base(std::move(options), executor) {}
 
     import_report run() {
         base::run();
@@ -123,21 +123,21 @@ private:
 
     template <class Map>
     void write_nodes(Map& map) {
-        const import_node_data& data = base::options_.node_data;
+        const import_node_attributes& data = base::options_.node_attributes;
         if (data.empty()) return;
-        const node_job how{.data = &data,
+        const node_job options{.data = &data,
             .partial = base::partial_,
             .rows = {report_.nodes, report_.partitions},
             .keys = base::node_keys_below(report_.nodes),
             .memory = base::memory() - base::memory() / 3,
             .seed = base::options_.seed,
-            .tell = [this](std::string_view phase, std::uint64_t done, std::uint64_t total) {
-                base::tell(phase, done, total, "nodes");
+            .progress = [this](std::string_view phase, std::uint64_t done, std::uint64_t total) {
+                base::report(phase, done, total, "nodes");
             }};
-        write_node_data(how, map, *base::journal_);
-        report_.node_data = {journal()["features"], journal()["classes"], journal()["train_nodes"],
+        write_node_data(options, map, *base::journal_);
+        report_.node_attributes = {journal()["features"], journal()["classes"], journal()["train_nodes"],
             journal()["valid_nodes"], journal()["test_nodes"]};
-        report_.unlabelled_tests = journal()["unlabelled_tests"];
+        report_.unlabeled_tests = journal()["unlabelled_tests"];
     }
 
     template <class Record, class Map>
@@ -155,13 +155,13 @@ private:
         bitmap seen_relations(held_out ? static_cast<std::size_t>(report_.relations) : 0);
         // The map of nodes takes at most a third, bits, blocks and the sort of a split an eighth each; the rest sorts.
         const std::uint64_t sort_memory = memory - std::min(map.memory(), memory / 3) - memory / 8 * 3;
-        bucket_builder<E> builder(layout, sort_memory, partial, base::on_);
+        bucket_builder<E> builder(layout, sort_memory, partial, base::executor_);
         std::uint64_t done = 0, total = count(0) + count(1) + count(2);
         const auto translate = [&](std::size_t split, auto&& sink) {
-            translate_edges<Record>(base::raw_path(split), map, relations_, base::work("join"), memory / 8, base::on_,
+            translate_edges<Record>(base::raw_path(split), map, relations_, base::work("join"), memory / 8, base::executor_,
                 [&](std::span<const edge> edges) {
                     sink(edges);
-                    base::tell("edges", done += edges.size(), total, "edges");
+                    base::report("edges", done += edges.size(), total, "edges");
                 });
         };
         translate(0, [&](std::span<const edge> edges) {
@@ -174,7 +174,7 @@ private:
             }
         });
         for (const std::size_t split : {std::size_t{1}, std::size_t{2}}) {
-            external_sorter<edge, std::less<>, E> sorter(partial, memory / 8, {}, base::on_);
+            external_sorter<edge, std::less<>, E> sorter(partial, memory / 8, {}, base::executor_);
             translate(split, [&](std::span<const edge> edges) {
                 for (const edge& e : edges) {
                     const bool seen = seen_nodes[e.source] && seen_nodes[e.destination] && seen_relations[e.relation];
@@ -200,7 +200,7 @@ private:
         report_.train_edges = builder.edges();
         npy_writer out(partial / "edges.out.npy", npy_dtype::u32), in(partial / "edges.in.npy", npy_dtype::u32);
         const auto table = builder.finish(
-            out, in, [&](std::uint64_t written) { base::tell("buckets", written, report_.train_edges, "edges"); });
+            out, in, [&](std::uint64_t written) { base::report("buckets", written, report_.train_edges, "edges"); });
         out.close();
         in.close();
         npy_writer rows_out(partial / "edges.table.npy", npy_dtype::u64, {6});
@@ -215,9 +215,9 @@ private:
         dataset_manifest manifest;
         manifest.name = options.name.empty() ? options.out.filename().string() : options.name;
         manifest.ids = base::integer_ && !options.names_nodes() ? dataset_ids::integer : dataset_ids::string;
-        manifest.task = options.task.value_or(report_.node_data.classes != 0 ? dataset_task::node : dataset_task::link);
+        manifest.task = options.task.value_or(report_.node_attributes.classes != 0 ? dataset_task::node : dataset_task::link);
         manifest.nodes = report_.nodes;
-        manifest.node_data = report_.node_data;
+        manifest.node_attributes = report_.node_attributes;
         manifest.relations = report_.relations;
         manifest.train_edges = report_.train_edges;
         manifest.valid_edges = report_.valid_edges;
@@ -231,7 +231,7 @@ private:
             const auto size = std::filesystem::file_size(s.source.path, failed);
             manifest.provenance.sources.push_back({s.source.path.filename().string(), failed ? 0 : size});
         }
-        for (const auto& file : files_of(options.node_data))
+        for (const auto& file : files_of(options.node_attributes))
             manifest.provenance.sources.push_back({file.filename().string(), std::filesystem::file_size(file)});
         for (const auto& entry : std::filesystem::directory_iterator(base::partial_))
             if (entry.path().extension() == ".npy") {
@@ -277,15 +277,15 @@ private:
 /// threads. Work is done in OUT.partial, which a later call with the same options and sources goes on with after the
 /// last finished phase; OUT appears as a whole at the end and nothing there is replaced without `force`.
 ///
-/// With `options.node_data` the features, labels and split of nodes are brought into the order of rows, each within the
+/// With `options.node_attributes` the features, labels and split of nodes are brought into the order of rows, each within the
 /// same memory; an import that was stopped goes on after the last of them.
 ///
 /// Cost: text is parsed once; every edge is written and read once between the passes, twice more when the map of nodes
 /// does not fit, and sorted once. Disk: about 64 bytes per edge for the time being, 25 stay.
 /// Errors: `error` and `io_error`, one line that names file, line and column; `over_budget` where memory cannot do.
 template <executor E>
-import_report import_dataset(const import_options& options, const E& on) {
-    return importing::import_run<E>(options, on).run();
+import_report import_dataset(const import_options& options, const E& executor) {
+    return importing::import_run<E>(options, executor).run();
 }
 
 } // namespace gneiss

@@ -56,7 +56,7 @@ inline bool resolve_ogb(import_options& options, const std::filesystem::path& di
     };
     const auto edges = in("edge", {".csv"}), archive = in("data", {".npz"});
     if (edges.empty() && archive.empty()) return false;
-    import_node_data& data = options.node_data;
+    import_node_attributes& data = options.node_attributes;
     if (edges.empty())
         options.sources = {{.path = archive, .transposed = true}};
     else
@@ -115,7 +115,7 @@ inline std::filesystem::path unpack_array(const npz_file& from, const std::strin
 /// Replaces features that are an archive of a sparse matrix, as scipy saves it, by arrays of compressed sparse rows:
 /// those of the archive where its `format` is CSR or absent; for CSC and COO those that `sparse_matrix_converter` makes in
 /// half of `memory`. Throws errc::unsupported for any other format.
-inline void unpack_sparse_features(import_node_data& data, const std::filesystem::path& scratch, std::uint64_t memory) {
+inline void unpack_sparse_features(import_node_attributes& data, const std::filesystem::path& scratch, std::uint64_t memory) {
     const npz_file from(data.features);
     const bool compressed = from.has("indptr") && from.has("indices");
     if (!compressed && !(from.has("format") && from.has("shape"))) return;
@@ -132,9 +132,9 @@ inline void unpack_sparse_features(import_node_data& data, const std::filesystem
         std::array<std::uint64_t, 2> extents{};
         if (in.header().size() == 2 && in.read_as(std::span<std::uint64_t>(extents)) == 2) shape = extents;
     }
-    csr_arrays made;
+    csr_arrays result;
     if (format == "csr") {
-        made = {unpack("indptr"), unpack("indices"), from.has("data") ? unpack("data") : std::filesystem::path{}};
+        result = {unpack("indptr"), unpack("indices"), from.has("data") ? unpack("data") : std::filesystem::path{}};
     } else {
         if (!shape)
             throw error(errc::invalid_format, "a matrix in the format " + format + " needs a shape of rows and columns",
@@ -157,11 +157,11 @@ inline void unpack_sparse_features(import_node_data& data, const std::filesystem
             for (const auto& path : {convert.rows, convert.columns, convert.values})
                 if (!path.empty()) std::filesystem::remove(path);
         }
-        made = csr_arrays::in(to, from.has("data"));
+        result = csr_arrays::in(to, from.has("data"));
     }
-    data.indptr = made.indptr;
-    data.indices = made.indices;
-    data.values = made.values;
+    data.indptr = result.indptr;
+    data.indices = result.indices;
+    data.values = result.values;
     if (shape && data.num_features == 0) data.num_features = (*shape)[1];
     data.features.clear();
 }
@@ -196,7 +196,7 @@ inline void unpack_archives(import_options& options, const std::filesystem::path
         array(source.path, {"edge_index", "edges"});
         source.transposed = columns;
     }
-    import_node_data& data = options.node_data;
+    import_node_attributes& data = options.node_attributes;
     if (is_archive(data.features)) unpack_sparse_features(data, scratch, options.memory);
     array(data.features, {"node_feat", "node_features", "features", "feat", "x"});
     array(data.labels, {"node_label", "node_labels", "labels", "label", "y"});
@@ -227,7 +227,7 @@ inline void resolve_directory(import_options& options) {
         options.sources.push_back({.path = valid, .split = edge_split::valid});
     if (const auto test = find_in(directory, {"test"}, edges); !test.empty())
         options.sources.push_back({.path = test, .split = edge_split::test});
-    if (import_node_data& data = options.node_data; data.empty()) {
+    if (import_node_attributes& data = options.node_attributes; data.empty()) {
         data.features = find_in(directory, {"features"}, {".tsv"});
         data.labels = find_in(directory, {"labels"}, {".tsv"});
         if (!data.labels.empty()) {

@@ -150,9 +150,9 @@ inline sorted_names sort_names(const std::vector<std::byte>& heap, bool unique) 
 ///
 /// Heaps are sorted in parallel on `on` and handed out in order. Throws `hash_collision`.
 template <executor E, class Sink>
-void for_each_name_block(const partitioned_spill& spill, const E& on, std::uint64_t memory, bool unique,
+void for_each_name_block(const partitioned_spill& spill, const E& executor, std::uint64_t memory, bool unique,
     const std::filesystem::path& scratch, Sink&& sink, std::uint64_t shift = 0) {
-    const std::size_t wave = std::max<std::size_t>(on.concurrency(), 1);
+    const std::size_t wave = std::max<std::size_t>(executor.concurrency(), 1);
     for (std::size_t first = 0; first < spill.partitions();) {
         if (sort_memory(spill.bytes(first)) > memory && shift + 6 < 64 && spill.bytes(first) > 4096) {
             const std::uint64_t used = shift + static_cast<std::uint64_t>(std::countr_zero(spill.partitions()));
@@ -170,7 +170,7 @@ void for_each_name_block(const partitioned_spill& spill, const E& on, std::uint6
                 }
             });
             split.finish();
-            for_each_name_block(split, on, memory, unique, scratch, sink, used);
+            for_each_name_block(split, executor, memory, unique, scratch, sink, used);
             partitioned_spill::remove(path);
             ++first;
             continue;
@@ -184,7 +184,7 @@ void for_each_name_block(const partitioned_spill& spill, const E& on, std::uint6
             ++end;
         }
         std::vector<sorted_names> sorted(end - first);
-        on.run(end - first, [&](std::size_t i) { sorted[i] = detail::sort_names(spill.read(first + i), unique); });
+        executor.run(end - first, [&](std::size_t i) { sorted[i] = detail::sort_names(spill.read(first + i), unique); });
         for (sorted_names& block : sorted) {
             sink(std::as_const(block));
             block = {};

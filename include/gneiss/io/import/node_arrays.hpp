@@ -31,7 +31,7 @@ using step_progress = std::function<void(std::uint64_t done, std::uint64_t total
 /// \param unique  a name that occurs twice is an error, repeated_name; else it is one node
 /// Errors: io_error, hash_collision, errc::out_of_range for more than `most_nodes`.
 template <executor E>
-std::uint64_t write_names(const partitioned_spill& spill, const std::filesystem::path& directory, const E& on,
+std::uint64_t write_names(const partitioned_spill& spill, const std::filesystem::path& directory, const E& executor,
     std::uint64_t memory, bool unique, const std::filesystem::path& scratch, const step_progress& progress) {
     npy_writer hashes(directory / "names.hashes.npy", npy_dtype::u64);
     npy_writer offsets(directory / "names.offsets.npy", npy_dtype::i64);
@@ -40,7 +40,7 @@ std::uint64_t write_names(const partitioned_spill& spill, const std::filesystem:
     std::int64_t end = 0;
     offsets.append(end);
     std::vector<std::int64_t> ends;
-    for_each_name_block(spill, on, memory, unique, scratch, [&](const sorted_names& block) {
+    for_each_name_block(spill, executor, memory, unique, scratch, [&](const sorted_names& block) {
         ends.clear();
         for (const std::uint32_t length : block.lengths) ends.push_back(end += length);
         hashes.append(std::span<const std::uint64_t>(block.hashes));
@@ -61,13 +61,13 @@ std::uint64_t write_names(const partitioned_spill& spill, const std::filesystem:
 /// time. `make` is called from several threads. O(count). Errors: io_error.
 template <executor E, class Make>
 void write_words(
-    const std::filesystem::path& path, std::uint64_t count, std::uint64_t memory, const E& on, Make&& make) {
+    const std::filesystem::path& path, std::uint64_t count, std::uint64_t memory, const E& executor, Make&& make) {
     npy_writer out(path, npy_dtype::u32);
     std::vector<node_id> words(static_cast<std::size_t>(std::clamp<std::uint64_t>(
         memory / 4, 1024, std::max<std::uint64_t>(1024, std::min<std::uint64_t>(count, 1 << 22)))));
     for (std::uint64_t first = 0; first < count; first += words.size()) {
         const auto some = static_cast<std::size_t>(std::min<std::uint64_t>(words.size(), count - first));
-        parallel_for(on, some, 1 << 14, [&](std::size_t begin, std::size_t end) {
+        parallel_for(executor, some, 1 << 14, [&](std::size_t begin, std::size_t end) {
             for (std::size_t i = begin; i < end; ++i) words[i] = static_cast<node_id>(make(first + i));
         });
         out.append(std::span<const node_id>(words.data(), some));
@@ -79,12 +79,12 @@ void write_words(
 /// the internal id. O(nodes). Errors: io_error. Precondition: nodes ≤ most_nodes.
 template <executor E>
 void write_permutation(const std::filesystem::path& directory, std::uint64_t nodes, std::uint64_t seed,
-    std::uint64_t memory, const E& on) {
+    std::uint64_t memory, const E& executor) {
     const keyed_permutation permutation(nodes, random_key(seed, random_domain::node_permutation));
     write_words(
-        directory / "node_to_row.npy", nodes, memory, on, [&](std::uint64_t node) { return permutation(node); });
+        directory / "node_to_row.npy", nodes, memory, executor, [&](std::uint64_t node) { return permutation(node); });
     write_words(
-        directory / "row_to_node.npy", nodes, memory, on, [&](std::uint64_t row) { return permutation.inverse(row); });
+        directory / "row_to_node.npy", nodes, memory, executor, [&](std::uint64_t row) { return permutation.inverse(row); });
 }
 
 /// Integer ids with a table of names: the same two arrays, from the hash of every node's name.
@@ -94,7 +94,7 @@ void write_permutation(const std::filesystem::path& directory, std::uint64_t nod
 /// Errors: io_error.
 template <executor E>
 void write_named_rows(const std::filesystem::path& directory, const std::filesystem::path& node_hashes, hash_map& map,
-    std::uint64_t nodes, std::uint64_t memory, const E& on) {
+    std::uint64_t nodes, std::uint64_t memory, const E& executor) {
     const std::filesystem::path ids_path = node_hashes.string() + "-ids";
     plain_file hashes = plain_file::open(node_hashes), ids = plain_file::create(ids_path);
     ids.truncate(nodes * 4);
@@ -110,7 +110,7 @@ void write_named_rows(const std::filesystem::path& directory, const std::filesys
         for_each_part([&](std::uint64_t first, std::size_t count) {
             hashes.read_at(first * 8, std::as_writable_bytes(std::span(some_hashes).first(count)));
             ids.read_at(first * 4, std::as_writable_bytes(std::span(some_ids).first(count)));
-            parallel_for(on, count, 1 << 14, [&](std::size_t begin, std::size_t end) {
+            parallel_for(executor, count, 1 << 14, [&](std::size_t begin, std::size_t end) {
                 for (std::size_t i = begin; i < end; ++i)
                     if (map.slice_of(some_hashes[i]) == slice) some_ids[i] = map(some_hashes[i]);
             });

@@ -64,50 +64,50 @@ private:
 template <class Map>
 class feature_writer {
 public:
-    feature_writer(const node_job& how, Map& map) : how_(how), map_(map) {}
+    feature_writer(const node_job& options, Map& map) : setup_(options), map_(map) {}
 
     /// Returns the number of columns.
-    std::uint64_t write() { return sparse() && how_.data->project == 0 ? write_sparse() : write_dense(); }
+    std::uint64_t write() { return sparse() && setup_.data->project == 0 ? write_sparse() : write_dense(); }
 
 private:
-    static constexpr std::uint64_t tell_rows = 1 << 16;
+    static constexpr std::uint64_t progress_rows = 1 << 16;
 
     [[nodiscard]] bool sparse() const {
-        const import_node_data& data = *how_.data;
+        const import_node_attributes& data = *setup_.data;
         if (!data.indptr.empty() || data.compute_sparse) return true;
         if (data.features.empty() || !is_text_table(data.features)) return false;
-        const std::string line = how_.text(data.features).first_line();
-        return line.find(':', how_.keys.integer ? 0 : line.find_first_of("\t, ") + 1) != std::string::npos;
+        const std::string line = setup_.text(data.features).first_line();
+        return line.find(':', setup_.keys.integer ? 0 : line.find_first_of("\t, ") + 1) != std::string::npos;
     }
     [[nodiscard]] const std::filesystem::path& features_path() const noexcept {
-        return how_.data->features.empty() ? how_.data->indptr : how_.data->features;
+        return setup_.data->features.empty() ? setup_.data->indptr : setup_.data->features;
     }
     [[nodiscard]] bool features_ascend() const {
-        return how_.data->compute_features || how_.data->compute_sparse || !is_text_table(features_path());
+        return setup_.data->compute_features || setup_.data->compute_sparse || !is_text_table(features_path());
     }
     void scan_sparse(const visit_sparse& visit) const {
-        const import_node_data& data = *how_.data;
+        const import_node_attributes& data = *setup_.data;
         if (data.compute_sparse) {
             std::vector<std::uint32_t> columns;
             std::vector<float> values;
-            for (std::uint64_t node = 0; node < how_.rows.nodes; ++node) {
+            for (std::uint64_t node = 0; node < setup_.rows.nodes; ++node) {
                 data.compute_sparse(node, columns, values);
                 visit(node, node, columns, values);
             }
         } else if (!data.indptr.empty())
-            scan_sparse_arrays(data.indptr, data.indices, data.values, data.num_features, how_.quarter(), visit);
+            scan_sparse_arrays(data.indptr, data.indices, data.values, data.num_features, setup_.quarter(), visit);
         else
-            scan_sparse_text(how_.text(data.features), data.num_features, visit);
+            scan_sparse_text(setup_.text(data.features), data.num_features, visit);
     }
     [[nodiscard]] std::uint64_t dense_columns() const {
-        const import_node_data& data = *how_.data;
+        const import_node_attributes& data = *setup_.data;
         if (data.project != 0) return data.project;
         if (data.compute_features) return data.computed_columns;
-        return is_text_table(data.features) ? how_.text(data.features).values()
+        return is_text_table(data.features) ? setup_.text(data.features).values()
                                             : read_npy_header(plain_file::open(data.features)).row_size();
     }
     [[nodiscard]] npy_dtype type() const {
-        const import_node_data& data = *how_.data;
+        const import_node_attributes& data = *setup_.data;
         if (data.feature_type) return *data.feature_type;
         for (const auto& path : {data.features, data.values})
             if (!path.empty() && !is_text_table(path) && data.project == 0 &&
@@ -137,7 +137,7 @@ private:
     void by_partition(const row_window& window, Append&& append) const {
         const std::uint64_t end = window.first + window.seen.size();
         for (std::uint64_t first = window.first; first < end;) {
-            const std::uint64_t border = how_.rows.begin(how_.rows.of(first) + 1), next = std::min(end, border);
+            const std::uint64_t border = setup_.rows.begin(setup_.rows.of(first) + 1), next = std::min(end, border);
             append(static_cast<std::size_t>(first - window.first), static_cast<std::size_t>(next - first), next == border);
             first = next;
         }
@@ -146,33 +146,33 @@ private:
         const auto hole = std::ranges::find(window.seen, false);
         if (hole != window.seen.end())
             throw error(errc::invalid_format,
-                "node " + how_.name_of(window.first + static_cast<std::uint64_t>(hole - window.seen.begin())) +
+                "node " + setup_.name_of(window.first + static_cast<std::uint64_t>(hole - window.seen.begin())) +
                     " has no features",
                 {.path = path});
     }
-    void tell(std::uint64_t done) const {
-        if (done % tell_rows == 0 && how_.tell) how_.tell("features", done, how_.rows.nodes);
+    void progress(std::uint64_t done) const {
+        if (done % progress_rows == 0 && setup_.progress) setup_.progress("features", done, setup_.rows.nodes);
     }
 
     std::uint64_t write_dense() {
-        const import_node_data& data = *how_.data;
+        const import_node_attributes& data = *setup_.data;
         const std::uint64_t columns = dense_columns();
         if (columns == 0) throw error(errc::invalid_format, "there are no features in it", {.path = features_path()});
         const npy_dtype as = type();
         const std::uint64_t row_bytes = columns * size_of(as);
-        sign_projection project(how_.seed, std::max<std::uint64_t>(data.project, 1));
+        sign_projection project(setup_.seed, std::max<std::uint64_t>(data.project, 1));
         std::vector<std::byte> record;
-        npy_writer out(how_.array("features"), as, {columns});
+        npy_writer out(setup_.array("features"), as, {columns});
         arrange_rows(
-            row_windows(how_.rows.nodes, row_bytes, how_.quarter()), map_, features_ascend(), how_.quarter(),
-            how_.partial / "work-features",
+            row_windows(setup_.rows.nodes, row_bytes, setup_.quarter()), map_, features_ascend(), setup_.quarter(),
+            setup_.partial / "work-features",
             [&](const auto& put) {
                 std::uint64_t done = 0;
                 const auto row = [&](std::uint64_t key, std::uint64_t at, std::span<const float> values) {
                     record.clear();
                     encode(values, as, at, record);
                     put(key, at, std::span<const std::byte>(record));
-                    tell(++done);
+                    progress(++done);
                 };
                 const visit_dense dense = [&](std::uint64_t key, std::uint64_t at, std::span<const float> values) {
                     row(key, at, data.project == 0 ? values : project({}, values));
@@ -183,12 +183,12 @@ private:
                     });
                 else if (data.compute_features) {
                     std::vector<float> values(static_cast<std::size_t>(data.computed_columns));
-                    for (std::uint64_t node = 0; node < how_.rows.nodes; ++node) {
+                    for (std::uint64_t node = 0; node < setup_.rows.nodes; ++node) {
                         data.compute_features(node, values);
                         dense(node, node, values);
                     }
                 } else if (is_text_table(data.features)) {
-                    const node_text from = how_.text(data.features);
+                    const node_text from = setup_.text(data.features);
                     scan_dense_text(from, from.values(), dense);
                 } else {
                     scan_dense_array(data.features, dense);
@@ -202,7 +202,7 @@ private:
                     if (ends) out.end_segment();
                 });
             },
-            how_.repeated(features_path()));
+            setup_.repeated(features_path()));
         out.close();
         return columns;
     }
@@ -210,22 +210,22 @@ private:
     std::uint64_t write_sparse() {
         const npy_dtype as = type();
         // How long each row is; whether any value is not 1; how many columns there are.
-        std::uint64_t columns = how_.data->num_features;
+        std::uint64_t columns = setup_.data->num_features;
         bool valued = false;
         {
-            npy_writer out(how_.array("features.indptr"), npy_dtype::i64);
+            npy_writer out(setup_.array("features.indptr"), npy_dtype::i64);
             std::int64_t end = 0;
             out.append(end);
             arrange_rows(
-                row_windows(how_.rows.nodes, sizeof(std::uint64_t), how_.quarter()), map_, features_ascend(),
-                how_.quarter(), how_.partial / "work-features",
+                row_windows(setup_.rows.nodes, sizeof(std::uint64_t), setup_.quarter()), map_, features_ascend(),
+                setup_.quarter(), setup_.partial / "work-features",
                 [&](const auto& put) {
                     std::uint64_t done = 0;
                     scan_sparse([&](std::uint64_t key, std::uint64_t at, auto indices, auto values) {
                         if (!indices.empty()) columns = std::max<std::uint64_t>(columns, indices.back() + 1ULL);
                         valued = valued || std::ranges::any_of(values, [](float x) { return x != 1; });
                         put(key, at, bytes_of(std::uint64_t{indices.size()}));
-                        tell(++done);
+                        progress(++done);
                     });
                 },
                 [](row_window& window) { window.bytes.resize(window.seen.size() * sizeof(std::uint64_t)); },
@@ -237,15 +237,15 @@ private:
                         out.append(end += length);
                     }
                 },
-                how_.repeated(features_path()));
+                setup_.repeated(features_path()));
             out.close();
         }
         if (columns == 0) throw error(errc::invalid_format, "there are no features in it", {.path = features_path()});
         const std::uint64_t value_bytes = valued ? size_of(as) : 0, entry_bytes = sizeof(std::uint32_t) + value_bytes;
-        npy_writer indices_out(how_.array("features.indices"), npy_dtype::u32);
+        npy_writer indices_out(setup_.array("features.indices"), npy_dtype::u32);
         std::optional<npy_writer> values_out;
-        if (valued) values_out.emplace(how_.array("features.values"), as);
-        npy_reader begins(how_.array("features.indptr"));
+        if (valued) values_out.emplace(setup_.array("features.values"), as);
+        npy_reader begins(setup_.array("features.indptr"));
         std::vector<std::uint64_t> some(8192);
         std::size_t got = 0, next = 0;
         const auto begin_of = [&](std::uint64_t row) { // called for 1, 2, …
@@ -256,11 +256,11 @@ private:
             }
             return some[next++] * entry_bytes;
         };
-        const plain_file offsets = plain_file::open(how_.array("features.indptr"));
+        const plain_file offsets = plain_file::open(setup_.array("features.indptr"));
         std::vector<std::byte> record;
         arrange_rows(
-            row_windows(how_.rows.nodes, how_.quarter(), begin_of), map_, features_ascend(), how_.quarter(),
-            how_.partial / "work-features",
+            row_windows(setup_.rows.nodes, setup_.quarter(), begin_of), map_, features_ascend(), setup_.quarter(),
+            setup_.partial / "work-features",
             [&](const auto& put) {
                 scan_sparse([&](std::uint64_t key, std::uint64_t at, std::span<const std::uint32_t> indices,
                                 std::span<const float> values) {
@@ -291,13 +291,13 @@ private:
                     if (values_out) values_out->end_segment();
                 });
             },
-            how_.repeated(features_path()));
+            setup_.repeated(features_path()));
         indices_out.close();
         if (values_out) values_out->close();
         return columns;
     }
 
-    const node_job& how_;
+    const node_job& setup_;
     Map& map_;
 };
 

@@ -23,12 +23,12 @@ namespace gneiss::importing {
 
 /// What the writers of node data share: where they read and write, and how they name what is wrong.
 struct node_job {
-    const import_node_data* data = nullptr;
+    const import_node_attributes* data = nullptr;
     std::filesystem::path partial{}; ///< the dataset that grows
     row_partitioning rows{};
     node_keys keys{};
     std::uint64_t memory = 0, seed = 0;
-    std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)> tell{};
+    std::function<void(std::string_view phase, std::uint64_t done, std::uint64_t total)> progress{};
 
     [[nodiscard]] std::filesystem::path array(const std::string& name) const { return partial / (name + ".npy"); }
     /// Of the memory: a window of rows takes one, records on their way another.

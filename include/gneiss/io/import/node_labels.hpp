@@ -32,21 +32,21 @@ namespace gneiss::importing {
 template <class Map>
 class label_writer {
 public:
-    label_writer(const node_job& how, Map& map) : how_(how), map_(map) {}
+    label_writer(const node_job& options, Map& map) : setup_(options), map_(map) {}
 
     /// Returns the number of classes.
     std::uint64_t write_labels() {
-        const import_node_data& data = *how_.data;
-        names_of_classes names;
+        const import_node_attributes& data = *setup_.data;
+        names_of_labels names;
         const bool in_text = !data.labels.empty() && is_text_table(data.labels);
-        if (in_text) names = class_names(how_.text(data.labels));
-        for (const std::string& name : data.class_names) names.emplace(name, static_cast<std::int32_t>(names.size()));
+        if (in_text) names = label_names(setup_.text(data.labels));
+        for (const std::string& name : data.label_names) names.emplace(name, static_cast<std::int32_t>(names.size()));
         std::uint64_t classes = std::max<std::uint64_t>(data.classes, names.size());
-        npy_writer out(how_.array("labels"), npy_dtype::i32);
-        const row_windows windows(how_.rows.nodes, sizeof(std::int32_t), how_.quarter());
+        npy_writer out(setup_.array("labels"), npy_dtype::i32);
+        const row_windows windows(setup_.rows.nodes, sizeof(std::int32_t), setup_.quarter());
         arrange_rows(
-            windows, map_, data.compute_label || (!data.labels.empty() && !in_text), how_.quarter(),
-            how_.partial / "work-labels", [&](const auto& put) { scan_labels(names, put); },
+            windows, map_, data.compute_label || (!data.labels.empty() && !in_text), setup_.quarter(),
+            setup_.partial / "work-labels", [&](const auto& put) { scan_labels(names, put); },
             [](row_window& window) {
                 window.bytes.assign(window.seen.size() * sizeof(std::int32_t), std::byte{0xff}); // −1
             },
@@ -56,14 +56,14 @@ public:
                 for (const std::int32_t label : labels)
                     classes = std::max(classes, static_cast<std::uint64_t>(std::int64_t{label} + 1));
                 out.append(std::span<const std::int32_t>(labels));
-                if (how_.tell) how_.tell("labels", window.first + labels.size(), how_.rows.nodes);
+                if (setup_.progress) setup_.progress("labels", window.first + labels.size(), setup_.rows.nodes);
             },
-            how_.repeated(data.labels.empty() && !data.lists.empty() ? data.lists[0].nodes : data.labels));
+            setup_.repeated(data.labels.empty() && !data.lists.empty() ? data.lists[0].nodes : data.labels));
         out.close();
         if (classes == 0) throw error(errc::invalid_format, "no node has a label", {.path = data.labels});
         if (!names.empty()) {
-            npy_writer offsets(how_.array("class_names.offsets"), npy_dtype::i64),
-                pool(how_.array("class_names.bytes"), npy_dtype::u8);
+            npy_writer offsets(setup_.array("class_names.offsets"), npy_dtype::i64),
+                pool(setup_.array("class_names.bytes"), npy_dtype::u8);
             std::int64_t end = 0;
             offsets.append(end);
             for (const auto& [name, id] : names) {
@@ -79,68 +79,68 @@ public:
 
     struct part_counts {
         std::uint64_t train = 0, valid = 0, test = 0;
-        std::uint64_t unlabelled_tests = 0; ///< marked as test and without a label: in no part
+        std::uint64_t unlabeled_tests = 0; ///< marked as test and without a label: in no part
     };
     /// Call after `write_labels`, if there are labels.
     part_counts write_split() {
-        const import_node_data& data = *how_.data;
+        const import_node_attributes& data = *setup_.data;
         const std::filesystem::path& path = !data.split.empty()   ? data.split
                                             : !data.lists.empty() ? data.lists[0].nodes
                                                                   : data.labels;
         std::optional<npy_reader> labels;
-        if (data.has_labels()) labels.emplace(how_.array("labels"));
+        if (data.has_labels()) labels.emplace(setup_.array("labels"));
         const bool given = data.has_split();
         const std::array<double, 3> share = data.fractions.value_or(std::array{1.0, 0.0, 0.0});
-        const random_key key(how_.seed, random_domain::split);
+        const random_key key(setup_.seed, random_domain::split);
         std::array<std::uint64_t, 4> counts{};
-        std::uint64_t unlabelled_tests = 0;
-        npy_writer out(how_.array("split"), npy_dtype::u8);
-        const row_windows windows(how_.rows.nodes, 1, how_.quarter() / 5); // and 4 bytes for the label
+        std::uint64_t unlabeled_tests = 0;
+        npy_writer out(setup_.array("split"), npy_dtype::u8);
+        const row_windows windows(setup_.rows.nodes, 1, setup_.quarter() / 5); // and 4 bytes for the label
         arrange_rows(
-            windows, map_, data.compute_split || (!data.split.empty() && !is_text_table(data.split)), how_.quarter(),
-            how_.partial / "work-split", [&](const auto& put) { scan_split(put); },
+            windows, map_, data.compute_split || (!data.split.empty() && !is_text_table(data.split)), setup_.quarter(),
+            setup_.partial / "work-split", [&](const auto& put) { scan_split(put); },
             [](row_window& window) { window.bytes.assign(window.seen.size(), std::byte{3}); },
             [&](row_window& window) {
                 std::vector<std::int32_t> classes(window.seen.size(), 0);
                 if (labels) (void)labels->read(std::span(classes));
                 for (std::size_t i = 0; i < classes.size(); ++i) {
                     auto part = static_cast<std::uint8_t>(window.bytes[i]);
-                    const bool labelled = classes[i] != no_label;
-                    if (!given && labelled) {
+                    const bool labeled = classes[i] != no_label;
+                    if (!given && labeled) {
                         const double draw = to_unit(key.with(window.first + i)[0]);
                         part = draw < share[0] ? 0 : draw < share[0] + share[1] ? 1 : 2;
-                    } else if (!labelled && part < 2) {
+                    } else if (!labeled && part < 2) {
                         throw error(errc::invalid_format,
-                            "node " + how_.name_of(window.first + i) + " is in the " +
+                            "node " + setup_.name_of(window.first + i) + " is in the " +
                                 std::string(node_split_names[part]) + " part and has no label",
                             {.path = path});
-                    } else if (!labelled && part == 2) { // kept back by those who published them
-                        ++unlabelled_tests;
+                    } else if (!labeled && part == 2) { // kept back by those who published them
+                        ++unlabeled_tests;
                         part = 3;
                     }
                     ++counts[part];
                     window.bytes[i] = std::byte{part};
                 }
                 out.append_bytes(window.bytes);
-                if (how_.tell) how_.tell("split", window.first + classes.size(), how_.rows.nodes);
+                if (setup_.progress) setup_.progress("split", window.first + classes.size(), setup_.rows.nodes);
             },
-            how_.repeated(path));
+            setup_.repeated(path));
         out.close();
         if (counts[0] == 0)
             throw error(errc::invalid_format,
                 given ? "the training set is empty: no node is marked 0 (train)"
                       : "the training set is empty: the fractions leave none of the labelled nodes to it",
                 {.path = path});
-        return {counts[0], counts[1], counts[2], unlabelled_tests};
+        return {counts[0], counts[1], counts[2], unlabeled_tests};
     }
 
 private:
-    using names_of_classes = std::map<std::string, std::int32_t, std::less<>>;
+    using names_of_labels = std::map<std::string, std::int32_t, std::less<>>;
 
     /// A label of a number; NaN and below 0: none.
     [[nodiscard]] std::int32_t label_of(double value, const std::filesystem::path& path, std::uint64_t at) const {
         if (std::isnan(value) || value < 0) return no_label;
-        const std::uint64_t classes = how_.data->classes != 0 ? how_.data->classes : how_.rows.nodes;
+        const std::uint64_t classes = setup_.data->classes != 0 ? setup_.data->classes : setup_.rows.nodes;
         const auto limit = static_cast<double>(std::min<std::uint64_t>(classes, 0x7fffffff));
         if (value != std::floor(value))
             throw error(errc::invalid_format, "the label " + std::to_string(value) + " is not an integer",
@@ -149,21 +149,21 @@ private:
             throw error(errc::out_of_range,
                 "the label " + std::to_string(static_cast<std::uint64_t>(std::min(value, 1e18))) +
                     " is out of range: labels are below " + std::to_string(static_cast<std::uint64_t>(limit)) +
-                    (how_.data->classes != 0 ? ", the number of classes" : ", the number of nodes"),
+                    (setup_.data->classes != 0 ? ", the number of classes" : ", the number of nodes"),
                 node_place(path, at));
         return static_cast<std::int32_t>(value);
     }
     /// Labels of a text that are not all numbers: each name met, with its rank.
-    [[nodiscard]] names_of_classes class_names(const node_text& from) const {
-        names_of_classes names;
+    [[nodiscard]] names_of_labels label_names(const node_text& from) const {
+        names_of_labels names;
         bool numbers = true;
         std::uint64_t bytes = 0;
-        scan_field(from, column(how_.data->label_column), how_.keys.by_line,
+        scan_field(from, column(setup_.data->label_column), setup_.keys.by_line,
             [&](std::uint64_t, std::uint64_t, std::string_view field) {
                 numbers = numbers && (field.empty() || number_of(field));
                 if (field.empty() || names.contains(field)) return;
                 bytes += 96 + field.size();
-                if (bytes > how_.quarter()) throw over_budget(how_.quarter(), {{"names of classes so far", bytes}});
+                if (bytes > setup_.quarter()) throw over_budget(setup_.quarter(), {{"names of classes so far", bytes}});
                 names.emplace(field, 0);
             });
         if (numbers) return {};
@@ -172,25 +172,25 @@ private:
         return names;
     }
     [[nodiscard]] std::size_t column(std::size_t asked) const noexcept {
-        return how_.keys.by_line ? asked - std::min<std::size_t>(asked, 1) : asked;
+        return setup_.keys.by_line ? asked - std::min<std::size_t>(asked, 1) : asked;
     }
 
     template <class Put>
-    void scan_labels(const names_of_classes& names, const Put& put) const {
-        const import_node_data& data = *how_.data;
+    void scan_labels(const names_of_labels& names, const Put& put) const {
+        const import_node_attributes& data = *setup_.data;
         const auto label = [&](std::uint64_t key, std::uint64_t at, std::int32_t value) {
             put(key, at, bytes_of(value));
         };
         if (data.compute_label) {
-            for (std::uint64_t node = 0; node < how_.rows.nodes; ++node) label(node, node, data.compute_label(node));
+            for (std::uint64_t node = 0; node < setup_.rows.nodes; ++node) label(node, node, data.compute_label(node));
         } else if (data.labels.empty()) {
             for (const import_node_list& list : data.lists) {
                 if (list.labels.empty()) continue;
                 std::vector<double> values; // of one part; the nodes are streamed beside them
                 scan_column(list.labels, [&](std::uint64_t, std::uint64_t, double value) {
                     values.push_back(value);
-                    if (values.capacity() * sizeof(double) > how_.quarter())
-                        throw over_budget(how_.quarter(), {{"labels of one part", values.capacity() * sizeof(double)}});
+                    if (values.capacity() * sizeof(double) > setup_.quarter())
+                        throw over_budget(setup_.quarter(), {{"labels of one part", values.capacity() * sizeof(double)}});
                 });
                 std::size_t next = 0;
                 scan_column(list.nodes, [&](std::uint64_t, std::uint64_t at, double node) {
@@ -209,7 +209,7 @@ private:
                         {.path = list.labels});
             }
         } else if (is_text_table(data.labels)) {
-            scan_field(how_.text(data.labels), column(data.label_column), how_.keys.by_line,
+            scan_field(setup_.text(data.labels), column(data.label_column), setup_.keys.by_line,
                 [&](std::uint64_t key, std::uint64_t at, std::string_view field) {
                     if (field.empty()) return label(key, at, no_label);
                     if (!names.empty()) return label(key, at, names.find(field)->second);
@@ -224,9 +224,9 @@ private:
     /// A column of numbers without nodes beside them: an array, or text.
     void scan_column(const std::filesystem::path& path, const visit_number& visit) const {
         if (!is_text_table(path)) return scan_numbers(path, visit);
-        node_keys lines = how_.keys;
+        node_keys lines = setup_.keys;
         lines.by_line = true;
-        scan_field(node_text(path, lines, how_.memory / 8), 0, true,
+        scan_field(node_text(path, lines, setup_.memory / 8), 0, true,
             [&](std::uint64_t key, std::uint64_t at, std::string_view field) {
                 const auto value = number_of(field);
                 if (!value)
@@ -235,10 +235,10 @@ private:
             });
     }
     [[nodiscard]] std::uint64_t listed_node(double node, const std::filesystem::path& path, std::uint64_t at) const {
-        if (!(node >= 0 && node < static_cast<double>(how_.rows.nodes)) || node != std::floor(node))
+        if (!(node >= 0 && node < static_cast<double>(setup_.rows.nodes)) || node != std::floor(node))
             throw error(errc::out_of_range,
                 "node " + (std::isnan(node) ? "NaN" : std::to_string(static_cast<std::int64_t>(std::clamp(node, -1e18, 1e18)))) + " of " +
-                    std::to_string(how_.rows.nodes),
+                    std::to_string(setup_.rows.nodes),
                 node_place(path, at));
         return static_cast<std::uint64_t>(node);
     }
@@ -248,7 +248,7 @@ private:
     }
     template <class Put>
     void scan_split(const Put& put) const {
-        const import_node_data& data = *how_.data;
+        const import_node_attributes& data = *setup_.data;
         const auto part = [&](std::uint64_t key, std::uint64_t at, std::uint8_t value) {
             put(key, at, bytes_of(value));
         };
@@ -257,13 +257,13 @@ private:
                 part(listed_node(node, list.nodes, at), at, static_cast<std::uint8_t>(list.part));
             });
         if (data.compute_split)
-            for (std::uint64_t node = 0; node < how_.rows.nodes; ++node)
+            for (std::uint64_t node = 0; node < setup_.rows.nodes; ++node)
                 part(node, node, static_cast<std::uint8_t>(data.compute_split(node)));
         if (data.split.empty()) return;
         if (!is_text_table(data.split))
             return scan_numbers(
                 data.split, [&](std::uint64_t key, std::uint64_t at, double value) { part(key, at, part_of(value)); });
-        scan_field(how_.text(data.split), column(data.split_column), how_.keys.by_line,
+        scan_field(setup_.text(data.split), column(data.split_column), setup_.keys.by_line,
             [&](std::uint64_t key, std::uint64_t at, std::string_view field) {
                 const auto value = number_of(field);
                 part(key, at,
@@ -275,7 +275,7 @@ private:
             });
     }
 
-    const node_job& how_;
+    const node_job& setup_;
     Map& map_;
 };
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include <gneiss/io/node_data.hpp>
+#include <gneiss/io/node_attributes.hpp>
 #include <gneiss/io/npy_header.hpp>
 
 namespace gneiss {
@@ -27,7 +27,7 @@ struct import_node_list {
 /// An array (.npy, or .npz) has an entry for every node, in the order of integer ids. A text file (TSV, or with commas
 /// or blanks; plain or gzip) has a line for each node: its id or name, then the values. Nodes that a text file names
 /// and no edge does exist too.
-struct import_node_data {
+struct import_node_attributes {
     /// [nodes, columns] of any real type; text with values, or with COLUMN:VALUE for sparse ones; .npz with one array
     /// or a matrix that scipy saved as CSR, CSC or COO.
     std::filesystem::path features{};
@@ -41,7 +41,7 @@ struct import_node_data {
     std::filesystem::path split{};         ///< 0 or train, 1 or valid, 2 or test; any other: unused
     std::size_t split_column = 1;          ///< of a text file, from 0
     std::vector<import_node_list> lists{}; ///< the split by lists of nodes
-    std::optional<std::array<double, 3>> fractions{}; ///< the split drawn among labelled nodes: train, valid, test
+    std::optional<std::array<double, 3>> fractions{}; ///< the split drawn among labeled nodes: train, valid, test
     bool by_line = false;                             ///< text files name no nodes: line i, from 0, is of node i
     std::uint64_t nodes = 0;                          ///< how many there are, if it is known
 
@@ -49,7 +49,7 @@ struct import_node_data {
     std::function<void(std::uint64_t node, std::span<float> out)> compute_features{};
     std::uint64_t computed_columns = 0;
     std::function<std::int32_t(std::uint64_t node)> compute_label{};
-    std::vector<std::string> class_names{}; ///< of computed labels, ascending
+    std::vector<std::string> label_names{}; ///< of computed labels, ascending
     std::function<node_split(std::uint64_t node)> compute_split{};
     /// Entries of a node's sparse features below `num_features`, ascending; no values: all are 1.
     std::function<void(std::uint64_t node, std::vector<std::uint32_t>& columns, std::vector<float>& values)>

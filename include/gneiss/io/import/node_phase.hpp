@@ -18,7 +18,7 @@
 namespace gneiss::importing {
 
 /// Throws errc::invalid_argument for options that exclude each other or lack a part.
-inline void check_node_data(const import_node_data& data) {
+inline void check_node_data(const import_node_attributes& data) {
     const auto need = [](bool holds, const char* what) {
         if (!holds) throw error(errc::invalid_argument, what);
     };
@@ -39,7 +39,7 @@ inline void check_node_data(const import_node_data& data) {
 }
 
 /// All files of the data.
-[[nodiscard]] inline std::vector<std::filesystem::path> files_of(const import_node_data& data) {
+[[nodiscard]] inline std::vector<std::filesystem::path> files_of(const import_node_attributes& data) {
     std::vector<std::filesystem::path> files;
     for (const auto* path : {&data.features, &data.indptr, &data.indices, &data.values, &data.labels, &data.split})
         if (!path->empty()) files.push_back(*path);
@@ -51,7 +51,7 @@ inline void check_node_data(const import_node_data& data) {
 }
 
 /// Nodes that arrays have entries for, or that are known; 0: neither. Throws where two arrays disagree.
-[[nodiscard]] inline std::uint64_t declared_nodes(const import_node_data& data) {
+[[nodiscard]] inline std::uint64_t declared_nodes(const import_node_attributes& data) {
     std::uint64_t nodes = data.nodes;
     std::filesystem::path by;
     const auto declare = [&](const std::filesystem::path& path, std::uint64_t less) {
@@ -78,13 +78,13 @@ inline void check_node_data(const import_node_data& data) {
 }
 
 /// Whether nodes are numbered by something in the data.
-[[nodiscard]] inline bool numbers_nodes(const import_node_data& data) {
+[[nodiscard]] inline bool numbers_nodes(const import_node_attributes& data) {
     return declared_nodes(data) != 0 || data.by_line || !data.lists.empty() || data.compute_features ||
            data.compute_sparse || data.compute_label || data.compute_split;
 }
 
 /// What the data changes in the result, for a journal.
-[[nodiscard]] inline std::string fingerprint_of(const import_node_data& data) {
+[[nodiscard]] inline std::string fingerprint_of(const import_node_attributes& data) {
     std::string text;
     for (const std::uint64_t value : {data.num_features,
              static_cast<std::uint64_t>(data.feature_type ? static_cast<int>(*data.feature_type) + 1 : 0), data.project,
@@ -99,7 +99,7 @@ inline void check_node_data(const import_node_data& data) {
 
 /// Nodes that text files tell of exist: calls `meet(name)` for each, or returns the largest number + 1.
 template <class Meet>
-std::uint64_t meet_nodes(const import_node_data& data, const node_keys& keys, std::uint64_t memory, Meet&& meet) {
+std::uint64_t meet_nodes(const import_node_attributes& data, const node_keys& keys, std::uint64_t memory, Meet&& meet) {
     if (keys.by_line) return 0;
     std::vector<std::filesystem::path> tables{data.features, data.labels, data.split};
     tables.erase(std::unique(tables.begin(), tables.end()), tables.end());
@@ -124,8 +124,8 @@ std::uint64_t meet_nodes(const import_node_data& data, const node_keys& keys, st
 
 /// Writes the arrays of the data that the journal does not know as done. \tparam Map key of a node → row
 template <class Map>
-void write_node_data(const node_job& how, Map& map, journal& done) {
-    const import_node_data& data = *how.data;
+void write_node_data(const node_job& options, Map& map, journal& done) {
+    const import_node_attributes& data = *options.data;
     const auto once = [&](const char* what, auto&& write) {
         const std::string name = std::string("node_") + what;
         if (done[name] != 0) return;
@@ -133,7 +133,7 @@ void write_node_data(const node_job& how, Map& map, journal& done) {
         done.set(name, 1);
         done.save();
     };
-    label_writer<Map> labels(how, map);
+    label_writer<Map> labels(options, map);
     if (data.has_labels()) once("labels", [&] { done.set("classes", labels.write_labels()); });
     if (data.has_labels() || data.has_split())
         once("split", [&] {
@@ -141,9 +141,9 @@ void write_node_data(const node_job& how, Map& map, journal& done) {
             done.set("train_nodes", counts.train);
             done.set("valid_nodes", counts.valid);
             done.set("test_nodes", counts.test);
-            done.set("unlabelled_tests", counts.unlabelled_tests);
+            done.set("unlabelled_tests", counts.unlabeled_tests);
         });
-    if (data.has_features()) once("features", [&] { done.set("features", feature_writer<Map>(how, map).write()); });
+    if (data.has_features()) once("features", [&] { done.set("features", feature_writer<Map>(options, map).write()); });
 }
 
 } // namespace gneiss::importing

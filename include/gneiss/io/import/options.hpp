@@ -26,7 +26,7 @@ enum class edge_format {
     tsv,       ///< fields between tabs
     csv,       ///< fields between commas, quotes allowed
     edge_list, ///< source, destination and perhaps more, between blanks or tabs; '#' and '%' begin comments
-    metis,     ///< METIS graph: line i holds the neighbours of node i, from 1
+    metis,     ///< METIS graph: line i holds the neighbors of node i, from 1
     mtx,       ///< Matrix Market coordinate
     npy        ///< integers [m, 2] (source, destination) or [m, 3] (source, relation, destination)
 };
@@ -76,13 +76,13 @@ struct import_options {
     std::optional<char> comment{};                    ///< lines that begin with it are skipped
     std::filesystem::path entities{};                 ///< table of node names for integer ids
     std::filesystem::path relations{};                ///< table of relation names for integer ids
-    /// For graphs that are computed, in place of the tables: the name of node 0, 1, … of all that `node_data.nodes`
+    /// For graphs that are computed, in place of the tables: the name of node 0, 1, … of all that `node_attributes.nodes`
     /// says, and the names of relations by id.
     std::function<std::string(std::uint64_t node)> compute_name{};
     std::vector<std::string> relation_names{};
     bool undirected = false;                          ///< each training edge is stored both ways; adds nothing to symmetric mtx and METIS
     std::optional<std::array<double, 3>> fractions{}; ///< train, valid, test; drawn by the edge, not by its line
-    import_node_data node_data{};
+    import_node_attributes node_attributes{};
     std::optional<dataset_task> task{}; ///< default: node when there are labels, else link
     bool unseen_to_train = false;       ///< a valid or test edge that names what train does not goes to train
     std::uint32_t partitions = 0;       ///< 0: `choose_partitions`
@@ -111,8 +111,8 @@ struct import_report {
     std::uint32_t partitions = 0;
     std::uint64_t unseen = 0; ///< valid and test edges that name a node or relation train does not
     std::uint64_t moved = 0;  ///< of these, moved to train
-    dataset_node_data node_data{};
-    std::uint64_t unlabelled_tests = 0; ///< test nodes without a label: in no part
+    dataset_node_attributes node_attributes{};
+    std::uint64_t unlabeled_tests = 0; ///< test nodes without a label: in no part
     bool resumed = false;               ///< went on from a part that an earlier run left
 };
 

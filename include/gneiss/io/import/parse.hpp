@@ -130,29 +130,29 @@ public:
         parse_memory memory{};
     };
 
-    edge_parser(setup how, std::array<append_file, 3>& raw, partitioned_spill* names, relation_dictionary& relations,
-        const E& on)
-        : how_(how),
+    edge_parser(setup options, std::array<append_file, 3>& raw, partitioned_spill* names, relation_dictionary& relations,
+        const E& executor)
+        : setup_(options),
           raw_(&raw),
           names_(names),
           relations_(&relations),
-          on_(&on),
-          filter_(how.integer_ids ? 16 : how.memory.filter),
-          split_key_(how.options->seed, random_domain::split),
-          splits_pairs_(how.options->undirected || std::ranges::any_of(*how.sources, &planned_source::symmetric)) {}
+          executor_(&executor),
+          filter_(options.integer_ids ? 16 : options.memory.filter),
+          split_key_(options.options->seed, random_domain::split),
+          splits_pairs_(options.options->undirected || std::ranges::any_of(*options.sources, &planned_source::symmetric)) {}
 
     /// Reads everything. Throws the first error in the order of sources and lines, whatever the number of threads.
     parsed_edges run() {
-        found_.source_entries.assign(how_.sources->size(), 0);
-        for (const planned_source& each : *how_.sources) {
+        found_.source_entries.assign(setup_.sources->size(), 0);
+        for (const planned_source& each : *setup_.sources) {
             std::error_code unknown;
             const auto size =
                 each.source.open || each.source.compute ? 0 : std::filesystem::file_size(each.source.path, unknown);
             starts_.push_back(total_);
             if (!unknown) total_ += size;
         }
-        read_ahead ahead(how_.memory.chunks, [&](text_chunk& chunk) { return produce(chunk); });
-        on_->run(std::max<std::size_t>(on_->concurrency(), 1), [&](std::size_t) { work(ahead); });
+        read_ahead ahead(setup_.memory.chunks, [&](text_chunk& chunk) { return produce(chunk); });
+        executor_->run(std::max<std::size_t>(executor_->concurrency(), 1), [&](std::size_t) { work(ahead); });
         if (failure_) std::rethrow_exception(failure_);
         return found_;
     }
@@ -175,8 +175,8 @@ private:
     };
 
     bool produce(text_chunk& chunk) {
-        for (; current_ < how_.sources->size(); ++current_, bytes_.reset(), cutter_.reset()) {
-            const planned_source& from = (*how_.sources)[current_];
+        for (; current_ < setup_.sources->size(); ++current_, bytes_.reset(), cutter_.reset()) {
+            const planned_source& from = (*setup_.sources)[current_];
             chunk.source = current_;
             if (from.source.compute) {
                 chunk.first_row =
@@ -193,7 +193,7 @@ private:
             }
             if (!bytes_) {
                 bytes_ = from.open();
-                cutter_ = std::make_unique<line_cutter>(*bytes_, from.source.path, how_.memory.chunk, how_.memory.line,
+                cutter_ = std::make_unique<line_cutter>(*bytes_, from.source.path, setup_.memory.chunk, setup_.memory.line,
                     from.format == edge_format::metis ? from.text.comment : '\0');
                 cutter_->skip_lines(from.text.skip_lines);
             }
@@ -209,7 +209,7 @@ private:
     bool produce_rows(const planned_source& from, text_chunk& chunk) {
         if (!array_) array_ = std::make_unique<npy_reader>(from.source.path);
         const auto columns = static_cast<std::size_t>(from.array->shape[1]);
-        const std::size_t rows = std::max<std::size_t>(how_.memory.chunk / (columns * 8), 1);
+        const std::size_t rows = std::max<std::size_t>(setup_.memory.chunk / (columns * 8), 1);
         std::vector<std::int64_t> values(rows * columns);
         chunk.first_row = (array_->header().size() - array_->remaining()) / columns;
         chunk.offset = chunk.first_row * columns * 8;
@@ -229,11 +229,11 @@ private:
         try {
             while (!stopped_ && ahead.take(chunk)) {
                 place = {chunk.source, chunk.offset};
-                if (how_.options->stop.stop_requested())
-                    throw error(errc::cancelled, "interrupted: the same command goes on after the last finished phase");
+                if (setup_.options->stop.stop_requested())
+                    throw error(errc::canceled, "interrupted: the same command goes on after the last finished phase");
                 const std::uint64_t before = mine.edges[0] + mine.edges[1] + mine.edges[2];
                 parse(mine, chunk);
-                tell(chunk, mine.edges[0] + mine.edges[1] + mine.edges[2] - before);
+                progress(chunk, mine.edges[0] + mine.edges[1] + mine.edges[2] - before);
                 ahead.give_back(std::exchange(chunk, {})); // what `take` throws is the reader's
             }
             for (std::size_t split = 0; split < 3; ++split) flush(mine, split);
@@ -255,18 +255,18 @@ private:
         found_.largest_relation = std::max(found_.largest_relation, mine.largest_relation);
     }
 
-    void tell(const text_chunk& chunk, std::uint64_t edges) {
+    void progress(const text_chunk& chunk, std::uint64_t edges) {
         const std::scoped_lock lock(mutex_);
         edges_so_far_ += edges;
         consumed_ = std::max(consumed_, chunk.consumed);
-        if (how_.options->progress)
-            how_.options->progress(
+        if (setup_.options->progress)
+            setup_.options->progress(
                 {.phase = "read", .done = consumed_, .total = total_, .unit = "bytes", .edges = edges_so_far_});
     }
 
     void parse(worker& mine, const text_chunk& chunk) {
-        const planned_source& from = (*how_.sources)[chunk.source];
-        const std::uint64_t limit = from.nodes == 0 ? how_.node_limit : std::min(from.nodes, how_.node_limit);
+        const planned_source& from = (*setup_.sources)[chunk.source];
+        const std::uint64_t limit = from.nodes == 0 ? setup_.node_limit : std::min(from.nodes, setup_.node_limit);
         std::uint64_t entries = 0;
         if (from.source.compute)
             entries = compute(mine, from, chunk);
@@ -279,7 +279,7 @@ private:
                 [&](std::string_view source, std::string_view relation, std::string_view destination,
                     const line_place& place) {
                     ++entries;
-                    if (how_.integer_ids) {
+                    if (setup_.integer_ids) {
                         const std::uint64_t u = parse_id(source, from.text.first_id, limit, place);
                         const std::uint64_t v = parse_id(destination, from.text.first_id, limit, place);
                         add_integer(mine, from, u, relation, v, place);
@@ -295,7 +295,7 @@ private:
         std::uint64_t entries = 0, row = chunk.first_row;
         line_fields fields;
         line_place place{&from.source.path, chunk.first_line};
-        const std::uint64_t limit = std::min(from.nodes, how_.node_limit);
+        const std::uint64_t limit = std::min(from.nodes, setup_.node_limit);
         for (std::string_view rest = chunk.text(); !rest.empty(); ++place.line) {
             const std::size_t end = std::min(rest.find('\n'), rest.size());
             std::string_view line = rest.substr(0, end);
@@ -305,7 +305,7 @@ private:
             place.begin = line.data();
             place.length = line.size();
             std::size_t at = 0, number = 0;
-            std::uint64_t neighbour = 0;
+            std::uint64_t neighbor = 0;
             for (;;) {
                 while (at < line.size() && (line[at] == ' ' || line[at] == '\t')) ++at;
                 if (at == line.size()) break;
@@ -318,9 +318,9 @@ private:
                 if (number++ < from.vertex_weights) continue;
                 const bool weight = from.edge_weights && (number - from.vertex_weights) % 2 == 0;
                 if (weight) continue;
-                neighbour = parse_id(field, 1, limit, place);
+                neighbor = parse_id(field, 1, limit, place);
                 ++entries;
-                add_integer(mine, from, row, {}, neighbour, place);
+                add_integer(mine, from, row, {}, neighbor, place);
             }
             ++row;
         }
@@ -343,9 +343,9 @@ private:
             return static_cast<std::uint64_t>(read);
         };
         for (std::size_t row = 0; row < rows; ++row) {
-            const std::uint64_t source = value(row, 0, how_.node_limit);
-            const std::uint64_t relation = columns == 3 ? value(row, 1, how_.relation_limit) : 0;
-            const std::uint64_t destination = value(row, columns - 1, how_.node_limit);
+            const std::uint64_t source = value(row, 0, setup_.node_limit);
+            const std::uint64_t relation = columns == 3 ? value(row, 1, setup_.relation_limit) : 0;
+            const std::uint64_t destination = value(row, columns - 1, setup_.node_limit);
             add_record(mine, from, source, static_cast<relation_id>(relation), destination, relation);
         }
         return rows;
@@ -362,10 +362,10 @@ private:
         std::uint64_t destination, const line_place& place) {
         std::uint64_t key = 0;
         relation_id id = 0;
-        if (how_.relations == relation_kind::integers) {
-            key = parse_id(relation, 0, how_.relation_limit, place);
+        if (setup_.relations == relation_kind::integers) {
+            key = parse_id(relation, 0, setup_.relation_limit, place);
             id = static_cast<relation_id>(key);
-        } else if (how_.relations == relation_kind::names) {
+        } else if (setup_.relations == relation_kind::names) {
             id = known(mine, relation, key);
         }
         add_record(mine, from, source, id, destination, key);
@@ -385,20 +385,20 @@ private:
         std::string_view destination) {
         const std::uint64_t u = meet(source), v = meet(destination);
         std::uint64_t key = 0;
-        const relation_id id = how_.relations == relation_kind::none ? 0 : known(mine, relation, key);
+        const relation_id id = setup_.relations == relation_kind::none ? 0 : known(mine, relation, key);
         const auto split = static_cast<std::size_t>(split_of(from, u, key, v));
         store(mine, split, named_edge(u, v, id));
         if (both_ways(from, split) && u != v) store(mine, split, named_edge(v, u, id));
     }
 
     std::uint64_t meet(std::string_view name) {
-        const std::uint64_t hash = how_.options->hash(name, how_.hash_seed);
+        const std::uint64_t hash = setup_.options->hash(name, setup_.hash_seed);
         if (filter_.insert(name, hash)) spill_name(*names_, name, hash);
         return hash;
     }
 
     relation_id known(worker& mine, std::string_view name, std::uint64_t& key) {
-        key = checksum(name, how_.options->seed);
+        key = checksum(name, setup_.options->seed);
         const std::uint64_t check = checksum(name, key);
         auto& slot = mine.known[key % mine.known.size()];
         if (!slot.used || slot.hash != key || slot.check != check) slot = {key, check, relations_->intern(name), true};
@@ -407,17 +407,17 @@ private:
 
     /// Whether an entry stands for both directions. An undirected source says so itself, whatever the options add.
     [[nodiscard]] bool both_ways(const planned_source& from, std::size_t split) const noexcept {
-        return from.symmetric ? !from.lists_both : how_.options->undirected && split == 0;
+        return from.symmetric ? !from.lists_both : setup_.options->undirected && split == 0;
     }
 
     /// Given splits stay; else a draw by the edge alone. Where any source is undirected, both directions of every pair
     /// draw the same, whatever source lists them.
     [[nodiscard]] edge_split split_of(
         const planned_source& from, std::uint64_t u, std::uint64_t relation, std::uint64_t v) const {
-        if (!how_.options->fractions) return from.source.split;
+        if (!setup_.options->fractions) return from.source.split;
         if (splits_pairs_ && v < u) std::swap(u, v);
         const double draw = to_unit(split_key_.with(u).with(relation).with(v)[0]);
-        const auto& share = *how_.options->fractions;
+        const auto& share = *setup_.options->fractions;
         return draw < share[0] ? edge_split::train : draw < share[0] + share[1] ? edge_split::valid : edge_split::test;
     }
 
@@ -435,11 +435,11 @@ private:
         mine.records[split].clear();
     }
 
-    setup how_;
+    setup setup_;
     std::array<append_file, 3>* raw_;
     partitioned_spill* names_;
     relation_dictionary* relations_;
-    const E* on_;
+    const E* executor_;
     seen_filter filter_;
     random_key split_key_;
     bool splits_pairs_; ///< both directions of a pair go to one split

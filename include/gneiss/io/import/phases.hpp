@@ -34,17 +34,17 @@ inline constexpr std::uint64_t least_memory = std::uint64_t{1} << 20;
 ///
 /// Cost: one pass over the sources, and the names sorted on disk; memory: `options.memory`, whatever the graph's size.
 /// Errors: io_error; errors of the format with path, line and column; errc::already_exists while another import works
-/// there, errc::no_space, errc::cancelled. One object, one call of `run`.
+/// there, errc::no_space, errc::canceled. One object, one call of `run`.
 template <executor E>
 class import_phases {
 public:
-    import_phases(import_options options, const E& on) : options_(std::move(options)), on_(on) {}
+    import_phases(import_options options, const E& executor) : options_(std::move(options)), executor_(executor) {}
     import_phases(const import_phases&) = delete;
     import_phases& operator=(const import_phases&) = delete;
     /// Removes an OUT.partial that this made and that holds nothing to go on with.
     ~import_phases() {
         std::error_code ignored;
-        if (made_ && !(journal_ && (*journal_)["phase"] != 0) && !std::filesystem::exists(unpacked(), ignored))
+        if (result_ && !(journal_ && (*journal_)["phase"] != 0) && !std::filesystem::exists(unpacked(), ignored))
             std::filesystem::remove_all(partial_, ignored);
     }
 
@@ -60,12 +60,12 @@ public:
         lock_ = plain_file::create(partial_ / "lock");
         if (::flock(lock_->descriptor(), LOCK_EX | LOCK_NB) != 0)
             throw error(errc::already_exists, "another import is writing here", {.path = partial_});
-        made_ = absent;
-        check_node_data(options_.node_data);
-        if (options_.task == dataset_task::node && !options_.node_data.has_labels())
+        result_ = absent;
+        check_node_data(options_.node_attributes);
+        if (options_.task == dataset_task::node && !options_.node_attributes.has_labels())
             throw error(errc::invalid_argument, "a node task needs labels");
         unpack_archives(options_, unpacked());
-        options_.node_data.nodes = declared_nodes(options_.node_data);
+        options_.node_attributes.nodes = declared_nodes(options_.node_attributes);
         for (const import_source& source : options_.sources) sources_.push_back(plan_source(source, options_));
         choose_ids();
         journal_.emplace(partial_ / "journal", fingerprint());
@@ -118,7 +118,7 @@ protected:
         const bool declared = std::all_of(sources_.begin(), sources_.end(), [](const planned_source& s) {
             return s.format == edge_format::npy || s.format == edge_format::mtx || s.format == edge_format::metis;
         });
-        const bool numbered_nodes = numbers_nodes(options_.node_data);
+        const bool numbered_nodes = numbers_nodes(options_.node_attributes);
         integer_ = options_.ids == id_kind::integer ||
                    (options_.ids == id_kind::automatic && (declared || numbered_nodes || options_.names_nodes()));
         if (!integer_ && numbered_nodes)
@@ -178,8 +178,8 @@ protected:
         }
         for (const auto& table : {options_.entities, options_.relations})
             if (!table.empty()) add_file(table);
-        for (const auto& file : files_of(options_.node_data)) add_file(file);
-        add(fingerprint_of(options_.node_data));
+        for (const auto& file : files_of(options_.node_attributes)) add_file(file);
+        add(fingerprint_of(options_.node_attributes));
         if (options_.fractions)
             for (const double f : *options_.fractions) add(f);
         for (const std::uint64_t value :
@@ -196,9 +196,9 @@ protected:
                 std::filesystem::remove_all(entry.path());
     }
 
-    void tell(std::string_view phase, std::uint64_t done, std::uint64_t total, std::string_view unit) const {
+    void report(std::string_view phase, std::uint64_t done, std::uint64_t total, std::string_view unit) const {
         if (options_.stop.stop_requested())
-            throw error(errc::cancelled, "interrupted: the same command goes on after the last finished phase");
+            throw error(errc::canceled, "interrupted: the same command goes on after the last finished phase");
         if (options_.progress)
             options_.progress({.phase = phase, .done = done, .total = total, .unit = unit, .edges = done});
     }
@@ -231,33 +231,33 @@ protected:
     void read() {
         if (!std::any_of(sources_.begin(), sources_.end(), [](const planned_source& s) { return bool(s.source.open); }))
             need_disk(input_bytes() / 2, "the edges");
-        typename edge_parser<E>::setup how{.options = &options_,
+        typename edge_parser<E>::setup options{.options = &options_,
             .sources = &sources_,
             .integer_ids = integer_,
             .relations = relations_kind_,
             .hash_seed = hash_seed_,
-            .memory = parse_memory::plan(memory(), on_.concurrency(), input_bytes())};
-        relation_dictionary relations(how.memory.relations);
+            .memory = parse_memory::plan(memory(), executor_.concurrency(), input_bytes())};
+        relation_dictionary relations(options.memory.relations);
         std::optional<partitioned_spill> names;
         if (!integer_ || options_.names_nodes())
-            names.emplace(work("names"), how.memory.heaps, how.memory.heap_block);
+            names.emplace(work("names"), options.memory.heaps, options.memory.heap_block);
         std::uint64_t table_nodes = 0;
-        if (options_.names_nodes()) table_nodes = how.node_limit = read_entities(*names);
-        if (const std::uint64_t declared = options_.node_data.nodes; declared != 0) {
+        if (options_.names_nodes()) table_nodes = options.node_limit = read_entities(*names);
+        if (const std::uint64_t declared = options_.node_attributes.nodes; declared != 0) {
             if (table_nodes != 0 && table_nodes != declared)
                 throw error(errc::invalid_format,
                     "names " + std::to_string(table_nodes) + " nodes, the data of nodes is for " +
                         std::to_string(declared),
                     {.path = options_.entities});
-            table_nodes = how.node_limit = declared;
+            table_nodes = options.node_limit = declared;
         }
         if (!options_.relations.empty() || !options_.relation_names.empty())
-            how.relation_limit = read_relations(relations);
+            options.relation_limit = read_relations(relations);
         std::array<append_file, 3> raw{append_file(raw_path(0)), append_file(raw_path(1)), append_file(raw_path(2))};
-        edge_parser<E> parser(how, raw, names ? &*names : nullptr, relations, on_);
+        edge_parser<E> parser(options, raw, names ? &*names : nullptr, relations, executor_);
         const parsed_edges found = parser.run();
         check_entries(found);
-        table_nodes = std::max(table_nodes, meet_nodes(options_.node_data, node_keys_below(how.node_limit),
+        table_nodes = std::max(table_nodes, meet_nodes(options_.node_attributes, node_keys_below(options.node_limit),
                                                 memory() / 8, [&](std::string_view name, std::uint64_t hash) {
                                                     if (names) spill_name(*names, name, hash);
                                                 }));
@@ -307,7 +307,7 @@ protected:
             }
             run.push_back(hash);
         };
-        std::uint64_t count = options_.node_data.nodes;
+        std::uint64_t count = options_.node_attributes.nodes;
         if (options_.compute_name)
             for (std::uint64_t id = 0; id < count; ++id) take(id, options_.compute_name(id));
         else
@@ -367,20 +367,20 @@ protected:
     void name() {
         std::uint64_t nodes = (*journal_)["nodes"];
         const bool table = options_.names_nodes();
-        const auto progress = [&](std::uint64_t done, std::uint64_t total) { tell("names", done, total, "nodes"); };
+        const auto progress = [&](std::uint64_t done, std::uint64_t total) { report("names", done, total, "nodes"); };
         if (!integer_ || table) {
             const auto names = partitioned_spill::open(work("names"));
             try {
-                nodes = write_names(names, partial_, on_, memory() / 2, table, work("names-split"), progress);
+                nodes = write_names(names, partial_, executor_, memory() / 2, table, work("names-split"), progress);
             } catch (const repeated_name& repeated) {
                 throw error(errc::invalid_format, repeated.what(), {.path = options_.entities});
             }
         }
         if (table) {
             hash_map map = open_hashes(nodes);
-            write_named_rows(partial_, work("node-hashes"), map, nodes, memory() / 4, on_);
+            write_named_rows(partial_, work("node-hashes"), map, nodes, memory() / 4, executor_);
         } else if (integer_) {
-            write_permutation(partial_, nodes, options_.seed, memory() / 2, on_);
+            write_permutation(partial_, nodes, options_.seed, memory() / 2, executor_);
         }
         journal_->set("nodes", nodes);
         journal_->set("phase", 2);
@@ -392,7 +392,7 @@ protected:
     /// How files of node data call nodes, integers below `limit`.
     [[nodiscard]] node_keys node_keys_below(std::uint64_t limit) const {
         return {.integer = integer_,
-            .by_line = options_.node_data.by_line,
+            .by_line = options_.node_attributes.by_line,
             .nodes = limit,
             .hash = options_.hash,
             .seed = hash_seed_};
@@ -404,7 +404,7 @@ protected:
     }
 
     import_options options_;
-    const E& on_;
+    const E& executor_;
     std::filesystem::path partial_;
     std::vector<planned_source> sources_;
     bool integer_ = false;
@@ -412,7 +412,7 @@ protected:
     std::uint64_t hash_seed_ = 0;
     std::optional<plain_file> lock_;
     std::optional<journal> journal_;
-    bool made_ = false, resumed_ = false;
+    bool result_ = false, resumed_ = false;
 };
 
 } // namespace gneiss::importing

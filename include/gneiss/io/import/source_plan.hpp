@@ -26,11 +26,11 @@ struct planned_source {
     edge_format format = edge_format::tsv;
     text_format text{};
     std::uint64_t nodes = 0;                ///< what the file declares; 0: nothing
-    std::optional<std::uint64_t> entries{}; ///< edges or neighbours the file declares
+    std::optional<std::uint64_t> entries{}; ///< edges or neighbors the file declares
     bool symmetric = false;                 ///< an undirected graph (mtx by its banner, METIS always)
     bool lists_both = false;                ///< symmetric: both directions of a pair are entries (METIS)
-    std::uint32_t vertex_weights = 0;       ///< METIS: numbers before the neighbours of a line
-    bool edge_weights = false;              ///< METIS: a number after each neighbour
+    std::uint32_t vertex_weights = 0;       ///< METIS: numbers before the neighbors of a line
+    bool edge_weights = false;              ///< METIS: a number after each neighbor
     std::optional<npy_header> array{};
     std::uint64_t relations = 0; ///< integer relations the source declares; 0: nothing
     bool integer_ids = false;    ///< both ends of the first edge are integers
@@ -277,13 +277,13 @@ inline void plan_text(planned_source& planned, const import_options& options) {
     planned_source planned{.source = source, .format = detail::guess_format(source, options)};
     if (source.transposed) {
         const transposed_edges edges(
-            source.path, options.node_data.nodes != 0 ? options.node_data.nodes : std::uint64_t{0xfffffffeU});
+            source.path, options.node_attributes.nodes != 0 ? options.node_attributes.nodes : std::uint64_t{0xfffffffeU});
         planned.format = edge_format::npy;
         planned.source.compute = edges;
         planned.source.computed_edges = edges.edges();
-        planned.source.computed_nodes = options.node_data.nodes;
+        planned.source.computed_nodes = options.node_attributes.nodes;
         planned.entries = edges.edges();
-        planned.nodes = options.node_data.nodes;
+        planned.nodes = options.node_attributes.nodes;
         planned.integer_ids = true;
         return planned;
     }

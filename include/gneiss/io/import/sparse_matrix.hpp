@@ -75,11 +75,11 @@ struct sparse_matrix_converter {
                 {.path = rows});
         external_sorter<entry, by_key<position>> sorter(directory, memory);
         scan(sorter);
-        const csr_arrays made = csr_arrays::in(directory, !values.empty());
-        npy_writer indptr(made.indptr, npy_dtype::i64), indices(made.indices, npy_dtype::u32);
+        const csr_arrays result = csr_arrays::in(directory, !values.empty());
+        npy_writer indptr(result.indptr, npy_dtype::i64), indices(result.indices, npy_dtype::u32);
         std::optional<npy_writer> numbers;
         const bool small = !values.empty() && read_npy_header(plain_file::open(values)).dtype == npy_dtype::f16;
-        if (!values.empty()) numbers.emplace(made.values, small ? npy_dtype::f16 : npy_dtype::f32);
+        if (!values.empty()) numbers.emplace(result.values, small ? npy_dtype::f16 : npy_dtype::f32);
         std::uint64_t row = 0;
         std::int64_t done = 0;
         indptr.append(done);

@@ -25,7 +25,7 @@
 
 namespace gneiss {
 
-/// Products of `backend` by Eigen, vectorised for the instruction set that the program is compiled for, and the kernels of
+/// Products of `gemm_backend` by Eigen, vectorized for the instruction set that the program is compiled for, and the kernels of
 /// graph layers by plain loops. Products that take an executor are those of layers, many rows times few, by tiles in
 /// registers, a quarter faster than Eigen's; they are cut into blocks by their sizes alone.
 class eigen_backend : public segment_kernels<float> {
@@ -49,20 +49,20 @@ public:
     }
 
     void multiply(matrix_view<const float> a, matrix_view<const float> w, matrix_view<float> out,
-        const epilogue<float>& then, executor_ref on) const {
-        multiply_by(w, false, a, out, then, on);
+        const epilogue<float>& then, executor_ref executor) const {
+        multiply_by(w, false, a, out, then, executor);
     }
     void multiply_nt(matrix_view<const float> a, matrix_view<const float> w, matrix_view<float> out, bool accumulate,
-        executor_ref on) const {
-        multiply_by(w, true, a, out, {.accumulate = accumulate}, on);
+        executor_ref executor) const {
+        multiply_by(w, true, a, out, {.accumulate = accumulate}, executor);
     }
     /// A task owns some rows of the result. Some rows of both operands at a time, which stay in the second-level cache for
     /// all tasks.
-    void add_tn(matrix_view<const float> a, matrix_view<const float> g, matrix_view<float> out, executor_ref on) const {
+    void add_tn(matrix_view<const float> a, matrix_view<const float> g, matrix_view<float> out, executor_ref executor) const {
         constexpr std::size_t depth = 512;
         for (std::size_t first = 0; first < a.rows(); first += depth) {
             const std::size_t count = std::min(depth, a.rows() - first);
-            parallel_for(on, out.rows(), 4 * detail::product_tile::rows, [&](std::size_t i, std::size_t end) {
+            parallel_for(executor, out.rows(), 4 * detail::product_tile::rows, [&](std::size_t i, std::size_t end) {
                 detail::add_turned(a.middle_rows(first, count).middle_columns(i, end - i), g.middle_rows(first, count), out.middle_rows(i, end - i));
             });
         }
@@ -71,14 +71,14 @@ public:
 private:
     /// out = a w, or a wᵀ, then the epilogue.
     static void multiply_by(matrix_view<const float> w, bool turned, matrix_view<const float> a, matrix_view<float> out,
-        const epilogue<float>& then, executor_ref on) {
+        const epilogue<float>& then, executor_ref executor) {
         constexpr std::size_t of_a_task = 480, of_a_block = 48; // rows; the epilogue finds a block in the cache
         const std::size_t all = a.columns(), step = detail::packed_panels::depth_for(out.columns());
         for (std::size_t first = 0, depth; first < all || first == 0; first += step) {
             depth = std::min(step, all - first);
             const detail::packed_panels part(turned ? w.middle_columns(first, depth) : w.middle_rows(first, depth), turned);
             const bool accumulate = then.accumulate || first != 0, last = first + step >= all;
-            parallel_for(on, out.rows(), of_a_task, [&](std::size_t i, std::size_t end) {
+            parallel_for(executor, out.rows(), of_a_task, [&](std::size_t i, std::size_t end) {
                 for (std::size_t count; i < end; i += count) {
                     count = std::min(of_a_block, end - i);
                     const auto block = out.middle_rows(i, count);
@@ -90,6 +90,6 @@ private:
     }
 };
 
-static_assert(backend<eigen_backend> && gnn_backend<eigen_backend>);
+static_assert(gemm_backend<eigen_backend> && gnn_kernels<eigen_backend>);
 
 } // namespace gneiss

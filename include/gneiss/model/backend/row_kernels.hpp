@@ -17,33 +17,33 @@
 
 namespace gneiss {
 
-/// The kernels of `gnn_backend` that work row by row, on a CPU: plain loops over blocks of rows, cut by size alone. Sums
+/// The kernels of `gnn_kernels` that work row by row, on a CPU: plain loops over blocks of rows, cut by size alone. Sums
 /// over rows are taken per block and added in the order of blocks. Semantics as there.
 template <class T>
 struct row_kernels {
     static constexpr std::size_t rows_per_task = 256;
 
-    static void gather_rows(matrix_view<const T> in, std::span<const std::uint32_t> ids, matrix_view<T> out, executor_ref on) {
-        parallel_for(on, ids.size(), rows_per_task, [&](std::size_t i, std::size_t end) {
+    static void gather_rows(matrix_view<const T> in, std::span<const std::uint32_t> ids, matrix_view<T> out, executor_ref executor) {
+        parallel_for(executor, ids.size(), rows_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) std::copy_n(in[ids[i]].data(), in.columns(), out[i].data());
         });
     }
 
-    static void add_rows(matrix_view<const T> in, matrix_view<T> out, executor_ref on) {
-        parallel_for(on, in.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
+    static void add_rows(matrix_view<const T> in, matrix_view<T> out, executor_ref executor) {
+        parallel_for(executor, in.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) add_scaled(T{1}, in[i].data(), out[i].data(), in.columns());
         });
     }
 
-    static void add_column_sums(matrix_view<const T> g, std::span<T> out, executor_ref on) {
-        sum_blocks(g.rows(), out.size(), on, [&](std::size_t i, T* sums) {
+    static void add_column_sums(matrix_view<const T> g, std::span<T> out, executor_ref executor) {
+        sum_blocks(g.rows(), out.size(), executor, [&](std::size_t i, T* sums) {
             add_scaled(T{1}, g[i].data(), sums, g.columns());
         }, [&](const T* sums) { add_scaled(T{1}, sums, out.data(), out.size()); });
     }
 
-    static void bias_activate(std::span<const T> bias, activation act, matrix_view<T> x, executor_ref on) {
+    static void bias_activate(std::span<const T> bias, activation act, matrix_view<T> x, executor_ref executor) {
         if (bias.empty() && act == activation::none) return;
-        parallel_for(on, x.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
+        parallel_for(executor, x.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
             finish(epilogue<T>{.bias = bias, .then = act}, x.middle_rows(i, end - i));
         });
     }
@@ -69,9 +69,9 @@ struct row_kernels {
         });
     }
 
-    static void activate_backward(activation act, matrix_view<const T> y, matrix_view<T> g, executor_ref on) {
+    static void activate_backward(activation act, matrix_view<const T> y, matrix_view<T> g, executor_ref executor) {
         if (act == activation::none) return;
-        parallel_for(on, g.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
+        parallel_for(executor, g.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
                 const T* const from = y[i].data();
                 T* const to = g[i].data();
@@ -83,14 +83,14 @@ struct row_kernels {
         });
     }
 
-    static void dropout(const dropout_mask& mask, matrix_view<const T> in, matrix_view<T> out, executor_ref on) {
-        parallel_for(on, in.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
+    static void dropout(const dropout_mask& mask, matrix_view<const T> in, matrix_view<T> out, executor_ref executor) {
+        parallel_for(executor, in.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) mask.apply(i, in[i].data(), out[i].data(), in.columns());
         });
     }
 
-    static void sparse_dropout(const dropout_mask& mask, const sparse_rows<T>& x, std::span<T> out, executor_ref on) {
-        parallel_for(on, x.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
+    static void sparse_dropout(const dropout_mask& mask, const sparse_rows<T>& x, std::span<T> out, executor_ref executor) {
+        parallel_for(executor, x.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i)
                 for (std::size_t k = x.offsets[i]; k < x.offsets[i + 1]; ++k)
                     out[k] = mask.template scale_of<T>(i, x.indices[k]) * (x.values.empty() ? T{1} : x.values[k]);
@@ -98,8 +98,8 @@ struct row_kernels {
     }
 
     static void sparse_multiply(const sparse_rows<T>& x, matrix_view<const T> w, matrix_view<T> out,
-        const epilogue<T>& then, executor_ref on) {
-        parallel_for(on, x.rows(), rows_per_task, [&](std::size_t begin, std::size_t end) {
+        const epilogue<T>& then, executor_ref executor) {
+        parallel_for(executor, x.rows(), rows_per_task, [&](std::size_t begin, std::size_t end) {
             for (std::size_t i = begin; i < end; ++i) {
                 T* const to = out[i].data();
                 if (!then.accumulate) std::fill_n(to, out.columns(), T{0});
@@ -118,8 +118,8 @@ struct row_kernels {
     }
 
     /// A task owns a slice of the columns and reads every entry: entries of a row of `out` may come from any row of x.
-    static void sparse_add_tn(const sparse_rows<T>& x, matrix_view<const T> g, matrix_view<T> out, executor_ref on) {
-        parallel_for(on, out.columns(), 32, [&](std::size_t begin, std::size_t end) {
+    static void sparse_add_tn(const sparse_rows<T>& x, matrix_view<const T> g, matrix_view<T> out, executor_ref executor) {
+        parallel_for(executor, out.columns(), 32, [&](std::size_t begin, std::size_t end) {
             for (std::size_t i = 0; i < x.rows(); ++i)
                 for (std::size_t k = x.offsets[i]; k < x.offsets[i + 1]; ++k)
                     add_scaled(x.values.empty() ? T{1} : x.values[k], g[i].data() + begin,
@@ -127,9 +127,9 @@ struct row_kernels {
         });
     }
 
-    static void head_dots(matrix_view<const T> x, std::span<const T> a, std::size_t heads, matrix_view<T> out, executor_ref on) {
+    static void head_dots(matrix_view<const T> x, std::span<const T> a, std::size_t heads, matrix_view<T> out, executor_ref executor) {
         const std::size_t width = x.columns() / heads;
-        parallel_for(on, x.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
+        parallel_for(executor, x.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i)
                 for (std::size_t h = 0; h < heads; ++h)
                     out(i, h) = dot(x[i].data() + h * width, a.data() + h * width, width);
@@ -137,9 +137,9 @@ struct row_kernels {
     }
 
     static void head_dots_backward(matrix_view<const T> x, std::span<const T> a, std::size_t heads, matrix_view<const T> g,
-        matrix_view<T> grad_x, std::span<T> grad_a, executor_ref on) {
+        matrix_view<T> grad_x, std::span<T> grad_a, executor_ref executor) {
         const std::size_t width = x.columns() / heads;
-        sum_blocks(x.rows(), a.size(), on, [&](std::size_t i, T* sums) {
+        sum_blocks(x.rows(), a.size(), executor, [&](std::size_t i, T* sums) {
             for (std::size_t h = 0; h < heads; ++h) {
                 add_scaled(g(i, h), a.data() + h * width, grad_x[i].data() + h * width, width);
                 add_scaled(g(i, h), x[i].data() + h * width, sums + h * width, width);
@@ -147,9 +147,9 @@ struct row_kernels {
         }, [&](const T* sums) { add_scaled(T{1}, sums, grad_a.data(), a.size()); });
     }
 
-    static void head_mean(matrix_view<const T> x, std::size_t heads, matrix_view<T> out, executor_ref on) {
+    static void head_mean(matrix_view<const T> x, std::size_t heads, matrix_view<T> out, executor_ref executor) {
         const T share = T{1} / static_cast<T>(heads);
-        parallel_for(on, x.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
+        parallel_for(executor, x.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
                 std::fill_n(out[i].data(), out.columns(), T{0});
                 for (std::size_t h = 0; h < heads; ++h)
@@ -158,17 +158,17 @@ struct row_kernels {
         });
     }
 
-    static void head_mean_backward(matrix_view<const T> g, std::size_t heads, matrix_view<T> grad_x, executor_ref on) {
+    static void head_mean_backward(matrix_view<const T> g, std::size_t heads, matrix_view<T> grad_x, executor_ref executor) {
         const T share = T{1} / static_cast<T>(heads);
-        parallel_for(on, g.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
+        parallel_for(executor, g.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i)
                 for (std::size_t c = 0; c < grad_x.columns(); ++c) grad_x(i, c) = share * g(i, c % g.columns());
         });
     }
 
     static void layer_norm(matrix_view<const T> x, std::span<const T> gain, std::span<const T> bias, T epsilon,
-        matrix_view<T> out, executor_ref on) {
-        parallel_for(on, x.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
+        matrix_view<T> out, executor_ref executor) {
+        parallel_for(executor, x.rows(), rows_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
                 const auto [mean, inverse] = moments(x[i], epsilon);
                 const T* const from = x[i].data();
@@ -179,9 +179,9 @@ struct row_kernels {
     }
 
     static void layer_norm_backward(matrix_view<const T> x, std::span<const T> gain, T epsilon, matrix_view<T> g,
-        std::span<T> grad_gain, std::span<T> grad_bias, executor_ref on) {
+        std::span<T> grad_gain, std::span<T> grad_bias, executor_ref executor) {
         const std::size_t n = x.columns();
-        sum_blocks(x.rows(), 2 * n, on, [&](std::size_t i, T* sums) {
+        sum_blocks(x.rows(), 2 * n, executor, [&](std::size_t i, T* sums) {
             const auto [mean, inverse] = moments(x[i], epsilon);
             const T* const from = x[i].data();
             T* const to = g[i].data();
@@ -285,10 +285,10 @@ private:
 
     /// Calls row(i, sums) for every row with the zeroed `sums` [columns] of its block, then add(sums) in block order.
     template <class Row, class Add>
-    static void sum_blocks(std::size_t rows, std::size_t columns, executor_ref on, Row&& row, Add&& add) {
+    static void sum_blocks(std::size_t rows, std::size_t columns, executor_ref executor, Row&& row, Add&& add) {
         constexpr std::size_t block = 1024;
         std::vector<T> sums(ceil_div(rows, block) * columns, T{0});
-        parallel_for(on, rows, block, [&](std::size_t i, std::size_t end) {
+        parallel_for(executor, rows, block, [&](std::size_t i, std::size_t end) {
             T* const mine = sums.data() + i / block * columns;
             for (; i < end; ++i) row(i, mine);
         });

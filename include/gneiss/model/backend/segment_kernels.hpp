@@ -16,7 +16,7 @@
 
 namespace gneiss {
 
-/// The kernels of `gnn_backend` over the edges of each segment, on a CPU. A segment belongs to one task and its edges
+/// The kernels of `gnn_kernels` over the edges of each segment, on a CPU. A segment belongs to one task and its edges
 /// are taken in order, so nothing is atomic and results do not depend on threads. Semantics as there.
 template <class T>
 struct segment_kernels : row_kernels<T> {
@@ -28,8 +28,8 @@ struct segment_kernels : row_kernels<T> {
     static constexpr std::size_t segments_per_task = 64;
     static constexpr std::uint32_t no_winner = std::numeric_limits<std::uint32_t>::max();
 
-    static void segment_shares(const edge_segments& s, std::span<T> out, executor_ref on) {
-        parallel_for(on, s.size(), 16 * segments_per_task, [&](std::size_t i, std::size_t end) {
+    static void segment_shares(const edge_segments& s, std::span<T> out, executor_ref executor) {
+        parallel_for(executor, s.size(), 16 * segments_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
                 const T share = T{1} / static_cast<T>(s.offsets[i + 1] - s.offsets[i]);
                 if (s.edges.empty()) {
@@ -41,8 +41,8 @@ struct segment_kernels : row_kernels<T> {
         });
     }
 
-    static void segment_symmetric(const edge_segments& s, std::span<const std::uint32_t> degrees, std::span<T> out, executor_ref on) {
-        parallel_for(on, s.size(), 16 * segments_per_task, [&](std::size_t i, std::size_t end) {
+    static void segment_symmetric(const edge_segments& s, std::span<const std::uint32_t> degrees, std::span<T> out, executor_ref executor) {
+        parallel_for(executor, s.size(), 16 * segments_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
                 const T length = static_cast<T>(s.offsets[i + 1] - s.offsets[i]);
                 for (std::size_t place = s.offsets[i]; place < s.offsets[i + 1]; ++place) {
@@ -54,9 +54,9 @@ struct segment_kernels : row_kernels<T> {
     }
 
     static void segment_sum(const edge_segments& s, std::span<const T> weights, std::size_t heads, matrix_view<const T> in,
-        matrix_view<T> out, executor_ref on) {
+        matrix_view<T> out, executor_ref executor) {
         const std::size_t width = in.columns() / heads;
-        parallel_for(on, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
+        parallel_for(executor, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
                 T* const to = out[i].data();
                 if (s.offsets[i] == s.offsets[i + 1]) std::fill_n(to, out.columns(), T{0});
@@ -74,8 +74,8 @@ struct segment_kernels : row_kernels<T> {
     }
 
     static void segment_max(const edge_segments& s, matrix_view<const T> in, matrix_view<T> out,
-        matrix_view<std::uint32_t> winners, executor_ref on) {
-        parallel_for(on, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
+        matrix_view<std::uint32_t> winners, executor_ref executor) {
+        parallel_for(executor, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
                 T* __restrict const best = out[i].data();
                 std::uint32_t* __restrict const who = winners[i].data();
@@ -98,8 +98,8 @@ struct segment_kernels : row_kernels<T> {
     }
 
     static void segment_max_backward(const edge_segments& s, matrix_view<const T> g, matrix_view<const std::uint32_t> winners,
-        matrix_view<T> out, executor_ref on) {
-        parallel_for(on, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
+        matrix_view<T> out, executor_ref executor) {
+        parallel_for(executor, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
                 T* __restrict const to = out[i].data();
                 std::fill_n(to, out.columns(), T{0});
@@ -114,8 +114,8 @@ struct segment_kernels : row_kernels<T> {
     }
 
     static void segment_total(const edge_segments& s, std::size_t heads, std::span<const T> values, matrix_view<T> out,
-        executor_ref on) {
-        parallel_for(on, s.size(), 4 * segments_per_task, [&](std::size_t i, std::size_t end) {
+        executor_ref executor) {
+        parallel_for(executor, s.size(), 4 * segments_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
                 std::fill_n(out[i].data(), heads, T{0});
                 for (std::size_t place = s.offsets[i]; place < s.offsets[i + 1]; ++place)
@@ -124,8 +124,8 @@ struct segment_kernels : row_kernels<T> {
         });
     }
 
-    static void segment_softmax(const edge_segments& s, std::size_t heads, std::span<T> scores, executor_ref on) {
-        parallel_for(on, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
+    static void segment_softmax(const edge_segments& s, std::size_t heads, std::span<T> scores, executor_ref executor) {
+        parallel_for(executor, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i)
                 for (std::size_t h = 0; h < heads; ++h) {
                     const std::size_t first = s.offsets[i] * heads + h, last = s.offsets[i + 1] * heads + h;
@@ -139,8 +139,8 @@ struct segment_kernels : row_kernels<T> {
     }
 
     static void segment_softmax_backward(const edge_segments& s, std::size_t heads, std::span<const T> y, std::span<T> g,
-        executor_ref on) {
-        parallel_for(on, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
+        executor_ref executor) {
+        parallel_for(executor, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i)
                 for (std::size_t h = 0; h < heads; ++h) {
                     const std::size_t first = s.offsets[i] * heads + h, last = s.offsets[i + 1] * heads + h;
@@ -152,9 +152,9 @@ struct segment_kernels : row_kernels<T> {
     }
 
     static void edge_dots(const edge_segments& s, std::size_t heads, matrix_view<const T> a, matrix_view<const T> b,
-        std::span<T> out, executor_ref on) {
+        std::span<T> out, executor_ref executor) {
         const std::size_t width = a.columns() / heads;
-        parallel_for(on, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
+        parallel_for(executor, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i)
                 for (std::size_t place = s.offsets[i]; place < s.offsets[i + 1]; ++place) {
                     const std::size_t e = s.edge(place);
@@ -166,8 +166,8 @@ struct segment_kernels : row_kernels<T> {
     }
 
     static void edge_scores(const edge_segments& s, std::size_t heads, matrix_view<const T> a, matrix_view<const T> b,
-        T slope, std::span<T> out, executor_ref on) {
-        parallel_for(on, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
+        T slope, std::span<T> out, executor_ref executor) {
+        parallel_for(executor, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i)
                 for (std::size_t place = s.offsets[i]; place < s.offsets[i + 1]; ++place) {
                     const std::size_t e = s.edge(place);
@@ -180,15 +180,15 @@ struct segment_kernels : row_kernels<T> {
         });
     }
 
-    static void edge_scores_backward(std::size_t, T slope, std::span<const T> y, std::span<T> g, executor_ref on) {
-        parallel_for(on, g.size(), 16384, [&](std::size_t k, std::size_t end) {
+    static void edge_scores_backward(std::size_t, T slope, std::span<const T> y, std::span<T> g, executor_ref executor) {
+        parallel_for(executor, g.size(), 16384, [&](std::size_t k, std::size_t end) {
             for (; k < end; ++k) g[k] *= y[k] > T{0} ? T{1} : slope;
         });
     }
 
     static void segment_dropout(const dropout_mask& mask, const edge_segments& s, std::size_t heads, std::span<const T> in,
-        std::span<T> out, executor_ref on) {
-        parallel_for(on, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
+        std::span<T> out, executor_ref executor) {
+        parallel_for(executor, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
                 const std::size_t first = s.offsets[i] * heads, size = (s.offsets[i + 1] - s.offsets[i]) * heads;
                 mask.apply(i, in.data() + first, out.data() + first, size);
@@ -196,9 +196,9 @@ struct segment_kernels : row_kernels<T> {
         });
     }
 
-    static void add_segments(const edge_part& part, matrix_view<const T> in, matrix_view<T> out, executor_ref on) {
+    static void add_segments(const edge_part& part, matrix_view<const T> in, matrix_view<T> out, executor_ref executor) {
         const edge_segments& s = part.edges;
-        parallel_for(on, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
+        parallel_for(executor, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i)
                 for_rows(s, i, in, [&](std::size_t place, std::size_t count) {
                     sum_weighted(count, [&s, in, place](std::size_t k) { return in[s.rows[s.edge(place + k)]].data(); },
@@ -208,9 +208,9 @@ struct segment_kernels : row_kernels<T> {
     }
 
     static void raise_segments(const edge_part& part, std::span<const std::uint32_t> seen, matrix_view<const T> in,
-        matrix_view<T> out, executor_ref on) {
+        matrix_view<T> out, executor_ref executor) {
         const edge_segments& s = part.edges;
-        parallel_for(on, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
+        parallel_for(executor, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
                 T* __restrict const best = out[part.targets[i]].data();
                 std::size_t e = s.offsets[i];
@@ -224,11 +224,11 @@ struct segment_kernels : row_kernels<T> {
     }
 
     static void attend_segments(const edge_part& part, std::size_t heads, T slope, matrix_view<const T> in, matrix_view<T> out,
-        executor_ref on) {
+        executor_ref executor) {
         const edge_segments& s = part.edges;
         const std::size_t all = in.columns() - heads, width = all / heads;
         const auto leaky = [slope](T x) { return x > T{0} ? x : slope * x; };
-        parallel_for(on, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
+        parallel_for(executor, s.size(), segments_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
                 T* const to = out[part.targets[i]].data();
                 T *const top = to + all, *const total = top + heads;
@@ -267,9 +267,9 @@ struct segment_kernels : row_kernels<T> {
         });
     }
 
-    static void divide_rows(matrix_view<const T> by, matrix_view<T> x, executor_ref on) {
+    static void divide_rows(matrix_view<const T> by, matrix_view<T> x, executor_ref executor) {
         const std::size_t heads = by.columns(), width = heads == 0 ? 0 : x.columns() / heads;
-        parallel_for(on, x.rows(), 4 * segments_per_task, [&](std::size_t i, std::size_t end) {
+        parallel_for(executor, x.rows(), 4 * segments_per_task, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i)
                 for (std::size_t h = 0; h < heads; ++h) {
                     T* const row = x[i].data() + h * width;

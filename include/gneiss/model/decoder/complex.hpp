@@ -15,17 +15,17 @@ struct complex_decoder : detail::decoder_terms<complex_decoder, 2> {
 
     /// The query for a tail is head·relation; for a head it is tail·conj(relation).
     template <class T>
-    [[nodiscard]] GNEISS_HD static constexpr term<T> query_term(side missing, const term<T>& known, const term<T>& relation) noexcept {
-        return product(known, missing == side::tail ? relation : conjugate(relation));
+    [[nodiscard]] GNEISS_HD static constexpr term<T> query_term(side corrupt_side, const term<T>& known, const term<T>& relation) noexcept {
+        return product(known, corrupt_side == side::tail ? relation : conjugate(relation));
     }
     template <class T>
-    [[nodiscard]] GNEISS_HD static constexpr term<T> known_gradient(side missing, const term<T>& relation, const term<T>& g) noexcept {
-        return product(g, missing == side::tail ? conjugate(relation) : relation);
+    [[nodiscard]] GNEISS_HD static constexpr term<T> known_gradient(side corrupt_side, const term<T>& relation, const term<T>& g) noexcept {
+        return product(g, corrupt_side == side::tail ? conjugate(relation) : relation);
     }
     template <class T>
-    [[nodiscard]] GNEISS_HD static constexpr term<T> relation_gradient(side missing, const term<T>& known, const term<T>& g) noexcept {
+    [[nodiscard]] GNEISS_HD static constexpr term<T> relation_gradient(side corrupt_side, const term<T>& known, const term<T>& g) noexcept {
         const term<T> of = product(g, conjugate(known));
-        return missing == side::tail ? of : conjugate(of);
+        return corrupt_side == side::tail ? of : conjugate(of);
     }
 
 private:

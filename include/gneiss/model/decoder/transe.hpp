@@ -12,14 +12,14 @@ struct transe_decoder : detail::decoder_terms<transe_decoder, 1> {
     static constexpr std::size_t relation_floats(std::size_t dim) noexcept { return dim; }
 
     template <class T>
-    [[nodiscard]] GNEISS_HD static constexpr term<T> query_term(side missing, const term<T>& known, const term<T>& relation) noexcept {
-        return {{missing == side::tail ? known.part[0] + relation.part[0] : known.part[0] - relation.part[0]}};
+    [[nodiscard]] GNEISS_HD static constexpr term<T> query_term(side corrupt_side, const term<T>& known, const term<T>& relation) noexcept {
+        return {{corrupt_side == side::tail ? known.part[0] + relation.part[0] : known.part[0] - relation.part[0]}};
     }
     template <class T>
     [[nodiscard]] GNEISS_HD static constexpr term<T> known_gradient(side, const term<T>&, const term<T>& g) noexcept { return g; }
     template <class T>
-    [[nodiscard]] GNEISS_HD static constexpr term<T> relation_gradient(side missing, const term<T>&, const term<T>& g) noexcept {
-        return {{missing == side::tail ? g.part[0] : -g.part[0]}};
+    [[nodiscard]] GNEISS_HD static constexpr term<T> relation_gradient(side corrupt_side, const term<T>&, const term<T>& g) noexcept {
+        return {{corrupt_side == side::tail ? g.part[0] : -g.part[0]}};
     }
 };
 

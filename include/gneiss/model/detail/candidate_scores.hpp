@@ -7,22 +7,22 @@
 
 #include <gneiss/model/concepts.hpp>
 #include <gneiss/model/detail/vector_math.hpp>
-#include <gneiss/model/parameter.hpp>
+#include <gneiss/model/embedding_table.hpp>
 
 namespace gneiss::detail {
 
 /// Scores of queries against candidates and the way back, for one similarity, by the backend's three products.
 ///
 /// Order of calls for a list of candidates: `begin`, then per tile `forward`, `differentiate`, `backward`, then `finish`.
-template <similarity Compare, backend Backend>
+template <similarity Compare, gemm_backend Backend>
 class candidate_scores;
 
 /// Inner products: S = Q Nᵀ, dQ = dS N, dN += dSᵀ Q.
-template <backend Backend>
+template <gemm_backend Backend>
 class candidate_scores<similarity::inner_product, Backend> {
 public:
     struct scratch {
-        growing_buffer<float> positive_gradients;
+        reusable_buffer<float> positive_gradients;
     };
 
     explicit candidate_scores(Backend multiply) : multiply_(std::move(multiply)) {}
@@ -74,11 +74,11 @@ private:
 
 /// −‖q − x‖ by ‖q‖² + ‖x‖² − 2⟨q, x⟩, clamped at 0. With W = dS / distance: dQ = W N − diag(W 1) Q and
 /// dN += Wᵀ Q − diag(Wᵀ 1) N. Distances that the difference of squares cannot resolve count as 0 and have gradient 0.
-template <backend Backend>
+template <gemm_backend Backend>
 class candidate_scores<similarity::negative_distance, Backend> {
 public:
     struct scratch {
-        growing_buffer<float> positive_gradients, squares, query_squares, row, row_sums, column_sums;
+        reusable_buffer<float> positive_gradients, squares, query_squares, row, row_sums, column_sums;
     };
 
     explicit candidate_scores(Backend multiply) : multiply_(std::move(multiply)) {}
@@ -143,7 +143,7 @@ public:
     }
 
     void against(matrix_view<const float> queries, matrix_view<const float> candidates, matrix_view<float> out) const {
-        growing_buffer<float> memory;
+        reusable_buffer<float> memory;
         float* const squares = memory.at_least(candidates.rows());
         for (std::size_t j = 0; j < candidates.rows(); ++j) squares[j] = square(candidates[j]);
         multiply_.multiply_nt(queries, candidates, out);

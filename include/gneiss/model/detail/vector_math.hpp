@@ -11,7 +11,7 @@
 
 #include <gneiss/core/types.hpp>
 
-// Row loops that a compiler vectorises without -ffast-math: elementary functions free of branches, calls and errno,
+// Row loops that a compiler vectorizes without -ffast-math: elementary functions free of branches, calls and errno,
 // and reductions over a fixed number of lanes (so a sum is the same whatever the vector width, up to fma contraction).
 namespace gneiss::detail {
 
@@ -84,7 +84,7 @@ template <class V>
 }
 [[nodiscard]] inline double exponential(double x) noexcept { return std::exp(x); }
 
-/// √x for 0 and normal x, within 2 units in the last place, without the errno of `std::sqrt` that stops vectorisers; too small for
+/// √x for 0 and normal x, within 2 units in the last place, without the errno of `std::sqrt` that stops vectorizers; too small for
 /// subnormal x, not a number for infinity.
 [[nodiscard]] GNEISS_HD inline float square_root(float x) noexcept {
     float y = __builtin_bit_cast(float, 0x5f375a86U - (__builtin_bit_cast(std::uint32_t, x) >> 1));

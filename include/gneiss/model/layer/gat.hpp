@@ -7,9 +7,9 @@
 #include <string>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/layer/graph_layer.hpp>
 #include <gneiss/model/layer/self_loops.hpp>
-#include <gneiss/model/parameter.hpp>
 
 namespace gneiss {
 
@@ -21,14 +21,14 @@ struct gat_options {
     bool bias = true;
 };
 
-/// Graph attention: for each head, out[t] = Σ α(t, s) z[s] over neighbours s and t itself, where z = x W and
+/// Graph attention: for each head, out[t] = Σ α(t, s) z[s] over neighbors s and t itself, where z = x W and
 /// α = softmax over them of LeakyReLU(⟨z[t], a_target⟩ + ⟨z[s], a_source⟩); plus b.
 ///
 /// Score: attentions [edges + targets, heads]. Aggregate: the weighted sum of z. Update: heads merged. `width` is that
 /// of a head: `concat` gives heads · width outputs, the mean `width`. Cost: 2 · sources · inputs · heads · width operations
 /// and one row of z read per edge; backwards twice the operations (thrice with an input gradient) and two rows per edge.
 /// Source: Veličković et al., ICLR 2018, equations (1) to (6).
-template <class T, gnn_backend<T> Backend>
+template <class T, gnn_kernels<T> Backend>
 class gat_layer final : public graph_layer<T> {
 public:
     /// Adds its arrays to `weights`. Throws `invalid_argument` without a head or for a rate outside [0, 1).
@@ -75,31 +75,31 @@ public:
         return {.messages = all() + heads_, .own = heads_, .sums = all() + 3 * heads_, .loops = true, .begins = true};
     }
     void prepare(const dense_parameters<T>& weights, const input_rows<T>& rows, std::span<const float>, matrix_view<T> messages,
-        matrix_view<T> own, executor_ref on) override {
+        matrix_view<T> own, executor_ref executor) override {
         const matrix_view<T> z = messages.middle_columns(0, all());
-        rows.multiply(by_, weights.value(weight_), z, {}, on);
-        by_.head_dots(z, weights.list(of_source_), heads_, messages.middle_columns(all(), heads_), on);
-        by_.head_dots(z, weights.list(of_target_), heads_, own, on);
+        rows.multiply(by_, weights.value(weight_), z, {}, executor);
+        by_.head_dots(z, weights.list(of_source_), heads_, messages.middle_columns(all(), heads_), executor);
+        by_.head_dots(z, weights.list(of_target_), heads_, own, executor);
     }
-    void begin(matrix_view<const T> own, matrix_view<T> sums, executor_ref on) override {
-        detail::copy_rows<T>(own, sums.middle_columns(all() + 2 * heads_, heads_), on);
+    void begin(matrix_view<const T> own, matrix_view<T> sums, executor_ref executor) override {
+        detail::copy_rows<T>(own, sums.middle_columns(all() + 2 * heads_, heads_), executor);
     }
     void add(const edge_part& edges, std::span<const std::uint32_t>, matrix_view<const T> messages, matrix_view<T> sums,
-        executor_ref on) override {
-        by_.attend_segments(edges, heads_, slope(), messages, sums, on);
+        executor_ref executor) override {
+        by_.attend_segments(edges, heads_, slope(), messages, sums, executor);
     }
     void finish(const dense_parameters<T>& weights, matrix_view<const T>, std::span<const std::uint32_t>, matrix_view<T> sums,
-        activation then, matrix_view<T> out, executor_ref on) override {
+        activation then, matrix_view<T> out, executor_ref executor) override {
         const matrix_view<T> by_head = sums.middle_columns(0, all());
-        by_.divide_rows(sums.middle_columns(all() + heads_, heads_), by_head, on);
-        if (options_.concat) detail::copy_rows<T>(by_head, out, on);
-        else by_.head_mean(by_head, heads_, out, on);
-        by_.bias_activate(bias_ ? weights.list(*bias_) : std::span<const T>{}, then, out, on);
+        by_.divide_rows(sums.middle_columns(all() + heads_, heads_), by_head, executor);
+        if (options_.concat) detail::copy_rows<T>(by_head, out, executor);
+        else by_.head_mean(by_head, heads_, out, executor);
+        by_.bias_activate(bias_ ? weights.list(*bias_) : std::span<const T>{}, then, out, executor);
     }
 
 private:
     [[nodiscard]] std::size_t all() const noexcept { return heads_ * width_; }
-    [[nodiscard]] edge_segments incoming() const noexcept { return {loops_.view().offsets, loops_.view().neighbours}; }
+    [[nodiscard]] edge_segments incoming() const noexcept { return {loops_.view().offsets, loops_.view().neighbors}; }
     [[nodiscard]] matrix_view<T> own(matrix_view<T> rows, const layer_input<T>& in) const noexcept {
         return rows.middle_rows(in.view.first_target, in.view.targets);
     }
@@ -156,7 +156,7 @@ private:
     std::size_t width_, heads_, weight_ = 0, of_target_ = 0, of_source_ = 0;
     std::optional<std::size_t> bias_;
     self_loops loops_;
-    growing_buffer<T> z_memory_, grad_z_memory_, merge_memory_, target_memory_, source_memory_, attention_memory_,
+    reusable_buffer<T> z_memory_, grad_z_memory_, merge_memory_, target_memory_, source_memory_, attention_memory_,
         dropped_memory_, score_memory_, grad_score_memory_;
     matrix_view<T> z_{}, target_terms_{}, source_terms_{};
     std::span<T> attention_, dropped_;

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include <gneiss/model/detail/vector_math.hpp>
+#include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/layer/graph_layer.hpp>
 #include <gneiss/model/layer/linear_aggregation.hpp>
 #include <gneiss/model/layer/self_loops.hpp>
-#include <gneiss/model/parameter.hpp>
 
 namespace gneiss {
 
@@ -25,15 +25,15 @@ struct gcn_options {
     bool bias = true;
 };
 
-/// Graph convolution: out[t] = Σ over neighbours and t itself of weight · row, times W, plus b.
+/// Graph convolution: out[t] = Σ over neighbors and t itself of weight · row, times W, plus b.
 ///
-/// Score: the normalisation. Degrees are those of the sample, own edge included: a target's sampled neighbours + 1, a
+/// Score: the normalization. Degrees are those of the sample, own edge included: a target's sampled neighbors + 1, a
 /// source's sampled edges (+ 1 if it is a target). The rows that come last into a sample show few of their edges there, so
 /// that `symmetric` trains with other weights than the whole graph has, unless the sample is the whole graph: Cora comes to
 /// .76 by it and to .82 by `row`. Aggregate and update: `linear_aggregation`. Cost: one row read
 /// per edge and 2 · targets · inputs · outputs operations, twice that backwards (thrice with an input gradient).
 /// Source: Kipf and Welling, ICLR 2017, equation (2).
-template <class T, gnn_backend<T> Backend>
+template <class T, gnn_kernels<T> Backend>
 class gcn_layer final : public graph_layer<T> {
 public:
     /// Adds its arrays to `weights`.
@@ -63,19 +63,19 @@ public:
         return {.messages = columns, .sums = columns, .loops = true, .source_degrees = options_.normalize == gcn_normalization::symmetric};
     }
     void prepare(const dense_parameters<T>& weights, const input_rows<T>& rows, std::span<const float> source_degrees,
-        matrix_view<T> messages, matrix_view<T>, executor_ref on) override {
-        linear::prepare(by_, rows, weights.value(weight_), messages, on);
-        if (options_.normalize == gcn_normalization::symmetric) divide(messages, source_degrees, on);
+        matrix_view<T> messages, matrix_view<T>, executor_ref executor) override {
+        linear::prepare(by_, rows, weights.value(weight_), messages, executor);
+        if (options_.normalize == gcn_normalization::symmetric) divide(messages, source_degrees, executor);
     }
     void add(const edge_part& edges, std::span<const std::uint32_t>, matrix_view<const T> messages, matrix_view<T> sums,
-        executor_ref on) override {
-        by_.add_segments(edges, messages, sums, on);
+        executor_ref executor) override {
+        by_.add_segments(edges, messages, sums, executor);
     }
     void finish(const dense_parameters<T>& weights, matrix_view<const T>, std::span<const std::uint32_t> seen, matrix_view<T> sums,
-        activation then, matrix_view<T> out, executor_ref on) override {
-        divide(sums, seen, on);
+        activation then, matrix_view<T> out, executor_ref executor) override {
+        divide(sums, seen, executor);
         linear::finish(by_, in_, sums, weights.value(weight_), out,
-            {false, bias_ ? weights.list(*bias_) : std::span<const T>{}, then}, on);
+            {false, bias_ ? weights.list(*bias_) : std::span<const T>{}, then}, executor);
     }
 
 private:
@@ -83,24 +83,24 @@ private:
 
     /// Each row by its degree, own edge included, or the root of it: each end of an edge brings its factor.
     template <class Degree>
-    void divide(matrix_view<T> rows, std::span<const Degree> degrees, executor_ref on) {
+    void divide(matrix_view<T> rows, std::span<const Degree> degrees, executor_ref executor) {
         T* const by = memory_.at_least(degrees.size());
         for (std::size_t i = 0; i < degrees.size(); ++i) {
             by[i] = static_cast<T>(degrees[i]) + T{1};
             if (options_.normalize == gcn_normalization::symmetric) by[i] = detail::square_root(by[i]);
         }
-        by_.divide_rows({by, degrees.size(), 1}, rows, on);
+        by_.divide_rows({by, degrees.size(), 1}, rows, executor);
     }
 
     void score(const layer_input<T>& in) {
         const layer_view& view = loops_.view();
-        const edge_segments incoming{view.offsets, view.neighbours};
+        const edge_segments incoming{view.offsets, view.neighbors};
         const std::span<T> weights(memory_.at_least(view.edges()), view.edges());
         edge_weights_ = weights;
         if (options_.normalize == gcn_normalization::row) return by_.segment_shares(incoming, weights, in.on);
-        renew(source_degrees_, view.sources);
+        resize_discard(source_degrees_, view.sources);
         std::ranges::fill(source_degrees_, 0U);
-        for (const std::uint32_t source : view.neighbours) ++source_degrees_[source];
+        for (const std::uint32_t source : view.neighbors) ++source_degrees_[source];
         by_.segment_symmetric(incoming, source_degrees_, weights, in.on);
     }
 
@@ -112,7 +112,7 @@ private:
     self_loops loops_;
     linear linear_;
     std::vector<std::uint32_t> source_degrees_;
-    growing_buffer<T> memory_;
+    reusable_buffer<T> memory_;
     std::span<const T> edge_weights_;
 };
 

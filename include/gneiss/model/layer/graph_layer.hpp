@@ -28,7 +28,7 @@ struct layer_input {
 
     [[nodiscard]] input_rows<T> own_rows() const noexcept { return rows.middle_rows(view.first_target, view.targets); }
     /// Edges by target, leading to source rows.
-    [[nodiscard]] edge_segments incoming() const noexcept { return {view.offsets, view.neighbours}; }
+    [[nodiscard]] edge_segments incoming() const noexcept { return {view.offsets, view.neighbors}; }
 };
 
 /// Edges by source, leading to target rows. Precondition: the view has its transposed lists.
@@ -49,9 +49,9 @@ void copy_rows(matrix_view<const T> in, matrix_view<T> out, executor_ref on) {
 
 /// Columns of the rows that a layer's pass in parts keeps of a node, and what it asks.
 struct part_columns {
-    std::size_t messages = 0; ///< what neighbours read; 0: none do
+    std::size_t messages = 0; ///< what neighbors read; 0: none do
     std::size_t own = 0;      ///< what its own result needs
-    std::size_t sums = 0;     ///< what is summed over neighbours
+    std::size_t sums = 0;     ///< what is summed over neighbors
     bool loops = false;          ///< an edge from each node to itself is to be added
     bool begins = false;         ///< `begin` is to be called
     bool source_degrees = false; ///< `prepare` asks for them
@@ -59,8 +59,8 @@ struct part_columns {
 
 /// A layer of a graph network: rows [sources, inputs] → rows [targets, outputs], in three steps.
 ///
-///     score      how much each edge counts: a share, a normalisation, an attention
-///     aggregate  one row per target out of its neighbours' rows
+///     score      how much each edge counts: a share, a normalization, an attention
+///     aggregate  one row per target out of its neighbors' rows
 ///     update     the target's new row out of that and its own
 ///
 /// Meaning: `forward` writes out = then(…). `backward` is given the gradient g of what went into `then`, *adds* to the
@@ -86,7 +86,7 @@ public:
     // all of them. For nodes whose edges were all added it gives what `forward` gives, but for rounding. Rows are those of
     // nodes throughout:
     //
-    //     prepare   of every node once: what its neighbours read of it, and what its own result needs
+    //     prepare   of every node once: what its neighbors read of it, and what its own result needs
     //     begin     targets whose sums are 0
     //     add       edges from some sources to some targets, any number of times; the sums depend on the order by rounding
     //     finish    the targets' new rows

@@ -9,7 +9,7 @@ namespace gneiss {
 
 /// out = x W + b of each row by itself: no edges. Cost: 2 · rows · inputs · outputs operations, 4 backwards (6 with an
 /// input gradient).
-template <class T, gnn_backend<T> Backend>
+template <class T, gnn_kernels<T> Backend>
 class linear_layer final : public graph_layer<T> {
 public:
     linear_layer(dense_parameters<T>& weights, const std::string& name, input_columns in, std::size_t width, bool bias, Backend by = {})
@@ -32,13 +32,13 @@ public:
 
     [[nodiscard]] part_columns parts() const override { return {.own = width_}; }
     void prepare(const dense_parameters<T>& weights, const input_rows<T>& rows, std::span<const float>, matrix_view<T>,
-        matrix_view<T> own, executor_ref on) override {
-        rows.multiply(by_, weights.value(weight_), own, {false, bias_ ? weights.list(*bias_) : std::span<const T>{}}, on);
+        matrix_view<T> own, executor_ref executor) override {
+        rows.multiply(by_, weights.value(weight_), own, {false, bias_ ? weights.list(*bias_) : std::span<const T>{}}, executor);
     }
     void finish(const dense_parameters<T>&, matrix_view<const T> own, std::span<const std::uint32_t>, matrix_view<T>,
-        activation then, matrix_view<T> out, executor_ref on) override {
-        detail::copy_rows<T>(own, out, on);
-        by_.bias_activate({}, then, out, on);
+        activation then, matrix_view<T> out, executor_ref executor) override {
+        detail::copy_rows<T>(own, out, executor);
+        by_.bias_activate({}, then, out, executor);
     }
 
 private:

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <span>
 
+#include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/layer/graph_layer.hpp>
-#include <gneiss/model/parameter.hpp>
 
 namespace gneiss {
 
@@ -25,15 +25,15 @@ namespace detail {
 /// A x W, where A [targets, sources] holds a weight for each edge: what layers with linear aggregation share.
 ///
 /// Of (A x) W and A (x W) the cheaper is taken: sparse rows are always multiplied first, dense ones where W makes them
-/// so much shorter that fewer bytes of neighbours are worth products of all sources. A function of the sizes alone.
-template <class T, gnn_backend<T> Backend>
+/// so much shorter that fewer bytes of neighbors are worth products of all sources. A function of the sizes alone.
+template <class T, gnn_kernels<T> Backend>
 class linear_aggregation {
 public:
     /// out = A x W, then the epilogue, which must not accumulate. `weights` [edges], or empty: all 1.
     void forward(const Backend& by, const layer_input<T>& in, const layer_view& view, std::span<const T> edge_weights,
         matrix_view<const T> w, matrix_view<T> out, const epilogue<T>& then) {
         project_first_ = projecting_is_cheaper(in.rows, view, w.columns());
-        const edge_segments incoming{view.offsets, view.neighbours};
+        const edge_segments incoming{view.offsets, view.neighbors};
         if (project_first_) {
             const matrix_view<T> projected(buffer_.at_least(view.sources * w.columns()), view.sources, w.columns());
             in.rows.multiply(by, w, projected, {}, in.on);
@@ -63,7 +63,7 @@ public:
         }
     }
 
-    /// Of the pass in parts: whether neighbours read rows times W, which is when those are shorter, or the rows are sparse.
+    /// Of the pass in parts: whether neighbors read rows times W, which is when those are shorter, or the rows are sparse.
     [[nodiscard]] static bool sends_products(input_columns in, std::size_t width) noexcept {
         return in.sparse != 0 || width < in.total();
     }
@@ -72,29 +72,29 @@ public:
         return sends_products(in, width) ? width : in.total();
     }
     static void prepare(const Backend& by, const input_rows<T>& rows, matrix_view<const T> w, matrix_view<T> messages,
-        executor_ref on) {
+        executor_ref executor) {
         if (sends_products({rows.dense.columns(), rows.sparse.columns}, w.columns()))
-            return rows.multiply(by, w, messages, {}, on);
-        detail::copy_rows<T>(rows.dense, messages, on);
+            return rows.multiply(by, w, messages, {}, executor);
+        detail::copy_rows<T>(rows.dense, messages, executor);
     }
     /// out = sums, times W where the messages were not, and the epilogue.
     static void finish(const Backend& by, input_columns in, matrix_view<const T> sums, matrix_view<const T> w, matrix_view<T> out,
-        const epilogue<T>& then, executor_ref on) {
-        if (!sends_products(in, w.columns())) return by.multiply(sums, w, out, then, on);
-        if (then.accumulate) by.add_rows(sums, out, on);
-        else detail::copy_rows<T>(sums, out, on);
-        by.bias_activate(then.bias, then.then, out, on);
+        const epilogue<T>& then, executor_ref executor) {
+        if (!sends_products(in, w.columns())) return by.multiply(sums, w, out, then, executor);
+        if (then.accumulate) by.add_rows(sums, out, executor);
+        else detail::copy_rows<T>(sums, out, executor);
+        by.bias_activate(then.bias, then.then, out, executor);
     }
 
 private:
     [[nodiscard]] static bool projecting_is_cheaper(const input_rows<T>& rows, const layer_view& view, std::size_t width) noexcept {
         if (rows.has_sparse()) return true;
-        constexpr double operations_per_gathered_value = 16; // of a core whose neighbours' rows lie in memory
+        constexpr double operations_per_gathered_value = 16; // of a core whose neighbors' rows lie in memory
         return detail::projecting_is_cheaper(rows.columns(), width, view.sources, view.targets, view.edges(), operations_per_gathered_value);
     }
 
     bool project_first_ = false;
-    growing_buffer<T> buffer_;
+    reusable_buffer<T> buffer_;
     matrix_view<T> aggregated_{};
 };
 

@@ -8,9 +8,9 @@
 #include <string>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/layer/graph_layer.hpp>
 #include <gneiss/model/layer/linear_aggregation.hpp>
-#include <gneiss/model/parameter.hpp>
 
 namespace gneiss {
 
@@ -18,16 +18,16 @@ enum class sage_reduction : std::uint8_t { mean, sum, max };
 
 struct sage_options {
     sage_reduction reduce = sage_reduction::mean;
-    bool concat = true; ///< own and neighbours' rows have weights of their own, as if concatenated; else one W for their sum
+    bool concat = true; ///< own and neighbors' rows have weights of their own, as if concatenated; else one W for their sum
     bool bias = true;
 };
 
-/// GraphSAGE: out[t] = own[t] · W_own + reduce over neighbours · W + b. A target without neighbours gets a reduction of 0.
+/// GraphSAGE: out[t] = own[t] · W_own + reduce over neighbors · W + b. A target without neighbors gets a reduction of 0.
 ///
-/// Score: 1, or 1 / neighbours for the mean. Aggregate: the sum or the maximum of neighbours' rows. Update: the two
+/// Score: 1, or 1 / neighbors for the mean. Aggregate: the sum or the maximum of neighbors' rows. Update: the two
 /// products. Cost: one row read per edge and 4 · targets · inputs · outputs operations, twice that backwards (thrice with
 /// an input gradient). Source: Hamilton, Ying and Leskovec, NeurIPS 2017, Algorithm 1.
-template <class T, gnn_backend<T> Backend>
+template <class T, gnn_kernels<T> Backend>
 class sage_layer final : public graph_layer<T> {
 public:
     /// Adds its arrays to `weights`. Throws `invalid_argument` for the maximum of sparse rows.
@@ -38,7 +38,7 @@ public:
             throw error(errc::invalid_argument, "the maximum of sparse rows is not offered: put a linear layer in front");
         const initializer first = initializer::glorot(in.total(), width);
         own_ = weights.add(name + ".own", in.total(), width, first);
-        neighbours_ = options.concat ? weights.add(name + ".neighbours", in.total(), width, first) : own_;
+        neighbors_ = options.concat ? weights.add(name + ".neighbours", in.total(), width, first) : own_;
         if (options.bias) bias_ = weights.add_constant(name + ".bias", width);
     }
 
@@ -60,27 +60,27 @@ public:
         return {.messages = columns, .own = width_, .sums = columns};
     }
     void prepare(const dense_parameters<T>& weights, const input_rows<T>& rows, std::span<const float>, matrix_view<T> messages,
-        matrix_view<T> own, executor_ref on) override {
-        if (is_max()) detail::copy_rows<T>(rows.dense, messages, on);
-        else linear::prepare(by_, rows, weights.value(neighbours_), messages, on);
-        rows.multiply(by_, weights.value(own_), own, {}, on);
+        matrix_view<T> own, executor_ref executor) override {
+        if (is_max()) detail::copy_rows<T>(rows.dense, messages, executor);
+        else linear::prepare(by_, rows, weights.value(neighbors_), messages, executor);
+        rows.multiply(by_, weights.value(own_), own, {}, executor);
     }
     void add(const edge_part& edges, std::span<const std::uint32_t> seen, matrix_view<const T> messages, matrix_view<T> sums,
-        executor_ref on) override {
-        if (is_max()) by_.raise_segments(edges, seen, messages, sums, on);
-        else by_.add_segments(edges, messages, sums, on);
+        executor_ref executor) override {
+        if (is_max()) by_.raise_segments(edges, seen, messages, sums, executor);
+        else by_.add_segments(edges, messages, sums, executor);
     }
     void finish(const dense_parameters<T>& weights, matrix_view<const T> own, std::span<const std::uint32_t> seen,
-        matrix_view<T> sums, activation then, matrix_view<T> out, executor_ref on) override {
+        matrix_view<T> sums, activation then, matrix_view<T> out, executor_ref executor) override {
         if (options_.reduce == sage_reduction::mean) {
             T* const degrees = shares_.at_least(seen.size());
             for (std::size_t t = 0; t < seen.size(); ++t) degrees[t] = static_cast<T>(std::max(seen[t], 1U));
-            by_.divide_rows({degrees, seen.size(), 1}, sums, on);
+            by_.divide_rows({degrees, seen.size(), 1}, sums, executor);
         }
-        detail::copy_rows<T>(own, out, on);
+        detail::copy_rows<T>(own, out, executor);
         const epilogue<T> rest{true, bias_ ? weights.list(*bias_) : std::span<const T>{}, then};
-        if (is_max()) by_.multiply(sums, weights.value(neighbours_), out, rest, on);
-        else linear::finish(by_, in_, sums, weights.value(neighbours_), out, rest, on);
+        if (is_max()) by_.multiply(sums, weights.value(neighbors_), out, rest, executor);
+        else linear::finish(by_, in_, sums, weights.value(neighbors_), out, rest, executor);
     }
 
 private:
@@ -99,20 +99,20 @@ private:
     /// out = reduction · W
     void aggregate(const dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<T> out) {
         if (!is_max())
-            return linear_.forward(by_, in, in.view, edge_weights_, weights.value(neighbours_), out, {});
+            return linear_.forward(by_, in, in.view, edge_weights_, weights.value(neighbors_), out, {});
         const std::size_t rows = in.view.targets, columns = in_.dense;
         best_ = {best_memory_.at_least(rows * columns), rows, columns};
         winners_ = {winner_memory_.at_least(rows * columns), rows, columns};
         by_.segment_max(in.incoming(), in.rows.dense, best_, winners_, in.on);
-        by_.multiply(best_, weights.value(neighbours_), out, {}, in.on);
+        by_.multiply(best_, weights.value(neighbors_), out, {}, in.on);
     }
 
     void aggregate_backward(dense_parameters<T>& weights, const layer_input<T>& in, matrix_view<const T> g, matrix_view<T> grad_in) {
         if (!is_max())
-            return linear_.backward(by_, in, in.view, edge_weights_, weights.value(neighbours_), g, weights.gradient(neighbours_), grad_in);
-        by_.add_tn(best_, g, weights.gradient(neighbours_), in.on);
+            return linear_.backward(by_, in, in.view, edge_weights_, weights.value(neighbors_), g, weights.gradient(neighbors_), grad_in);
+        by_.add_tn(best_, g, weights.gradient(neighbors_), in.on);
         if (grad_in.empty()) return;
-        by_.multiply_nt(g, weights.value(neighbours_), best_, false, in.on); // its values are no longer needed
+        by_.multiply_nt(g, weights.value(neighbors_), best_, false, in.on); // its values are no longer needed
         by_.segment_max_backward(outgoing(in.view), best_, winners_, grad_in, in.on);
     }
 
@@ -131,12 +131,12 @@ private:
     Backend by_;
     sage_options options_;
     input_columns in_;
-    std::size_t width_, own_ = 0, neighbours_ = 0;
+    std::size_t width_, own_ = 0, neighbors_ = 0;
     std::optional<std::size_t> bias_;
     linear linear_;
     std::span<const T> edge_weights_;
-    growing_buffer<T> shares_, best_memory_;
-    growing_buffer<std::uint32_t> winner_memory_;
+    reusable_buffer<T> shares_, best_memory_;
+    reusable_buffer<std::uint32_t> winner_memory_;
     matrix_view<T> best_{};
     matrix_view<std::uint32_t> winners_{};
 };

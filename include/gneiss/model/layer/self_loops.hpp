@@ -13,33 +13,33 @@
 namespace gneiss {
 
 /// A view with one more edge per target, the last of its list, from the target's own row: with it a layer that treats
-/// a node as its own neighbour needs no second case, and isolated nodes have a neighbour. Relations are left out; the
+/// a node as its own neighbor needs no second case, and isolated nodes have a neighbor. Relations are left out; the
 /// transposed lists are made where the view has them. O(edges); memory is kept between batches.
 class self_loops {
 public:
-    void assign(const layer_view& view, executor_ref on) {
+    void assign(const layer_view& view, executor_ref executor) {
         const std::size_t edges = view.edges() + view.targets;
-        renew(offsets_, view.targets + 1);
-        renew(neighbours_, edges);
+        resize_discard(offsets_, view.targets + 1);
+        resize_discard(neighbors_, edges);
         offsets_[0] = 0;
         const bool both = !view.by_source_offsets.empty();
         if (both) {
-            renew(edge_target_, edges);
-            renew(by_source_offsets_, view.sources + 1);
-            renew(by_source_edges_, edges);
+            resize_discard(edge_target_, edges);
+            resize_discard(by_source_offsets_, view.sources + 1);
+            resize_discard(by_source_edges_, edges);
         }
-        parallel_for(on, view.targets, 4096, [&](std::size_t t, std::size_t end) {
+        parallel_for(executor, view.targets, 4096, [&](std::size_t t, std::size_t end) {
             for (; t < end; ++t) {
                 const std::size_t from = view.offsets[t], to = view.offsets[t + 1];
-                std::copy(view.neighbours.begin() + static_cast<std::ptrdiff_t>(from),
-                    view.neighbours.begin() + static_cast<std::ptrdiff_t>(to), neighbours_.begin() + static_cast<std::ptrdiff_t>(from + t));
-                neighbours_[to + t] = static_cast<std::uint32_t>(view.first_target + t);
+                std::copy(view.neighbors.begin() + static_cast<std::ptrdiff_t>(from),
+                    view.neighbors.begin() + static_cast<std::ptrdiff_t>(to), neighbors_.begin() + static_cast<std::ptrdiff_t>(from + t));
+                neighbors_[to + t] = static_cast<std::uint32_t>(view.first_target + t);
                 offsets_[t + 1] = static_cast<std::uint32_t>(to + t + 1);
                 if (both) std::fill_n(edge_target_.begin() + static_cast<std::ptrdiff_t>(from + t), to - from + 1, static_cast<std::uint32_t>(t));
             }
         });
-        if (both) transpose(view, on);
-        view_ = {.targets = view.targets, .sources = view.sources, .offsets = offsets_, .neighbours = neighbours_,
+        if (both) transpose(view, executor);
+        view_ = {.targets = view.targets, .sources = view.sources, .offsets = offsets_, .neighbors = neighbors_,
             .first_target = view.first_target};
         if (both) {
             view_.by_source_offsets = by_source_offsets_;
@@ -53,9 +53,9 @@ public:
 
 private:
     /// Edge e of target t becomes e + t, and every list gains its own edge where that belongs.
-    void transpose(const layer_view& view, executor_ref on) {
+    void transpose(const layer_view& view, executor_ref executor) {
         by_source_offsets_[0] = 0;
-        parallel_for(on, view.sources, 4096, [&](std::size_t s, std::size_t end) {
+        parallel_for(executor, view.sources, 4096, [&](std::size_t s, std::size_t end) {
             for (; s < end; ++s) {
                 const std::size_t loops_before = std::clamp(s, view.first_target, view.first_target + view.targets) - view.first_target;
                 std::size_t at = view.by_source_offsets[s] + loops_before;
@@ -76,7 +76,7 @@ private:
     }
 
     layer_view view_;
-    std::vector<std::uint32_t> offsets_, neighbours_, edge_target_, by_source_offsets_, by_source_edges_;
+    std::vector<std::uint32_t> offsets_, neighbors_, edge_target_, by_source_offsets_, by_source_edges_;
 };
 
 } // namespace gneiss

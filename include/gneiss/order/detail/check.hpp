@@ -11,14 +11,14 @@ namespace gneiss::detail {
 /// A plan names all p² edge buckets: 16 million of them at this many partitions.
 inline constexpr std::uint32_t max_partitions = 1U << 12;
 
-/// Throws errc::invalid_argument unless every pair of `partitions` can meet in a buffer of `slots`.
-inline void check_buffer(std::uint32_t partitions, std::uint32_t slots) {
+/// Throws errc::invalid_argument unless every pair of `partitions` can meet in a buffer of `resident_partitions`.
+inline void check_buffer(std::uint32_t partitions, std::uint32_t resident_partitions) {
     if (partitions == 0) throw error(errc::invalid_argument, "an order needs at least one partition");
     if (partitions > max_partitions)
         throw error(errc::invalid_argument, "an order has at most " + std::to_string(max_partitions) +
                                                 " partitions, not " + std::to_string(partitions));
-    if (slots == 0 || (slots < 2 && partitions > 1))
-        throw error(errc::invalid_argument, "a buffer of " + std::to_string(slots) + " slots cannot hold two of " +
+    if (resident_partitions == 0 || (resident_partitions < 2 && partitions > 1))
+        throw error(errc::invalid_argument, "a buffer of " + std::to_string(resident_partitions) + " slots cannot hold two of " +
                                                 std::to_string(partitions) + " partitions: at least 2 are needed");
 }
 

@@ -11,7 +11,7 @@ inline constexpr std::string_view sequence_letters =
 
 /// A sequence with fewer swaps than BETA, and how `search_sequence` of tests/order/swap_search.hpp finds it again.
 struct found_sequence_row {
-    std::uint32_t partitions, slots, swaps;
+    std::uint32_t partitions, resident_partitions, swaps;
     std::uint64_t seed, moves;
     std::string_view swaps_text; ///< see `parse_sequence`
 };

@@ -14,16 +14,16 @@
 
 namespace gneiss::detail {
 
-/// The neighbours of each node by the edges of one chunk: 4 bytes a node of the graph, 16 an edge of the largest chunk.
+/// The neighbors of each node by the edges of one chunk: 4 bytes a node of the graph, 16 an edge of the largest chunk.
 class chunk_lists {
 public:
     /// \param edges  of a chunk, at most
     chunk_lists(std::uint64_t nodes, std::size_t edges) : offsets_(static_cast<std::size_t>(nodes) + 2) {
         ends_.reserve(edges);
-        neighbours_.reserve(2 * edges);
+        neighbors_.reserve(2 * edges);
     }
 
-    /// Adds an edge to the chunk to come. Self loops are nobody's neighbours.
+    /// Adds an edge to the chunk to come. Self loops are nobody's neighbors.
     void add(node_id u, node_id v) {
         if (u >= nodes() || v >= nodes())
             throw error(errc::out_of_range, "edge " + std::to_string(u) + " - " + std::to_string(v) + " of a graph of " +
@@ -38,19 +38,19 @@ public:
             ++offsets_[v + std::size_t{2}];
         }
         for (std::size_t v = 2; v < offsets_.size(); ++v) offsets_[v] += offsets_[v - 1];
-        neighbours_.resize(2 * ends_.size());
+        neighbors_.resize(2 * ends_.size());
         for (const auto& [u, v] : ends_) {
-            neighbours_[offsets_[u + std::size_t{1}]++] = v;
-            neighbours_[offsets_[v + std::size_t{1}]++] = u;
+            neighbors_[offsets_[u + std::size_t{1}]++] = v;
+            neighbors_[offsets_[v + std::size_t{1}]++] = u;
         }
         ends_.clear();
     }
 
     [[nodiscard]] std::size_t nodes() const noexcept { return offsets_.size() - 2; }
     [[nodiscard]] std::span<const node_id> list(node_id v) const noexcept {
-        return std::span(neighbours_).subspan(offsets_[v], offsets_[v + std::size_t{1}] - offsets_[v]);
+        return std::span(neighbors_).subspan(offsets_[v], offsets_[v + std::size_t{1}] - offsets_[v]);
     }
-    /// Nodes that have a neighbour, ascending.
+    /// Nodes that have a neighbor, ascending.
     [[nodiscard]] std::vector<node_id> seen() const {
         std::vector<node_id> nodes_seen;
         for (std::size_t v = 0; v < nodes(); ++v)
@@ -60,20 +60,20 @@ public:
     /// The graph of the chunk: node i is members[i], those of `seen`. Memory: 8 bytes a member and an edge.
     [[nodiscard]] symmetric_csr graph(std::span<const node_id> members) const {
         const ranked_bitmap place(nodes(), members);
-        symmetric_csr made;
-        made.offsets.reserve(members.size() + 1);
-        made.neighbours.reserve(neighbours_.size());
+        symmetric_csr result;
+        result.offsets.reserve(members.size() + 1);
+        result.neighbors.reserve(neighbors_.size());
         for (const node_id v : members) {
-            for (const node_id u : list(v)) made.neighbours.push_back(*place.rank(u));
-            made.offsets.push_back(made.neighbours.size());
+            for (const node_id u : list(v)) result.neighbors.push_back(*place.rank(u));
+            result.offsets.push_back(result.neighbors.size());
         }
-        return made;
+        return result;
     }
 
 private:
     std::vector<std::pair<node_id, node_id>> ends_;
     std::vector<std::uint32_t> offsets_; // [nodes + 2]
-    std::vector<node_id> neighbours_;
+    std::vector<node_id> neighbors_;
 };
 
 } // namespace gneiss::detail

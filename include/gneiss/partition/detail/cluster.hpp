@@ -43,7 +43,7 @@ private:
     std::vector<std::uint32_t> touched_;
 };
 
-/// Nodes of few neighbours before those of many (by powers of two), at random among their like.
+/// Nodes of few neighbors before those of many (by powers of two), at random among their like.
 [[nodiscard]] inline std::vector<node_id> by_degree(const weighted_graph& graph, random_key key) {
     std::vector<node_id> order(graph.nodes());
     std::vector<std::size_t> first(34);
@@ -65,7 +65,7 @@ private:
 struct cluster_options {
     std::uint64_t max_weight = 1; ///< of a cluster of more than one node
     std::uint32_t passes = 5;
-    std::span<const part_id> parts{}; ///< [nodes] or empty; clusters keep to one part
+    std::span<const partition_id16> parts{}; ///< [nodes] or empty; clusters keep to one part
 };
 
 /// Clusters of a graph.
@@ -76,7 +76,7 @@ struct clustering {
 
 /// Size-constrained label propagation: each node joins the cluster that it has the heaviest edges to and that has room,
 /// again and again. Nodes left alone then join others that long for the same full cluster (leaves of a hub), and those
-/// without neighbours each other. O(passes · arcs); 25 bytes a node. Pure function of its arguments. Source:
+/// without neighbors each other. O(passes · arcs); 25 bytes a node. Pure function of its arguments. Source:
 /// Meyerhenke, Sanders and Schulz, ESA 2014; two-hop: LaSalle et al., IA3 2015.
 class cluster_maker {
 public:
@@ -114,19 +114,19 @@ public:
         merge_two_hop(order, clusters);
         // numbered by the first of their nodes
         std::vector<node_id> number(of_.size(), ~node_id{0});
-        clustering made{std::move(of_), 0};
-        for (node_id& c : made.of) {
-            if (number[c] == ~node_id{0}) number[c] = static_cast<node_id>(made.clusters++);
+        clustering result{std::move(of_), 0};
+        for (node_id& c : result.of) {
+            if (number[c] == ~node_id{0}) number[c] = static_cast<node_id>(result.clusters++);
             c = number[c];
         }
-        return made;
+        return result;
     }
 
 private:
     [[nodiscard]] bool may_join(node_id v, node_id cluster_of) const {
         return options_.parts.empty() || options_.parts[v] == options_.parts[cluster_of];
     }
-    /// The cluster among its neighbours', or its own, that `v` has the heaviest edges to and that has room.
+    /// The cluster among its neighbors', or its own, that `v` has the heaviest edges to and that has room.
     [[nodiscard]] node_id best(node_id v, std::uint64_t max_weight, std::uint64_t tie) {
         graph_.for_each(v, [&](node_id u, std::uint32_t w) {
             if (may_join(v, u)) sums_.add(of_[u], w);
@@ -162,15 +162,15 @@ private:
             merge(v, options_.parts.empty() ? 0 : options_.parts[v], open, clusters);
         }
     }
-    /// Nodes alone whose favourite, room or not, is one cluster: joined until half of the nodes' number is reached.
+    /// Nodes alone whose favorite, room or not, is one cluster: joined until half of the nodes' number is reached.
     void merge_two_hop(std::span<const node_id> order, std::size_t& clusters) {
         if (clusters * 2 <= of_.size()) return;
         std::vector<node_id> open(of_.size(), ~node_id{0});
         for (const node_id v : order) {
             if (clusters * 2 <= of_.size()) break;
             if (graph_.degree(v) == 0 || !alone(v)) continue;
-            const node_id favourite = best(v, ~std::uint64_t{0}, 0);
-            if (favourite != v) merge(v, favourite, open, clusters);
+            const node_id favorite = best(v, ~std::uint64_t{0}, 0);
+            if (favorite != v) merge(v, favorite, open, clusters);
         }
     }
     /// Joins `v` to the cluster begun for `group`, or begins one.

@@ -8,12 +8,12 @@
 
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/adjacency_stream.hpp>
-#include <gneiss/partition/detail/fetched_lists.hpp>
+#include <gneiss/partition/detail/prefetched_adjacency.hpp>
 
 namespace gneiss::detail {
 
-/// How many neighbours of one node lie in each cluster: as `neighbour_counts`, but a hash table, since there are as
-/// many clusters as nodes. Cost: O(neighbours). Memory: 16 to 32 bytes a neighbour of the longest list met.
+/// How many neighbors of one node lie in each cluster: as `neighbor_counts`, but a hash table, since there are as
+/// many clusters as nodes. Cost: O(neighbors). Memory: 16 to 32 bytes a neighbor of the longest list met.
 class cluster_counts {
 public:
     cluster_counts() { grow(64); }
@@ -22,9 +22,9 @@ public:
     void begin(const adjacency_chunk& chunk) noexcept { lists_.begin(chunk); }
     /// Counts list `i` of the chunk, of node v, itself left out. Precondition: what was counted before was taken.
     void count(std::size_t i, node_id v, std::span<const node_id> cluster) {
-        const std::span<const node_id> neighbours = lists_.take(i, cluster);
-        if (2 * neighbours.size() > slots_.size()) grow(std::bit_ceil(2 * neighbours.size()));
-        for (const node_id u : neighbours) {
+        const std::span<const node_id> neighbors = lists_.take(i, cluster);
+        if (2 * neighbors.size() > slots_.size()) grow(std::bit_ceil(2 * neighbors.size()));
+        for (const node_id u : neighbors) {
             if (u == v) continue;
             const node_id c = cluster[u];
             std::size_t at = (c * 0x9e3779b1U) >> shift_;
@@ -35,7 +35,7 @@ public:
             }
         }
     }
-    /// Calls visit(cluster, neighbours in it) for each cluster that has one, in the order of first neighbours, and
+    /// Calls visit(cluster, neighbors in it) for each cluster that has one, in the order of first neighbors, and
     /// forgets them.
     template <class Visit>
     void take(Visit&& visit) {
@@ -60,7 +60,7 @@ private:
     std::vector<slot> slots_; // a power of two
     std::uint32_t shift_ = 0; // of a 32-bit hash to a slot
     std::vector<std::uint32_t> touched_;
-    fetched_lists lists_;
+    prefetched_adjacency lists_;
 };
 
 } // namespace gneiss::detail

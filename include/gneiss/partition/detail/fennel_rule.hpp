@@ -12,7 +12,7 @@
 
 namespace gneiss::detail {
 
-/// FENNEL's score, neighbours − αγ (s/μ)^(γ−1), of groups each of which is a share μ of the whole.
+/// FENNEL's score, neighbors − αγ (s/μ)^(γ−1), of groups each of which is a share μ of the whole.
 class fennel_rule {
 public:
     /// \param total   W, the weight of all nodes; α = m k^(γ−1) / W^γ with m = arcs / 2
@@ -31,11 +31,11 @@ public:
         if (counts.empty()) slopes_.push_back(slope);
     }
 
-    [[nodiscard]] double burden(std::size_t group, std::uint64_t load) const noexcept {
+    [[nodiscard]] double load_penalty(std::size_t group, std::uint64_t load) const noexcept {
         const auto s = static_cast<double>(load);
         return slopes_[group] * (power_ == .5 ? std::sqrt(s) : std::pow(s, power_));
     }
-    [[nodiscard]] static double score(std::uint32_t neighbours, double burden) noexcept { return neighbours - burden; }
+    [[nodiscard]] static double score(std::uint32_t neighbors, double load_penalty) noexcept { return neighbors - load_penalty; }
 
 private:
     double power_;

@@ -16,28 +16,28 @@
 #include <gneiss/graph/adjacency_stream.hpp>
 #include <gneiss/partition/assignment.hpp>
 #include <gneiss/partition/concepts.hpp>
-#include <gneiss/partition/detail/burden_table.hpp>
-#include <gneiss/partition/detail/neighbour_counts.hpp>
-#include <gneiss/partition/detail/saved_parts.hpp>
+#include <gneiss/partition/detail/load_table.hpp>
+#include <gneiss/partition/detail/neighbor_counts.hpp>
+#include <gneiss/partition/detail/pass_checkpoint.hpp>
 
 namespace gneiss::detail {
 
-/// How a streamed partitioner weighs neighbours against balance.
+/// How a streamed partitioner weighs neighbors against balance.
 ///
-/// Meaning: `r.burden(group, load)` tells how little a part of that load wants another node, rising with the load;
-/// `r.score(n, burden)` is what a part with n of the node's neighbours is worth to it: it rises with n and falls, or stays,
+/// Meaning: `r.load_penalty(group, load)` tells how little a part of that load wants another node, rising with the load;
+/// `r.score(n, load_penalty)` is what a part with n of the node's neighbors is worth to it: it rises with n and falls, or stays,
 /// with the burden; −∞ for an infinite burden and n > 0.
 template <class R>
-concept greedy_rule = requires(const R& r, std::size_t group, std::uint64_t load, std::uint32_t n, double burden) {
-    { r.burden(group, load) } -> std::same_as<double>;
-    { r.score(n, burden) } -> std::same_as<double>;
+concept greedy_rule = requires(const R& r, std::size_t group, std::uint64_t load, std::uint32_t n, double load_penalty) {
+    { r.load_penalty(group, load) } -> std::same_as<double>;
+    { r.score(n, load_penalty) } -> std::same_as<double>;
 };
 
 /// Which nodes a greedy partitioner balances apart from each other, and the caps of parts.
 struct greedy_limits {
     std::uint64_t cap = 0;                   ///< weight of a part
     std::span<const class_id> labels{};      ///< [nodes], or empty: all nodes are one group, whose load is its weight
-    std::vector<std::uint64_t> counts{};     ///< [groups] nodes of each label, the unlabelled last
+    std::vector<std::uint64_t> counts{};     ///< [groups] nodes of each label, the unlabeled last
     std::vector<std::uint64_t> label_caps{}; ///< [groups] nodes of a label in a part, or empty: any
 
     [[nodiscard]] std::size_t groups() const noexcept { return labels.empty() ? 1 : counts.size(); }
@@ -46,7 +46,7 @@ struct greedy_limits {
 /// The engine of the streamed partitioners: node after node goes where its score is highest.
 ///
 /// Of the parts that the node fits into, the one with the highest score; of equal ones the least burdened; of those the
-/// first. That is what a scan of all parts finds, but it is looked for only among the parts of the neighbours and the
+/// first. That is what a scan of all parts finds, but it is looked for only among the parts of the neighbors and the
 /// least burdened part: no other can be better than the latter. In later passes a node first leaves its part.
 ///
 /// Caps are kept exactly. Where every node weighs 1 and labels are capped too, each part keeps places for each label,
@@ -69,35 +69,35 @@ public:
           parts_(request.parts),
           rule_(std::move(rule)),
           limits_(std::move(limits)),
-          part_(huge_vector<part_id>(static_cast<std::size_t>(nodes))),
+          part_(huge_page_vector<partition_id16>(static_cast<std::size_t>(nodes))),
           loads_(limits_.groups() * parts_),
           occupied_(parts_),
           parked_(parts_),
-          burdens_(limits_.groups(), parts_),
+          load_table_(limits_.groups(), parts_),
           counts_(parts_) {
-        std::ranges::fill(part_, no_part);
+        std::ranges::fill(part_, no_partition);
         reserving_ = balance_ == balance_by::nodes && !limits_.label_caps.empty();
         for (std::size_t g = 0, first = 0; reserving_ && g < limits_.groups(); ++g) {
             dealt_from_.push_back(static_cast<std::uint32_t>(first));
             first = static_cast<std::size_t>((first + limits_.counts[g]) % parts_);
-            for (std::uint32_t p = 0; p < parts_; ++p) occupied_[p] += reserved(g, static_cast<part_id>(p));
+            for (std::uint32_t p = 0; p < parts_; ++p) occupied_[p] += reserved(g, static_cast<partition_id16>(p));
         }
     }
 
     /// Begins with these parts instead of none. They may break caps; one pass mends that.
     /// One pass of the stream where nodes weigh their lists. Precondition: [nodes], below the number of parts.
     template <adjacency_stream Stream>
-    void start_from(Stream& stream, std::span<const part_id> parts) {
+    void start_from(Stream& stream, std::span<const partition_id16> parts) {
         std::ranges::copy(parts, part_.begin());
         const auto weights = part_weights(stream, part_, parts_, balance_);
         for (std::size_t v = 0; v < part_.size(); ++v) ++load(group_of(v), part_[v]);
         for (std::uint32_t i = 0; i < parts_; ++i) {
-            const auto p = static_cast<part_id>(i);
+            const auto p = static_cast<partition_id16>(i);
             if (limits_.labels.empty()) load(0, p) = weights[p];
             if (!reserving_) occupied_[p] = weights[p];
             for (std::size_t g = 0; g < limits_.groups(); ++g) {
                 if (reserving_) occupied_[p] += load(g, p) - std::min(load(g, p), reserved(g, p));
-                burdens_.set(g, p, rule_.burden(g, load(g, p)));
+                load_table_.set(g, p, rule_.load_penalty(g, load(g, p)));
             }
         }
     }
@@ -120,39 +120,39 @@ public:
         }
     }
 
-    [[nodiscard]] std::span<const part_id> parts() const noexcept { return part_; }
-    [[nodiscard]] std::vector<part_id> take() && { return std::move(part_); }
+    [[nodiscard]] std::span<const partition_id16> parts() const noexcept { return part_; }
+    [[nodiscard]] std::vector<partition_id16> take() && { return std::move(part_); }
 
 private:
     struct candidate {
         double score = -std::numeric_limits<double>::infinity();
-        double burden = burden_table::infinite;
-        part_id part = no_part;
+        double load_penalty = load_table::infinite;
+        partition_id16 part = no_partition;
 
         [[nodiscard]] bool better_than(const candidate& other) const noexcept {
             if (score != other.score) return score > other.score;
-            return burden != other.burden ? burden < other.burden : part < other.part;
+            return load_penalty != other.load_penalty ? load_penalty < other.load_penalty : part < other.part;
         }
     };
 
     [[nodiscard]] std::size_t group_of(std::size_t v) const noexcept {
         if (limits_.labels.empty()) return 0;
-        return std::min<std::size_t>(limits_.labels[v], limits_.counts.size() - 1); // unlabelled is above all labels
+        return std::min<std::size_t>(limits_.labels[v], limits_.counts.size() - 1); // unlabeled is above all labels
     }
-    [[nodiscard]] std::uint64_t& load(std::size_t group, part_id p) noexcept { return loads_[group * parts_ + p]; }
-    [[nodiscard]] std::uint64_t load(std::size_t group, part_id p) const noexcept { return loads_[group * parts_ + p]; }
+    [[nodiscard]] std::uint64_t& load(std::size_t group, partition_id16 p) noexcept { return loads_[group * parts_ + p]; }
+    [[nodiscard]] std::uint64_t load(std::size_t group, partition_id16 p) const noexcept { return loads_[group * parts_ + p]; }
 
     /// Places that part p keeps for a group: its nodes are dealt round, from where the group before ended.
-    [[nodiscard]] std::uint64_t reserved(std::size_t group, part_id p) const noexcept {
+    [[nodiscard]] std::uint64_t reserved(std::size_t group, partition_id16 p) const noexcept {
         if (!reserving_) return 0;
         const std::uint64_t n = limits_.counts[group];
         const std::uint32_t place = p >= dealt_from_[group] ? p - dealt_from_[group] : p + parts_ - dealt_from_[group];
         return n / parts_ + (place < n % parts_ ? 1 : 0);
     }
-    [[nodiscard]] bool open_to_label(std::size_t group, part_id p) const noexcept {
+    [[nodiscard]] bool open_to_label(std::size_t group, partition_id16 p) const noexcept {
         return limits_.label_caps.empty() || load(group, p) < limits_.label_caps[group];
     }
-    [[nodiscard]] bool fits(std::size_t group, part_id p, std::uint64_t weight) const noexcept {
+    [[nodiscard]] bool fits(std::size_t group, partition_id16 p, std::uint64_t weight) const noexcept {
         if (reserving_ && load(group, p) < reserved(group, p)) return true;
         return occupied_[p] + weight <= limits_.cap && open_to_label(group, p);
     }
@@ -160,65 +160,65 @@ private:
     void place(node_id v, std::size_t list, std::size_t degree) {
         const std::size_t group = group_of(v);
         const std::uint64_t weight = node_weight(balance_, degree), share = limits_.labels.empty() ? weight : 1;
-        const part_id from = std::exchange(part_[v], no_part); // so that a self loop is not counted
+        const partition_id16 from = std::exchange(part_[v], no_partition); // so that a self loop is not counted
         bool was_parked = false;
-        if (from != no_part) {
+        if (from != no_partition) {
             std::uint64_t& n = load(group, from);
             if (n > reserved(group, from)) occupied_[from] -= weight;
             n -= share;
-            was_parked = burdens_(group, from) == burden_table::infinite;
-            burdens_.set(group, from, rule_.burden(group, n));
+            was_parked = load_table_(group, from) == load_table::infinite;
+            load_table_.set(group, from, rule_.load_penalty(group, n));
         }
         counts_.count(list, part_);
         candidate best;
-        counts_.take([&](part_id p, std::uint32_t neighbours) {
-            const double burden = burdens_(group, p);
-            const candidate c{rule_.score(neighbours, burden), burden, p};
+        counts_.take([&](partition_id16 p, std::uint32_t neighbors) {
+            const double load_penalty = load_table_(group, p);
+            const candidate c{rule_.score(neighbors, load_penalty), load_penalty, p};
             if (c.better_than(best) && fits(group, p, weight)) best = c;
         });
-        if (const candidate c = least_burdened(group, weight, was_parked ? from : no_part); best.part == no_part || c.better_than(best)) best = c;
+        if (const candidate c = least_loaded(group, weight, was_parked ? from : no_partition); best.part == no_partition || c.better_than(best)) best = c;
 
-        const part_id to = best.part;
+        const partition_id16 to = best.part;
         part_[v] = to;
         std::uint64_t& n = load(group, to);
         if (n >= reserved(group, to)) occupied_[to] += weight;
         n += share;
-        const bool parked = (to == from && was_parked) || burdens_(group, to) == burden_table::infinite;
-        burdens_.set(group, to, parked ? burden_table::infinite : rule_.burden(group, n));
-        if (from != no_part && from != to) reopen(from);
+        const bool parked = (to == from && was_parked) || load_table_(group, to) == load_table::infinite;
+        load_table_.set(group, to, parked ? load_table::infinite : rule_.load_penalty(group, n));
+        if (from != no_partition && from != to) reopen(from);
     }
 
     /// The least burdened part that the node fits into; if there is none, the one that has the most room.
     /// \param listed  a part that has the group among its parked ones already
-    [[nodiscard]] candidate least_burdened(std::size_t group, std::uint64_t weight, part_id listed) {
-        part_id p = burdens_.first(group);
-        while (!fits(group, p, 1) && burdens_(group, p) != burden_table::infinite) {
+    [[nodiscard]] candidate least_loaded(std::size_t group, std::uint64_t weight, partition_id16 listed) {
+        partition_id16 p = load_table_.first(group);
+        while (!fits(group, p, 1) && load_table_(group, p) != load_table::infinite) {
             if (p != listed) parked_[p].push_back(static_cast<std::uint32_t>(group));
-            burdens_.set(group, p, burden_table::infinite);
-            p = burdens_.first(group);
+            load_table_.set(group, p, load_table::infinite);
+            p = load_table_.first(group);
         }
         if (!fits(group, p, weight)) p = scan(group, weight);
-        const double burden = burdens_(group, p);
-        return {burden == burden_table::infinite ? -burden : rule_.score(0, burden), burden, p};
+        const double load_penalty = load_table_(group, p);
+        return {load_penalty == load_table::infinite ? -load_penalty : rule_.score(0, load_penalty), load_penalty, p};
     }
-    [[nodiscard]] part_id scan(std::size_t group, std::uint64_t weight) const noexcept {
-        part_id least = no_part, lightest = no_part;
+    [[nodiscard]] partition_id16 scan(std::size_t group, std::uint64_t weight) const noexcept {
+        partition_id16 least = no_partition, lightest = no_partition;
         for (std::uint32_t i = 0; i < parts_; ++i) {
-            const auto p = static_cast<part_id>(i);
-            if (fits(group, p, weight) && (least == no_part || burdens_(group, p) < burdens_(group, least))) least = p;
-            if (open_to_label(group, p) && (lightest == no_part || occupied_[p] < occupied_[lightest])) lightest = p;
+            const auto p = static_cast<partition_id16>(i);
+            if (fits(group, p, weight) && (least == no_partition || load_table_(group, p) < load_table_(group, least))) least = p;
+            if (open_to_label(group, p) && (lightest == no_partition || occupied_[p] < occupied_[lightest])) lightest = p;
         }
-        return least != no_part ? least : lightest;
+        return least != no_partition ? least : lightest;
     }
 
     /// Puts a part that a node left back into the sets it was taken out of, where it has room again.
-    void reopen(part_id p) {
+    void reopen(partition_id16 p) {
         std::erase_if(parked_[p], [&](std::uint32_t group) {
             if (!fits(group, p, 1)) {
-                burdens_.set(group, p, burden_table::infinite); // the node's own group has a burden while it is placed
+                load_table_.set(group, p, load_table::infinite); // the node's own group has a burden while it is placed
                 return false;
             }
-            burdens_.set(group, p, rule_.burden(group, load(group, p)));
+            load_table_.set(group, p, rule_.load_penalty(group, load(group, p)));
             return true;
         });
     }
@@ -228,32 +228,32 @@ private:
     Rule rule_;
     greedy_limits limits_;
     bool reserving_ = false;
-    std::vector<part_id> part_;              // [nodes]
+    std::vector<partition_id16> part_;              // [nodes]
     std::vector<std::uint64_t> loads_;       // [groups, parts] nodes; weight where there is one group
     std::vector<std::uint64_t> occupied_;    // [parts] weight, and what is reserved and not yet taken
     std::vector<std::uint32_t> dealt_from_;  // [groups] the first part that gets a place; where places are reserved
     std::vector<std::vector<std::uint32_t>> parked_; // [parts] groups whose set does not hold the part
-    burden_table burdens_;                   // infinite: not in the set
-    neighbour_counts counts_;
+    load_table load_table_;                   // infinite: not in the set
+    neighbor_counts counts_;
 };
 
 /// What the engine takes, with a state that is resumed [bytes].
 [[nodiscard]] inline std::uint64_t greedy_bytes(
     std::uint64_t nodes, std::uint64_t groups, const partition_request& request) noexcept {
     const std::uint32_t parts = request.parts;
-    return (request.journal == nullptr ? 2 : 4) * nodes + 8 * groups * parts + burden_table::bytes(groups, parts) +
-           40 * std::uint64_t{parts} + neighbour_counts::bytes(parts) + 32 * groups;
+    return (request.journal == nullptr ? 2 : 4) * nodes + 8 * groups * parts + load_table::bytes(groups, parts) +
+           40 * std::uint64_t{parts} + neighbor_counts::bytes(parts) + 32 * groups;
 }
 
 /// Runs `passes` of the engine, from the journal's state, `initial` or nothing; saves after each.
 /// Throws errc::config_mismatch where the journal holds the state of something else.
 template <adjacency_stream Stream, greedy_rule Rule>
-[[nodiscard]] std::vector<part_id> run_greedy(Stream& stream, const partition_request& request, const Rule& rule,
-    greedy_limits limits, std::span<const part_id> initial, std::uint32_t passes) {
+[[nodiscard]] std::vector<partition_id16> run_greedy(Stream& stream, const partition_request& request, const Rule& rule,
+    greedy_limits limits, std::span<const partition_id16> initial, std::uint32_t passes) {
     const std::uint64_t nodes = stream.nodes();
     if (passes == 0) throw error(errc::invalid_argument, "at least one pass is needed", {.field = "passes"});
     greedy_engine<Rule> engine(request, nodes, rule, std::move(limits));
-    const saved_parts journal(request, nodes, passes);
+    const pass_checkpoint journal(request, nodes, passes);
     std::uint32_t done = journal.done();
     if (done != 0) {
         engine.start_from(stream, journal.load());

@@ -15,13 +15,13 @@
 
 namespace gneiss::detail {
 
-/// Algorithm 1 of Armada, one chunk at a time: two sides, and for each node a running estimate of its neighbours in both.
+/// Algorithm 1 of Armada, one chunk at a time: two sides, and for each node a running estimate of its neighbors in both.
 class grem_bisection {
 public:
     static constexpr std::uint8_t no_side = 2;
 
     /// \param sides   [nodes], the caller's: read and written in place, and so is
-    /// \param counts  [2 · nodes] neighbours of node v by side at 2v and 2v + 1, where v has a side
+    /// \param counts  [2 · nodes] neighbors of node v by side at 2v and 2v + 1, where v has a side
     /// \param most    nodes of each side, at most; together at least all nodes
     /// \param older   share that the chunks before have in an estimate; 1: a node keeps its first side
     grem_bisection(std::span<std::uint8_t> sides, std::span<float> counts, std::array<std::uint64_t, 2> most, float older)
@@ -34,9 +34,9 @@ public:
     [[nodiscard]] std::array<std::uint64_t, 2> sizes() const noexcept { return sizes_; }
 
     /// Takes the sides that a seed partitioner gave to the nodes of the first chunk. What is beyond a cap changes sides, those
-    /// that lose the fewest neighbours first.
-    void take_seed(const chunk_lists& chunk, std::span<const node_id> members, std::span<const part_id> given) {
-        if (given.size() != members.size() || std::ranges::any_of(given, [](part_id p) { return p > 1; }))
+    /// that lose the fewest neighbors first.
+    void take_seed(const chunk_lists& chunk, std::span<const node_id> members, std::span<const partition_id16> given) {
+        if (given.size() != members.size() || std::ranges::any_of(given, [](partition_id16 p) { return p > 1; }))
             throw error(errc::invalid_argument, "the seed partitioner gave no two sides");
         for (std::size_t i = 0; i < members.size(); ++i) {
             sides_[members[i]] = static_cast<std::uint8_t>(given[i]);
@@ -45,13 +45,13 @@ public:
         for (const std::uint8_t side : {std::uint8_t{0}, std::uint8_t{1}})
             if (sizes_[side] > most_[side]) lighten(chunk, members, side);
         for (const node_id v : members) {
-            const auto [zero, one] = neighbours(chunk.list(v));
+            const auto [zero, one] = neighbors(chunk.list(v));
             counts_[2 * std::size_t{v}] = zero;
             counts_[2 * std::size_t{v} + 1] = one;
         }
     }
 
-    /// Gives each node of the chunk, ascending, the side where most of its neighbours are, by this chunk and the ones before.
+    /// Gives each node of the chunk, ascending, the side where most of its neighbors are, by this chunk and the ones before.
     /// A node leaves its side before it chooses, or a full side would lose all its nodes one by one.
     void take(const chunk_lists& chunk) {
         for (std::size_t v = 0; v < sides_.size(); ++v) {
@@ -59,7 +59,7 @@ public:
             if (list.empty()) continue;
             const std::uint8_t old = sides_[v];
             if (old != no_side && older_ == 1) continue;
-            auto [zero, one] = neighbours(list);
+            auto [zero, one] = neighbors(list);
             if (old != no_side) {
                 zero = older_ * counts_[2 * v] + (1 - older_) * zero;
                 one = older_ * counts_[2 * v + 1] + (1 - older_) * one;
@@ -84,7 +84,7 @@ private:
     };
     [[nodiscard]] static std::uint8_t other(std::uint8_t side) noexcept { return side == 0 ? 1 : 0; }
 
-    [[nodiscard]] pair neighbours(std::span<const node_id> list) const noexcept {
+    [[nodiscard]] pair neighbors(std::span<const node_id> list) const noexcept {
         std::uint32_t ones = 0, none = 0;
         for (const node_id u : list) {
             ones += sides_[u] & 1U;
@@ -114,7 +114,7 @@ private:
         std::vector<loss> losses;
         for (const node_id v : members)
             if (sides_[v] == side) {
-                const auto [zero, one] = neighbours(chunk.list(v));
+                const auto [zero, one] = neighbors(chunk.list(v));
                 losses.push_back({side == 0 ? zero - one : one - zero, v});
             }
         const std::uint64_t excess = sizes_[side] - most_[side];

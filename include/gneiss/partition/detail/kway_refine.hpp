@@ -23,7 +23,7 @@ namespace gneiss::detail {
 /// bytes a node, 24 a part and what the queue of a search holds.
 class kway_refiner {
 public:
-    kway_refiner(const weighted_graph& graph, std::span<part_id> parts, std::span<const std::uint64_t> caps)
+    kway_refiner(const weighted_graph& graph, std::span<partition_id16> parts, std::span<const std::uint64_t> caps)
         : graph_(graph),
           part_(parts),
           caps_(caps),
@@ -38,7 +38,7 @@ public:
         return sum;
     }
 
-    /// Each node goes where it has the heaviest edges to; passes over those whose neighbours moved. Returns the gain.
+    /// Each node goes where it has the heaviest edges to; passes over those whose neighbors moved. Returns the gain.
     std::uint64_t propagate(std::uint32_t passes, random_key key) {
         std::uint64_t gained = 0;
         std::vector<std::uint8_t> active(graph_.nodes(), 1);
@@ -50,7 +50,7 @@ public:
                 const node_id v = i < n - start ? start + i : i - (n - start);
                 if (!std::exchange(active[v], std::uint8_t{0})) continue;
                 const move m = best_move(v);
-                if (m.to == no_part || m.gain < 0 ||
+                if (m.to == no_partition || m.gain < 0 ||
                     (m.gain == 0 && weight_[m.to] + graph_.weight(v) >= weight_[part_[v]]))
                     continue;
                 if (m.gain == 0 && pass + 1 == passes) continue;
@@ -71,10 +71,10 @@ public:
     std::uint64_t search(std::uint32_t rounds, std::size_t patience, random_key key) {
         const std::size_t n = graph_.nodes();
         gain_queue queue(n);
-        std::vector<part_id> target(n, no_part);
+        std::vector<partition_id16> target(n, no_partition);
         std::vector<std::uint8_t> locked(n);
         std::vector<node_id> border;
-        std::vector<std::pair<node_id, part_id>> moved; // and whence
+        std::vector<std::pair<node_id, partition_id16>> moved; // and whence
         std::uint64_t total = 0;
         for (std::uint32_t round = 0; round < rounds; ++round) {
             border.clear();
@@ -93,7 +93,7 @@ public:
                 if (locked[seed]) continue;
                 if (static_cast<double>(read_) > allowed_work(gained, twice_cut)) break;
                 const move first = best_move(seed);
-                if (first.to == no_part) continue;
+                if (first.to == no_partition) continue;
                 target[seed] = first.to;
                 queue.push(seed, first.gain);
                 moved.clear();
@@ -102,13 +102,13 @@ public:
                 while (!queue.empty() && moved.size() - kept < patience) {
                     const node_id v = queue.pop();
                     const move m = best_move(v);
-                    if (m.to == no_part) continue;
+                    if (m.to == no_partition) continue;
                     if (!queue.empty() && m.gain < queue.top_gain()) { // it was believed to gain more
                         target[v] = m.to;
                         queue.push(v, m.gain);
                         continue;
                     }
-                    const part_id from = part_[v];
+                    const partition_id16 from = part_[v];
                     apply(v, m.to);
                     locked[v] = 1;
                     moved.emplace_back(v, from);
@@ -118,7 +118,7 @@ public:
                         if (locked[u]) return;
                         if (!queue.contains(u)) {
                             const move next = best_move(u);
-                            if (next.to == no_part) return;
+                            if (next.to == no_partition) return;
                             target[u] = next.to;
                             queue.push(u, next.gain);
                             return;
@@ -151,13 +151,13 @@ public:
         gain_queue queue(graph_.nodes());
         for (node_id v = 0; v < graph_.nodes(); ++v)
             if (weight_[part_[v]] > caps_[part_[v]])
-                if (const move m = relief(v); m.to != no_part) queue.push(v, relative(m.gain, graph_.weight(v)));
+                if (const move m = relief(v); m.to != no_partition) queue.push(v, relative(m.gain, graph_.weight(v)));
         while (!queue.empty()) {
             const std::int64_t believed = queue.top_gain();
             const node_id v = queue.pop();
             if (weight_[part_[v]] <= caps_[part_[v]]) continue;
             const move m = relief(v);
-            if (m.to == no_part) continue;
+            if (m.to == no_partition) continue;
             if (const std::int64_t now = relative(m.gain, graph_.weight(v));
                 now < believed && !queue.empty() && now < queue.top_gain()) {
                 queue.push(v, now);
@@ -178,44 +178,44 @@ private:
     }
     struct move {
         std::int64_t gain;
-        part_id to; ///< no_part: none has room
+        partition_id16 to; ///< no_part: none has room
     };
 
-    [[nodiscard]] bool fits(node_id v, part_id p) const noexcept { return weight_[p] + graph_.weight(v) <= caps_[p]; }
-    void apply(node_id v, part_id to) noexcept {
+    [[nodiscard]] bool fits(node_id v, partition_id16 p) const noexcept { return weight_[p] + graph_.weight(v) <= caps_[p]; }
+    void apply(node_id v, partition_id16 to) noexcept {
         weight_[part_[v]] -= graph_.weight(v);
         weight_[to] += graph_.weight(v);
         part_[v] = to;
     }
-    /// To the other part among its neighbours' that has room and the heaviest edges to `v`; the lighter one of equals.
+    /// To the other part among its neighbors' that has room and the heaviest edges to `v`; the lighter one of equals.
     [[nodiscard]] move best_move(node_id v) {
-        const part_id own = part_[v];
+        const partition_id16 own = part_[v];
         read_ += graph_.degree(v);
         graph_.for_each(v, [&](node_id u, std::uint32_t w) { to_.add(part_[u], w); });
-        part_id found = no_part;
+        partition_id16 found = no_partition;
         std::uint64_t most = 0;
         for (const std::uint32_t p : to_.touched())
-            if (p != own && to_[p] >= most && fits(v, static_cast<part_id>(p)) &&
-                (to_[p] > most || found == no_part || weight_[p] < weight_[found])) {
+            if (p != own && to_[p] >= most && fits(v, static_cast<partition_id16>(p)) &&
+                (to_[p] > most || found == no_partition || weight_[p] < weight_[found])) {
                 most = to_[p];
-                found = static_cast<part_id>(p);
+                found = static_cast<partition_id16>(p);
             }
-        const move made{static_cast<std::int64_t>(most) - static_cast<std::int64_t>(to_[own]), found};
+        const move result{static_cast<std::int64_t>(most) - static_cast<std::int64_t>(to_[own]), found};
         to_.reset();
-        return made;
+        return result;
     }
-    /// As `best_move`, or to the part of most room where no neighbour's has any.
+    /// As `best_move`, or to the part of most room where no neighbor's has any.
     [[nodiscard]] move relief(node_id v) {
         move m = best_move(v);
-        if (m.to != no_part) return m;
+        if (m.to != no_partition) return m;
         std::uint64_t room = 0;
         for (std::size_t p = 0; p < caps_.size(); ++p)
             if (p != part_[v] && caps_[p] > weight_[p] && caps_[p] - weight_[p] > room &&
-                fits(v, static_cast<part_id>(p))) {
+                fits(v, static_cast<partition_id16>(p))) {
                 room = caps_[p] - weight_[p];
-                m.to = static_cast<part_id>(p);
+                m.to = static_cast<partition_id16>(p);
             }
-        if (m.to != no_part)
+        if (m.to != no_partition)
             graph_.for_each(
                 v, [&](node_id u, std::uint32_t w) { m.gain -= part_[u] == part_[v] ? std::int64_t{w} : 0; });
         return m;
@@ -226,7 +226,7 @@ private:
     }
 
     const weighted_graph& graph_;
-    std::span<part_id> part_;
+    std::span<partition_id16> part_;
     std::span<const std::uint64_t> caps_;
     std::vector<std::uint64_t> weight_;
     sparse_sums<std::uint64_t> to_;

@@ -22,21 +22,21 @@ namespace gneiss::detail {
 struct kept_lists {
     std::vector<node_id> nodes{};
     std::vector<std::uint32_t> offsets{0}; ///< [nodes + 1]
-    std::vector<node_id> neighbours{};
+    std::vector<node_id> neighbors{};
 
     void keep(const adjacency_chunk& chunk, std::size_t i) {
         const auto list = chunk.list(i);
         nodes.push_back(chunk.node(i));
-        neighbours.insert(neighbours.end(), list.begin(), list.end());
-        offsets.push_back(static_cast<std::uint32_t>(neighbours.size()));
+        neighbors.insert(neighbors.end(), list.begin(), list.end());
+        offsets.push_back(static_cast<std::uint32_t>(neighbors.size()));
     }
     void clear() noexcept {
         nodes.clear();
         offsets.resize(1);
-        neighbours.clear();
+        neighbors.clear();
     }
-    /// For `offsets` and `neighbours` alone: the nodes are not consecutive.
-    [[nodiscard]] adjacency_chunk lists() const noexcept { return {0, offsets, neighbours}; }
+    /// For `offsets` and `neighbors` alone: the nodes are not consecutive.
+    [[nodiscard]] adjacency_chunk lists() const noexcept { return {0, offsets, neighbors}; }
 };
 
 inline constexpr std::size_t proposal_block = 8192; ///< nodes
@@ -52,7 +52,7 @@ inline constexpr std::size_t proposal_block = 8192; ///< nodes
 /// `counts`, with counts.begin(chunk), is what `make_counts` gives, one for each thread.
 /// Memory: lists of the nodes of one block that want a change.
 template <class Counts, adjacency_stream Stream, executor E, class MakeCounts, class Wants, class Change>
-void proposal_pass(Stream& stream, const partition_request& request, std::string_view phase, const E& on,
+void proposal_pass(Stream& stream, const partition_request& request, std::string_view phase, const E& executor,
     MakeCounts&& make_counts, Wants&& wants, Change&& change) {
     constexpr std::size_t block = proposal_block, grain = 512;
     object_pool<std::unique_ptr<Counts>> counters;
@@ -74,10 +74,10 @@ void proposal_pass(Stream& stream, const partition_request& request, std::string
         check_stop(request);
         for (std::size_t begin = 0; begin < chunk.size();) {
             const std::size_t left = block - chunk.node(begin) % block, size = std::min(left, chunk.size() - begin);
-            parallel_for(on, size, grain, [&](std::size_t first, std::size_t last) {
+            parallel_for(executor, size, grain, [&](std::size_t first, std::size_t last) {
                 with_counts([&](Counts& counts) {
                     const adjacency_chunk part{chunk.node(begin + first),
-                        chunk.offsets.subspan(begin + first, last - first + 1), chunk.neighbours};
+                        chunk.offsets.subspan(begin + first, last - first + 1), chunk.neighbors};
                     counts.begin(part);
                     for (std::size_t i = first; i < last; ++i) wanted[i] = wants(counts, part, i - first) ? 1 : 0;
                 });

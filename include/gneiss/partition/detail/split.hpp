@@ -36,7 +36,7 @@ struct bisection_effort {
 };
 
 /// Bisects a graph: coarsened, grown from several nodes, refined as it becomes fine again.
-/// Nodes without neighbours are left out and fill what room is left.
+/// Nodes without neighbors are left out and fill what room is left.
 class bisector {
 public:
     bisector(bisection::weights caps, const bisection_effort& effort, random_key key)
@@ -59,7 +59,7 @@ public:
 
         bisection best = once(graph, key_);
         for (std::uint32_t i = 1; i < effort_.repeats && graph.arcs() < repeated_arcs; ++i)
-            if (bisection made = once(graph, key_.with(i)); made.better_than(best)) best = std::move(made);
+            if (bisection result = once(graph, key_.with(i)); result.better_than(best)) best = std::move(result);
         std::vector<std::uint8_t> side(kept.size());
         for (std::size_t v = 0; v < side.size(); ++v)
             if (kept[v] != none) side[v] = best.sides()[kept[v]];
@@ -91,7 +91,7 @@ private:
         }
         graph.offsets.resize(to + 1);
         if (!graph.node_weights.empty()) graph.node_weights.resize(to);
-        for (node_id& u : graph.neighbours) u = kept[u];
+        for (node_id& u : graph.neighbors) u = kept[u];
     }
 
     [[nodiscard]] bisection once(const weighted_graph& graph, random_key key) const {
@@ -100,10 +100,10 @@ private:
         const std::uint64_t heaviest = std::max<std::uint64_t>(graph.total_node_weight() / 50, 1);
         while (coarsest().nodes() > effort_.coarsest) {
             const cluster_options limit{.max_weight = heaviest, .passes = 3};
-            clustering made = cluster_maker(coarsest(), limit, key.with(levels.size())).make();
-            if (made.clusters * 20 > coarsest().nodes() * 19) break;
-            weighted_graph coarse = contract(coarsest(), made.of, made.clusters, serial_executor{});
-            levels.emplace_back(std::move(made.of), std::move(coarse));
+            clustering result = cluster_maker(coarsest(), limit, key.with(levels.size())).make();
+            if (result.clusters * 20 > coarsest().nodes() * 19) break;
+            weighted_graph coarse = contract(coarsest(), result.of, result.clusters, serial_executor{});
+            levels.emplace_back(std::move(result.of), std::move(coarse));
         }
         std::vector<std::uint8_t> sides = grown(coarsest(), key.with(1000));
         while (!levels.empty()) {
@@ -167,8 +167,8 @@ private:
 /// Splits every block of more than one part in two, ⌈count/2⌉ : ⌊count/2⌋. `parts` are numbers of blocks, before and
 /// after.
 template <executor E>
-void split_blocks(const weighted_graph& graph, std::span<part_id> parts, std::vector<block>& blocks,
-    std::span<const std::uint64_t> part_caps, const bisection_effort& effort, random_key key, const E& on) {
+void split_blocks(const weighted_graph& graph, std::span<partition_id16> parts, std::vector<block>& blocks,
+    std::span<const std::uint64_t> part_caps, const bisection_effort& effort, random_key key, const E& executor) {
     std::vector<block> halves;
     std::vector<std::uint32_t> number(blocks.size());
     for (std::size_t b = 0; b < blocks.size(); ++b) {
@@ -181,7 +181,7 @@ void split_blocks(const weighted_graph& graph, std::span<part_id> parts, std::ve
 
     std::vector<node_id> members(graph.nodes()), local(graph.nodes());
     std::vector<std::size_t> first(blocks.size() + 1);
-    for (const part_id p : parts) ++first[p + std::size_t{1}];
+    for (const partition_id16 p : parts) ++first[p + std::size_t{1}];
     for (std::size_t b = 0; b < blocks.size(); ++b) first[b + 1] += first[b];
     {
         std::vector<std::size_t> at(first.begin(), first.end() - 1);
@@ -191,23 +191,23 @@ void split_blocks(const weighted_graph& graph, std::span<part_id> parts, std::ve
         }
     }
     std::vector<std::vector<std::uint8_t>> sides(blocks.size());
-    on.run(blocks.size(), [&](std::size_t b) {
+    executor.run(blocks.size(), [&](std::size_t b) {
         if (blocks[b].count == 1 || first[b] == first[b + 1]) return;
         const std::span mine = std::span(members).subspan(first[b], first[b + 1] - first[b]);
         weighted_graph inner;
         inner.offsets.reserve(mine.size() + 1);
         std::size_t arcs = 0;
         for (const node_id v : mine) graph.for_each(v, [&](node_id u, std::uint32_t) { arcs += parts[u] == b; });
-        inner.neighbours.reserve(arcs);
+        inner.neighbors.reserve(arcs);
         if (!graph.edge_weights.empty()) inner.edge_weights.reserve(arcs);
         if (!graph.node_weights.empty()) inner.node_weights.reserve(mine.size());
         for (const node_id v : mine) {
             graph.for_each(v, [&](node_id u, std::uint32_t w) {
                 if (parts[u] != b) return;
-                inner.neighbours.push_back(local[u]);
+                inner.neighbors.push_back(local[u]);
                 if (!graph.edge_weights.empty()) inner.edge_weights.push_back(w);
             });
-            inner.offsets.push_back(inner.neighbours.size());
+            inner.offsets.push_back(inner.neighbors.size());
             if (!graph.node_weights.empty()) inner.node_weights.push_back(graph.weight(v));
         }
         const bisector split({caps[number[b]], caps[number[b] + 1]}, effort, key.with(blocks[b].first));
@@ -215,7 +215,7 @@ void split_blocks(const weighted_graph& graph, std::span<part_id> parts, std::ve
     });
     for (std::size_t b = 0; b < blocks.size(); ++b)
         for (std::size_t i = first[b]; i < first[b + 1]; ++i)
-            parts[members[i]] = static_cast<part_id>(number[b] + (sides[b].empty() ? 0 : sides[b][i - first[b]]));
+            parts[members[i]] = static_cast<partition_id16>(number[b] + (sides[b].empty() ? 0 : sides[b][i - first[b]]));
     blocks = std::move(halves);
 }
 

@@ -24,7 +24,7 @@ namespace gneiss::detail {
 
 /// How many edges of a list of `size` are drawn.
 [[nodiscard]] GNEISS_HD constexpr std::uint32_t drawn_edges(std::uint32_t size, std::uint32_t fanout, bool replace) noexcept {
-    if (size == 0 || fanout == all_neighbours) return size;
+    if (size == 0 || fanout == all_neighbors) return size;
     return replace || fanout < size ? fanout : size;
 }
 

@@ -15,32 +15,32 @@
 #include <gneiss/core/random.hpp>
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/sample/detail/draw.hpp>
-#include <gneiss/sample/detail/hidden_positions.hpp>
+#include <gneiss/sample/detail/excluded_positions.hpp>
 #include <gneiss/sample/fanout.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 
 namespace gneiss {
 
-/// What neighbour samplers of either kind are told.
-struct neighbour_options {
+/// What neighbor samplers of either kind are told.
+struct neighbor_options {
     std::vector<hop_fanout> fanout{{.in = 10}, {.in = 10}}; ///< the hop of the seeds first
-    bool replace = false;   ///< draw each neighbour anew: the fan-out may exceed the degree
+    bool replace = false;   ///< draw each neighbor anew: the fan-out may exceed the degree
     bool relations = false; ///< write the relation of each sampled edge
     bool edge_ids = false;  ///< write the id of each sampled edge
 
-    friend bool operator==(const neighbour_options&, const neighbour_options&) = default;
+    friend bool operator==(const neighbor_options&, const neighbor_options&) = default;
 };
 
-/// Draws all neighbours alike. A weighted sampler has a function of the edge id in its place.
+/// Draws all neighbors alike. A weighted sampler has a function of the edge id in its place.
 struct equal_weights {};
 
 namespace detail {
 
-/// Key of a batch's draws: random_key{seed, neighbour}, then epoch, state, pass and batch; a hop adds its number, from 0 at
+/// Key of a batch's draws: random_key{seed, neighbor}, then epoch, state, pass and batch; a hop adds its number, from 0 at
 /// the seeds, and each node its dataset id. Words 0, 1, … draw from the one list, or of two from the outgoing one;
 /// words 2³², 2³² + 1, … from the incoming one.
-[[nodiscard]] GNEISS_HD constexpr random_key neighbour_key(std::uint64_t seed, const batch_key& batch) noexcept {
-    return random_key{seed, random_domain::neighbour}.with(batch.epoch).with(batch.number.state)
+[[nodiscard]] GNEISS_HD constexpr random_key neighbor_key(std::uint64_t seed, const batch_key& batch) noexcept {
+    return random_key{seed, random_domain::neighbor}.with(batch.epoch).with(batch.number.state)
         .with(batch.number.pass).with(batch.number.index);
 }
 
@@ -54,32 +54,32 @@ inline constexpr std::uint64_t words_of_a_list = std::uint64_t{1} << 32;
 template <node_id_type NodeId>
 struct hop_edges {
     std::vector<std::uint32_t> offsets; ///< [nodes + 1]
-    std::vector<NodeId> neighbours;     ///< [edges]
+    std::vector<NodeId> neighbors;     ///< [edges]
     std::vector<relation_id> relations; ///< [edges], if wanted
     std::vector<edge_index> edge_ids;   ///< [edges], if wanted
 };
 
-/// Draws one hop for many nodes: degrees, positions, neighbours. Keeps its scratch.
+/// Draws one hop for many nodes: degrees, positions, neighbors. Keeps its scratch.
 ///
 /// Work is cut by nodes, as many as the graph likes to be asked about at once; O(edges) in all, for weighted draws
 /// O(degrees). The result does not depend on the executor.
 template <node_id_type NodeId>
 class hop_sampler {
 public:
-    template <neighbour_source G, executor E, class Weight>
+    template <neighbor_source G, executor E, class Weight>
     void sample(const G& graph, std::span<const NodeId> ids, const hop_fanout& fanout, random_key key,
-        const neighbour_options& options, const hidden_positions<NodeId>& hidden, const Weight& weight, const E& on,
+        const neighbor_options& options, const excluded_positions<NodeId>& excluded, const Weight& weight, const E& executor,
         hop_edges<NodeId>& to) {
-        const neighbour_direction direction = fanout.direction();
+        const neighbor_direction direction = fanout.direction();
         const bool split = fanout.in != 0 && fanout.out != 0;
         degrees_.resize(ids.size());
         outgoing_.resize(split ? ids.size() : 0);
         to.offsets.resize(ids.size() + 1);
-        parallel_for(on, ids.size(), G::neighbour_batch, [&](std::size_t begin, std::size_t end) {
+        parallel_for(executor, ids.size(), G::neighbor_batch, [&](std::size_t begin, std::size_t end) {
             const auto part = ids.subspan(begin, end - begin);
             graph.degrees(part, direction, std::span(degrees_).subspan(begin, end - begin));
-            if (split) graph.degrees(part, neighbour_direction::out, std::span(outgoing_).subspan(begin, end - begin));
-            for (std::size_t i = begin; i < end; ++i) to.offsets[i + 1] = count_of(node(i, ids, fanout, hidden), options);
+            if (split) graph.degrees(part, neighbor_direction::out, std::span(outgoing_).subspan(begin, end - begin));
+            for (std::size_t i = begin; i < end; ++i) to.offsets[i + 1] = count_of(node(i, ids, fanout, excluded), options);
         });
         to.offsets[0] = 0;
         scan(to.offsets);
@@ -88,33 +88,33 @@ public:
             std::vector<std::uint32_t> scratch;
             for (std::size_t i = begin; i < end; ++i) {
                 const auto out = std::span(positions_).subspan(to.offsets[i], to.offsets[i + 1] - to.offsets[i]);
-                draw_of(node(i, ids, fanout, hidden), key.with(graph.id_of(ids[i])), options, out, scratch);
+                draw_of(node(i, ids, fanout, excluded), key.with(graph.id_of(ids[i])), options, out, scratch);
             }
         };
         const auto size = [&] {
-            to.neighbours.resize(to.offsets.back());
+            to.neighbors.resize(to.offsets.back());
             to.relations.resize(options.relations ? to.offsets.back() : 0);
             to.edge_ids.resize(options.edge_ids ? to.offsets.back() : 0);
         };
         const auto ask = [&](std::size_t begin, std::size_t end) {
             const std::size_t first = to.offsets[begin], count = to.offsets[end] - first;
             const auto part = [&](auto& array) { return array.empty() ? std::span(array) : std::span(array).subspan(first, count); };
-            graph.neighbours_at({ids.subspan(begin, end - begin), direction,
+            graph.neighbors_at({ids.subspan(begin, end - begin), direction,
                                     std::span<const std::uint32_t>(to.offsets).subspan(begin, end - begin + 1),
                                     std::span<const std::uint32_t>(positions_).subspan(first, count)},
-                {part(to.neighbours), part(to.relations), part(to.edge_ids)});
+                {part(to.neighbors), part(to.relations), part(to.edge_ids)});
         };
         if constexpr (!std::same_as<Weight, equal_weights>) {
-            draw_by_weight(graph, ids, fanout, key, options, hidden, weight, on, to);
+            draw_by_weight(graph, ids, fanout, key, options, excluded, weight, executor, to);
             size();
-            parallel_for(on, ids.size(), G::neighbour_batch, ask);
-        } else if (G::neighbour_batch >= ids.size()) { // one request for all, drawn by many
+            parallel_for(executor, ids.size(), G::neighbor_batch, ask);
+        } else if (G::neighbor_batch >= ids.size()) { // one request for all, drawn by many
             size();
-            parallel_for(on, ids.size(), draw_grain, draw);
+            parallel_for(executor, ids.size(), draw_grain, draw);
             if (!ids.empty()) ask(0, ids.size());
         } else {
             size();
-            parallel_for(on, ids.size(), G::neighbour_batch, [&](std::size_t begin, std::size_t end) {
+            parallel_for(executor, ids.size(), G::neighbor_batch, [&](std::size_t begin, std::size_t end) {
                 draw(begin, end);
                 ask(begin, end);
             });
@@ -127,33 +127,33 @@ private:
     /// One or two lists of a node that are drawn from, what is hidden of them left out of their sizes.
     struct list {
         std::uint32_t first = 0, size = 0, fanout = 0; // positions [first, first + size + hidden)
-        std::span<const std::pair<NodeId, std::uint32_t>> hidden{};
+        std::span<const std::pair<NodeId, std::uint32_t>> excluded{};
     };
     struct lists {
         list of[2];
     };
 
     [[nodiscard]] lists node(std::size_t i, std::span<const NodeId> ids, const hop_fanout& fanout,
-        const hidden_positions<NodeId>& hidden) const noexcept {
-        lists made;
+        const excluded_positions<NodeId>& excluded) const noexcept {
+        lists result;
         if (outgoing_.empty()) {
-            made.of[0] = {0, degrees_[i], std::max({fanout.in, fanout.out, fanout.both}), {}};
+            result.of[0] = {0, degrees_[i], std::max({fanout.in, fanout.out, fanout.both}), {}};
         } else {
-            made.of[0] = {0, outgoing_[i], fanout.out, {}};
-            made.of[1] = {outgoing_[i], degrees_[i] - outgoing_[i], fanout.in, {}};
+            result.of[0] = {0, outgoing_[i], fanout.out, {}};
+            result.of[1] = {outgoing_[i], degrees_[i] - outgoing_[i], fanout.in, {}};
         }
-        if (hidden.empty()) return made;
-        const auto all = hidden.of(ids[i]);
+        if (excluded.empty()) return result;
+        const auto all = excluded.of(ids[i]);
         const auto cut = std::partition_point(
             all.begin(), all.end(), [&](const auto& at) { return outgoing_.empty() || at.second < outgoing_[i]; });
-        made.of[0].hidden = {all.begin(), cut};
-        made.of[1].hidden = {cut, all.end()};
-        for (list& l : made.of) l.size -= static_cast<std::uint32_t>(l.hidden.size());
-        return made;
+        result.of[0].excluded = {all.begin(), cut};
+        result.of[1].excluded = {cut, all.end()};
+        for (list& l : result.of) l.size -= static_cast<std::uint32_t>(l.excluded.size());
+        return result;
     }
 
     [[nodiscard]] static std::uint32_t count_of(const list& l, bool replace) noexcept { return drawn_edges(l.size, l.fanout, replace); }
-    [[nodiscard]] static std::uint32_t count_of(const lists& of, const neighbour_options& options) {
+    [[nodiscard]] static std::uint32_t count_of(const lists& of, const neighbor_options& options) {
         const std::uint64_t count =
             std::uint64_t{count_of(of.of[0], options.replace)} + count_of(of.of[1], options.replace);
         return static_cast<std::uint32_t>(std::min<std::uint64_t>(count, too_many_edges));
@@ -168,13 +168,13 @@ private:
         }
     }
 
-    static void draw_of(const lists& of, random_key key, const neighbour_options& options,
+    static void draw_of(const lists& of, random_key key, const neighbor_options& options,
         std::span<std::uint32_t> out, std::vector<std::uint32_t>& scratch) {
         std::uint64_t word = 0;
         for (const list& l : of.of) {
             const auto mine = out.first(count_of(l, options.replace));
             out = out.subspan(mine.size());
-            if (l.fanout == all_neighbours || (!options.replace && mine.size() == l.size))
+            if (l.fanout == all_neighbors || (!options.replace && mine.size() == l.size))
                 std::iota(mine.begin(), mine.end(), 0U);
             else if (options.replace)
                 draw_repeating(key, word, l.size, mine);
@@ -188,36 +188,36 @@ private:
     /// Position `k` among those of a list that are not hidden.
     [[nodiscard]] static std::uint32_t place(const list& l, std::uint32_t k) noexcept {
         k += l.first;
-        for (const auto& [node, position] : l.hidden) k += position <= k;
+        for (const auto& [node, position] : l.excluded) k += position <= k;
         return k;
     }
 
     /// Draws in the bounds that uniform draws have, and closes the gaps that edges of weight 0 leave.
-    template <neighbour_source G, executor E, class Weight>
+    template <neighbor_source G, executor E, class Weight>
     void draw_by_weight(const G& graph, std::span<const NodeId> ids, const hop_fanout& fanout, random_key key,
-        const neighbour_options& options, const hidden_positions<NodeId>& hidden, const Weight& weight, const E& on,
+        const neighbor_options& options, const excluded_positions<NodeId>& excluded, const Weight& weight, const E& executor,
         hop_edges<NodeId>& to) {
         counts_.resize(ids.size());
-        parallel_for(on, ids.size(), std::min(G::neighbour_batch, draw_grain), [&](std::size_t begin, std::size_t end) {
+        parallel_for(executor, ids.size(), std::min(G::neighbor_batch, draw_grain), [&](std::size_t begin, std::size_t end) {
             std::vector<std::uint32_t> offsets{0}, positions;
             for (std::size_t i = begin; i < end; ++i) {
-                for (const list& l : node(i, ids, fanout, hidden).of)
+                for (const list& l : node(i, ids, fanout, excluded).of)
                     for (std::uint32_t k = 0; k < l.size; ++k) positions.push_back(place(l, k));
                 offsets.push_back(static_cast<std::uint32_t>(positions.size()));
             }
-            std::vector<NodeId> neighbours(positions.size());
+            std::vector<NodeId> neighbors(positions.size());
             std::vector<edge_index> edge_ids(positions.size());
-            graph.neighbours_at({ids.subspan(begin, end - begin), fanout.direction(), offsets, positions},
-                {neighbours, {}, edge_ids});
+            graph.neighbors_at({ids.subspan(begin, end - begin), fanout.direction(), offsets, positions},
+                {neighbors, {}, edge_ids});
             std::vector<float> weights(positions.size());
             for (std::size_t k = 0; k < weights.size(); ++k) weights[k] = static_cast<float>(weight(edge_ids[k]));
             for (std::size_t i = begin; i < end; ++i) {
                 std::size_t at = offsets[i - begin], written = to.offsets[i];
                 std::uint64_t word = 0;
-                for (const list& l : node(i, ids, fanout, hidden).of) {
+                for (const list& l : node(i, ids, fanout, excluded).of) {
                     const auto out = std::span(positions_).subspan(written, count_of(l, options.replace));
                     const std::size_t drawn = draw_weighted(key.with(graph.id_of(ids[i])), word,
-                        std::span<const float>(weights).subspan(at, l.size), options.replace && l.fanout != all_neighbours, out);
+                        std::span<const float>(weights).subspan(at, l.size), options.replace && l.fanout != all_neighbors, out);
                     for (std::uint32_t& position : out.first(drawn)) position = positions[at + position];
                     written += drawn;
                     at += l.size;

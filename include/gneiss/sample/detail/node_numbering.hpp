@@ -43,14 +43,14 @@ public:
 
     /// Writes the number of each of `ids`, numbering those that are new. Throws errc::out_of_range at 2³¹ ids.
     template <executor E>
-    void number(std::span<const NodeId> ids, std::span<std::uint32_t> numbers, const E& on) {
+    void number(std::span<const NodeId> ids, std::span<std::uint32_t> numbers, const E& executor) {
         if (nodes_.size() + ids.size() >= std::size_t{1} << 31)
             throw error(errc::out_of_range, "a hop of a sample has 2^31 edges or more");
         constexpr std::size_t worth_sharing = 8192;
-        if (on.concurrency() == 1 || ids.size() < worth_sharing)
+        if (executor.concurrency() == 1 || ids.size() < worth_sharing)
             number_in_order(ids, numbers);
         else
-            number_together(ids, numbers, on);
+            number_together(ids, numbers, executor);
     }
 
 private:
@@ -73,12 +73,12 @@ private:
     }
 
     template <executor E>
-    void clear(std::size_t slots, const E& on) {
+    void clear(std::size_t slots, const E& executor) {
         if (table_.size() < slots) {
             table_ = {}; // first, so that never both are there
             table_ = aligned_buffer<slot, 64>(slots);
         }
-        parallel_for(on, slots, 65536, [&](std::size_t begin, std::size_t end) {
+        parallel_for(executor, slots, 65536, [&](std::size_t begin, std::size_t end) {
             std::memset(static_cast<void*>(table_.data() + begin), 0xff, (end - begin) * sizeof(slot)); // nobody
         });
         mask_ = slots - 1;
@@ -87,10 +87,10 @@ private:
 
     /// Makes room for `ids` ids in all, repetitions included, so many slots for each.
     template <executor E>
-    void reserve(std::size_t ids, std::size_t slots_each, const E& on) {
+    void reserve(std::size_t ids, std::size_t slots_each, const E& executor) {
         const std::size_t slots = slots_each * std::min(ids, most_);
         if (slots <= mask_ + 1) return;
-        clear(std::bit_ceil(slots), on);
+        clear(std::bit_ceil(slots), executor);
         constexpr std::size_t ahead = 16;
         for (std::size_t i = 0; i < nodes_.size(); ++i) {
             if (i + ahead < nodes_.size()) prefetch(&table_[home(nodes_[i + ahead])]);
@@ -127,12 +127,12 @@ private:
     /// first place of each; what would probe beyond its part waits for the end. Until its number is known, a new id has
     /// `pending` and that place.
     template <executor E>
-    void number_together(std::span<const NodeId> ids, std::span<std::uint32_t> numbers, const E& on) {
+    void number_together(std::span<const NodeId> ids, std::span<std::uint32_t> numbers, const E& executor) {
         constexpr std::size_t grain = 4096, ahead = 16, most_shards = 8; // each shard looks at all ids
-        reserve(nodes_.size() + ids.size(), 2, on); // most ids repeat: a larger table would miss the cache
-        const std::size_t shards = std::bit_floor(std::min(on.concurrency(), most_shards));
+        reserve(nodes_.size() + ids.size(), 2, executor); // most ids repeat: a larger table would miss the cache
+        const std::size_t shards = std::bit_floor(std::min(executor.concurrency(), most_shards));
         beyond_.resize(std::max(beyond_.size(), shards));
-        parallel_for(on, shards, 1, [&](std::size_t shard, std::size_t) { insert_shard(shard, shards, ids, numbers); });
+        parallel_for(executor, shards, 1, [&](std::size_t shard, std::size_t) { insert_shard(shard, shards, ids, numbers); });
         for (std::size_t shard = 0; shard < shards; ++shard)
             for (const std::uint32_t e : beyond_[shard]) { // few
                 slot& at = table_[place_of(ids[e])];
@@ -141,7 +141,7 @@ private:
             }
         const auto is_first = [&](std::size_t e) { return numbers[e] == (pending | static_cast<std::uint32_t>(e)); };
         starts_.assign(ceil_div(ids.size(), grain), 0);
-        parallel_for(on, ids.size(), grain, [&](std::size_t begin, std::size_t end) {
+        parallel_for(executor, ids.size(), grain, [&](std::size_t begin, std::size_t end) {
             std::uint32_t firsts = 0;
             for (std::size_t e = begin; e < end; ++e) firsts += is_first(e);
             starts_[begin / grain] = firsts;
@@ -149,7 +149,7 @@ private:
         auto count = static_cast<std::uint32_t>(nodes_.size());
         for (std::uint32_t& start : starts_) count += std::exchange(start, count);
         nodes_.resize(count);
-        parallel_for(on, ids.size(), grain, [&](std::size_t begin, std::size_t end) {
+        parallel_for(executor, ids.size(), grain, [&](std::size_t begin, std::size_t end) {
             std::uint32_t firsts[grain];
             std::size_t fresh = 0;
             for (std::size_t e = begin; e < end; ++e) {
@@ -164,7 +164,7 @@ private:
                 table_[place_of(ids[e])].number = numbers[e] = next;
             }
         });
-        parallel_for(on, ids.size(), grain, [&](std::size_t begin, std::size_t end) {
+        parallel_for(executor, ids.size(), grain, [&](std::size_t begin, std::size_t end) {
             for (std::size_t e = begin; e < end; ++e)
                 if (numbers[e] >= pending) numbers[e] = numbers[numbers[e] - pending]; // a first place's, known by now
         });

@@ -31,9 +31,9 @@ struct csc_stamp {
     std::uint64_t fingerprint = 0; ///< of the edge buckets
 
     /// Of the lists that `edges` has. Precondition: one direction.
-    [[nodiscard]] static csc_stamp of(const bucket_store& edges, neighbour_direction d) {
-        GNEISS_ASSERT(d != neighbour_direction::both);
-        const bool in = d == neighbour_direction::in;
+    [[nodiscard]] static csc_stamp of(const bucket_store& edges, neighbor_direction d) {
+        GNEISS_ASSERT(d != neighbor_direction::both);
+        const bool in = d == neighbor_direction::in;
         return {
             in, edges.rows().nodes, edges.edges(), edges.fingerprint(in ? edge_direction::in : edge_direction::out)};
     }
@@ -47,7 +47,7 @@ struct csc_files {
     std::filesystem::path in{}, out{};
 };
 
-/// Bytes of neighbours that one checksum covers, and that a sampler reads at least: all it reads is verified.
+/// Bytes of neighbors that one checksum covers, and that a sampler reads at least: all it reads is verified.
 inline constexpr std::size_t csc_block_bytes = 4096;
 
 namespace detail {
@@ -71,9 +71,9 @@ namespace detail {
 
 } // namespace detail
 
-/// The lists of one direction on disk, open: offsets in memory, neighbours to be read by whoever holds this.
+/// The lists of one direction on disk, open: offsets in memory, neighbors to be read by whoever holds this.
 ///
-/// A directory has `indptr.npy`, u64 [nodes + 1]; `neighbours.npy`, u32 [edges], each list ascending by (neighbour,
+/// A directory has `indptr.npy`, u64 [nodes + 1]; `neighbors.npy`, u32 [edges], each list ascending by (neighbor,
 /// relation, edge id); `stamp.npy`, u64 [4]; and their checksums. `build_csc` (io/csc_builder.hpp) makes it.
 /// Memory: 8 bytes a node, and 16 for each 1024 edges. Immutable, thread-safe.
 /// Errors: io_error; errc::corrupt for damage and for offsets out of order.
@@ -87,7 +87,7 @@ public:
         const auto indptr = directory / "indptr.npy";
         const checksum_table sums = detail::array_checksums(indptr, stamp_.nodes + 1, sizeof(edge_index));
         const plain_file file = plain_file::open(indptr);
-        offsets_ = huge_vector<edge_index>(static_cast<std::size_t>(stamp_.nodes) + 1);
+        offsets_ = huge_page_vector<edge_index>(static_cast<std::size_t>(stamp_.nodes) + 1);
         sums.read(file, 0, std::as_writable_bytes(std::span(offsets_)));
         file.drop_cached(0, sums.data_offset() + sums.data_bytes());
         bool good = offsets_.front() == 0 && offsets_.back() == stamp_.edges;
@@ -126,11 +126,11 @@ public:
     }
     void prefetch_offsets(node_id v) const noexcept { prefetch(offsets_.data() + v); }
 
-    /// The file of neighbours, and its checksums.
+    /// The file of neighbors, and its checksums.
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
     [[nodiscard]] const checksum_table& checksums() const noexcept { return sums_; }
-    /// For a neighbour beyond the nodes, which stands at `place` among all.
-    [[nodiscard]] error no_such_neighbour(edge_index place) const {
+    /// For a neighbor beyond the nodes, which stands at `place` among all.
+    [[nodiscard]] error no_such_neighbor(edge_index place) const {
         return {errc::corrupt, "a neighbour beyond the nodes",
             {.path = path_, .offset = sums_.data_offset() + place * sizeof(node_id), .length = sizeof(node_id)}};
     }
@@ -171,13 +171,13 @@ public:
         return sides_[which] ? &*sides_[which] : nullptr;
     }
     [[nodiscard]] const csc_lists& any() const noexcept { return sides_[0] ? *sides_[0] : *sides_[1]; }
-    [[nodiscard]] list_pair<csc_lists> lists(neighbour_direction d) const {
+    [[nodiscard]] list_pair<csc_lists> lists(neighbor_direction d) const {
         return list_pair<csc_lists>::of(side(0), side(1), d);
     }
     [[nodiscard]] std::size_t which(const csc_lists& lists) const noexcept { return &lists == side(0) ? 0 : 1; }
 
-    /// Throws unless only neighbours are asked for.
-    static void check(const neighbour_answer<>& answer) {
+    /// Throws unless only neighbors are asked for.
+    static void check(const neighbor_answer<>& answer) {
         if (!answer.relations.empty() || !answer.edge_ids.empty())
             throw error(errc::invalid_argument, "relations or edge ids are asked of a graph that does not keep them");
     }

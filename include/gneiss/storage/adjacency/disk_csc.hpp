@@ -17,7 +17,7 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/storage/adjacency/csc_files.hpp>
-#include <gneiss/storage/adjacency/neighbour_cache.hpp>
+#include <gneiss/storage/adjacency/neighbor_cache.hpp>
 #include <gneiss/storage/engine/any_engine.hpp>
 #include <gneiss/storage/engine/file.hpp>
 #include <gneiss/storage/io/io_queue.hpp>
@@ -27,7 +27,7 @@ namespace gneiss {
 
 /// How a `disk_csc` reads.
 struct disk_csc_options {
-    std::uint64_t gap = 8 << 10;          ///< bytes that are read in vain rather than with a request of their own
+    std::uint64_t coalesce_bytes = 8 << 10;          ///< bytes that are read in vain rather than with a request of their own
     std::size_t request_bytes = 64 << 10; ///< longest request; a multiple of csc_block_bytes
     std::size_t requests = 128;           ///< in flight at most, of a call
     std::size_t wave =
@@ -38,23 +38,23 @@ struct disk_csc_options {
 /// What a `disk_csc` was asked for, and what that cost.
 struct disk_csc_stats {
     io_stats io;
-    std::uint64_t neighbours = 0;        ///< asked for; 4 bytes each
+    std::uint64_t neighbors = 0;        ///< asked for; 4 bytes each
     std::uint64_t lists = 0;             ///< that any was asked of
-    std::uint64_t cached_neighbours = 0; ///< of those, found in a cache
+    std::uint64_t cached_neighbors = 0; ///< of those, found in a cache
     std::uint64_t cached_lists = 0;
 
     disk_csc_stats& operator+=(const disk_csc_stats& other) noexcept {
         io += other.io;
-        neighbours += other.neighbours;
+        neighbors += other.neighbors;
         lists += other.lists;
-        cached_neighbours += other.cached_neighbours;
+        cached_neighbors += other.cached_neighbors;
         cached_lists += other.cached_lists;
         return *this;
     }
 };
 
-/// A graph whose neighbours stay on disk: offsets in memory, lists of chosen nodes in a cache, and of the rest those
-/// blocks of 4 KiB that hold drawn positions. A `neighbour_source`; samples are those of the same graph in memory.
+/// A graph whose neighbors stay on disk: offsets in memory, lists of chosen nodes in a cache, and of the rest those
+/// blocks of 4 KiB that hold drawn positions. A `neighbor_source`; samples are those of the same graph in memory.
 ///
 /// A call is one wave: blocks are sorted, those near each other read together, requests kept in flight, and answers
 /// written as blocks arrive, in whatever order. Every block is verified before it is looked at. Degrees need no read.
@@ -64,37 +64,37 @@ struct disk_csc_stats {
 class disk_csc {
 public:
     using id_type = node_id;
-    static constexpr std::size_t neighbour_batch = std::size_t{1} << 31; ///< all of a hop
+    static constexpr std::size_t neighbor_batch = std::size_t{1} << 31; ///< all of a hop
 
-    disk_csc(const csc_files& files, engine_factory engines, memory_budget& budget, const disk_csc_options& how = {})
+    disk_csc(const csc_files& files, engine_factory engines, memory_budget& budget, const disk_csc_options& options = {})
         : sides_(files, budget),
           engines_(std::move(engines)),
-          how_(how),
-          charge_(budget.charge("reading neighbours", engine_bytes(how) * how.engines)) {
-        if (how.request_bytes == 0 || how.request_bytes % csc_block_bytes != 0 || how.requests == 0 ||
-            how.engines == 0 || how.wave == 0 || how.wave >> 31 != 0)
+          options_(options),
+          charge_(budget.charge("reading neighbours", engine_bytes(options) * options.engines)) {
+        if (options.request_bytes == 0 || options.request_bytes % csc_block_bytes != 0 || options.requests == 0 ||
+            options.engines == 0 || options.wave == 0 || options.wave >> 31 != 0)
             throw error(
                 errc::invalid_argument, "requests are multiples of 4 KiB; there is at least one, and one engine");
-        idle_.reserve(how.engines);
+        idle_.reserve(options.engines);
     }
 
     /// Memory of an engine: where requests land, and what is sorted [bytes].
-    [[nodiscard]] static std::uint64_t engine_bytes(const disk_csc_options& how) noexcept {
-        return how.requests * how.request_bytes + how.wave * (sizeof(wanted) + sizeof(std::uint64_t));
+    [[nodiscard]] static std::uint64_t engine_bytes(const disk_csc_options& options) noexcept {
+        return options.requests * options.request_bytes + options.wave * (sizeof(wanted) + sizeof(std::uint64_t));
     }
 
     [[nodiscard]] std::uint64_t nodes() const noexcept { return sides_.any().nodes(); }
     [[nodiscard]] edge_index edges() const noexcept { return sides_.any().edges(); }
     [[nodiscard]] std::uint64_t id_of(node_id v) const noexcept { return v; }
-    /// Of the lists of a direction that is kept; of both, outgoing ones: what a neighbour cache is tied to.
-    [[nodiscard]] std::uint64_t fingerprint(neighbour_direction d) const {
+    /// Of the lists of a direction that is kept; of both, outgoing ones: what a neighbor cache is tied to.
+    [[nodiscard]] std::uint64_t fingerprint(neighbor_direction d) const {
         return sides_.lists(d).first->stamp().fingerprint;
     }
 
     /// Takes lists of the cache's direction from it from now on; null: of no direction. It may be loaded and released
     /// as long as nobody samples, and must outlive this or be taken away. Throws `invalid_argument` for that of another
     /// graph.
-    void set_cache(const neighbour_cache* cache) {
+    void set_cache(const neighbor_cache* cache) {
         if (cache != nullptr && cache->nodes() != nodes())
             throw error(errc::invalid_argument, "a neighbour cache of another graph");
         if (cache == nullptr)
@@ -103,22 +103,22 @@ public:
             caches_[static_cast<std::size_t>(cache->direction())] = cache;
     }
 
-    void degrees(std::span<const node_id> ids, neighbour_direction d, std::span<std::uint32_t> to) const {
+    void degrees(std::span<const node_id> ids, neighbor_direction d, std::span<std::uint32_t> to) const {
         sides_.lists(d).degrees(ids, to);
     }
 
-    void neighbours_at(const neighbour_request<>& request, const neighbour_answer<>& answer) const {
+    void neighbors_at(const neighbor_request<>& request, const neighbor_answer<>& answer) const {
         detail::csc_sides::check(answer);
         const auto lists = sides_.lists(request.direction);
-        const neighbour_cache* cache = caches_[static_cast<std::size_t>(request.direction)];
-        std::unique_ptr<lane> on = lease();
+        const neighbor_cache* cache = caches_[static_cast<std::size_t>(request.direction)];
+        std::unique_ptr<lane> executor = lease();
         try {
-            if (!on) on = std::make_unique<lane>(engines_(), sides_, how_);
+            if (!executor) executor = std::make_unique<lane>(engines_(), sides_, options_);
             const disk_csc_stats asked =
-                look_up(*on, lists, cache != nullptr && cache->loaded() ? cache : nullptr, request, answer);
-            give_back(std::move(on), asked);
+                look_up(*executor, lists, cache != nullptr && cache->loaded() ? cache : nullptr, request, answer);
+            give_back(std::move(executor), asked);
         } catch (...) {
-            on.reset();
+            executor.reset();
             give_back(nullptr, {});
             throw;
         }
@@ -130,9 +130,9 @@ public:
     }
 
 private:
-    /// Neighbours of one list that stand in one block: answers [first, first + count), each at base + its position.
+    /// Neighbors of one list that stand in one block: answers [first, first + count), each at base + its position.
     struct wanted {
-        std::uint64_t base; // of the list among all neighbours of its file; modulo 2⁶⁴ for the second list of two
+        std::uint64_t base; // of the list among all neighbors of its file; modulo 2⁶⁴ for the second list of two
         std::uint32_t first, count;
     };
     /// Blocks that are read at once.
@@ -142,15 +142,15 @@ private:
     };
     /// An engine with what a wave needs. Sort keys: file, block, number of the wanted piece.
     struct lane {
-        lane(any_engine made, const detail::csc_sides& sides, const disk_csc_options& how)
-            : engine(std::move(made)),
-              staging(how.requests * how.request_bytes),
-              runs(how.requests) {
+        lane(any_engine result, const detail::csc_sides& sides, const disk_csc_options& options)
+            : engine(std::move(result)),
+              staging(options.requests * options.request_bytes),
+              runs(options.requests) {
             for (std::size_t i = 0; i < 2; ++i)
                 if (sides.side(i) != nullptr)
                     files[i].emplace(engine, sides.side(i)->path(), open_options{.direct = true});
-            pieces.reserve(how.wave);
-            keys.reserve(how.wave);
+            pieces.reserve(options.wave);
+            keys.reserve(options.wave);
         }
         any_engine engine;
         std::optional<file> files[2];
@@ -165,7 +165,7 @@ private:
     /// A lane that nobody uses; null: one may be made.
     [[nodiscard]] std::unique_ptr<lane> lease() const {
         std::unique_lock lock(mutex_);
-        returned_.wait(lock, [&] { return !idle_.empty() || lanes_ < how_.engines; });
+        returned_.wait(lock, [&] { return !idle_.empty() || lanes_ < options_.engines; });
         if (idle_.empty()) {
             ++lanes_;
             return nullptr;
@@ -175,26 +175,26 @@ private:
         return found;
     }
     /// Null: it is gone.
-    void give_back(std::unique_ptr<lane> on, const disk_csc_stats& asked) const noexcept {
+    void give_back(std::unique_ptr<lane> executor, const disk_csc_stats& asked) const noexcept {
         {
             const std::scoped_lock lock(mutex_);
             statistics_ += asked;
-            if (on)
-                idle_.push_back(std::move(on)); // reserved
+            if (executor)
+                idle_.push_back(std::move(executor)); // reserved
             else
                 --lanes_;
         }
         returned_.notify_one();
     }
 
-    disk_csc_stats look_up(lane& on, const detail::list_pair<csc_lists>& lists, const neighbour_cache* cache,
-        const neighbour_request<>& request, const neighbour_answer<>& answer) const {
+    disk_csc_stats look_up(lane& executor, const detail::list_pair<csc_lists>& lists, const neighbor_cache* cache,
+        const neighbor_request<>& request, const neighbor_answer<>& answer) const {
         constexpr std::size_t group = 256;
         std::array<const node_id*, group> cached{};
         disk_csc_stats asked;
-        io_queue queue(on.engine); // its destructor waits for what an error leaves in flight
-        on.pieces.clear();
-        on.keys.clear();
+        io_queue queue(executor.engine); // its destructor waits for what an error leaves in flight
+        executor.pieces.clear();
+        executor.keys.clear();
         const auto ids = request.ids;
         for (std::size_t first = 0; first < ids.size(); first += group) {
             const std::size_t count = std::min(group, ids.size() - first);
@@ -205,25 +205,25 @@ private:
                 const std::size_t k = request.offsets[first + i] - request.offsets[0],
                                   end = request.offsets[first + i + 1] - request.offsets[0];
                 if (k == end) continue;
-                asked.neighbours += end - k;
+                asked.neighbors += end - k;
                 ++asked.lists;
                 if (cached[i] != nullptr) {
-                    asked.cached_neighbours += end - k;
+                    asked.cached_neighbors += end - k;
                     ++asked.cached_lists;
-                    for (std::size_t at = k; at < end; ++at) answer.neighbours[at] = cached[i][request.positions[at]];
+                    for (std::size_t at = k; at < end; ++at) answer.neighbors[at] = cached[i][request.positions[at]];
                 } else {
-                    want(on, queue, lists, ids[first + i], k, end, request, answer);
+                    want(executor, queue, lists, ids[first + i], k, end, request, answer);
                 }
             }
         }
-        read_wave(on, queue, request, answer);
+        read_wave(executor, queue, request, answer);
         asked.io = queue.stats();
         return asked;
     }
 
-    /// Adds the positions [k, end) of a node's list to the wave, neighbouring ones of a block as one piece.
-    void want(lane& on, io_queue& queue, const detail::list_pair<csc_lists>& lists, node_id v, std::size_t k,
-        std::size_t end, const neighbour_request<>& request, const neighbour_answer<>& answer) const {
+    /// Adds the positions [k, end) of a node's list to the wave, neighboring ones of a block as one piece.
+    void want(lane& executor, io_queue& queue, const detail::list_pair<csc_lists>& lists, node_id v, std::size_t k,
+        std::size_t end, const neighbor_request<>& request, const neighbor_answer<>& answer) const {
         const std::uint32_t outgoing = lists.second == nullptr ? ~std::uint32_t{0} : lists.first->degree(v);
         const std::uint64_t base = lists.first->begin(v),
                             other = lists.second == nullptr ? 0 : lists.second->begin(v) - outgoing;
@@ -235,31 +235,31 @@ private:
             const std::uint64_t side = sides_.which(second ? *lists.second : *lists.first);
             const std::uint64_t block = (side << 32) | ((from + position) / block_entries);
             if (block == last) {
-                ++on.pieces.back().count;
+                ++executor.pieces.back().count;
                 continue;
             }
-            if (on.pieces.size() == how_.wave) read_wave(on, queue, request, answer);
-            on.keys.push_back((block << 31) | on.pieces.size());
-            on.pieces.push_back({from, static_cast<std::uint32_t>(k), 1});
+            if (executor.pieces.size() == options_.wave) read_wave(executor, queue, request, answer);
+            executor.keys.push_back((block << 31) | executor.pieces.size());
+            executor.pieces.push_back({from, static_cast<std::uint32_t>(k), 1});
             last = block;
         }
     }
 
     /// Reads what was added and writes the answers.
     void read_wave(
-        lane& on, io_queue& queue, const neighbour_request<>& request, const neighbour_answer<>& answer) const {
-        std::ranges::sort(on.keys);
+        lane& executor, io_queue& queue, const neighbor_request<>& request, const neighbor_answer<>& answer) const {
+        std::ranges::sort(executor.keys);
         std::size_t next = 0;
         const auto begin = [&](std::size_t slot) {
-            if (next == on.keys.size()) return;
-            request_run& run = on.runs[slot];
+            if (next == executor.keys.size()) return;
+            request_run& run = executor.runs[slot];
             run.first = next;
-            run.block = on.keys[next] >> 31;
+            run.block = executor.keys[next] >> 31;
             std::uint64_t last = run.block;
-            for (; next < on.keys.size(); ++next) {
-                const std::uint64_t block = on.keys[next] >> 31;
-                if (block > last && ((block - last - 1) * csc_block_bytes > how_.gap ||
-                                        (block + 1 - run.block) * csc_block_bytes > how_.request_bytes))
+            for (; next < executor.keys.size(); ++next) {
+                const std::uint64_t block = executor.keys[next] >> 31;
+                if (block > last && ((block - last - 1) * csc_block_bytes > options_.coalesce_bytes ||
+                                        (block + 1 - run.block) * csc_block_bytes > options_.request_bytes))
                     break;
                 last = block;
             }
@@ -268,27 +268,27 @@ private:
             const std::uint64_t offset = (run.block & 0xffffffff) * csc_block_bytes;
             const auto length = static_cast<std::size_t>((last + 1 - run.block) * csc_block_bytes);
             const checksum_table& sums = sides_.side(side)->checksums();
-            queue.read(*on.files[side], sums.data_offset() + offset, part(on, slot).first(length), slot,
+            queue.read(*executor.files[side], sums.data_offset() + offset, part(executor, slot).first(length), slot,
                 static_cast<std::size_t>(std::min<std::uint64_t>(length, sums.data_bytes() - offset)));
         };
-        for (std::size_t slot = 0; slot < how_.requests; ++slot) begin(slot);
+        for (std::size_t slot = 0; slot < options_.requests; ++slot) begin(slot);
         while (const auto slot = queue.next_done()) {
-            write_answers(on, static_cast<std::size_t>(*slot), request, answer);
+            write_answers(executor, static_cast<std::size_t>(*slot), request, answer);
             begin(static_cast<std::size_t>(*slot));
         }
-        on.pieces.clear();
-        on.keys.clear();
+        executor.pieces.clear();
+        executor.keys.clear();
     }
 
     void write_answers(
-        lane& on, std::size_t slot, const neighbour_request<>& request, const neighbour_answer<>& answer) const {
-        const request_run& run = on.runs[slot];
+        lane& executor, std::size_t slot, const neighbor_request<>& request, const neighbor_answer<>& answer) const {
+        const request_run& run = executor.runs[slot];
         const csc_lists& lists = *sides_.side(static_cast<std::size_t>(run.block >> 32));
-        const std::span<const std::byte> bytes = part(on, slot);
+        const std::span<const std::byte> bytes = part(executor, slot);
         std::uint64_t verified = ~std::uint64_t{0};
         std::span<const std::byte> block;
         for (std::size_t at = run.first; at < run.last; ++at) {
-            const std::uint64_t number = on.keys[at] >> 31;
+            const std::uint64_t number = executor.keys[at] >> 31;
             const std::uint64_t first = (number & 0xffffffff) * block_entries;
             if (number != verified) {
                 const std::uint64_t offset = first * sizeof(node_id);
@@ -298,25 +298,25 @@ private:
                 lists.checksums().verify(lists.path(), offset, block);
                 verified = number;
             }
-            const wanted& piece = on.pieces[static_cast<std::size_t>(on.keys[at] & 0x7fffffff)];
+            const wanted& piece = executor.pieces[static_cast<std::size_t>(executor.keys[at] & 0x7fffffff)];
             const auto* const entries = reinterpret_cast<const node_id*>(block.data());
             for (std::size_t k = piece.first; k < std::size_t{piece.first} + piece.count; ++k) {
-                const node_id neighbour = entries[piece.base + request.positions[k] - first];
-                if (neighbour >= lists.nodes()) throw lists.no_such_neighbour(piece.base + request.positions[k]);
-                answer.neighbours[k] = neighbour;
+                const node_id neighbor = entries[piece.base + request.positions[k] - first];
+                if (neighbor >= lists.nodes()) throw lists.no_such_neighbor(piece.base + request.positions[k]);
+                answer.neighbors[k] = neighbor;
             }
         }
     }
 
-    [[nodiscard]] std::span<std::byte> part(lane& on, std::size_t slot) const noexcept {
-        return on.staging.span().subspan(slot * how_.request_bytes, how_.request_bytes);
+    [[nodiscard]] std::span<std::byte> part(lane& executor, std::size_t slot) const noexcept {
+        return executor.staging.span().subspan(slot * options_.request_bytes, options_.request_bytes);
     }
 
     detail::csc_sides sides_;
     engine_factory engines_;
-    disk_csc_options how_;
+    disk_csc_options options_;
     memory_charge charge_;
-    std::array<const neighbour_cache*, 3> caches_{}; // by direction
+    std::array<const neighbor_cache*, 3> caches_{}; // by direction
     mutable std::mutex mutex_;
     mutable std::condition_variable returned_;
     mutable std::vector<std::unique_ptr<lane>> idle_;
@@ -324,6 +324,6 @@ private:
     mutable disk_csc_stats statistics_;
 };
 
-static_assert(neighbour_source<disk_csc>);
+static_assert(neighbor_source<disk_csc>);
 
 } // namespace gneiss

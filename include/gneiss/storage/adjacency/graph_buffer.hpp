@@ -15,9 +15,9 @@
 #include <gneiss/graph/csr.hpp>
 #include <gneiss/graph/edge_buckets.hpp>
 #include <gneiss/order/plan.hpp>
-#include <gneiss/storage/adjacency/merged_lists.hpp>
+#include <gneiss/storage/adjacency/resident_csr.hpp>
 #include <gneiss/storage/adjacency/resident_graph.hpp>
-#include <gneiss/storage/detail/state_loader.hpp>
+#include <gneiss/storage/detail/state_prefetcher.hpp>
 #include <gneiss/storage/edge/block_reader.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
 #include <gneiss/storage/engine/any_engine.hpp>
@@ -34,7 +34,7 @@ struct graph_buffer_options {
     /// `blocks` where a swap replaces few partitions, as with BETA; `csr` where it replaces half or more, as with COMET and
     /// macro-batches, or all states are the same. A single partition's block is its CSR: it is never merged.
     graph_form form = graph_form::blocks;
-    csr_options keep{}; ///< what a `csr` tells beside neighbours; blocks tell all that is stored
+    csr_options columns{}; ///< what a `csr` tells beside neighbors; blocks tell all that is stored
 };
 
 /// Holds the graph of the current state and loads that of the next one meanwhile: all buckets among the resident partitions,
@@ -52,7 +52,7 @@ public:
     /// \param store  outlives this
     /// \param keeps  the lists to load; blocks of the other direction are not read
     /// \param bytes  what `bytes_needed` said of the plans to come. Throws over_budget
-    graph_buffer(const bucket_store& store, engine_factory engines, neighbour_direction keeps, std::uint64_t bytes,
+    graph_buffer(const bucket_store& store, engine_factory engines, neighbor_direction keeps, std::uint64_t bytes,
         memory_budget& budget, const graph_buffer_options& options = {})
         : store_(store),
           keeps_(keeps),
@@ -62,20 +62,20 @@ public:
           first_edge_(static_cast<std::size_t>(store.layout().buckets()) + 1, 0),
           reader_(store, std::move(engines)) {
         for (std::size_t i = 0; i < store.table().size(); ++i) first_edge_[i + 1] = first_edge_[i] + store.table()[i].edges;
-        loader_.emplace([this](const state& s) { return merges(store_, options_) ? make_merged(s) : make(s); },
-            [this](const state& s) { return fits_beside_last(s); });
+        loader_.emplace([this](const buffer_state& s) { return merges(store_, options_) ? make_merged(s) : make(s); },
+            [this](const buffer_state& s) { return fits_beside_last(s); });
     }
 
     /// What a plan needs: the most that two consecutive states take together, and what merging the second takes [bytes].
     /// O(c²) a state.
-    [[nodiscard]] static std::uint64_t bytes_needed(const plan& states, const bucket_store& store, neighbour_direction keeps,
+    [[nodiscard]] static std::uint64_t bytes_needed(const epoch_plan& states, const bucket_store& store, neighbor_direction keeps,
         const graph_buffer_options& options = {}) {
         std::uint64_t most = 0;
         for (std::size_t s = 0; s < states.size(); ++s) {
             const std::vector<partition_id>&now = states[s].resident, &before = states[s == 0 ? 0 : s - 1].resident;
             if (merges(store, options)) // a plan may begin with any state
-                most = std::max({most, bytes_of_merging(store, keeps, options.keep, now, before),
-                    bytes_of_merging(store, keeps, options.keep, now, {})});
+                most = std::max({most, bytes_of_merging(store, keeps, options.columns, now, before),
+                    bytes_of_merging(store, keeps, options.columns, now, {})});
             else
                 most = std::max(most, bytes_of_both(store, keeps, now, before));
         }
@@ -89,10 +89,10 @@ public:
     }
 
     /// Starts an epoch at `first_state`; loading begins at once. Precondition: no graph of an earlier epoch is held.
-    void begin_epoch(const plan& states, std::uint32_t first_state = 0) { loader_->begin(states, first_state); }
+    void begin_epoch(const epoch_plan& states, std::uint32_t first_state = 0) { loader_->begin(states, first_state); }
 
     /// The graph of state `index`. States are asked for in order, once each. Throws what loading threw, or
-    /// errc::cancelled. Precondition: it is dropped before this goes.
+    /// errc::canceled. Precondition: it is dropped before this goes.
     [[nodiscard]] std::shared_ptr<const resident_graph> acquire(std::uint32_t index, const std::stop_token& stop = {}) {
         return loader_->acquire(index, stop);
     }
@@ -120,7 +120,7 @@ private:
     }
 
     /// Bytes of the blocks among the partitions of one list or among those of the other.
-    [[nodiscard]] static std::uint64_t bytes_of_both(const bucket_store& store, neighbour_direction keeps,
+    [[nodiscard]] static std::uint64_t bytes_of_both(const bucket_store& store, neighbor_direction keeps,
         std::span<const partition_id> these, std::span<const partition_id> those) {
         std::uint64_t sum = 0;
         const auto add = [&](std::span<const partition_id> of, std::span<const partition_id> except) {
@@ -150,18 +150,18 @@ private:
             for (const partition_id j : resident) sum += edges_of(store, {i, j});
         return sum;
     }
-    [[nodiscard]] static std::uint64_t bytes_of_lists(const bucket_store& store, neighbour_direction keeps,
-        const csr_options& keep, std::span<const partition_id> resident) {
+    [[nodiscard]] static std::uint64_t bytes_of_lists(const bucket_store& store, neighbor_direction keeps,
+        const csr_options& columns, std::span<const partition_id> resident) {
         std::uint64_t nodes = 0;
         for (const partition_id i : resident) nodes += store.rows().size(i);
-        return merged_lists::bytes_needed(nodes, edges_among(store, resident), keep) * (keeps == neighbour_direction::both ? 2 : 1);
+        return resident_csr::bytes_needed(nodes, edges_among(store, resident), columns) * (keeps == neighbor_direction::both ? 2 : 1);
     }
 
     /// Bytes of the lists among the partitions of one list, while those of another are there, and of the blocks that are in
     /// memory at once while they are merged.
-    [[nodiscard]] static std::uint64_t bytes_of_merging(const bucket_store& store, neighbour_direction keeps,
-        const csr_options& keep, std::span<const partition_id> now, std::span<const partition_id> before) {
-        const std::uint64_t lists = bytes_of_lists(store, keeps, keep, now);
+    [[nodiscard]] static std::uint64_t bytes_of_merging(const bucket_store& store, neighbor_direction keeps,
+        const csr_options& columns, std::span<const partition_id> now, std::span<const partition_id> before) {
+        const std::uint64_t lists = bytes_of_lists(store, keeps, columns, now);
         if (std::ranges::equal(now, before)) return lists;
         std::uint64_t most = 0, last = 0;
         for_each_side(keeps, [&](edge_direction d) {
@@ -174,7 +174,7 @@ private:
                 last = sum;
             }
         });
-        return lists + most + (before.empty() ? 0 : bytes_of_lists(store, keeps, keep, before));
+        return lists + most + (before.empty() ? 0 : bytes_of_lists(store, keeps, columns, before));
     }
 
     [[nodiscard]] static bool among(std::span<const partition_id> some, partition_id p) noexcept {
@@ -183,45 +183,45 @@ private:
 
     // What follows is called by the loading thread.
 
-    [[nodiscard]] bool fits_beside_last(const state& s) const {
-        const std::uint64_t both = merges(store_, options_) ? bytes_of_merging(store_, keeps_, options_.keep, s.resident, resident_)
+    [[nodiscard]] bool fits_beside_last(const buffer_state& s) const {
+        const std::uint64_t both = merges(store_, options_) ? bytes_of_merging(store_, keeps_, options_.columns, s.resident, resident_)
                                                             : bytes_of_both(store_, keeps_, s.resident, resident_);
         return both <= bytes_;
     }
 
     /// The lists of a state, partition by partition: blocks of the next one are read while those of one are merged.
-    [[nodiscard]] std::unique_ptr<resident_graph> make_merged(const state& s) {
+    [[nodiscard]] std::unique_ptr<resident_graph> make_merged(const buffer_state& s) {
         const bool same = s.resident == resident_ && (lists_[0] || lists_[1]);
         if (!same) {
             if (!fits_beside_last(s)) lists_[0] = lists_[1] = nullptr; // nobody holds them any more
             const edge_index edges = edges_among(store_, s.resident);
-            std::shared_ptr<merged_lists> made[2];
+            std::shared_ptr<resident_csr> result[2];
             std::vector<std::pair<edge_direction, partition_id>> all;
             for_each_side(keeps_, [&](edge_direction d) {
-                made[side(d)] = std::make_shared<merged_lists>(store_.rows(), s.resident, edges, options_.keep);
+                result[side(d)] = std::make_shared<resident_csr>(store_.rows(), s.resident, edges, options_.columns);
                 for (const partition_id own : s.resident) all.emplace_back(d, own);
             });
-            std::vector<merged_lists::part> parts, next = all.empty() ? parts : begin_partition(s, all[0].first, all[0].second);
+            std::vector<resident_csr::part> parts, next = all.empty() ? parts : begin_partition(s, all[0].first, all[0].second);
             for (std::size_t i = 0; i < all.size(); ++i) {
                 parts.swap(next);
                 if (i + 1 < all.size()) next = begin_partition(s, all[i + 1].first, all[i + 1].second);
                 const std::vector<loaded_block> loaded = reader_.finish();
                 const edge_direction d = all[i].first;
                 auto block = loaded.begin();
-                for (merged_lists::part& p : parts)
+                for (resident_csr::part& p : parts)
                     if (!copied(d, all[i].second, p.partner)) p.block = &(block++)->block;
-                made[side(d)]->append(parts, lists_[side(d)].get());
+                result[side(d)]->append(parts, lists_[side(d)].get());
             }
-            lists_[0] = std::move(made[0]);
-            lists_[1] = std::move(made[1]);
+            lists_[0] = std::move(result[0]);
+            lists_[1] = std::move(result[1]);
             resident_ = s.resident;
         }
         return std::make_unique<resident_graph>(store_.rows(), lists_[0], lists_[1]);
     }
 
     /// The parts of the lists of a partition, by partner; begins to read the blocks of those that are not copied.
-    [[nodiscard]] std::vector<merged_lists::part> begin_partition(const state& s, edge_direction d, partition_id own) {
-        std::vector<merged_lists::part> parts;
+    [[nodiscard]] std::vector<resident_csr::part> begin_partition(const buffer_state& s, edge_direction d, partition_id own) {
+        std::vector<resident_csr::part> parts;
         std::vector<block_place> wanted;
         for (const partition_id other : s.resident) {
             const edge_bucket from = bucket_of(own, other, d);
@@ -238,7 +238,7 @@ private:
     }
     [[nodiscard]] static constexpr std::size_t side(edge_direction d) noexcept { return d == edge_direction::out ? 0 : 1; }
 
-    [[nodiscard]] std::unique_ptr<resident_graph> make(const state& s) {
+    [[nodiscard]] std::unique_ptr<resident_graph> make(const buffer_state& s) {
         if (!fits_beside_last(s)) last_.clear(); // nobody holds it any more
         blocks now;
         std::vector<block_place> missing;
@@ -275,7 +275,7 @@ private:
     }
 
     const bucket_store& store_;
-    neighbour_direction keeps_;
+    neighbor_direction keeps_;
     graph_buffer_options options_;
     std::uint64_t bytes_;
     memory_charge charge_;
@@ -283,10 +283,10 @@ private:
 
     block_reader reader_; // the loading thread's from here on
     blocks last_;                        // of the state made last
-    std::shared_ptr<const merged_lists> lists_[2]; // the same, merged: out, in
+    std::shared_ptr<const resident_csr> lists_[2]; // the same, merged: out, in
     std::vector<partition_id> resident_; // its partitions
 
-    std::optional<detail::state_loader<resident_graph>> loader_; // last: its thread uses the rest
+    std::optional<detail::state_prefetcher<resident_graph>> loader_; // last: its thread uses the rest
 };
 
 } // namespace gneiss

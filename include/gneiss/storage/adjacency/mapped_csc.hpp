@@ -18,27 +18,27 @@
 namespace gneiss {
 namespace detail {
 
-/// Lists whose neighbours lie in the address space: what `mapped_csc` and `memory_csc` share.
+/// Lists whose neighbors lie in the address space: what `mapped_csc` and `memory_csc` share.
 class addressed_csc {
 public:
     using id_type = node_id;
-    static constexpr std::size_t neighbour_batch = 256;
+    static constexpr std::size_t neighbor_batch = 256;
 
     [[nodiscard]] std::uint64_t nodes() const noexcept { return sides_.any().nodes(); }
     [[nodiscard]] edge_index edges() const noexcept { return sides_.any().edges(); }
     [[nodiscard]] std::uint64_t id_of(node_id v) const noexcept { return v; }
 
-    void degrees(std::span<const node_id> ids, neighbour_direction d, std::span<std::uint32_t> to) const {
+    void degrees(std::span<const node_id> ids, neighbor_direction d, std::span<std::uint32_t> to) const {
         sides_.lists(d).degrees(ids, to);
     }
-    void neighbours_at(const neighbour_request<>& request, const neighbour_answer<>& answer) const {
+    void neighbors_at(const neighbor_request<>& request, const neighbor_answer<>& answer) const {
         csc_sides::check(answer);
         const auto lists = sides_.lists(request.direction);
         lists.for_each_place(
             request, [&](const csc_lists& from, std::size_t place, std::size_t) { prefetch(at(from, place)); });
         lists.for_each_place(request, [&](const csc_lists& from, std::size_t place, std::size_t k) {
-            answer.neighbours[k] = *at(from, place);
-            if (answer.neighbours[k] >= from.nodes()) throw from.no_such_neighbour(place);
+            answer.neighbors[k] = *at(from, place);
+            if (answer.neighbors[k] >= from.nodes()) throw from.no_such_neighbor(place);
         });
     }
 
@@ -46,20 +46,20 @@ protected:
     addressed_csc(const csc_files& files, memory_budget& budget) : sides_(files, budget) {}
 
     [[nodiscard]] const node_id* at(const csc_lists& lists, std::size_t place) const noexcept {
-        return neighbours_[sides_.which(lists)] + place;
+        return neighbors_[sides_.which(lists)] + place;
     }
 
     csc_sides sides_;
-    const node_id* neighbours_[2] = {nullptr, nullptr};
+    const node_id* neighbors_[2] = {nullptr, nullptr};
 };
 
 } // namespace detail
 
-/// A graph whose neighbours are mapped from files: the operating system reads pages of 4 KiB when they are touched and
-/// keeps what it likes. The baseline that Ginex is measured against; a `neighbour_source`.
+/// A graph whose neighbors are mapped from files: the operating system reads pages of 4 KiB when they are touched and
+/// keeps what it likes. The baseline that Ginex is measured against; a `neighbor_source`.
 ///
 /// Each thread of the sampler waits for its own page faults: have more of them than cores. Memory: that of `csc_lists`,
-/// charged, and page cache. Immutable, thread-safe. Neighbours are checked to be nodes, and verified no further;
+/// charged, and page cache. Immutable, thread-safe. Neighbors are checked to be nodes, and verified no further;
 /// `verify` reads all. Errors: as csc_lists; a file that is cut while mapped kills the process.
 class mapped_csc : public detail::addressed_csc {
 public:
@@ -70,7 +70,7 @@ public:
             maps_[i] = mapped_file(
                 plain_file::open(lists.path()), lists.checksums().data_offset() + lists.checksums().data_bytes());
             maps_[i].expect_random();
-            neighbours_[i] =
+            neighbors_[i] =
                 reinterpret_cast<const node_id*>(maps_[i].bytes().data() + lists.checksums().data_offset());
         }
     }
@@ -86,9 +86,9 @@ private:
     mapped_file maps_[2];
 };
 
-static_assert(neighbour_source<mapped_csc>);
+static_assert(neighbor_source<mapped_csc>);
 
-/// The same files read whole and verified: a graph in memory, where it fits. A `neighbour_source`.
+/// The same files read whole and verified: a graph in memory, where it fits. A `neighbor_source`.
 ///
 /// Memory: that of `csc_lists` and 4 bytes an edge, charged. Immutable, thread-safe. Errors: as csc_lists.
 class memory_csc : public detail::addressed_csc {
@@ -98,11 +98,11 @@ public:
             if (sides_.side(i) == nullptr) continue;
             const csc_lists& lists = *sides_.side(i);
             charges_[i] = budget.charge("neighbours", lists.edges() * sizeof(node_id));
-            loaded_[i] = huge_vector<node_id>(static_cast<std::size_t>(lists.edges()));
+            loaded_[i] = huge_page_vector<node_id>(static_cast<std::size_t>(lists.edges()));
             const plain_file file = plain_file::open(lists.path());
             lists.checksums().read(file, 0, std::as_writable_bytes(std::span(loaded_[i])));
             file.drop_cached(0, lists.checksums().data_offset() + lists.checksums().data_bytes());
-            neighbours_[i] = loaded_[i].data();
+            neighbors_[i] = loaded_[i].data();
         }
     }
 
@@ -111,6 +111,6 @@ private:
     std::vector<node_id> loaded_[2];
 };
 
-static_assert(neighbour_source<memory_csc>);
+static_assert(neighbor_source<memory_csc>);
 
 } // namespace gneiss

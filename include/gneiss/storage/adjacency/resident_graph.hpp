@@ -20,7 +20,7 @@
 #include <gneiss/graph/detail/list_pair.hpp>
 #include <gneiss/graph/edge_buckets.hpp>
 #include <gneiss/order/plan.hpp>
-#include <gneiss/storage/adjacency/merged_lists.hpp>
+#include <gneiss/storage/adjacency/resident_csr.hpp>
 
 namespace gneiss {
 
@@ -61,26 +61,26 @@ private:
     ranked_bitmap ranks_;
 };
 
-/// The graph among the partitions of one state, a `neighbour_source`: the union of the blocks of their buckets, or the
+/// The graph among the partitions of one state, a `neighbor_source`: the union of the blocks of their buckets, or the
 /// same lists merged.
 ///
 /// A node's list is the concatenation over its resident partners, ascending, hence in the same order as a CSR of the same
 /// edges. Ids are those of rows. Edge ids count the dataset's edges bucket by bucket, row by row, each in its stored
-/// order; they do not depend on what is resident. Nodes of other partitions have no neighbours. Blocks are shared: two
+/// order; they do not depend on what is resident. Nodes of other partitions have no neighbors. Blocks are shared: two
 /// graphs that have a bucket in common hold it once, and each lives as long as somebody samples it.
 /// Cost: O(c) a node for c resident partitions and O(c) at most a position, merged O(1). Memory of its own: 2 pointers a
 /// bucket. Immutable, thread-safe.
 class resident_graph {
 public:
     using id_type = node_id;
-    static constexpr std::size_t neighbour_batch = 256;
+    static constexpr std::size_t neighbor_batch = 256;
     using block = std::shared_ptr<const resident_block>;
 
     /// \param resident  ascending
     /// \param keeps     which of the two follow
     /// \param out, in   [c · c] blocks, at own · c + partner where own is the position of the partition that the block
     ///                  is indexed by; null: no edges
-    resident_graph(const row_partitioning& rows, std::vector<partition_id> resident, neighbour_direction keeps,
+    resident_graph(const row_partitioning& rows, std::vector<partition_id> resident, neighbor_direction keeps,
         std::vector<block> out, std::vector<block> in)
         : rows_(rows),
           keeps_(keeps),
@@ -93,14 +93,14 @@ public:
             place_[resident_[i]] = static_cast<std::uint32_t>(i);
             begin_.push_back(static_cast<node_id>(rows.begin(resident_[i])));
         }
-        GNEISS_ASSERT(keeps == neighbour_direction::in || out_.size() == resident_.size() * resident_.size());
-        GNEISS_ASSERT(keeps == neighbour_direction::out || in_.size() == resident_.size() * resident_.size());
+        GNEISS_ASSERT(keeps == neighbor_direction::in || out_.size() == resident_.size() * resident_.size());
+        GNEISS_ASSERT(keeps == neighbor_direction::out || in_.size() == resident_.size() * resident_.size());
     }
 
     /// \param out, in  of the same partitions, filled; null: the direction is not kept. At least one is there
-    resident_graph(const row_partitioning& rows, std::shared_ptr<const merged_lists> out, std::shared_ptr<const merged_lists> in)
+    resident_graph(const row_partitioning& rows, std::shared_ptr<const resident_csr> out, std::shared_ptr<const resident_csr> in)
         : rows_(rows),
-          keeps_(!in ? neighbour_direction::out : !out ? neighbour_direction::in : neighbour_direction::both),
+          keeps_(!in ? neighbor_direction::out : !out ? neighbor_direction::in : neighbor_direction::both),
           resident_((in ? in : out)->resident().begin(), (in ? in : out)->resident().end()),
           merged_out_(std::move(out)),
           merged_in_(std::move(in)) {}
@@ -112,11 +112,11 @@ public:
     [[nodiscard]] edge_index edges() const noexcept {
         if (merged()) return (merged_in_ ? merged_in_ : merged_out_)->edges();
         edge_index sum = 0;
-        for (const block& b : keeps_ == neighbour_direction::in ? in_ : out_) sum += b ? b->block().edges() : 0;
+        for (const block& b : keeps_ == neighbor_direction::in ? in_ : out_) sum += b ? b->block().edges() : 0;
         return sum;
     }
 
-    void degrees(std::span<const node_id> ids, neighbour_direction d, std::span<std::uint32_t> to) const {
+    void degrees(std::span<const node_id> ids, neighbor_direction d, std::span<std::uint32_t> to) const {
         if (merged()) return lists(d).degrees(ids, to);
         constexpr std::size_t ahead = 8;
         check(d);
@@ -134,7 +134,7 @@ public:
         }
     }
 
-    void neighbours_at(const neighbour_request<node_id>& request, const neighbour_answer<node_id>& answer) const {
+    void neighbors_at(const neighbor_request<node_id>& request, const neighbor_answer<node_id>& answer) const {
         if (merged()) return lists(request.direction).answer(request, answer);
         check(request.direction);
         places waiting;
@@ -156,7 +156,7 @@ public:
                 const run* in = runs.data();
                 while (position >= in->end) ++in;
                 const std::uint32_t at = position + in->shift;
-                prefetch(in->from->block().neighbours.data() + at);
+                prefetch(in->from->block().neighbors.data() + at);
                 waiting[k - done] = {in->from, at, in->other};
                 if (k + 1 - done == waiting.size()) {
                     collect(std::span(waiting), done, answer);
@@ -184,18 +184,18 @@ private:
     using places = std::array<place, 512>;
 
     [[nodiscard]] bool merged() const noexcept { return merged_out_ || merged_in_; }
-    [[nodiscard]] detail::list_pair<merged_lists> lists(neighbour_direction d) const {
-        return detail::list_pair<merged_lists>::of(merged_in_.get(), merged_out_.get(), d);
+    [[nodiscard]] detail::list_pair<resident_csr> lists(neighbor_direction d) const {
+        return detail::list_pair<resident_csr>::of(merged_in_.get(), merged_out_.get(), d);
     }
 
-    void check(neighbour_direction d) const {
-        if (keeps_ != neighbour_direction::both && keeps_ != d)
+    void check(neighbor_direction d) const {
+        if (keeps_ != neighbor_direction::both && keeps_ != d)
             throw error(errc::invalid_argument, "a direction is asked of a graph that does not keep it");
     }
 
     /// Calls visit(block, local id, first node of the partner) in the order of the node's list.
     template <class Visit>
-    void for_each_block(node_id v, neighbour_direction d, Visit&& visit) const {
+    void for_each_block(node_id v, neighbor_direction d, Visit&& visit) const {
         const partition_id own = finder_.of(v);
         const std::uint32_t place = place_[own];
         if (place == absent) return;
@@ -205,30 +205,30 @@ private:
             for (std::size_t j = 0; j < resident_.size(); ++j)
                 if (blocks[row + j]) visit(*blocks[row + j], local, begin_[j]);
         };
-        if (d != neighbour_direction::in) walk(out_);
-        if (d != neighbour_direction::out) walk(in_);
+        if (d != neighbor_direction::in) walk(out_);
+        if (d != neighbor_direction::out) walk(in_);
     }
 
-    static void collect(std::span<const place> from, std::size_t first, const neighbour_answer<node_id>& answer) noexcept {
+    static void collect(std::span<const place> from, std::size_t first, const neighbor_answer<node_id>& answer) noexcept {
         for (std::size_t k = 0; k < from.size(); ++k) {
             const edge_block& b = from[k].from->block();
-            answer.neighbours[first + k] = from[k].other + b.neighbours[from[k].at];
+            answer.neighbors[first + k] = from[k].other + b.neighbors[from[k].at];
             if (!answer.relations.empty()) answer.relations[first + k] = b.relations.empty() ? 0 : b.relations[from[k].at];
             if (!answer.edge_ids.empty()) answer.edge_ids[first + k] = from[k].from->edge_id(from[k].at);
         }
     }
 
     row_partitioning rows_;
-    neighbour_direction keeps_;
+    neighbor_direction keeps_;
     row_finder finder_;
     std::vector<partition_id> resident_;
-    std::shared_ptr<const merged_lists> merged_out_, merged_in_;
+    std::shared_ptr<const resident_csr> merged_out_, merged_in_;
     // The union of blocks.
     std::vector<std::uint32_t> place_; // of each partition among the resident ones
     std::vector<node_id> begin_;       // first node of each resident partition
     std::vector<block> out_, in_;
 };
 
-static_assert(neighbour_source<resident_graph>);
+static_assert(neighbor_source<resident_graph>);
 
 } // namespace gneiss

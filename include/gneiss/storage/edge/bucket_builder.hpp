@@ -43,16 +43,16 @@ template <word_array Array, executor E = serial_executor>
 class bucket_writer {
 public:
     bucket_writer(const bucket_layout& layout, Array& out, Array& in, std::uint64_t memory,
-        std::filesystem::path scratch, E on = {})
+        std::filesystem::path scratch, E executor = {})
         : layout_(layout),
           out_(out),
           in_(in),
           scratch_(std::move(scratch)),
           sort_memory_(std::max(memory / 2, sorter::minimum_memory)),
-          on_(std::move(on)),
+          executor_(std::move(executor)),
           nodes_(scratch_, memory / 16),
           starts_(scratch_, memory / 16),
-          neighbours_(scratch_, memory / 16),
+          neighbors_(scratch_, memory / 16),
           relations_(scratch_, memory / 16),
           edge_ids_(scratch_, memory / 16),
           table_(layout.buckets()) {}
@@ -62,7 +62,7 @@ public:
         if (bucket != bucket_ || edges_ == 0) {
             flush();
             bucket_ = bucket;
-            incoming_.emplace(scratch_, sort_memory_, incoming_less{}, on_);
+            incoming_.emplace(scratch_, sort_memory_, incoming_less{}, executor_);
         }
         if (edges_ == std::numeric_limits<std::uint32_t>::max())
             throw error(errc::unsupported, "a bucket holds fewer than 2^32 edges: use more partitions");
@@ -91,13 +91,13 @@ private:
     };
     using sorter = external_sorter<incoming_edge, incoming_less, E>;
 
-    void index(std::uint32_t node, std::uint32_t neighbour, relation_id relation) {
-        if (neighbours_.size() == 0 || node != last_node_) {
+    void index(std::uint32_t node, std::uint32_t neighbor, relation_id relation) {
+        if (neighbors_.size() == 0 || node != last_node_) {
             nodes_.push(node);
-            starts_.push(static_cast<std::uint32_t>(neighbours_.size()));
+            starts_.push(static_cast<std::uint32_t>(neighbors_.size()));
             last_node_ = node;
         }
-        neighbours_.push(neighbour);
+        neighbors_.push(neighbor);
         if (layout_.has_relations()) relations_.push(relation);
     }
     /// Rows up to `b`: what lies between two buckets is empty and has no bytes.
@@ -125,7 +125,7 @@ private:
     std::uint64_t write_block(Array& to) {
         const std::uint64_t nodes = nodes_.size();
         starts_.push(static_cast<std::uint32_t>(edges_));
-        for (detail::word_spool* part : {&nodes_, &starts_, &neighbours_, &relations_, &edge_ids_})
+        for (detail::word_spool* part : {&nodes_, &starts_, &neighbors_, &relations_, &edge_ids_})
             part->drain([&](std::span<const std::uint32_t> words) { to.append(words); });
         static constexpr std::array<std::uint32_t, bucket_alignment / 4> zeros{};
         const std::uint64_t padding = round_up(to.bytes(), bucket_alignment) - to.bytes();
@@ -139,9 +139,9 @@ private:
     Array& in_;
     std::filesystem::path scratch_;
     std::uint64_t sort_memory_;
-    E on_;
+    E executor_;
     std::optional<sorter> incoming_;
-    detail::word_spool nodes_, starts_, neighbours_, relations_, edge_ids_;
+    detail::word_spool nodes_, starts_, neighbors_, relations_, edge_ids_;
     std::vector<bucket_row> table_;
     std::uint64_t bucket_ = 0, written_ = 0, edges_ = 0;
     std::uint32_t last_node_ = 0;
@@ -162,13 +162,13 @@ public:
     /// Called after each bucket with the edges written so far.
     using progress = std::function<void(std::uint64_t edges)>;
 
-    bucket_builder(const bucket_layout& layout, std::uint64_t memory, std::filesystem::path scratch, E on = {})
+    bucket_builder(const bucket_layout& layout, std::uint64_t memory, std::filesystem::path scratch, E executor = {})
         : layout_(checked(layout)),
           finder_(layout.rows),
           memory_(std::max(memory / 2, sorter::minimum_memory)),
           scratch_(scratch),
-          on_(on),
-          sorter_(std::move(scratch), memory_, {}, std::move(on)) {
+          executor_(executor),
+          sorter_(std::move(scratch), memory_, {}, std::move(executor)) {
         for (partition_id p = 0; p <= layout.rows.partitions; ++p) begin_.push_back(layout.rows.begin(p));
     }
 
@@ -192,8 +192,8 @@ public:
 
     /// Writes both block files. Call once. The arrays are not closed.
     template <word_array Array>
-    [[nodiscard]] std::vector<bucket_row> finish(Array& out, Array& in, const progress& tell = {}) {
-        bucket_writer<Array, E> writer(layout_, out, in, memory_, scratch_, on_);
+    [[nodiscard]] std::vector<bucket_row> finish(Array& out, Array& in, const progress& progress = {}) {
+        bucket_writer<Array, E> writer(layout_, out, in, memory_, scratch_, executor_);
         bucket_keys in_bucket;
         std::uint64_t source_begin = 0, bucket = 0, written = 0;
         std::uint32_t source = 0;
@@ -203,7 +203,7 @@ public:
                 const std::uint64_t key = record_order::key(r);
                 if (!any || key - source_begin >= in_bucket.stride) { // another source: divide once per node, not per edge
                     if (!any || key - in_bucket.begin >= in_bucket.size) {
-                        if (tell && any) tell(written);
+                        if (progress && any) progress(written);
                         any = true;
                         const edge_bucket b = bucket_of(key);
                         in_bucket = keys_of(b);
@@ -217,7 +217,7 @@ public:
             }
         });
         auto table = writer.finish();
-        if (tell) tell(written);
+        if (progress) progress(written);
         return table;
     }
 
@@ -265,7 +265,7 @@ private:
     std::vector<std::uint64_t> begin_; // of each partition, and the end of the last
     std::uint64_t memory_;
     std::filesystem::path scratch_;
-    E on_;
+    E executor_;
     sorter sorter_;
     std::uint64_t pushed_ = 0;
 };

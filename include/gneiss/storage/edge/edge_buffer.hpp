@@ -13,7 +13,7 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/order/plan.hpp>
-#include <gneiss/storage/detail/state_loader.hpp>
+#include <gneiss/storage/detail/state_prefetcher.hpp>
 
 namespace gneiss {
 
@@ -49,12 +49,12 @@ private:
 };
 
 /// Where a bucket's edges come from: how many there are, and a way to read them into memory of that size.
-struct bucket_source {
+struct edge_loader {
     std::function<edge_index(edge_bucket)> size;
     std::function<void(edge_bucket, std::span<edge>)> load; ///< called from one thread at a time
 };
 
-/// Holds the edges of the current state and loads those of the next one meanwhile; or, with `keep`, all edges once.
+/// Holds the edges of the current state and loads those of the next one meanwhile; or, with `cache_all`, all edges once.
 ///
 /// At most two states are in memory: the third waits until the last batch of the first was cut. Buckets are loaded in the
 /// order of the plan by one background thread.
@@ -63,18 +63,18 @@ struct bucket_source {
 class edge_buffer {
 public:
     /// `bytes` is what `bytes_needed` said for the plans to come. Throws over_budget.
-    edge_buffer(bucket_source source, std::uint32_t partitions, bool keep, std::uint64_t bytes, memory_budget& budget)
+    edge_buffer(edge_loader source, std::uint32_t partitions, bool cache_all, std::uint64_t bytes, memory_budget& budget)
         : source_(std::move(source)),
           partitions_(partitions),
-          keep_(keep),
+          cache_all_(cache_all),
           charge_(budget.charge("edges", bytes)),
-          kept_(keep ? std::size_t{partitions} * partitions : 0),
-          loader_([this](const state& s) { return load(s.edge_buckets); }) {}
+          cached_(cache_all ? std::size_t{partitions} * partitions : 0),
+          loader_([this](const buffer_state& s) { return load(s.edge_buckets); }) {}
 
     /// What a plan needs: the largest sum of two consecutive states [bytes].
-    [[nodiscard]] static std::uint64_t bytes_needed(const plan& states, const bucket_source& source) {
+    [[nodiscard]] static std::uint64_t bytes_needed(const epoch_plan& states, const edge_loader& source) {
         std::uint64_t most = 0, before = 0;
-        for (const state& s : states) {
+        for (const buffer_state& s : states) {
             std::uint64_t edges = 0;
             for (const edge_bucket& b : s.edge_buckets) edges += source.size(b);
             most = std::max(most, before + edges);
@@ -84,37 +84,37 @@ public:
     }
 
     /// Starts an epoch at `first_state`; loading begins at once. Precondition: no edges of an earlier epoch are held.
-    void begin_epoch(const plan& states, std::uint32_t first_state = 0) { loader_.begin(states, first_state); }
+    void begin_epoch(const epoch_plan& states, std::uint32_t first_state = 0) { loader_.begin(states, first_state); }
 
-    /// The edges of state `index`. States are asked for in order. Throws what loading threw, or errc::cancelled.
+    /// The edges of state `index`. States are asked for in order. Throws what loading threw, or errc::canceled.
     [[nodiscard]] std::shared_ptr<const state_edges> acquire(std::uint32_t index, const std::stop_token& stop = {}) {
         return loader_.acquire(index, stop);
     }
 
 private:
     [[nodiscard]] std::unique_ptr<state_edges> load(const std::vector<edge_bucket>& wanted) {
-        auto made = std::make_unique<state_edges>();
+        auto result = std::make_unique<state_edges>();
         for (const edge_bucket& b : wanted) {
             std::shared_ptr<const state_edges::edges> bucket;
-            if (keep_) bucket = kept_[std::size_t{b.first} * partitions_ + b.second];
+            if (cache_all_) bucket = cached_[std::size_t{b.first} * partitions_ + b.second];
             if (!bucket) {
                 auto fresh = std::make_shared<state_edges::edges>(static_cast<std::size_t>(source_.size(b)));
                 if (!fresh->empty()) source_.load(b, fresh->span());
                 bucket = std::move(fresh);
-                if (keep_) kept_[std::size_t{b.first} * partitions_ + b.second] = bucket;
+                if (cache_all_) cached_[std::size_t{b.first} * partitions_ + b.second] = bucket;
             }
-            made->add(std::move(bucket));
+            result->add(std::move(bucket));
         }
-        return made;
+        return result;
     }
 
-    bucket_source source_;
+    edge_loader source_;
     std::uint32_t partitions_;
-    bool keep_;
+    bool cache_all_;
     memory_charge charge_;
-    std::vector<std::shared_ptr<const state_edges::edges>> kept_; // loader thread only
+    std::vector<std::shared_ptr<const state_edges::edges>> cached_; // loader thread only
 
-    detail::state_loader<state_edges> loader_; // last: its thread uses the rest
+    detail::state_prefetcher<state_edges> loader_; // last: its thread uses the rest
 };
 
 } // namespace gneiss

@@ -16,19 +16,19 @@
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/order/plan.hpp>
-#include <gneiss/storage/embedding/residency.hpp>
-#include <gneiss/storage/embedding/row_access.hpp>
-#include <gneiss/storage/embedding/row_file.hpp>
 #include <gneiss/storage/embedding/concepts.hpp>
+#include <gneiss/storage/embedding/embedding_file.hpp>
+#include <gneiss/storage/embedding/residency.hpp>
+#include <gneiss/storage/embedding/resident_embeddings.hpp>
 
 namespace gneiss {
 
 /// A batch's hold on the rows of its state. Copies share it; the last one to go lets partitions leave.
-using state_lease = std::shared_ptr<const resident_rows>;
+using state_lease = std::shared_ptr<const resident_embeddings>;
 
 /// How much memory a partition buffer takes.
 struct partition_buffer_options {
-    std::uint32_t slots = 8;    ///< partitions that a state may name (the paper's c)
+    std::uint32_t resident_partitions = 8;    ///< partitions that a state may name (the paper's c)
     std::uint32_t prefetch = 2; ///< further slots, for partitions that arrive early or are still being written
 };
 
@@ -43,7 +43,7 @@ struct partition_buffer_options {
 ///
 /// Nothing drains at a swap: batches of consecutive states overlap; a partition leaves after the last lease of its last
 /// state is gone, is written by one thread while another loads what comes next, and its slot is used again. All
-/// partitions of a plan may be resident at once (`slots` ≥ partitions): then they stay, and nothing is read or written
+/// partitions of a plan may be resident at once (`resident_partitions` ≥ partitions): then they stay, and nothing is read or written
 /// between the first load and the next `flush`.
 ///
 /// Memory: (slots + prefetch) · row_file::slot_bytes(), charged to the budget. I/O: exactly `cost_of(plan)`.
@@ -52,9 +52,9 @@ struct partition_buffer_options {
 class partition_buffer {
 public:
     /// Precondition: `file` outlives the buffer. Throws over_budget.
-    partition_buffer(row_file& file, const partition_buffer_options& options, memory_budget& budget)
-        : file_(file), partitions_(file.partitioning().partitions), keep_(options.slots >= partitions_),
-          memory_slots_(keep_ ? partitions_ : options.slots + options.prefetch),
+    partition_buffer(embedding_file& file, const partition_buffer_options& options, memory_budget& budget)
+        : file_(file), partitions_(file.partitioning().partitions), keep_(options.resident_partitions >= partitions_),
+          memory_slots_(keep_ ? partitions_ : options.resident_partitions + options.prefetch),
           charge_(budget.charge("partition buffer", std::uint64_t{memory_slots_} * file.slot_bytes())) {
         const std::size_t floats = file.slot_bytes() / sizeof(float);
         for (std::uint32_t i = 0; i < memory_slots_; ++i) {
@@ -75,17 +75,17 @@ public:
     partition_buffer(const partition_buffer&) = delete;
     partition_buffer& operator=(const partition_buffer&) = delete;
 
-    [[nodiscard]] const row_file& file() const noexcept { return file_; }
+    [[nodiscard]] const embedding_file& file() const noexcept { return file_; }
     [[nodiscard]] std::uint32_t memory_slots() const noexcept { return memory_slots_; }
     /// Whether every partition stays in memory.
     [[nodiscard]] bool keeps_all() const noexcept { return keep_; }
 
     /// Starts an epoch at `first_state`; loading begins at once. `changes`: leases update rows, so partitions are
-    /// written when they leave. Precondition: no epoch is running; the plan's states fit `slots`.
-    void begin_epoch(plan states, std::uint32_t first_state = 0, bool changes = true) {
+    /// written when they leave. Precondition: no epoch is running; the plan's states fit `resident_partitions`.
+    void begin_epoch(epoch_plan states, std::uint32_t first_state = 0, bool changes = true) {
         const std::scoped_lock lock(mutex_);
         GNEISS_ASSERT(remaining_states_ == 0);
-        for (const state& s : states)
+        for (const buffer_state& s : states)
             if (s.resident.size() > memory_slots_)
                 throw error(errc::invalid_argument, "a state names " + std::to_string(s.resident.size()) +
                                                         " partitions, the buffer has " + std::to_string(memory_slots_) +
@@ -93,13 +93,13 @@ public:
         changes_ = changes;
         plan_ = std::move(states);
         remaining_states_ = plan_.size() - first_state;
-        if (!keep_ || stays_.empty()) {
-            stays_.clear();
+        if (!keep_ || residencies_.empty()) {
+            residencies_.clear();
             next_load_ = first_live_ = 0;
             if (keep_) {
-                for (partition_id p = 0; p < partitions_; ++p) stays_.push_back({{p, 0, 0}, 1});
+                for (partition_id p = 0; p < partitions_; ++p) residencies_.push_back({{p, 0, 0}, 1});
             } else {
-                for (const residency& stay : residencies_of(plan_, first_state)) stays_.push_back({stay, stay.last - stay.first + 1});
+                for (const residency& tracked_residency : residencies_of(plan_, first_state)) residencies_.push_back({tracked_residency, tracked_residency.last - tracked_residency.first + 1});
             }
         }
         changed_.notify_all();
@@ -108,27 +108,27 @@ public:
     /// The rows of state `index`, once all its partitions are here. States are asked for in order, each once.
     ///
     /// Empty when the disk has no free slot for a partition that must leave: drop every lease, then `flush`, make a
-    /// checkpoint, call `committed` and ask again. Throws errc::cancelled on stop, and what the background threads met.
+    /// checkpoint, call `committed` and ask again. Throws errc::canceled on stop, and what the background threads met.
     [[nodiscard]] std::optional<state_lease> acquire(std::uint32_t index, const std::stop_token& stop = {}) {
         const std::stop_callback wake(stop, [this] { notify(); });
         std::unique_lock lock(mutex_);
-        const std::vector<std::size_t> wanted = stays_of(index);
+        const std::vector<std::size_t> wanted = residencies_of_partition(index);
         changed_.wait(lock, [&] {
             return failure_ || commit_wanted_ || stop.stop_requested() ||
-                   std::ranges::all_of(wanted, [&](std::size_t i) { return stays_[i].status == phase::resident; });
+                   std::ranges::all_of(wanted, [&](std::size_t i) { return residencies_[i].status == phase::resident; });
         });
         if (failure_) std::rethrow_exception(failure_);
-        if (stop.stop_requested()) throw error(errc::cancelled, "stopped while loading partitions");
-        if (!std::ranges::all_of(wanted, [&](std::size_t i) { return stays_[i].status == phase::resident; }))
+        if (stop.stop_requested()) throw error(errc::canceled, "stopped while loading partitions");
+        if (!std::ranges::all_of(wanted, [&](std::size_t i) { return residencies_[i].status == phase::resident; }))
             return std::nullopt;
-        auto rows = std::make_unique<resident_rows>(file_.partitioning(), file_.layout(), locks_);
+        auto rows = std::make_unique<resident_embeddings>(file_.partitioning(), file_.layout(), locks_);
         for (const std::size_t i : wanted) {
-            rows->place(stays_[i].span.partition, memory_[stays_[i].slot.value()].data());
-            ++stays_[i].leases;
-            stays_[i].dirty |= changes_;
+            rows->place(residencies_[i].span.partition, memory_[residencies_[i].slot.value()].data());
+            ++residencies_[i].leases;
+            residencies_[i].dirty |= changes_;
         }
         ++leases_;
-        return state_lease(rows.release(), [this, index](const resident_rows* gone) {
+        return state_lease(rows.release(), [this, index](const resident_embeddings* gone) {
             delete gone;
             release(index);
         });
@@ -144,7 +144,7 @@ public:
         changed_.notify_all();
         changed_.wait(lock, [&] {
             return failure_ || commit_wanted_ || keep_ ||
-                   std::ranges::all_of(stays_, [](const stay& s) { return s.status == phase::gone; });
+                   std::ranges::all_of(residencies_, [](const tracked_residency& s) { return s.status == phase::gone; });
         });
         if (failure_) std::rethrow_exception(failure_);
         ending_ = false;
@@ -161,17 +161,17 @@ public:
     void flush() {
         std::unique_lock lock(mutex_);
         flushing_ = true;
-        for (stay& s : stays_)
+        for (tracked_residency& s : residencies_)
             if (s.status == phase::resident && s.dirty) s.status = phase::flushing;
         changed_.notify_all();
         changed_.wait(lock, [&] {
-            return failure_ || std::ranges::none_of(stays_, [](const stay& s) {
+            return failure_ || std::ranges::none_of(residencies_, [](const tracked_residency& s) {
                 return s.status == phase::flushing || s.status == phase::retired || s.status == phase::writing;
             });
         });
         flushing_ = false;
         if (failure_) std::rethrow_exception(failure_);
-        for (stay& s : stays_) s.dirty |= changes_ && s.leases > 0; // their batches go on
+        for (tracked_residency& s : residencies_) s.dirty |= changes_ && s.leases > 0; // their batches go on
         lock.unlock();
         try {
             file_.sync();
@@ -191,8 +191,8 @@ public:
     }
 
     /// Visits all rows in order, one partition a block, loading ahead. Precondition: no epoch is running.
-    void for_each_block(const row_block_visitor& visit) {
-        plan one_by_one(partitions_);
+    void for_each_block(const embedding_block_visitor& visit) {
+        epoch_plan one_by_one(partitions_);
         for (partition_id p = 0; p < partitions_; ++p) one_by_one[p].resident = {p};
         begin_epoch(std::move(one_by_one), 0, false);
         try {
@@ -209,7 +209,7 @@ public:
 
 private:
     enum class phase : std::uint8_t { planned, loading, resident, flushing, retired, writing, gone };
-    struct stay {
+    struct tracked_residency {
         residency span;
         std::uint32_t states_left = 0;
         std::uint32_t leases = 0;
@@ -238,10 +238,10 @@ private:
 
     /// Loads the next planned stay if there is room and its last version is on disk. False: nothing to do now.
     bool load_next(std::unique_lock<std::mutex>& lock) {
-        if (next_load_ == stays_.size() || free_memory_.empty()) return false;
-        stay& next = stays_[next_load_];
+        if (next_load_ == residencies_.size() || free_memory_.empty()) return false;
+        tracked_residency& next = residencies_[next_load_];
         for (std::size_t i = first_live_; i < next_load_; ++i)
-            if (stays_[i].span.partition == next.span.partition && stays_[i].status != phase::gone) return false;
+            if (residencies_[i].span.partition == next.span.partition && residencies_[i].status != phase::gone) return false;
         const std::size_t index = next_load_++;
         next.slot = free_memory_.back();
         free_memory_.pop_back();
@@ -251,19 +251,19 @@ private:
         lock.unlock();
         file_.read(p, to.bytes());
         lock.lock();
-        stays_[index].status = ending_ ? phase::retired : phase::resident;
+        residencies_[index].status = ending_ ? phase::retired : phase::resident;
         changed_.notify_all();
         return true;
     }
 
     /// Writes one stay that leaves or must be flushed. False: nothing to do now.
     bool write_next(std::unique_lock<std::mutex>& lock) {
-        while (first_live_ < next_load_ && stays_[first_live_].status == phase::gone) ++first_live_;
-        const auto found = std::find_if(stays_.begin() + static_cast<std::ptrdiff_t>(first_live_),
-            stays_.begin() + static_cast<std::ptrdiff_t>(next_load_),
-            [](const stay& s) { return s.status == phase::retired || s.status == phase::flushing; });
-        if (found == stays_.begin() + static_cast<std::ptrdiff_t>(next_load_)) return false;
-        const std::size_t index = static_cast<std::size_t>(found - stays_.begin());
+        while (first_live_ < next_load_ && residencies_[first_live_].status == phase::gone) ++first_live_;
+        const auto found = std::find_if(residencies_.begin() + static_cast<std::ptrdiff_t>(first_live_),
+            residencies_.begin() + static_cast<std::ptrdiff_t>(next_load_),
+            [](const tracked_residency& s) { return s.status == phase::retired || s.status == phase::flushing; });
+        if (found == residencies_.begin() + static_cast<std::ptrdiff_t>(next_load_)) return false;
+        const std::size_t index = static_cast<std::size_t>(found - residencies_.begin());
         const bool leaves = found->status == phase::retired;
         if (found->dirty) {
             const partition_id p = found->span.partition;
@@ -281,7 +281,7 @@ private:
             file_.write(p, *slot, from.bytes());
             lock.lock();
         }
-        stay& done = stays_[index];
+        tracked_residency& done = residencies_[index];
         done.dirty = false;
         done.status = leaves ? phase::gone : phase::resident;
         if (leaves) free_memory_.push_back(done.slot);
@@ -290,10 +290,10 @@ private:
     }
 
     /// Indices of the stays that cover state `index`.
-    [[nodiscard]] std::vector<std::size_t> stays_of(std::uint32_t index) const {
+    [[nodiscard]] std::vector<std::size_t> residencies_of_partition(std::uint32_t index) const {
         std::vector<std::size_t> found;
-        for (std::size_t i = first_live_; i < stays_.size(); ++i) {
-            const residency& span = stays_[i].span;
+        for (std::size_t i = first_live_; i < residencies_.size(); ++i) {
+            const residency& span = residencies_[i].span;
             if (!keep_ && span.first > index) break; // stays are in the order of their first states
             const bool covers = keep_ ? std::ranges::binary_search(plan_[index].resident, span.partition)
                                       : span.first <= index && index <= span.last;
@@ -307,8 +307,8 @@ private:
         const std::scoped_lock lock(mutex_);
         --leases_;
         if (remaining_states_ > 0) --remaining_states_;
-        for (const std::size_t i : stays_of(index)) {
-            stay& s = stays_[i];
+        for (const std::size_t i : residencies_of_partition(index)) {
+            tracked_residency& s = residencies_[i];
             --s.leases;
             if (!keep_ && --s.states_left == 0) s.status = phase::retired;
         }
@@ -320,14 +320,14 @@ private:
         remaining_states_ = 0;
         if (keep_) return;
         ending_ = true;
-        for (stay& s : stays_) {
+        for (tracked_residency& s : residencies_) {
             if (s.status == phase::resident) s.status = phase::retired;
             if (s.status == phase::planned) s.status = phase::gone;
         }
-        next_load_ = stays_.size();
+        next_load_ = residencies_.size();
     }
 
-    row_file& file_;
+    embedding_file& file_;
     std::uint32_t partitions_;
     bool keep_;
     std::uint32_t memory_slots_;
@@ -338,8 +338,8 @@ private:
     mutable std::mutex mutex_; // guards everything below
     std::condition_variable changed_;
     std::vector<buffer_slot> free_memory_;
-    plan plan_;
-    std::vector<stay> stays_; // of the current plan, in load order
+    epoch_plan plan_;
+    std::vector<tracked_residency> residencies_; // of the current plan, in load order
     std::size_t next_load_ = 0;
     std::size_t first_live_ = 0; // all stays before it are gone
     std::size_t remaining_states_ = 0;
@@ -353,6 +353,6 @@ private:
     std::jthread reader_, writer_; // last: they use the rest
 };
 
-static_assert(row_stream<partition_buffer>);
+static_assert(embedding_stream<partition_buffer>);
 
 } // namespace gneiss

@@ -20,25 +20,25 @@ struct residency {
 /// partition. What a partition buffer does is decided here, on integers.
 ///
 /// Cost: O(sum of resident partitions · log c). Source: Marius, OSDI'21, §4.2.
-[[nodiscard]] inline std::vector<residency> residencies_of(const plan& states, std::uint32_t first_state = 0) {
-    std::vector<residency> stays;
+[[nodiscard]] inline std::vector<residency> residencies_of(const epoch_plan& states, std::uint32_t first_state = 0) {
+    std::vector<residency> residencies;
     std::vector<std::size_t> open; // stays that reach the state before, by ascending partition
     for (std::uint32_t s = first_state; s < states.size(); ++s) {
         std::vector<std::size_t> now;
         auto before = open.begin();
         for (const partition_id p : states[s].resident) {
-            while (before != open.end() && stays[*before].partition < p) ++before;
-            if (before != open.end() && stays[*before].partition == p) {
-                stays[*before].last = s;
+            while (before != open.end() && residencies[*before].partition < p) ++before;
+            if (before != open.end() && residencies[*before].partition == p) {
+                residencies[*before].last = s;
                 now.push_back(*before);
             } else {
-                now.push_back(stays.size());
-                stays.push_back({p, s, s});
+                now.push_back(residencies.size());
+                residencies.push_back({p, s, s});
             }
         }
         open = std::move(now);
     }
-    return stays;
+    return residencies;
 }
 
 } // namespace gneiss

@@ -14,17 +14,17 @@
 
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/error.hpp>
-#include <gneiss/core/memory.hpp>
 #include <gneiss/core/matrix_view.hpp>
+#include <gneiss/core/memory.hpp>
 #include <gneiss/core/row_layout.hpp>
-#include <gneiss/storage/embedding/row_file.hpp>
-#include <gneiss/storage/engine/any_engine.hpp>
 #include <gneiss/storage/embedding/concepts.hpp>
+#include <gneiss/storage/embedding/embedding_file.hpp>
+#include <gneiss/storage/engine/any_engine.hpp>
 
 namespace gneiss {
 
 /// Rows of all nodes that live as long as this object: written partition by partition, then read any number of times,
-/// from memory or from a file. A `row_stream`.
+/// from memory or from a file. A `embedding_stream`.
 ///
 ///     scratch_rows rows(partitioning, 128, engines, directory);
 ///     for (partition_id p = 0; p < partitioning.partitions; ++p) { fill(rows.room(p)); rows.put(p); }
@@ -55,8 +55,8 @@ public:
           name_(directory) {
         const row_layout layout{static_cast<std::uint32_t>(dim), 0};
         any_engine engine = engines();
-        row_file::create(engine, name_.path, partitioning, layout, 0);
-        file_ = std::make_unique<row_file>(engines, name_.path, partitioning, layout, 0);
+        embedding_file::create(engine, name_.path, partitioning, layout, 0);
+        file_ = std::make_unique<embedding_file>(engines, name_.path, partitioning, layout, 0);
         memory_[0] = aligned_buffer<float>::zeroed(buffer_floats(partitioning, dim));
     }
 
@@ -69,7 +69,7 @@ public:
     /// Floats of a buffer that a partition of a file is read into.
     [[nodiscard]] static std::size_t buffer_floats(const row_partitioning& partitioning, std::size_t dim) {
         return static_cast<std::size_t>(
-            row_file::slot_bytes_of(partitioning, {static_cast<std::uint32_t>(dim), 0}) / sizeof(float));
+            embedding_file::slot_bytes_of(partitioning, {static_cast<std::uint32_t>(dim), 0}) / sizeof(float));
     }
 
     [[nodiscard]] bool in_memory() const noexcept { return !file_; }
@@ -96,7 +96,7 @@ public:
     }
 
     /// Visits all rows in order, one partition a block. Memory: a buffer for those of a file.
-    void for_each_block(const row_block_visitor& visit) {
+    void for_each_block(const embedding_block_visitor& visit) {
         aligned_buffer<float> buffer;
         for (partition_id p = 0; p < partitioning_.partitions; ++p) {
             const auto rows = read(p, file_ ? memory_[0] : buffer);
@@ -114,9 +114,9 @@ private:
         unique_name() = default;
         explicit unique_name(const std::filesystem::path& directory) {
             std::string name = (directory / ("rows-" + std::string(6, 'X'))).string();
-            const int made = ::mkstemp(name.data());
-            if (made < 0) throw io_error(errno, "create a scratch file", {.path = directory});
-            ::close(made);
+            const int result = ::mkstemp(name.data());
+            if (result < 0) throw io_error(errno, "create a scratch file", {.path = directory});
+            ::close(result);
             path = name;
         }
         unique_name(const unique_name&) = delete;
@@ -135,9 +135,9 @@ private:
     std::size_t dim_;
     std::vector<aligned_buffer<float>> memory_; // of each partition, or the buffer that is written
     unique_name name_;                          // goes after the file
-    std::unique_ptr<row_file> file_;
+    std::unique_ptr<embedding_file> file_;
 };
 
-static_assert(row_stream<scratch_rows>);
+static_assert(embedding_stream<scratch_rows>);
 
 } // namespace gneiss

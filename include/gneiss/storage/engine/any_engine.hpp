@@ -21,8 +21,8 @@ public:
         : self_(std::make_unique<model<E>>(std::move(engine))) {}
 
     [[nodiscard]] engine_traits traits() const { return self_->traits(); }
-    [[nodiscard]] int open(const std::filesystem::path& path, const open_options& how) {
-        return self_->open(path, how);
+    [[nodiscard]] int open(const std::filesystem::path& path, const open_options& options) {
+        return self_->open(path, options);
     }
     void close(int file) { self_->close(file); }
     [[nodiscard]] std::uint64_t size(int file) { return self_->size(file); }
@@ -38,7 +38,7 @@ private:
     struct interface {
         virtual ~interface() = default;
         virtual engine_traits traits() const = 0;
-        virtual int open(const std::filesystem::path& path, const open_options& how) = 0;
+        virtual int open(const std::filesystem::path& path, const open_options& options) = 0;
         virtual void close(int file) = 0;
         virtual std::uint64_t size(int file) = 0;
         virtual void resize(int file, std::uint64_t bytes) = 0;
@@ -51,7 +51,7 @@ private:
     struct model final : interface {
         explicit model(E&& from) : engine(std::move(from)) {}
         engine_traits traits() const override { return engine.traits(); }
-        int open(const std::filesystem::path& path, const open_options& how) override { return engine.open(path, how); }
+        int open(const std::filesystem::path& path, const open_options& options) override { return engine.open(path, options); }
         void close(int file) override { engine.close(file); }
         std::uint64_t size(int file) override { return engine.size(file); }
         void resize(int file, std::uint64_t bytes) override { engine.resize(file, bytes); }

@@ -53,13 +53,13 @@ struct engine_traits {
 /// Meaning: `submit` takes a prefix of the requests (at most `traits().depth` in flight) and returns how many;
 /// `wait` blocks until at least `at_least` completions are there (or none is in flight) and returns how many it
 /// wrote. Completions come in any order. A failed operation is a completion with −errno; only failures of the engine
-/// itself throw. `open` throws io_error. Cost: one system call per `submit` and per `wait`, amortised over many
+/// itself throw. `open` throws io_error. Cost: one system call per `submit` and per `wait`, amortized over many
 /// requests. One thread uses an engine at a time.
 template <class E>
-concept io_engine = requires(E& e, const E& c, const std::filesystem::path& path, const open_options& how, int file,
+concept io_engine = requires(E& e, const E& c, const std::filesystem::path& path, const open_options& options, int file,
     std::uint64_t size, std::span<const io_request> requests, std::span<io_completion> done, std::size_t at_least) {
     { c.traits() } -> std::convertible_to<engine_traits>;
-    { e.open(path, how) } -> std::same_as<int>;
+    { e.open(path, options) } -> std::same_as<int>;
     e.close(file);
     { e.size(file) } -> std::same_as<std::uint64_t>;
     e.resize(file, size);

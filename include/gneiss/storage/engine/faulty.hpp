@@ -102,10 +102,10 @@ public:
 
     [[nodiscard]] engine_traits traits() const { return engine_.traits(); }
 
-    [[nodiscard]] int open(const std::filesystem::path& path, const open_options& how) {
+    [[nodiscard]] int open(const std::filesystem::path& path, const open_options& options) {
         if (injector_->strikes(fault_injector::call::open))
             throw io_error(error_number(), "cannot open", {.path = path});
-        return engine_.open(path, how);
+        return engine_.open(path, options);
     }
     void close(int file) { engine_.close(file); }
     [[nodiscard]] std::uint64_t size(int file) { return engine_.size(file); }

@@ -30,8 +30,8 @@ class file {
     }
 
 public:
-    file(any_engine& engine, std::filesystem::path path, const open_options& how = {})
-        : engine_(&engine), path_(std::move(path)), handle_(engine.open(path_, how)), writable_(how.write),
+    file(any_engine& engine, std::filesystem::path path, const open_options& options = {})
+        : engine_(&engine), path_(std::move(path)), handle_(engine.open(path_, options)), writable_(options.write),
           alignment_(engine.direct_alignment(handle_)) {}
     file(file&& other) noexcept
         : engine_(other.engine_), path_(std::move(other.path_)), handle_(std::exchange(other.handle_, -1)),

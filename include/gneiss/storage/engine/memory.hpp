@@ -51,7 +51,7 @@ private:
     friend class memory_engine;
     struct disk;
     struct content {
-        explicit content(disk& on) : place(&on) {}
+        explicit content(disk& executor) : place(&executor) {}
         content(const content&) = delete;
         content& operator=(const content&) = delete;
         ~content();
@@ -77,8 +77,8 @@ inline memory_file_system::content::~content() { place->used -= bytes.size(); }
 /// system's lock. Models `io_engine`.
 class memory_engine {
 public:
-    explicit memory_engine(memory_file_system on = memory_file_system{}, std::size_t depth = 32, std::uint64_t seed = 0)
-        : disk_(std::move(on.disk_)), depth_(depth == 0 ? 1 : depth),
+    explicit memory_engine(memory_file_system executor = memory_file_system{}, std::size_t depth = 32, std::uint64_t seed = 0)
+        : disk_(std::move(executor.disk_)), depth_(depth == 0 ? 1 : depth),
           order_(random_key(seed, random_domain::retry)) {}
     memory_engine(memory_engine&&) noexcept = default;
     memory_engine& operator=(memory_engine&& other) noexcept {
@@ -97,18 +97,18 @@ public:
 
     [[nodiscard]] engine_traits traits() const noexcept { return {.name = "memory", .depth = depth_}; }
 
-    [[nodiscard]] int open(const std::filesystem::path& path, const open_options& how) {
+    [[nodiscard]] int open(const std::filesystem::path& path, const open_options& options) {
         const std::scoped_lock lock(disk_->mutex);
         auto found = disk_->files.find(path);
         if (found == disk_->files.end()) {
-            if (!how.create) throw io_error(ENOENT, "cannot open", {.path = path});
+            if (!options.create) throw io_error(ENOENT, "cannot open", {.path = path});
             found = disk_->files.emplace(path, std::make_shared<memory_file_system::content>(*disk_)).first;
         }
-        if (how.truncate) (void)set_size(*found->second, 0);
+        if (options.truncate) (void)set_size(*found->second, 0);
         const auto free = std::find_if(open_.begin(), open_.end(), [](const handle& h) { return !h.bytes; });
         const auto index = static_cast<int>(free - open_.begin());
         if (free == open_.end()) open_.emplace_back();
-        open_[static_cast<std::size_t>(index)] = {found->second, how.write};
+        open_[static_cast<std::size_t>(index)] = {found->second, options.write};
         return index;
     }
     void close(int file) {

@@ -30,8 +30,8 @@ public:
     [[nodiscard]] engine_traits traits() const noexcept {
         return {.name = "threads", .direct = true, .durable = true, .depth = pool_->depth};
     }
-    [[nodiscard]] int open(const std::filesystem::path& path, const open_options& how) {
-        return files_.open(path, how);
+    [[nodiscard]] int open(const std::filesystem::path& path, const open_options& options) {
+        return files_.open(path, options);
     }
     void close(int file) noexcept { files_.close(file); }
     [[nodiscard]] std::uint64_t size(int file) const { return files_.size(file); }

@@ -77,8 +77,8 @@ public:
         : throttled(std::move(engine), std::make_shared<device_type>(options)) {}
 
     [[nodiscard]] engine_traits traits() const { return engine_.traits(); }
-    [[nodiscard]] int open(const std::filesystem::path& path, const open_options& how) {
-        return engine_.open(path, how);
+    [[nodiscard]] int open(const std::filesystem::path& path, const open_options& options) {
+        return engine_.open(path, options);
     }
     void close(int file) { engine_.close(file); }
     [[nodiscard]] std::uint64_t size(int file) { return engine_.size(file); }

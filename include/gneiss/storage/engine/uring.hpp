@@ -49,8 +49,8 @@ public:
         return {.name = "uring", .direct = true, .durable = true, .depth = ring_->depth};
     }
 
-    [[nodiscard]] int open(const std::filesystem::path& path, const open_options& how) {
-        return files_.open(path, how);
+    [[nodiscard]] int open(const std::filesystem::path& path, const open_options& options) {
+        return files_.open(path, options);
     }
     void close(int file) noexcept { files_.close(file); }
     [[nodiscard]] std::uint64_t size(int file) const { return files_.size(file); }

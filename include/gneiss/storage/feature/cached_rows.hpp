@@ -39,9 +39,9 @@ class cached_rows {
 public:
     /// \param slots  rows that the cache holds at most; 0: it only passes on
     /// Precondition: the source below, the executor and the budget outlive this. Throws over_budget.
-    cached_rows(Below& below, std::size_t slots, slot_table_kind kind, executor_ref on, memory_budget& budget)
+    cached_rows(Below& below, std::size_t capacity, slot_table_kind kind, executor_ref executor, memory_budget& budget)
         : below_(below), row_bytes_(below.row_bytes()),
-          slots_(static_cast<std::size_t>(std::min<std::uint64_t>(slots, below.rows()))), kind_(kind), on_(on),
+          capacity_(static_cast<std::size_t>(std::min<std::uint64_t>(capacity, below.rows()))), kind_(kind), executor_(executor),
           budget_(budget) {
         acquire();
     }
@@ -50,13 +50,13 @@ public:
 
     /// Memory of a cache [bytes].
     [[nodiscard]] static std::uint64_t bytes_needed(
-        std::uint64_t rows, std::size_t row_bytes, std::size_t slots, slot_table_kind kind) noexcept {
-        return std::min<std::uint64_t>(slots, rows) * row_bytes + slot_table::bytes_needed(rows, slots, kind);
+        std::uint64_t rows, std::size_t row_bytes, std::size_t capacity, slot_table_kind kind) noexcept {
+        return std::min<std::uint64_t>(capacity, rows) * row_bytes + slot_table::bytes_needed(rows, capacity, kind);
     }
 
     [[nodiscard]] std::uint64_t rows() const { return below_.rows(); }
     [[nodiscard]] std::size_t row_bytes() const noexcept { return row_bytes_; }
-    [[nodiscard]] std::size_t slots() const noexcept { return slots_; }
+    [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
     [[nodiscard]] std::size_t held() const noexcept { return held_ ? held_->held() : 0; } ///< rows in the cache
     [[nodiscard]] bool holds(node_id id) const noexcept { return held_ && held_->holds(id); }
 
@@ -123,11 +123,11 @@ public:
     }
     /// Takes the memory again: an empty cache. Throws over_budget.
     void acquire() {
-        if (held_ || slots_ == 0) return;
-        charge_ = budget_.charge("cached rows", bytes_needed(rows(), row_bytes_, slots_, kind_));
-        memory_ = aligned_buffer<std::byte>(slots_ * row_bytes_);
+        if (held_ || capacity_ == 0) return;
+        charge_ = budget_.charge("cached rows", bytes_needed(rows(), row_bytes_, capacity_, kind_));
+        memory_ = aligned_buffer<std::byte>(capacity_ * row_bytes_);
         advise_huge_pages(memory_.data(), memory_.size());
-        held_.emplace(rows(), slots_, kind_);
+        held_.emplace(rows(), capacity_, kind_);
     }
 
     /// Rows and hits of this cache, and what was read below it.
@@ -148,7 +148,7 @@ private:
     }
     template <class Copy>
     void copy(std::size_t size, const Copy& one) const {
-        parallel_for(on_, size, std::max<std::size_t>(copy_bytes / row_bytes_, 1), [&](std::size_t i, std::size_t end) {
+        parallel_for(executor_, size, std::max<std::size_t>(copy_bytes / row_bytes_, 1), [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) one(i);
         });
     }
@@ -156,7 +156,7 @@ private:
     /// slot_of_ of all ids; misses_ and where they go.
     void find(std::span<const node_id> ids) {
         slot_of_.assign(ids.size(), no_slot);
-        if (held_) held_->find(ids, slot_of_, on_);
+        if (held_) held_->find(ids, slot_of_, executor_);
         misses_.clear();
         missing_positions_.clear();
         for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -179,9 +179,9 @@ private:
     }
 
     Below& below_;
-    std::size_t row_bytes_, slots_;
+    std::size_t row_bytes_, capacity_;
     slot_table_kind kind_;
-    executor_ref on_;
+    executor_ref executor_;
     memory_budget& budget_;
     memory_charge charge_;
     aligned_buffer<std::byte> memory_;    // [slots, row_bytes]

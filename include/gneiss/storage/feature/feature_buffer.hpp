@@ -20,7 +20,7 @@
 #include <gneiss/core/memory.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/order/plan.hpp>
-#include <gneiss/storage/detail/state_loader.hpp>
+#include <gneiss/storage/detail/state_prefetcher.hpp>
 #include <gneiss/storage/engine/any_engine.hpp>
 #include <gneiss/storage/engine/file.hpp>
 #include <gneiss/storage/feature/feature_store.hpp>
@@ -37,7 +37,7 @@ public:
     };
     explicit feature_block(std::array<part, feature_parts> parts) : parts_(std::move(parts)) {}
 
-    [[nodiscard]] const std::byte* numbers() const noexcept { return of(feature_part::numbers).data(); }
+    [[nodiscard]] const std::byte* stored_values() const noexcept { return of(feature_part::values).data(); }
     [[nodiscard]] std::span<const std::uint64_t> offsets() const noexcept {
         return as<std::uint64_t>(of(feature_part::offsets));
     }
@@ -72,13 +72,13 @@ public:
 
     /// out[i] = features of node ids[i], as floats: out [ids, columns]. Preconditions: dense; nodes are resident.
     template <executor E>
-    void gather(const E& on, std::span<const node_id> ids, matrix_view<float> out) const {
+    void gather(const E& executor, std::span<const node_id> ids, matrix_view<float> out) const {
         GNEISS_ASSERT(!sparse() && out.rows() >= ids.size() && out.columns() == columns());
-        const std::size_t row_bytes = static_cast<std::size_t>(columns()) * store_.number_bytes();
-        parallel_for(on, ids.size(), 1024, [&](std::size_t i, std::size_t end) {
+        const std::size_t row_bytes = static_cast<std::size_t>(columns()) * store_.value_bytes();
+        parallel_for(executor, ids.size(), 1024, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
                 const auto [from, row] = place(ids[i]);
-                widen(from.numbers() + row * row_bytes, store_.halves(), out[i]);
+                widen(from.stored_values() + row * row_bytes, store_.f16(), out[i]);
                 if (store_.normalized()) normalize_row(out[i]);
             }
         });
@@ -86,22 +86,22 @@ public:
     /// The same for sparse rows; they are never expanded. Memory of `to` is kept between calls.
     /// Throws errc::out_of_range for 2³² entries or more.
     template <executor E>
-    void gather(const E& on, std::span<const node_id> ids, sparse_feature_rows& to) const {
+    void gather(const E& executor, std::span<const node_id> ids, sparse_feature_rows& to) const {
         GNEISS_ASSERT(sparse());
         to.offsets.resize(ids.size() + 1);
-        parallel_for(on, ids.size(), 1024, [&](std::size_t i, std::size_t end) {
+        parallel_for(executor, ids.size(), 1024, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
                 const auto [from, row] = place(ids[i]);
                 to.offsets[i] = from.offsets()[row + 1] - from.offsets()[row];
             }
         });
         to.offsets.back() = 0;
-        const std::uint64_t entries = exclusive_scan(on, to.offsets);
-        if (entries >> 32 != 0) throw error(errc::out_of_range, "the rows of a batch have 2^32 features or more");
-        const bool ones = store_.file(feature_part::numbers).path.empty();
-        renew(to.columns, static_cast<std::size_t>(entries));
-        renew(to.values, ones && !store_.normalized() ? 0 : static_cast<std::size_t>(entries));
-        parallel_for(on, ids.size(), 1024, [&](std::size_t i, std::size_t end) {
+        const std::uint64_t nnz = exclusive_scan(executor, to.offsets);
+        if (nnz >> 32 != 0) throw error(errc::out_of_range, "the rows of a batch have 2^32 features or more");
+        const bool ones = store_.file(feature_part::values).path.empty();
+        resize_discard(to.columns, static_cast<std::size_t>(nnz));
+        resize_discard(to.values, ones && !store_.normalized() ? 0 : static_cast<std::size_t>(nnz));
+        parallel_for(executor, ids.size(), 1024, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
                 const auto [from, row] = place(ids[i]);
                 const auto first = static_cast<std::size_t>(from.offsets()[row] - from.offsets().front());
@@ -112,7 +112,7 @@ public:
                 if (ones)
                     std::ranges::fill(values, 1.0F);
                 else
-                    widen(from.numbers() + first * store_.number_bytes(), store_.halves(), values);
+                    widen(from.stored_values() + first * store_.value_bytes(), store_.f16(), values);
                 if (store_.normalized()) normalize_row(values);
             }
         });
@@ -124,9 +124,9 @@ private:
         GNEISS_ASSERT(blocks_[p] != nullptr);
         return {*blocks_[p], static_cast<std::size_t>(node - store_.rows().begin(p))};
     }
-    static void widen(const std::byte* from, bool halves, std::span<float> to) noexcept {
+    static void widen(const std::byte* from, bool f16, std::span<float> to) noexcept {
         if (to.empty()) return;
-        if (!halves) {
+        if (!f16) {
             std::memcpy(to.data(), from, to.size_bytes());
             return;
         }
@@ -154,11 +154,11 @@ public:
     feature_buffer(const feature_store& store, engine_factory engines, std::uint64_t bytes, memory_budget& budget)
         : store_(store), engines_(std::move(engines)), bytes_(bytes), charge_(budget.charge("features", bytes)),
           last_(store.rows().partitions) {
-        loader_.emplace([this](const state& s) { return make(s); }, [this](const state& s) { return fits_beside_last(s); });
+        loader_.emplace([this](const buffer_state& s) { return make(s); }, [this](const buffer_state& s) { return fits_beside_last(s); });
     }
 
     /// What a plan needs: the most that the partitions of two consecutive states take together [bytes].
-    [[nodiscard]] static std::uint64_t bytes_needed(const plan& states, const feature_store& store) {
+    [[nodiscard]] static std::uint64_t bytes_needed(const epoch_plan& states, const feature_store& store) {
         std::uint64_t most = 0;
         for (std::size_t s = 0; s < states.size(); ++s)
             most = std::max(most, bytes_of_both(store, states[s].resident, states[s == 0 ? 0 : s - 1].resident));
@@ -168,10 +168,10 @@ public:
     [[nodiscard]] const feature_store& store() const noexcept { return store_; }
 
     /// Starts an epoch at `first_state`; loading begins at once. Precondition: nothing of an earlier epoch is held.
-    void begin_epoch(const plan& states, std::uint32_t first_state = 0) { loader_->begin(states, first_state); }
+    void begin_epoch(const epoch_plan& states, std::uint32_t first_state = 0) { loader_->begin(states, first_state); }
 
     /// The features of state `index`. States are asked for in order, once each. Throws what loading threw, or
-    /// errc::cancelled. Precondition: they are dropped before this goes.
+    /// errc::canceled. Precondition: they are dropped before this goes.
     [[nodiscard]] std::shared_ptr<const resident_features> acquire(std::uint32_t index, const std::stop_token& stop = {}) {
         return loader_->acquire(index, stop);
     }
@@ -195,7 +195,7 @@ public:
 
 private:
     static constexpr std::array<feature_part, feature_parts> all_parts{
-        feature_part::numbers, feature_part::offsets, feature_part::indices};
+        feature_part::values, feature_part::offsets, feature_part::indices};
 
     [[nodiscard]] static std::uint64_t buffer_bytes(const feature_store& store, partition_id p, feature_part part) {
         const byte_range range = store.blocks(p, part);
@@ -215,8 +215,8 @@ private:
 
     // What follows is called by the loading thread.
 
-    [[nodiscard]] bool fits_beside_last(const state& s) const { return bytes_of_both(store_, s.resident, resident_) <= bytes_; }
-    [[nodiscard]] std::unique_ptr<resident_features> make(const state& s) {
+    [[nodiscard]] bool fits_beside_last(const buffer_state& s) const { return bytes_of_both(store_, s.resident, resident_) <= bytes_; }
+    [[nodiscard]] std::unique_ptr<resident_features> make(const buffer_state& s) {
         if (!fits_beside_last(s)) std::ranges::fill(last_, nullptr); // nobody holds it any more
         std::vector<resident_features::block> now(last_.size());
         std::vector<partition_id> missing;
@@ -237,17 +237,17 @@ private:
             engine_ = std::make_unique<any_engine>(engines_());
             queue_ = std::make_unique<io_queue>(*engine_);
         }
-        std::vector<std::array<feature_block::part, feature_parts>> made(missing.size());
+        std::vector<std::array<feature_block::part, feature_parts>> result(missing.size());
         for (std::size_t i = 0; i < missing.size(); ++i)
-            for (const feature_part part : all_parts) read(missing[i], part, made[i][static_cast<std::size_t>(part)]);
+            for (const feature_part part : all_parts) read(missing[i], part, result[i][static_cast<std::size_t>(part)]);
         queue_->drain();
         {
             const std::scoped_lock lock(statistics_mutex_);
             statistics_ = queue_->stats();
         }
         for (std::size_t i = 0; i < missing.size(); ++i) {
-            for (const feature_part part : all_parts) verify(missing[i], part, made[i][static_cast<std::size_t>(part)]);
-            auto block = std::make_shared<const feature_block>(std::move(made[i]));
+            for (const feature_part part : all_parts) verify(missing[i], part, result[i][static_cast<std::size_t>(part)]);
+            auto block = std::make_shared<const feature_block>(std::move(result[i]));
             if (store_.sparse()) store_.check(missing[i], block->offsets(), block->indices());
             to[missing[i]] = std::move(block);
         }
@@ -285,7 +285,7 @@ private:
     std::vector<resident_features::block> last_; // of the state made last, by partition
     std::vector<partition_id> resident_;         // its partitions
 
-    std::optional<detail::state_loader<resident_features>> loader_; // last: its thread uses the rest
+    std::optional<detail::state_prefetcher<resident_features>> loader_; // last: its thread uses the rest
 };
 
 } // namespace gneiss

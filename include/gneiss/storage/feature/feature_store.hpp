@@ -43,16 +43,16 @@ struct feature_files {
         checksum_table checksums;
     };
     std::uint64_t rows = 0, columns = 0;
-    bool halves = false; ///< numbers are f16, else f32
+    bool f16 = false; ///< numbers are f16, else f32
     bool normalized = false; ///< rows are to be scaled by `normalize_row` when they are read
-    array numbers{};     ///< dense: [rows, columns]; sparse: [entries], or none: all are 1
+    array values{};     ///< dense: [rows, columns]; sparse: [entries], or none: all are 1
     array offsets{};     ///< sparse: u64 [rows + 1]
     array indices{};     ///< sparse: u32 [entries], ascending within a row
 
     [[nodiscard]] bool sparse() const noexcept { return !offsets.path.empty(); }
 };
 
-enum class feature_part : std::uint8_t { numbers, offsets, indices };
+enum class feature_part : std::uint8_t { values, offsets, indices };
 inline constexpr std::size_t feature_parts = 3;
 
 /// The features of a dataset on disk by partition: which bytes of which file a partition's rows are, and whether bytes
@@ -68,20 +68,20 @@ public:
             throw error(errc::invalid_argument, "features of " + std::to_string(files_.rows) + " rows for " +
                                                     std::to_string(rows_.nodes) + " nodes");
         if (!files_.sparse()) {
-            need(files_.numbers, files_.rows * files_.columns, number_bytes());
+            need(files_.values, files_.rows * files_.columns, value_bytes());
             return;
         }
         need(files_.offsets, files_.rows + 1, sizeof(std::uint64_t));
-        entries_ = files_.indices.checksums.data_bytes() / sizeof(std::uint32_t);
-        need(files_.indices, entries_, sizeof(std::uint32_t));
-        if (!files_.numbers.path.empty()) need(files_.numbers, entries_, number_bytes());
+        nnz_ = files_.indices.checksums.data_bytes() / sizeof(std::uint32_t);
+        need(files_.indices, nnz_, sizeof(std::uint32_t));
+        if (!files_.values.path.empty()) need(files_.values, nnz_, value_bytes());
         const plain_file offsets = plain_file::open(files_.offsets.path);
         for (partition_id p = 0; p <= rows_.partitions; ++p) {
             std::uint64_t first = 0;
             files_.offsets.checksums.read(
                 offsets, rows_.begin(p) * sizeof first, std::as_writable_bytes(std::span(&first, 1)));
-            if (first > entries_ || (p == 0 ? first != 0 : first < first_entry_.back()) ||
-                (p == rows_.partitions && first != entries_))
+            if (first > nnz_ || (p == 0 ? first != 0 : first < first_entry_.back()) ||
+                (p == rows_.partitions && first != nnz_))
                 throw out_of_order(rows_.begin(p));
             first_entry_.push_back(first);
         }
@@ -90,16 +90,16 @@ public:
     [[nodiscard]] const row_partitioning& rows() const noexcept { return rows_; }
     [[nodiscard]] std::uint64_t columns() const noexcept { return files_.columns; }
     [[nodiscard]] bool sparse() const noexcept { return files_.sparse(); }
-    [[nodiscard]] bool halves() const noexcept { return files_.halves; }
+    [[nodiscard]] bool f16() const noexcept { return files_.f16; }
     [[nodiscard]] bool normalized() const noexcept { return files_.normalized; }
-    [[nodiscard]] std::size_t number_bytes() const noexcept { return files_.halves ? sizeof(half) : sizeof(float); }
+    [[nodiscard]] std::size_t value_bytes() const noexcept { return files_.f16 ? sizeof(half) : sizeof(float); }
     /// Stored numbers: rows · columns, or the entries of the sparse rows.
-    [[nodiscard]] std::uint64_t entries() const noexcept { return sparse() ? entries_ : files_.rows * files_.columns; }
+    [[nodiscard]] std::uint64_t nnz() const noexcept { return sparse() ? nnz_ : files_.rows * files_.columns; }
     /// Sparse: number of the first entry of a partition's rows; of the last and one more: of all.
     [[nodiscard]] std::uint64_t first_entry(partition_id p) const noexcept { return first_entry_[p]; }
 
     [[nodiscard]] const feature_files::array& file(feature_part part) const noexcept {
-        return part == feature_part::numbers   ? files_.numbers
+        return part == feature_part::values   ? files_.values
                : part == feature_part::offsets ? files_.offsets
                                                : files_.indices;
     }
@@ -110,10 +110,10 @@ public:
         const auto of = [](std::uint64_t begin, std::uint64_t size, std::uint64_t bytes) {
             return byte_range{begin * bytes, size * bytes};
         };
-        if (!sparse()) return of(first, count, files_.columns * number_bytes());
+        if (!sparse()) return of(first, count, files_.columns * value_bytes());
         if (part == feature_part::offsets) return of(first, count + 1, sizeof(std::uint64_t));
         return of(first_entry_[p], first_entry_[p + 1] - first_entry_[p],
-            part == feature_part::indices ? sizeof(std::uint32_t) : number_bytes());
+            part == feature_part::indices ? sizeof(std::uint32_t) : value_bytes());
     }
     /// The checksum blocks that cover it: what is read. The range itself where blocks end with partitions.
     [[nodiscard]] byte_range blocks(partition_id p, feature_part part) const {
@@ -156,7 +156,7 @@ private:
 
     feature_files files_;
     row_partitioning rows_;
-    std::uint64_t entries_ = 0;
+    std::uint64_t nnz_ = 0;
     std::vector<std::uint64_t> first_entry_; // sparse: [partitions + 1]
 };
 

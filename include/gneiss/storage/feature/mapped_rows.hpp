@@ -23,9 +23,9 @@ namespace gneiss {
 namespace detail {
 
 /// Copies row ids[i] of a table in memory to to.row(i), tasks of about `task_bytes`.
-inline void copy_rows(const executor_ref& on, const std::byte* table, std::size_t row_bytes,
+inline void copy_rows(const executor_ref& executor, const std::byte* table, std::size_t row_bytes,
     std::span<const node_id> ids, const gather_target& to, std::size_t task_bytes) {
-    parallel_for(on, ids.size(), std::max<std::size_t>(task_bytes / row_bytes, 1), [&](std::size_t i, std::size_t end) {
+    parallel_for(executor, ids.size(), std::max<std::size_t>(task_bytes / row_bytes, 1), [&](std::size_t i, std::size_t end) {
         for (; i < end; ++i) std::memcpy(to.row(i), table + std::size_t{ids[i]} * row_bytes, row_bytes);
     });
 }
@@ -46,7 +46,7 @@ inline void copy_rows(const executor_ref& on, const std::byte* table, std::size_
 class mapped_rows {
 public:
     /// Precondition: the executor outlives this. Throws `io_error`, errc::corrupt for a file too short for its rows.
-    mapped_rows(stored_rows rows, executor_ref on) : rows_(std::move(rows)), on_(on) {
+    mapped_rows(stored_rows rows, executor_ref executor) : rows_(std::move(rows)), executor_(executor) {
         const plain_file file = plain_file::open(rows_.path);
         rows_.check(file.size());
         map_ = mapped_file(file, rows_.offset + rows_.bytes());
@@ -59,7 +59,7 @@ public:
     void gather(std::span<const node_id> ids, const gather_target& to) {
         rows_.check(ids);
         constexpr std::size_t task = 16384; // a few pages to wait for, so that every thread has its share
-        detail::copy_rows(on_, map_.bytes().data() + rows_.offset, rows_.row_bytes, ids, to, task);
+        detail::copy_rows(executor_, map_.bytes().data() + rows_.offset, rows_.row_bytes, ids, to, task);
         const std::scoped_lock lock(mutex_);
         statistics_.rows += ids.size();
     }
@@ -70,7 +70,7 @@ public:
 
 private:
     stored_rows rows_;
-    executor_ref on_;
+    executor_ref executor_;
     mapped_file map_;
     mutable std::mutex mutex_;
     gather_stats statistics_;
@@ -86,8 +86,8 @@ class memory_rows {
 public:
     /// \param checksums  of the file, whose data begins with the first row; null: the bytes are taken as they are
     /// Precondition: executor and budget outlive this.
-    memory_rows(stored_rows rows, const checksum_table* checksums, executor_ref on, memory_budget& budget)
-        : rows_(std::move(rows)), on_(on) {
+    memory_rows(stored_rows rows, const checksum_table* checksums, executor_ref executor, memory_budget& budget)
+        : rows_(std::move(rows)), executor_(executor) {
         const plain_file file = plain_file::open(rows_.path);
         rows_.check(file.size());
         if (checksums != nullptr) {
@@ -115,7 +115,7 @@ public:
 
     void gather(std::span<const node_id> ids, const gather_target& to) {
         rows_.check(ids);
-        detail::copy_rows(on_, table_.data(), rows_.row_bytes, ids, to, std::size_t{64} << 10);
+        detail::copy_rows(executor_, table_.data(), rows_.row_bytes, ids, to, std::size_t{64} << 10);
         const std::scoped_lock lock(mutex_);
         statistics_.rows += ids.size();
         statistics_.hits += ids.size();
@@ -127,7 +127,7 @@ public:
 
 private:
     stored_rows rows_;
-    executor_ref on_;
+    executor_ref executor_;
     memory_charge charge_;
     aligned_buffer<std::byte> table_;
     mutable std::mutex mutex_;

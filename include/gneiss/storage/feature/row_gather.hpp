@@ -27,8 +27,8 @@ namespace gneiss {
 /// How `disk_rows` turns rows into requests.
 struct gather_options {
     /// Unwanted bytes between two wanted rows up to which one request reads both. About bandwidth / IOPS of the device
-    /// is best (`io_profile::gap`); 0 merges only rows that touch or share a block.
-    std::size_t gap = std::size_t{16} << 10;
+    /// is best (`io_profile::coalesce_bytes`); 0 merges only rows that touch or share a block.
+    std::size_t coalesce_bytes = std::size_t{16} << 10;
     std::size_t run_bytes = std::size_t{256} << 10;    ///< of a request at most; a longer row is a request of its own
     std::size_t staging_bytes = std::size_t{16} << 20; ///< memory that requests read into; two blocks at least
     bool direct = true;                                ///< past the page cache, where that can be
@@ -36,7 +36,7 @@ struct gather_options {
 
 /// Rows of a file, read through an engine.
 ///
-/// Meaning: the wanted rows are sorted; neighbours become one request, which begins and ends at multiples of the file's
+/// Meaning: the wanted rows are sorted; neighbors become one request, which begins and ends at multiples of the file's
 /// direct alignment, so that aligned rows of 512 bytes stay requests of 512. Requests read into blocks of staging
 /// memory in that order, and as many as the engine takes are in flight until the last has begun: no wave is drained. A
 /// block that is complete is copied to the target by the executor while others are read, so the target holds nothing of
@@ -46,13 +46,13 @@ struct gather_options {
 /// can be used again. Throws over_budget.
 /// Thread-safety: a gather begins and finishes on one thread, the next may be another's; `statistics` from any.
 /// Source: Park et al., "Ginex", VLDB 2022, section 4, gathers by direct reads too, a row a call on many threads; that
-/// neighbours are read together and one thread keeps a window full is ours.
+/// neighbors are read together and one thread keeps a window full is ours.
 class disk_rows {
 public:
     /// Opens the file. Precondition: the executor and the budget outlive this.
-    disk_rows(const engine_factory& engines, stored_rows rows, const gather_options& options, executor_ref on,
+    disk_rows(const engine_factory& engines, stored_rows rows, const gather_options& options, executor_ref executor,
         memory_budget& budget)
-        : rows_(std::move(rows)), options_(options), on_(on), budget_(budget), engine_(engines()),
+        : rows_(std::move(rows)), options_(options), executor_(executor), budget_(budget), engine_(engines()),
           file_(engine_, rows_.path, {.direct = options.direct}), mask_(file_.alignment() - 1),
           window_(2 * engine_.traits().depth) {
         rows_.check(file_.size());
@@ -169,7 +169,7 @@ private:
         order_.resize(ids.size());
         for (std::size_t i = 0; i < ids.size(); ++i) order_[i] = (std::uint64_t{ids[i]} << 32) | i;
         if (!std::ranges::is_sorted(order_))
-            detail::sort_records(on_, order_.data(), other_.data(), ids.size(), by_value{});
+            detail::sort_records(executor_, order_.data(), other_.data(), ids.size(), by_value{});
         next_ = distinct_ = 0;
     }
 
@@ -197,7 +197,7 @@ private:
             if (row + rows_.row_bytes == wanted) continue; // the same row again
             const std::uint64_t row_end = (row + rows_.row_bytes + mask_) & ~std::uint64_t{mask_};
             if (last != next_ &&
-                ((row & ~std::uint64_t{mask_}) > end + options_.gap || row_end - begin > options_.run_bytes))
+                ((row & ~std::uint64_t{mask_}) > end + options_.coalesce_bytes || row_end - begin > options_.run_bytes))
                 break;
             end = row_end;
             wanted = row + rows_.row_bytes;
@@ -229,7 +229,7 @@ private:
 
     void scatter(const block& from) const {
         const std::size_t first = from.runs.front().first;
-        parallel_for(on_, from.last - first, std::max<std::size_t>(scatter_grain / rows_.row_bytes, 1),
+        parallel_for(executor_, from.last - first, std::max<std::size_t>(scatter_grain / rows_.row_bytes, 1),
             [&](std::size_t i, std::size_t end) {
                 auto r = std::ranges::upper_bound(from.runs, first + i, {}, &run::first) - 1;
                 for (i += first, end += first; i < end; ++i) {
@@ -258,7 +258,7 @@ private:
 
     stored_rows rows_;
     gather_options options_;
-    executor_ref on_;
+    executor_ref executor_;
     memory_budget& budget_;
     any_engine engine_;
     file file_;

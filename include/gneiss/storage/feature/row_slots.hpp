@@ -29,9 +29,9 @@ public:
     [[nodiscard]] bool holds(node_id id) const noexcept { return table_.find(id) != no_slot; }
 
     /// slot_of[i] = slot of ids[i], or `no_slot`. Precondition: the ids are rows. O(ids), shared by threads.
-    void find(std::span<const node_id> ids, std::span<cache_slot> slot_of, executor_ref on) const {
+    void find(std::span<const node_id> ids, std::span<cache_slot> slot_of, executor_ref executor) const {
         constexpr std::size_t grain = 8192;
-        parallel_for(on, ids.size(), grain, [&](std::size_t i, std::size_t end) {
+        parallel_for(executor, ids.size(), grain, [&](std::size_t i, std::size_t end) {
             table_.find(ids.subspan(i, end - i), slot_of.subspan(i, end - i));
         });
     }

@@ -24,11 +24,11 @@
 
 namespace gneiss {
 
-/// What a device does through an engine, and what follows for `gather_options::gap`.
+/// What a device does through an engine, and what follows for `gather_options::coalesce_bytes`.
 struct io_profile {
     double bandwidth = 0;  ///< sequential reads [bytes/s]
     double iops = 0;       ///< random reads of a block [1/s]
-    std::uint64_t gap = 0; ///< bytes that are read in the time of one more request: bandwidth / iops, in whole 512s
+    std::uint64_t coalesce_bytes = 0; ///< bytes that are read in the time of one more request: bandwidth / iops, in whole 512s
 
     friend bool operator==(const io_profile&, const io_profile&) = default;
 };
@@ -85,7 +85,7 @@ template <class Offset>
     found.iops = detail::reads_per_second(from, block, 2 * depth, options.time / 2, random);
     found.bandwidth =
         static_cast<double>(piece) * detail::reads_per_second(from, piece, depth, options.time / 2, sequential);
-    found.gap = round_up(static_cast<std::uint64_t>(found.bandwidth / found.iops), std::uint64_t{512});
+    found.coalesce_bytes = round_up(static_cast<std::uint64_t>(found.bandwidth / found.iops), std::uint64_t{512});
     return found;
 }
 
@@ -118,7 +118,7 @@ inline constexpr std::uint64_t profile_magic = 0x464f5250'49534e47ULL, profile_v
 /// Throws `io_error`.
 inline void save_profile(const std::filesystem::path& path, const io_profile& profile) {
     std::array<std::uint64_t, 6> words{detail::profile_magic, detail::profile_version,
-        std::bit_cast<std::uint64_t>(profile.bandwidth), std::bit_cast<std::uint64_t>(profile.iops), profile.gap, 0};
+        std::bit_cast<std::uint64_t>(profile.bandwidth), std::bit_cast<std::uint64_t>(profile.iops), profile.coalesce_bytes, 0};
     words[5] = checksum(std::as_bytes(std::span(words).first(5)));
     atomic_write_file(path, std::as_bytes(std::span(words)));
 }

@@ -69,11 +69,11 @@ public:
     static constexpr std::uint64_t minimum_memory = std::max<std::uint64_t>(32 * sizeof(Record), 1024);
 
     explicit external_sorter(
-        std::filesystem::path scratch_directory, std::uint64_t memory_bytes, Less less = {}, E on = {})
+        std::filesystem::path scratch_directory, std::uint64_t memory_bytes, Less less = {}, E executor = {})
         : directory_(std::move(scratch_directory)),
           memory_(memory_bytes),
           less_(std::move(less)),
-          on_(std::move(on)) {
+          executor_(std::move(executor)) {
         if (memory_ < minimum_memory)
             throw error(errc::invalid_argument,
                 "external sort needs at least " + std::to_string(minimum_memory) + " bytes of memory");
@@ -159,7 +159,7 @@ private:
 
     void sort_buffer() {
         if (scratch_.size() < filled_) scratch_ = aligned_buffer<Record>(filled_);
-        detail::sort_records(on_, records_.data(), scratch_.data(), filled_, less_);
+        detail::sort_records(executor_, records_.data(), scratch_.data(), filled_, less_);
     }
 
     void spill() {
@@ -203,7 +203,7 @@ private:
     std::uint64_t memory_;
     std::uint64_t piece_ = 0; ///< bytes written between two write-backs
     Less less_;
-    E on_;
+    E executor_;
     std::size_t capacity_ = 0, filled_ = 0;
     aligned_buffer<Record> records_, scratch_;
     plain_file file_;

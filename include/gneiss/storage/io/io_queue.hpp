@@ -109,7 +109,7 @@ public:
     void submit() { step(0); }
 
     /// Tag of an operation that finished, blocking for one; nothing when none is outstanding.
-    /// A requested stop waits for what is in flight, drops the rest and throws `error` (cancelled).
+    /// A requested stop waits for what is in flight, drops the rest and throws `error` (canceled).
     [[nodiscard]] std::optional<std::uint64_t> next_done(const std::stop_token& stop = {}) {
         while (finished_.empty()) {
             if (outstanding_ == 0) return std::nullopt;
@@ -268,7 +268,7 @@ private:
     void advance(const std::stop_token& stop) {
         if (stop.stop_requested()) {
             abandon();
-            throw error(errc::cancelled, "input and output stopped on request");
+            throw error(errc::canceled, "input and output stopped on request");
         }
         step(8);
     }

@@ -43,10 +43,10 @@ public:
     }
     /// A file in `directory` without a name: gone when closed, even after a crash.
     [[nodiscard]] static plain_file scratch(const std::filesystem::path& directory) {
-        static constexpr int how = O_RDWR | O_CLOEXEC;
+        static constexpr int options = O_RDWR | O_CLOEXEC;
         plain_file file;
         file.path_ = directory / "scratch";
-        file.fd_ = ::open(directory.c_str(), how | O_TMPFILE, 0600);
+        file.fd_ = ::open(directory.c_str(), options | O_TMPFILE, 0600);
         if (file.fd_ >= 0) return file;
         // File systems without O_TMPFILE (overlay, NFS): a unique name that is unlinked at once.
         std::string name = (directory / ("scratch-" + std::string(6, 'X'))).string();
@@ -143,9 +143,9 @@ public:
     }
 
 private:
-    plain_file(const std::filesystem::path& path, std::filesystem::path name, int how, const char* what)
+    plain_file(const std::filesystem::path& path, std::filesystem::path name, int options, const char* what)
         : path_(std::move(name)) {
-        fd_ = detail::retry_interrupted([&] { return ::open(path.c_str(), how, 0644); });
+        fd_ = detail::retry_interrupted([&] { return ::open(path.c_str(), options, 0644); });
         if (fd_ < 0) throw io_error(errno, what, {.path = path_});
     }
 

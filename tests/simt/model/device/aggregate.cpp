@@ -4,7 +4,7 @@
 
 #include <simt/model/support.hpp>
 
-namespace test_simt_model_aggregate {
+namespace test_simt_model_device_aggregate {
 
 using namespace simt_model;
 using cuda::edge_weight;
@@ -13,33 +13,33 @@ namespace {
 
 /// The weights of a layer's edges as the layers of the CPU make them.
 std::vector<double> weights_of(const gneiss::layer_view& view, edge_weight weight) {
-    const edge_segments incoming{view.offsets, view.neighbours};
+    const edge_segments incoming{view.offsets, view.neighbors};
     std::vector<double> weights(view.edges(), 1);
-    if (weight == edge_weight::mean) oracle::segment_shares(incoming, weights, on);
+    if (weight == edge_weight::mean) oracle::segment_shares(incoming, weights, serial);
     std::vector<std::uint32_t> degrees(view.sources);
-    for (const std::uint32_t source : view.neighbours) ++degrees[source];
-    if (weight == edge_weight::symmetric) oracle::segment_symmetric(incoming, degrees, weights, on);
+    for (const std::uint32_t source : view.neighbors) ++degrees[source];
+    if (weight == edge_weight::symmetric) oracle::segment_symmetric(incoming, degrees, weights, serial);
     return weights;
 }
 
 /// Both directions, by kernel and by oracle. A lane adds up to some 300 terms one after the other, so that a sum may be
 /// off by 300 · 2⁻²⁴ of their magnitudes.
 template <class T>
-void check_sums(const random_layer& layer, edge_weight weight, bool loops, std::size_t columns, layout how) {
+void check_sums(const random_layer& layer, edge_weight weight, bool loops, std::size_t columns, layout options) {
     const gneiss::layer_view& view = layer.host(loops);
     const std::vector<double> weights = weights_of(view, weight);
     for (const bool backward : {false, true}) {
         const std::size_t in_rows = backward ? view.targets : view.sources, out_rows = backward ? view.sources : view.targets;
-        const rows<T> in(in_rows, columns, how, 7 + columns);
+        const rows<T> in(in_rows, columns, options, 7 + columns);
         doubles want(out_rows, columns), magnitudes(out_rows, columns);
-        const edge_segments segments = backward ? outgoing(view) : edge_segments{view.offsets, view.neighbours};
-        oracle::segment_sum(segments, weights, 1, doubles(in).view, want.view, on);
-        oracle::segment_sum(segments, weights, 1, doubles(in, true).view, magnitudes.view, on);
+        const edge_segments segments = backward ? outgoing(view) : edge_segments{view.offsets, view.neighbors};
+        oracle::segment_sum(segments, weights, 1, doubles(in).view, want.view, serial);
+        oracle::segment_sum(segments, weights, 1, doubles(in, true).view, magnitudes.view, serial);
 
         const cuda::edge_lists lists = backward ? cuda::outgoing(layer.device(), loops) : cuda::incoming(layer.device(), loops);
         std::vector<T> first;
         simt::for_each_seed(3, [&] {
-            rows<T> out(out_rows + random_layer::spare, columns, how);
+            rows<T> out(out_rows + random_layer::spare, columns, options);
             cuda::aggregate<T>(nullptr, lists, weight, in.view(), out.view());
             check_rows<T>(backward ? "gradient" : "sum", out, out_rows, want.view, magnitudes.view, 2e-5);
             if (first.empty()) first = out.bits();
@@ -60,7 +60,7 @@ TEST_CASE_TEMPLATE("simt.model.aggregate: sums by any weight and their gradients
 TEST_CASE_TEMPLATE("simt.model.aggregate: any number of columns, aligned or not", T, float, bfloat16) {
     const random_layer layer(9, 14, 40, 2);
     for (const std::size_t columns : {1U, 4U, 7U, 33U, 64U, 100U, 128U, 129U, 300U})
-        for (const layout how : {layout::aligned, layout::odd}) check_sums<T>(layer, edge_weight::mean, true, columns, how);
+        for (const layout options : {layout::aligned, layout::odd}) check_sums<T>(layer, edge_weight::mean, true, columns, options);
 }
 
 TEST_CASE("simt.model.aggregate: rows gathered from a table are those of a copy") {
@@ -90,32 +90,32 @@ TEST_CASE("simt.model.aggregate: lists of ten thousand edges, and none at all") 
 namespace {
 
 template <class T>
-void check_max(const random_layer& layer, std::size_t columns, layout how, bool ties) {
+void check_max(const random_layer& layer, std::size_t columns, layout options, bool ties) {
     const gneiss::layer_view& view = layer.host();
-    rows<T> in(view.sources, columns, how, 5);
+    rows<T> in(view.sources, columns, options, 5);
     if (ties) // few values, so that equals must be told apart by their places
         for (std::size_t i = 0; i < in.size(); ++i)
             for (std::size_t c = 0; c < columns; ++c) in(i, c) = rows<T>::stored(static_cast<float>((i * 7 + c) % 3));
     doubles want(view.targets, columns), none(view.targets, columns);
     std::vector<std::uint32_t> winners(view.targets * columns);
-    oracle::segment_max({view.offsets, view.neighbours}, doubles(std::as_const(in)).view, want.view,
-        {winners.data(), view.targets, columns}, on);
+    oracle::segment_max({view.offsets, view.neighbors}, doubles(std::as_const(in)).view, want.view,
+        {winners.data(), view.targets, columns}, serial);
 
-    const rows<T> gradient(view.targets, columns, how, 6);
+    const rows<T> gradient(view.targets, columns, options, 6);
     doubles want_back(view.sources, columns), magnitudes(view.sources, columns);
     const matrix_view<const std::uint32_t> won(winners.data(), view.targets, columns);
-    oracle::segment_max_backward(outgoing(view), doubles(gradient).view, won, want_back.view, on);
-    oracle::segment_max_backward(outgoing(view), doubles(gradient, true).view, won, magnitudes.view, on);
+    oracle::segment_max_backward(outgoing(view), doubles(gradient).view, won, want_back.view, serial);
+    oracle::segment_max_backward(outgoing(view), doubles(gradient, true).view, won, magnitudes.view, serial);
 
     simt::for_each_seed(3, [&] {
-        rows<T> out(view.targets + random_layer::spare, columns, how);
-        rows<std::uint32_t> who(view.targets + random_layer::spare, columns, how);
+        rows<T> out(view.targets + random_layer::spare, columns, options);
+        rows<std::uint32_t> who(view.targets + random_layer::spare, columns, options);
         cuda::aggregate_max<T>(nullptr, cuda::incoming(layer.device()), std::as_const(in).view(), out.view(), who.view());
         check_rows<T>("max", out, view.targets, want.view, none.view, 0);
         for (std::size_t t = 0; t < view.targets; ++t)
             for (std::size_t c = 0; c < columns; ++c) CHECK(who(t, c) == winners[t * columns + c]);
 
-        rows<T> back(view.sources + random_layer::spare, columns, how);
+        rows<T> back(view.sources + random_layer::spare, columns, options);
         cuda::aggregate_max_backward<T>(nullptr, cuda::outgoing(layer.device()), gradient.view(), std::as_const(who).view(), back.view());
         check_rows<T>("gradient of max", back, view.sources, want_back.view, magnitudes.view, 2e-5);
     });
@@ -166,4 +166,4 @@ TEST_CASE("simt.model.aggregate: warps read whole sectors, each row once an edge
 }
 #endif
 
-} // namespace test_simt_model_aggregate
+} // namespace test_simt_model_device_aggregate

@@ -2,7 +2,7 @@
 
 #include <simt/model/support.hpp>
 
-namespace test_simt_model_aggregate_copies {
+namespace test_simt_model_device_aggregate_copies {
 
 using namespace simt_model;
 using cuda::edge_weight;
@@ -63,4 +63,4 @@ TEST_CASE("simt.model.aggregate_copies: warps read whole sectors, each row once 
 }
 #endif
 
-} // namespace test_simt_model_aggregate_copies
+} // namespace test_simt_model_device_aggregate_copies

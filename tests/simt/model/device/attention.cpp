@@ -5,7 +5,7 @@
 
 #include <model/gnn.hpp>
 
-namespace test_simt_model_attention {
+namespace test_simt_model_device_attention {
 
 using namespace simt_model;
 
@@ -60,7 +60,7 @@ void check_attention(const random_layer& of, const shape& shape, double rate) {
     const random_key key = random_key(9, random_domain::dropout).with(3);
     const std::optional<random_key> training = rate > 0 ? std::optional(key) : std::nullopt;
     doubles z_values(z), want(view.targets, columns), want_z(view.sources, columns);
-    layer_input<double> in{.view = view, .rows = {z_values.view, {}}, .on = on};
+    layer_input<double> in{.view = view, .rows = {z_values.view, {}}, .on = serial};
     in.training = training;
     cpu.layer.forward(cpu.weights, in, activation::none, want.view);
     cpu.layer.backward(cpu.weights, in, doubles(gradient).view, want_z.view);
@@ -149,4 +149,4 @@ TEST_CASE("simt.model.attention: a row once an edge") {
 }
 #endif
 
-} // namespace test_simt_model_attention
+} // namespace test_simt_model_device_attention

@@ -2,7 +2,7 @@
 
 #include <simt/model/support.hpp>
 
-namespace test_simt_model_linear {
+namespace test_simt_model_device_linear {
 
 using namespace simt_model;
 
@@ -46,9 +46,9 @@ public:
                 }
             }
         const std::vector<double> bias_values(bias.begin(), bias.end());
-        oracle::bias_activate(bias_values, then, want.view, on);
+        oracle::bias_activate(bias_values, then, want.view, serial);
         const gneiss::dropout_mask mask(key, rate, {std::span(ids).first(named), 0});
-        oracle::dropout(mask, want.view, want.view, on);
+        oracle::dropout(mask, want.view, want.view, serial);
         const std::uint32_t count = of_.rows, first = of_.first;
         cuda::epilogue epilogue{.accumulate = accumulate, .bias = with_bias ? bias.data() : nullptr, .then = then};
         if (rate > 0) epilogue.dropout = {.rate = dropout_rate(rate), .key = &key, .ids = ids.data(), .size = &named};
@@ -133,4 +133,4 @@ TEST_CASE("simt.model.linear: rows of several slices make one gradient of weight
     one_shape<float>({1500, 6, 5, layout::aligned, 2}).check_backward(false);
 }
 
-} // namespace test_simt_model_linear
+} // namespace test_simt_model_device_linear

@@ -2,28 +2,28 @@
 
 #include <simt/model/support.hpp>
 
-namespace test_simt_model_linear_resident {
+namespace test_simt_model_device_linear_resident {
 
 using namespace simt_model;
 
 namespace {
 
 /// Against `linear` of the same rows, both being sums of floats that are rounded once at the end.
-void check(std::uint32_t count, std::uint32_t k, std::uint32_t n, layout how, std::uint32_t first, cuda::epilogue then) {
+void check(std::uint32_t count, std::uint32_t k, std::uint32_t n, layout options, std::uint32_t first, cuda::epilogue then) {
     CAPTURE(k);
     CAPTURE(n);
-    const rows<bfloat16> x(first + count + 3, k, how, 1);
-    const rows<float> w(k, n, how, 2);
+    const rows<bfloat16> x(first + count + 3, k, options, 1);
+    const rows<float> w(k, n, options, 2);
     std::vector<float> bias(n);
     for (std::uint32_t c = 0; c < n; ++c) bias[c] = static_cast<float>(c % 7) / 8 - .3F;
     then.bias = bias.data();
     const cuda::row_range range{&count, count + 3, &first};
-    rows<bfloat16> want(count + 3, n, how);
+    rows<bfloat16> want(count + 3, n, options);
     cuda::linear<bfloat16>(nullptr, range, x.view(), w.view(), want.view(), then);
     doubles sizes(count, n);
     std::ranges::fill(sizes.memory, static_cast<double>(k));
     simt::for_each_seed(2, [&] {
-        rows<bfloat16> out(count + 3, n, how);
+        rows<bfloat16> out(count + 3, n, options);
         cuda::linear_resident(nullptr, range, x.view(), w.view(), out.view(), 1, then);
         check_rows<bfloat16>("linear", out, count, doubles(std::as_const(want)).view, sizes.view, 1e-6);
     });
@@ -62,4 +62,4 @@ TEST_CASE("simt.model.linear_resident: shapes and devices that cannot keep the w
     CHECK(linear_path_of<float>(100, 48, 9, 227 << 10) == linear_path::tiles);
 }
 
-} // namespace test_simt_model_linear_resident
+} // namespace test_simt_model_device_linear_resident

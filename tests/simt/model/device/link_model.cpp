@@ -10,14 +10,14 @@
 
 #include <limits>
 
-namespace test_simt_model_link_model {
+namespace test_simt_model_device_link_model {
 
 using namespace simt_model;
 
 namespace {
 
 struct shape {
-    std::uint32_t questions, negatives;
+    std::uint32_t query_list, negatives;
     std::size_t dim;
     layout how = layout::aligned;
     bool masks = false, corrections = false;
@@ -38,28 +38,28 @@ using loss_pair = std::pair<cuda::link_loss, any_loss>;
 template <class D, class T>
 struct worked_out {
     rows<float> known, answers, relations, negatives;
-    std::vector<cuda::question_outcome> outcomes;
+    std::vector<cuda::query_outcome> outcomes;
 
     worked_out(std::uint32_t capacity, const shape& of)
         : known(capacity, of.dim, of.how), answers(capacity, of.dim, of.how), relations(capacity, of.dim, of.how), negatives(of.negatives, of.dim, of.how),
           outcomes(capacity) {}
 
-    void run(bool tiles, const shape& of, const cuda::link_questions& questions, cuda::link_loss loss, const rows<T>& nodes, const rows<float>& table,
+    void run(bool tiles, const shape& of, const cuda::query_batch& query_list, cuda::link_loss loss, const rows<T>& nodes, const rows<float>& table,
         const std::vector<std::uint32_t>& ids) {
         const cuda::link_negatives to{.ids = ids.data(), .capacity = of.negatives};
         const cuda::link_gradients out{{known.view(), answers.view(), relations.view()}, negatives.view(), outcomes.data()};
-        rows<float> grad_queries(questions.capacity, of.dim, of.how);
+        rows<float> grad_queries(query_list.capacity, of.dim, of.how);
         if (tiles) {
-            rows<T> queries(questions.capacity, of.dim, layout::aligned);
-            std::vector<cuda::detail::met_question> met(questions.capacity);
-            cuda::link_by_tiles<D, T>(nullptr, questions, to, loss, static_cast<float>(margin), nodes.view(), table.view(),
+            rows<T> queries(query_list.capacity, of.dim, layout::aligned);
+            std::vector<cuda::detail::scored_query> met(query_list.capacity);
+            cuda::link_by_tiles<D, T>(nullptr, query_list, to, loss, static_cast<float>(margin), nodes.view(), table.view(),
                 {queries.view(), grad_queries.view(), met.data()}, out);
             return;
         }
-        rows<float> queries(questions.capacity, of.dim, of.how), gathered(of.negatives, of.dim, of.how), scores(questions.capacity, of.negatives, of.how),
+        rows<float> queries(query_list.capacity, of.dim, of.how), gathered(of.negatives, of.dim, of.how), scores(query_list.capacity, of.negatives, of.how),
             squares(1, of.negatives, layout::aligned), column_sums(1, of.negatives, layout::aligned);
-        std::vector<float> partial(cuda::partial_slices(questions.capacity).floats(of.negatives * of.dim));
-        cuda::link_by_scores<D, T>(nullptr, questions, to, loss, static_cast<float>(margin), nodes.view(), table.view(),
+        std::vector<float> partial(cuda::partial_slices(query_list.capacity).floats(of.negatives * of.dim));
+        cuda::link_by_scores<D, T>(nullptr, query_list, to, loss, static_cast<float>(margin), nodes.view(), table.view(),
             {queries.view(), grad_queries.view(), gathered.view(), scores.view(), squares.begin(), column_sums.begin(), partial.data()}, out);
     }
 };
@@ -72,17 +72,17 @@ void check(const shape& of, side missing, const loss_pair& loss, bool tiles) {
     CAPTURE(static_cast<int>(loss.first));
     const rows<T> nodes(50, of.dim, of.how, 1);
     const rows<float> relations(4, of.dim, of.how, 2);
-    random_stream draw(random_key(of.questions, random_domain::user));
+    random_stream draw(random_key(of.query_list, random_domain::user));
     const auto some = [&](std::size_t count, std::uint32_t below) {
         std::vector<std::uint32_t> list(count);
         for (std::uint32_t& x : list) x = static_cast<std::uint32_t>(draw.below(below));
         return list;
     };
-    const auto known = some(of.questions, 50), answers = some(of.questions, 50), relation = some(of.questions, 4), ids = some(of.negatives, 50);
+    const auto known = some(of.query_list, 50), answers = some(of.query_list, 50), relation = some(of.query_list, 4), ids = some(of.negatives, 50);
     std::vector<std::uint64_t> mask_offsets{0};
     std::vector<std::uint32_t> mask_columns;
-    std::vector<negative_correction> corrections(of.questions);
-    for (std::uint32_t i = 0; i < of.questions; ++i) {
+    std::vector<negative_correction> corrections(of.query_list);
+    for (std::uint32_t i = 0; i < of.query_list; ++i) {
         for (std::uint32_t j = 0; j < of.negatives; ++j)
             if (i == 0 || draw.below(5) == 0) mask_columns.push_back(j); // all of the first
         mask_offsets.push_back(mask_columns.size());
@@ -90,9 +90,9 @@ void check(const shape& of, side missing, const loss_pair& loss, bool tiles) {
     }
 
     const auto row = [&](const auto& matrix, std::size_t i) { return row_of(matrix, i); };
-    doubles want_known(of.questions, of.dim), want_answer(of.questions, of.dim), want_relation(of.questions, of.dim), want_negatives(of.negatives, of.dim);
+    doubles want_known(of.query_list, of.dim), want_answer(of.query_list, of.dim), want_relation(of.query_list, of.dim), want_negatives(of.negatives, of.dim);
     double want_loss = 0;
-    for (std::uint32_t i = 0; i < of.questions; ++i) {
+    for (std::uint32_t i = 0; i < of.query_list; ++i) {
         const auto k = row(nodes, known[i]), right = row(nodes, answers[i]), r = row(relations, relation[i]);
         const std::span<const double> related = D::relation_floats(of.dim) == 0 ? std::span<const double>{} : std::span<const double>(r);
         std::vector<double> q(of.dim), grad_q(of.dim), scores(of.negatives), plain(of.negatives), gradient(of.negatives);
@@ -133,14 +133,14 @@ void check(const shape& of, side missing, const loss_pair& loss, bool tiles) {
     }
 
     const auto sizes = [&](std::size_t count) {
-        doubles made(count, of.dim);
-        std::ranges::fill(made.memory, 1.0 + (count == of.negatives ? of.questions : 1));
-        return made;
+        doubles created(count, of.dim);
+        std::ranges::fill(created.memory, 1.0 + (count == of.negatives ? of.query_list : 1));
+        return created;
     };
-    const std::uint32_t count = of.questions, capacity = count + spare;
+    const std::uint32_t count = of.query_list, capacity = count + spare;
     const bool related = D::relation_floats(of.dim) != 0;
     const cuda::link_list list{.count = count};
-    const cuda::link_questions questions{.lists = &list, .capacity = capacity, .missing = missing, .known = known.data(), .answers = answers.data(),
+    const cuda::query_batch query_list{.lists = &list, .capacity = capacity, .missing = missing, .known = known.data(), .answers = answers.data(),
         .relations = related ? relation.data() : nullptr, .mask_offsets = of.masks ? mask_offsets.data() : nullptr, .mask_columns = mask_columns.data(),
         .corrections = of.corrections ? corrections.data() : nullptr, .negatives = &of.negatives};
     // queries and weights are rounded to what rows are stored as
@@ -148,13 +148,13 @@ void check(const shape& of, side missing, const loss_pair& loss, bool tiles) {
     std::vector<float> bits;
     simt::for_each_seed(2, [&] {
         worked_out<D, T> got(capacity, of);
-        got.run(tiles, of, questions, loss.first, nodes, relations, ids);
+        got.run(tiles, of, query_list, loss.first, nodes, relations, ids);
         double got_loss = 0;
         for (std::uint32_t i = 0; i < count; ++i) {
             got_loss += static_cast<double>(got.outcomes[i].loss);
             CHECK(got.outcomes[i].masked == (of.masks ? mask_offsets[i + 1] - mask_offsets[i] : 0));
         }
-        CHECK(std::abs(got_loss - want_loss) <= allowed / 2 * (1 + std::abs(want_loss) + of.questions));
+        CHECK(std::abs(got_loss - want_loss) <= allowed / 2 * (1 + std::abs(want_loss) + of.query_list));
         check_rows<float>("known", got.known, count, want_known.view, sizes(count).view, allowed);
         check_rows<float>("answers", got.answers, count, want_answer.view, sizes(count).view, allowed);
         check_rows<float>("negatives", got.negatives, count == 0 ? 0 : of.negatives, want_negatives.view, sizes(of.negatives).view, allowed);
@@ -187,29 +187,29 @@ TEST_CASE_TEMPLATE("simt.model.link_model: losses and gradients are those of one
 TEST_CASE("simt.model.link_model: tiles move a row of a negative for each 64 questions, and no scores") {
     const shape of{128, 192, 64};
     const rows<float> nodes(192, of.dim, layout::aligned, 1), table(1, of.dim, layout::aligned, 2);
-    std::vector<std::uint32_t> ids(of.negatives), known(of.questions), answers(of.questions);
+    std::vector<std::uint32_t> ids(of.negatives), known(of.query_list), answers(of.query_list);
     for (std::uint32_t i = 0; i < of.negatives; ++i) ids[i] = i;
-    for (std::uint32_t i = 0; i < of.questions; ++i) known[i] = i, answers[i] = i + 1;
-    const cuda::link_list list{.count = of.questions};
-    const cuda::link_questions questions{.lists = &list, .capacity = of.questions, .known = known.data(), .answers = answers.data(), .negatives = &of.negatives};
+    for (std::uint32_t i = 0; i < of.query_list; ++i) known[i] = i, answers[i] = i + 1;
+    const cuda::link_list list{.count = of.query_list};
+    const cuda::query_batch query_list{.lists = &list, .capacity = of.query_list, .known = known.data(), .answers = answers.data(), .negatives = &of.negatives};
     const auto moved = [&](bool tiles) {
-        worked_out<dot_decoder, float> out(of.questions, of);
+        worked_out<dot_decoder, float> out(of.query_list, of);
         simt::traffic_counter counter;
-        out.run(tiles, of, questions, cuda::link_loss::softmax, nodes, table, ids);
+        out.run(tiles, of, query_list, cuda::link_loss::softmax, nodes, table, ids);
         return std::pair(counter.loads().bytes, counter.stores().bytes);
     };
     const auto by_tiles = moved(true), by_scores = moved(false);
-    const std::uint64_t row = of.dim * sizeof(float), score_bytes = std::uint64_t{of.questions} * of.negatives * sizeof(float);
+    const std::uint64_t row = of.dim * sizeof(float), score_bytes = std::uint64_t{of.query_list} * of.negatives * sizeof(float);
     // of tiles: negatives for each 64 questions, queries for each 64 negatives, both once more; ends, gradients and numbers of rows
-    const std::uint64_t floor = row * (of.questions / 64 * of.negatives + of.negatives / 64 * of.questions);
-    const std::uint64_t ends = row * (of.questions * 12 + of.negatives * 2) + 4 * (of.questions / 64 + 1) * of.negatives * (of.dim / 4) + 64 * of.questions;
+    const std::uint64_t floor = row * (of.query_list / 64 * of.negatives + of.negatives / 64 * of.query_list);
+    const std::uint64_t ends = row * (of.query_list * 12 + of.negatives * 2) + 4 * (of.query_list / 64 + 1) * of.negatives * (of.dim / 4) + 64 * of.query_list;
     MESSAGE("bytes loaded and stored by tiles: ", by_tiles.first, " + ", by_tiles.second, ", with scores in memory: ", by_scores.first, " + ", by_scores.second);
     CHECK(by_tiles.first >= floor);
     CHECK(by_tiles.first <= floor + ends);
-    CHECK(by_tiles.second == row * (4 * of.questions + of.negatives)); // queries, their gradients, ends, negatives
+    CHECK(by_tiles.second == row * (4 * of.query_list + of.negatives)); // queries, their gradients, ends, negatives
     CHECK(by_scores.second >= by_tiles.second + 2 * score_bytes);
     CHECK(by_scores.first >= by_tiles.first + 5 * score_bytes);
 }
 #endif
 
-} // namespace test_simt_model_link_model
+} // namespace test_simt_model_device_link_model

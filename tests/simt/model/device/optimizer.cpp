@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-namespace test_simt_model_optimizer {
+namespace test_simt_model_device_optimizer {
 
 using namespace simt_model;
 
@@ -16,10 +16,10 @@ namespace {
 bool near(float a, float b) { return std::abs(a - b) <= 1e-5F * (1 + std::abs(b)); }
 
 template <class O>
-void check_rows_of(const O& optimizer, std::size_t dim, layout how, bool by_id) {
+void check_rows_of(const O& optimizer, std::size_t dim, layout options, bool by_id) {
     constexpr std::uint32_t count = 11, rows_of_table = 40, first = 100;
     const std::size_t width = dim + O::state_floats(dim);
-    const rows<float> before(rows_of_table, width, how, 3), gradients(count + 2, dim, how, 4);
+    const rows<float> before(rows_of_table, width, options, 3), gradients(count + 2, dim, options, 4);
     rows<float> start = before;
     for (std::size_t i = 0; i < rows_of_table; ++i) // states are not negative
         for (std::size_t c = dim; c < width; ++c) start(i, c) = std::abs(start(i, c));
@@ -62,7 +62,7 @@ void check_dense(const O& optimizer, const dense_optimizer_options& options) {
             for (std::size_t i = a.offset; i < a.offset + a.size(); ++i)
                 gradients[i] = weights.gradients()[i] = to_unit_float(random_key(t, random_domain::user)[i]) - .5F;
         const cuda::step_state at{.t = t, .factor = .5};
-        const double wanted = host.step(weights, t, at.factor, on);
+        const double wanted = host.step(weights, t, at.factor, serial);
         cuda::step_dense(nullptr, optimizer, &at, {options.weight_decay, options.decoupled, options.clip_norm, decays.data()}, values.size(),
             values.data(), gradients.data(), state.data(), scratch.data(), &norm);
         CHECK(norm.value == doctest::Approx(wanted));
@@ -84,7 +84,7 @@ void check_dense(const O& optimizer, const dense_optimizer_options& options) {
 
 TEST_CASE_TEMPLATE("simt.model.optimizer: rows are stepped as on the CPU, those of the ids only", O, sgd, adagrad, adam) {
     for (const std::size_t dim : {1U, 8U, 50U, 128U, 200U})
-        for (const layout how : {layout::aligned, layout::odd}) check_rows_of(O{}, dim, how, dim != 8);
+        for (const layout options : {layout::aligned, layout::odd}) check_rows_of(O{}, dim, options, dim != 8);
 }
 
 TEST_CASE_TEMPLATE("simt.model.optimizer: an arena is clipped, decayed and stepped as on the CPU, and not at all by what is no number", O, sgd, adagrad, adam) {
@@ -93,4 +93,4 @@ TEST_CASE_TEMPLATE("simt.model.optimizer: an arena is clipped, decayed and stepp
     check_dense(O{}, {.weight_decay = .1, .decoupled = true, .clip_norm = 3});
 }
 
-} // namespace test_simt_model_optimizer
+} // namespace test_simt_model_device_optimizer

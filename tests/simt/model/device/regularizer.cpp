@@ -2,16 +2,16 @@
 
 #include <simt/model/support.hpp>
 
-namespace test_simt_model_regularizer {
+namespace test_simt_model_device_regularizer {
 
 using namespace simt_model;
 
 TEST_CASE("simt.model.regularizer: penalties of rows and their gradients are those of the CPU") {
-    for (const layout how : {layout::aligned, layout::odd})
+    for (const layout options : {layout::aligned, layout::odd})
         for (const auto& [penalty, complex_rows] : {std::pair{norm_penalty::none, false}, {norm_penalty::l2, true}, {norm_penalty::n3, false}, {norm_penalty::n3, true}})
             for (const std::size_t dim : {2U, 66U}) {
                 constexpr std::uint32_t count = 9, spare = 4;
-                const rows<float> x(count, dim, how, 1), before(count + spare, dim, how, 2), factors(1, count, layout::aligned, 3);
+                const rows<float> x(count, dim, options, 1), before(count + spare, dim, options, 2), factors(1, count, layout::aligned, 3);
                 const regularizer by{penalty, 0.3};
                 doubles want(before);
                 double want_total = 2;
@@ -30,4 +30,4 @@ TEST_CASE("simt.model.regularizer: penalties of rows and their gradients are tho
             }
 }
 
-} // namespace test_simt_model_regularizer
+} // namespace test_simt_model_device_regularizer

@@ -4,7 +4,7 @@
 
 #include <simt/model/support.hpp>
 
-namespace test_simt_model_rows {
+namespace test_simt_model_device_rows {
 
 using namespace simt_model;
 
@@ -20,9 +20,9 @@ constexpr std::uint32_t spare = 4;
 
 /// Magnitudes that are the same everywhere.
 doubles all(std::size_t rows, std::size_t columns, double value) {
-    doubles made(rows, columns);
-    std::ranges::fill(made.memory, value);
-    return made;
+    doubles result(rows, columns);
+    std::ranges::fill(result.memory, value);
+    return result;
 }
 
 } // namespace
@@ -35,7 +35,7 @@ TEST_CASE_TEMPLATE("simt.model.rows: dropout drops what the CPU drops, in place 
             const rows<T> x(of.rows + spare, of.columns, of.how, 1);
             doubles want(x);
             const std::uint32_t named = 3, count = of.rows;
-            oracle::dropout({key, rate, {ids, 0}}, want.view, want.view, on);
+            oracle::dropout({key, rate, {ids, 0}}, want.view, want.view, serial);
             const cuda::dropout_mask mask{.rate = dropout_rate(rate), .key = &key, .ids = ids.data(), .size = &named};
             simt::for_each_seed(2, [&] {
                 rows<T> out(of.rows + spare, of.columns, of.how);
@@ -60,16 +60,16 @@ TEST_CASE_TEMPLATE("simt.model.rows: biases, functions and dropout, and their wa
             cuda::dropout_mask mask{};
             if (rate > 0) mask = {.rate = dropout_rate(rate), .key = &key};
             doubles want(x);
-            oracle::bias_activate(doubles(bias).memory, then, want.view, on);
+            oracle::bias_activate(doubles(bias).memory, then, want.view, serial);
             doubles activated(want);
-            if (rate > 0) oracle::dropout(cpu_mask, want.view, want.view, on);
+            if (rate > 0) oracle::dropout(cpu_mask, want.view, want.view, serial);
             rows<T> out(of.rows + spare, of.columns, of.how);
             cuda::bias_activate<T>(nullptr, &count, count + spare, bias.begin(), then, x.view(), out.view(), mask);
             check_rows<T>("function", out, of.rows, want.view, all(of.rows + spare, of.columns, 1).view, 1e-6);
 
             doubles want_back(g);
-            if (rate > 0) oracle::dropout(cpu_mask, want_back.view, want_back.view, on);
-            oracle::activate_backward(then, activated.view, want_back.view, on);
+            if (rate > 0) oracle::dropout(cpu_mask, want_back.view, want_back.view, serial);
+            oracle::activate_backward(then, activated.view, want_back.view, serial);
             rows<T> back(of.rows + spare, of.columns, of.how);
             cuda::activate_backward<T>(nullptr, &count, count + spare, then, std::as_const(out).view(), g.view(), back.view(), mask);
             // y was rounded to T
@@ -83,8 +83,8 @@ TEST_CASE_TEMPLATE("simt.model.rows: means of heads and their ways back", T, flo
             const rows<T> x(of.rows + spare, of.columns * heads, of.how, 1), g(of.rows + spare, of.columns, of.how, 2);
             const std::uint32_t count = of.rows;
             doubles want(of.rows + spare, of.columns), want_back(of.rows + spare, of.columns * heads);
-            oracle::head_mean(doubles(x).view, heads, want.view, on);
-            oracle::head_mean_backward(doubles(g).view, heads, want_back.view, on);
+            oracle::head_mean(doubles(x).view, heads, want.view, serial);
+            oracle::head_mean_backward(doubles(g).view, heads, want_back.view, serial);
             rows<T> out(of.rows + spare, of.columns, of.how), back(of.rows + spare, of.columns * heads, of.how);
             cuda::head_mean<T>(nullptr, &count, count + spare, heads, x.view(), out.view());
             cuda::head_mean_backward<T>(nullptr, &count, count + spare, heads, g.view(), back.view());
@@ -101,8 +101,8 @@ TEST_CASE_TEMPLATE("simt.model.rows: layer norm and its gradients are those of t
         doubles want(of.rows, of.columns), want_x(of.rows, of.columns), parameters(gain), want_parameters(before);
         for (std::size_t i = 0; i < of.rows; ++i)
             for (std::size_t c = 0; c < of.columns; ++c) want_x.view(i, c) = g(i, c);
-        oracle::layer_norm(doubles(x).view, parameters.memory, doubles(bias).memory, 1e-5, want.view, on);
-        oracle::layer_norm_backward(doubles(x).view, parameters.memory, 1e-5, want_x.view, want_parameters.view[0], want_parameters.view[1], on);
+        oracle::layer_norm(doubles(x).view, parameters.memory, doubles(bias).memory, 1e-5, want.view, serial);
+        oracle::layer_norm_backward(doubles(x).view, parameters.memory, 1e-5, want_x.view, want_parameters.view[0], want_parameters.view[1], serial);
 
         std::vector<float> scratch(cuda::partial_slices(count + spare).floats(of.columns));
         simt::for_each_seed(2, [&] {
@@ -163,8 +163,8 @@ TEST_CASE_TEMPLATE("simt.model.rows: rows of a table by ids, and sums of rows th
                     want.view(i, c) = table(ids[first + i], c);
                     sums.view(i, c) = x(i, c) + table(first + i, c);
                 }
-            oracle::dropout(cpu_mask, want.view, want.view, on);
-            oracle::dropout(cpu_mask, sums.view, sums.view, on);
+            oracle::dropout(cpu_mask, want.view, want.view, serial);
+            oracle::dropout(cpu_mask, sums.view, sums.view, serial);
             rows<T> out(most, of.columns, of.how), added(most, of.columns, of.how);
             cuda::gather_rows<T>(nullptr, {&count, most, &first}, ids.data(), table.view(), out.view(), mask);
             check_rows<T>("rows by ids", out, of.rows, want.view, zero.view, 0);
@@ -185,10 +185,10 @@ TEST_CASE("simt.model.rows: names without ids begin where they are told to") {
     const std::uint32_t begin = 11, count = 20;
     const rows<float> x(count, 8, layout::aligned, 1);
     doubles want(x);
-    oracle::dropout({key, .5, {{}, 31}}, want.view, want.view, on);
+    oracle::dropout({key, .5, {{}, 31}}, want.view, want.view, serial);
     rows<float> out(count, 8, layout::aligned);
     cuda::dropout<float>(nullptr, &count, count, {.rate = dropout_rate(.5), .key = &key, .first = 20, .begin = &begin}, x.view(), out.view());
     check_rows<float>("dropout", out, count, want.view, all(count, 8, 0).view, 0);
 }
 
-} // namespace test_simt_model_rows
+} // namespace test_simt_model_device_rows

@@ -2,7 +2,7 @@
 
 #include <simt/model/batch.hpp>
 
-namespace test_simt_model_sparse {
+namespace test_simt_model_device_sparse {
 
 using namespace simt_model;
 
@@ -48,7 +48,7 @@ void check_products(const shape& of, bool part, double rate, bool ones) {
 
     // on the host in double
     std::vector<double> dropped = x.values;
-    if (rate > 0) oracle::sparse_dropout({key, rate, {{}, 0}}, x.view(), std::span(dropped), on);
+    if (rate > 0) oracle::sparse_dropout({key, rate, {{}, 0}}, x.view(), std::span(dropped), serial);
     const gneiss::sparse_rows<double> rows_of{x.columns, std::span(x.offsets).subspan(first, count + 1), x.indices, dropped};
     const std::size_t stride = of.width % 2 == 0 ? round_up(of.width, 16 / sizeof(T)) : of.width; // aligned or not
     const std::vector<float> w = random_values<float>(of.columns * of.width, 5), bias = random_values<float>(of.width, 6);
@@ -65,8 +65,8 @@ void check_products(const shape& of, bool part, double rate, bool ones) {
             want.view(i, c) = static_cast<double>(cuda::detail::widen(before[i * stride + c]));
         }
     const std::vector<double> exact_bias(bias.begin(), bias.end());
-    oracle::sparse_multiply(rows_of, matrix_view<const double>(weights.view), want.view, {part, exact_bias, activation::relu}, on);
-    oracle::sparse_add_tn(rows_of, matrix_view<const double>(gradients.view), want_w.view, on);
+    oracle::sparse_multiply(rows_of, matrix_view<const double>(weights.view), want.view, {part, exact_bias, activation::relu}, serial);
+    oracle::sparse_add_tn(rows_of, matrix_view<const double>(gradients.view), want_w.view, serial);
 
     // on the device
     device_memory memory(8U << 20);
@@ -113,4 +113,4 @@ TEST_CASE("simt.model.sparse: rows and columns of many entries are shared by a b
     check_products<bfloat16>({600, 40, 1100, 33}, false, 0, true);
 }
 
-} // namespace test_simt_model_sparse
+} // namespace test_simt_model_device_sparse

@@ -5,7 +5,7 @@
 
 #include <simt/model/batch.hpp>
 
-namespace test_simt_model_classifier_step {
+namespace test_simt_model_step_classifier_step {
 
 using namespace simt_model;
 
@@ -20,7 +20,7 @@ struct host_batch {
         : views({most_rows[0] - number * 5, most_rows[1] - number * 3, most_rows[2] - number}, true, 20 + number),
           input(random_values<float>(views[0].sources * columns, 30 + number)), key(batch_key(number)) {
         for (std::size_t i = 0; i < views[0].sources; ++i) names.push_back(static_cast<node_id>(i * 3 + number));
-        for (std::size_t t = 0; t < views[1].targets; ++t) labels.push_back(t % 4 == 3 ? unlabelled : static_cast<class_id>((t + number) % classes));
+        for (std::size_t t = 0; t < views[1].targets; ++t) labels.push_back(t % 4 == 3 ? unlabeled : static_cast<class_id>((t + number) % classes));
     }
     [[nodiscard]] static random_key batch_key(std::uint64_t number) { return random_key{9, random_domain::dropout}.with(number); }
     [[nodiscard]] gneiss::input_rows<float> rows() const { return {.dense = {input.data(), names.size(), columns}}; }
@@ -83,7 +83,7 @@ private:
     cuda::step_state* at_;
 };
 
-/// Weights as the host's encoder lays them out, with an optimiser's state, and that encoder.
+/// Weights as the host's encoder lays them out, with an optimizer's state, and that encoder.
 struct host_model {
     host_model(const std::string& text, const dense_optimizer& optimizer) : layers(parse_layers(text)), encode(weights, layers, {columns, 0}) {
         weights.allocate(5);
@@ -121,19 +121,19 @@ void follow(const std::string& text, const dense_optimizer& optimizer, double re
         const host_batch of(step % 3);
         std::vector<float> want_gradients(of.names.size() * columns);
         // the host's step, its scores apart from their gradient as an activation behind the last layer needs it
-        const auto scores = host.encode.forward(host.weights, of.views, of.rows(), {.training = of.key, .sources = {.ids = of.names}}, on);
+        const auto scores = host.encode.forward(host.weights, of.views, of.rows(), {.training = of.key, .sources = {.ids = of.names}}, serial);
         std::vector<float> gradient(scores.data(), scores.data() + scores.rows() * classes);
         const matrix_view<float> g(gradient.data(), scores.rows(), classes);
-        const classification_statistics want = softmax_cross_entropy<float>(g, of.labels, on);
-        host.encode.backward(host.weights, g, {want_gradients.data(), of.names.size(), columns}, on);
-        const double norm = optimizer.step(host.weights, step, 1, on);
+        const classification_statistics want = softmax_cross_entropy<float>(g, of.labels, serial);
+        host.encode.backward(host.weights, g, {want_gradients.data(), of.names.size(), columns}, serial);
+        const double norm = optimizer.step(host.weights, step, 1, serial);
 
         device.slot.assign(of, step);
         device.train.step(device.memory.stream(), device.slot.batch(), device.outcome);
         const cuda::classifier_outcome told = device.memory.get(device.outcome, 1)[0];
         const classification_statistics got = told.checked();
         CHECK(got.loss == doctest::Approx(want.loss).epsilon(relative));
-        CHECK(got.labelled == want.labelled);
+        CHECK(got.labeled == want.labeled);
         if (std::is_same_v<T, float>) CHECK(got.correct == want.correct); // rounded scores may be equal
         CHECK(told.norm.value == doctest::Approx(norm).epsilon(10 * relative));
         check_near("gradients of the input", device.slot.gradients(of.names.size()),
@@ -194,8 +194,8 @@ TEST_CASE("simt.model.classifier_step: evaluation drops nothing and steps nothin
     batch.pass.training = nullptr;
     const auto before = device.values();
     device.train.evaluate(device.memory.stream(), batch, device.outcome);
-    const auto scores = host.encode.forward(host.weights, of.views, of.rows(), {}, on);
-    const classification_statistics want = softmax_cross_entropy<float>(scores, of.labels, on);
+    const auto scores = host.encode.forward(host.weights, of.views, of.rows(), {}, serial);
+    const classification_statistics want = softmax_cross_entropy<float>(scores, of.labels, serial);
     const auto got = device.memory.get(device.outcome, 1)[0].checked();
     CHECK(got.loss == doctest::Approx(want.loss).epsilon(1e-4));
     CHECK(got.correct == want.correct);
@@ -231,7 +231,7 @@ TEST_CASE("simt.model.classifier_step: what does not fit is told") {
     batch_slot<float> slot(memory);
     const auto make = [&](const std::string& layers, std::size_t input, cuda::encoder_capacity most) {
         cuda::device_arena counting;
-        const cuda::encoder<float> made(counting, host.weights, parse_layers(layers), {input, 0}, std::move(most));
+        const cuda::encoder<float> result(counting, host.weights, parse_layers(layers), {input, 0}, std::move(most));
     };
     CHECK_NOTHROW(make("sage:16,sage:5", columns, slot.most));
     CHECK_THROWS_AS(make("sage:16,sage:6", columns, slot.most), error);     // arrays of other shapes
@@ -246,10 +246,10 @@ TEST_CASE("simt.model.classifier_step: what does not fit is told") {
     CHECK_THROWS_AS((cuda::classifier_step<float>(small, host.weights, host.layers, {columns, 0}, slot.most, optimizer)), over_budget);
     cuda::encoder_capacity fewer = slot.most;
     --fewer.hops[0].edges; // than the batch's views have room for
-    cuda::encoder<float> made(memory.arena(), host.weights, host.layers, {columns, 0}, fewer);
+    cuda::encoder<float> result(memory.arena(), host.weights, host.layers, {columns, 0}, fewer);
     const auto batch = slot.batch();
-    CHECK_THROWS_AS(static_cast<void>(made.forward(memory.stream(), {}, batch.views, batch.input, {})), error);
-    CHECK_THROWS_AS(static_cast<void>(made.forward(memory.stream(), {}, batch.views.first(1), batch.input, {})), error);
+    CHECK_THROWS_AS(static_cast<void>(result.forward(memory.stream(), {}, batch.views, batch.input, {})), error);
+    CHECK_THROWS_AS(static_cast<void>(result.forward(memory.stream(), {}, batch.views.first(1), batch.input, {})), error);
 }
 
-} // namespace test_simt_model_classifier_step
+} // namespace test_simt_model_step_classifier_step

@@ -2,14 +2,14 @@
 
 #include <simt/model/batch.hpp>
 
-namespace test_simt_model_encoder {
+namespace test_simt_model_step_encoder {
 
 using namespace simt_model;
 
 namespace {
 
 /// How a batch is checked beside its layers.
-struct how {
+struct options {
     std::size_t dense = 6, sparse = 0;
     bool last = true;      ///< targets lie behind the other rows
     bool by_ids = false;   ///< rows lie in a table
@@ -19,7 +19,7 @@ struct how {
 
 /// Runs one batch on the host in double and on the device, and compares rows and all gradients.
 template <class T>
-void check_encoder(const std::string& text, const how& with) {
+void check_encoder(const std::string& text, const options& with) {
     CAPTURE(text);
     const auto layers = parse_layers(text);
     std::vector<std::size_t> sizes{45, 21, 13, 6};
@@ -56,7 +56,7 @@ void check_encoder(const std::string& text, const how& with) {
             weights.values()[weights.arrays()[i].offset + k] = static_cast<float>(exact);
             exact = static_cast<double>(static_cast<float>(exact));
         }
-    const auto want = host.forward(host_weights, views, host_input, pass, on);
+    const auto want = host.forward(host_weights, views, host_input, pass, serial);
     const std::vector<double> want_rows(want.data(), want.data() + want.rows() * want.columns());
     const cuda::dense_weights on_device{memory.put(std::vector<float>(weights.values().begin(), weights.values().end())),
         memory.put(std::vector<float>(weights.size()))};
@@ -98,7 +98,7 @@ void check_encoder(const std::string& text, const how& with) {
     doubles g(want.rows(), want.columns());
     for (std::size_t i = 0; i < want.rows(); ++i)
         for (std::size_t c = 0; c < want.columns(); ++c) g.view(i, c) = static_cast<double>(cuda::detail::widen(gradients[i * out_stride + c]));
-    host.backward(host_weights, g.view, with.inputs ? grad_in.view : matrix_view<double>{}, on);
+    host.backward(host_weights, g.view, with.inputs ? grad_in.view : matrix_view<double>{}, serial);
     const cuda::rows_view<T> grad_out(memory.put(gradients), want.columns(), out_stride);
     cuda::rows_view<T> to_input;
     if (with.inputs) to_input = {memory.put(std::vector<T>((count + 3) * stride)), with.dense, stride};
@@ -179,4 +179,4 @@ TEST_CASE_TEMPLATE("simt.model.encoder: sparse rows, alone and beside dense ones
         }
 }
 
-} // namespace test_simt_model_encoder
+} // namespace test_simt_model_step_encoder

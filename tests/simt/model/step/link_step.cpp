@@ -9,7 +9,7 @@
 #include <limits>
 #include <optional>
 
-namespace test_simt_model_link_step {
+namespace test_simt_model_step_link_step {
 
 using namespace simt_model;
 
@@ -27,7 +27,7 @@ public:
         edges_.back() = edges_.front();
         edges_[positives / 2].destination = edges_[positives / 2].source;
         const id_range ranges[] = {{0, 15}, {25, graph_nodes}};
-        const resident_nodes resident(ranges, options.corrected ? 3 : 2);
+        const resident_nodes resident(ranges, options.log_q_correction ? 3 : 2);
         host_ = link_batch_builder(options, seed).build({0, {0, 0, seed}}, edges_, resident, positives,
             [this](std::uint64_t i) { return edges_[static_cast<std::size_t>(i)]; }, arena_);
     }
@@ -49,11 +49,11 @@ private:
 /// Device memory for batches of those capacities, as a step that was captured finds it.
 class placed_batch {
 public:
-    placed_batch(const cuda::link_capacities& most, const link_batch& like) : most_(most), like_(like), offsets_(most.questions() + 1) {
+    placed_batch(const cuda::link_capacities& most, const link_batch& like) : most_(most), like_(like), offsets_(most.query_list() + 1) {
         const std::size_t sizes[] = {most.nodes + 1, most.occurrences(), most.positives, most.positives, most.relations, most.positives, most.relations + 1,
-            most.positives, std::size_t{most.lists()} * most.negatives, std::size_t{most.questions()} * most.negatives};
+            most.positives, std::size_t{most.lists()} * most.negatives, std::size_t{most.query_list()} * most.negatives};
         for (const std::size_t size : sizes) words_.emplace_back(size, 0xffffffffU);
-        corrections_.resize(most.questions());
+        corrections_.resize(most.query_list());
     }
     void put(const link_batch& batch) {
         counts_ = cuda::link_counts::of(batch);
@@ -69,13 +69,13 @@ public:
     [[nodiscard]] cuda::link_batch_view view() const {
         const auto at = [&](std::size_t i) { return words_[i].data(); };
         const bool masks = !like_.mask_offsets.empty(), corrects = !like_.corrections.empty();
-        cuda::link_batch_view made{.counts = &counts_, .capacity = most_};
-        for (std::size_t s = 0; s < like_.sides.size(); ++s) made.sides[s] = like_.side_at(s);
-        made.node_offsets = at(0), made.node_occurrences = at(1), made.heads = at(2), made.tails = at(3), made.relations = at(4);
-        made.relation_of = at(5), made.relation_offsets = at(6), made.relation_occurrences = at(7), made.negatives = at(8);
-        if (masks) made.mask_offsets = offsets_.data(), made.mask_columns = at(9);
-        if (corrects) made.corrections = corrections_.data();
-        return made;
+        cuda::link_batch_view result{.counts = &counts_, .capacity = most_};
+        for (std::size_t s = 0; s < like_.sides.size(); ++s) result.sides[s] = like_.side_at(s);
+        result.node_offsets = at(0), result.node_occurrences = at(1), result.heads = at(2), result.tails = at(3), result.relations = at(4);
+        result.relation_of = at(5), result.relation_offsets = at(6), result.relation_occurrences = at(7), result.negatives = at(8);
+        if (masks) result.mask_offsets = offsets_.data(), result.mask_columns = at(9);
+        if (corrects) result.corrections = corrections_.data();
+        return result;
     }
 
 private:
@@ -96,9 +96,9 @@ struct step_rows {
     std::uint32_t count = 99;
     link_statistics statistics;
 
-    step_rows(const cuda::link_capacities& most, std::uint32_t dim, bool related, layout how, std::uint64_t seed)
-        : values(most.nodes, dim, how, seed + 1), relations(2 * graph_relations, related ? dim : 0, how, seed + 2), gradients(most.nodes, dim, how),
-          relation_gradients(2 * most.relations, related ? dim : 0, how), ids(relation_gradients.size(), 99) {}
+    step_rows(const cuda::link_capacities& most, std::uint32_t dim, bool related, layout options, std::uint64_t seed)
+        : values(most.nodes, dim, options, seed + 1), relations(2 * graph_relations, related ? dim : 0, options, seed + 2), gradients(most.nodes, dim, options),
+          relation_gradients(2 * most.relations, related ? dim : 0, options), ids(relation_gradients.size(), 99) {}
     [[nodiscard]] cuda::link_step_results results() { return {gradients.view(), relation_gradients.view(), ids.data(), &count, &statistics}; }
     [[nodiscard]] cuda::rows_view<const float> table() const { return relations.columns() == 0 ? cuda::rows_view<const float>() : relations.view(); }
 };
@@ -141,21 +141,21 @@ void check_against_host(const step_rows<T>& got, const link_batch& batch, const 
     any_link_model model = make_link_model(decoder, names[static_cast<int>(by.loss)], dim,
         {.reduce = by.reduce, .penalty = by.penalty, .reciprocal = by.reciprocal}, by.margin);
     rows<float> want(nodes, dim, layout::aligned);
-    row_gradients want_relations;
+    sparse_gradients want_relations;
     const std::size_t table = by.reciprocal ? 2 * graph_relations : graph_relations;
     const link_statistics told = model.forward_backward(batch, matrix<const float>(std::as_const(values).view(), nodes),
-        matrix<const float>(got.relations.view(), table), matrix<float>(want.view(), nodes), want_relations, on);
-    const double share = by.reduce == reduction::mean ? 1 / static_cast<double>(told.questions) : 1;
+        matrix<const float>(got.relations.view(), table), matrix<float>(want.view(), nodes), want_relations, serial);
+    const double share = by.reduce == reduction::mean ? 1 / static_cast<double>(told.query_count) : 1;
     CHECK(std::abs(got.statistics.loss - told.loss) <= rounding / 5 * (1 + std::abs(told.loss)));
     CHECK(std::abs(got.statistics.penalty - told.penalty) <= 1e-5 * (1 + std::abs(told.penalty)));
     CHECK(got.statistics.positives == told.positives);
-    CHECK(got.statistics.questions == told.questions);
+    CHECK(got.statistics.query_count == told.query_count);
     CHECK(got.statistics.negatives == told.negatives);
     CHECK(got.statistics.masked == told.masked);
     const auto sizes = [&](std::size_t count) {
-        doubles made(count, dim);
-        std::ranges::fill(made.memory, (2.0 + static_cast<double>(told.positives) / 8) * share);
-        return made;
+        doubles result(count, dim);
+        std::ranges::fill(result.memory, (2.0 + static_cast<double>(told.positives) / 8) * share);
+        return result;
     };
     check_rows<float>("gradients", got.gradients, nodes, doubles(want).view, sizes(nodes).view, rounding);
     const std::size_t related = want_relations.ids().size();
@@ -177,7 +177,7 @@ constexpr const char* name_of() {
 }
 
 template <class D, class T>
-void check(std::uint32_t positives, const negative_options& sampling, const cuda::link_step_options& by, std::uint32_t dim, layout how, std::uint64_t seed) {
+void check(std::uint32_t positives, const negative_options& sampling, const cuda::link_step_options& by, std::uint32_t dim, layout options, std::uint64_t seed) {
     CAPTURE(name_of<D>());
     CAPTURE(names[static_cast<int>(by.loss)]);
     CAPTURE(seed);
@@ -186,7 +186,7 @@ void check(std::uint32_t positives, const negative_options& sampling, const cuda
     const cuda::link_capacities most = capacities(batch.host(), spare);
     placed_batch placed(most, batch.host());
     placed.put(batch.host());
-    step_rows<T> of(most, dim, D::relation_floats(dim) != 0, how, seed);
+    step_rows<T> of(most, dim, D::relation_floats(dim) != 0, options, seed);
     const step_in_memory<D, T> run(most, dim, by);
     CHECK(run.step->path() == (by.shared_memory == 0 ? cuda::link_path::scores : cuda::link_path::tiles));
     std::vector<float> bits;
@@ -206,16 +206,16 @@ TEST_CASE_TEMPLATE("simt.model.link_step: a batch gives the loss and the gradien
         random_stream draw(random_key(seed, random_domain::user).with(9));
         const bool all = seed % 5 == 4, filtered = draw.below(2) == 0;
         const negative_options sampling{.per_chunk = static_cast<std::uint32_t>(1 + draw.below(30)), .chunks = static_cast<std::uint32_t>(1 + draw.below(4)),
-            .filtered = filtered, .corrected = seed % 4 == 1, .all = all, .sides = static_cast<corrupted_sides>(seed % 3)};
+            .filtered = filtered, .log_q_correction = seed % 4 == 1, .all = all, .sides = static_cast<corrupted_sides>(seed % 3)};
         cuda::link_step_options by{.loss = static_cast<cuda::link_loss>(seed % 4), .margin = .7F, .reduce = static_cast<reduction>(draw.below(2)),
             .penalty = {static_cast<norm_penalty>(draw.below(3)), .05}, .reciprocal = draw.below(2) == 0, .relations = graph_relations};
         const auto positives = static_cast<std::uint32_t>(2 + draw.below(40));
-        const auto how = seed % 2 == 0 ? layout::aligned : layout::odd;
-        check<D, float>(positives, sampling, by, seed % 2 == 0 ? 12 : 10, how, seed);
-        if (by.loss != cuda::link_loss::margin) check<D, bfloat16>(positives, sampling, by, 12, how, seed); // a margin's gradients jump with scores
+        const auto options = seed % 2 == 0 ? layout::aligned : layout::odd;
+        check<D, float>(positives, sampling, by, seed % 2 == 0 ? 12 : 10, options, seed);
+        if (by.loss != cuda::link_loss::margin) check<D, bfloat16>(positives, sampling, by, 12, options, seed); // a margin's gradients jump with scores
         if (seed % 3 == 0) continue;
         by.shared_memory = 0;
-        check<D, float>(positives, sampling, by, seed % 2 == 0 ? 12 : 10, how, seed);
+        check<D, float>(positives, sampling, by, seed % 2 == 0 ? 12 : 10, options, seed);
     }
 }
 
@@ -252,4 +252,4 @@ TEST_CASE("simt.model.link_step: a captured step serves batches of other counts"
     }
 }
 
-} // namespace test_simt_model_link_step
+} // namespace test_simt_model_step_link_step

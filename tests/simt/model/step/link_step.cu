@@ -3,8 +3,8 @@
 // ptx meet_.*<float: ld.global.nc.v4.f32
 // ptx meet_.*<gneiss::bfloat16: ld.global.nc.v4.u16
 #include <gneiss/cuda/model/device/link_model.cuh>
-#include <gneiss/cuda/model/device/link_questions.cuh>
 #include <gneiss/cuda/model/device/link_tiles.cuh>
+#include <gneiss/cuda/model/device/query_batch.cuh>
 #include <gneiss/cuda/model/step/link_step.cuh>
 #include <gneiss/model/decoder/complex.hpp>
 #include <gneiss/model/decoder/distmult.hpp>

@@ -158,7 +158,7 @@ struct cut_list {
 };
 
 /// Tells each access whether its row is used again, and whether it goes in.
-struct tell_before {
+struct announce_next_use {
     belady_accesses all;
 
     GNEISS_HD void operator()(std::uint64_t i) const {

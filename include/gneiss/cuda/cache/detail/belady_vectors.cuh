@@ -24,13 +24,13 @@ namespace gneiss::cuda::detail {
 
 /// What runs in a stream is over: before the host, or another stream, looks at it. Policies of the host are over already.
 template <class Policy>
-void wait_for(const Policy& on) {
+void wait_for(const Policy& executor) {
 #if defined(__CUDACC__)
-    auto policy = on;
+    auto policy = executor;
     if (const cudaError_t result = thrust::cuda_cub::synchronize(policy); result != cudaSuccess)
         throw error(errc::io, std::string("change sets on a GPU: ") + cudaGetErrorString(result));
 #else
-    static_cast<void>(on);
+    static_cast<void>(executor);
 #endif
 }
 
@@ -39,8 +39,8 @@ template <class T>
     return thrust::raw_pointer_cast(of.data());
 }
 template <class T, class Policy>
-[[nodiscard]] std::vector<T> on_host(const Policy& on, const thrust::device_vector<T>& from) {
-    wait_for(on);
+[[nodiscard]] std::vector<T> on_host(const Policy& executor, const thrust::device_vector<T>& from) {
+    wait_for(executor);
     std::vector<T> to(from.size());
     thrust::copy(from.begin(), from.end(), to.begin());
     return to;
@@ -51,25 +51,25 @@ template <class T>
 }
 /// Those of [first, first + size) for which `keep` holds, in order.
 template <class T, class Policy, class Iterator, class Keep>
-[[nodiscard]] thrust::device_vector<T> chosen(const Policy& on, Iterator first, std::size_t size, const Keep& keep) {
-    const auto count = thrust::count_if(on, first, first + static_cast<std::ptrdiff_t>(size), keep);
+[[nodiscard]] thrust::device_vector<T> chosen(const Policy& executor, Iterator first, std::size_t size, const Keep& keep) {
+    const auto count = thrust::count_if(executor, first, first + static_cast<std::ptrdiff_t>(size), keep);
     thrust::device_vector<T> to(static_cast<std::size_t>(count));
-    thrust::copy_if(on, first, first + static_cast<std::ptrdiff_t>(size), to.begin(), keep);
+    thrust::copy_if(executor, first, first + static_cast<std::ptrdiff_t>(size), to.begin(), keep);
     return to;
 }
 template <class To, class Policy, class From, class F>
-[[nodiscard]] thrust::device_vector<To> mapped(const Policy& on, const thrust::device_vector<From>& from, const F& f) {
+[[nodiscard]] thrust::device_vector<To> mapped(const Policy& executor, const thrust::device_vector<From>& from, const F& f) {
     thrust::device_vector<To> to(from.size());
-    thrust::transform(on, from.begin(), from.end(), to.begin(), f);
+    thrust::transform(executor, from.begin(), from.end(), to.begin(), f);
     return to;
 }
 /// Where the parts of each batch begin in an ascending list of batches. [batches + 1]
 template <class Policy>
-[[nodiscard]] std::vector<std::uint32_t> starts_of(const Policy& on, const thrust::device_vector<std::uint32_t>& batch, std::uint32_t batches) {
+[[nodiscard]] std::vector<std::uint32_t> starts_of(const Policy& executor, const thrust::device_vector<std::uint32_t>& batch, std::uint32_t batches) {
     thrust::device_vector<std::uint32_t> starts(batches + 1);
     const auto first = thrust::counting_iterator<std::uint32_t>(0);
-    thrust::lower_bound(on, batch.begin(), batch.end(), first, first + batches + 1, starts.begin());
-    return on_host(on, starts);
+    thrust::lower_bound(executor, batch.begin(), batch.end(), first, first + batches + 1, starts.begin());
+    return on_host(executor, starts);
 }
 
 /// Rows that are not used again, batch by batch: the last to stay, in the order of ids.
@@ -77,7 +77,7 @@ template <class Policy>
 class unused_rows {
 public:
     /// \param held  rows that are there before the first batch, ascending
-    unused_rows(const Policy& on, std::span<const node_id> held) : on_(on), held_(on_device(held)) {}
+    unused_rows(const Policy& executor, std::span<const node_id> held) : executor_(executor), held_(on_device(held)) {}
 
     /// Rows up to entered[end] have come, and the `leaving` greatest ids leave, as `key_of_batch`, to keys[0, leaving).
     /// O(1) where none leaves, O(those that leave) where all do, else O(those that are there).
@@ -88,30 +88,30 @@ public:
         const key_of_batch key{batch};
         const std::size_t fresh = end - merged_;
         if (leaving == held_.size() + fresh) { // all, in any order
-            keys = thrust::transform(on_, held_.begin(), held_.end(), keys, key);
-            thrust::transform(on_, begin + static_cast<std::ptrdiff_t>(merged_), begin + static_cast<std::ptrdiff_t>(end), keys, key);
+            keys = thrust::transform(executor_, held_.begin(), held_.end(), keys, key);
+            thrust::transform(executor_, begin + static_cast<std::ptrdiff_t>(merged_), begin + static_cast<std::ptrdiff_t>(end), keys, key);
             held_.clear();
         } else {
             thrust::device_vector<node_id> sorted(begin + static_cast<std::ptrdiff_t>(merged_), begin + static_cast<std::ptrdiff_t>(end)), both(held_.size() + fresh);
-            thrust::sort(on_, sorted.begin(), sorted.end());
-            thrust::merge(on_, held_.begin(), held_.end(), sorted.begin(), sorted.end(), both.begin());
+            thrust::sort(executor_, sorted.begin(), sorted.end());
+            thrust::merge(executor_, held_.begin(), held_.end(), sorted.begin(), sorted.end(), both.begin());
             const auto first = both.end() - static_cast<std::ptrdiff_t>(leaving);
-            thrust::transform(on_, first, both.end(), keys, key);
-            wait_for(on_);
+            thrust::transform(executor_, first, both.end(), keys, key);
+            wait_for(executor_);
             both.resize(both.size() - leaving);
             held_.swap(both);
         }
         merged_ = end;
     }
     [[nodiscard]] std::vector<node_id> rows(const thrust::device_vector<node_id>& entered) const {
-        std::vector<node_id> all = on_host(on_, held_);
-        const std::vector<node_id> more = on_host(on_, entered);
+        std::vector<node_id> all = on_host(executor_, held_);
+        const std::vector<node_id> more = on_host(executor_, entered);
         all.insert(all.end(), more.begin() + static_cast<std::ptrdiff_t>(merged_), more.end());
         return all;
     }
 
 private:
-    const Policy& on_;
+    const Policy& executor_;
     thrust::device_vector<node_id> held_; // ascending
     std::size_t merged_ = 0;              // of those that entered
 };

@@ -5,10 +5,10 @@
 #include <type_traits>
 
 #include <gneiss/cuda/core/row_slice.cuh>
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/model/device/dropout.cuh>
 #include <gneiss/cuda/model/device/row_maps.cuh>
 #include <gneiss/cuda/model/warp/mma_tile.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
 #include <gneiss/model/activation.hpp>
 
 namespace gneiss::cuda {
@@ -52,7 +52,7 @@ struct operand {
     std::uint32_t shift;        ///< of rows in memory
     bool aligned;
 
-    /// Four neighbours in memory, beginning at row `row` and depth `at` of the operand.
+    /// Four neighbors in memory, beginning at row `row` and depth `at` of the operand.
     __device__ void read_four(std::uint32_t row, std::uint32_t at, float (&x)[4]) const {
         const std::uint32_t line = Across ? at : row, first = Across ? row : at;
         const std::uint32_t lines = Across ? depth : rows, columns = Across ? rows : depth;
@@ -159,7 +159,7 @@ public:
         }
     }
 
-    /// Calls to(row, column, left, right) for every two neighbours that this lane holds, rows and columns within the tile.
+    /// Calls to(row, column, left, right) for every two neighbors that this lane holds, rows and columns within the tile.
     template <class F>
     __device__ void for_each_pair(F&& to) const {
         const unsigned lane = threadIdx.x % warp_lanes;

@@ -4,12 +4,12 @@
 #include <limits>
 
 #include <gneiss/cuda/core/row_slice.cuh>
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/model/block/reduce_lists.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
 
-// Gathering and reducing neighbours' rows, each read once an edge: what GraphSAGE and GCN aggregate by. Every kernel is
+// Gathering and reducing neighbors' rows, each read once an edge: what GraphSAGE and GCN aggregate by. Every kernel is
 // asynchronous, allocates nothing and gives the same bits whatever the order in which threads run.
 namespace gneiss::cuda {
 

@@ -6,16 +6,16 @@
 #include <gneiss/core/types.hpp>
 #include <gneiss/cuda/core/bulk_copy.cuh>
 #include <gneiss/cuda/core/row_slice.cuh>
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/model/block/reduce_lists.cuh>
 #include <gneiss/cuda/model/device/aggregate.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
 
 // `aggregate` of wide rows by copies that run by themselves into shared memory, instead of loads into registers: more rows under
 // way, and no registers for them.
 namespace gneiss::cuda {
 
-/// How the rows of neighbours come to a kernel.
+/// How the rows of neighbors come to a kernel.
 enum class row_path : std::uint8_t {
     registers, ///< loads of 16 bytes a lane, or less where rows are not aligned
     copies     ///< `detail::bulk_row_copy`

@@ -5,11 +5,11 @@
 #include <limits>
 
 #include <gneiss/cuda/core/row_slice.cuh>
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/model/block/reduce_lists.cuh>
 #include <gneiss/cuda/model/device/dropout.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
 
 // The forward pass of graph attention over the edges of a layer; the way back is in attention_backward.cuh.
 namespace gneiss::cuda {

@@ -4,11 +4,11 @@
 #include <cstdint>
 
 #include <gneiss/cuda/core/row_slice.cuh>
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/model/block/reduce_lists.cuh>
 #include <gneiss/cuda/model/device/attention.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
 
 // The way back through graph attention, by four kernels over lists of edges, none of which keeps attentions: they follow
 // from the terms and the log-sum-exps. An edge costs two reads of its target's gradient, and `heads` floats written and read.
@@ -34,7 +34,7 @@ struct attention_of_edge {
 
     __device__ attention_of_edge(const attention_options& options, float target_term, float source_term, float log_sum)
         : kept(1), slope(target_term + source_term > 0 ? 1 : options.slope) {
-        share = __expf(leaky(target_term + source_term, options.slope) - log_sum); // nvcc's host compiler reads initialisers, too
+        share = __expf(leaky(target_term + source_term, options.slope) - log_sum); // nvcc's host compiler reads initializers, too
     }
 };
 /// The place of an edge in the list of its target, from outgoing lists.

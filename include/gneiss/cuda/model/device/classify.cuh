@@ -4,9 +4,9 @@
 
 #include <gneiss/core/types.hpp>
 #include <gneiss/cuda/core/row_slice.cuh>
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/model/device/partial_sums.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
 #include <gneiss/model/classify.hpp>
 #include <gneiss/model/detail/vector_math.hpp>
 
@@ -23,16 +23,16 @@ namespace detail {
 /// One block: how many rows have a label, and how many one that is no class.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) count_labels(const std::uint32_t* count, std::uint32_t classes, const class_id* labels, classification_outcome* out) {
-    unsigned long long labelled = 0, invalid = 0;
+    unsigned long long labeled = 0, invalid = 0;
     for (std::uint32_t row = threadIdx.x; row < __ldg(count); row += Threads) {
         const class_id label = __ldg(labels + row);
-        labelled += label != unlabelled;
-        invalid += label != unlabelled && label >= classes;
+        labeled += label != unlabeled;
+        invalid += label != unlabeled && label >= classes;
     }
-    labelled = block_sum(labelled);
+    labeled = block_sum(labeled);
     invalid = block_sum(invalid);
     if (threadIdx.x == 0) {
-        out->statistics.labelled = labelled;
+        out->statistics.labeled = labeled;
         out->invalid = invalid;
     }
 }
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(256) cross_entropy(const std::uint32_t* count,
     if (row >= __ldg(count) || counted->invalid != 0) return;
     const unsigned lane = threadIdx.x % warp_lanes;
     const class_id label = __ldg(labels + row);
-    const bool known = label != unlabelled;
+    const bool known = label != unlabeled;
     constexpr float minus_infinity = -__builtin_inff();
     float top = minus_infinity;
     std::uint32_t best = scores.columns;
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(256) cross_entropy(const std::uint32_t* count,
         correct[row] = known && best == label;
     }
     __syncwarp(); // the label's score is read before another lane writes it
-    const float share = known ? 1 / static_cast<float>(counted->statistics.labelled) : 0, by = known ? share / sum : 0;
+    const float share = known ? 1 / static_cast<float>(counted->statistics.labeled) : 0, by = known ? share / sum : 0;
     for (unsigned chunk = 0; chunk * slice_type::columns < scores.columns; ++chunk) {
         const slice_type slice(chunk, lane, scores.columns);
         const typename slice_type::packet x = slice.reload(scores[row]);
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(Threads) sum_losses(const std::uint32_t* count
 } // namespace detail
 
 /// Softmax and cross-entropy of rows of scores, as `gneiss::softmax_cross_entropy`: scores become the gradient of the mean
-/// loss over labelled rows, rows without a label get 0, and *out tells the loss. What the host throws for is left to whoever
+/// loss over labeled rows, rows without a label get 0, and *out tells the loss. What the host throws for is left to whoever
 /// reads *out: a label that is no class (`invalid`), a loss that is not finite.
 ///
 /// scores [*count, classes], at most `capacity` rows, labels [*count]; losses [capacity] and correct [capacity] are scratch.

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include <gneiss/core/random.hpp>
-#include <gneiss/cuda/vocabulary.cuh>
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/model/dropout.hpp>
 
 namespace gneiss::cuda {

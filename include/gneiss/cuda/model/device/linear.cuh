@@ -4,11 +4,11 @@
 #include <cstdint>
 
 #include <gneiss/cuda/core/row_slice.cuh>
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/model/block/product.cuh>
 #include <gneiss/cuda/model/device/partial_sums.cuh>
 #include <gneiss/cuda/model/device/row_maps.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
 
 // Rows times weights, and back. Weights are floats; rows of bfloat16 meet weights rounded to it; sums are of floats.
 namespace gneiss::cuda {

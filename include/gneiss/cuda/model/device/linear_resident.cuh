@@ -6,10 +6,10 @@
 
 #include <gneiss/core/types.hpp>
 #include <gneiss/cuda/core/row_slice.cuh>
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/model/device/linear.cuh>
 #include <gneiss/cuda/model/warp/wgmma_tile.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
 
 // `linear` of bfloat16 rows with the weights resident in shared memory: each block reads them once and rows once, whatever their
 // number, and multiplies by whole warpgroups.

@@ -4,11 +4,11 @@
 #include <cstdint>
 
 #include <gneiss/cuda/core/row_slice.cuh>
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/model/device/linear.cuh>
-#include <gneiss/cuda/model/device/link_questions.cuh>
 #include <gneiss/cuda/model/device/partial_sums.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
+#include <gneiss/cuda/model/device/query_batch.cuh>
 
 // Scores of questions against negatives that they share, their losses, and the way back, as `gneiss::link_model` has them, with
 // the scores in memory: for rows of any width.
@@ -60,9 +60,9 @@ inline void zero(cudaStream_t stream, std::uint32_t rows, rows_view<float> out) 
 }
 
 /// A question's row of products with the negatives, read as scores and rewritten as weights, by a warp. Masked ones are −∞.
-class question_row {
+class query_row {
 public:
-    __device__ question_row(bool distances, float query_square, const float* squares, const negative_correction& by, float* row, std::uint32_t size)
+    __device__ query_row(bool distances, float query_square, const float* squares, const negative_correction& by, float* row, std::uint32_t size)
         : distances_(distances), query_square_(query_square), squares_(squares), by_(by), row_(row), size_(size) {}
 
     /// Σ f(score).
@@ -106,35 +106,35 @@ private:
 };
 
 template <storage T>
-__global__ void __launch_bounds__(256) question_losses(link_questions of, bool distances, link_loss loss, float margin, rows_view<const T> nodes,
-    rows_view<const float> queries, const float* squares, rows_view<float> scores, question_outcome* outcomes) {
+__global__ void __launch_bounds__(256) query_losses(query_batch of, bool distances, link_loss loss, float margin, rows_view<const T> nodes,
+    rows_view<const float> queries, const float* squares, rows_view<float> scores, query_outcome* outcomes) {
     const unsigned lane = threadIdx.x % warp_lanes;
     const std::uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) / warp_lanes;
     const link_list list = *of.lists;
     if (i >= list.count) return;
-    const std::uint32_t question = list.first + i, number = list.number + i;
+    const std::uint32_t query_index = list.first + i, number = list.number + i;
     const std::uint32_t size = of.negatives == nullptr ? scores.columns : __ldg(of.negatives);
-    const answer_score answer(distances, queries[i], nodes[__ldg(of.answers + question)], nodes.columns);
+    const answer_score answer(distances, queries[i], nodes[__ldg(of.answers + query_index)], nodes.columns);
     if (of.mask_offsets != nullptr)
         for (std::uint64_t k = __ldg(of.mask_offsets + number) + lane; k < __ldg(of.mask_offsets + number + 1); k += warp_lanes)
             write(scores[i] + __ldg(of.mask_columns + k), minus_infinity);
     __syncwarp();
     const negative_correction by = of.corrections == nullptr ? negative_correction{} : of.corrections[number];
-    const question_row row(distances, answer.query_square, squares, by, scores[i], size);
+    const query_row row(distances, answer.query_square, squares, by, scores[i], size);
     const float positive = answer.score + by.positive;
-    question_sums sums;
+    query_sums sums;
     sums.count = row.sum([](float x) { return x == minus_infinity ? 0.0F : 1.0F; });
     if (sums_exponentials(loss)) {
         const float highest = row.highest();
         sums.shift = loss == link_loss::softmax ? fmaxf(positive, highest) : highest == minus_infinity ? 0 : highest;
     } else {
         sums.shift = margin - positive;
-        sums.lost = row.sum([=](float x) { return question_sums::lost_by(loss, sums.shift, x); });
+        sums.lost = row.sum([=](float x) { return query_sums::lost_by(loss, sums.shift, x); });
     }
-    sums.total = row.sum([=](float x) { return question_sums::gradient(loss, sums.shift, x); });
-    const question_verdict verdict(loss, positive, sums, of.scale == nullptr ? 1 : __ldg(of.scale));
-    const float weights = row.differentiate([=](float x) { return verdict.factor * question_sums::gradient(loss, sums.shift, x); });
-    if (lane == 0) outcomes[question] = {verdict.loss, verdict.grad_positive, answer.score, weights, size - static_cast<std::uint32_t>(sums.count)};
+    sums.total = row.sum([=](float x) { return query_sums::gradient(loss, sums.shift, x); });
+    const query_verdict verdict(loss, positive, sums, of.scale == nullptr ? 1 : __ldg(of.scale));
+    const float weights = row.differentiate([=](float x) { return verdict.factor * query_sums::gradient(loss, sums.shift, x); });
+    if (lane == 0) outcomes[query_index] = {verdict.loss, verdict.grad_positive, answer.score, weights, size - static_cast<std::uint32_t>(sums.count)};
     for (std::uint32_t j = size + lane; j < scores.columns; j += warp_lanes) write(scores[i] + j, 0); // nobody's weights
 }
 
@@ -156,24 +156,24 @@ struct link_score_scratch {
 /// nodes [·, dim], relations [·, dim]. Results do not depend on the order of threads. Cost: 6 · questions · negatives · dim
 /// operations; scores are written twice and read seven times at most.
 template <class D, storage T>
-void link_by_scores(cudaStream_t stream, const link_questions& of, const link_negatives& to, link_loss loss, float margin, rows_view<const T> nodes,
+void link_by_scores(cudaStream_t stream, const query_batch& of, const link_negatives& to, link_loss loss, float margin, rows_view<const T> nodes,
     rows_view<const float> relations, const link_score_scratch& use, const link_gradients& out) {
     constexpr bool distances = D::compare == similarity::negative_distance;
-    const row_range questions{&of.lists->count, of.capacity};
+    const row_range query_list{&of.lists->count, of.capacity};
     const std::uint32_t negatives = to.capacity;
     const rows_view<const float> rows = use.negatives, queries = use.queries, weights = use.scores;
     detail::around_queries<D, T, float>(stream, of, 1, nodes, relations, use.queries, use.grad_queries, out, [&] {
         launch(stream, detail::gather_rows<T>, detail::warp_grid(negatives), 256, 0, negatives, of.negatives, to.ids, nodes, use.negatives);
-        linear_input_gradient<float>(stream, questions, queries, rows, use.scores);
+        linear_input_gradient<float>(stream, query_list, queries, rows, use.scores);
         if (distances) launch(stream, detail::row_squares<256>, detail::warp_grid(negatives), 256, 0, negatives, rows, use.squares);
-        launch(stream, detail::question_losses<T>, detail::warp_grid(of.capacity), 256, 0, of, distances, loss, margin, nodes, queries, use.squares,
+        launch(stream, detail::query_losses<T>, detail::warp_grid(of.capacity), 256, 0, of, distances, loss, margin, nodes, queries, use.squares,
             use.scores, out.outcomes);
-        linear<float>(stream, questions, weights, rows, use.grad_queries);
+        linear<float>(stream, query_list, weights, rows, use.grad_queries);
         detail::zero(stream, negatives, out.negatives);
-        linear_weight_gradient<float>(stream, questions, weights, queries, out.negatives, use.partial);
+        linear_weight_gradient<float>(stream, query_list, weights, queries, out.negatives, use.partial);
         if (!distances) return;
         detail::zero(stream, 1, rows_view<float>(use.column_sums, negatives, negatives));
-        add_column_sums<float>(stream, questions, weights, use.partial, use.column_sums);
+        add_column_sums<float>(stream, query_list, weights, use.partial, use.column_sums);
         launch(stream, detail::subtract_scaled<256>, detail::warp_grid(negatives), 256, 0, negatives, use.column_sums, rows, out.negatives);
     });
 }

@@ -5,10 +5,10 @@
 #include <type_traits>
 
 #include <gneiss/cuda/core/row_slice.cuh>
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
-#include <gneiss/cuda/model/block/meeting.cuh>
-#include <gneiss/cuda/model/device/link_questions.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
+#include <gneiss/cuda/model/block/score_tile.cuh>
+#include <gneiss/cuda/model/device/query_batch.cuh>
 
 // Losses of questions against negatives that they share, without scores in memory: tiles of questions meet tiles of negatives in
 // shared memory, once for the questions' sake and once for the negatives', and scores live in registers. Sums of exponentials
@@ -18,7 +18,7 @@ namespace gneiss::cuda {
 namespace detail {
 
 /// What a question is, once it has met all negatives.
-struct met_question {
+struct scored_query {
     float query_square, shift, factor;
     float own;
     std::uint32_t head_begin, head_end, tail_begin, tail_end;
@@ -27,7 +27,7 @@ struct met_question {
 };
 
 /// Bit c of mask[q]: whether column first + c, of 64, takes no part for question q of `count`, from `number` on. All threads call.
-__device__ inline void mark_masked(const link_questions& of, std::uint32_t number, std::uint32_t count, std::uint32_t first, std::uint32_t (&mask)[64][2]) {
+__device__ inline void mark_masked(const query_batch& of, std::uint32_t number, std::uint32_t count, std::uint32_t first, std::uint32_t (&mask)[64][2]) {
     for (unsigned q = threadIdx.x / warp_lanes; q < count; q += blockDim.x / warp_lanes)
         for (std::uint64_t k = __ldg(of.mask_offsets + number + q) + threadIdx.x % warp_lanes; k < __ldg(of.mask_offsets + number + q + 1); k += warp_lanes) {
             const std::uint32_t column = __ldg(of.mask_columns + k) - first;
@@ -37,19 +37,19 @@ __device__ inline void mark_masked(const link_questions& of, std::uint32_t numbe
 
 /// A block for 64 questions of a list: their losses, and what their queries get from negatives.
 template <storage T, unsigned Width>
-__global__ void __launch_bounds__(256, 2) meet_negatives(link_questions of, bool distances, link_loss loss, float margin, rows_view<const T> nodes,
-    bool aligned, const std::uint32_t* ids, std::uint32_t ids_apart, rows_view<const T> queries, rows_view<float> grad_queries, met_question* met,
-    question_outcome* outcomes) {
-    using tiles = meeting<T, Width>;
+__global__ void __launch_bounds__(256, 2) fused_scores_kernel(query_batch of, bool distances, link_loss loss, float margin, rows_view<const T> nodes,
+    bool aligned, const std::uint32_t* ids, std::uint32_t ids_apart, rows_view<const T> queries, rows_view<float> grad_queries, scored_query* met,
+    query_outcome* outcomes) {
+    using tiles = score_tile<T, Width>;
     constexpr unsigned size = tiles::size;
-    __shared__ met_question asked[size];
+    __shared__ scored_query asked[size];
     __shared__ float positive[size], answered[size], squares[size], parts[3][2][size];
     __shared__ std::uint32_t mask[size][2];
     const link_list list = of.lists[blockIdx.y];
     const std::uint32_t begin = blockIdx.x * size;
     if (begin >= list.count) return;
     const std::uint32_t count = min(size, list.count - begin), negatives = __ldg(of.negatives), first = list.first + begin;
-    const std::size_t row = row_of_question(of, begin);
+    const std::size_t row = row_of_query(of, begin);
     const rows_view<const T> mine(queries[row], queries.columns, queries.stride);
     const std::uint32_t* const list_ids = ids + std::size_t{blockIdx.y} * ids_apart;
     const bool softly = sums_exponentials(loss);
@@ -57,16 +57,16 @@ __global__ void __launch_bounds__(256, 2) meet_negatives(link_questions of, bool
     const tiles at;
     at.load(at.own, mine, true, [&](unsigned r) { return r < count ? r : tiles::no_row; });
     for (unsigned r = threadIdx.x / warp_lanes; r < size; r += tiles::warps) {
-        met_question question{};
+        scored_query query_index{};
         float score = 0, right = 0;
         if (r < count) {
             const answer_score answer(distances, mine[r], nodes[__ldg(of.answers + first + r)], nodes.columns);
             const negative_correction by = of.corrections == nullptr ? negative_correction{} : of.corrections[list.number + begin + r];
             score = answer.score;
             right = score + by.positive;
-            question = {answer.query_square, 0, 0, by.own, by.head_begin, by.head_end, by.tail_begin, by.tail_end};
+            query_index = {answer.query_square, 0, 0, by.own, by.head_begin, by.head_end, by.tail_begin, by.tail_end};
         }
-        if (threadIdx.x % warp_lanes == 0) asked[r] = question, answered[r] = score, positive[r] = right;
+        if (threadIdx.x % warp_lanes == 0) asked[r] = query_index, answered[r] = score, positive[r] = right;
     }
     __syncthreads();
 
@@ -116,10 +116,10 @@ __global__ void __launch_bounds__(256, 2) meet_negatives(link_questions of, bool
         }
         tiles::for_each_score(scores, [&](unsigned half, unsigned r, unsigned c, float& score) {
             const float x = corrected(r, c, score), from = shift[half] == minus_infinity ? 0 : shift[half];
-            const float gradient = question_sums::gradient(loss, from, x);
+            const float gradient = query_sums::gradient(loss, from, x);
             const float weight = row_weight(distances, gradient, score, asked[r].query_square, squares[c]);
             total[half] += gradient;
-            lost[half] += question_sums::lost_by(loss, from, x);
+            lost[half] += query_sums::lost_by(loss, from, x);
             spread[half] += weight;
             at.put_weight(r, c, weight);
         });
@@ -136,8 +136,8 @@ __global__ void __launch_bounds__(256, 2) meet_negatives(link_questions of, bool
     if (threadIdx.x < count) {
         const unsigned r = threadIdx.x;
         const auto both = [&](unsigned k) { return parts[k][0][r] + parts[k][1][r]; };
-        const question_sums all{asked[r].shift, both(0), both(1), static_cast<float>(negatives - masked)};
-        const question_verdict verdict(loss, positive[r], all, of.scale == nullptr ? 1 : __ldg(of.scale));
+        const query_sums all{asked[r].shift, both(0), both(1), static_cast<float>(negatives - masked)};
+        const query_verdict verdict(loss, positive[r], all, of.scale == nullptr ? 1 : __ldg(of.scale));
         asked[r].factor = verdict.factor;
         met[row + r] = asked[r];
         outcomes[first + r] = {verdict.loss, verdict.grad_positive, answered[r], verdict.factor * both(2), masked};
@@ -150,11 +150,11 @@ __global__ void __launch_bounds__(256, 2) meet_negatives(link_questions of, bool
 
 /// A block for 64 negatives of a list: their gradients, from the questions that have met them all.
 template <storage T, unsigned Width>
-__global__ void __launch_bounds__(256, 2) meet_questions(link_questions of, bool distances, link_loss loss, rows_view<const T> nodes, bool aligned,
-    const std::uint32_t* ids, std::uint32_t ids_apart, rows_view<const T> queries, const met_question* met, rows_view<float> out) {
-    using tiles = meeting<T, Width>;
+__global__ void __launch_bounds__(256, 2) fused_gradients_kernel(query_batch of, bool distances, link_loss loss, rows_view<const T> nodes, bool aligned,
+    const std::uint32_t* ids, std::uint32_t ids_apart, rows_view<const T> queries, const scored_query* met, rows_view<float> out) {
+    using tiles = score_tile<T, Width>;
     constexpr unsigned size = tiles::size;
-    __shared__ met_question asked[size];
+    __shared__ scored_query asked[size];
     __shared__ float squares[size], parts[2][size];
     __shared__ std::uint32_t mask[size][2];
     const link_list list = of.lists[blockIdx.y];
@@ -171,13 +171,13 @@ __global__ void __launch_bounds__(256, 2) meet_questions(link_questions of, bool
     tiles::clear(sums);
     for (std::uint32_t i = 0; i < list.count; i += size) {
         const std::uint32_t count = min(size, list.count - i);
-        const std::size_t row = row_of_question(of, i);
+        const std::size_t row = row_of_query(of, i);
         const rows_view<const T> theirs(queries[row], queries.columns, queries.stride);
         __syncthreads(); // nobody reads the last tile any more
         at.load(at.other, theirs, true, [&](unsigned r) { return r < count ? r : tiles::no_row; });
         if (threadIdx.x < size) {
             mask[threadIdx.x][0] = mask[threadIdx.x][1] = 0;
-            asked[threadIdx.x] = threadIdx.x < count ? met[row + threadIdx.x] : met_question{};
+            asked[threadIdx.x] = threadIdx.x < count ? met[row + threadIdx.x] : scored_query{};
         }
         __syncthreads();
         if (of.mask_offsets != nullptr) {
@@ -187,12 +187,12 @@ __global__ void __launch_bounds__(256, 2) meet_questions(link_questions of, bool
         typename tiles::scores scores;
         at.multiply(scores, nodes.columns);
         tiles::for_each_score(scores, [&](unsigned half, unsigned r, unsigned c, float& product) {
-            const met_question& by = asked[c];
+            const scored_query& by = asked[c];
             float weight = 0;
             if (c < count && begin + r < negatives && (mask[c][r / 32] >> r % 32 & 1U) == 0) {
                 const float score = score_of(distances, product, by.query_square, squares[r]);
                 const float x = corrects(by.correction(), begin + r) ? score + by.own : score;
-                weight = row_weight(distances, by.factor * question_sums::gradient(loss, by.shift, x), score, by.query_square, squares[r]);
+                weight = row_weight(distances, by.factor * query_sums::gradient(loss, by.shift, x), score, by.query_square, squares[r]);
             }
             spread[half] += weight;
             at.put_weight(r, c, weight);
@@ -210,7 +210,7 @@ __global__ void __launch_bounds__(256, 2) meet_questions(link_questions of, bool
 
 /// Calls f with the width of the tiles that rows of so many columns need; false where they are too wide.
 template <class F>
-bool with_meeting_width(std::uint32_t columns, F&& f) {
+bool with_tile_width(std::uint32_t columns, F&& f) {
     if (columns <= 64) f(std::integral_constant<unsigned, 64>{});
     else if (columns <= 128) f(std::integral_constant<unsigned, 128>{});
     else if (columns <= 256) f(std::integral_constant<unsigned, 256>{});
@@ -224,7 +224,7 @@ bool with_meeting_width(std::uint32_t columns, F&& f) {
 template <storage T>
 [[nodiscard]] std::size_t link_tiles_bytes(std::uint32_t columns) {
     std::size_t bytes = 0;
-    detail::with_meeting_width(columns, [&](auto width) { bytes = detail::meeting<T, width.value>::shared_bytes; });
+    detail::with_tile_width(columns, [&](auto width) { bytes = detail::score_tile<T, width.value>::shared_bytes; });
     return bytes;
 }
 
@@ -233,7 +233,7 @@ template <storage T>
 struct link_tile_scratch {
     rows_view<T> queries;           ///< [lists, questions.capacity, dim], aligned
     rows_view<float> grad_queries;  ///< the same
-    detail::met_question* met = nullptr; ///< [lists, questions.capacity]
+    detail::scored_query* met = nullptr; ///< [lists, questions.capacity]
 };
 
 /// What `link_by_scores` gives, for all lists at once and without scores in memory: each tile of 64 questions meets every tile of
@@ -243,16 +243,16 @@ struct link_tile_scratch {
 /// 8 · questions · negatives · dim operations; a row of a negative is read for each 64 questions, and that of a query for each 64
 /// negatives. Where T is bfloat16, queries and weights are rounded to it.
 template <class D, storage T>
-void link_by_tiles(cudaStream_t stream, const link_questions& of, const link_negatives& to, link_loss loss, float margin, rows_view<const T> nodes,
+void link_by_tiles(cudaStream_t stream, const query_batch& of, const link_negatives& to, link_loss loss, float margin, rows_view<const T> nodes,
     rows_view<const float> relations, const link_tile_scratch<T>& use, const link_gradients& out) {
     constexpr bool distances = D::compare == similarity::negative_distance;
     detail::around_queries<D, T, T>(stream, of, to.lists, nodes, relations, use.queries, use.grad_queries, out, [&] {
-        detail::with_meeting_width(nodes.columns, [&](auto width) {
-            using tiles = detail::meeting<T, width.value>;
-            const dim3 by_questions(ceil_div(of.capacity, tiles::size), to.lists), by_negatives(ceil_div(to.capacity, tiles::size), to.lists);
-            launch(stream, detail::meet_negatives<T, width.value>, by_questions, tiles::threads, tiles::shared_bytes, of, distances, loss, margin, nodes,
+        detail::with_tile_width(nodes.columns, [&](auto width) {
+            using tiles = detail::score_tile<T, width.value>;
+            const dim3 by_queries(ceil_div(of.capacity, tiles::size), to.lists), by_negatives(ceil_div(to.capacity, tiles::size), to.lists);
+            launch(stream, detail::fused_scores_kernel<T, width.value>, by_queries, tiles::threads, tiles::shared_bytes, of, distances, loss, margin, nodes,
                 nodes.aligned(), to.ids, to.apart, use.queries, use.grad_queries, use.met, out.outcomes);
-            launch(stream, detail::meet_questions<T, width.value>, by_negatives, tiles::threads, tiles::shared_bytes, of, distances, loss, nodes,
+            launch(stream, detail::fused_gradients_kernel<T, width.value>, by_negatives, tiles::threads, tiles::shared_bytes, of, distances, loss, nodes,
                 nodes.aligned(), to.ids, to.apart, use.queries, use.met, out.negatives);
         });
     });

@@ -5,12 +5,12 @@
 #include <type_traits>
 
 #include <gneiss/cuda/core/row_slice.cuh>
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/model/device/partial_sums.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
 #include <gneiss/model/optimizer.hpp>
 
-// Steps of the host's optimisers, `sgd`, `adagrad` and `adam`, value by value the same arithmetic.
+// Steps of the host's optimizers, `sgd`, `adagrad` and `adam`, value by value the same arithmetic.
 namespace gneiss::cuda {
 
 /// What changes from step to step, in device memory.
@@ -26,7 +26,7 @@ struct gradient_norm {
 
 namespace detail {
 
-/// An optimiser at the rate of a step, for a thread.
+/// An optimizer at the rate of a step, for a thread.
 template <class O>
 class stepper {
 public:

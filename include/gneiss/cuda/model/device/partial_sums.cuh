@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include <gneiss/cuda/core/row_slice.cuh>
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
 
 // Sums over all rows of a matrix, in two passes: of slices of rows side by side, then of the slices in their order.
 namespace gneiss::cuda {

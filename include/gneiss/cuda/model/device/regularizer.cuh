@@ -3,9 +3,9 @@
 #include <cstdint>
 
 #include <gneiss/cuda/core/row_slice.cuh>
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/model/device/partial_sums.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
 #include <gneiss/model/regularizer.hpp>
 
 namespace gneiss::cuda {

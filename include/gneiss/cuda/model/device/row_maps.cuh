@@ -3,10 +3,10 @@
 #include <cstdint>
 
 #include <gneiss/cuda/core/row_slice.cuh>
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/model/device/dropout.cuh>
 #include <gneiss/cuda/model/device/partial_sums.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
 #include <gneiss/model/activation.hpp>
 
 // Functions of rows, element by element: dropout, sums, functions and biases behind sums, and their ways back, and rows of a

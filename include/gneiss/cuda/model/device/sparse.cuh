@@ -4,20 +4,20 @@
 #include <cstdint>
 
 #include <gneiss/cuda/core/row_slice.cuh>
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/model/block/product.cuh>
 #include <gneiss/cuda/model/block/reduce_lists.cuh>
 #include <gneiss/cuda/model/device/dropout.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
 
 // Products of rows that are mostly zeros, such as bags of words. Such a matrix is a layer whose edges carry values: it leads
 // from its rows, the targets, to its columns, the sources, and has lists in both directions. So products walk lists as sums over
-// neighbours do, without atomics; dropout of the entries is asked again wherever they are read.
+// neighbors do, without atomics; dropout of the entries is asked again wherever they are read.
 namespace gneiss::cuda {
 
 /// What `gneiss::sparse_rows` are on the host: entry e has the value values[e] and lies at row edge_target[e], column
-/// neighbours[e].
+/// neighbors[e].
 struct sparse_rows {
     std::uint32_t columns = 0; ///< 0: there are none
     layer_view entries{};      ///< targets are rows, sources columns; source_capacity ≥ columns

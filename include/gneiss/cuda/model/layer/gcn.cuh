@@ -8,7 +8,7 @@
 
 namespace gneiss::cuda {
 
-/// `gneiss::gcn_layer` on a device: out[t] = Σ over neighbours and t itself of weight · row, times W, plus b. Weights follow from
+/// `gneiss::gcn_layer` on a device: out[t] = Σ over neighbors and t itself of weight · row, times W, plus b. Weights follow from
 /// the lengths of lists while those are walked.
 template <storage T>
 class gcn_layer final : public graph_layer<T> {

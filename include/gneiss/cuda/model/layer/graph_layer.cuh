@@ -66,10 +66,10 @@ struct input_rows {
 
     /// Rows in their order, that of target 0 being row *own_first.
     [[nodiscard]] static input_rows of(rows_view<const T> rows, const std::uint32_t* own_first = nullptr) noexcept {
-        input_rows made;
-        made.dense = made.own = rows;
-        made.own_first = own_first;
-        return made;
+        input_rows result;
+        result.dense = result.own = rows;
+        result.own_first = own_first;
+        return result;
     }
     [[nodiscard]] bool has_sparse() const noexcept { return sparse.columns != 0; }
 };

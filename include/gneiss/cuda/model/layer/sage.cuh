@@ -12,7 +12,7 @@
 
 namespace gneiss::cuda {
 
-/// `gneiss::sage_layer` on a device: out[t] = own[t] · W_own + reduce over neighbours · W + b. Cost: a gather of neighbours' rows
+/// `gneiss::sage_layer` on a device: out[t] = own[t] · W_own + reduce over neighbors · W + b. Cost: a gather of neighbors' rows
 /// and two products, the second of which finishes the rows.
 template <storage T>
 class sage_layer final : public graph_layer<T> {
@@ -24,7 +24,7 @@ public:
             linear_.emplace(with, name, width, options.reduce == sage_reduction::mean ? edge_weight::mean : edge_weight::one, false);
             return;
         }
-        neighbours_.emplace(with, true, name, width);
+        neighbors_.emplace(with, true, name, width);
         best_ = with.rows<T>(with.capacity.targets, with.in.dense);
         winners_ = with.rows<std::uint32_t>(with.capacity.targets, with.in.dense);
     }
@@ -36,7 +36,7 @@ public:
             linear_->forward(in, out, {});
         } else {
             aggregate_max<T>(in.stream, gathered(incoming(in.view), in.rows.ids), in.rows.dense, best_, winners_);
-            neighbours_->multiply(of_best(in), out);
+            neighbors_->multiply(of_best(in), out);
         }
         own_.multiply(in, out, {.accumulate = true, .bias = bias_.value(in.weights), .then = then, .dropout = dropout});
     }
@@ -49,9 +49,9 @@ public:
 
 private:
     void max_backward(const layer_input<T>& in, rows_view<const T> g, rows_view<T> grad_in) {
-        neighbours_->backward(of_best(in), g, {}, false);
+        neighbors_->backward(of_best(in), g, {}, false);
         if (grad_in.data == nullptr) return;
-        neighbours_->input_gradient(in, in.targets(), g, best_); // whose values are no longer needed
+        neighbors_->input_gradient(in, in.targets(), g, best_); // whose values are no longer needed
         aggregate_max_backward<T>(in.stream, outgoing(in.view), best_, winners_, grad_in);
     }
     /// Of the largest values, each target reads its own.
@@ -64,7 +64,7 @@ private:
     layer_weight<T> own_;
     layer_bias<T> bias_;
     std::optional<linear_aggregation<T>> linear_; ///< of the mean and the sum
-    std::optional<layer_weight<T>> neighbours_;   ///< of the maximum
+    std::optional<layer_weight<T>> neighbors_;   ///< of the maximum
     rows_view<T> best_{};
     rows_view<std::uint32_t> winners_{};
 };

@@ -24,7 +24,7 @@ struct classifier_batch {
     std::span<const layer_view> views{};
     encoder_input<T> input{};
     encoder_pass pass{};                ///< without `training`: evaluation
-    const class_id* labels = nullptr;   ///< [targets of the last hop], or `unlabelled`
+    const class_id* labels = nullptr;   ///< [targets of the last hop], or `unlabeled`
     const step_state* at = nullptr;     ///< number of the step from 1, factor of the rate
     rows_view<T> grad_in{};             ///< [rows, dense columns] where rows are learned
 };
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(Threads) spoil_gradient(const classification_o
 } // namespace detail
 
 /// Trains the weights of a classifier of nodes on a device, as `gneiss::classifier_step` does on the host: forward, softmax
-/// cross-entropy, backward, a step of the weights. Weights, gradients and the optimiser's state live in device memory.
+/// cross-entropy, backward, a step of the weights. Weights, gradients and the optimizer's state live in device memory.
 ///
 ///     classifier_step<float> train(arena, weights, layers, columns, capacity, optimizer);
 ///     train.parameters().upload(weights, stream);

@@ -45,7 +45,7 @@ struct weight_array {
     }
 };
 
-/// What `gneiss::dense_parameters` are on the host: values, gradients and optimiser state in device memory, with the same
+/// What `gneiss::dense_parameters` are on the host: values, gradients and optimizer state in device memory, with the same
 /// offsets, so that a copy of each arena is all that lies between them and a checkpoint. They are stepped there.
 class device_parameters {
 public:
@@ -78,8 +78,8 @@ public:
     /// One step by the gradients, which are then zeroed, as `dense_optimizer::step`: *norm is theirs before clipping, and where it is
     /// not finite nothing is stepped. `at` and `norm` lie in device memory. Precondition: the state is that of `by`.
     void step(cudaStream_t in, const dense_optimizer& by, const step_state* at, gradient_norm* norm) {
-        const dense_optimizer_options& how = by.options();
-        const dense_step_options options{how.weight_decay, how.decoupled, how.clip_norm, device_decays_};
+        const dense_optimizer_options& settings = by.options();
+        const dense_step_options options{settings.weight_decay, settings.decoupled, settings.clip_norm, device_decays_};
         std::visit([&](const auto& optimizer) {
             step_dense(in, optimizer, at, options, size_, values_, gradients_, state_, squares_, norm);
         }, by.optimizer());

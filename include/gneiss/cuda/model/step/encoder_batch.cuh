@@ -7,10 +7,10 @@
 #include <gneiss/core/random.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/cuda/core/row_slice.cuh>
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/model/device/sparse.cuh>
 #include <gneiss/cuda/model/layer/graph_layer.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
 
 // What an encoder on a device is given of a batch, and what is worked out of that before the first layer runs.
 namespace gneiss::cuda {
@@ -18,7 +18,7 @@ namespace gneiss::cuda {
 /// The most that a batch of an encoder may have, and what is asked of it.
 struct encoder_capacity {
     std::uint32_t rows = 0;             ///< of the input
-    std::vector<layer_capacity> hops{}; ///< one for each layer that reads neighbours
+    std::vector<layer_capacity> hops{}; ///< one for each layer that reads neighbors
     bool by_ids = false;                ///< the input's dense rows lie in a table, at ids
 };
 

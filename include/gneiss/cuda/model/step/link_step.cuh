@@ -8,15 +8,15 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/cuda/core/arena.cuh>
 #include <gneiss/cuda/core/row_slice.cuh>
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/model/device/aggregate.cuh>
 #include <gneiss/cuda/model/device/link_model.cuh>
-#include <gneiss/cuda/model/device/link_questions.cuh>
 #include <gneiss/cuda/model/device/link_tiles.cuh>
+#include <gneiss/cuda/model/device/query_batch.cuh>
 #include <gneiss/cuda/model/device/regularizer.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
 #include <gneiss/cuda/sample/link_batch.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
 #include <gneiss/model/link_model.hpp>
 
 // A whole batch of link prediction on the device: what `gneiss::link_model::forward_backward` is on the host.
@@ -55,7 +55,7 @@ struct link_plan {
     link_list* lists = nullptr;                ///< [sides, chunks]
     std::uint32_t* negative_ids = nullptr;     ///< [chunks, sides, capacity.negatives]
     std::uint32_t* relation_rows = nullptr;    ///< [sides, capacity.positives] in the table
-    float* question_scale = nullptr;           ///< what the gradient of a question counts
+    float* query_scale = nullptr;           ///< what the gradient of a question counts
     layer_counts* node_counts = nullptr;       ///< of the lists of nodes' occurrences
     std::uint32_t* node_places = nullptr;      ///< [occurrences] rows of the step's gradients
     float* node_factors = nullptr;             ///< [nodes] what the penalty of a node counts
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(Threads) plan_link_step(link_batch_view batch,
     const float per_positive = mean ? 1 / static_cast<float>(positives) : 1;
     const auto reversed = [&](std::uint32_t s) { return by.reciprocal && batch.sides[s] == side::head ? by.relations : 0; };
     if (i == 0) {
-        *plan.question_scale = mean ? 1 / (static_cast<float>(room.sides) * static_cast<float>(positives)) : 1;
+        *plan.query_scale = mean ? 1 / (static_cast<float>(room.sides) * static_cast<float>(positives)) : 1;
         *plan.node_counts = {of.nodes, 0, 2 * positives + negatives, 0};
         *plan.relation_counts = {plan.groups * of.relations, 0, plan.groups * positives, 0};
         plan.relation_offsets[plan.groups * of.relations] = plan.groups * positives;
@@ -121,12 +121,12 @@ __global__ void __launch_bounds__(Threads) plan_link_step(link_batch_view batch,
 
 /// One block: what the questions of a batch gave together. No penalty yet.
 template <unsigned Threads>
-__global__ void __launch_bounds__(Threads) sum_questions(link_batch_view batch, const question_outcome* outcomes, link_statistics* out) {
-    const std::uint32_t positives = batch.counts->positives, questions = batch.capacity.sides * positives;
+__global__ void __launch_bounds__(Threads) sum_queries(link_batch_view batch, const query_outcome* outcomes, link_statistics* out) {
+    const std::uint32_t positives = batch.counts->positives, query_list = batch.capacity.sides * positives;
     double loss = 0;
     unsigned long long masked = 0;
-    for (std::uint32_t i = threadIdx.x; i < questions; i += Threads) {
-        const question_outcome& one = outcomes[i / positives * batch.capacity.positives + i % positives];
+    for (std::uint32_t i = threadIdx.x; i < query_list; i += Threads) {
+        const query_outcome& one = outcomes[i / positives * batch.capacity.positives + i % positives];
         loss += static_cast<double>(one.loss);
         masked += one.masked;
     }
@@ -136,8 +136,8 @@ __global__ void __launch_bounds__(Threads) sum_questions(link_batch_view batch, 
     out->loss = loss;
     out->penalty = 0;
     out->positives = positives;
-    out->questions = questions;
-    out->negatives = std::uint64_t{questions} * batch.counts->negatives;
+    out->query_count = query_list;
+    out->negatives = std::uint64_t{query_list} * batch.counts->negatives;
     out->masked = masked;
 }
 
@@ -171,17 +171,17 @@ public:
         plan_.groups = !detail::has_relations<D> ? 0 : options.reciprocal ? most.sides : 1;
         plan_.lists = arena.take<link_list>(most.lists());
         plan_.negative_ids = arena.take<std::uint32_t>(std::size_t{most.lists()} * most.negatives);
-        plan_.question_scale = arena.take<float>(1);
+        plan_.query_scale = arena.take<float>(1);
         plan_.node_counts = arena.take<layer_counts>(1);
         plan_.node_places = arena.take<std::uint32_t>(most.occurrences());
         plan_.node_factors = arena.take<float>(most.nodes);
         plan_.relation_counts = arena.take<layer_counts>(1);
-        plan_.relation_rows = arena.take<std::uint32_t>(detail::has_relations<D> ? most.questions() : 0);
+        plan_.relation_rows = arena.take<std::uint32_t>(detail::has_relations<D> ? most.query_list() : 0);
         plan_.relation_offsets = arena.take<std::uint32_t>(std::size_t{plan_.groups} * most.relations + 1);
         plan_.relation_places = arena.take<std::uint32_t>(std::size_t{plan_.groups} * most.positives);
         plan_.relation_factors = arena.take<float>(std::size_t{plan_.groups} * most.relations);
         penalties_ = arena.take<float>(std::max(most.nodes, plan_.groups * most.relations));
-        outcomes_ = arena.take<question_outcome>(most.questions());
+        outcomes_ = arena.take<query_outcome>(most.query_list());
         node_gradients_ = rows<float>(arena, most.occurrences(), dim);
         relation_gradients_ = rows<float>(arena, std::size_t{plan_.groups} * most.positives, dim);
         const std::size_t bytes = link_tiles_bytes<T>(dim);
@@ -189,7 +189,7 @@ public:
         lists_ = path_ == link_path::tiles ? most.chunks : 1;
         const std::size_t asked = std::size_t{lists_} * most.list_positives();
         if (path_ == link_path::tiles) {
-            tiles_ = {rows<T>(arena, asked, dim), rows<float>(arena, asked, dim), arena.take<detail::met_question>(asked)};
+            tiles_ = {rows<T>(arena, asked, dim), rows<float>(arena, asked, dim), arena.take<detail::scored_query>(asked)};
             return;
         }
         scores_ = {rows<float>(arena, asked, dim), rows<float>(arena, asked, dim), rows<float>(arena, most.negatives, dim),
@@ -204,11 +204,11 @@ public:
     /// the decoder has none). Precondition: the batch has the capacities that this was made for. Asynchronous.
     void operator()(cudaStream_t stream, const link_batch_view& batch, rows_view<const T> rows, rows_view<const float> relations,
         const link_step_results& out) const {
-        const std::uint32_t everything = std::max({most_.occurrences(), most_.nodes, most_.lists(), most_.questions(), plan_.groups * most_.relations, 1U});
+        const std::uint32_t everything = std::max({most_.occurrences(), most_.nodes, most_.lists(), most_.query_list(), plan_.groups * most_.relations, 1U});
         launch(stream, detail::plan_link_step<256>, ceil_div(everything, 256U), 256, 0, batch, by_, plan_, out);
         for (std::uint32_t s = 0; s < most_.sides; ++s)
             for (std::uint32_t chunk = 0; chunk < most_.chunks; chunk += lists_) ask(stream, batch, s, chunk, rows, relations);
-        launch(stream, detail::sum_questions<256>, 1, 256, 0, batch, outcomes_, out.statistics);
+        launch(stream, detail::sum_queries<256>, 1, 256, 0, batch, outcomes_, out.statistics);
         const auto sum = [&](const layer_counts* counts, std::uint32_t capacity, const std::uint32_t* offsets, const std::uint32_t* places,
                              rows_view<const float> from, rows_view<float> to) {
             const edge_lists lists{.counts = counts, .offsets = offsets, .rows = places, .capacity = capacity};
@@ -240,7 +240,7 @@ private:
         rows_view<const float> relations) const {
         const bool to_tail = batch.sides[s] == side::tail;
         const std::size_t list = std::size_t{chunk} * most_.sides + s;
-        link_questions of{.lists = plan_.lists + s * most_.chunks + chunk, .capacity = most_.list_positives()};
+        query_batch of{.lists = plan_.lists + s * most_.chunks + chunk, .capacity = most_.list_positives()};
         of.missing = by_.reciprocal ? side::tail : batch.sides[s];
         of.known = to_tail ? batch.heads : batch.tails;
         of.answers = to_tail ? batch.tails : batch.heads;
@@ -249,11 +249,11 @@ private:
         of.mask_columns = batch.mask_columns;
         of.corrections = batch.corrections;
         of.negatives = &batch.counts->negatives;
-        of.scale = plan_.question_scale;
+        of.scale = plan_.query_scale;
         const rows_view<float> heads = node_gradients_, tails = from(node_gradients_, most_.positives);
         link_gradients to;
-        to.questions = {to_tail ? heads : tails, to_tail ? tails : heads, relation_gradients_, s != 0, s != 0 && plan_.groups == 1};
-        if (plan_.groups > 1) to.questions.relations = from(relation_gradients_, std::size_t{s} * most_.positives);
+        to.query_list = {to_tail ? heads : tails, to_tail ? tails : heads, relation_gradients_, s != 0, s != 0 && plan_.groups == 1};
+        if (plan_.groups > 1) to.query_list.relations = from(relation_gradients_, std::size_t{s} * most_.positives);
         to.negatives = from(node_gradients_, 2 * std::size_t{most_.positives} + list * most_.negatives);
         to.outcomes = outcomes_ + std::size_t{s} * most_.positives;
         const link_negatives negatives{plan_.negative_ids + list * most_.negatives, most_.negatives, lists_, most_.sides * most_.negatives};
@@ -266,7 +266,7 @@ private:
     link_step_options by_;
     detail::link_plan plan_{};
     float* penalties_ = nullptr;
-    question_outcome* outcomes_ = nullptr;
+    query_outcome* outcomes_ = nullptr;
     rows_view<float> node_gradients_;     ///< [heads, tails, negatives of each list]
     rows_view<float> relation_gradients_; ///< [groups, positives]
     link_path path_ = link_path::scores;

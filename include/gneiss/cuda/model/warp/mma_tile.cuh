@@ -4,7 +4,7 @@
 
 #include <gneiss/core/float16.hpp>
 #include <gneiss/cuda/core/row_slice.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
+#include <gneiss/cuda/device_api.cuh>
 
 // Products of small tiles that lie in shared memory, by a whole warp: on tensor cores, or, where there are none, by plain loops
 // over the same tiles.

@@ -5,7 +5,7 @@
 
 #include <gneiss/core/float16.hpp>
 #include <gneiss/cuda/core/row_slice.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
+#include <gneiss/cuda/device_api.cuh>
 
 // Products of tiles in shared memory by the four warps of a warpgroup, asynchronously, on the tensor cores of sm_90a ("wgmma");
 // elsewhere by plain loops over the same tiles.

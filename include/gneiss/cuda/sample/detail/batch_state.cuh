@@ -6,9 +6,9 @@
 
 #include <gneiss/core/random.hpp>
 #include <gneiss/core/types.hpp>
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/sample/batch.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
 #include <gneiss/sample/detail/hop.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 
@@ -32,8 +32,8 @@ struct batch_state {
 
 /// Where a hop has come to. Counts are 0 from the one that failed on.
 struct hop_state {
-    random_key key{0, random_domain::neighbour};
-    std::uint32_t first = 0;   ///< number of the first node that neighbours are drawn for
+    random_key key{0, random_domain::neighbor};
+    std::uint32_t first = 0;   ///< number of the first node that neighbors are drawn for
     std::uint32_t targets = 0; ///< how many there are
     std::uint32_t known = 0;   ///< nodes numbered before the hop
     std::uint32_t edges = 0;   ///< drawn
@@ -77,13 +77,13 @@ __device__ inline void give_up(batch_state& state, const batch_key& batch, sampl
 /// The next stamp, of `stamps`; keys of all hops. One block.
 template <unsigned Threads>
 __global__ void __launch_bounds__(Threads) begin_batch(const sample_request* request, batch_state* state, hop_state* hops, std::uint32_t hop_count,
-    std::uint32_t seed_room, std::uint32_t hidden_room, std::uint32_t stamps) {
+    std::uint32_t seed_room, std::uint32_t excluded_room, std::uint32_t stamps) {
     const sample_request of = *request;
-    const bool fits = of.seeds <= seed_room, hides = of.hidden <= hidden_room;
+    const bool fits = of.seeds <= seed_room, excludes = of.excluded <= excluded_room;
     for (std::uint32_t hop = threadIdx.x; hop <= hop_count; hop += Threads) {
         hop_state begin;
-        begin.key = gneiss::detail::neighbour_key(of.seed, of.batch).with(hop);
-        if (hop == 0 && fits && hides) begin.targets = begin.known = of.seeds;
+        begin.key = gneiss::detail::neighbor_key(of.seed, of.batch).with(hop);
+        if (hop == 0 && fits && excludes) begin.targets = begin.known = of.seeds;
         hops[hop] = begin;
     }
     if (threadIdx.x != 0) return;
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(Threads) begin_batch(const sample_request* req
     state->hopeless = 0;
     state->beyond = state->repeated = no_seed;
     if (!fits) give_up(*state, of.batch, sample_failure::too_many_seeds, 0, of.seeds);
-    else if (!hides) give_up(*state, of.batch, sample_failure::too_many_hidden, 0, of.hidden);
+    else if (!excludes) give_up(*state, of.batch, sample_failure::too_many_excluded, 0, of.excluded);
 }
 
 /// Once all stamps were used, none of the old ones may be left.

@@ -7,17 +7,17 @@
 #include <gneiss/core/random.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/cuda/core/prefix_sums.cuh>
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/sample/detail/batch_state.cuh>
-#include <gneiss/cuda/sample/detail/hidden.cuh>
+#include <gneiss/cuda/sample/detail/excluded.cuh>
 #include <gneiss/cuda/sample/graph.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
 #include <gneiss/sample/detail/draw.hpp>
 #include <gneiss/sample/fanout.hpp>
 
 namespace gneiss::cuda::detail {
 
-/// What a hop draws from: one list of each node, which may be the outgoing and then the incoming neighbours; or, split, both
+/// What a hop draws from: one list of each node, which may be the outgoing and then the incoming neighbors; or, split, both
 /// lists, each alone.
 template <class NodeId>
 struct hop_lists {
@@ -25,14 +25,14 @@ struct hop_lists {
     std::uint32_t fanout = 0, second_fanout = 0;
     bool split = false, replace = false;
     bool first_incoming = false; ///< the second is
-    hidden_chains hidden{};
+    excluded_chains excluded{};
 
     /// The lists of a node, and how many of their edges are hidden.
     struct of_node {
         edge_index begin = 0, second_begin = 0;
         std::uint32_t size = 0, second_size = 0;
         std::uint32_t gone = 0, second_gone = 0;
-        std::uint32_t chain = hidden_chains::nothing, second_chain = hidden_chains::nothing;
+        std::uint32_t chain = excluded_chains::nothing, second_chain = excluded_chains::nothing;
     };
     [[nodiscard]] __device__ of_node operator[](NodeId node) const {
         of_node of;
@@ -42,13 +42,13 @@ struct hop_lists {
             of.second_begin = __ldg(second.offsets + node);
             of.second_size = static_cast<std::uint32_t>(__ldg(second.offsets + node + 1) - of.second_begin);
         }
-        if (hidden.lists == nullptr) return of;
-        constexpr std::uint32_t end = hidden_chains::nothing;
-        of.chain = hidden.chain(node, first_incoming);
-        of.gone = hidden.count(of.chain, 0, 0, end);
+        if (excluded.lists == nullptr) return of;
+        constexpr std::uint32_t end = excluded_chains::nothing;
+        of.chain = excluded.chain(node, first_incoming);
+        of.gone = excluded.count(of.chain, 0, 0, end);
         if (second.offsets != nullptr) {
-            of.second_chain = hidden.chain(node, true);
-            of.second_gone = hidden.count(of.second_chain, 0, 0, end);
+            of.second_chain = excluded.chain(node, true);
+            of.second_gone = excluded.count(of.second_chain, 0, 0, end);
         }
         return of;
     }
@@ -70,7 +70,7 @@ struct hop_lists {
         if (of.gone + of.second_gone == 0) return at;
         for (std::uint32_t last = at + 1; at != last;) {
             last = at;
-            at = begin + k + hidden.count(of.chain, 0, begin, last) + hidden.count(of.second_chain, of.size, begin, last);
+            at = begin + k + excluded.count(of.chain, 0, begin, last) + excluded.count(of.second_chain, of.size, begin, last);
         }
         return at;
     }
@@ -103,22 +103,22 @@ struct hop_task {
 
     [[nodiscard]] __device__ NodeId node(std::uint32_t target) const { return __ldg(nodes + (__ldg(&state->first) + target)); }
 
-    /// Edge `e` of the hop leads to the neighbour of a target at place k, from `begin` on, of the node's lists.
+    /// Edge `e` of the hop leads to the neighbor of a target at place k, from `begin` on, of the node's lists.
     __device__ void take(std::uint32_t e, std::uint32_t target, const of_node& of, std::uint32_t begin, std::uint32_t k, std::uint32_t stamp,
         std::uint32_t known) const {
         const std::uint32_t position = lists.place(of, begin, k);
         const bool there = position < of.size;
         const edge_index at = there ? of.begin + position : of.second_begin + (position - of.size);
-        const NodeId neighbour = __ldg((there ? lists.first.neighbours : lists.second.neighbours) + at);
-        __stwb(to.ids + e, neighbour);
-        table.claim(neighbour, stamp, known + e);
+        const NodeId neighbor = __ldg((there ? lists.first.neighbors : lists.second.neighbors) + at);
+        __stwb(to.ids + e, neighbor);
+        table.claim(neighbor, stamp, known + e);
         if (to.targets != nullptr) __stwb(to.targets + e, target);
         if (to.relations != nullptr) __stwb(to.relations + e, __ldg((there ? lists.first.relations : lists.second.relations) + at));
         if (to.edge_ids != nullptr) __stwb(to.edge_ids + e, __ldg((there ? lists.first.edge_ids : lists.second.edge_ids) + at));
     }
 };
 
-/// How many neighbours each target draws: the lengths of its lists.
+/// How many neighbors each target draws: the lengths of its lists.
 template <class NodeId>
 struct drawn_count {
     hop_task<NodeId> hop;

@@ -20,7 +20,7 @@
 #include <gneiss/cuda/sample/batch.cuh>
 #include <gneiss/cuda/sample/detail/batch_state.cuh>
 #include <gneiss/cuda/sample/detail/draw.cuh>
-#include <gneiss/cuda/sample/detail/hidden.cuh>
+#include <gneiss/cuda/sample/detail/excluded.cuh>
 #include <gneiss/cuda/sample/detail/number.cuh>
 #include <gneiss/cuda/sample/graph.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
@@ -33,22 +33,22 @@ struct hop_room {
     std::uint32_t targets = 0, edges = 0, known = 0; ///< nodes that draw, edges, nodes known before
 };
 
-/// Draws all hops of a batch and numbers its nodes, as `gneiss::neighbour_sampler` and `gneiss::dense_sampler` do: what the
+/// Draws all hops of a batch and numbers its nodes, as `gneiss::neighbor_sampler` and `gneiss::dense_sampler` do: what the
 /// samplers of devices have in common. Owns the arrays of hops and all scratch.
 ///
-/// Cost of a hop: of each target 16 bytes of offsets, twice; of each edge its draw, a random read of its neighbour, an atomic minimum
+/// Cost of a hop: of each target 16 bytes of offsets, twice; of each edge its draw, a random read of its neighbor, an atomic minimum
 /// and a random read of 8 bytes in the table, and some 40 bytes of reads and writes in order. Nothing grows with the graph but the table.
 template <node_id_type NodeId>
 class hop_kernels {
 public:
     static constexpr std::uint32_t all_stamps = ~std::uint32_t{0} - 1;
 
-    hop_kernels(memory_budget& budget, const graph_view<NodeId>& graph, neighbour_options options, std::uint64_t seed,
-        const sample_capacity& capacity, draws how, bool targets, std::uint32_t stamps)
+    hop_kernels(memory_budget& budget, const graph_view<NodeId>& graph, neighbor_options options, std::uint64_t seed,
+        const sample_capacity& capacity, draws settings, bool targets, std::uint32_t stamps)
         : graph_(graph), options_(std::move(options)), seed_(seed),
-          seed_room_(static_cast<std::uint32_t>(std::min<std::uint64_t>(capacity.seeds, graph.nodes))), how_(how), stamps_(stamps),
+          seed_room_(static_cast<std::uint32_t>(std::min<std::uint64_t>(capacity.seeds, graph.nodes))), settings_(settings), stamps_(stamps),
           requests_(budget, "requests of samples", 2, 1), staged_seeds_(budget, "seed nodes on their way", 2, seed_room_),
-          hidden_(budget, graph, capacity.hidden), staged_hidden_(budget, "hidden edges on their way", 2, capacity.hidden) {
+          excluded_(budget, graph, capacity.excluded), staged_excluded_(budget, "hidden edges on their way", 2, capacity.excluded) {
         validate(options_.fanout, std::max<std::size_t>(options_.fanout.size(), 1));
         make_room(capacity);
         const auto array = [&]<class T>(device_buffer<T>& to, const char* name, std::size_t size) { to = device_buffer<T>(budget, name, size); };
@@ -84,11 +84,11 @@ public:
     }
 
     [[nodiscard]] std::size_t hops() const noexcept { return lists_.size(); }
-    [[nodiscard]] const neighbour_options& options() const noexcept { return options_; }
+    [[nodiscard]] const neighbor_options& options() const noexcept { return options_; }
     [[nodiscard]] const std::vector<hop_room>& room() const noexcept { return room_; }
     [[nodiscard]] sample_request* request() noexcept { return request_.data(); }
     [[nodiscard]] std::span<NodeId> seeds() noexcept { return seeds_.span(); }
-    [[nodiscard]] std::span<hidden_edge<NodeId>> hidden() noexcept { return hidden_.edges(); }
+    [[nodiscard]] std::span<excluded_edge<NodeId>> excluded() noexcept { return excluded_.edges(); }
     [[nodiscard]] const NodeId* nodes() const noexcept { return nodes_.data(); }
     [[nodiscard]] const hop_state* states() const noexcept { return hops_.data(); }
     [[nodiscard]] const batch_state* state() const noexcept { return state_.data(); }
@@ -103,7 +103,7 @@ public:
     [[nodiscard]] const hop_lists_of& lists(std::size_t hop) const noexcept { return lists_[hop]; }
 
     /// Brings a batch's key, seeds and hidden edges to the device. Waits while two batches before are on their way.
-    void set(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds, std::span<const hidden_edge<NodeId>> hidden) {
+    void set(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds, std::span<const excluded_edge<NodeId>> excluded) {
         const auto count = [](std::size_t size) {
             return static_cast<std::uint32_t>(std::min<std::size_t>(size, std::numeric_limits<std::uint32_t>::max()));
         };
@@ -114,11 +114,11 @@ public:
             staging.used(in);
         };
         const std::span<sample_request> request = requests_.next();
-        request[0] = {seed_, batch, count(seeds.size()), count(hidden.size())};
+        request[0] = {seed_, batch, count(seeds.size()), count(excluded.size())};
         copy_async(request_.span(), request, in);
         requests_.used(in);
         bring(staged_seeds_, seeds_.span(), seeds);
-        if (!hidden.empty()) bring(staged_hidden_, hidden_.edges(), hidden);
+        if (!excluded.empty()) bring(staged_excluded_, excluded_.edges(), excluded);
     }
 
     /// All kernels of a batch.
@@ -128,12 +128,12 @@ public:
         hop_state* const hops = hops_.data();
         const dim3 seed_grid = strided_grid(seed_room_, threads);
         launch(in, begin_batch<threads>, 1, threads, 0, request_.data(), state_.data(), hops, static_cast<std::uint32_t>(lists_.size()), seed_room_,
-            hidden_.room(), stamps_);
+            excluded_.room(), stamps_);
         launch(in, clear_numbers<threads>, strided_grid(static_cast<std::size_t>(graph_.nodes), threads, 1024), threads, 0, table, graph_.nodes);
         launch(in, claim_seeds<threads, NodeId>, seed_grid, threads, 0, seeds_.data(), hops, table, graph_.nodes, nodes_.data());
         launch(in, check_seeds<threads, NodeId>, seed_grid, threads, 0, seeds_.data(), hops, table, graph_.nodes);
         launch(in, judge_seeds<1, NodeId>, 1, 1, 0, request_.data(), seeds_.data(), hops, state_.data());
-        hidden_.find(in, request_.data(), state_.data());
+        excluded_.find(in, request_.data(), state_.data());
         for (std::uint32_t h = 0; h < lists_.size(); ++h) {
             hop_lists_of& of = lists_[h];
             hop_state* const hop = hops + h;
@@ -143,11 +143,11 @@ public:
                 then_edges{state_.data(), hop, request_.data(), room_[h].edges, h});
             unsigned copied = 0;
             for (unsigned which = 0; which < (task.lists.split ? 2U : 1U); ++which)
-                if (fanout(h, which) == all_neighbours) copied |= 1U << which;
+                if (fanout(h, which) == all_neighbors) copied |= 1U << which;
                 else draw_list(in, task, which, fanout(h, which), room_[h].targets);
             if (copied != 0) launch(in, copy_lists<NodeId>, strided_grid(room_[h].edges, draw_threads), draw_threads, 0, task, copied);
             prefix_sums(in, {&hop->edges}, room_[h].edges, first_of_node<NodeId>{of.ids.data(), of.numbers.data(), table, hop}, ranks_.data(),
-                sums_.data(), then_nodes{state_.data(), hop, request_.data(), room_[h + 1].known, h, how_});
+                sums_.data(), then_nodes{state_.data(), hop, request_.data(), room_[h + 1].known, h, settings_});
             launch(in, number_nodes<threads, NodeId>, strided_grid(room_[h].edges, threads), threads, 0, of.ids.data(), ranks_.data(), table, hop,
                 of.numbers.data(), nodes_.data());
         }
@@ -157,7 +157,7 @@ public:
     void count(cudaStream_t in, layer_counts* layers) {
         constexpr unsigned threads = 32;
         const auto hops = static_cast<std::uint32_t>(lists_.size());
-        launch(in, count_layers<threads>, dim3(ceil_div(hops, threads)), threads, 0, state_.data(), hops_.data(), hops, how_ == draws::once, layers);
+        launch(in, count_layers<threads>, dim3(ceil_div(hops, threads)), threads, 0, state_.data(), hops_.data(), hops, settings_ == draws::once, layers);
     }
 
     /// The host waits for the stream and looks at what the last batch came to.
@@ -188,19 +188,19 @@ private:
     }
     /// Slots of the table that so many draws need, 0 where a warp draws them.
     [[nodiscard]] std::uint64_t slots_of(std::uint32_t fanout) const noexcept {
-        if (options_.replace || fanout <= few_draws || fanout == all_neighbours) return 0;
+        if (options_.replace || fanout <= few_draws || fanout == all_neighbors) return 0;
         return std::bit_ceil(2 * std::min<std::uint64_t>(fanout, 2 * graph_.edges));
     }
 
     [[nodiscard]] hop_lists<NodeId> hop_lists_at(std::size_t hop) {
         const hop_fanout& of = options_.fanout[hop];
-        const neighbour_direction d = of.direction();
-        hop_lists<NodeId> lists{.first = d == neighbour_direction::in ? graph_.in : graph_.out, .second = {}, .fanout = fanout(hop, 0),
+        const neighbor_direction d = of.direction();
+        hop_lists<NodeId> lists{.first = d == neighbor_direction::in ? graph_.in : graph_.out, .second = {}, .fanout = fanout(hop, 0),
             .second_fanout = fanout(hop, 1), .split = of.in != 0 && of.out != 0, .replace = options_.replace,
-            .first_incoming = d == neighbour_direction::in, .hidden = hidden_.chains()};
-        if (d == neighbour_direction::both) lists.second = graph_.in;
+            .first_incoming = d == neighbor_direction::in, .excluded = excluded_.chains()};
+        if (d == neighbor_direction::both) lists.second = graph_.in;
         require(lists.first);
-        if (d == neighbour_direction::both) require(lists.second);
+        if (d == neighbor_direction::both) require(lists.second);
         return lists;
     }
 
@@ -225,14 +225,14 @@ private:
             for (unsigned which = 0; which < (lists.split ? 2U : 1U); ++which) {
                 const std::uint64_t there = graph_.edges * (!lists.split && lists.second.offsets != nullptr ? 2U : 1U);
                 const std::uint64_t drawn = targets * fanout(h, which);
-                edges += fanout(h, which) == all_neighbours || (!options_.replace && drawn > there) ? there : drawn;
+                edges += fanout(h, which) == all_neighbors || (!options_.replace && drawn > there) ? there : drawn;
             }
             if (!capacity.edges.empty()) edges = std::min<std::uint64_t>(edges, capacity.edges[h]);
             if (edges + known >= most)
                 throw error(errc::out_of_range, "hop " + std::to_string(h) + " of a sample may draw " + std::to_string(edges) + " edges: bound them");
             room_.push_back({static_cast<std::uint32_t>(targets), static_cast<std::uint32_t>(edges), static_cast<std::uint32_t>(known)});
             const std::uint64_t reached = std::min(known + edges, most_nodes);
-            targets = how_ == draws::once ? std::min(edges, reached) : reached;
+            targets = settings_ == draws::once ? std::min(edges, reached) : reached;
             known = reached;
         }
         room_.push_back({0, 0, static_cast<std::uint32_t>(known)});
@@ -255,7 +255,7 @@ private:
     [[nodiscard]] std::uint64_t room_for(const failed_batch& failed) const noexcept {
         switch (failed.what) {
         case sample_failure::too_many_seeds: return seed_room_;
-        case sample_failure::too_many_hidden: return hidden_.room();
+        case sample_failure::too_many_excluded: return excluded_.room();
         case sample_failure::too_many_edges: return room_[failed.hop].edges;
         case sample_failure::too_many_nodes: return room_[failed.hop + 1].known;
         default: return graph_.nodes;
@@ -263,10 +263,10 @@ private:
     }
 
     graph_view<NodeId> graph_;
-    neighbour_options options_;
+    neighbor_options options_;
     std::uint64_t seed_;
     std::uint32_t seed_room_;
-    draws how_;
+    draws settings_;
     std::uint32_t stamps_;
     std::vector<hop_room> room_; ///< [hops + 1]
     device_buffer<unsigned long long> words_;
@@ -276,8 +276,8 @@ private:
     device_buffer<NodeId> seeds_, nodes_;
     pinned_ring<sample_request> requests_;
     pinned_ring<NodeId> staged_seeds_;
-    hidden_edges<NodeId> hidden_;
-    pinned_ring<hidden_edge<NodeId>> staged_hidden_;
+    excluded_edges<NodeId> excluded_;
+    pinned_ring<excluded_edge<NodeId>> staged_excluded_;
     pinned_buffer<hop_state> looked_at_;
     pinned_buffer<failed_batch> failed_;
     std::vector<hop_lists_of> lists_;

@@ -2,13 +2,13 @@
 
 #include <cstdint>
 
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/sample/batch.cuh>
 #include <gneiss/cuda/sample/detail/batch_state.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
 
-// From the neighbours of a hop to the numbers of its nodes, and to what the next hop draws for.
+// From the neighbors of a hop to the numbers of its nodes, and to what the next hop draws for.
 namespace gneiss::cuda::detail {
 
 /// Whether each node draws once a batch, at the hop that first reaches it, or at every hop from then on.

@@ -4,10 +4,10 @@
 #include <cstdint>
 
 #include <gneiss/core/types.hpp>
+#include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
 #include <gneiss/cuda/sample/detail/batch_state.cuh>
 #include <gneiss/cuda/sample/layer_view.cuh>
-#include <gneiss/cuda/vocabulary.cuh>
 
 // From hops as they were drawn, the seeds' first, to DENSE's arrays, in which the deltas lie newest first, and to the layers that
 // read them.
@@ -24,7 +24,7 @@ struct drawn_hop {
 
 /// What a layer reads. In device memory.
 struct stacked_layer {
-    std::uint32_t *offsets = nullptr, *neighbours = nullptr, *edge_target = nullptr; ///< the last may be null
+    std::uint32_t *offsets = nullptr, *neighbors = nullptr, *edge_target = nullptr; ///< the last may be null
 };
 
 /// DENSE's arrays of edges, but for those that are layer 0's.
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(Threads) stack_edges(const batch_state* state,
         GNEISS_NO_UNROLL
         for (std::uint32_t e = blockIdx.x * Threads + threadIdx.x; e < edges; e += gridDim.x * Threads) {
             const std::uint32_t number = __ldg(from.numbers + e);
-            __stwb(layer.neighbours + before + e, of.row(number, of.delta_of(number), i));
+            __stwb(layer.neighbors + before + e, of.row(number, of.delta_of(number), i));
             if (layer.edge_target != nullptr) __stwb(layer.edge_target + before + e, row + __ldg(from.targets + e));
             if (i != 0) continue;
             __stwb(to.nbrs + before + e, __ldg(from.ids + e));

@@ -56,10 +56,10 @@ public:
             if (alignment_[fd] != 0) ::close(static_cast<int>(fd));
     }
 
-    [[nodiscard]] int open(const std::filesystem::path& path, const open_options& how) {
-        const int flags = O_CLOEXEC | (how.write ? O_RDWR : O_RDONLY) | (how.create ? O_CREAT : 0) |
-                          (how.truncate ? O_TRUNC : 0);
-        bool direct = how.direct;
+    [[nodiscard]] int open(const std::filesystem::path& path, const open_options& options) {
+        const int flags = O_CLOEXEC | (options.write ? O_RDWR : O_RDONLY) | (options.create ? O_CREAT : 0) |
+                          (options.truncate ? O_TRUNC : 0);
+        bool direct = options.direct;
         int fd = -1;
         std::size_t alignment = 1;
         if (direct) {

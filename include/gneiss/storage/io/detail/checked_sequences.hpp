@@ -23,7 +23,7 @@ namespace gneiss::detail {
 /// The data of some checked files, each from begin to end, by one engine: while a piece is looked at, the next one is read.
 ///
 /// Memory: two pieces a file. Pieces are verified when they are reached. One thread at a time.
-/// Errors: io_error; errc::corrupt with path and offset; errc::cancelled. After one, `rewind`.
+/// Errors: io_error; errc::corrupt with path and offset; errc::canceled. After one, `rewind`.
 class checked_sequences {
 public:
     /// \param piece_bytes  multiple of 4096 and of the checksum blocks of every file

@@ -25,13 +25,13 @@ namespace detail {
 
 /// Sorts with a second buffer as large as the data. The result is in `data`. `less` is a strict total order.
 template <class Record, class Less, executor E>
-void merge_sort(const E& on, Record* data, Record* other, std::size_t size, const Less& less) {
-    const std::size_t grain = std::max<std::size_t>(ceil_div(size, 4 * std::size_t{on.concurrency()}), 4096);
+void merge_sort(const E& executor, Record* data, Record* other, std::size_t size, const Less& less) {
+    const std::size_t grain = std::max<std::size_t>(ceil_div(size, 4 * std::size_t{executor.concurrency()}), 4096);
     parallel_for(
-        on, size, grain, [&](std::size_t begin, std::size_t end) { std::sort(data + begin, data + end, less); });
+        executor, size, grain, [&](std::size_t begin, std::size_t end) { std::sort(data + begin, data + end, less); });
     bool swapped = false;
     for (std::size_t width = grain; width < size; width *= 2) {
-        on.run(ceil_div(size, 2 * width), [&](std::size_t pair) {
+        executor.run(ceil_div(size, 2 * width), [&](std::size_t pair) {
             const std::size_t begin = pair * 2 * width;
             const std::size_t middle = std::min(size, begin + width), end = std::min(size, begin + 2 * width);
             std::merge(data + begin, data + middle, data + middle, data + end, other + begin, less);
@@ -40,7 +40,7 @@ void merge_sort(const E& on, Record* data, Record* other, std::size_t size, cons
         swapped = !swapped;
     }
     if (swapped)
-        parallel_for(on, size, std::size_t{1} << 18,
+        parallel_for(executor, size, std::size_t{1} << 18,
             [&](std::size_t begin, std::size_t end) { std::copy(data + begin, data + end, other + begin); });
 }
 
@@ -57,8 +57,8 @@ public:
 
     /// Sorts `data` [size]; `other` [size] is overwritten.
     template <executor E>
-    void operator()(const E& on, Record* data, Record* other, std::size_t size) const {
-        wide(on, data, other, size, false);
+    void operator()(const E& executor, Record* data, Record* other, std::size_t size) const {
+        wide(executor, data, other, size, false);
     }
 
 private:
@@ -83,23 +83,23 @@ private:
 
     /// Sorts `from`; the result is in `other` if `flip`, else in `from`. All threads.
     template <executor E>
-    void wide(const E& on, Record* from, Record* other, std::size_t size, bool flip) const {
-        if (on.concurrency() == 1 || size < parallel_size) return narrow(from, other, size, flip);
-        const std::size_t chunks = 4 * std::size_t{on.concurrency()}, grain = ceil_div(size, chunks);
+    void wide(const E& executor, Record* from, Record* other, std::size_t size, bool flip) const {
+        if (executor.concurrency() == 1 || size < parallel_size) return narrow(from, other, size, flip);
+        const std::size_t chunks = 4 * std::size_t{executor.concurrency()}, grain = ceil_div(size, chunks);
         const auto range = parallel_reduce(
-            on, size, grain, key_range{},
+            executor, size, grain, key_range{},
             [&](std::size_t begin, std::size_t end) { return range_of(from + begin, end - begin); },
             [](key_range a, key_range b) {
                 return key_range{std::min(a.low, b.low), std::max(a.high, b.high)};
             });
         if (range.low == range.high) {
-            merge_sort(on, from, other, size, less_);
+            merge_sort(executor, from, other, size, less_);
             if (flip) std::copy(from, from + size, other);
             return;
         }
         const int shift = digit_shift(range);
         std::vector<std::array<std::size_t, digits>> at(chunks);
-        parallel_for(on, size, grain, [&](std::size_t begin, std::size_t end) {
+        parallel_for(executor, size, grain, [&](std::size_t begin, std::size_t end) {
             count(from + begin, end - begin, range.low, shift, at[begin / grain]);
         });
         std::array<std::size_t, digits + 1> start{};
@@ -109,17 +109,17 @@ private:
             for (auto& chunk : at) total += std::exchange(chunk[digit], total);
         }
         start[digits] = total;
-        parallel_for(on, size, grain, [&](std::size_t begin, std::size_t end) {
+        parallel_for(executor, size, grain, [&](std::size_t begin, std::size_t end) {
             scatter(from + begin, end - begin, range.low, shift, at[begin / grain], other);
         });
         const auto large = [&](std::size_t digit) { return start[digit + 1] - start[digit] > size / 4; };
-        on.run(digits, [&](std::size_t digit) {
+        executor.run(digits, [&](std::size_t digit) {
             const std::size_t first = start[digit];
             if (!large(digit)) narrow(other + first, from + first, start[digit + 1] - first, !flip);
         });
         for (std::size_t digit = 0; digit < digits; ++digit)
             if (large(digit))
-                wide(on, other + start[digit], from + start[digit], start[digit + 1] - start[digit], !flip);
+                wide(executor, other + start[digit], from + start[digit], start[digit + 1] - start[digit], !flip);
     }
 
     /// The same on one thread.
@@ -187,11 +187,11 @@ private:
 
 /// Sorts `data` by `less`, whichever way is fast; `other` [size] is overwritten.
 template <class Record, class Less, executor E>
-void sort_records(const E& on, Record* data, Record* other, std::size_t size, const Less& less) {
+void sort_records(const E& executor, Record* data, Record* other, std::size_t size, const Less& less) {
     if constexpr (keyed_order<Less, Record>)
-        radix_sorter<Record, Less>{less}(on, data, other, size);
+        radix_sorter<Record, Less>{less}(executor, data, other, size);
     else
-        merge_sort(on, data, other, size, less);
+        merge_sort(executor, data, other, size, less);
 }
 
 } // namespace detail

@@ -1,0 +1,71 @@
+#include "common/neighbor_lists.hpp"
+
+#include <sys/file.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <span>
+#include <thread>
+#include <utility>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/io/csc_builder.hpp>
+#include <gneiss/storage/io/checked_file.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
+
+namespace programs {
+namespace {
+
+/// Who makes the lists of a dataset; another process that comes meanwhile waits, and finds them. Nobody is kept out where
+/// the file system has no locks.
+gneiss::plain_file lock_lists(const gneiss::dataset& data, const std::stop_token& stop) {
+    gneiss::plain_file directory = gneiss::plain_file::open(data.directory());
+    while (::flock(directory.descriptor(), LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
+        if (stop.stop_requested()) throw gneiss::error(gneiss::errc::canceled, "waiting for lists of neighbours was stopped");
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return directory;
+}
+
+} // namespace
+
+gneiss::csc_files lists_of(const gneiss::dataset& data, gneiss::neighbor_direction d) {
+    gneiss::csc_files files;
+    if (d != gneiss::neighbor_direction::out) files.in = data.directory() / "csc-in";
+    if (d != gneiss::neighbor_direction::in) files.out = data.directory() / "csc-out";
+    return files;
+}
+
+void make_lists(const gneiss::dataset& data, gneiss::neighbor_direction d, std::uint64_t memory, const gneiss::tbb_executor& executor,
+    const std::stop_token& stop, const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+    const gneiss::bucket_store buckets = data.buckets();
+    const gneiss::csc_files files = lists_of(data, d);
+    const gneiss::plain_file lock = lock_lists(data, stop);
+    for (const auto& [side, to] : {std::pair(gneiss::neighbor_direction::in, files.in), std::pair(gneiss::neighbor_direction::out, files.out)})
+        if (!to.empty()) (void)gneiss::build_csc(buckets, side, to, {.memory = memory, .stop = stop, .progress = progress}, executor);
+}
+
+std::vector<std::uint32_t> occurrences(const gneiss::csc_files& files) {
+    std::vector<std::uint32_t> counts;
+    std::vector<gneiss::node_id> piece(std::size_t{1} << 20);
+    for (const auto& path : {files.in, files.out}) {
+        if (path.empty()) continue;
+        const gneiss::csc_stamp stamp = gneiss::csc_lists::read_stamp(path);
+        counts.resize(static_cast<std::size_t>(stamp.nodes));
+        const gneiss::plain_file file = gneiss::plain_file::open(path / "neighbours.npy");
+        const gneiss::checksum_table sums = gneiss::checksum_table::load(path / "neighbours.npy");
+        for (std::uint64_t at = 0; at < stamp.edges; at += piece.size()) {
+            const auto some = std::span(piece).first(static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), stamp.edges - at)));
+            sums.read(file, at * sizeof(gneiss::node_id), std::as_writable_bytes(some));
+            file.drop_cached(sums.data_offset() + at * sizeof(gneiss::node_id), some.size_bytes());
+            for (const gneiss::node_id v : some) {
+                if (v >= counts.size()) throw gneiss::error(gneiss::errc::corrupt, "a neighbour beyond the nodes", {.path = path});
+                ++counts[v];
+            }
+        }
+    }
+    return counts;
+}
+
+} // namespace programs

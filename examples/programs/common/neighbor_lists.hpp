@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+#include <vector>
+
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/storage/adjacency/csc_files.hpp>
+
+namespace programs {
+
+/// Where a dataset's lists of neighbors lie, for a direction: DATASET/csc-in, DATASET/csc-out.
+[[nodiscard]] gneiss::csc_files lists_of(const gneiss::dataset& data, gneiss::neighbor_direction d);
+
+/// Makes them from the dataset's buckets, where they are not there, within `memory`. Errors as of gneiss::build_csc.
+void make_lists(const gneiss::dataset& data, gneiss::neighbor_direction d, std::uint64_t memory, const gneiss::tbb_executor& executor,
+    const std::stop_token& stop, const std::function<void(std::uint64_t done, std::uint64_t edges)>& progress);
+
+/// How often each node stands in the lists: its degree in the other direction, so how often it is reached. One pass over the
+/// lists; memory 4 bytes a node. Errors as io_error, errc::corrupt.
+[[nodiscard]] std::vector<std::uint32_t> occurrences(const gneiss::csc_files& files);
+
+} // namespace programs

@@ -1,0 +1,154 @@
+#include "common/training/node_classification_commands.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/dataset_path.hpp"
+#include "common/signals.hpp"
+#include "common/training/checkpoint.hpp"
+#include "common/training/node_classification_predictions.hpp"
+#include "common/training/classifier.hpp"
+#include "common/training/engine.hpp"
+#include "common/training/link_evaluation.hpp"
+#include "common/training/link_queries.hpp"
+#include "common/training/node_metrics.hpp"
+#include "common/training/run_flags.hpp"
+
+namespace trainers {
+
+namespace {
+
+/// A run that was trained, opened for reading: nothing here changes it.
+class trained_model {
+public:
+    /// The run's best state, or the last one where none was kept; `other` is a graph that it is applied to instead of its own.
+    trained_model(const class_design& of, const run_flags& flags, const std::optional<std::filesystem::path>& other = {})
+        : how(of.options()), memory(flags.memory_bytes()), on(flags.executor()), run_(flags.run) {
+        const std::filesystem::path& run = run_;
+        const bool best = std::filesystem::exists(run / "best" / checkpoint_name);
+        trained_run opened = open_trained(of.program, run, run / (best ? "best" : "checkpoint"), *how,
+            [this](const gneiss::dataset& from, const programs::command&) { how->resolve(from); });
+        own_ = std::move(opened.data);
+        net.emplace(*how, *own_);
+        net->take(opened.saved);
+        if (const auto partitioned = run / "checkpoint" / partitioned_name; std::filesystem::exists(partitioned))
+            own_ = std::make_unique<gneiss::dataset>(partitioned);
+        if (other) {
+            programs::check_dataset(*other);
+            other_ = std::make_unique<gneiss::dataset>(*other);
+            refuse_other_features(own_->features(), other_->features(), *other);
+        }
+    }
+
+    [[nodiscard]] const gneiss::dataset& trained_on() const { return *own_; }
+    [[nodiscard]] const gneiss::dataset& data() const { return other_ ? *other_ : *own_; }
+
+    /// Scores of all nodes.
+    void operator()(const gneiss::embedding_block_visitor& visit, const std::stop_token& stop) {
+        gneiss::node_features features = data().features();
+        if (*how->normalize_features) features.normalize_rows();
+        for_each_block({*how, *net, data(), features, choose_engine(*how).make, scratch_of(run_), on,
+            memory_left(gneiss::memory_budget(memory), memory), stop}, visit);
+    }
+
+    std::unique_ptr<node_classification_options> how;
+    std::optional<classifier> net;
+    std::uint64_t memory;
+    gneiss::tbb_executor on;
+
+private:
+    std::filesystem::path run_;
+    std::unique_ptr<gneiss::dataset> own_, other_;
+};
+
+programs::exit_code eval(const class_design& of, const eval_flags& flags) {
+    const programs::interrupt_guard interrupts;
+    trained_model trained(of, flags);
+    const auto labels = trained.data().labels();
+    node_metrics metrics(trained.data().nodes_of(flags.split == "valid" ? gneiss::node_split::valid : gneiss::node_split::test),
+        trained.net->encode.outputs(), gneiss::classes_of(labels.values()));
+    trained([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
+        for (std::size_t i = 0; i < some.rows(); ++i) metrics.add(static_cast<gneiss::node_id>(first + i), some[i]);
+    }, interrupts.token());
+    report_metrics(of.program, flags, flags.split, metrics.values(), "nodes", trained.how->dataset);
+    return programs::exit_code::done;
+}
+
+struct predict_flags : run_flags, node_flags {
+    std::optional<std::filesystem::path> graph;
+};
+
+programs::exit_code predict(const class_design& of, const predict_flags& flags) {
+    const programs::interrupt_guard interrupts;
+    trained_model trained(of, flags, flags.graph);
+    trained.data().verify_labels();
+    const auto asked = requested_nodes(trained.data(), flags);
+    predict_classes(of.program, {trained.data(), trained.trained_on()}, asked,
+        [&](const gneiss::embedding_block_visitor& visit) { trained(visit, interrupts.token()); }, flags.json);
+    return programs::exit_code::done;
+}
+
+struct export_flags : run_flags {
+    std::filesystem::path out;
+    std::optional<std::filesystem::path> graph;
+    std::string format = "npy";
+    bool force = false;
+};
+
+programs::exit_code export_run(const class_design& of, const export_flags& flags) {
+    export_directory out(flags.out, flags.force, {"nodes.tsv", "predictions.tsv"});
+    const programs::interrupt_guard interrupts;
+    trained_model trained(of, flags, flags.graph);
+    trained.data().verify_labels();
+    export_predictions({trained.data(), trained.trained_on()},
+        [&](const gneiss::embedding_block_visitor& visit) { trained(visit, interrupts.token()); }, flags.format, out.begin());
+    out.finish();
+    const std::uint64_t nodes = trained.data().manifest().nodes;
+    if (flags.json)
+        programs::print_json({{"program", of.program}, {"out", out.path().string()}, {"nodes", nodes}, {"what", "predictions"}});
+    else
+        fmt::print("predictions of {} nodes are in {}\n", nodes, out.path().string());
+    return programs::exit_code::done;
+}
+
+void add_eval(programs::command_line& to, const class_design& of) {
+    static eval_flags flags;
+    programs::command& command = to.add("eval", "Evaluates a trained run on a split, by the neighbours of the whole graph.",
+        [of](programs::command&) { return eval(of, flags); });
+    flags.run_flags::add_to(command);
+    command.option("split", flags.split, "whose nodes").choices({"valid", "test"});
+}
+
+void add_predict(programs::command_line& to, const class_design& of) {
+    static predict_flags flags;
+    programs::command& command = to.add("predict", "Tells the classes of nodes.", [of](programs::command&) { return predict(of, flags); });
+    flags.run_flags::add_to(command);
+    flags.node_flags::add_to(command);
+    command.group("Graph");
+    command.option("graph", flags.graph, graph_help).value_name("DATASET");
+}
+
+void add_export(programs::command_line& to, const class_design& of) {
+    static export_flags flags;
+    programs::command& command = to.add("export", "Writes the probabilities of classes of all nodes, with their names.",
+        [of](programs::command&) { return export_run(of, flags); });
+    flags.add_to(command);
+    command.option("out", flags.out, "directory to write").required();
+    command.option("format", flags.format, "npy: an array, and a table of names; tsv: a name, its class and probability a line").choices({"npy", "tsv"});
+    command.option("graph", flags.graph, graph_help).value_name("DATASET");
+    command.option("force", flags.force, "replace an export that is at --out").transient();
+}
+
+} // namespace
+
+void add_node_classification_commands(programs::command_line& to, const class_design& of) {
+    add_eval(to, of);
+    add_predict(to, of);
+    add_export(to, of);
+}
+
+} // namespace trainers

@@ -1,0 +1,37 @@
+#include "common/training/node_classification_options.hpp"
+
+namespace trainers {
+
+void node_classification_options::add_training(programs::command& to) {
+    add_dataset(to);
+    to.group("Model");
+    add_layers(to);
+    add_dropout(to);
+    to.group("Training");
+    to.option("epochs", epochs, "passes over the training nodes").range(1).default_text("from the graph");
+    to.option("batch", batch, "nodes of a batch").range(1).default_text("1000");
+    add_sampling(to);
+    add_optimizer(to, "adam", "0.01", "constant");
+    to.option("seed", seed, "of all randomness");
+}
+
+void node_classification_options::add_evaluation(programs::command& to) {
+    add_validation(to, "from the graph");
+    add_early_stop(to);
+}
+
+void node_classification_options::resolve(const gneiss::dataset& data) {
+    const gneiss::dataset_manifest& graph = data.manifest();
+    const auto need = [&](bool there, const char* what, const char* field) {
+        if (!there) throw gneiss::error(gneiss::errc::invalid_argument, what, {.path = data.directory(), .field = field});
+    };
+    need(graph.node_attributes.classes != 0, "has no classes of nodes: gneiss-data import --labels", "labels");
+    need(graph.node_attributes.train != 0, "has no nodes to train on", "split");
+    need(graph.node_attributes.features != 0, "has no features of nodes", "features");
+    if (!normalize_features) normalize_features = data.has("features.indptr");
+    resolve_direction(data);
+    resolve_classes(graph);
+    resolve_sampling(graph, "constant");
+}
+
+} // namespace trainers

@@ -1,0 +1,92 @@
+#include "common/training/node_classification_training.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "common/training/checkpoint.hpp"
+#include "common/training/feature_diagnosis.hpp"
+#include "common/training/graph_observer.hpp"
+#include "common/training/node_metrics.hpp"
+
+namespace trainers {
+
+node_classification_training::node_classification_training(const parts& of, std::initializer_list<const char*> charged) : of_(of), executor_(of.how.threads) {
+    for (const gneiss::memory_part& part : of.plan.parts)
+        if (std::ranges::find(charged, part.name) != charged.end()) charges_.push_back(of.budget.charge(part.name, part.bytes));
+    std::filesystem::create_directories(of.run.directory.checkpoint());
+    if (!of.run.saved) return;
+    of.net.take(*of.run.saved);
+    generation_ = of.run.saved->generation;
+    epoch_ = last_trained(of.run.saved->position);
+}
+
+epoch_end node_classification_training::train(const gneiss::resume_position& from, const course_observer& observer, const std::stop_token& stop) {
+    evaluated_.clear();
+    epoch_ = from.epoch;
+    try {
+        return train_epoch(from, graph_observer_of(observer), stop);
+    } catch (const gneiss::error& e) {
+        if (e.code() == gneiss::errc::not_finite) diagnose_features(of_.data, of_.features);
+        throw;
+    }
+}
+
+void node_classification_training::save(const gneiss::resume_position& at, const nlohmann::ordered_json& progress) {
+    gneiss::checkpoint c = header(at);
+    c.generation = ++generation_;
+    nlohmann::ordered_json whole = progress;
+    add_progress(whole);
+    put_progress(c, whole);
+    gneiss::save_checkpoint(of_.run.directory.checkpoint() / checkpoint_name, c);
+}
+
+void node_classification_training::keep_best() {
+    std::filesystem::create_directories(of_.run.directory.best());
+    gneiss::checkpoint c = header({epoch_ + 1, {}});
+    c.generation = ++best_generation_;
+    gneiss::save_checkpoint(of_.run.directory.best() / checkpoint_name, c);
+}
+
+programs::metric_values node_classification_training::evaluate(const std::string& split) {
+    if (evaluated_.empty()) {
+        std::map<std::string, node_metrics> metrics;
+        for (const auto& [name, part] : {std::pair("valid", gneiss::node_split::valid), std::pair("test", gneiss::node_split::test)})
+            metrics.emplace(name, node_metrics(of_.data.nodes_of(part), of_.net.encode.outputs(), of_.classes.labels()));
+        for_each_block({of_.how, of_.net, of_.data, of_.features, of_.engine.make, of_.run.directory.checkpoint() / "scratch", executor_,
+            memory_between_epochs(), of_.stop}, [&](std::uint64_t first, gneiss::matrix_view<const float> rows) {
+            for (std::size_t i = 0; i < rows.rows(); ++i)
+                for (auto& [name, of] : metrics) of.add(static_cast<gneiss::node_id>(first + i), rows[i]);
+        });
+        for (const auto& [name, of] : metrics) evaluated_[name] = of.values();
+    }
+    return evaluated_.at(split);
+}
+
+bool node_classification_training::evaluates_beside() const {
+    const gneiss::bucket_store buckets = of_.data.buckets();
+    return of_.plan.keeps_all() || evaluates_in_memory(of_.net.encode,
+        {.columns = of_.net.encode.inputs(), .bytes = gneiss::fixed_features(of_.features, buckets.rows()).bytes}, buckets,
+        of_.how.neighbors(), of_.plan.evaluation_bytes);
+}
+
+nlohmann::ordered_json node_classification_training::saved_progress() const { return progress_of(*of_.run.saved); }
+
+gneiss::checkpoint node_classification_training::header(const gneiss::resume_position& at) const {
+    gneiss::checkpoint c = begin_checkpoint(of_.command, of_.dataset, at);
+    of_.net.put(c);
+    return c;
+}
+
+std::unique_ptr<gneiss::graph_compute> compute_classes_on(compute_device* device, const node_classification_options& how, classifier& net) {
+    if (device == nullptr) return nullptr;
+    return device->classify({.layers = layers_of(net.encode), .in = net.encode.inputs(), .weights = net.weights, .seed = how.seed}, {});
+}
+
+course_settings course_of_classes(const node_classification_options& how, const gneiss::dataset_manifest& graph) {
+    const bool validates = graph.node_attributes.valid != 0;
+    return {.unit = "nodes", .measure = "accuracy", .examples = graph.node_attributes.train, .validates = validates,
+        .best = how.early_stop != 0 && validates};
+}
+
+} // namespace trainers

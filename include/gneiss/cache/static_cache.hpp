@@ -1,0 +1,66 @@
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <ranges>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gneiss/cache/change_set.hpp>
+#include <gneiss/cache/concepts.hpp>
+#include <gneiss/core/types.hpp>
+
+namespace gneiss {
+
+/// Holds the same rows all the time: the first of a ranking.
+///
+/// Ranked by out-degree it is PaGraph's cache (Lin et al., SoCC'20), Ginex' baseline; by visits of a profiled stretch it
+/// knows what a sampler makes of the graph. Cost of `next`: O(1).
+class static_cache {
+public:
+    /// `ranked`: distinct rows, the most wanted first; what lies behind the first `capacity` does not matter.
+    static_cache(std::span<const node_id> ranked, std::size_t capacity)
+        : capacity_(capacity),
+          rows_(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(std::min(capacity, ranked.size()))) {}
+
+    [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
+    [[nodiscard]] std::span<const node_id> initial() const noexcept { return rows_; }
+    static void next(std::span<const node_id>, change_set& out) noexcept { out.clear(); }
+
+private:
+    std::size_t capacity_;
+    std::vector<node_id> rows_;
+};
+
+static_assert(cache_policy<static_cache>);
+
+/// The `count` rows with the greatest scores, the greatest first, ties by id: scores[id] may be degrees or visits.
+/// Cost: O(nodes + count log count); memory 4 bytes a node while it works.
+template <std::ranges::random_access_range Scores>
+[[nodiscard]] std::vector<node_id> rank_by(const Scores& scores, std::size_t count) {
+    std::vector<node_id> ids(std::ranges::size(scores));
+    std::iota(ids.begin(), ids.end(), node_id{0});
+    const auto better = [&](node_id a, node_id b) {
+        return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
+    };
+    const auto end = ids.begin() + static_cast<std::ptrdiff_t>(std::min(count, ids.size()));
+    if (end != ids.end()) std::nth_element(ids.begin(), end, ids.end(), better);
+    std::sort(ids.begin(), end, better);
+    return {ids.begin(), end};
+}
+
+/// How often the batches of a trace ask for each row. Precondition: rows are below `nodes`. O(nodes + accesses).
+template <access_trace Trace>
+[[nodiscard]] std::vector<std::uint32_t> count_visits(Trace& trace, std::uint64_t nodes) {
+    std::vector<std::uint32_t> visits(static_cast<std::size_t>(nodes), 0);
+    std::vector<node_id> room;
+    for (std::size_t batch = 0; batch < trace.batches(); ++batch)
+        for (const node_id id : trace.read(batch, room)) ++visits[id];
+    return visits;
+}
+
+} // namespace gneiss

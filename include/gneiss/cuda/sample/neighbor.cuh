@@ -1,0 +1,129 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/cuda/core/memory.cuh>
+#include <gneiss/cuda/core/stream.cuh>
+#include <gneiss/cuda/sample/batch.cuh>
+#include <gneiss/cuda/sample/detail/hops.cuh>
+#include <gneiss/cuda/sample/graph.cuh>
+#include <gneiss/cuda/sample/layer_view.cuh>
+#include <gneiss/cuda/sample/transpose.cuh>
+#include <gneiss/sample/layer_view.hpp>
+
+namespace gneiss::cuda {
+
+/// `gneiss::neighbor_sampler` on a device: the same sample, bit for bit, of the same seed, batch key, seed nodes, graph and options,
+/// left in device memory as the layers of a model.
+///
+///     device_graph<> graph(budget, host_graph, stream);
+///     neighbor_sampler<> sampler(budget, graph.view(), options, seed, {.seeds = 1024});
+///     for (…) {
+///         sampler.sample(stream, key, seeds);                  // the host does not wait
+///         aggregate<float>(stream, gathered(incoming(sampler.layer(0)), sampler.nodes()), edge_weight::mean, features, rows);
+///     }
+///     const sample_sizes sizes = sampler.look(stream);         // or throws what went wrong
+///
+/// Or recorded once: a graph of set-up kernels, drawing, numbering and layers that takes its key and seeds from device memory:
+///
+///     const graph step = graph::record(stream, [&] { sampler.run(stream); … });
+///     for (…) { sampler.set(stream, key, seeds); step.launch(stream); }
+///
+/// All arrays have room for the worst case that fan-outs, graph and `sample_capacity` allow, their counts are in device memory. A batch
+/// that does not fit, or whose seeds cannot be used, has empty layers and is told of at the next look(). Draws by weight are the host's.
+/// One sampler serves one stream. Nothing is allocated after the constructor.
+/// Memory: 8 bytes a node of the graph; 8 bytes an edge of room, 4 or 8 more for its relation and its id, 8 for lists by source; of the
+/// largest hop another 4, or with lists by source 21. Kernels: 6, 2 for hidden edges, 8 or 9 a hop, and 6 to 16 a layer for lists by
+/// source; time as `detail::hop_kernels` and `layer_transposer` tell.
+template <node_id_type NodeId = node_id>
+class neighbor_sampler {
+public:
+    /// \param wanted  whether the lists of a backward pass are made too
+    /// \param stamps  batches between two clearings of the table of nodes
+    ///
+    /// The graph stays where it is. Throws `over_budget`, `device_error`; `invalid_argument` for fan-outs that cannot be used, or for
+    /// what the graph does not keep; `out_of_range` for a hop that may draw 2³¹ edges.
+    neighbor_sampler(memory_budget& budget, const graph_view<NodeId>& graph, neighbor_options options, std::uint64_t seed,
+        const sample_capacity& capacity, layer_stack::lists wanted = layer_stack::lists::both,
+        std::uint32_t stamps = detail::hop_kernels<NodeId>::all_stamps)
+        : hops_(budget, graph, std::move(options), seed, capacity, detail::draws::every_hop, wanted == layer_stack::lists::both, stamps),
+          counts_(budget, "counts of layers", hops_.hops()) {
+        if (wanted != layer_stack::lists::both) return;
+        std::uint32_t most = 0;
+        for (std::size_t h = 0; h < hops_.hops(); ++h) {
+            most = std::max(most, hops_.room()[h].edges);
+            by_source_.push_back({{budget, "offsets by source", hops_.room()[h + 1].known + std::size_t{1}}, {budget, "edges by source", hops_.room()[h].edges}});
+        }
+        transpose_.emplace(budget, most);
+    }
+
+    [[nodiscard]] const neighbor_options& options() const noexcept { return hops_.options(); }
+
+    /// set() and run().
+    void sample(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds, std::span<const excluded_edge<NodeId>> excluded = {}) {
+        set(in, batch, seeds, excluded);
+        run(in);
+    }
+    /// Which batch the next run() samples, and which edges it must not walk, for which `sample_capacity` keeps room and the graph edge
+    /// ids. Seeds and edges are copied before this returns; it waits while two batches before are on their way to the device.
+    void set(cudaStream_t in, const batch_key& batch, std::span<const NodeId> seeds, std::span<const excluded_edge<NodeId>> excluded = {}) {
+        hops_.set(in, batch, seeds, excluded);
+    }
+    /// What set() fills, for those who choose batches on the device. [seeds], [hidden]
+    [[nodiscard]] sample_request* request() noexcept { return hops_.request(); }
+    [[nodiscard]] std::span<NodeId> seeds() noexcept { return hops_.seeds(); }
+    [[nodiscard]] std::span<excluded_edge<NodeId>> excluded() noexcept { return hops_.excluded(); }
+
+    /// Samples. May be recorded.
+    void run(cudaStream_t in) {
+        hops_.draw(in);
+        hops_.count(in, counts_.data());
+        for (std::size_t h = 0; h < by_source_.size(); ++h)
+            (*transpose_)(in, layer(hops_.hops() - 1 - h), by_source_[h].offsets.data(), by_source_[h].edges.data());
+    }
+
+    /// Waits for the stream and tells what the last batch came to. Throws `sample_error` for the first batch that failed since the last
+    /// look.
+    [[nodiscard]] sample_sizes look(stream& in) { return hops_.look(in); }
+
+    [[nodiscard]] std::size_t layers() const noexcept { return hops_.hops(); }
+    /// What layer `i`, from 0, reads: the hop furthest from the seeds comes first.
+    [[nodiscard]] layer_view layer(std::size_t i) const noexcept {
+        const std::size_t h = hops_.hops() - 1 - i;
+        const auto& lists = hops_.lists(h);
+        layer_view view{counts_.data() + i, hops_.room()[h].targets, hops_.room()[h + 1].known, hops_.room()[h].edges, lists.offsets.data(),
+            lists.numbers.data()};
+        if (by_source_.empty()) return view;
+        view.by_source_offsets = by_source_[h].offsets.data();
+        view.by_source_edges = by_source_[h].edges.data();
+        view.edge_target = lists.targets.data();
+        return view;
+    }
+    /// [edges] of the layer, null unless asked for.
+    [[nodiscard]] const relation_id* relations(std::size_t i) const noexcept { return hops_.lists(hops_.hops() - 1 - i).relations.data(); }
+    [[nodiscard]] const edge_index* edge_ids(std::size_t i) const noexcept { return hops_.lists(hops_.hops() - 1 - i).edge_ids.data(); }
+
+    /// Ids of the sample's nodes by number, the seeds first: the rows that layer 0 reads. *node_count() of at most node_capacity().
+    [[nodiscard]] const NodeId* nodes() const noexcept { return hops_.nodes(); }
+    [[nodiscard]] const std::uint32_t* node_count() const noexcept { return &counts_.data()->sources; }
+    [[nodiscard]] std::uint32_t node_capacity() const noexcept { return hops_.room().back().known; }
+
+private:
+    struct source_lists {
+        device_buffer<std::uint32_t> offsets, edges;
+    };
+
+    detail::hop_kernels<NodeId> hops_;
+    device_buffer<layer_counts> counts_; ///< [layers]
+    std::vector<source_lists> by_source_; ///< of hops
+    std::optional<layer_transposer> transpose_;
+};
+
+} // namespace gneiss::cuda

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/cuda/core/memory.cuh>
+#include <gneiss/cuda/core/transfer.cuh>
+
+namespace gneiss::cuda {
+
+/// What must grow to hold `bytes`, an eighth more so that the next few batches fit.
+[[nodiscard]] constexpr std::uint64_t grown(std::uint64_t bytes) noexcept { return bytes + bytes / 8; }
+
+/// Transfer slots by the number of the batch in flight, each as large as its largest batch so far: after the first few
+/// batches nothing is allocated. Precondition of at(): the slot's last work is over, as it is when its batch begins anew.
+/// Thread-safety: different slots may be asked for by different threads.
+class growing_slots {
+public:
+    growing_slots(memory_budget& budget, std::string name) : budget_(budget), name_(std::move(name)) {}
+
+    /// For batches 0 … count − 1. No work is under way.
+    void resize(std::size_t count) { slots_.resize(count); }
+    /// The slot of a batch, begun, with room for `bytes`. Throws `over_budget`, `device_error`.
+    [[nodiscard]] transfer_slot& begin(std::size_t number, std::uint64_t bytes) {
+        std::unique_ptr<transfer_slot>& slot = slots_.at(number);
+        if (slot && slot->capacity() >= bytes) {
+            slot->begin();
+            return *slot;
+        }
+        if (slot) slot->wait();
+        slot.reset();
+        slot = std::make_unique<transfer_slot>(budget_, name_, grown(bytes));
+        return *slot;
+    }
+    [[nodiscard]] transfer_slot& operator[](std::size_t number) { return *slots_.at(number); }
+
+private:
+    memory_budget& budget_;
+    std::string name_;
+    std::vector<std::unique_ptr<transfer_slot>> slots_;
+};
+
+/// Device memory of one stream, as large as what was asked for so far. What it held is lost when it grows.
+template <class T>
+class reusable_device_buffer {
+public:
+    reusable_device_buffer(memory_budget& budget, std::string name) : budget_(budget), name_(std::move(name)) {}
+
+    /// Room for `size` elements, uninitialized; work of `in` that used less room is waited for. Throws `over_budget`.
+    [[nodiscard]] T* at_least(std::size_t size, const stream& in) {
+        if (buffer_.size() < size) {
+            in.synchronize();
+            buffer_ = {};
+            buffer_ = device_buffer<T>(budget_, name_, static_cast<std::size_t>(grown(size)));
+        }
+        return buffer_.data();
+    }
+
+private:
+    memory_budget& budget_;
+    std::string name_;
+    device_buffer<T> buffer_;
+};
+
+} // namespace gneiss::cuda

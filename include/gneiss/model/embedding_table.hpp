@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/matrix_view.hpp>
+#include <gneiss/core/memory.hpp>
+#include <gneiss/core/row_layout.hpp>
+
+namespace gneiss {
+
+/// A table of rows kept in memory whole, such as the relations': values with their optimizer state beside them.
+class embedding_table {
+public:
+    embedding_table() = default;
+    /// All zero.
+    embedding_table(std::size_t rows, row_layout layout)
+        : data_(aligned_buffer<float>::zeroed(rows * layout.floats())), rows_(rows), layout_(layout) {}
+
+    [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
+    [[nodiscard]] const row_layout& layout() const noexcept { return layout_; }
+    [[nodiscard]] std::size_t size_bytes() const noexcept { return data_.size_bytes(); }
+
+    /// All of the table, row after row: what a checkpoint keeps.
+    [[nodiscard]] std::span<float> data() noexcept { return data_.span(); }
+    [[nodiscard]] std::span<const float> data() const noexcept { return data_.span(); }
+    /// [rows, dim + state]
+    [[nodiscard]] matrix_view<float> table() noexcept { return {data_.data(), rows_, layout_.floats()}; }
+    [[nodiscard]] matrix_view<const float> table() const noexcept { return {data_.data(), rows_, layout_.floats()}; }
+    /// [rows, dim], the state skipped by the stride.
+    [[nodiscard]] matrix_view<float> values() noexcept { return table().middle_columns(0, layout_.dim); }
+    [[nodiscard]] matrix_view<const float> values() const noexcept { return table().middle_columns(0, layout_.dim); }
+
+private:
+    aligned_buffer<float> data_;
+    std::size_t rows_ = 0;
+    row_layout layout_{};
+};
+
+/// Memory of a trivial type that only ever grows, in huge pages where it is large: rows are read from it at random. What it
+/// held is lost when it does.
+template <class T>
+class reusable_buffer {
+public:
+    /// Room for `size` elements, uninitialized.
+    [[nodiscard]] T* at_least(std::size_t size) {
+        if (buffer_.size() < size) {
+            buffer_ = {}; // never both at once
+            buffer_ = aligned_buffer<T, 64>(size + size / 8);
+            advise_huge_pages(buffer_.data(), size * sizeof(T)); // not what nobody may ever touch
+        }
+        return buffer_.data();
+    }
+    [[nodiscard]] std::size_t size_bytes() const noexcept { return buffer_.size_bytes(); }
+
+private:
+    aligned_buffer<T, 64> buffer_;
+};
+
+/// Gradients of some rows of a table: sorted distinct ids and a row for each. Keeps its memory between uses.
+class sparse_gradients {
+public:
+    /// `count` ids and rows of `dim` floats, uninitialized.
+    void resize(std::size_t count, std::size_t dim) {
+        ids_.resize(count);
+        rows_ = {memory_.at_least(count * dim), count, dim};
+    }
+    [[nodiscard]] std::span<std::uint32_t> ids() noexcept { return ids_; }
+    [[nodiscard]] std::span<const std::uint32_t> ids() const noexcept { return ids_; }
+    [[nodiscard]] matrix_view<float> rows() noexcept { return rows_; }
+    [[nodiscard]] matrix_view<const float> rows() const noexcept { return rows_; }
+
+private:
+    std::vector<std::uint32_t> ids_;
+    reusable_buffer<float> memory_;
+    matrix_view<float> rows_{};
+};
+
+} // namespace gneiss

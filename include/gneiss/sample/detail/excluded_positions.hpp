@@ -1,0 +1,173 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/types.hpp>
+#include <gneiss/graph/concepts.hpp>
+#include <gneiss/graph/coo.hpp>
+
+namespace gneiss {
+
+/// An edge that samplers shall not walk, as a batch of link prediction hides its positives from message passing.
+template <node_id_type NodeId = node_id>
+struct excluded_edge {
+    NodeId source{};
+    NodeId destination{};
+    edge_index id = 0;
+};
+
+} // namespace gneiss
+
+namespace gneiss::detail {
+
+/// Where hidden edges stand in the lists of their ends.
+template <node_id_type NodeId>
+class excluded_positions {
+public:
+    /// Finds the edges in the lists of `direction`; an edge that the graph does not have is nowhere. The graph must tell
+    /// edge ids. O(edges · (log edges + log degree + m)) where two nodes have at most m edges, in as many requests as the longest
+    /// list has bits and m more, for all edges at once.
+    template <neighbor_source G>
+    void find(const G& graph, std::span<const excluded_edge<NodeId>> edges, neighbor_direction direction) {
+        at_.clear();
+        if (edges.empty()) return;
+        if (direction != neighbor_direction::in) find_in_lists(graph, edges, neighbor_direction::out, false);
+        if (direction != neighbor_direction::out)
+            find_in_lists(graph, edges, neighbor_direction::in, direction == neighbor_direction::both);
+        std::sort(at_.begin(), at_.end());
+        at_.erase(std::unique(at_.begin(), at_.end()), at_.end());
+    }
+
+    [[nodiscard]] bool empty() const noexcept { return at_.empty(); }
+
+    /// The hidden positions of a node, ascending: a range of (node, position). O(log edges).
+    [[nodiscard]] std::span<const std::pair<NodeId, std::uint32_t>> of(NodeId node) const noexcept {
+        const auto [first, last] =
+            std::equal_range(at_.begin(), at_.end(), std::pair(node, std::uint32_t{0}),
+                [](const auto& a, const auto& b) { return a.first < b.first; });
+        return {first, last};
+    }
+
+private:
+    struct wanted {
+        NodeId owner, other;
+        edge_index id;
+        std::uint32_t low = 0, high = 0, degree = 0; // the first place of the neighbor lies in [low, high]
+    };
+
+    /// A binary search of all edges together for the first position of the neighbor, then steps through the repeated
+    /// edges from there. Edges of one list are asked for together, in its order: in a batch, the lists of a few hubs are
+    /// searched thousands of times, and a graph in blocks finds the parts of a list anew for each node that it is asked about.
+    ///
+    /// \param after_outgoing  positions follow those of the owner's outgoing edges
+    template <neighbor_source G>
+    void find_in_lists(const G& graph, std::span<const excluded_edge<NodeId>> edges, neighbor_direction direction, bool after_outgoing) {
+        open_.clear();
+        for (const excluded_edge<NodeId>& e : edges) {
+            if (direction == neighbor_direction::in)
+                open_.push_back({e.destination, e.source, e.id});
+            else
+                open_.push_back({e.source, e.destination, e.id});
+        }
+        std::sort(open_.begin(), open_.end(),
+            [](const wanted& a, const wanted& b) { return a.owner != b.owner ? a.owner < b.owner : a.other < b.other; });
+        name_owners();
+        const auto degrees_of = [&](neighbor_direction of, std::vector<std::uint32_t>& to) {
+            to.resize(ids_.size());
+            graph.degrees(ids_, of, to);
+        };
+        degrees_of(direction, degrees_);
+        for (std::size_t i = 0; i < ids_.size(); ++i)
+            for (std::size_t k = offsets_[i]; k < offsets_[i + 1]; ++k) open_[k].high = open_[k].degree = degrees_[i];
+        if (after_outgoing) {
+            degrees_of(neighbor_direction::out, degrees_);
+            shifts_.clear();
+            for (std::size_t i = 0; i < ids_.size(); ++i) shifts_.emplace_back(ids_[i], degrees_[i]);
+        }
+
+        searched_.clear();
+        while (!open_.empty()) {
+            std::size_t kept = 0;
+            for (const wanted& w : open_) {
+                if (w.low == w.high)
+                    searched_.push_back(w);
+                else
+                    open_[kept++] = w;
+            }
+            open_.resize(kept);
+            if (open_.empty()) break;
+            const auto middle = [](const wanted& w) { return w.low + (w.high - w.low) / 2; };
+            ask(graph, direction, middle, false);
+            for (std::size_t k = 0; k < open_.size(); ++k) {
+                wanted& w = open_[k];
+                const std::uint32_t at = middle(w);
+                if (neighbors_[k] < w.other)
+                    w.low = at + 1;
+                else
+                    w.high = at;
+            }
+        }
+
+        open_.swap(searched_); // each list's edges side by side again
+        std::sort(open_.begin(), open_.end(),
+            [](const wanted& a, const wanted& b) { return a.owner != b.owner ? a.owner < b.owner : a.low < b.low; });
+        const std::size_t before = at_.size();
+        for (;;) {
+            std::erase_if(open_, [](const wanted& w) { return w.low == w.degree; });
+            if (open_.empty()) break;
+            ask(graph, direction, [](const wanted& w) { return w.low; }, true);
+            std::size_t kept = 0;
+            for (std::size_t k = 0; k < open_.size(); ++k) {
+                wanted w = open_[k];
+                if (neighbors_[k] != w.other) continue; // not an edge of the graph
+                if (edge_ids_[k] == w.id) {
+                    at_.emplace_back(w.owner, w.low);
+                    continue;
+                }
+                ++w.low;
+                open_[kept++] = w;
+            }
+            open_.resize(kept);
+        }
+        if (!after_outgoing) return;
+        for (std::size_t i = before; i < at_.size(); ++i)
+            at_[i].second += std::ranges::lower_bound(shifts_, at_[i].first, {}, &std::pair<NodeId, std::uint32_t>::first)->second;
+    }
+
+    /// The owners of what is open, each once, and where its edges begin and end.
+    void name_owners() {
+        ids_.clear();
+        offsets_.assign(1, 0);
+        for (std::size_t k = 0; k < open_.size(); ++k) {
+            if (ids_.empty() || ids_.back() != open_[k].owner) {
+                ids_.push_back(open_[k].owner);
+                offsets_.push_back(0);
+            }
+            offsets_.back() = static_cast<std::uint32_t>(k + 1);
+        }
+    }
+
+    template <class G, class PositionOf>
+    void ask(const G& graph, neighbor_direction direction, PositionOf&& position_of, bool edge_ids) {
+        name_owners();
+        positions_.clear();
+        for (const wanted& w : open_) positions_.push_back(position_of(w));
+        neighbors_.resize(open_.size());
+        edge_ids_.resize(edge_ids ? open_.size() : 0);
+        graph.neighbors_at({ids_, direction, offsets_, positions_}, {neighbors_, {}, edge_ids_});
+    }
+
+    std::vector<std::pair<NodeId, std::uint32_t>> at_;
+    std::vector<wanted> open_, searched_;
+    std::vector<std::pair<NodeId, std::uint32_t>> shifts_; // degrees of outgoing lists, by owner
+    std::vector<NodeId> ids_, neighbors_;
+    std::vector<std::uint32_t> degrees_, positions_, offsets_;
+    std::vector<edge_index> edge_ids_;
+};
+
+} // namespace gneiss::detail

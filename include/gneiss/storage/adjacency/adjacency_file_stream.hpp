@@ -1,0 +1,341 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/graph/adjacency_stream.hpp>
+#include <gneiss/storage/adjacency/csc_files.hpp>
+#include <gneiss/storage/engine/any_engine.hpp>
+#include <gneiss/storage/io/detail/checked_sequences.hpp>
+
+namespace gneiss {
+
+/// How a `adjacency_file_stream` reads.
+struct adjacency_file_stream_options {
+    std::size_t chunk_arcs = std::size_t{1} << 20;  ///< most neighbors of a chunk, but for a longer list, which is one
+    std::size_t chunk_nodes = std::size_t{1} << 16; ///< most lists of a chunk
+    std::size_t piece_bytes = std::size_t{1} << 20; ///< of a read; a multiple of 1 MiB
+    bool direct = true;                             ///< past the page cache, where the file system can
+    std::stop_token stop{};                         ///< ends the constructor with errc::canceled
+};
+
+namespace detail {
+
+/// Both lists of each node in order, out of four files.
+class csc_list_reader {
+public:
+    csc_list_reader(const csc_files& files, any_engine engine, const adjacency_file_stream_options& how)
+        : in_(csc_lists::read_stamp(files.in)),
+          from_(std::move(engine), how.piece_bytes) {
+        const csc_stamp out = csc_lists::read_stamp(files.out);
+        if (in_.incoming != 1 || out.incoming != 0)
+            throw error(errc::invalid_argument, "incoming and outgoing neighbours are exchanged");
+        if (in_.nodes != out.nodes || in_.edges != out.edges)
+            throw error(errc::invalid_argument, "incoming and outgoing neighbours are of different graphs");
+        for (const auto& directory : {files.out, files.in}) {
+            const auto indptr = directory / "indptr.npy", neighbors = directory / "neighbours.npy";
+            from_.add(indptr, array_checksums(indptr, in_.nodes + 1, sizeof(edge_index)), how.direct);
+            from_.add(
+                neighbors, array_checksums(neighbors, in_.edges, sizeof(node_id), csc_block_bytes), how.direct);
+        }
+    }
+
+    [[nodiscard]] std::uint64_t nodes() const noexcept { return in_.nodes; }
+    [[nodiscard]] edge_index edges() const noexcept { return in_.edges; }
+
+    /// Goes to node 0.
+    void begin(const std::stop_token& stop) {
+        from_.rewind();
+        for (std::size_t s = 0; s < sides_.size(); ++s) {
+            sides_[s] = {};
+            if (next_offset(s, stop) != 0) throw wrong(s, "offsets do not begin with 0");
+        }
+        node_ = 0;
+        measure(stop);
+    }
+    /// Nothing is read any more, so that another thread may `begin`; by the thread that read.
+    void pause() noexcept { from_.pause(); }
+    /// The node whose lists come next; nodes() at the end.
+    [[nodiscard]] std::uint64_t node() const noexcept { return node_; }
+    /// Its neighbors, loops among them.
+    [[nodiscard]] std::uint64_t degree() const noexcept { return sides_[0].degree + sides_[1].degree; }
+
+    /// Hands the node's outgoing, then its incoming neighbors to `take(piece)`, and goes to the next.
+    /// \param both  or else the outgoing ones alone, and in all of the pass
+    template <class Take>
+    void lists(bool both, const std::stop_token& stop, Take&& take) {
+        for (std::size_t s = 0; s < (both ? 2U : 1U); ++s) {
+            side& of = sides_[s];
+            while (of.degree != 0) {
+                if (of.neighbors.empty()) of.neighbors = words<node_id>(2 * s + 1, stop);
+                const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(of.degree, of.neighbors.size()));
+                if (const std::size_t bad = take(of.neighbors.first(n)); bad != n) throw no_such_neighbor(s, bad);
+                of.neighbors = of.neighbors.subspan(n);
+                of.degree -= n;
+            }
+        }
+        ++node_;
+        measure(stop);
+    }
+
+private:
+    struct side { // 0: outgoing, 1: incoming
+        std::span<const edge_index> offsets{};
+        std::span<const node_id> neighbors{};
+        edge_index end = 0;
+        std::uint64_t degree = 0; // of the node, not handed out
+    };
+
+    template <class T>
+    [[nodiscard]] std::span<const T> words(std::size_t file, const std::stop_token& stop) {
+        const auto bytes = from_.next(file, stop);
+        return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+    }
+    [[nodiscard]] edge_index next_offset(std::size_t s, const std::stop_token& stop) {
+        auto& offsets = sides_[s].offsets;
+        if (offsets.empty()) offsets = words<edge_index>(2 * s, stop);
+        const edge_index value = offsets.front();
+        offsets = offsets.subspan(1);
+        return value;
+    }
+    void measure(const std::stop_token& stop) {
+        if (node_ == nodes()) return;
+        for (std::size_t s = 0; s < sides_.size(); ++s) {
+            side& of = sides_[s];
+            const edge_index end = next_offset(s, stop);
+            if (end < of.end || end > edges() || end - of.end > csc_lists::max_degree ||
+                (node_ + 1 == nodes() && end != edges()))
+                throw wrong(s, "offsets out of order");
+            of.degree = end - std::exchange(of.end, end);
+        }
+    }
+    [[nodiscard]] error wrong(std::size_t s, const char* what) const {
+        return {errc::corrupt, what,
+            {.path = from_.path(2 * s),
+                .offset = from_.checksums(2 * s).data_offset() + (node_ + 1) * sizeof(edge_index),
+                .length = sizeof(edge_index)}};
+    }
+    [[nodiscard]] error no_such_neighbor(std::size_t s, std::size_t index) const {
+        const edge_index place = sides_[s].end - sides_[s].degree + index;
+        return {errc::corrupt, "a neighbour beyond the nodes",
+            {.path = from_.path(2 * s + 1),
+                .offset = from_.checksums(2 * s + 1).data_offset() + place * sizeof(node_id),
+                .length = sizeof(node_id)}};
+    }
+
+    csc_stamp in_;
+    checked_sequences from_;
+    std::array<side, 2> sides_{};
+    std::uint64_t node_ = 0;
+};
+
+} // namespace detail
+
+/// The lists of a graph on disk as an `adjacency_stream`: of each node the outgoing neighbors and behind them the incoming
+/// ones, without self loops. Neither lists nor offsets stay in memory.
+///
+///     memory_budget budget(std::uint64_t{64} << 20);
+///     csc_stream graph({"data/csc-in", "data/csc-out"}, engines, budget);
+///     for (auto chunk = graph.next(); !chunk.empty(); chunk = graph.next()) …
+///
+/// Cost: a pass reads 8 bytes an edge and 16 a node, in order; a thread reads, verifies and puts the next chunk together
+/// while one is looked at. The constructor reads offsets and outgoing neighbors once, to count self loops and to find the
+/// longest list. Memory, charged: `memory(nodes, edges, how)`, and where the longest list, of in- and outgoing neighbors together,
+/// is longer than a chunk, two of it instead of two chunks.
+/// Errors: io_error; errc::corrupt with path and offset; `over_budget`; errc::invalid_argument for files exchanged or of
+/// different graphs. After an error that `next` threw it throws it again, until `rewind`. One thread at a time; moves.
+class adjacency_file_stream {
+public:
+    adjacency_file_stream(const csc_files& files, const engine_factory& engines, memory_budget& budget,
+        const adjacency_file_stream_options& how = {})
+        : self_(std::make_unique<body>(files, engines, budget, how)) {}
+    adjacency_file_stream(adjacency_file_stream&&) noexcept = default;
+    adjacency_file_stream& operator=(adjacency_file_stream&&) noexcept = default;
+
+    [[nodiscard]] adjacency_chunk next() { return self_->next(); }
+    void rewind() { self_->rewind(); }
+    [[nodiscard]] std::uint64_t nodes() const noexcept { return self_->from.nodes(); }
+    /// Self loops not counted.
+    [[nodiscard]] edge_index arcs() const noexcept { return 2 * (self_->from.edges() - self_->loops); }
+    [[nodiscard]] edge_index self_loops() const noexcept { return self_->loops; }
+
+    /// Memory of a stream whose lists fit in chunks [bytes].
+    [[nodiscard]] static std::uint64_t memory(
+        std::uint64_t nodes, edge_index edges, const adjacency_file_stream_options& how = {}) noexcept {
+        const std::uint64_t blocks = ceil_div(edges * sizeof(node_id), std::uint64_t{csc_block_bytes}) +
+                                     ceil_div((nodes + 1) * sizeof(edge_index), std::uint64_t{checksum_block_bytes});
+        return 2 * (how.chunk_arcs * sizeof(node_id) + (how.chunk_nodes + 1) * sizeof(std::uint32_t)) +
+               8 * how.piece_bytes + 2 * blocks * sizeof(checked_block);
+    }
+
+private:
+    struct chunk {
+        node_id first = 0;
+        std::vector<std::uint32_t> offsets;
+        std::vector<node_id> neighbors;
+    };
+
+    struct body {
+        body(const csc_files& files, const engine_factory& engines, memory_budget& budget, const adjacency_file_stream_options& wanted)
+            : how(checked(files, wanted)),
+              charge(charge_for(files, how, budget)),
+              from(files, engines(), how) {
+            for (from.begin(how.stop); from.node() < from.nodes();) {
+                const auto v = static_cast<node_id>(from.node());
+                longest = std::max(longest, from.degree());
+                from.lists(false, how.stop, [&](std::span<const node_id> piece) {
+                    loops += static_cast<edge_index>(std::ranges::count(piece, v));
+                    return piece.size();
+                });
+            }
+            from.pause();
+            capacity = static_cast<std::size_t>(std::max<std::uint64_t>(how.chunk_arcs, longest));
+            if (capacity > how.chunk_arcs)
+                longest_charge = budget.charge("the longest list of neighbours, twice",
+                    2 * std::uint64_t{sizeof(node_id)} * (capacity - how.chunk_arcs));
+            capacity = static_cast<std::size_t>(std::min<std::uint64_t>(capacity, 2 * from.edges()));
+            for (chunk& c : chunks) {
+                c.neighbors.resize(capacity);
+                c.offsets.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(how.chunk_nodes, from.nodes())) + 1);
+            }
+        }
+        ~body() { stop(); }
+
+        [[nodiscard]] static adjacency_file_stream_options checked(const csc_files& files, const adjacency_file_stream_options& how) {
+            if (files.in.empty() || files.out.empty())
+                throw error(errc::invalid_argument, "incoming and outgoing neighbours are needed");
+            if (how.chunk_arcs == 0 || how.chunk_nodes == 0 || how.chunk_nodes >= UINT32_MAX || how.piece_bytes == 0 ||
+                how.piece_bytes % checksum_block_bytes != 0)
+                throw error(errc::invalid_argument, "a chunk has at least one list and one arc; pieces are whole MiB");
+            return how;
+        }
+
+        [[nodiscard]] static memory_charge charge_for(
+            const csc_files& files, const adjacency_file_stream_options& how, memory_budget& budget) {
+            const csc_stamp stamp = csc_lists::read_stamp(files.in);
+            return budget.charge("reading lists of neighbours", memory(stamp.nodes, stamp.edges, how));
+        }
+
+        void stop() noexcept {
+            if (!thread.joinable()) return;
+            thread.request_stop();
+            {
+                const std::scoped_lock lock(mutex);
+                changed.notify_all();
+            }
+            thread.join();
+        }
+        void rewind() {
+            stop();
+            made = given = 0;
+            holds = ended = false;
+            failure = nullptr;
+        }
+
+        [[nodiscard]] adjacency_chunk next() {
+            if (ended) return {};
+            if (!thread.joinable()) thread = std::jthread([this](const std::stop_token& token) { run(token); });
+            std::unique_lock lock(mutex);
+            if (std::exchange(holds, false)) ++given;
+            changed.notify_all();
+            changed.wait(lock, [&] { return made > given || failure; });
+            if (made == given) std::rethrow_exception(failure); // chunks before it come first
+            const chunk& c = chunks[given % 2];
+            holds = true;
+            ended = c.offsets.size() == 1;
+            if (ended) return {};
+            return {c.first, c.offsets, std::span(c.neighbors).first(c.offsets.back())};
+        }
+
+        // Of the reading thread.
+        void run(const std::stop_token& token) {
+            const struct pause_at_end {
+                detail::csc_list_reader& from;
+                ~pause_at_end() { from.pause(); }
+            } pausing{from};
+            try {
+                from.begin(token);
+                for (std::uint64_t k = 0;; ++k) {
+                    {
+                        std::unique_lock lock(mutex);
+                        changed.wait(lock, [&] { return k < given + 2 || token.stop_requested(); });
+                    }
+                    if (token.stop_requested()) return;
+                    chunk& c = chunks[k % 2];
+                    fill(c, token);
+                    const std::scoped_lock lock(mutex);
+                    ++made;
+                    changed.notify_all();
+                    if (c.offsets.size() == 1) return;
+                }
+            } catch (...) {
+                const std::scoped_lock lock(mutex);
+                failure = std::current_exception();
+                changed.notify_all();
+            }
+        }
+        void fill(chunk& c, const std::stop_token& token) {
+            c.first = static_cast<node_id>(from.node());
+            c.offsets.assign(1, 0);
+            std::size_t size = 0;
+            const std::uint64_t nodes = from.nodes();
+            while (from.node() < nodes && c.offsets.size() <= how.chunk_nodes &&
+                   (size + from.degree() <= how.chunk_arcs || c.offsets.size() == 1)) {
+                if (from.degree() > capacity - size) throw error(errc::corrupt, "lists of neighbours changed while they were read");
+                const auto v = static_cast<node_id>(from.node());
+                from.lists(true, token, [&](std::span<const node_id> piece) {
+                    node_id* const to = c.neighbors.data() + size;
+                    std::size_t kept = 0;
+                    node_id most = 0;
+                    for (const node_id u : piece) {
+                        to[kept] = u;
+                        kept += u != v ? 1 : 0;
+                        most = std::max(most, u);
+                    }
+                    size += kept;
+                    if (most < nodes) return piece.size();
+                    return static_cast<std::size_t>(
+                        std::ranges::find_if(piece, [&](node_id u) { return u >= nodes; }) - piece.begin());
+                });
+                c.offsets.push_back(static_cast<std::uint32_t>(size));
+            }
+        }
+
+        adjacency_file_stream_options how;
+        memory_charge charge, longest_charge;
+        detail::csc_list_reader from; // of the thread, while it runs
+        edge_index loops = 0;
+        std::uint64_t longest = 0;
+        std::size_t capacity = 0; // of a chunk's neighbors
+
+        std::mutex mutex; // guards what follows; chunks [given, made) are the caller's, others the thread's
+        std::condition_variable changed;
+        std::array<chunk, 2> chunks{};
+        std::uint64_t made = 0, given = 0;
+        bool holds = false, ended = false; // the caller's
+        std::exception_ptr failure;
+        std::jthread thread;
+    };
+
+    std::unique_ptr<body> self_;
+};
+
+static_assert(adjacency_stream<adjacency_file_stream>);
+
+} // namespace gneiss

@@ -1,0 +1,133 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/order/plan.hpp>
+
+namespace gneiss::detail {
+
+/// Makes something of each state of a plan, in order, one state ahead of who uses it, on a thread of its own.
+///
+/// At most two of them are alive: the third is begun when the last user of the first let it go. One that does not fit beside
+/// the one before is begun when nothing is alive: it waits rather than take more memory. Thread-safety: one thread
+/// asks; what it got may be dropped on any. What `make` throws is rethrown by `acquire`.
+template <class T>
+class state_prefetcher {
+public:
+    /// `make`, and `fits`, which tells whether a state's thing may be alive beside that of the state made last, are called by
+    /// the loading thread alone. Things made must be gone before this.
+    explicit state_prefetcher(std::function<std::unique_ptr<T>(const buffer_state&)> make,
+        std::function<bool(const buffer_state&)> fits = [](const buffer_state&) { return true; })
+        : make_(std::move(make)), fits_(std::move(fits)) {
+        thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+    }
+    ~state_prefetcher() {
+        thread_.request_stop();
+        const std::scoped_lock lock(mutex_);
+        changed_.notify_all();
+    }
+    state_prefetcher(const state_prefetcher&) = delete;
+    state_prefetcher& operator=(const state_prefetcher&) = delete;
+
+    /// Starts a plan at `first_state`; loading begins at once. Precondition: nothing of an earlier plan is held.
+    void begin(const epoch_plan& states, std::uint32_t first_state) {
+        std::vector<std::shared_ptr<const T>> unused(states.size()); // swapped out: dropping one locks
+        const std::scoped_lock lock(mutex_);
+        states_ = states;
+        ready_.swap(unused);
+        next_ = first_state;
+        ++epoch_;
+        changed_.notify_all();
+    }
+
+    /// Abandons the plan, drops what was made and not asked for, and calls `drop` while nothing is being made.
+    /// Precondition: nothing that was asked for is held.
+    template <class Drop>
+    void forget(Drop&& drop) {
+        begin({}, 0);
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [this] { return alive_ == 0 || failure_; });
+        drop();
+    }
+
+    /// What was made of state `index`; asked for in order, once each. Throws what making threw, or errc::canceled.
+    [[nodiscard]] std::shared_ptr<const T> acquire(std::uint32_t index, const std::stop_token& stop) {
+        const std::stop_callback wake(stop, [this] {
+            const std::scoped_lock lock(mutex_);
+            changed_.notify_all();
+        });
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return failure_ || ready_[index] || stop.stop_requested(); });
+        if (failure_) std::rethrow_exception(failure_);
+        if (!ready_[index]) throw error(errc::canceled, "stopped while loading a state");
+        return std::move(ready_[index]);
+    }
+
+    /// Whether `acquire(index)` would not wait; true beyond the plan.
+    [[nodiscard]] bool ready(std::uint32_t index) const {
+        const std::scoped_lock lock(mutex_);
+        return failure_ || index >= ready_.size() || ready_[index];
+    }
+
+private:
+    void run(const std::stop_token& stop) {
+        std::unique_lock lock(mutex_);
+        try {
+            while (!stop.stop_requested()) {
+                if (next_ >= states_.size() || alive_ == 2 || (alive_ == 1 && !fits_(states_[next_]))) {
+                    changed_.wait(lock);
+                    continue;
+                }
+                const std::uint32_t index = next_++;
+                const std::uint64_t epoch = epoch_;
+                const buffer_state wanted = states_[index];
+                ++alive_;
+                lock.unlock();
+                std::shared_ptr<const T> result(make_(wanted).release(), [this](const T* gone) {
+                    delete gone;
+                    const std::scoped_lock lock(mutex_);
+                    --alive_;
+                    changed_.notify_all();
+                });
+                lock.lock();
+                if (epoch == epoch_) ready_[index] = std::move(result);
+                changed_.notify_all();
+                if (result) { // of a plan that was abandoned
+                    lock.unlock();
+                    result.reset();
+                    lock.lock();
+                }
+            }
+        } catch (...) {
+            if (!lock.owns_lock()) lock.lock();
+            failure_ = std::current_exception();
+            changed_.notify_all();
+        }
+    }
+
+    std::function<std::unique_ptr<T>(const buffer_state&)> make_;
+    std::function<bool(const buffer_state&)> fits_;
+
+    mutable std::mutex mutex_; // guards what follows
+    std::condition_variable changed_;
+    epoch_plan states_;
+    std::vector<std::shared_ptr<const T>> ready_;
+    std::uint32_t next_ = 0;
+    std::uint32_t alive_ = 0; // in memory or being made
+    std::uint64_t epoch_ = 0;
+    std::exception_ptr failure_;
+
+    std::jthread thread_; // after what it uses; its end is waited for before the rest goes
+};
+
+} // namespace gneiss::detail

@@ -1,0 +1,248 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/checksum.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/matrix_view.hpp>
+#include <gneiss/core/row_layout.hpp>
+#include <gneiss/storage/embedding/slot_map.hpp>
+#include <gneiss/storage/engine/any_engine.hpp>
+#include <gneiss/storage/engine/file.hpp>
+#include <gneiss/storage/io/io_queue.hpp>
+#include <gneiss/storage/io/io_stats.hpp>
+
+namespace gneiss {
+
+/// Rows of value and optimizer state on disk, partition by partition, in slots that a `slot_map` hands out.
+///
+/// Every partition is written whole into one slot, with a checksum for each block of 1 MiB that is seeded with the
+/// block's place; a read verifies them, so a torn, stale or misplaced block is an error and never a row. What is current
+/// lives in memory; it becomes the state after a crash when a checkpoint names it.
+///
+/// Thread-safety: one thread may read while another writes and a third syncs; each has an engine of its own.
+class embedding_file {
+public:
+    /// Makes the file, sparse: slots take space on the disk when they are written. Throws io_error.
+    static void create(any_engine& engine, const std::filesystem::path& path, const row_partitioning& partitioning,
+        const row_layout& layout, std::uint32_t spare) {
+        file result(engine, path, {.write = true, .create = true, .truncate = true});
+        result.resize(slot_bytes_of(partitioning, layout) * (partitioning.partitions + std::uint64_t{spare}));
+    }
+
+    /// Opens a file whose partitions are still to be written, all of them, before they are read.
+    embedding_file(engine_factory engines, std::filesystem::path path, const row_partitioning& partitioning,
+        row_layout layout, std::uint32_t spare)
+        : embedding_file(std::move(engines), std::move(path), partitioning, layout, slot_map(partitioning.partitions, spare)) {}
+
+    /// Opens what a checkpoint names: `slots` and `checksums` (see `checksums()`) of every partition.
+    embedding_file(engine_factory engines, std::filesystem::path path, const row_partitioning& partitioning,
+        row_layout layout, std::span<const disk_slot> slots, std::uint32_t disk_slots, std::span<const std::uint64_t> checksums)
+        : embedding_file(std::move(engines), std::move(path), partitioning, layout, slot_map(slots, disk_slots)) {
+        if (checksums.size() != blocks_ * partitioning.partitions)
+            throw error(errc::corrupt, "has checksums for another number of blocks", {.path = path_, .field = "row checksums"});
+        checksums_.assign(checksums.begin(), checksums.end());
+    }
+
+    [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+    [[nodiscard]] const row_partitioning& partitioning() const noexcept { return partitioning_; }
+    [[nodiscard]] const row_layout& layout() const noexcept { return layout_; }
+    /// Bytes that a partition takes on disk and in memory, padded for direct I/O.
+    [[nodiscard]] std::uint64_t slot_bytes() const noexcept { return slot_bytes_of(partitioning_, layout_); }
+    [[nodiscard]] static std::uint64_t slot_bytes_of(const row_partitioning& partitioning, const row_layout& layout) {
+        return round_up(partitioning.capacity() * layout.bytes(), std::uint64_t{page_alignment});
+    }
+    /// Bytes that a load or a write of partition `p` moves: its rows, padded.
+    [[nodiscard]] std::uint64_t bytes_of(partition_id p) const noexcept {
+        return round_up(partitioning_.size(p) * layout_.bytes(), std::uint64_t{page_alignment});
+    }
+    [[nodiscard]] std::uint32_t disk_slots() const noexcept { return slots_.slots(); }
+
+    /// Fills `to` [≥ bytes_of(p)] with the newest version of `p`. Throws io_error, or error(corrupt).
+    void read(partition_id p, std::span<std::byte> to) {
+        disk_slot slot;
+        std::vector<std::uint64_t> expected;
+        {
+            const std::scoped_lock lock(mutex_);
+            slot = slots_.current(p);
+            const auto first = checksums_.begin() + static_cast<std::ptrdiff_t>(p * blocks_);
+            expected.assign(first, first + static_cast<std::ptrdiff_t>(blocks_));
+        }
+        const auto bytes = to.first(bytes_of(p));
+        if (bytes.empty()) return;
+        std::size_t bad = blocks_; // the first corrupt block; others are read on, since their requests use `to`
+        reader_.use(*this, [&](io_queue& queue, file& at) {
+            for_each_block(bytes, [&](std::size_t block, std::span<std::byte> data) {
+                queue.read(at, offset_of(slot) + block * checksum_block_bytes, data, block);
+            });
+            while (const auto done = queue.next_done()) { // summed in the order of arrival, while others are in flight
+                const auto block = static_cast<std::size_t>(*done);
+                if (checksum(block_of(bytes, block), seed_of(slot, block)) != expected[block]) bad = std::min(bad, block);
+            }
+        });
+        if (bad < blocks_)
+            throw error(errc::corrupt, "the checksum of partition " + std::to_string(p) + " does not match",
+                {.path = path_, .offset = offset_of(slot) + bad * checksum_block_bytes,
+                    .length = block_of(bytes, bad).size()});
+    }
+
+    /// A disk slot for the next version of `p`; empty when a commit must come first (see slot_map). Throws io_error after
+    /// a failed sync: what was written may be lost, so that memory holds the only copy and must not be given up.
+    [[nodiscard]] std::optional<disk_slot> begin_write(partition_id p, std::uint32_t reserve) {
+        const std::scoped_lock lock(mutex_);
+        if (poison_ != 0) throw io_error(poison_, "refused after a failed sync", {.path = path_});
+        return slots_.begin_write(p, slots_.slots() - slots_.partitions() >= slots_.partitions() ? 0 : reserve);
+    }
+    /// Writes the version of `p` in `from` to the slot that `begin_write` gave. Throws io_error: the slot is given back then,
+    /// so begin anew.
+    void write(partition_id p, disk_slot slot, std::span<const std::byte> from) {
+        const auto bytes = from.first(bytes_of(p));
+        std::vector<std::uint64_t> sums(blocks_, 0);
+        try {
+            writer_.use(*this, [&](io_queue& queue, file& at) {
+                for_each_block(bytes, [&](std::size_t block, std::span<const std::byte> data) {
+                    sums[block] = checksum(data, seed_of(slot, block));
+                    queue.write(at, offset_of(slot) + block * checksum_block_bytes, data, block);
+                    queue.submit(); // the device writes while the next block is summed
+                });
+            });
+        } catch (...) { // nothing is on its way to the slot any more
+            const std::scoped_lock lock(mutex_);
+            slots_.abandon_write(p, slot);
+            throw;
+        }
+        const std::scoped_lock lock(mutex_);
+        std::ranges::copy(sums, checksums_.begin() + static_cast<std::ptrdiff_t>(p * blocks_));
+        slots_.finish_write(p, slot);
+    }
+
+    /// Writes a version of every partition: `values(first_row, rows [n, dim + state])` fills a block of zeros or of what
+    /// it filled before. Throws io_error; errc::no_space when spare slots run out. Memory: one slot.
+    template <class Values>
+    void fill(Values&& values) {
+        auto slot = aligned_buffer<float>::zeroed(static_cast<std::size_t>(slot_bytes() / sizeof(float)));
+        for (partition_id p = 0; p < partitioning_.partitions; ++p) {
+            const auto to = begin_write(p, 0);
+            if (!to) throw error(errc::no_space, "no spare slot is left; commit first", {.path = path_});
+            values(partitioning_.begin(p), matrix_view<float>(slot.data(), static_cast<std::size_t>(partitioning_.size(p)), layout_.floats()));
+            write(p, *to, slot.bytes());
+        }
+    }
+
+    /// Everything written is on the device when this returns. Throws io_error; never tried again after a failure.
+    void sync() {
+        syncer_.use(*this, [&](io_queue& queue, file& at) {
+            try {
+                queue.sync(at, 0);
+                queue.drain();
+            } catch (const io_error&) {
+                const std::scoped_lock lock(mutex_);
+                poison_ = at.poison();
+                throw;
+            }
+        });
+    }
+    /// A durable checkpoint names the current slots: those of the one before may be written again.
+    void commit() {
+        const std::scoped_lock lock(mutex_);
+        slots_.commit();
+    }
+
+    [[nodiscard]] std::vector<disk_slot> slots() const {
+        const std::scoped_lock lock(mutex_);
+        return {slots_.all_current().begin(), slots_.all_current().end()};
+    }
+    /// Of the current versions: ⌈slot_bytes / 1 MiB⌉ per partition, partition by partition.
+    [[nodiscard]] std::vector<std::uint64_t> checksums() const {
+        const std::scoped_lock lock(mutex_);
+        return checksums_;
+    }
+    [[nodiscard]] io_stats statistics() const {
+        return reader_.statistics() + writer_.statistics() + syncer_.statistics();
+    }
+
+private:
+    /// One thread's way to the file: engine and queue are made at the first use, in the thread that uses them. Whether a use
+    /// ends well or by an exception, nothing is in flight after it.
+    class channel {
+    public:
+        template <class Body>
+        void use(const embedding_file& rows, Body&& body) {
+            if (!queue_) { // all of it or, when something throws, nothing: another use tries again
+                auto engine = std::make_unique<any_engine>(rows.engines_());
+                auto opened = std::make_unique<file>(*engine, rows.path_, open_options{.write = true, .direct = true});
+                queue_ = std::make_unique<io_queue>(*engine);
+                engine_ = std::move(engine);
+                file_ = std::move(opened);
+            }
+            try {
+                body(*queue_, *file_);
+                queue_->drain();
+            } catch (...) {
+                queue_->abandon();
+                throw;
+            }
+            const std::scoped_lock lock(mutex_);
+            statistics_ = queue_->stats();
+        }
+        [[nodiscard]] io_stats statistics() const {
+            const std::scoped_lock lock(mutex_);
+            return statistics_;
+        }
+
+    private:
+        std::unique_ptr<any_engine> engine_;
+        std::unique_ptr<file> file_;
+        std::unique_ptr<io_queue> queue_;
+        mutable std::mutex mutex_;
+        io_stats statistics_;
+    };
+
+    embedding_file(engine_factory engines, std::filesystem::path path, const row_partitioning& partitioning,
+        row_layout layout, slot_map slots)
+        : engines_(std::move(engines)), path_(std::move(path)), partitioning_(partitioning), layout_(layout),
+          blocks_(static_cast<std::size_t>(ceil_div(slot_bytes(), std::uint64_t{checksum_block_bytes}))),
+          slots_(std::move(slots)), checksums_(blocks_ * partitioning.partitions, 0) {}
+
+    [[nodiscard]] std::uint64_t offset_of(disk_slot slot) const noexcept { return slot.value() * slot_bytes(); }
+
+    [[nodiscard]] std::uint64_t seed_of(disk_slot slot, std::size_t block) const noexcept {
+        return block_seed(file_id, slot.value() * std::uint64_t{blocks_} + block);
+    }
+    template <class Byte>
+    [[nodiscard]] static std::span<Byte> block_of(std::span<Byte> bytes, std::size_t block) noexcept {
+        const std::size_t begin = block * checksum_block_bytes;
+        return bytes.subspan(begin, std::min(checksum_block_bytes, bytes.size() - begin));
+    }
+    template <class Byte, class Body>
+    static void for_each_block(std::span<Byte> bytes, Body&& body) {
+        for (std::size_t block = 0; block * checksum_block_bytes < bytes.size(); ++block) body(block, block_of(bytes, block));
+    }
+
+    static constexpr std::uint64_t file_id = 0x726f7773; // "rows"
+
+    engine_factory engines_;
+    std::filesystem::path path_;
+    row_partitioning partitioning_;
+    row_layout layout_;
+    std::size_t blocks_; // checksum blocks per slot
+    channel reader_, writer_, syncer_;
+
+    mutable std::mutex mutex_; // guards what follows
+    slot_map slots_;
+    std::vector<std::uint64_t> checksums_;
+    int poison_ = 0; // errno of the sync that failed
+};
+
+} // namespace gneiss

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/executor/algorithms.hpp>
+#include <gneiss/core/matrix_view.hpp>
+#include <gneiss/core/memory.hpp>
+#include <gneiss/core/row_layout.hpp>
+#include <gneiss/core/types.hpp>
+
+namespace gneiss {
+
+/// Mutexes that rows share: consecutive blocks of rows take turns among a fixed number of them.
+///
+/// They keep a row whole while one batch reads it and another updates it. A leaf of a parallel loop holds one at a time
+/// and starts nothing while it does.
+class row_locks {
+public:
+    static constexpr std::uint64_t rows_per_lock = 512;
+
+    [[nodiscard]] std::mutex& of(std::uint64_t row) noexcept { return locks_[index(row)]; }
+    [[nodiscard]] static std::size_t index(std::uint64_t row) noexcept {
+        return static_cast<std::size_t>(row / rows_per_lock % count);
+    }
+
+private:
+    static constexpr std::size_t count = 1024;
+    std::unique_ptr<std::mutex[]> locks_ = std::make_unique<std::mutex[]>(count);
+};
+
+/// Rows of the resident partitions of one state: where each lies, value and optimizer state side by side.
+///
+/// A view: valid while the lease that gave it is held. Any number of threads may gather and update through it.
+class resident_embeddings {
+public:
+    resident_embeddings() = default;
+    resident_embeddings(row_partitioning partitioning, row_layout layout, row_locks& locks)
+        : partitioning_(std::move(partitioning)), layout_(layout), finder_(partitioning_), locks_(&locks),
+          base_(partitioning_.partitions, nullptr) {}
+
+    void place(partition_id p, float* rows) noexcept { base_[p] = rows; }
+
+    [[nodiscard]] const row_partitioning& partitioning() const noexcept { return partitioning_; }
+    [[nodiscard]] const row_layout& layout() const noexcept { return layout_; }
+    [[nodiscard]] bool resident(partition_id p) const noexcept { return base_[p] != nullptr; }
+    [[nodiscard]] row_locks& locks() const noexcept { return *locks_; }
+
+    /// All rows of partition `p`, values only: [rows, dim].
+    [[nodiscard]] matrix_view<const float> values(partition_id p) const noexcept {
+        return {base_[p], static_cast<std::size_t>(partitioning_.size(p)), layout_.dim, layout_.floats()};
+    }
+    /// All of partition `p`, row after row: [rows · (dim + state)].
+    [[nodiscard]] std::span<float> numbers(partition_id p) const noexcept {
+        return {base_[p], static_cast<std::size_t>(partitioning_.size(p) * layout_.floats())};
+    }
+    /// Value and state of a resident node's row: [dim + state].
+    [[nodiscard]] std::span<float> operator[](node_id node) const noexcept {
+        const partition_id p = finder_.of(node);
+        GNEISS_ASSERT(base_[p] != nullptr);
+        return {base_[p] + (node - finder_.begin(p)) * layout_.floats(), layout_.floats()};
+    }
+
+    /// Asks for a resident node's row to be read later.
+    void prefetch(node_id node) const noexcept {
+        const partition_id p = finder_.of(node);
+        const auto* const row = reinterpret_cast<const std::byte*>(base_[p] + (node - finder_.begin(p)) * layout_.floats());
+        for (std::size_t line = 0; line < layout_.bytes(); line += 64) gneiss::prefetch(row + line);
+    }
+
+private:
+    row_partitioning partitioning_{};
+    row_layout layout_{};
+    row_finder finder_;
+    row_locks* locks_ = nullptr;
+    std::vector<float*> base_; // by partition; null: not resident
+};
+
+/// Calls `body(i, row)` for every ids[i], with `row` [dim + state] locked against other batches.
+///
+/// Precondition: ids distinct and resident. Cost: one lock per run of ids that share a lock, so that ascending ids cost
+/// least; O(ids) calls in parallel.
+template <executor E, class Body>
+void for_each_row(const E& executor, const resident_embeddings& rows, std::span<const node_id> ids, Body&& body) {
+    constexpr std::size_t ahead = 2;
+    parallel_for(executor, ids.size(), 1024, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end;) {
+            const std::size_t index = row_locks::index(ids[i]);
+            const std::scoped_lock lock(rows.locks().of(ids[i]));
+            for (; i < end && row_locks::index(ids[i]) == index; ++i) {
+                if (i + ahead < end) rows.prefetch(ids[i + ahead]);
+                body(i, rows[ids[i]]);
+            }
+        }
+    });
+}
+
+/// Copies the first `out.columns()` floats of every ids[i]'s row (dim: the values; dim + state: all) to out[i].
+template <executor E>
+void gather_rows(
+    const E& executor, const resident_embeddings& rows, std::span<const node_id> ids, matrix_view<float> out) {
+    GNEISS_ASSERT(out.rows() >= ids.size() && out.columns() <= rows.layout().floats());
+    const std::size_t bytes = out.columns() * sizeof(float);
+    for_each_row(executor, rows, ids,
+        [&](std::size_t i, std::span<const float> row) { std::memcpy(out[i].data(), row.data(), bytes); });
+}
+
+} // namespace gneiss

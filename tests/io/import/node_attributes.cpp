@@ -1,0 +1,460 @@
+#include <gneiss/io/import/node_phase.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <support/temporary_directory.hpp>
+
+#include <gneiss/core/executor/tbb.hpp>
+
+#include "support.hpp"
+
+namespace test_io_import_node_attributes {
+
+namespace {
+
+using namespace gneiss;
+
+void spit(const std::filesystem::path& path, const std::string& text) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
+}
+template <class T>
+void save(const std::filesystem::path& path, npy_dtype type, const std::vector<T>& values, std::uint64_t columns = 0) {
+    npy_writer out = columns == 0 ? npy_writer(path, type) : npy_writer(path, type, {columns});
+    if (type == npy_dtype::f16)
+        for (const T value : values) {
+            const half small = to_half(static_cast<float>(value));
+            out.append(std::span(&small, 1));
+        }
+    else
+        out.append(std::span<const T>(values));
+    out.close();
+}
+
+/// Node data by node, in the clear; and the files of it.
+struct world {
+    test::temporary_directory directory;
+    std::uint64_t nodes, columns;
+    std::vector<float> features; ///< [nodes, columns], many zeros; all are halves
+    std::vector<std::int32_t> labels;
+    std::vector<std::uint8_t> parts;
+
+    explicit world(std::uint64_t n = 60, std::uint64_t d = 5) : nodes(n), columns(d), features(n * d) {
+        random_stream draw(random_key{n, random_domain::user});
+        for (float& x : features) x = draw.below(3) != 0 ? 0 : static_cast<float>(draw.below(100)) / 4;
+        std::string text;
+        for (std::uint64_t i = 0; i < n; ++i) {
+            labels.push_back(i % 7 == 0 ? no_label : static_cast<std::int32_t>(draw.below(4)));
+            parts.push_back(labels.back() == no_label ? 3 : static_cast<std::uint8_t>(draw.below(3)));
+            text += std::to_string(i % (n - 1)) + "\t" + std::to_string(draw.below(n - 1)) + "\n"; // n − 1 is isolated
+        }
+        labels[1] = 3;
+        parts[1] = 0;
+        spit(path("edges.tsv"), text);
+    }
+    [[nodiscard]] std::filesystem::path path(const std::string& name) const { return directory / name; }
+
+    /// The data as arrays.
+    [[nodiscard]] import_options arrays() const {
+        save(path("features.npy"), npy_dtype::f32, features, columns);
+        save(path("labels.npy"), npy_dtype::i32, labels);
+        save(path("split.npy"), npy_dtype::u8, parts);
+        import_options options = base();
+        options.node_attributes = {
+            .features = path("features.npy"), .labels = path("labels.npy"), .split = path("split.npy")};
+        return options;
+    }
+    [[nodiscard]] import_options base() const {
+        import_options options;
+        options.sources = {{.path = path("edges.tsv")}};
+        options.out = path("out");
+        options.memory = 1 << 20;
+        options.force = true;
+        options.task = dataset_task::node;
+        return options;
+    }
+    /// Writes the sparse arrays and names them.
+    void make_sparse(import_options& options, bool values = true) const {
+        std::vector<std::int64_t> indptr{0};
+        std::vector<std::int32_t> indices;
+        std::vector<float> entries;
+        for (std::size_t i = 0; i < features.size(); ++i) {
+            if (features[i] != 0) {
+                indices.push_back(static_cast<std::int32_t>(i % columns));
+                entries.push_back(features[i]);
+            }
+            if ((i + 1) % columns == 0) indptr.push_back(static_cast<std::int64_t>(indices.size()));
+        }
+        save(path("indptr.npy"), npy_dtype::i64, indptr);
+        save(path("indices.npy"), npy_dtype::i32, indices);
+        save(path("values.npy"), npy_dtype::f32, entries);
+        options.node_attributes.features.clear();
+        options.node_attributes.indptr = path("indptr.npy");
+        options.node_attributes.indices = path("indices.npy");
+        if (values) options.node_attributes.values = path("values.npy");
+        options.node_attributes.num_features = columns;
+    }
+    /// Compares a dataset with what was put in, node by node; `name(i)` is what it calls node i.
+    template <class Name>
+    void check(const dataset& data, Name&& name, bool ones = false) const {
+        CHECK_NOTHROW(data.verify());
+        CHECK(data.manifest().task == dataset_task::node);
+        REQUIRE(data.manifest().nodes == nodes);
+        const node_features stored = data.features();
+        REQUIRE(stored.columns() == columns);
+        const auto classes = data.labels();
+        const auto split = data.node_splits();
+        for (std::uint64_t node = 0; node < nodes; ++node) {
+            const auto row = data.find_row(name(node));
+            REQUIRE(row);
+            std::vector<float> expected(features.begin() + static_cast<std::ptrdiff_t>(node * columns),
+                features.begin() + static_cast<std::ptrdiff_t>((node + 1) * columns)),
+                found(columns);
+            if (ones)
+                for (float& x : expected) x = x == 0 ? 0.0F : 1.0F;
+            if (stored.sparse()) {
+                const sparse_feature_rows some = stored.read_sparse(*row, 1);
+                for (std::size_t e = 0; e < some.columns.size(); ++e)
+                    found[some.columns[e]] = some.values.empty() ? 1 : some.values[e];
+            } else {
+                stored.read_dense(*row, found);
+            }
+            CHECK(found == expected);
+            CHECK(classes.values()[*row] == labels[node]);
+            CHECK(split.values()[*row] == parts[node]);
+        }
+    }
+};
+
+import_report run(const import_options& options) { return test::import_with(options, tbb_executor(2)); }
+
+const auto by_number = [](std::uint64_t node) { return std::to_string(node); };
+
+/// Imports, and checks that the error has all of `parts`.
+void refuses(const import_options& options, std::initializer_list<const char*> parts) {
+    try {
+        (void)run(options);
+        FAIL("no error");
+    } catch (const std::exception& failure) {
+        const std::string what = failure.what();
+        CAPTURE(what);
+        for (const char* part : parts) {
+            CAPTURE(part);
+            CHECK(what.find(part) != std::string::npos);
+        }
+    }
+}
+
+} // namespace
+
+TEST_CASE("features, labels and parts of arrays reach their nodes, dense or sparse, of any type") {
+    const world w;
+    import_options options = w.arrays();
+    const import_report result = run(options);
+    CHECK(result.node_attributes.features == 5);
+    CHECK(result.node_attributes.classes == 4);
+    CHECK(result.node_attributes.train == static_cast<std::uint64_t>(std::ranges::count(w.parts, 0)));
+    w.check(dataset(options.out), by_number);
+    CHECK(dataset(options.out).features().dtype() == npy_dtype::f32);
+    options.node_attributes.feature_type = npy_dtype::f16;
+    run(options);
+    w.check(dataset(options.out), by_number);
+    CHECK(dataset(options.out).features().dtype() == npy_dtype::f16);
+    options.node_attributes.feature_type.reset();
+    save(w.path("features.npy"), npy_dtype::f64, std::vector<double>(w.features.begin(), w.features.end()), w.columns);
+    run(options);
+    w.check(dataset(options.out), by_number);
+    save(w.path("features.npy"), npy_dtype::f16, w.features, w.columns);
+    run(options);
+    w.check(dataset(options.out), by_number);
+    CHECK(dataset(options.out).features().dtype() == npy_dtype::f16);
+    w.make_sparse(options);
+    run(options);
+    w.check(dataset(options.out), by_number);
+    CHECK(dataset(options.out).features().sparse());
+    w.make_sparse(options, false);
+    options.node_attributes.values.clear();
+    run(options);
+    w.check(dataset(options.out), by_number, true);
+    CHECK_FALSE(dataset(options.out).has("features.values"));
+}
+
+TEST_CASE("text files by name or number give the same as arrays, and nodes without edges exist") {
+    const world w;
+    import_options options = w.base();
+    for (const bool names : {true, false})
+        for (const bool sparse : {true, false}) {
+            const auto called = [&](std::uint64_t i) { return (names ? "n" : "") + std::to_string(i); };
+            std::ifstream in(w.path("edges.tsv"));
+            std::string edges, features, labels, parts, from, to;
+            while (in >> from >> to)
+                edges += called(std::stoul(from)).append("\t").append(called(std::stoul(to))).append("\n");
+            for (std::uint64_t k = 0; k < w.nodes; ++k) {
+                const std::uint64_t i = (k * 7 + 3) % w.nodes; // another order
+                features += called(i);
+                for (std::uint64_t c = 0; c < w.columns; ++c) {
+                    const float x = w.features[i * w.columns + c];
+                    if (!sparse) features += "\t" + std::to_string(x);
+                    if (sparse && x != 0) features += "\t" + std::to_string(c) + ":" + std::to_string(x);
+                }
+                features += "\r\n";
+                if (w.labels[i] != no_label) labels += called(i) + "\t" + std::to_string(w.labels[i]) + "\n";
+                parts +=
+                    called(i) + "\tx\t" + std::string(w.parts[i] == 3 ? "no" : node_split_names[w.parts[i]]) + "\n";
+            }
+            spit(w.path("e.tsv"), edges);
+            spit(w.path("f.tsv"), features);
+            spit(w.path("l.tsv"), labels);
+            spit(w.path("s.tsv"), parts);
+            options.sources = {{.path = w.path("e.tsv")}};
+            options.ids = names ? id_kind::string : id_kind::integer;
+            options.node_attributes = {.features = w.path("f.tsv"),
+                .num_features = sparse ? w.columns : 0,
+                .labels = w.path("l.tsv"),
+                .split = w.path("s.tsv"),
+                .split_column = 2};
+            run(options);
+            w.check(dataset(options.out), called);
+        }
+}
+
+TEST_CASE("the first nodes of sparse text may have no features at all") {
+    const world w;
+    import_options options = w.base();
+    spit(w.path("e.tsv"), "a\tb\nb\tc\n");
+    spit(w.path("f.tsv"), "# comment\nc\na\nb\t1:2.5\t3:1\n");
+    options.sources = {{.path = w.path("e.tsv")}};
+    options.ids = id_kind::string;
+    options.task = dataset_task::link;
+    options.node_attributes = {.features = w.path("f.tsv"), .num_features = 4};
+    run(options);
+    const dataset result(options.out);
+    CHECK(result.features().rows() == 3);
+    REQUIRE(result.features().sparse());
+    CHECK(result.features().nnz() == 2);
+}
+
+TEST_CASE("names of classes are ranked and told") {
+    const world w;
+    import_options options = w.base();
+    spit(w.path("l.tsv"), "0\tweb\n3\tadmin\n5\t\n2\tweb\n");
+    options.ids = id_kind::integer;
+    options.node_attributes.labels = w.path("l.tsv");
+    const import_report result = run(options);
+    CHECK(result.node_attributes == dataset_node_attributes{.classes = 2, .train = 3});
+    const dataset data(options.out);
+    CHECK(data.class_label(0) == "admin");
+    CHECK(data.class_label(data.labels().values()[*data.find_row("2")]) == "web");
+    CHECK(data.labels().values()[*data.find_row("5")] == no_label);
+    CHECK_NOTHROW(data.verify());
+}
+
+TEST_CASE("the result does not depend on memory or threads") {
+    const world w(3000, 40);
+    for (const bool sparse : {false, true}) {
+        import_options options = w.arrays();
+        options.partitions = 5;
+        if (sparse) w.make_sparse(options);
+        std::map<std::string, std::string> first;
+        for (const std::uint64_t memory : {std::uint64_t{1} << 20, std::uint64_t{64} << 20}) {
+            options.memory = memory;
+            run(options);
+            for (const auto& entry : std::filesystem::directory_iterator(options.out)) {
+                std::ifstream in(entry.path(), std::ios::binary);
+                const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+                const auto [at, fresh] = first.emplace(entry.path().filename().string(), bytes);
+                CAPTURE(at->first);
+                CHECK((fresh || at->second == bytes));
+            }
+        }
+        w.check(dataset(options.out), by_number);
+    }
+}
+
+TEST_CASE("an import that is stopped goes on and gives the same") {
+    const world w(300, 10);
+    import_options options = w.arrays();
+    run(options);
+    const std::filesystem::path whole = w.path("whole");
+    std::filesystem::rename(options.out, whole);
+    for (const char* phase : {"labels", "split", "buckets"}) {
+        import_options stopped = options;
+        stopped.progress = [&](const import_progress& at) {
+            if (at.phase == phase) throw error(errc::canceled, "stop");
+        };
+        CHECK_THROWS_AS(run(stopped), error);
+        CHECK(run(options).resumed);
+        w.check(dataset(options.out), by_number);
+        for (const auto& entry : std::filesystem::directory_iterator(whole)) {
+            if (entry.path().extension() != ".npy") continue;
+            std::ifstream a(entry.path(), std::ios::binary), b(options.out / entry.path().filename(), std::ios::binary);
+            CHECK(std::equal(std::istreambuf_iterator<char>(a), {}, std::istreambuf_iterator<char>(b), {}));
+        }
+    }
+}
+
+TEST_CASE("fractions split the labelled nodes, the same for the same seed") {
+    const world w(3000, 1);
+    import_options options = w.arrays();
+    options.node_attributes.split.clear();
+    options.node_attributes.fractions = {.5, .3, .2};
+    const dataset_node_attributes result = run(options).node_attributes;
+    const auto labeled =
+        static_cast<double>(w.nodes - static_cast<std::uint64_t>(std::ranges::count(w.labels, no_label)));
+    CHECK(result.train + result.valid + result.test == static_cast<std::uint64_t>(labeled));
+    CHECK(std::abs(static_cast<double>(result.train) - .5 * labeled) < 5 * std::sqrt(.25 * labeled));
+    CHECK(std::abs(static_cast<double>(result.test) - .2 * labeled) < 5 * std::sqrt(.16 * labeled));
+    const auto first = dataset(options.out).nodes_of(node_split::train);
+    run(options);
+    CHECK(dataset(options.out).nodes_of(node_split::train) == first);
+    options.node_attributes.fractions.reset();
+    CHECK(run(options).node_attributes.train == static_cast<std::uint64_t>(labeled)); // nothing said: all train
+}
+
+TEST_CASE("a projection keeps lengths and angles about, and is the same from dense and sparse features") {
+    const world w(40, 300);
+    import_options options = w.arrays();
+    options.node_attributes.project = 200;
+    run(options);
+    std::vector<float> dense(40 * 200), sparse(40 * 200);
+    dataset(options.out).features().read_dense(0, dense);
+    const dataset data(options.out);
+    double worst = 0;
+    for (std::uint64_t a = 0; a < 40; ++a)
+        for (std::uint64_t b = 0; b <= a; ++b) {
+            double before = 0, after = 0, size_a = 0, size_b = 0;
+            for (std::size_t c = 0; c < 300; ++c) {
+                const double x = w.features[a * 300 + c], y = w.features[b * 300 + c];
+                before += x * y;
+                size_a += x * x;
+                size_b += y * y;
+            }
+            for (std::size_t c = 0; c < 200; ++c)
+                after += double{dense[*data.find_row(std::to_string(a)) * 200 + c]} *
+                         double{dense[*data.find_row(std::to_string(b)) * 200 + c]};
+            worst = std::max(worst, std::abs(after - before) / std::sqrt(size_a * size_b));
+        }
+    CHECK(worst < 5 / std::sqrt(200.0)); // each has the deviation 1 / √200, or √2 of it
+    w.make_sparse(options);
+    run(options);
+    dataset(options.out).features().read_dense(0, sparse);
+    CHECK(dense == sparse);
+}
+
+TEST_CASE("bad data of nodes is told with file and row") {
+    const world w;
+    import_options options = w.arrays();
+    auto features = w.features;
+    features[17 * 5 + 3] = std::numeric_limits<float>::quiet_NaN();
+    save(w.path("features.npy"), npy_dtype::f32, features, 5);
+    refuses(options, {"features.npy", "row 17", "feature 3", "NaN"});
+    features[17 * 5 + 3] = 1e9F;
+    save(w.path("features.npy"), npy_dtype::f32, features, 5);
+    options.node_attributes.feature_type = npy_dtype::f16;
+    refuses(options, {"features.npy", "row 17", "f16"});
+    options.node_attributes.feature_type.reset();
+    features.resize(59 * 5);
+    save(w.path("features.npy"), npy_dtype::f32, features, 5);
+    refuses(options, {"labels.npy", "is for 60 nodes", "features.npy for 59"});
+    options.node_attributes.labels.clear();
+    options.node_attributes.split.clear();
+    options.task.reset();
+    features.resize(50 * 5);
+    save(w.path("features.npy"), npy_dtype::f32, features, 5);
+    refuses(options, {"edges.tsv", "line ", "too large: ids go up to 49"});
+
+    options = w.arrays();
+    auto labels = w.labels;
+    labels[9] = 4;
+    save(w.path("labels.npy"), npy_dtype::i32, labels);
+    options.node_attributes.classes = 4;
+    refuses(options, {"labels.npy", "row 9", "label 4", "below 4"});
+    options.node_attributes.classes = 0;
+    labels[9] = 100;
+    save(w.path("labels.npy"), npy_dtype::i32, labels);
+    refuses(options, {"labels.npy", "row 9", "label 100", "number of nodes"});
+    labels[9] = no_label;
+    save(w.path("labels.npy"), npy_dtype::i32, labels);
+    auto parts = w.parts;
+    parts[9] = 0;
+    save(w.path("split.npy"), npy_dtype::u8, parts);
+    refuses(options, {"split.npy", "node 9", "train", "no label"});
+    parts[9] = 2;
+    save(w.path("split.npy"), npy_dtype::u8, parts);
+    CHECK(run(options).unlabeled_tests == 1);
+    for (std::uint8_t& part : parts) part = part == 0 ? 1 : part;
+    parts[9] = 3;
+    save(w.path("split.npy"), npy_dtype::u8, parts);
+    refuses(options, {"split.npy", "training set is empty"});
+    save(w.path("labels.npy"), npy_dtype::f32, std::vector<float>(60, .5F));
+    refuses(options, {"labels.npy", "row 0", "0.5", "integer"});
+    save(w.path("labels.npy"), npy_dtype::f32, std::vector<float>(120, 1), 2);
+    refuses(options, {"labels.npy", "(60, 2)"});
+
+    options = w.arrays();
+    w.make_sparse(options);
+    options.node_attributes.num_features = 4;
+    refuses(options, {"indices.npy", "row", "column 4", "4 features"});
+    options.node_attributes.num_features = 0;
+    save(w.path("values.npy"), npy_dtype::f32, std::vector<float>(3));
+    refuses(options, {"values.npy", "3 values"});
+    options.node_attributes.values.clear();
+    save(w.path("indices.npy"), npy_dtype::i32, std::vector<std::int32_t>{1, 1});
+    std::vector<std::int64_t> indptr(61, 2);
+    indptr[0] = 0;
+    save(w.path("indptr.npy"), npy_dtype::i64, indptr);
+    refuses(options, {"indices.npy", "row 0", "column 1", "twice"});
+    save(w.path("indices.npy"), npy_dtype::i32, std::vector<std::int32_t>{0, 1});
+    indptr[30] = 1;
+    save(w.path("indptr.npy"), npy_dtype::i64, indptr);
+    refuses(options, {"indptr.npy", "element 30"});
+    indptr[30] = -1;
+    save(w.path("indptr.npy"), npy_dtype::i64, indptr);
+    refuses(options, {"indptr.npy"});
+
+    options = w.base();
+    options.task.reset();
+    options.ids = id_kind::integer;
+    options.node_attributes.features = w.path("f.tsv");
+    spit(w.path("f.tsv"), "0\t1\t2\n1\t1\tx\n");
+    refuses(options, {"f.tsv", "line 2, column 5", "'x' is not a number"});
+    spit(w.path("f.tsv"), "0\t1\t2\n1\t1\n");
+    refuses(options, {"f.tsv", "line 2", "1 features where 2"});
+    spit(w.path("f.tsv"), "0\t1\t2\n1\t1\tnan\n");
+    refuses(options, {"f.tsv", "line 2", "feature 1", "NaN"});
+    spit(w.path("f.tsv"), "0\t1\t2\n1\t1\t1\n0\t1\t1\n");
+    refuses(options, {"f.tsv", "line 3", "node 0", "twice"});
+    spit(w.path("f.tsv"), "0\t1\t2\n1\t1\t1\n");
+    refuses(options, {"f.tsv", "has no features"});
+}
+
+TEST_CASE("options that exclude each other are refused") {
+    const world w;
+    const auto change = [&](auto&& settings) {
+        import_options options = w.arrays();
+        settings(options);
+        CHECK_THROWS_AS(run(options), error);
+    };
+    change([](import_options& o) { o.node_attributes.indptr = o.node_attributes.features; });
+    change([](import_options& o) { o.node_attributes.fractions = {.5, .5, 0}; });
+    change([](import_options& o) { o.node_attributes.values = o.node_attributes.features; });
+    change([](import_options& o) { o.node_attributes.feature_type = npy_dtype::f64; });
+    change([](import_options& o) { o.ids = id_kind::string; });
+    change([](import_options& o) {
+        o.node_attributes.labels.clear();
+        o.node_attributes.split.clear();
+    });
+    change([](import_options& o) {
+        o.node_attributes.features.clear();
+        o.node_attributes.project = 3;
+    });
+}
+
+} // namespace test_io_import_node_attributes

@@ -1,0 +1,232 @@
+#include <gneiss/cuda/sample/neighbor.cuh>
+
+#include <gneiss/cuda/core/graph.cuh>
+
+#include <string>
+
+#include <simt/sample/support.hpp>
+#include <simt/support.hpp>
+
+namespace test_simt_sample_neighbor {
+
+using namespace simt_sample;
+
+TEST_CASE_TEMPLATE("simt.sample.neighbour: samples are those of the CPU, whatever fan-outs and directions", NodeId, std::uint32_t, std::uint64_t) {
+    constexpr std::uint64_t nodes = 120;
+    const auto host = test::whole_graph<NodeId>(nodes, edges_with_star<NodeId>(nodes, 400, 100, 3));
+    mini_batch_arena arena;
+    std::uint64_t index = 0;
+    for (const char* fanout : {"3", "2,9", "20,1", "all,2", "2+3,0+1", "all+1,1+all", "40,33", "1+40", "2,1,2,1"})
+        for (const auto d : {neighbor_direction::in, neighbor_direction::out, neighbor_direction::both})
+            for (const bool replace : {false, true}) {
+                if ((replace && d == neighbor_direction::in) || (sizeof(NodeId) == 8 && d != neighbor_direction::both)) continue;
+                CAPTURE(fanout);
+                CAPTURE(replace);
+                memory_budget budget;
+                cuda::stream in;
+                const cuda::device_graph<NodeId> graph(budget, host, in, replace ? memory_kind::pinned : memory_kind::device);
+                const neighbor_options options{parse_fanout(fanout, d), replace, true, true};
+                const cuda::sample_capacity room{.seeds = 20, .edges = std::vector<std::uint32_t>(options.fanout.size(), 2500)};
+                cuda::neighbor_sampler<NodeId> sampler(budget, graph.view(), options, 5, room);
+                gneiss::neighbor_sampler<NodeId> oracle(options, 5);
+                simt::for_each_seed(2, [&] {
+                    const batch_key key{1, {2, 3, ++index}};
+                    const auto seeds = test::some_nodes<NodeId>(nodes, index % 5 == 0 ? 0 : index % 21, index);
+                    sampler.sample(in, key, seeds);
+                    check(in, sampler, oracle.sample(key, host, std::span<const NodeId>(seeds), serial, arena));
+                });
+            }
+}
+
+namespace {
+
+/// A sampler and its oracle on a graph.
+struct pair_of_samplers {
+    const csr_graph<>& host;
+    memory_budget budget{};
+    cuda::stream in{};
+    cuda::device_graph<> graph;
+    cuda::neighbor_sampler<> sampler;
+    gneiss::neighbor_sampler<> oracle;
+    mini_batch_arena arena{};
+
+    pair_of_samplers(const csr_graph<>& of, const neighbor_options& options, const cuda::sample_capacity& room,
+        layer_stack::lists wanted = layer_stack::lists::both, std::uint32_t stamps = ~std::uint32_t{0} - 1)
+        : host(of), graph(budget, of, in), sampler(budget, graph.view(), options, 9, room, wanted, stamps), oracle(options, 9) {}
+
+    neighbor_sample<> expected(const batch_key& key, std::span<const node_id> seeds, std::span<const excluded_edge<>> excluded = {}) {
+        return oracle.sample(key, host, seeds, serial, arena, excluded);
+    }
+    void compare(std::uint64_t index, std::span<const node_id> seeds, std::span<const excluded_edge<>> excluded = {}) {
+        const batch_key key{0, {0, 0, index}};
+        sampler.sample(in, key, seeds, excluded);
+        check(in, sampler, expected(key, seeds, excluded));
+    }
+};
+
+} // namespace
+
+TEST_CASE("simt.sample.neighbour: lists of ten thousand edges") {
+    const auto host = test::whole_graph<node_id>(300, edges_with_star(300, 500, 10'000, 5));
+    for (const char* fanout : {"10", "32,2", "33", "1+300", "all", "3+all"}) {
+        CAPTURE(fanout);
+        pair_of_samplers both(host, {parse_fanout(fanout), false, true, true}, {.seeds = 3});
+        both.compare(1, std::vector<node_id>{7, 1, 299});
+    }
+    const auto twice = test::whole_graph<node_id>(300, edges_with_star(300, 0, 20'000, 5));
+    pair_of_samplers both(twice, {parse_fanout("17000")}, {.seeds = 1}, layer_stack::lists::forward); // draws beyond shared memory
+    both.compare(1, std::vector<node_id>{1});
+    const auto small = test::whole_graph<node_id>(9, test::hub_edges(9, 30, 1));
+    pair_of_samplers most(small, {parse_fanout("4000000000,3")}, {.seeds = 1000});
+    most.compare(1, test::some_nodes(9, 9, 1));
+}
+
+TEST_CASE("simt.sample.neighbour: hidden edges are not walked, as they are not by the CPU") {
+    const auto edges = edges_with_star(60, 400, 40, 9);
+    const auto host = test::whole_graph<node_id>(60, edges);
+    std::vector<excluded_edge<>> excluded{{59, 58, 3}, {edges[5].source, edges[5].destination, 4}}; // no such edges
+    for (std::size_t e = 0; e < edges.size(); e += 3) excluded.push_back({edges[e].source, edges[e].destination, e});
+    excluded.push_back(excluded.back()); // twice
+    const auto seeds = test::some_nodes(60, 60, 1);
+    for (const char* fanout : {"4", "all", "2+all", "1+2,3", "33"})
+        for (const auto d : {neighbor_direction::in, neighbor_direction::out, neighbor_direction::both}) {
+            CAPTURE(fanout);
+            const auto room = static_cast<std::uint32_t>(excluded.size());
+            pair_of_samplers both(host, {parse_fanout(fanout, d), *fanout == '1', false, true}, {.seeds = 60, .excluded = room}, layer_stack::lists::forward);
+            both.compare(1, seeds, excluded);
+            both.compare(2, seeds, std::span(excluded).first(9));
+            both.compare(3, seeds);
+        }
+}
+
+TEST_CASE("simt.sample.neighbour: one recorded graph samples any batch") {
+    const auto host = test::whole_graph<node_id>(150, edges_with_star(150, 600, 50, 6));
+    pair_of_samplers both(host, {parse_fanout("4,3"), false, true, true}, {.seeds = 12});
+    const cuda::graph step = cuda::graph::record(both.in, [&] { both.sampler.run(both.in); });
+    CHECK(step.nodes() == 5 + 2 * 8 + 1 + 2 * 6); // what `neighbor_sampler` says of them
+    for (std::uint64_t index = 0; index < 5; ++index) {
+        const batch_key key{index % 2, {1, 0, index}};
+        const auto seeds = test::some_nodes(150, 1 + 5 * index % 12, index);
+        both.sampler.set(both.in, key, seeds);
+        step.launch(both.in);
+        check(both.in, both.sampler, both.expected(key, seeds));
+    }
+}
+
+TEST_CASE("simt.sample.neighbour: stamps of the table of nodes may come to their end") {
+    const auto host = test::whole_graph<node_id>(90, edges_with_star(90, 300, 20, 7));
+    pair_of_samplers both(host, {parse_fanout("3,2")}, {.seeds = 10}, layer_stack::lists::forward, 2);
+    for (std::uint64_t index = 0; index < 7; ++index) both.compare(index, test::some_nodes(90, 10, index));
+}
+
+TEST_CASE("simt.sample.neighbour: batches that do not fit, or have wrong seeds, are empty and told of; others are not touched") {
+    const auto host = test::whole_graph<node_id>(100, edges_with_star(100, 900, 0, 8));
+    const neighbor_options options{parse_fanout("5,5")};
+    pair_of_samplers both(host, options, {.seeds = 12, .nodes = 55, .edges = {45, 220}});
+    const auto seeds = test::some_nodes(66, 8, 1);
+    const auto fails = [&](const std::vector<node_id>& with, cuda::sample_failure settings, errc code, const std::string& text) {
+        CAPTURE(text);
+        const batch_key key{3, {0, 0, 77}};
+        both.sampler.sample(both.in, key, with);
+        for (std::size_t i = 0; i < 2; ++i) {
+            const cuda::layer_counts counts = fetched(both.in, both.sampler.layer(i).counts, 1)[0];
+            CHECK(counts.targets + counts.sources + counts.edges == 0);
+        }
+        both.sampler.sample(both.in, {4, {}}, test::some_nodes(66, 3, 2)); // a good one does not hide it
+        try {
+            static_cast<void>(both.sampler.look(both.in));
+            FAIL("nothing was told");
+        } catch (const cuda::sample_error& error) {
+            CHECK(error.failure() == settings);
+            CHECK(error.code() == code);
+            CHECK(error.batch() == key);
+            CHECK(error.what() == text + " (epoch 3, state 0, pass 0, batch 77)");
+        }
+        both.compare(5, test::some_nodes(66, 4, 3));
+    };
+    fails({1, 2, 100, 2}, cuda::sample_failure::seed_out_of_range, errc::out_of_range, "seed node 100 of a graph of 100 nodes");
+    fails({4, 2, 3, 2, 4}, cuda::sample_failure::seed_repeated, errc::invalid_argument, "seed node 2 is given twice");
+    fails(test::some_nodes(66, 13, 3), cuda::sample_failure::too_many_seeds, errc::out_of_range, "13 seed nodes, there is room for 12");
+    {
+        const std::vector<excluded_edge<>> excluded(2);
+        both.sampler.sample(both.in, {3, {0, 0, 77}}, seeds, excluded);
+        CHECK_THROWS_WITH_AS(static_cast<void>(both.sampler.look(both.in)),
+            "2 hidden edges, there is room for 0 (epoch 3, state 0, pass 0, batch 77)", cuda::sample_error);
+    }
+    // Which batches are too large is told by one with room for all.
+    pair_of_samplers ample(host, options, {.seeds = 12});
+    const auto size_of = [&](const std::vector<node_id>& with) {
+        ample.sampler.sample(ample.in, {3, {0, 0, 77}}, with);
+        return ample.sampler.look(ample.in);
+    };
+    bool edges = false, nodes = false;
+    for (std::uint64_t seed = 0; seed < 40 && !(edges && nodes); ++seed) {
+        const auto some = test::some_nodes(66, 9 + seed % 4, seed);
+        const cuda::sample_sizes sizes = size_of(some);
+        if (!edges && sizes.edges[0] > 45) {
+            edges = true;
+            fails(some, cuda::sample_failure::too_many_edges, errc::out_of_range,
+                "hop 0 of a sample draws " + std::to_string(sizes.edges[0]) + " edges, there is room for 45");
+        } else if (!nodes && sizes.edges[0] <= 45 && sizes.nodes[1] <= 55 && sizes.edges[1] <= 220 && sizes.nodes[2] > 55) {
+            nodes = true;
+            fails(some, cuda::sample_failure::too_many_nodes, errc::out_of_range,
+                "hop 1 of a sample reaches " + std::to_string(sizes.nodes[2]) + " nodes, there is room for 55");
+        }
+    }
+    CHECK(edges);
+    CHECK(nodes);
+}
+
+TEST_CASE("simt.sample.neighbour: what cannot be sampled is refused at once") {
+    memory_budget budget;
+    cuda::stream in;
+    edge_list<> edges(4, {{0, 0, 1}, {1, 0, 2}, {3, 0, 1}});
+    const auto host = make_csr_graph(edges, neighbor_direction::in);
+    const cuda::device_graph<> graph(budget, host, in);
+    const auto refused = [&](const neighbor_options& options, const cuda::sample_capacity& room, errc code) {
+        try {
+            cuda::neighbor_sampler<> sampler(budget, graph.view(), options, 1, room);
+            FAIL("taken");
+        } catch (const error& error) {
+            CHECK(error.code() == code);
+        }
+    };
+    refused({parse_fanout("2", neighbor_direction::out)}, {.seeds = 2}, errc::invalid_argument);
+    refused({parse_fanout("2", neighbor_direction::both)}, {.seeds = 2}, errc::invalid_argument);
+    refused({parse_fanout("2"), false, true}, {.seeds = 2}, errc::invalid_argument);
+    refused({parse_fanout("2"), false, false, true}, {.seeds = 2}, errc::invalid_argument);
+    refused({std::vector<hop_fanout>{}}, {.seeds = 2}, errc::invalid_argument);
+    refused({parse_fanout("2")}, {.seeds = 3, .nodes = 2}, errc::invalid_argument);
+    refused({parse_fanout("2,2")}, {.seeds = 2, .edges = {3}}, errc::invalid_argument);
+    refused({parse_fanout("2")}, {.seeds = 2, .excluded = 1}, errc::invalid_argument);
+    refused({parse_fanout("2000000000"), true}, {.seeds = 2}, errc::out_of_range);
+    memory_budget little(memory_budget::unlimited, memory_budget::unlimited, 100);
+    CHECK_THROWS_AS(cuda::neighbor_sampler<>(little, graph.view(), {parse_fanout("2")}, 1, {.seeds = 2}), over_budget);
+}
+
+#if defined(GNEISS_SIMT)
+TEST_CASE("simt.sample.neighbour: neighbours are read once an edge, in whole sectors where lists are taken whole") {
+    std::vector<edge> edges; // of each node 24, from anywhere
+    random_stream draw(random_key(10, random_domain::user));
+    for (node_id v = 0; v < 900; ++v)
+        for (int k = 0; k < 24; ++k) edges.push_back({static_cast<node_id>(draw.below(900)), 0, v});
+    const auto host = test::whole_graph<node_id>(900, edges);
+    const auto seeds = test::some_nodes(900, 200, 1);
+    const auto measured = [&](const char* fanout) {
+        pair_of_samplers both(host, {parse_fanout(fanout)}, {.seeds = 200}, layer_stack::lists::forward);
+        simt::traffic_counter counter;
+        both.compare(1, seeds);
+        return static_cast<double>(counter.loads().sectors);
+    };
+    // Of each target its id and both ends of its list are read twice, and where its edges begin; of each edge its neighbor, its
+    // word in the table and the rank of its node, at most 32 bytes for one; its id twice, its place and its rank in order, 4 bytes. Of
+    // each warp what a hop has come to, five words.
+    const double targets = 200, warps = 8 * 30, apart = 3 + 4.0 / 8;
+    const double drawn = measured("10"), whole = measured("24");
+    CHECK(drawn >= 2 * 10 * targets);
+    CHECK(drawn <= apart * 10 * targets + 7 * targets + 5 * warps);
+    CHECK(whole <= (apart - 1) * 24 * targets + (24 / 8 + 1) * targets + 7 * targets + 5 * warps); // neighbors side by side
+}
+#endif
+
+} // namespace test_simt_sample_neighbor

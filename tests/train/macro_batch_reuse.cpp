@@ -1,0 +1,33 @@
+#include <gneiss/train/macro_batch_reuse.hpp>
+
+#include <doctest/doctest.h>
+
+namespace test_train_macro_batch_reuse {
+
+using namespace gneiss;
+
+TEST_CASE("a state is passed over again while the next is not ready, at most so often, and what was done is written down") {
+    macro_batch_reuse reuse(3);
+    CHECK(reuse.again(0, 0, 1, false));
+    CHECK(reuse.again(0, 0, 2, false));
+    CHECK_FALSE(reuse.again(0, 0, 3, false));
+    CHECK_FALSE(reuse.again(0, 2, 1, true)); // state 1 had no batches
+    CHECK(reuse.again(2, 0, 1, false));
+    CHECK(reuse.record() == pass_record{{3, 0, 1}, {}, {1}});
+    macro_batch_reuse off(1);
+    CHECK_FALSE(off.again(0, 0, 1, false));
+    CHECK_THROWS_AS(macro_batch_reuse(0), error);
+}
+
+TEST_CASE("a record that is replayed decides alone, goes on after a resume, and its end is told") {
+    const pass_record record{{3, 1}, {2}};
+    macro_batch_reuse replay(1, {{3}}, record);
+    CHECK_FALSE(replay.again(0, 1, 1, false));
+    CHECK(replay.again(1, 0, 1, true));
+    CHECK_FALSE(replay.again(1, 0, 2, false));
+    CHECK(replay.record() == record);
+    CHECK_THROWS_AS((void)replay.again(1, 1, 1, false), error);
+    CHECK_THROWS_AS((void)replay.again(2, 0, 1, false), error);
+}
+
+} // namespace test_train_macro_batch_reuse
