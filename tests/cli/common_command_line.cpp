@@ -51,16 +51,16 @@ struct program {
         train->option("lr", o.rate, "step size").default_text("from the graph").range(0);
         train->option("margin", o.margin, "of the loss");
         train->option("negatives", o.negatives, "for each chunk");
-        train->option("fanout", o.fanout, "neighbours for each layer");
+        train->option("fanout", o.fanout, "neighbors for each layer");
         train->option("deterministic", o.deterministic, "the same result at any staleness");
         train->group("Memory");
-        train->option("store", o.store, "where rows live").choices({"memory", "disk", "mmap"});
+        train->option("store", o.store, "where rows live").choices({"memory", "disk", "mmap"}).formerly("ram", "memory");
         train->option("memory", o.memory, "budget").default_text("what is free");
         train->option("features", o.features, "arrays").words(2, 3);
         train->option("checkpoint-every", o.checkpoint, "how often the state is saved");
         train->option("resume", o.resume, "goes on").transient();
         train->option("out", o.out, "the run").transient();
-        train->option("note", o.note, "free text");
+        train->option("note", o.note, "free text").formerly("remark");
     }
     command* parse(std::vector<std::string> arguments) {
         std::string text;
@@ -113,6 +113,30 @@ TEST_CASE("the last of a repeated flag wins, and a flag can be switched off") {
     p.parse({"train", "data", "--epochs", "3", "--epochs", "4", "--deterministic", "--deterministic=false"});
     CHECK(p.o.epochs == 4);
     CHECK_FALSE(p.o.deterministic);
+}
+
+TEST_CASE("a former name and a former value of a flag work, on the command line and in a configuration file") {
+    program p;
+    p.parse({"train", "data", "--remark", "a", "--store", "ram"});
+    CHECK(p.o.note == "a");
+    CHECK(p.o.store == "memory");
+    CHECK(p.train->given("note"));
+    CHECK_FALSE(contains(p.train->help(), "remark"));
+    CHECK_FALSE(contains(p.train->help(), "ram"));
+    program joined;
+    joined.parse({"train", "data", "--remark=b"});
+    CHECK(joined.o.note == "b");
+    CHECK(joined.train->hash() == [] {
+        program now;
+        now.parse({"train", "data", "--note=b"});
+        return now.train->hash();
+    }());
+    const temporary_directory directory;
+    program configured;
+    configured.parse({"train", "data", "--config", directory.write("former.toml", "remark = \"c\"\nstore = \"ram\"\n").string()});
+    CHECK(configured.o.note == "c");
+    CHECK(configured.o.store == "memory");
+    CHECK(contains(program().refused({"train", "data", "--store", "rom"}), "is not one of memory, disk, mmap"));
 }
 
 TEST_CASE("a slip in a name is answered with the name that was meant") {

@@ -47,7 +47,7 @@ static std::vector<node_id> all_of(const Graph& graph, neighbor_direction d) {
     }
     std::vector<node_id> found(positions.size());
     graph.neighbors_at({ids, d, offsets, positions}, {found});
-    fuzz::property(std::ranges::all_of(found, [&](node_id v) { return v < graph.nodes(); }), "neighbours are nodes");
+    fuzz::property(std::ranges::all_of(found, [&](node_id v) { return v < graph.nodes(); }), "neighbors are nodes");
     return found;
 }
 

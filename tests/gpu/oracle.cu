@@ -64,7 +64,7 @@ TEST_CASE_TEMPLATE("gpu.oracle: products of many rows are cuBLASLt's", T, float,
     }
 }
 
-TEST_CASE_TEMPLATE("gpu.oracle: sums of many neighbours are cuSPARSE's", T, float, bfloat16) {
+TEST_CASE_TEMPLATE("gpu.oracle: sums of many neighbors are cuSPARSE's", T, float, bfloat16) {
     const gpu_bench::oracle by;
     if (by.sums() == nullptr) {
         MESSAGE("left out: " << by.missing().back());

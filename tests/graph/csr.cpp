@@ -27,7 +27,7 @@ std::vector<basic_edge<NodeId>> random_edges(std::size_t count, std::uint64_t no
 
 } // namespace
 
-TEST_CASE_TEMPLATE("a node's list is its edges sorted by neighbour, relation and edge id, in each direction", NodeId,
+TEST_CASE_TEMPLATE("a node's list is its edges sorted by neighbor, relation and edge id, in each direction", NodeId,
     std::uint32_t, std::uint64_t) {
     for (const std::uint64_t nodes : {1U, 2U, 7U, 50U})
         for (const std::size_t count : {0U, 1U, 20U, 500U}) {

@@ -210,20 +210,20 @@ void check_model(const std::string& layers, std::size_t dense, std::size_t spars
 
 } // namespace
 
-TEST_CASE("GraphSAGE of all nodes is what a sample with all neighbours gives, in memory and on disk") {
+TEST_CASE("GraphSAGE of all nodes is what a sample with all neighbors gives, in memory and on disk") {
     for (const std::string reduce : {"mean", "sum", "max"})
         for (const std::string combine : {"concat", "add"}) check_model("sage:5:" + reduce + ":" + combine, 7, 0);
     check_model("sage:9:tanh,sage:4:sum:no-bias", 5, 0);
     check_model("sage:6:mean,sage:12:max,sage:3:mean:add,sage:8:max:add", 4, 0);
 }
 
-TEST_CASE("graph convolutions of all nodes are what a sample with all neighbours gives, in memory and on disk") {
+TEST_CASE("graph convolutions of all nodes are what a sample with all neighbors gives, in memory and on disk") {
     check_model("gcn:5:symmetric", 7, 0);
     check_model("gcn:9:row:no-bias", 4, 0);
     check_model("gcn:8:symmetric:elu,gcn:4:row,gcn:7:symmetric", 5, 0);
 }
 
-TEST_CASE("graph attention of all nodes is what a sample with all neighbours gives, in memory and on disk") {
+TEST_CASE("graph attention of all nodes is what a sample with all neighbors gives, in memory and on disk") {
     check_model("gat:4x3", 5, 0);
     check_model("gat:6:mean:slope=.05:no-bias", 5, 0);
     check_model("gat:3x4,gat:5x2:mean,gat:2x8", 6, 0);

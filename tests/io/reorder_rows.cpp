@@ -77,7 +77,7 @@ std::vector<node_id> identity(std::uint64_t nodes) {
 } // namespace
 
 TEST_CASE(
-    "rows with their optimiser state follow a permutation bit for bit, and the version before is kept until a commit") {
+    "rows with their optimizer state follow a permutation bit for bit, and the version before is kept until a commit") {
     for (const auto& [nodes, partitions] :
         std::vector<std::pair<std::uint64_t, std::uint32_t>>{{1, 1}, {50, 1}, {100, 7}, {3000, 5}, {5, 4}}) {
         CAPTURE(nodes);

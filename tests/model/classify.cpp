@@ -25,7 +25,7 @@ std::vector<T> random_scores(std::size_t n, std::uint64_t seed) {
 
 } // namespace
 
-TEST_CASE("the gradient of the cross-entropy equals finite differences of the mean loss; unlabelled rows get none") {
+TEST_CASE("the gradient of the cross-entropy equals finite differences of the mean loss; unlabeled rows get none") {
     constexpr std::size_t n = 7, classes = 5;
     const std::vector<std::uint32_t> labels{0, 4, unlabeled, 2, 2, unlabeled, 1};
     const auto scores = random_scores<double>(n * classes, 1);
@@ -73,7 +73,7 @@ TEST_CASE("loss and gradient are the same bits at any number of threads, and lar
     CHECK(softmax_cross_entropy<float>({large.data(), 1, 3}, first, serial_executor{}).loss == 0);
 }
 
-TEST_CASE("labels that are no class are named, none labelled is no loss, NaN is an error") {
+TEST_CASE("labels that are no class are named, none labeled is no loss, NaN is an error") {
     std::vector<float> scores{1, 2, 3, 4};
     const auto before = scores;
     const std::vector<std::uint32_t> outside{0, 2}, none{unlabeled, unlabeled}, short_of{0}, fine{0, 1};

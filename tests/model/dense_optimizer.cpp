@@ -56,7 +56,7 @@ double expected(const std::string& name, double x, std::size_t i, bool decays, d
 
 } // namespace
 
-TEST_CASE("each optimiser follows the textbook, with decay of weights and not of biases") {
+TEST_CASE("each optimizer follows the textbook, with decay of weights and not of biases") {
     for (const auto name : dense_optimizer_names)
         for (const double decay : {0.0, 0.02}) {
             CAPTURE(name);

@@ -9,7 +9,7 @@ namespace test_model_dropout {
 
 using namespace gneiss;
 
-TEST_CASE("each element is dropped at the rate, independently of its neighbours, and the mean is kept") {
+TEST_CASE("each element is dropped at the rate, independently of its neighbors, and the mean is kept") {
     constexpr std::size_t rows = 2000, columns = 30;
     for (const double rate : {0.0, 0.1, 0.5, 0.9}) {
         const dropout_mask mask(random_key{3, random_domain::dropout}, rate, {});

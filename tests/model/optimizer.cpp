@@ -26,7 +26,7 @@ std::vector<float> noise(std::size_t size, std::uint64_t seed) {
 
 } // namespace
 
-TEST_CASE("optimisers follow their formulas over many steps, in double") {
+TEST_CASE("optimizers follow their formulas over many steps, in double") {
     constexpr std::size_t dim = 21;
     for (const std::string name : {"sgd", "adagrad", "adam"}) {
         const any_row_optimizer optimizer = make_row_optimizer(name, 0.05F);
@@ -83,7 +83,7 @@ TEST_CASE("stepping chosen rows, all rows, any threads: the same bits; other row
     }
 }
 
-TEST_CASE("unknown optimisers, bad rates and rows that do not fit are refused") {
+TEST_CASE("unknown optimizers, bad rates and rows that do not fit are refused") {
     CHECK_THROWS_AS((void)make_row_optimizer("lion", 0.1F), error);
     CHECK_THROWS_AS((void)make_row_optimizer("sgd", 0.0F), error);
     CHECK_THROWS_AS((void)make_row_optimizer("sgd", std::nanf("")), error);

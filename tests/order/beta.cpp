@@ -46,7 +46,7 @@ TEST_CASE("the fixed order of (6, 3) is Figure 5's") {
     CHECK(states[7].edge_buckets == std::vector<edge_bucket>{{4, 5}, {5, 4}});
 }
 
-TEST_CASE("each randomisation alone keeps the swaps and the validity and changes the plan from epoch to epoch") {
+TEST_CASE("each randomization alone keeps the swaps and the validity and changes the plan from epoch to epoch") {
     for (const beta_options options : {beta_options{true, false, false, false}, beta_options{false, true, false, false},
              beta_options{false, false, true, false}, beta_options{false, false, false, true}, beta_options{}})
         for (const auto& [p, c] : std::vector<std::pair<std::uint32_t, std::uint32_t>>{{16, 4}, {17, 5}, {32, 8}}) {
@@ -66,7 +66,7 @@ TEST_CASE("each randomisation alone keeps the swaps and the validity and changes
         }
 }
 
-TEST_CASE("without randomisations all epochs and seeds are equal, with them a plan is a function of seed and epoch") {
+TEST_CASE("without randomizations all epochs and seeds are equal, with them a plan is a function of seed and epoch") {
     CHECK(beta_order(12, 4, 1, beta_options::fixed())(0) == beta_order(12, 4, 2, beta_options::fixed())(7));
     CHECK(beta_order(12, 4, 1)(3) == beta_order(12, 4, 1)(3));
     CHECK(beta_order(12, 4, 1)(3) != beta_order(12, 4, 2)(3));
@@ -89,7 +89,7 @@ TEST_CASE("which partitions begin in the buffer is uniform") {
     CHECK(chi < 27 + 5 * 7.4); // 27 degrees of freedom, five sigma
 }
 
-TEST_CASE("neighbouring states differ by one swap and each trains a new pair") {
+TEST_CASE("neighboring states differ by one swap and each trains a new pair") {
     const epoch_plan states = beta_order(23, 6, 5)(2);
     for (std::size_t s = 1; s < states.size(); ++s) {
         CHECK(count_absent(states[s].resident, states[s - 1].resident) == 1);

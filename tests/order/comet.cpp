@@ -17,7 +17,7 @@ namespace test_order_comet {
 using namespace gneiss;
 using test::count_absent;
 
-TEST_CASE("a balanced trail visits every pair once, shares one end between neighbours, and comes to each thing evenly") {
+TEST_CASE("a balanced trail visits every pair once, shares one end between neighbors, and comes to each thing evenly") {
     CHECK(balanced_trail(0).empty());
     CHECK(balanced_trail(1).empty());
     for (std::uint32_t n = 2; n <= 65; ++n) {

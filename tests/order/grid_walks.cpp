@@ -13,7 +13,7 @@ namespace test_order_grid_walks {
 
 using namespace gneiss;
 
-TEST_CASE("the curve visits every cell once, goes to a neighbour each time, and ends at (width - 1, 0)") {
+TEST_CASE("the curve visits every cell once, goes to a neighbor each time, and ends at (width - 1, 0)") {
     for (std::uint32_t width = 1; width <= 64; width *= 2) {
         std::vector<edge_bucket> cells;
         for (std::uint64_t at = 0; at < std::uint64_t{width} * width; ++at) cells.push_back(hilbert_cell(width, at));

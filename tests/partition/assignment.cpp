@@ -23,7 +23,7 @@ TEST_CASE("a part may weigh its share and the imbalance, at least the share roun
     CHECK(max_weight(std::uint64_t{1} << 40, 1, .03) == std::uint64_t{1} << 40);
 }
 
-TEST_CASE("labels are counted with the unlabelled ones last, and capped like weights") {
+TEST_CASE("labels are counted with the unlabeled ones last, and capped like weights") {
     CHECK(label_counts({}) == std::vector<std::uint64_t>{0});
     const std::vector<class_id> labels{unlabeled, 2, 0, unlabeled, 2, 2};
     const auto counts = label_counts(labels);

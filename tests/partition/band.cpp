@@ -22,7 +22,7 @@ const serial_executor executor;
 
 } // namespace
 
-TEST_CASE("bands fall from the hubs down, each half as high as the one before, the last for at most one neighbour") {
+TEST_CASE("bands fall from the hubs down, each half as high as the one before, the last for at most one neighbor") {
     for (const double mean : {0., .7, 3., 36.5, 1e9}) {
         const detail::degree_bands bands(mean);
         for (std::size_t degree = 0; degree < 5000; ++degree) {

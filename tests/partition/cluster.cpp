@@ -48,7 +48,7 @@ symmetric_csr ring_of_cliques(node_id cliques, std::vector<node_id>& clique_of) 
 } // namespace
 
 TEST_CASE(
-    "clusters weigh no more than they may, are numbered by their first nodes, and nodes without neighbours have none") {
+    "clusters weigh no more than they may, are numbered by their first nodes, and nodes without neighbors have none") {
     for (const auto& [name, graph] : small_graphs())
         for (const std::uint64_t cap : {1U, 2U, 5U, 1000U})
             for (const balance_by balance : {balance_by::nodes, balance_by::edges}) {

@@ -147,7 +147,7 @@ TEST_CASE("the most influential nodes are the first of a sort, ties by id") {
     }
 }
 
-TEST_CASE("a star's centre is its hub; what is not there is refused") {
+TEST_CASE("a star's center is its hub; what is not there is refused") {
     std::vector<edge> star;
     for (node_id v = 1; v < 30; ++v) star.push_back({0, 0, v});
     edge_list<> edges(31, std::move(star));

@@ -13,7 +13,7 @@ namespace test_partition_ldg {
 using namespace gneiss;
 using namespace partition_test;
 
-TEST_CASE("LDG is what a scan of all parts finds: neighbours (1 - weight / cap), the lightest of equal parts") {
+TEST_CASE("LDG is what a scan of all parts finds: neighbors (1 - weight / cap), the lightest of equal parts") {
     for (const auto& [name, graph] : small_graphs())
         for (const std::uint32_t k : {1U, 2U, 5U, 100U})
             for (const balance_by balance : {balance_by::nodes, balance_by::edges})
@@ -30,7 +30,7 @@ TEST_CASE("LDG is what a scan of all parts finds: neighbours (1 - weight / cap),
                 }
 }
 
-TEST_CASE("nodes without neighbours fill parts evenly") {
+TEST_CASE("nodes without neighbors fill parts evenly") {
     const symmetric_csr graph = graph_of(103, {});
     symmetric_stream stream(graph);
     const auto sizes = part_sizes(ldg_partitioner{}(stream, {.parts = 10}, serial_executor{}), 10);

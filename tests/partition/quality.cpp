@@ -78,7 +78,7 @@ TEST_CASE("cuts and sizes are those that a pass over the edges counts") {
     }
 }
 
-TEST_CASE("neighbours kept are the mean over all choices of parts that are in memory together, beside pinned ones") {
+TEST_CASE("neighbors kept are the mean over all choices of parts that are in memory together, beside pinned ones") {
     for (std::uint32_t parts = 1; parts <= 6; ++parts)
         for (std::uint32_t pinned = 0; pinned < std::min(parts, 3U); ++pinned) {
             edge_list<> edges = random_edges(40, 200, parts);

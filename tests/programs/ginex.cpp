@@ -74,14 +74,14 @@ TEST_CASE("classes are learned, and told in the contract's keys") {
 
 TEST_CASE("every topology, cache, pipeline, preset, engine and number of threads trains the same bits, those of gneiss-mariusgnn in memory") {
     const ginex_workshop shop;
-    const auto oracle = shop.run("train data " + task + "--task node --sampler neighbour --store memory --order memory --staleness 0 --direction in --no-eval --quiet --out oracle", "gneiss-mariusgnn");
+    const auto oracle = shop.run("train data " + task + "--task node --sampler neighbor --store memory --order memory --staleness 0 --direction in --no-eval --quiet --out oracle", "gneiss-mariusgnn");
     CAPTURE(oracle.err);
     REQUIRE(oracle.code == 0);
     const std::string expected = shop.predictions("oracle", "gneiss-mariusgnn");
     for (const std::string options : {"--preset pyg+", "--preset ali+pg", "--preset ginex-pg --superbatch 4", "--preset ginex --superbatch 4", "--preset memory",
              "--topology disk --feature-cache belady --pipeline overlap --superbatch 2 --threads 1", "--topology disk --feature-cache lru --pipeline overlap --superbatch 3",
              "--topology memory --feature-cache s3fifo --io-engine threads", "--topology disk --feature-cache none --pipeline conventional --threads 2",
-             "--topology disk --feature-cache belady --carry off --cache-split 0 --neighbour-rank visits", "--topology mmap --feature-cache static"}) {
+             "--topology disk --feature-cache belady --carry off --cache-split 0 --neighbor-rank visits", "--topology mmap --feature-cache static"}) {
         CAPTURE(options);
         (void)shop.train(task + "--direction in --no-eval --memory 256MiB --force --out run " + options);
         CHECK(shop.predictions("run") == expected);
@@ -169,7 +169,7 @@ TEST_CASE("what cannot be is refused in one line that says what to do") {
     shop.refuses(1, "train plain --quiet --out new", {"plain", "classes"});
 }
 
-TEST_CASE("a stale or damaged list of neighbours is told, and made again when it is removed") {
+TEST_CASE("a stale or damaged list of neighbors is told, and made again when it is removed") {
     const ginex_workshop shop;
     const std::string flags = task + "--topology disk --feature-cache belady --no-eval --memory 256MiB --force --out run";
     (void)shop.train(flags);

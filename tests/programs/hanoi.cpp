@@ -93,7 +93,7 @@ TEST_CASE("classes are learned on macro-batches with hubs, and told in the contr
 
 TEST_CASE("one macro-batch of everything is training in memory, and any engine and threads give a plan's bits") {
     const hanoi_workshop shop;
-    shop.succeed("train data " + task + "--task node --sampler neighbour --store memory --order memory --staleness 0 --direction in --quiet --out oracle", "gneiss-mariusgnn");
+    shop.succeed("train data " + task + "--task node --sampler neighbor --store memory --order memory --staleness 0 --direction in --quiet --out oracle", "gneiss-mariusgnn");
     (void)shop.train("data" + task + "--direction in --partitioner given --out whole");
     CHECK(shop.predictions("whole") == shop.predictions("oracle", "gneiss-mariusgnn"));
     shop.partition(7);

@@ -149,7 +149,7 @@ TEST_CASE("on disk or in memory, with one thread or two, by any engine: the same
     const std::string places[] = {"--store memory --threads 1", "--store disk --threads 2", "--store disk --threads 2 --io-engine threads --prefetch off"};
     for (const std::string& task : {node_task + "--order training-first --inputs both --dim 8 --buffer 4 --no-eval ",
              node_task + "--order training-first --buffer 4 --no-eval ", link_task + "--order comet --buffer 4 --no-eval ",
-             link_task + "--order comet --buffer 4 --no-eval --hide-batch-edges --sampler neighbour "}) {
+             link_task + "--order comet --buffer 4 --no-eval --exclude-target-edges --sampler neighbor "}) {
         CAPTURE(task);
         std::string expected;
         for (const std::string& place : places) {
@@ -422,7 +422,7 @@ TEST_CASE("what cannot be is refused in one line that says why") {
     shop.refuses(2, "train data --layers magic:16" + to, {"--layers", "magic"});
     shop.refuses(2, "train data --layers sage:16,sage:9" + to, {"9 columns", "4 classes"});
     shop.refuses(2, "train data --negatives 10" + to, {"--negatives", "--task link"});
-    shop.refuses(2, "train data --hide-batch-edges" + to, {"--hide-batch-edges", "--task link"});
+    shop.refuses(2, "train data --exclude-target-edges" + to, {"--exclude-target-edges", "--task link"});
     shop.refuses(2, "train data --dim 10" + to, {"--dim", "--inputs"});
     shop.refuses(2, "train data --order comet" + to, {"--order comet", "node"});
     shop.refuses(2, "train data --task link --inputs rows --normalize-features true" + to, {"--normalize-features"});

@@ -243,7 +243,7 @@ TEST_CASE("a partitioning that was stopped or killed goes on, to the parts of on
     CHECK(!fs::exists(shop / "c.npy.journal"));
 }
 
-TEST_CASE("damaged lists of neighbours are told with file and place, and make no parts") {
+TEST_CASE("damaged lists of neighbors are told with file and place, and make no parts") {
     const workshop shop;
     planted(shop);
     const std::string command = "partition a --partitioner ldg --partitions 4 --graph disk --out new";

@@ -37,7 +37,7 @@ TEST_CASE("sample tells how large batches are: the same for CSR and blocks, and 
     std::vector<std::int64_t> nodes(5 * 20);
     for (std::size_t i = 0; i < nodes.size(); ++i) nodes[i] = static_cast<std::int64_t>(7 * i % 500);
     shop.write("seeds.npy", seeds_file(5, 20, nodes));
-    for (const std::string sampler : {"dense", "neighbour"})
+    for (const std::string sampler : {"dense", "neighbor"})
         for (const std::string hops : {"--fanout 4,3", "--fanout 3+2,all", "--fanout 5 --direction both --replace"}) {
             const std::string command = "sample data --json --sampler " + sampler + " " + hops + " --seeds seeds.npy";
             const auto result = nlohmann::json::parse(shop.run(command + " --threads 1").out);
@@ -63,7 +63,7 @@ TEST_CASE("sample refuses fan-outs, seeds and memory that cannot be used") {
     const workshop shop;
     REQUIRE(shop.run("generate rmat --nodes 500 --edges 4000 --partitions 3 --out data").code == 0);
     shop.refuses(2, "sample data --fanout 10,,10", {"fan-out '10,,10'"});
-    shop.refuses(2, "sample data --fanout 0", {"takes no neighbour"});
+    shop.refuses(2, "sample data --fanout 0", {"takes no neighbor"});
     shop.refuses(2, "sample data --batch 501", {"--batch 501", "500 nodes"});
     shop.refuses(1, "sample data --seeds none.npy", {"none.npy"});
     shop.write("seeds.npy", seeds_file(1, 3, {4, 500, 5}));

@@ -153,7 +153,7 @@ TEST_CASE("one and several threads make the same arrays") {
     }
 }
 
-TEST_CASE("neighbours are drawn uniformly over batches, yet within one they are reused: the bias that is documented") {
+TEST_CASE("neighbors are drawn uniformly over batches, yet within one they are reused: the bias that is documented") {
     // A hub 0 with in-neighbors 1 … 30, each of which has the hub as its only in-neighbor: with three hops the hub is
     // needed at the first and the third.
     constexpr std::uint32_t degree = 30, fanout = 5, batches = 3000;

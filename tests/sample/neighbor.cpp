@@ -120,7 +120,7 @@ TEST_CASE("one and several threads make the same arrays, and a repeated batch to
         }
 }
 
-TEST_CASE("neighbours are drawn uniformly through the sampler, at each hop anew and independently of other nodes") {
+TEST_CASE("neighbors are drawn uniformly through the sampler, at each hop anew and independently of other nodes") {
     // Node 0 has in-neighbors 1 … degree; with two hops it draws twice.
     mini_batch_arena arena;
     for (const std::uint32_t degree : {1U, 10U, 11U, 100U, 1000U})
@@ -163,7 +163,7 @@ TEST_CASE("neighbours are drawn uniformly through the sampler, at each hop anew 
         }
 }
 
-TEST_CASE("all neighbours give the whole neighbourhood, hop by hop") {
+TEST_CASE("all neighbors give the whole neighborhood, hop by hop") {
     const auto edges = test::hub_edges(200, 300, 4);
     const auto graph = test::whole_graph(200, edges);
     neighbor_sampler<> sampler({parse_fanout("all,all,all")}, 1);

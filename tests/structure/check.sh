@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Checks that the library keeps its shape: includes point down only, each optional dependency stays behind its fence,
-# headers neither print nor read the environment, none is long, gneiss.hpp includes all that needs no option; and that
-# README.md shows the first program as it is.
+# headers neither print nor read the environment, none is long, gneiss.hpp includes all that needs no option; that README.md
+# shows the first program as it is; and that words which the project retired come no more often than retired_words says.
 #
 #   check.sh [ROOT]               every violation as FILE:LINE: what; exit 1 if there is one
 #   check.sh --without-cuda [ROOT] the same of the tree without cuda/, which needs nothing that is there
-#   check.sh --update [ROOT]      rewrites the list of gneiss.hpp
+#   check.sh --update [ROOT]      rewrites the list of gneiss.hpp, and lowers the count of retired words
 #   check.sh --needing DEP [ROOT] headers that need DEP (eigen, uring, metis, io, yaml), directly or not
 set -euo pipefail
 export LC_ALL=C
@@ -167,8 +167,18 @@ for file in $headers; do
     case "$file" in gneiss.hpp | */detail/* | *.cuh) continue ;; esac
     [ -n "${options[$file]:-}" ] || plain+=("$file")
 done
+# Lines with a word that another one has replaced, in any case: told and tell (report), anew (again), nobody, lend and lent,
+# classes of nodes (node classification), graph network (GNN), and British spellings. File names of version 1 stay.
+retired='\b(told|tells?|anew|nobody|len[dt]s?|classes of nodes|graph networks?|[a-z_]*neighbour[a-z_]*|[a-z_]*optimis(e|ing)[a-z_]*|[a-z_]*initialis[a-z_]*)\b'
+count_retired() {
+    (cd ../.. && grep -rIhoiE "$retired" include examples docs tests README.md --exclude=check.sh --exclude='*.svg' --exclude-dir=corpus \
+        2>/dev/null | wc -l)
+}
+recorded=../../tests/structure/retired_words
+
 case $mode in
 update)
+    if [ -f $recorded ]; then count_retired >$recorded; fi
     list=$(sed '/^#include/,$d' gneiss.hpp && printf '#include <gneiss/%s>\n' "${plain[@]}")
     echo "$list" >gneiss.hpp
     exit
@@ -210,6 +220,17 @@ for file in $headers; do
     esac
     grep -q '^#pragma once$' "$file" || report "$file:1" "has no #pragma once"
 done
+
+if [ -f $recorded ]; then
+    now=$(count_retired) before=$(cat $recorded)
+    if [ "$now" -gt "$before" ]; then
+        echo "tests/structure/retired_words:1: $before retired words are recorded, there are $now: git diff | grep -iE '$retired'"
+        violations=$((violations + 1))
+    elif [ "$now" -lt "$before" ]; then
+        echo "tests/structure/retired_words:1: only $now retired words are left (tests/structure/check.sh --update records that)"
+        violations=$((violations + 1))
+    fi
+fi
 
 cd ../..
 for folder in examples tests bench scripts cmake; do

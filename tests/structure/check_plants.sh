@@ -109,5 +109,12 @@ printf '%s\n' '```cpp' 'int main() {}' '```' '```cpp' 'int other;' '```' >"$scra
 echo 'int main() { return 0; }' >"$scratch/tree/examples/00_hello.cpp"
 expect_caught 'README.md:1: its first program is not examples/00_hello.cpp'
 
+tree_in_order
+mkdir -p "$scratch/tree/tests/structure" && echo 1 >"$scratch/tree/tests/structure/retired_words"
+echo 'what a neighbour told' >"$scratch/tree/README.md"
+expect_caught 'tests/structure/retired_words:1: 1 retired words are recorded, there are 2'
+echo 'what a neighbor said' >"$scratch/tree/README.md"
+expect_caught 'tests/structure/retired_words:1: only 0 retired words are left'
+
 [ $failures -eq 0 ] || { echo "$failures plants went unseen" && exit 1; }
 echo "every plant was caught"

@@ -60,7 +60,7 @@ double held_out_accuracy(trainer& of) {
 
 } // namespace
 
-TEST_CASE("a node task learns communities: the loss falls, and nodes that did not train are recognised") {
+TEST_CASE("a node task learns communities: the loss falls, and nodes that did not train are recognized") {
     const graph_data data = graph_data::planted(600, 3);
     for (const sampler_kind sampler : {sampler_kind::dense, sampler_kind::neighbor})
         for (const bool rows : {false, true}) {

@@ -265,7 +265,7 @@ TEST_CASE("neither the size of superbatches and caches nor threads change what i
     CHECK(result == 6); // two superbatches an epoch
 }
 
-TEST_CASE("halves, normalised and sparse features are those of graph training") {
+TEST_CASE("halves, normalized and sparse features are those of graph training") {
     graph_data halves(200, {.f16 = true});
     CHECK(train(halves, {}) == in_memory(halves, sampler_kind::neighbor, 2));
     halves.features.normalized = true;

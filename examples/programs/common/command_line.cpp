@@ -81,6 +81,10 @@ std::string help_line(const std::string& left, std::string_view text) {
     return result + '\n';
 }
 
+void warn_renamed(std::string_view former, std::string_view now) {
+    fmt::print(stderr, "warning: {} is now {}; the former spelling goes with the next release\n", former, now);
+}
+
 bool contains(std::span<const std::string_view> names, std::string_view name) {
     return std::ranges::find(names, name) != names.end();
 }
@@ -119,6 +123,14 @@ flag& flag::words(int least, int most) {
     option_->expected(1, most)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     return *this;
 }
+flag& flag::formerly(std::string name) {
+    former_name_ = std::move(name);
+    return *this;
+}
+flag& flag::formerly(std::string value, std::string now) {
+    former_values_.emplace(std::move(value), std::move(now));
+    return *this;
+}
 flag& flag::transient() {
     transient_ = true;
     return *this;
@@ -138,6 +150,11 @@ void flag::assign(const std::vector<std::string>& words, const std::string& plac
             parts.push_back(word);
     }
     if (parts.size() < fewest_) throw usage_error(fmt::format("needs at least {} values", fewest_));
+    for (std::string& part : parts)
+        if (const auto former = former_values_.find(part); former != former_values_.end()) {
+            warn_renamed(fmt::format("'{}' of --{}", part, name_), fmt::format("'{}'", former->second));
+            part = former->second;
+        }
     if (!choices_.empty())
         for (const std::string& part : parts)
             if (std::ranges::find(choices_, part) == choices_.end())
@@ -210,6 +227,13 @@ flag* command::find(std::string_view name) const {
     const auto found = std::ranges::find_if(flags_, [&](const auto& f) { return f->name_ == name; });
     return found == flags_.end() ? nullptr : found->get();
 }
+flag* command::find_former(std::string_view name) const {
+    const auto found = std::ranges::find_if(
+        flags_, [&](const auto& f) { return !f->former_name_.empty() && f->former_name_ == name; });
+    if (found == flags_.end()) return nullptr;
+    warn_renamed("--" + std::string(name), "--" + (*found)->name_);
+    return found->get();
+}
 
 const flag& command::at(std::string_view name) const {
     const flag* const found = find(name);
@@ -219,6 +243,13 @@ const flag& command::at(std::string_view name) const {
 
 bool command::parse(std::vector<std::string> arguments) {
     const std::string hint = fmt::format(" (see {} {} --help)", program_, name_);
+    for (std::string& word : arguments) {
+        if (word == "--") break;
+        if (!word.starts_with("--")) continue;
+        const std::size_t end = std::min(word.find('='), word.size());
+        if (const flag* const f = find_former(std::string_view(word).substr(2, end - 2)))
+            word = "--" + f->name_ + word.substr(end);
+    }
     std::ranges::reverse(arguments);
     app_.allow_extras();
     app_.set_help_flag("-h,--help");
@@ -256,7 +287,8 @@ bool command::parse(std::vector<std::string> arguments) {
 void command::read_file(const std::string& path) {
     for (const config_item& item : read_toml(path)) {
         const std::string place = fmt::format("{}: line {}", path, item.line);
-        flag* const f = find(item.key);
+        flag* f = find(item.key);
+        if (f == nullptr) f = find_former(item.key);
         if (f == nullptr || f->name_ == "config") {
             std::vector<std::string> names;
             for (const auto& other : flags_) names.push_back(other->name_);

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,6 +38,10 @@ public:
     flag& words(int least, int most);
     /// Steers this call and not the result (`--resume`): is not written to config.toml nor hashed.
     flag& transient();
+    /// An earlier name of the flag: works for one release, with a warning.
+    flag& formerly(std::string name);
+    /// An earlier spelling of the value `now`: works for one release, with a warning.
+    flag& formerly(std::string value, std::string now);
     /// Works, but the help does not show it.
     flag& hidden();
 
@@ -54,6 +59,8 @@ private:
 
     std::string name_, help_, group_, value_name_, default_text_;
     std::vector<std::string> choices_;
+    std::string former_name_;
+    std::map<std::string, std::string> former_values_; ///< and what they are now
     double least_ = -std::numeric_limits<double>::infinity(), most_ = std::numeric_limits<double>::infinity();
     bool positional_ = false, required_ = false, list_ = false, boolean_ = false, transient_ = false, hidden_ = false;
     bool given_ = false, split_ = true;
@@ -111,6 +118,8 @@ private:
     command(std::string program, std::string name, std::string description, std::function<exit_code(command&)> body);
     /// Assigns the flags; whether help was asked for.
     bool parse(std::vector<std::string> arguments);
+    /// The flag whose earlier name that is, after a warning; null: none.
+    [[nodiscard]] flag* find_former(std::string_view name) const;
 
     template <class T>
     flag& bind(T& value) {

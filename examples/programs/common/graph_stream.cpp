@@ -87,7 +87,7 @@ graph_stream open_graph(const dataset& data, memory_budget& budget, std::string_
     }
     const csc_files files = lists_of(data, neighbor_direction::both);
     { // told before the lists are made
-        const auto least = budget.charge("reading lists of neighbours", adjacency_file_stream::memory(buckets.rows().nodes, buckets.edges()));
+        const auto least = budget.charge("reading lists of neighbors", adjacency_file_stream::memory(buckets.rows().nodes, buckets.edges()));
     }
     make_lists(data, neighbor_direction::both, budget.available(), executor, stop,
         [&](std::uint64_t done, std::uint64_t total) { progress("lists", done, total); });

@@ -38,7 +38,7 @@ programs::exit_code run_expand(const expand_flags& flags, const programs::comman
     const gneiss::dataset_manifest& m = from.manifest();
     if (flags.train_fraction && m.node_attributes.classes == 0)
         throw programs::usage_error(
-            "--train-fraction is a share of labelled nodes, " + flags.dataset.string() + " has no labels");
+            "--train-fraction is a share of labeled nodes, " + flags.dataset.string() + " has no labels");
     const gneiss::expansion_size size = gneiss::expansion_size_of(from, settings.by);
     std::filesystem::create_directories(settings.scratch);
     if (const auto space = std::filesystem::space(settings.scratch); space.available < size.disk_bytes)
@@ -82,7 +82,7 @@ void add_expand(programs::command_line& to) {
         .range(0, 1000);
     command
         .option("train-fraction", flags->train_fraction,
-            "share of the labelled nodes that train; the rest is valid and test alike")
+            "share of the labeled nodes that train; the rest is valid and test alike")
         .default_text("the part that the node had")
         .range(0, 1);
     flags->common.add_to(command);

@@ -183,12 +183,12 @@ void add_import(programs::command_line& to) {
     command.option("split", flags->split, "part of each node (.npy, .tsv): 0 train, 1 valid, 2 test, other unused")
         .value_name("FILE");
     command.option("split-column", flags->split_column, "field of the part in text").range(1, 62);
-    command.group("Split (none given: all edges train; all labelled nodes train)");
+    command.group("Split (none given: all edges train; all labeled nodes train)");
     command.option("valid", flags->valid, "edges to validate with").value_name("FILE");
     command.option("test", flags->test, "edges to test with").value_name("FILE");
     command
         .option(
-            "fractions", flags->fractions, "train,valid,test, drawn by the edge itself; of labelled nodes with labels")
+            "fractions", flags->fractions, "train,valid,test, drawn by the edge itself; of labeled nodes with labels")
         .value_name("F,F,F");
     command.option("unseen-to-train", flags->unseen_to_train,
         "valid and test edges that name a node or relation train does not go to train");

@@ -100,7 +100,7 @@ void tell(const partition_flags& flags, const dataset& data, const programs::par
     table.add({created.method, std::to_string(q.parts), fmt::format("{:.4f}", q.cut), percent(q.node_imbalance), percent(q.edge_imbalance),
         created.labels ? percent(q.label_imbalance) : "-", fmt::format("{:.2f}", created.partition_seconds), format_bytes(programs::peak_rss())});
     fmt::print("{}", table.str());
-    fmt::print("{} nodes, {} edges, {} cut; neighbours in memory with 1, 2, 4 … parts together:", data.manifest().nodes, q.edges, q.cut_edges);
+    fmt::print("{} nodes, {} edges, {} cut; neighbors in memory with 1, 2, 4 … parts together:", data.manifest().nodes, q.edges, q.cut_edges);
     const neighbor_counts& of = q.training.nodes != 0 ? q.training : q.all;
     for (std::uint32_t together = 1; together <= q.parts; together *= 2)
         fmt::print(" {}", programs::human_percent(of.neighbors == 0 ? 1 : of.kept(together, q.parts) / of.mean()));

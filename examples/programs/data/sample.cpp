@@ -220,14 +220,15 @@ exit_code sample(const sample_flags& flags, const programs::command& self) {
 
 void add_sample(programs::command_line& to) {
     const auto flags = std::make_shared<sample_flags>();
-    programs::command& command = to.add("sample", "Tells how large the batches of a neighbour sampler are, and how fast.",
+    programs::command& command = to.add("sample", "Tells how large the batches of a neighbor sampler are, and how fast.",
         [flags](programs::command& self) { return sample(*flags, self); });
     command.positional("dataset", flags->dataset, "directory of the dataset");
     command.group("Sampling");
-    command.option("sampler", flags->sampler, "dense: each node once per batch; neighbour: anew at each hop")
-        .choices({"dense", "neighbour"});
-    command.option("fanout", flags->fanout, "neighbours per hop, seeds first; A+B: in and out; all").value_name("LIST");
-    command.option("direction", flags->direction, "edges that lead to neighbours").choices({"in", "out", "both"});
+    command.option("sampler", flags->sampler, "dense: each node once per batch; neighbor: anew at each hop")
+        .choices({"dense", "neighbor"})
+        .formerly("neighbour", "neighbor");
+    command.option("fanout", flags->fanout, "neighbors per hop, seeds first; A+B: in and out; all").value_name("LIST");
+    command.option("direction", flags->direction, "edges that lead to neighbors").choices({"in", "out", "both"});
     command.option("replace", flags->replace, "draw with replacement");
     command.option("batch", flags->batch, "seed nodes in a batch").range(1);
     command.option("batches", flags->batches, "batches to measure, after 3 uncounted ones").range(1, 1e9);

@@ -37,11 +37,11 @@ void options::add_to(programs::command& to) {
     add_training(to);
     add_budget(to);
     to.option("preset", preset, "the systems of the paper: sets the next three").choices({"pyg+", "ali+pg", "ginex-pg", "ginex", "memory"}).default_text("none");
-    to.option("topology", topology, "where neighbours are read").choices({"disk", "mmap", "memory"}).default_text("memory if all fits, else disk");
+    to.option("topology", topology, "where neighbors are read").choices({"disk", "mmap", "memory"}).default_text("memory if all fits, else disk");
     to.option("feature-cache", feature_cache, "which rows stay in memory, or: none, mmap, memory for all").choices({"belady", "lru", "s3fifo", "static", "none", "mmap", "memory"}).default_text("memory if all fits, else belady");
     to.option("pipeline", pipeline, "superbatches sampled beside training or in turns with it, or none").choices({"overlap", "alternate", "conventional"}).default_text("overlap with belady");
-    to.option("cache-split", cache_split, "share of the caches' memory for neighbours").range(0, 1).default_text("from a profile");
-    to.option("neighbour-rank", adjacency_cache_score, "whose neighbours are cached: out- by in-degree, or visits by bytes in a profile").choices({"ratio", "visits"}).default_text("ratio; visits where undirected");
+    to.option("cache-split", cache_split, "share of the caches' memory for neighbors").range(0, 1).default_text("from a profile");
+    to.option("neighbor-rank", adjacency_cache_score, "whose neighbors are cached: out- by in-degree, or visits by bytes in a profile").formerly("neighbour-rank").choices({"ratio", "visits"}).default_text("ratio; visits where undirected");
     to.option("superbatch", superbatch, "batches sampled ahead").range(1).default_text("from --run-files");
     to.option("run-files", run_files, "disk for at most two superbatches").default_text("10GiB, a tenth of what is free");
     to.option("carry", carry, "cached rows stay from one superbatch to the next").choices({"on", "off"}).default_text("on, off with alternate");

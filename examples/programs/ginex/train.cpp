@@ -119,7 +119,7 @@ private:
         const auto open = [&] { neighbors_ = std::make_unique<gneiss::neighbor_cache>(path, fingerprint, of_.budget); };
         if (of_.run.saved && std::filesystem::exists(path)) open();
         if (!neighbors_ || neighbors_->memory_bytes() > plan_.neighbor_bytes) {
-            live.say(fmt::format("building the cache of neighbours, {}", gneiss::format_bytes(plan_.neighbor_bytes)));
+            live.say(fmt::format("building the cache of neighbors, {}", gneiss::format_bytes(plan_.neighbor_bytes)));
             const std::vector<std::uint32_t> lengths = graph_.lengths();
             const std::vector<std::uint32_t> value = *options_.adjacency_cache_score == "visits"
                 ? graph_.visits(gneiss::node_batches(of_.classes.train, *options_.batch, options_.seed, ~std::uint64_t{0}, 0), 100, executor_, of_.stop)
@@ -153,14 +153,14 @@ programs::exit_code train(options& settings, programs::command& command) {
     programs::progress live(settings.quiet);
     const gneiss::engine_choice engine = trainers::choose_engine(settings);
     live.say(trainers::describe_machine(program, settings, engine, device.get()));
-    live.say(fmt::format("{}: {} nodes, {} edges, {} classes, {} nodes to train; {} of {} features, fan-out {} ({}); neighbours {}, rows {}, {}",
+    live.say(fmt::format("{}: {} nodes, {} edges, {} classes, {} nodes to train; {} of {} features, fan-out {} ({}); neighbors {}, rows {}, {}",
         graph.name, graph.nodes, graph.train_edges, graph.node_attributes.classes, graph.node_attributes.train, *settings.layers, graph.node_attributes.features,
         *settings.fanout, *settings.direction, *settings.topology, *settings.feature_cache, *settings.pipeline));
     const auto compute = trainers::compute_classes_on(device.get(), settings, net); // what a device cannot hold is told before a run is touched
     const programs::interrupt_guard interrupts;
     const gneiss::tbb_executor executor(settings.threads);
     make_lists(data, settings.neighbors(), trainers::budget_of(settings) / 2, executor, interrupts.token(), [&](std::uint64_t done, std::uint64_t edges) {
-        live.update([&] { return fmt::format("sorting neighbours: {} of {} edges", programs::human_count(static_cast<double>(done)), programs::human_count(static_cast<double>(edges))); });
+        live.update([&] { return fmt::format("sorting neighbors: {} of {} edges", programs::human_count(static_cast<double>(done)), programs::human_count(static_cast<double>(edges))); });
     });
     gneiss::memory_budget budget(trainers::budget_of(settings));
     topology lists(settings, lists_of(data, settings.neighbors()), engine.make, budget);
@@ -169,7 +169,7 @@ programs::exit_code train(options& settings, programs::command& command) {
     const training_plan plan = plan_training(settings, data, given, net, seen, budget.used());
     live.say(fmt::format("{} batches drawn: {} nodes and {} each, {:.1f} ms{}{}", seen.batches, programs::human_count(seen.nodes),
         gneiss::format_bytes(static_cast<std::uint64_t>(seen.sample_bytes)), 1000 * seen.seconds,
-        seen.rows.requests() == 0 ? "" : fmt::format("; {} of the caches' memory for neighbours", programs::human_percent(*settings.cache_split)),
+        seen.rows.requests() == 0 ? "" : fmt::format("; {} of the caches' memory for neighbors", programs::human_percent(*settings.cache_split)),
         plan.superbatch == 0 ? "" : fmt::format("; superbatches of {}, {} of files", plan.superbatch, gneiss::format_bytes(plan.run_file_bytes))));
     const gneiss::bucket_store buckets = data.buckets();
     if (settings.dry_run) {

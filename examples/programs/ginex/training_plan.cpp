@@ -181,8 +181,8 @@ training_plan plan_with(options& settings, const gneiss::dataset& data, const gn
     add("program", rss - std::min(rss, charged) + code);
     add("classes of nodes", (graph.nodes + graph.node_attributes.train * 2 + (settings.no_eval ? 0 : graph.node_attributes.valid + graph.node_attributes.test)) * 4);
     add("weights", net.weights.size_bytes() + 4096);
-    add("lists of neighbours", memory_of_lists(settings, lists_of(data, settings.neighbors())));
-    if (*settings.topology == "disk") add("reading neighbours", gneiss::disk_csc::engine_bytes({}));
+    add("lists of neighbors", memory_of_lists(settings, lists_of(data, settings.neighbors())));
+    if (*settings.topology == "disk") add("reading neighbors", gneiss::disk_csc::engine_bytes({}));
     if (*settings.feature_cache == "memory")
         add("features", gneiss::feature_buffer::bytes_needed({gneiss::buffer_state{.resident = {0}, .edge_buckets = {}}}, store));
     else if (*settings.feature_cache != "mmap")
@@ -263,7 +263,7 @@ training_plan plan_with(options& settings, const gneiss::dataset& data, const gn
         add("caches, in turns", std::max(rows, result.neighbor_bytes + change_sets));
     } else {
         add("change sets", change_sets);
-        add("neighbour cache", result.neighbor_bytes);
+        add("neighbor cache", result.neighbor_bytes);
         add("feature cache", rows);
     }
     plan.disk_bytes = result.run_file_bytes + result.neighbor_bytes + 4 * net.weights.size_bytes() + (std::uint64_t{1} << 20);

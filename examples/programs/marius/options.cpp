@@ -21,7 +21,7 @@ void options::add_to(programs::command& to) {
     to.option("async-relations", async_relations, "relations are as stale as nodes; loses accuracy");
     to.option("batch-from", batch_from, "batches mix a state's buckets, or take one after the other").choices({"state", "bucket"});
     to.option("seed", seed, "of all randomness");
-    add_memory(to, "of edge buckets: beta, beta-spread, comet, comet-balanced, comet-beta, hilbert, hilbert-symmetric, row-major, searched, memory, or a file of \"i j\" lines", "beta-spread");
+    add_memory(to, "of edge buckets: beta, beta-randomized, comet, comet-balanced, comet-beta, hilbert, hilbert-symmetric, row-major, searched, memory, or a file of \"i j\" lines", "beta-randomized");
     add_execution(to);
     add_validation(to, "a fifth of the epochs");
     add_ranking(to);

@@ -16,7 +16,7 @@ trainers::training_plan plan_training(options& o, const gneiss::dataset_manifest
     const gneiss::link_training_options training = o.training_options();
     const std::uint64_t relation_rows = model.relation_rows(std::max<std::uint64_t>(graph.relations, 1));
     const std::uint64_t batches = gneiss::link_training::in_flight(training);
-    return trainers::choose_plan(o, graph, buckets, "beta-spread", [&](std::uint32_t partitions, std::uint32_t slots, bool in_memory) {
+    return trainers::choose_plan(o, graph, buckets, "beta-randomized", [&](std::uint32_t partitions, std::uint32_t slots, bool in_memory) {
         trainers::training_plan plan = result;
         plan.partitioning = buckets.rows().in(partitions);
         plan.in_memory = in_memory;

@@ -128,7 +128,7 @@ programs::exit_code export_run(const export_flags& flags) {
 
 void add_eval(programs::command_line& to) {
     static trainers::eval_flags flags;
-    programs::command& command = to.add("eval", "Evaluates a trained run on a split, by the neighbours of the whole graph.",
+    programs::command& command = to.add("eval", "Evaluates a trained run on a split, by the neighbors of the whole graph.",
         [](programs::command&) { return eval(flags); });
     flags.add_to(command, "whose edges or nodes");
 }

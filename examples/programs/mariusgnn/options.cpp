@@ -12,8 +12,8 @@ namespace mariusgnn {
 namespace {
 
 constexpr const char* of_links[] = {"decoder", "loss", "reduction", "margin", "regularizer", "regularizer-weight", "reciprocal",
-    "relation-init", "negatives", "chunks", "negatives-by-degree", "filter-negatives", "correct-negatives", "batch-from",
-    "hide-batch-edges", "eval-negatives", "eval-edges", "eval-negatives-by-degree"};
+    "relation-init", "negatives", "chunks", "negatives-by-degree", "filter-negatives", "log-q-correction", "batch-from",
+    "exclude-target-edges", "eval-negatives", "eval-edges", "eval-negatives-by-degree"};
 constexpr const char* of_rows[] = {"node-init", "init"};
 constexpr const char* of_rows_and_links[] = {"dim", "row-optimizer", "row-lr"};
 
@@ -33,20 +33,20 @@ void options::add_to(programs::command& to) {
     to.option("epochs", epochs, "passes over the edges, or the training nodes").range(1).default_text("from the graph");
     to.option("batch", batch, "edges or nodes of a batch").range(1).default_text("from the graph");
     add_sampling(to);
-    to.option("hide-batch-edges", exclude_target_edges, "neighbours are not reached over edges that the batch predicts");
+    to.option("exclude-target-edges", exclude_target_edges, "neighbors are not reached over edges that the batch predicts").formerly("hide-batch-edges");
     add_negatives(to);
     add_optimizer(to, "adam; adagrad for edges", "0.01; 0.1 for edges", "constant; linear for edges");
     to.option("row-optimizer", row_optimizer, "of learned rows and of relations").choices({"sgd", "adagrad", "adam"}).default_text("adagrad");
     to.option("row-lr", row_lr, "their learning rate").default_text("0.1");
     to.option("batch-from", batch_from, "batches of edges mix a state's buckets, or take one after the other").choices({"state", "bucket"});
     to.option("seed", seed, "of all randomness");
-    add_memory(to, "comet, comet-balanced, beta, beta-spread, … or a file of \"i j\" lines; for classes training-first", "comet; training-first");
+    add_memory(to, "comet, comet-balanced, beta, beta-randomized, … or a file of \"i j\" lines; for classes training-first", "comet; training-first");
     to.option("reshuffle", reshuffle, "epochs between new random partitions of the nodes; 0: never").value_name("N");
     add_execution(to);
-    to.option("sample-on", sample_on, "where neighbourhoods are drawn; gpu: in the whole graph, which is copied there").choices({"cpu", "gpu"});
+    to.option("sample-on", sample_on, "where neighborhoods are drawn; gpu: in the whole graph, which is copied there").choices({"cpu", "gpu"});
     add_validation(to, "from the graph");
-    to.option("eval-graph", eval_graph, "neighbours are those of the whole graph, or those in the buffer").choices({"full", "resident"});
-    to.option("eval-fanout", eval_fanout, "neighbours at each hop, for resident").value_name("N,N").default_text("all");
+    to.option("eval-graph", eval_graph, "neighbors are those of the whole graph, or those in the buffer").choices({"full", "resident"});
+    to.option("eval-fanout", eval_fanout, "neighbors at each hop, for resident").value_name("N,N").default_text("all");
     add_ranking(to);
     add_early_stop(to);
     add_output(to, "gneiss-mariusgnn");
@@ -66,7 +66,7 @@ void options::refuse_unused(const programs::command& self) const {
     if (!uses_rows()) refuse(of_rows, "learned rows: --inputs rows or both");
     if (!uses_rows() && !links()) refuse(of_rows_and_links, "learned rows: --inputs rows or both");
     if (!uses_features() && normalize_features) throw programs::usage_error("--normalize-features is for --inputs features or both");
-    if (eval_fanout && eval_graph != "resident") throw programs::usage_error("--eval-fanout is for --eval-graph resident: the whole graph takes all neighbours");
+    if (eval_fanout && eval_graph != "resident") throw programs::usage_error("--eval-fanout is for --eval-graph resident: the whole graph takes all neighbors");
 }
 
 void options::resolve(const gneiss::dataset& data, const programs::command& self) {
@@ -84,7 +84,7 @@ void options::resolve(const gneiss::dataset& data, const programs::command& self
     refuse_unused(self);
     if (sample_on == "gpu" && device == "cpu") throw programs::usage_error("--sample-on gpu is for --device cuda");
     if (sample_on == "gpu" && reshuffle != 0) throw programs::usage_error("--sample-on gpu does not go with --reshuffle: nodes keep their numbers there");
-    if (sample_on == "gpu" && exclude_target_edges) throw programs::usage_error("--sample-on gpu does not go with --hide-batch-edges: the device walks all edges");
+    if (sample_on == "gpu" && exclude_target_edges) throw programs::usage_error("--sample-on gpu does not go with --exclude-target-edges: the device walks all edges");
     if (order && *order != "memory" && (*order == training_first) == links())
         throw programs::usage_error(fmt::format("--order {} is not for --task {}{}", *order, *task,
             links() ? "" : ": its partitions come by training-first, or all at once (memory)"));

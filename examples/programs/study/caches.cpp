@@ -35,7 +35,7 @@ using programs::count_or_percent;
 
 struct caches_flags {
     std::filesystem::path dataset{};
-    std::string sampler = "neighbour", fanout = "10,10", direction = "in";
+    std::string sampler = "neighbor", fanout = "10,10", direction = "in";
     std::uint64_t batch = 1000;
     std::optional<std::uint64_t> batches{}, profile{}, row_bytes{};
     std::vector<std::uint64_t> superbatch{};
@@ -314,9 +314,9 @@ void add_caches(programs::command_line& to) {
         [flags](programs::command&) { return caches(*flags); });
     command.positional("dataset", flags->dataset, "directory of the dataset; seeds are its training nodes, or all nodes");
     command.group("Batches");
-    command.option("sampler", flags->sampler, "dense: each node once per batch; neighbour: anew at each hop").choices({"neighbour", "dense"});
-    command.option("fanout", flags->fanout, "neighbours per hop, seeds first; A+B: in and out; all").value_name("LIST");
-    command.option("direction", flags->direction, "edges that lead to neighbours").choices({"in", "out", "both"});
+    command.option("sampler", flags->sampler, "dense: each node once per batch; neighbor: anew at each hop").choices({"neighbor", "dense"}).formerly("neighbour", "neighbor");
+    command.option("fanout", flags->fanout, "neighbors per hop, seeds first; A+B: in and out; all").value_name("LIST");
+    command.option("direction", flags->direction, "edges that lead to neighbors").choices({"in", "out", "both"});
     command.option("batch", flags->batch, "seed nodes in a batch").range(1);
     command.option("batches", flags->batches, "batches of the trace; more than an epoch has begin another").range(1, 1e7).default_text("an epoch, at most 200");
     command.option("superbatch", flags->superbatch, "batches that Belady's cache knows ahead; the first chart has the most")

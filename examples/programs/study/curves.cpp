@@ -107,7 +107,7 @@ void add_curves(programs::command_line& to) {
     const auto flags = std::make_shared<curves_flags>();
     programs::command& command = to.add("curves", "Draws what runs of a study came to over what they differ in: a line for all cases 'LINE @ X'.",
         [flags](programs::command&) { return curves(*flags); });
-    command.positional("log", flags->logs, "what 'gneiss-compare runs --log' wrote");
+    command.positional("log", flags->logs, "what 'gneiss-study runs --log' wrote");
     command.option("y", flags->y, "what is drawn: the test metric; of an epoch seconds, examples a second or bytes moved; peak memory")
         .choices({"test", "seconds", "rate", "moved", "memory"});
     command.option("metric", flags->metric, "of the test split").default_text("accuracy or mrr");

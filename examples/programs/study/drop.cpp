@@ -61,7 +61,7 @@ struct named_policy {
     neighborhood_policy is;
     const char* name;
 };
-constexpr std::array neighborhood_policies{named_policy{neighborhood_policy::random, "random"}, named_policy{neighborhood_policy::neighbor, "neighbour"},
+constexpr std::array neighborhood_policies{named_policy{neighborhood_policy::random, "random"}, named_policy{neighborhood_policy::neighbor, "neighbor"},
     named_policy{neighborhood_policy::influence, "influence"}};
 
 /// A dataset in memory.
@@ -197,7 +197,7 @@ programs::exit_code drop(const drop_flags& flags) {
     if (m.node_attributes.train == 0 || m.node_attributes.test == 0 || m.node_attributes.classes == 0 || m.node_attributes.features == 0)
         throw programs::usage_error(fmt::format("{} needs features, classes, training and test nodes", flags.dataset.string()));
     gneiss::memory_budget budget(programs::available_memory());
-    const auto charge = budget.charge("the graph, and rows of neighbourhoods", bytes_of(data, flags));
+    const auto charge = budget.charge("the graph, and rows of neighborhoods", bytes_of(data, flags));
     const programs::interrupt_guard interrupts;
     programs::progress live(flags.quiet);
     const gneiss::tbb_executor executor(flags.threads != 0 ? static_cast<unsigned>(flags.threads) : programs::usable_cpus());
@@ -223,7 +223,7 @@ programs::exit_code drop(const drop_flags& flags) {
 
     const std::string name = programs::directory_name(flags.dataset);
     if (flags.out) {
-        plot::line_chart chart{.title = name + ": test accuracy without the least of each neighbourhood",
+        plot::line_chart chart{.title = name + ": test accuracy without the least of each neighborhood",
             .x = {.label = "nodes dropped", .of = plot::quantity::percent}, .y = {.label = "accuracy", .of = plot::quantity::percent}, .lines = {}};
         for (const named_policy& policy : neighborhood_policies) {
             plot::series line{.name = policy.name};
@@ -247,7 +247,7 @@ programs::exit_code drop(const drop_flags& flags) {
         fmt::print("{}\n", told.dump());
         return programs::exit_code::done;
     }
-    programs::table table({{"dropped"}, {"random"}, {"neighbour"}, {"influence"}});
+    programs::table table({{"dropped"}, {"random"}, {"neighbor"}, {"influence"}});
     for (const double k : flags.drop) {
         std::vector<std::string> cells{fmt::format("{:g}%", k)};
         for (const named_policy& policy : neighborhood_policies) cells.push_back(programs::to_text(accuracy[{k, policy.is}]));
@@ -261,11 +261,11 @@ programs::exit_code drop(const drop_flags& flags) {
 
 void add_drop(programs::command_line& to) {
     const auto flags = std::make_shared<drop_flags>();
-    programs::command& command = to.add("drop", "Accuracy of GraphSAGE that trains without the least influential nodes of each neighbourhood (Hanoi, Figure 4.6).",
+    programs::command& command = to.add("drop", "Accuracy of GraphSAGE that trains without the least influential nodes of each neighborhood (Hanoi, Figure 4.6).",
         [flags](programs::command&) { return drop(*flags); });
     command.positional("dataset", flags->dataset, "directory of the dataset; it is held in memory");
     command.option("drop", flags->drop, "percents of the nodes around a batch that are discarded").range(0, 100);
-    command.option("layers", flags->layers, "hops of a neighbourhood").range(1, 16);
+    command.option("layers", flags->layers, "hops of a neighborhood").range(1, 16);
     command.option("hidden", flags->excluded, "columns between layers").range(1, 65536);
     command.option("epochs", flags->epochs, "of which the one that validates best is tested").range(1, 1e6);
     command.option("batch", flags->batch, "training nodes of a batch").range(1);

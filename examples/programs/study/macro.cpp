@@ -110,7 +110,7 @@ std::string tables_of(const macro_study& seen) {
     for (const auto& [what, list] : {std::pair("a batch", &seen.sampled), std::pair("a macro-batch", &seen.staged)})
         for (const working_set& set : *list)
             sets.add({what, std::to_string(set.training), fmt::format("{:.0f}", set.nodes), fmt::format("{:.2f}", set.normalized())});
-    std::vector<programs::table::column> columns{{"neighbours kept", programs::align::left}, {"parts"}, {"hubs"}};
+    std::vector<programs::table::column> columns{{"neighbors kept", programs::align::left}, {"parts"}, {"hubs"}};
     for (const std::uint64_t macro : seen.macro)
         for (const char* of : {"all", "training"}) columns.push_back({fmt::format("{} {}", percent_of(macro, seen.partitions), of)});
     programs::table kept(columns);
@@ -189,7 +189,7 @@ programs::exit_code macro(macro_flags flags) {
     gneiss::memory_budget budget(flags.memory ? flags.memory->bytes : programs::available_memory() / 2);
     const auto program = budget.charge("program", (std::uint64_t{16} << 20) + seeds.size() * 2 * sizeof(gneiss::node_id));
 
-    sampling options = read_sampling(flags.fanout, flags.direction, "neighbour");
+    sampling options = read_sampling(flags.fanout, flags.direction, "neighbor");
     options.profiled = 1;
     options.seed = flags.seed;
     for (const std::uint64_t batch : flags.batch) {
@@ -277,14 +277,14 @@ programs::exit_code macro(macro_flags flags) {
 
 void add_macro(programs::command_line& to) {
     const auto flags = std::make_shared<macro_flags>();
-    programs::command& command = to.add("macro", "Tells what macro-batches load beside sampled batches, and which neighbours nodes keep in them (Hanoi, Figure 4.2 and Table 4.3).",
+    programs::command& command = to.add("macro", "Tells what macro-batches load beside sampled batches, and which neighbors nodes keep in them (Hanoi, Figure 4.2 and Table 4.3).",
         [flags](programs::command&) { return macro(*flags); });
     command.positional("dataset", flags->dataset, "directory of the dataset");
     command.group("Batches");
     command.option("batch", flags->batch, "training nodes in a batch; sizes beyond an epoch are left out").range(1);
     command.option("batches", flags->batches, "batches of each size, of which means are told").range(1, 1e6);
-    command.option("fanout", flags->fanout, "neighbours per hop, seeds first; A+B: in and out; all").value_name("LIST");
-    command.option("direction", flags->direction, "edges that lead to neighbours").choices({"in", "out", "both"});
+    command.option("fanout", flags->fanout, "neighbors per hop, seeds first; A+B: in and out; all").value_name("LIST");
+    command.option("direction", flags->direction, "edges that lead to neighbors").choices({"in", "out", "both"});
     command.group("Macro-batches");
     command.option("macro", flags->macro, "partitions in memory together, beside hubs").range(1).default_text("1/16 and 1/8 of them");
     command.option("partitions", flags->partitions, "random ones, where the dataset has none of its own").range(1, 65535).default_text("16");

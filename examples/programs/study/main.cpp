@@ -1,9 +1,9 @@
 #include "commands.hpp"
 
-/// gneiss-compare: several runs over each other, as Marius' Figures 8 and 13 do; studies of many runs; and what the papers
+/// gneiss-study: several runs over each other, as Marius' Figures 8 and 13 do; studies of many runs; and what the papers
 /// measure without training.
 int main(int argc, char** argv) {
-    programs::command_line program("gneiss-compare", "Draws what runs did over time, trains with different flags and seeds, and measures caches, partitions and neighbourhoods.");
+    programs::command_line program("gneiss-study", "Draws what runs did over time, trains with different flags and seeds, and measures caches, partitions and neighborhoods.");
     compare::add_draw(program);
     compare::add_caches(program);
     compare::add_runs(program);

@@ -160,7 +160,7 @@ void add_orders(programs::command_line& to) {
     programs::command& command = to.add("orders", "How evenly orders of edge buckets train a graph's nodes, and what they read (MariusGNN, section 6 and Figure 6).",
         [flags](programs::command&) { return orders(*flags); });
     command.positional("dataset", flags->dataset, "directory of the dataset; its edges are held in memory");
-    command.option("order", flags->names, "orders that are compared").words(1, 16).value_name("NAME");
+    command.option("order", flags->names, "orders that are compared").words(1, 16).value_name("NAME").formerly("beta-spread", "beta-randomized");
     command.option("partitions", flags->partitions, "numbers of partitions").words(1, 16).value_name("N");
     command.option("buffer-share", flags->share, "one in so many partitions is resident").range(1, 4096);
     command.option("least-degree", flags->least_degree, "nodes with fewer edges do not count in B: one of a single edge is all or nothing").range(1);

@@ -87,7 +87,7 @@ sampled_trace sample_trace(const gneiss::dataset& data, const std::vector<node_i
     const std::function<void(const std::string&, std::uint64_t, std::uint64_t)>& progress) {
     const std::uint64_t nodes = data.manifest().nodes;
     programs::make_lists(data, options.direction, budget.available(), executor, stop,
-        [&](std::uint64_t done, std::uint64_t edges) { progress("lists of neighbours", done, edges); });
+        [&](std::uint64_t done, std::uint64_t edges) { progress("lists of neighbors", done, edges); });
 
     gneiss::graph_training_options sizes;
     sizes.batch = options.batch;

@@ -50,12 +50,12 @@ public:
         };
         check(!offsets_.empty() && offsets_.front() == 0 && offsets_.back() == neighbors_.size() &&
                   std::is_sorted(offsets_.begin(), offsets_.end()),
-            "offsets of a CSR do not ascend from 0 to the number of its neighbours");
+            "offsets of a CSR do not ascend from 0 to the number of its neighbors");
         check(std::ranges::all_of(neighbors_, [&](NodeId v) { return v < nodes(); }),
-            "a CSR has neighbours beyond its nodes");
+            "a CSR has neighbors beyond its nodes");
         check((relations_.empty() || relations_.size() == neighbors_.size()) &&
                   (edge_ids_.empty() || edge_ids_.size() == neighbors_.size()),
-            "a CSR needs a relation and an edge id for each neighbour, or none");
+            "a CSR needs a relation and an edge id for each neighbor, or none");
         sort();
     }
 
@@ -170,10 +170,10 @@ public:
     /// A direction that is not kept is an empty csr. Throws `invalid_argument` if both are, or if they disagree.
     csr_graph(csr<NodeId> in, csr<NodeId> out) : in_(std::move(in)), out_(std::move(out)) {
         if (in_.offsets().empty() && out_.offsets().empty())
-            throw error(errc::invalid_argument, "a graph needs its incoming or its outgoing neighbours");
+            throw error(errc::invalid_argument, "a graph needs its incoming or its outgoing neighbors");
         if (!in_.offsets().empty() && !out_.offsets().empty() &&
             (in_.nodes() != out_.nodes() || in_.edges() != out_.edges()))
-            throw error(errc::invalid_argument, "incoming and outgoing neighbours are of different graphs");
+            throw error(errc::invalid_argument, "incoming and outgoing neighbors are of different graphs");
     }
 
     [[nodiscard]] std::uint64_t nodes() const noexcept { return std::max(in_.nodes(), out_.nodes()); }

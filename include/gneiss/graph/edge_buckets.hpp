@@ -94,10 +94,10 @@ struct edge_block_shape {
             return "nodes out of range or order";
         if (block.starts[v] >= block.starts[v + 1] || block.starts[v + 1] > shape.edges) return "starts out of order";
         for (std::size_t e = block.starts[v] + std::size_t{1}; e < block.starts[v + 1]; ++e)
-            if (block.neighbors[e] < block.neighbors[e - 1]) return "neighbours out of order";
+            if (block.neighbors[e] < block.neighbors[e - 1]) return "neighbors out of order";
     }
     for (const std::uint32_t neighbor : block.neighbors)
-        if (neighbor >= shape.other_size) return "neighbours out of range";
+        if (neighbor >= shape.other_size) return "neighbors out of range";
     for (const std::uint32_t relation : block.relations)
         if (relation >= shape.relation_count) return "relations out of range";
     for (const std::uint32_t id : block.edge_ids)

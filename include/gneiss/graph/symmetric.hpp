@@ -55,7 +55,7 @@ template <edge_stream Stream>
     for_each_arc([&](std::size_t v, node_id) { ++result.offsets[v + 2]; });
     for (std::size_t v = 2; v < result.offsets.size(); ++v) {
         if (result.offsets[v] > std::numeric_limits<std::uint32_t>::max())
-            throw error(errc::out_of_range, "node " + std::to_string(v - 2) + " has 2^32 neighbours or more");
+            throw error(errc::out_of_range, "node " + std::to_string(v - 2) + " has 2^32 neighbors or more");
         result.offsets[v] += result.offsets[v - 1];
     }
     result.neighbors = huge_page_vector<node_id>(static_cast<std::size_t>(result.offsets.back()));

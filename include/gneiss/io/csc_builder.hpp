@@ -49,7 +49,7 @@ public:
           executor_(executor) {
         const std::uint64_t least = fixed_bytes(edges) + minimum_windows;
         if (options.memory < least)
-            throw error(errc::over_budget, "lists of neighbours need " + format_bytes(least) +
+            throw error(errc::over_budget, "lists of neighbors need " + format_bytes(least) +
                                                " of memory or more, not " + format_bytes(options.memory) +
                                                "; more partitions need less");
         const std::uint64_t rest = options.memory - fixed_bytes(edges);
@@ -94,7 +94,7 @@ private:
     }
     /// Reads words of a block, from word `first` on.
     void read(partition_id partner, std::uint64_t first, std::span<std::uint32_t> to) const {
-        if (options_.stop.stop_requested()) throw error(errc::canceled, "making lists of neighbours was stopped");
+        if (options_.stop.stop_requested()) throw error(errc::canceled, "making lists of neighbors was stopped");
         edges_.read_bytes(d_, edges_.extent(bucket(partner)).range(d_).offset + 4 * first, std::as_writable_bytes(to));
     }
     [[nodiscard]] error wrong(partition_id partner, const char* what) const {
@@ -194,7 +194,7 @@ private:
             }
             bad[first / grain] = good ? 0 : 1;
         });
-        if (std::ranges::find(bad, 1) != bad.end()) throw wrong(partner, "neighbours out of range or order");
+        if (std::ranges::find(bad, 1) != bad.end()) throw wrong(partner, "neighbors out of range or order");
     }
 
     static constexpr std::size_t grain = 16384;
@@ -228,7 +228,7 @@ bool build_csc(const bucket_store& edges, neighbor_direction d, const std::files
     const csc_stamp stamp = csc_stamp::of(edges, d);
     if (std::filesystem::exists(directory)) {
         if (csc_lists::read_stamp(directory) == stamp) return false;
-        throw error(errc::config_mismatch, "holds the neighbours of other edges: remove it", {.path = directory});
+        throw error(errc::config_mismatch, "holds the neighbors of other edges: remove it", {.path = directory});
     }
     std::filesystem::path partial = directory;
     partial += ".partial";

@@ -307,7 +307,7 @@ struct expansion_size {
     if (options.train_fraction) {
         const double train = *options.train_fraction;
         if (source->labels.values().empty() || !(train > 0 && train <= 1))
-            throw error(errc::invalid_argument, "a share of labelled nodes, above 0 and at most 1, trains",
+            throw error(errc::invalid_argument, "a share of labeled nodes, above 0 and at most 1, trains",
                 {.path = directory, .field = "train fraction"});
         data.fractions = std::array{train, (1 - train) / 2, (1 - train) / 2};
     } else if (!source->parts.values().empty()) {

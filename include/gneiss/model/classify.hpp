@@ -50,7 +50,7 @@ template <class T>
 /// label that is no class, before anything is written; `not_finite` if the loss is not a finite number.
 template <class T>
 classification_statistics softmax_cross_entropy(matrix_view<T> scores, std::span<const class_id> labels, executor_ref executor) {
-    if (labels.size() != scores.rows()) throw error(errc::invalid_argument, "every row of scores needs a label, or unlabelled");
+    if (labels.size() != scores.rows()) throw error(errc::invalid_argument, "every row of scores needs a label, or unlabeled");
     const std::size_t classes = scores.columns();
     std::uint64_t labeled = 0;
     for (std::size_t i = 0; i < labels.size(); ++i) {

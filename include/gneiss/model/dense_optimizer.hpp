@@ -62,7 +62,7 @@ public:
     double step(dense_parameters<float>& of, std::uint64_t t, double factor, executor_ref executor,
         const gradient_reduction& reduce = {}) const {
         if (of.state().size() != state_per_value() * of.size())
-            throw error(errc::invalid_argument, "the optimiser's state was not allocated");
+            throw error(errc::invalid_argument, "the optimizer's state was not allocated");
         if (reduce) reduce(of.gradients());
         const double norm = norm_of(of.gradients(), executor);
         if (!std::isfinite(norm))
@@ -130,7 +130,7 @@ inline constexpr std::array<std::string_view, 4> dense_optimizer_names = {"sgd",
         options.decoupled = true;
         return dense_optimizer(adam{.rate = rate}, options);
     }
-    throw error(errc::invalid_argument, "no optimiser \"" + std::string(name) + "\": sgd, adagrad, adam or adamw");
+    throw error(errc::invalid_argument, "no optimizer \"" + std::string(name) + "\": sgd, adagrad, adam or adamw");
 }
 
 } // namespace gneiss

@@ -80,7 +80,7 @@ public:
         const encoder_pass<T>& pass, executor_ref executor) {
         if (views.size() != hops_) {
             throw error(errc::invalid_argument, "a sample of " + std::to_string(views.size()) + " hops for " +
-                std::to_string(hops_) + " layers with neighbours");
+                std::to_string(hops_) + " layers with neighbors");
         }
         pass_ = pass;
         logical_rows names = pass.sources;

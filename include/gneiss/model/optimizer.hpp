@@ -167,7 +167,7 @@ private:
 
     void check(std::size_t row_floats, std::size_t dim, bool same) const {
         if (!same || row_floats != dim + state_floats(dim))
-            throw error(errc::invalid_argument, "rows, gradients and the optimiser's state do not fit together");
+            throw error(errc::invalid_argument, "rows, gradients and the optimizer's state do not fit together");
     }
 
     std::shared_ptr<const base> self_;
@@ -182,7 +182,7 @@ inline constexpr std::array<std::string_view, 3> optimizer_names = {"sgd", "adag
     if (name == "sgd") return sgd{rate};
     if (name == "adagrad") return adagrad{.rate = rate};
     if (name == "adam") return adam{.rate = rate};
-    throw error(errc::invalid_argument, "no optimiser \"" + std::string(name) + "\": sgd, adagrad or adam");
+    throw error(errc::invalid_argument, "no optimizer \"" + std::string(name) + "\": sgd, adagrad or adam");
 }
 
 } // namespace gneiss

@@ -44,7 +44,7 @@ static_assert(edge_bucket_order<any_order>);
 
 /// The names that `make_order` knows.
 inline constexpr std::array<std::string_view, 10> order_names{"memory", "row-major", "hilbert", "hilbert-symmetric",
-    "beta", "beta-spread", "comet", "comet-balanced", "comet-beta", "searched"};
+    "beta", "beta-randomized", "comet", "comet-balanced", "comet-beta", "searched"};
 
 /// The order called `name`, for a buffer of `resident_partitions` out of `partitions` partitions.
 ///
@@ -65,7 +65,7 @@ inline constexpr std::array<std::string_view, 10> order_names{"memory", "row-maj
     if (name == "hilbert") return named(hilbert_order(partitions, resident_partitions));
     if (name == "hilbert-symmetric") return named(hilbert_order(partitions, resident_partitions, true));
     if (name == "beta") return named(beta_order(partitions, resident_partitions, seed));
-    if (name == "beta-spread") return named(beta_order(partitions, resident_partitions, seed, {.randomize_bucket_states = true}));
+    if (name == "beta-randomized") return named(beta_order(partitions, resident_partitions, seed, {.randomize_bucket_states = true}));
     if (name == "comet") return named(comet_order(partitions, resident_partitions, seed));
     if (name == "comet-balanced") return named(comet_order(partitions, resident_partitions, seed, logical_order::balanced));
     if (name == "comet-beta") return named(comet_order(partitions, resident_partitions, seed, logical_order::beta));

@@ -69,14 +69,14 @@ inline void check_graph(const weighted_graph& graph) {
     };
     check(!graph.offsets.empty() && graph.offsets.front() == 0 && graph.offsets.back() == graph.neighbors.size() &&
               std::ranges::is_sorted(graph.offsets),
-        "the offsets of a graph do not cut its neighbours into lists");
+        "the offsets of a graph do not cut its neighbors into lists");
     check(graph.nodes() <= std::size_t{1} << 31, "a weighted graph has at most 2^31 nodes");
     check(graph.edge_weights.empty() || graph.edge_weights.size() == graph.neighbors.size(),
         "a graph needs a weight for each arc, or none");
     check(graph.node_weights.empty() || graph.node_weights.size() == graph.nodes(),
         "a graph needs a weight for each node, or none");
     check(std::ranges::all_of(graph.neighbors, [n = graph.nodes()](node_id u) { return u < n; }),
-        "a neighbour is no node of its graph");
+        "a neighbor is no node of its graph");
 }
 
 /// The weight of the edges between parts, each once. O(arcs).

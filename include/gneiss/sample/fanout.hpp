@@ -60,7 +60,7 @@ struct hop_fanout {
         } else {
             (d == neighbor_direction::in ? hop.in : d == neighbor_direction::out ? hop.out : hop.both) = count(word);
         }
-        if (hop == hop_fanout{}) throw refuse("a hop takes no neighbour");
+        if (hop == hop_fanout{}) throw refuse("a hop takes no neighbor");
         hops.push_back(hop);
         begin = end + 1;
     }
@@ -88,7 +88,7 @@ inline void validate(const std::vector<hop_fanout>& hops, std::size_t layers) {
                                                 " hops, the model has " + std::to_string(layers) + " layers");
     for (const hop_fanout& hop : hops)
         if (hop == hop_fanout{} || (hop.both != 0 && (hop.in != 0 || hop.out != 0)))
-            throw error(errc::invalid_argument, "a hop takes neighbours of both lists together or of each alone");
+            throw error(errc::invalid_argument, "a hop takes neighbors of both lists together or of each alone");
 }
 
 } // namespace gneiss

@@ -63,7 +63,7 @@ public:
           encoder_charge_(budget.charge("encoder", memory_.encoder)),
           driver_(stages(), options.pipeline, make_batches(), inputs.rows) {
         if (by_->samples() && options.exclude_target_edges)
-            throw error(errc::invalid_argument, "neighbourhoods are drawn on a device, where edges of a batch are not hidden");
+            throw error(errc::invalid_argument, "neighborhoods are drawn on a device, where edges of a batch are not hidden");
         by_.prepare(in_flight(options), inputs.rows);
     }
 
@@ -142,13 +142,13 @@ private:
         const input_columns columns = inputs_.columns();
         need(columns.total() != 0, "a graph network needs rows or features of nodes");
         validate(options_.neighbors.fanout, encode_.hops());
-        need(encode_.hops() != 0, "an encoder without a layer that reads neighbours needs no graph training");
+        need(encode_.hops() != 0, "an encoder without a layer that reads neighbors needs no graph training");
         need(inputs_.rows == nullptr || inputs_.rows->file().partitioning() == partitioning(), "rows and graph have different partitions");
         need(inputs_.features == nullptr || inputs_.features->store().rows() == partitioning(), "features and graph have different partitions");
         if (const auto* task = std::get_if<link_task>(&task_))
             need(task->model.dim() == encode_.outputs(), "the decoder's rows are not as wide as the encoder's outputs");
         else
-            need(std::get<node_task>(task_).labels.size() == partitioning().nodes, "every node needs a label, or unlabelled");
+            need(std::get<node_task>(task_).labels.size() == partitioning().nodes, "every node needs a label, or unlabeled");
         graph_shape shape = state_sizes(inputs_.graph.store(), inputs_.features == nullptr ? nullptr : &inputs_.features->store())
                                 .of(resident_partitions());
         shape.links = links();
@@ -180,7 +180,7 @@ private:
             throw error(errc::invalid_argument, "state " + std::to_string(index) + " has " + std::to_string(s.resident.size()) +
                                                     " partitions, memory was planned for " + std::to_string(resident_partitions()));
         if (by_->samples() && s.resident.size() != partitioning().partitions)
-            throw error(errc::invalid_argument, "neighbourhoods are drawn on a device in the whole graph, which a state does not have");
+            throw error(errc::invalid_argument, "neighborhoods are drawn on a device in the whole graph, which a state does not have");
         auto result = std::make_shared<graph_state>();
         if (const auto* task = std::get_if<link_task>(&task_)) {
             result->links.emplace(s, partitioning(), task->edges.acquire(index), options_.batch, options_.batch_from,

@@ -75,7 +75,7 @@ TEST_CASE("edges join exactly the points that are near: all pairs by the points'
     CHECK(edges.size() == static_cast<std::size_t>(std::ranges::count_if(distances, [&](double d) { return d < high; })));
 }
 
-TEST_CASE("in natural order neighbours have near numbers, shuffled they do not; the graph is the same") {
+TEST_CASE("in natural order neighbors have near numbers, shuffled they do not; the graph is the same") {
     const auto natural = all_edges({.nodes = 10000, .edges = 80000, .shuffle = false, .seed = 2});
     const auto shuffled = all_edges({.nodes = 10000, .edges = 80000, .shuffle = true, .seed = 2});
     REQUIRE(natural.size() == shuffled.size());

@@ -198,7 +198,7 @@ TEST_CASE("features have unit noise around the centroid, and centroids the lengt
     CHECK(std::sqrt(length) == doctest::Approx(3).epsilon(.25));
 }
 
-TEST_CASE("the neighbourhood tells far more than the node alone") {
+TEST_CASE("the neighborhood tells far more than the node alone") {
     constexpr std::size_t dim = 32;
     const planted_partition<> g({.nodes = 4000, .edges = 40000, .communities = 8, .mixing = .2, .seed = 7});
     const std::vector<std::uint32_t> labels = all_labels(g);

@@ -131,7 +131,7 @@ TEST_CASE("METIS files give both directions, with and without weights") {
     CHECK(workshop().file("a.graph", "3 2\n0 3\n1\n1\n").complaint() ==
           "a.graph: line 2, column 1: the id '0' is below 1");
     CHECK(workshop().file("a.graph", "3 5\n2 3\n1\n1\n").complaint() ==
-          "a.graph: declares 10 neighbours (twice the edges), has 4: is the file complete?");
+          "a.graph: declares 10 neighbors (twice the edges), has 4: is the file complete?");
     CHECK(workshop().file("a.graph", "3\n").complaint() ==
           "a.graph: line 1, column 1: a METIS file begins with: nodes edges [format [weights]]");
     CHECK(workshop().file("a.graph", "5000000000 2\n").complaint() ==

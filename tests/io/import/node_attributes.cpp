@@ -300,7 +300,7 @@ TEST_CASE("an import that is stopped goes on and gives the same") {
     }
 }
 
-TEST_CASE("fractions split the labelled nodes, the same for the same seed") {
+TEST_CASE("fractions split the labeled nodes, the same for the same seed") {
     const world w(3000, 1);
     import_options options = w.arrays();
     options.node_attributes.split.clear();

@@ -46,7 +46,7 @@ TEST_CASE("a graph convolution is D^-1/2 (A + I) D^-1/2 X W + b, or D^-1 (A + I)
         }
 }
 
-TEST_CASE("row-normalised convolution of a constant is that constant") {
+TEST_CASE("row-normalized convolution of a constant is that constant") {
     const gnn::sample views({30, 12}, true, 7);
     dense_parameters<double> weights;
     gcn_layer<double, gnn::naive_backend> layer(weights, "g", {.dense = 1}, 1, {.normalize = gcn_normalization::row, .bias = false});

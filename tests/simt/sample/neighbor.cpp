@@ -11,7 +11,7 @@ namespace test_simt_sample_neighbor {
 
 using namespace simt_sample;
 
-TEST_CASE_TEMPLATE("simt.sample.neighbour: samples are those of the CPU, whatever fan-outs and directions", NodeId, std::uint32_t, std::uint64_t) {
+TEST_CASE_TEMPLATE("simt.sample.neighbor: samples are those of the CPU, whatever fan-outs and directions", NodeId, std::uint32_t, std::uint64_t) {
     constexpr std::uint64_t nodes = 120;
     const auto host = test::whole_graph<NodeId>(nodes, edges_with_star<NodeId>(nodes, 400, 100, 3));
     mini_batch_arena arena;
@@ -66,7 +66,7 @@ struct pair_of_samplers {
 
 } // namespace
 
-TEST_CASE("simt.sample.neighbour: lists of ten thousand edges") {
+TEST_CASE("simt.sample.neighbor: lists of ten thousand edges") {
     const auto host = test::whole_graph<node_id>(300, edges_with_star(300, 500, 10'000, 5));
     for (const char* fanout : {"10", "32,2", "33", "1+300", "all", "3+all"}) {
         CAPTURE(fanout);
@@ -81,7 +81,7 @@ TEST_CASE("simt.sample.neighbour: lists of ten thousand edges") {
     most.compare(1, test::some_nodes(9, 9, 1));
 }
 
-TEST_CASE("simt.sample.neighbour: hidden edges are not walked, as they are not by the CPU") {
+TEST_CASE("simt.sample.neighbor: hidden edges are not walked, as they are not by the CPU") {
     const auto edges = edges_with_star(60, 400, 40, 9);
     const auto host = test::whole_graph<node_id>(60, edges);
     std::vector<excluded_edge<>> excluded{{59, 58, 3}, {edges[5].source, edges[5].destination, 4}}; // no such edges
@@ -99,7 +99,7 @@ TEST_CASE("simt.sample.neighbour: hidden edges are not walked, as they are not b
         }
 }
 
-TEST_CASE("simt.sample.neighbour: one recorded graph samples any batch") {
+TEST_CASE("simt.sample.neighbor: one recorded graph samples any batch") {
     const auto host = test::whole_graph<node_id>(150, edges_with_star(150, 600, 50, 6));
     pair_of_samplers both(host, {parse_fanout("4,3"), false, true, true}, {.seeds = 12});
     const cuda::graph step = cuda::graph::record(both.in, [&] { both.sampler.run(both.in); });
@@ -113,13 +113,13 @@ TEST_CASE("simt.sample.neighbour: one recorded graph samples any batch") {
     }
 }
 
-TEST_CASE("simt.sample.neighbour: stamps of the table of nodes may come to their end") {
+TEST_CASE("simt.sample.neighbor: stamps of the table of nodes may come to their end") {
     const auto host = test::whole_graph<node_id>(90, edges_with_star(90, 300, 20, 7));
     pair_of_samplers both(host, {parse_fanout("3,2")}, {.seeds = 10}, layer_stack::lists::forward, 2);
     for (std::uint64_t index = 0; index < 7; ++index) both.compare(index, test::some_nodes(90, 10, index));
 }
 
-TEST_CASE("simt.sample.neighbour: batches that do not fit, or have wrong seeds, are empty and told of; others are not touched") {
+TEST_CASE("simt.sample.neighbor: batches that do not fit, or have wrong seeds, are empty and told of; others are not touched") {
     const auto host = test::whole_graph<node_id>(100, edges_with_star(100, 900, 0, 8));
     const neighbor_options options{parse_fanout("5,5")};
     pair_of_samplers both(host, options, {.seeds = 12, .nodes = 55, .edges = {45, 220}});
@@ -177,7 +177,7 @@ TEST_CASE("simt.sample.neighbour: batches that do not fit, or have wrong seeds, 
     CHECK(nodes);
 }
 
-TEST_CASE("simt.sample.neighbour: what cannot be sampled is refused at once") {
+TEST_CASE("simt.sample.neighbor: what cannot be sampled is refused at once") {
     memory_budget budget;
     cuda::stream in;
     edge_list<> edges(4, {{0, 0, 1}, {1, 0, 2}, {3, 0, 1}});
@@ -205,7 +205,7 @@ TEST_CASE("simt.sample.neighbour: what cannot be sampled is refused at once") {
 }
 
 #if defined(GNEISS_SIMT)
-TEST_CASE("simt.sample.neighbour: neighbours are read once an edge, in whole sectors where lists are taken whole") {
+TEST_CASE("simt.sample.neighbor: neighbors are read once an edge, in whole sectors where lists are taken whole") {
     std::vector<edge> edges; // of each node 24, from anywhere
     random_stream draw(random_key(10, random_domain::user));
     for (node_id v = 0; v < 900; ++v)

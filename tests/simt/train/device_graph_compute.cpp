@@ -137,7 +137,7 @@ TEST_CASE("simt.pipeline.device_graph_compute: rows that live on the device are 
     }
 }
 
-TEST_CASE("simt.pipeline.device_graph_compute: neighbourhoods drawn on the device are those of the host, bit for bit") {
+TEST_CASE("simt.pipeline.device_graph_compute: neighborhoods drawn on the device are those of the host, bit for bit") {
     memory_budget budget;
     for (const bool links : {false, true}) {
         CAPTURE(links);

@@ -187,7 +187,7 @@ TEST_CASE("whatever read fails, a pass is right or an error with a type, and the
     CHECK(failed > 20);
 }
 
-TEST_CASE("every truncated file is refused, and every flipped bit is found before it is a neighbour") {
+TEST_CASE("every truncated file is refused, and every flipped bit is found before it is a neighbor") {
     const stored_lists data(600, 3, test::lists_edges(600, 21000));
     const lists want = expected(data);
     const auto stream_all = [&] {

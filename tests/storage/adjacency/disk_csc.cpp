@@ -165,7 +165,7 @@ TEST_CASE("whatever read fails, a sample is right or an error with a type, and t
     CHECK(runs > 50);
 }
 
-TEST_CASE("every truncated file is refused, and every flipped bit is found before it is a neighbour") {
+TEST_CASE("every truncated file is refused, and every flipped bit is found before it is a neighbor") {
     const stored_lists data(600, 3, test::lists_edges(600, 21000));
     const auto expected = samples_of(data.graph);
     const auto lists = [&] {

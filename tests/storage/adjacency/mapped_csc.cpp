@@ -28,7 +28,7 @@ TEST_CASE("mapped lists and those read whole give the samples of a graph in memo
     }
 }
 
-TEST_CASE("a flipped bit is found by reading whole and by verify, and a neighbour beyond the nodes is an error") {
+TEST_CASE("a flipped bit is found by reading whole and by verify, and a neighbor beyond the nodes is an error") {
     const stored_lists data(300, 3, test::lists_edges(300, 4000));
     memory_budget budget;
     std::fstream file(data.files.in / "neighbours.npy", std::ios::in | std::ios::out | std::ios::binary);

@@ -23,9 +23,9 @@ void graph_options::add_dropout(programs::command& to) {
 }
 
 void graph_options::add_sampling(programs::command& to) {
-    to.option("sampler", sampler, "neighbour: anew at every hop; dense: a node's neighbours once per batch").choices({"neighbour", "dense"});
-    to.option("fanout", fanout, "neighbours at each hop, that of the batch first: 10,10; 10+10 in and out; all").value_name("N,N").default_text("from the graph");
-    to.option("direction", direction, "which neighbours").choices({"in", "out", "both"}).default_text("in; both where edges have one direction");
+    to.option("sampler", sampler, "neighbor: anew at every hop; dense: a node's neighbors once per batch").choices({"neighbor", "dense"}).formerly("neighbour", "neighbor");
+    to.option("fanout", fanout, "neighbors at each hop, that of the batch first: 10,10; 10+10 in and out; all").value_name("N,N").default_text("from the graph");
+    to.option("direction", direction, "which neighbors").choices({"in", "out", "both"}).default_text("in; both where edges have one direction");
 }
 
 void graph_options::add_optimizer(programs::command& to, const std::string& default_optimizer, const std::string& default_rate,

@@ -21,7 +21,7 @@ struct graph_options : run_options {
     std::optional<std::string> layers;
     std::optional<bool> normalize_features;
     std::optional<double> dropout, attention_dropout;
-    std::string sampler = "neighbour";
+    std::string sampler = "neighbor";
     std::optional<std::string> fanout, direction;
     std::optional<std::string> optimizer, lr_schedule;
     std::optional<double> lr, weight_decay;

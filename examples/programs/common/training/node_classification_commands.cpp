@@ -117,7 +117,7 @@ programs::exit_code export_run(const class_design& of, const export_flags& flags
 
 void add_eval(programs::command_line& to, const class_design& of) {
     static eval_flags flags;
-    programs::command& command = to.add("eval", "Evaluates a trained run on a split, by the neighbours of the whole graph.",
+    programs::command& command = to.add("eval", "Evaluates a trained run on a split, by the neighbors of the whole graph.",
         [of](programs::command&) { return eval(of, flags); });
     flags.run_flags::add_to(command);
     command.option("split", flags.split, "whose nodes").choices({"valid", "test"});

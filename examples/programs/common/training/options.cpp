@@ -27,7 +27,7 @@ void run_options::add_memory(programs::command& to, const std::string& orders, c
     to.option("partitions", partitions, "of the nodes").range(1, 16384).default_text("the dataset's, or more");
     to.option("buffer", buffer, "partitions that are resident").range(1, 16384).default_text("what fits");
     to.option("prefetch", prefetch, "further slots to load ahead and write behind: auto, off or N; for classes also the next epoch's partitions");
-    to.option("order", order, orders).default_text(default_order);
+    to.option("order", order, orders).default_text(default_order).formerly("beta-spread", "beta-randomized");
     to.option("spare-slots", spare_slots, "free partition slots on disk").default_text("as many as partitions if the disk has room");
     add_disk(to);
 }
@@ -92,7 +92,7 @@ void link_options::add_negatives(programs::command& to) {
     to.option("chunks", chunks, "of a batch, each with negatives of its own").range(1).default_text("batch / 1000, at least 2");
     to.option("negatives-by-degree", negatives_by_degree, "share drawn by degree").range(0, 1);
     to.option("filter-negatives", filter_negatives, "negatives that are true by another edge of the batch take no part");
-    to.option("correct-negatives", correct_negatives, "softmax makes up for partitions that are not resident").value_name("BOOL").default_text("true for softmax, marius");
+    to.option("log-q-correction", correct_negatives, "softmax makes up for partitions that are not resident").value_name("BOOL").default_text("true for softmax, marius").formerly("correct-negatives");
 }
 
 void link_options::add_ranking(programs::command& to) {
@@ -115,7 +115,7 @@ void link_options::resolve_negatives(const gneiss::dataset_manifest& graph, std:
     const bool softmax = loss == "softmax" || loss == "marius";
     if (!correct_negatives) correct_negatives = softmax;
     if (*correct_negatives && !softmax)
-        throw programs::usage_error("--correct-negatives is for the losses softmax and marius, not for " + loss);
+        throw programs::usage_error("--log-q-correction is for the losses softmax and marius, not for " + loss);
     if (!negatives) negatives = programs::count_or_all{.count = 1000};
     if (!eval_negatives) eval_negatives = programs::count_or_all{.all = true};
     if (!eval_edges) { // 2 · edges · nodes · width multiply-adds, 10¹² in under a minute

@@ -113,7 +113,7 @@ struct link_options {
 inline constexpr std::string_view not_in_hash[] = {"dataset", "memory", "threads", "out", "prefetch", "io-engine", "throttle",
     "checkpoint-every", "spare-slots", "no-report", "eval-every", "no-eval", "eval-negatives", "eval-edges",
     "eval-negatives-by-degree", "eval-graph", "eval-fanout", "preset", "topology", "feature-cache", "pipeline", "cache-split",
-    "neighbour-rank", "superbatch", "run-files", "carry", "gather-threads", "batches-in-flight", "device", "store", "sample-on",
+    "neighbor-rank", "superbatch", "run-files", "carry", "gather-threads", "batches-in-flight", "device", "store", "sample-on",
     "device-memory"};
 
 } // namespace trainers

@@ -70,12 +70,12 @@ public:
                 throw error(errc::out_of_range, "a sample may draw " + std::to_string(edges) + " edges: bound them");
             const layer_room room = room_of(i);
             lists_.push_back({static_cast<std::uint32_t>(edges), {budget, "offsets of a layer", room.targets + std::size_t{1}},
-                {budget, "neighbours of a layer", edges}, {budget, "targets of edges", both ? edges : 0},
+                {budget, "neighbors of a layer", edges}, {budget, "targets of edges", both ? edges : 0},
                 {budget, "offsets by source", both ? room.sources + std::size_t{1} : 0}, {budget, "edges by source", both ? edges : 0}});
             stacked.push_back({lists_[i].offsets.data(), lists_[i].neighbors.data(), lists_[i].edge_target.data()});
         }
         const std::uint32_t edges = lists_[0].edges;
-        nbrs_ = device_buffer<NodeId>(budget, "neighbours of a sample", edges);
+        nbrs_ = device_buffer<NodeId>(budget, "neighbors of a sample", edges);
         relations_ = device_buffer<relation_id>(budget, "relations of a sample", this->options().relations ? edges : 0);
         edge_ids_ = device_buffer<edge_index>(budget, "edge ids of a sample", this->options().edge_ids ? edges : 0);
         if (both) transpose_.emplace(budget, edges);

@@ -70,7 +70,7 @@ private:
         lists(memory_budget& budget, const csr<NodeId>& from, cudaStream_t in, memory_kind where)
             : offsets(budget, "offsets of the graph", from.offsets(), in, memory_kind::device),
               edge_ids(budget, "edge ids of the graph", from.edge_ids(), in, where),
-              neighbors(budget, "neighbours of the graph", from.neighbors(), in, where),
+              neighbors(budget, "neighbors of the graph", from.neighbors(), in, where),
               relations(budget, "relations of the graph", from.relations(), in, where) {}
         [[nodiscard]] adjacency_view<NodeId> view() const noexcept {
             return {offsets.data(), neighbors.data(), relations.data(), edge_ids.data()};

@@ -129,7 +129,7 @@ public:
         if (counts[0] == 0)
             throw error(errc::invalid_format,
                 given ? "the training set is empty: no node is marked 0 (train)"
-                      : "the training set is empty: the fractions leave none of the labelled nodes to it",
+                      : "the training set is empty: the fractions leave none of the labeled nodes to it",
                 {.path = path});
         return {counts[0], counts[1], counts[2], unlabeled_tests};
     }

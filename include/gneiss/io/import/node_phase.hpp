@@ -27,7 +27,7 @@ inline void check_node_data(const import_node_attributes& data) {
     need(data.values.empty() || !data.indptr.empty(), "values of sparse features need offsets and indices");
     need((!data.split.empty()) + (!data.lists.empty()) + bool(data.compute_split) + data.fractions.has_value() <= 1,
         "a split of the nodes is given once: by a file, by lists or by fractions");
-    need(!data.fractions || data.has_labels(), "fractions split labelled nodes: there are no labels");
+    need(!data.fractions || data.has_labels(), "fractions split labeled nodes: there are no labels");
     need(data.project == 0 || data.has_features(), "there are no features to project");
     if (data.feature_type && *data.feature_type != npy_dtype::f32 && *data.feature_type != npy_dtype::f16)
         throw error(errc::invalid_argument, "features are stored as f32 or f16");

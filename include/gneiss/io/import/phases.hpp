@@ -284,7 +284,7 @@ protected:
             if (sources_[i].entries && *sources_[i].entries != found.source_entries[i])
                 throw error(errc::invalid_format,
                     "declares " + std::to_string(*sources_[i].entries) +
-                        (sources_[i].format == edge_format::metis ? " neighbours (twice the edges), has "
+                        (sources_[i].format == edge_format::metis ? " neighbors (twice the edges), has "
                                                                   : " entries, has ") +
                         std::to_string(found.source_entries[i]) + ": is the file complete?",
                     {.path = sources_[i].source.path});

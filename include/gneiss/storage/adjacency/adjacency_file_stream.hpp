@@ -45,9 +45,9 @@ public:
           from_(std::move(engine), how.piece_bytes) {
         const csc_stamp out = csc_lists::read_stamp(files.out);
         if (in_.incoming != 1 || out.incoming != 0)
-            throw error(errc::invalid_argument, "incoming and outgoing neighbours are exchanged");
+            throw error(errc::invalid_argument, "incoming and outgoing neighbors are exchanged");
         if (in_.nodes != out.nodes || in_.edges != out.edges)
-            throw error(errc::invalid_argument, "incoming and outgoing neighbours are of different graphs");
+            throw error(errc::invalid_argument, "incoming and outgoing neighbors are of different graphs");
         for (const auto& directory : {files.out, files.in}) {
             const auto indptr = directory / "indptr.npy", neighbors = directory / "neighbours.npy";
             from_.add(indptr, array_checksums(indptr, in_.nodes + 1, sizeof(edge_index)), how.direct);
@@ -133,7 +133,7 @@ private:
     }
     [[nodiscard]] error no_such_neighbor(std::size_t s, std::size_t index) const {
         const edge_index place = sides_[s].end - sides_[s].degree + index;
-        return {errc::corrupt, "a neighbour beyond the nodes",
+        return {errc::corrupt, "a neighbor beyond the nodes",
             {.path = from_.path(2 * s + 1),
                 .offset = from_.checksums(2 * s + 1).data_offset() + place * sizeof(node_id),
                 .length = sizeof(node_id)}};
@@ -207,7 +207,7 @@ private:
             from.pause();
             capacity = static_cast<std::size_t>(std::max<std::uint64_t>(how.chunk_arcs, longest));
             if (capacity > how.chunk_arcs)
-                longest_charge = budget.charge("the longest list of neighbours, twice",
+                longest_charge = budget.charge("the longest list of neighbors, twice",
                     2 * std::uint64_t{sizeof(node_id)} * (capacity - how.chunk_arcs));
             capacity = static_cast<std::size_t>(std::min<std::uint64_t>(capacity, 2 * from.edges()));
             for (chunk& c : chunks) {
@@ -219,7 +219,7 @@ private:
 
         [[nodiscard]] static adjacency_file_stream_options checked(const csc_files& files, const adjacency_file_stream_options& how) {
             if (files.in.empty() || files.out.empty())
-                throw error(errc::invalid_argument, "incoming and outgoing neighbours are needed");
+                throw error(errc::invalid_argument, "incoming and outgoing neighbors are needed");
             if (how.chunk_arcs == 0 || how.chunk_nodes == 0 || how.chunk_nodes >= UINT32_MAX || how.piece_bytes == 0 ||
                 how.piece_bytes % checksum_block_bytes != 0)
                 throw error(errc::invalid_argument, "a chunk has at least one list and one arc; pieces are whole MiB");
@@ -229,7 +229,7 @@ private:
         [[nodiscard]] static memory_charge charge_for(
             const csc_files& files, const adjacency_file_stream_options& how, memory_budget& budget) {
             const csc_stamp stamp = csc_lists::read_stamp(files.in);
-            return budget.charge("reading lists of neighbours", memory(stamp.nodes, stamp.edges, how));
+            return budget.charge("reading lists of neighbors", memory(stamp.nodes, stamp.edges, how));
         }
 
         void stop() noexcept {
@@ -297,7 +297,7 @@ private:
             const std::uint64_t nodes = from.nodes();
             while (from.node() < nodes && c.offsets.size() <= how.chunk_nodes &&
                    (size + from.degree() <= how.chunk_arcs || c.offsets.size() == 1)) {
-                if (from.degree() > capacity - size) throw error(errc::corrupt, "lists of neighbours changed while they were read");
+                if (from.degree() > capacity - size) throw error(errc::corrupt, "lists of neighbors changed while they were read");
                 const auto v = static_cast<node_id>(from.node());
                 from.lists(true, token, [&](std::span<const node_id> piece) {
                     node_id* const to = c.neighbors.data() + size;

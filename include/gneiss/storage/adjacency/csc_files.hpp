@@ -131,7 +131,7 @@ public:
     [[nodiscard]] const checksum_table& checksums() const noexcept { return sums_; }
     /// For a neighbor beyond the nodes, which stands at `place` among all.
     [[nodiscard]] error no_such_neighbor(edge_index place) const {
-        return {errc::corrupt, "a neighbour beyond the nodes",
+        return {errc::corrupt, "a neighbor beyond the nodes",
             {.path = path_, .offset = sums_.data_offset() + place * sizeof(node_id), .length = sizeof(node_id)}};
     }
 
@@ -151,19 +151,19 @@ public:
     /// they are of different graphs.
     csc_sides(const csc_files& files, memory_budget& budget)
         : charge_(
-              budget.charge("offsets of neighbours", (files.in.empty() ? 0 : csc_lists::memory_of(files.in)) +
+              budget.charge("offsets of neighbors", (files.in.empty() ? 0 : csc_lists::memory_of(files.in)) +
                                                          (files.out.empty() ? 0 : csc_lists::memory_of(files.out)))) {
         if (!files.in.empty()) sides_[0].emplace(files.in);
         if (!files.out.empty()) sides_[1].emplace(files.out);
         const auto check = [](bool good, const char* what) {
             if (!good) throw error(errc::invalid_argument, what);
         };
-        check(sides_[0] || sides_[1], "a graph needs its incoming or its outgoing neighbours");
+        check(sides_[0] || sides_[1], "a graph needs its incoming or its outgoing neighbors");
         check((!sides_[0] || sides_[0]->stamp().incoming == 1) && (!sides_[1] || sides_[1]->stamp().incoming == 0),
-            "incoming and outgoing neighbours are exchanged");
+            "incoming and outgoing neighbors are exchanged");
         check(!sides_[0] || !sides_[1] ||
                   (sides_[0]->nodes() == sides_[1]->nodes() && sides_[0]->edges() == sides_[1]->edges()),
-            "incoming and outgoing neighbours are of different graphs");
+            "incoming and outgoing neighbors are of different graphs");
     }
 
     /// 0: incoming, 1: outgoing; null: not kept.

@@ -70,7 +70,7 @@ public:
         : sides_(files, budget),
           engines_(std::move(engines)),
           options_(options),
-          charge_(budget.charge("reading neighbours", engine_bytes(options) * options.engines)) {
+          charge_(budget.charge("reading neighbors", engine_bytes(options) * options.engines)) {
         if (options.request_bytes == 0 || options.request_bytes % csc_block_bytes != 0 || options.requests == 0 ||
             options.engines == 0 || options.wave == 0 || options.wave >> 31 != 0)
             throw error(
@@ -96,7 +96,7 @@ public:
     /// graph.
     void set_cache(const neighbor_cache* cache) {
         if (cache != nullptr && cache->nodes() != nodes())
-            throw error(errc::invalid_argument, "a neighbour cache of another graph");
+            throw error(errc::invalid_argument, "a neighbor cache of another graph");
         if (cache == nullptr)
             caches_.fill(nullptr);
         else

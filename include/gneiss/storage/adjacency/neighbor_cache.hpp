@@ -100,10 +100,10 @@ public:
         if (sums_.data_offset() != header_bytes) throw wrong("has no header");
         std::array<std::uint64_t, 7> head{};
         file.read_at(0, std::as_writable_bytes(std::span(head)));
-        if (head[0] != magic) throw error(errc::invalid_format, "no cache of neighbours", {.path = path_});
+        if (head[0] != magic) throw error(errc::invalid_format, "no cache of neighbors", {.path = path_});
         if (head[1] != version) throw error(errc::version_mismatch, "another version of the format", {.path = path_});
         if (head[6] != fingerprint)
-            throw error(errc::config_mismatch, "caches the neighbours of another graph", {.path = path_});
+            throw error(errc::config_mismatch, "caches the neighbors of another graph", {.path = path_});
         direction_ = static_cast<neighbor_direction>(head[2]);
         nodes_ = head[3];
         lists_ = head[4];
@@ -125,7 +125,7 @@ public:
     /// Takes the memory and reads the file, all of it verified. Loaded already: nothing.
     void load() {
         if (loaded()) return;
-        memory_charge charge = budget_->charge("neighbour cache", memory_bytes());
+        memory_charge charge = budget_->charge("neighbor cache", memory_bytes());
         const plain_file file = plain_file::open(path_);
         std::vector<std::uint64_t> starts(static_cast<std::size_t>(lists_) + 1);
         std::vector<node_id> members(static_cast<std::size_t>(lists_));
@@ -145,7 +145,7 @@ public:
             (!members.empty() && members.back() >= nodes_))
             throw wrong("lists out of order");
         const auto beyond = [&](node_id v) { return v >= nodes_; };
-        if (std::ranges::any_of(neighbors, beyond)) throw wrong("a neighbour beyond the nodes");
+        if (std::ranges::any_of(neighbors, beyond)) throw wrong("a neighbor beyond the nodes");
         members_ = ranked_bitmap(nodes_, members);
         starts_ = std::move(starts);
         neighbors_ = std::move(neighbors);

@@ -96,7 +96,7 @@ private:
 
     void check_sizes(const dense_parameters<float>& other) const {
         if (other.size() != size_ || other.state().size() != state_size_)
-            throw error(errc::invalid_argument, "parameters of another size, or without this optimiser's state");
+            throw error(errc::invalid_argument, "parameters of another size, or without this optimizer's state");
     }
 
     std::size_t size_, state_size_;

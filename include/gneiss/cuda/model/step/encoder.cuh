@@ -48,7 +48,7 @@ public:
             throw error(errc::invalid_argument, "an encoder needs layers, and columns of input");
         if (hops_of(layers) != most_.hops.size())
             throw error(errc::invalid_argument, "capacities of " + std::to_string(most_.hops.size()) + " hops for " +
-                std::to_string(hops_of(layers)) + " layers with neighbours");
+                std::to_string(hops_of(layers)) + " layers with neighbors");
         std::size_t gradients[2] = {0, 0};
         for (std::size_t i = 0, hop = 0, rows = most_.rows; i < layers.size(); ++i) {
             const auto alone = static_cast<std::uint32_t>(rows);

@@ -66,8 +66,8 @@ public:
         for (std::size_t h = 0; h < lists_.size(); ++h) {
             hop_lists_of& of = lists_[h];
             array(of.offsets, "offsets of a hop", room_[h].targets + std::size_t{1});
-            array(of.ids, "neighbours of a hop", room_[h].edges);
-            array(of.numbers, "neighbours' numbers", room_[h].edges);
+            array(of.ids, "neighbors of a hop", room_[h].edges);
+            array(of.numbers, "neighbors' numbers", room_[h].edges);
             array(of.targets, "targets of edges", targets ? room_[h].edges : 0);
             array(of.relations, "relations of edges", options_.relations ? room_[h].edges : 0);
             array(of.edge_ids, "ids of edges", options_.edge_ids ? room_[h].edges : 0);

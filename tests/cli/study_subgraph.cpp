@@ -10,7 +10,7 @@
 
 #include <gneiss/graph/edge_list.hpp>
 
-namespace test_cli_compare_subgraph {
+namespace test_cli_study_subgraph {
 
 using namespace gneiss;
 using compare::neighborhood_policy;
@@ -42,7 +42,7 @@ void check_edges(const compare::subgraph& of, const std::vector<std::vector<doub
 
 } // namespace
 
-TEST_CASE("a neighbourhood holds what powers of the adjacency matrix reach; influence in it is Ã^L e of the whole graph") {
+TEST_CASE("a neighborhood holds what powers of the adjacency matrix reach; influence in it is Ã^L e of the whole graph") {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
         const symmetric_csr graph = random_graph(40, 20 + 3 * seed, seed);
         const auto a = matrix_of(graph);
@@ -77,7 +77,7 @@ TEST_CASE("a neighbourhood holds what powers of the adjacency matrix reach; infl
     }
 }
 
-TEST_CASE("the best of a neighbourhood are those of the greatest scores, beside the batch") {
+TEST_CASE("the best of a neighborhood are those of the greatest scores, beside the batch") {
     const symmetric_csr graph = random_graph(200, 600, 5);
     const auto a = matrix_of(graph);
     const std::vector<node_id> batch{1, 2, 3, 4, 5};
@@ -123,4 +123,4 @@ TEST_CASE("layers read all nodes and at last give the batch") {
     }
 }
 
-} // namespace test_cli_compare_subgraph
+} // namespace test_cli_study_subgraph

@@ -1,4 +1,4 @@
-// Runs bin/gneiss-compare over runs of bin/gneiss-marius, and over datasets.
+// Runs bin/gneiss-study over runs of bin/gneiss-marius, and over datasets.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -12,10 +12,10 @@
 
 #include "support/program.hpp"
 
-namespace test_programs_compare {
+namespace test_programs_study {
 
 TEST_CASE("runs are drawn one over the other, each named as its directory; what is no timeline is refused") {
-    const gneiss::test::workshop shop("gneiss-compare");
+    const gneiss::test::workshop shop("gneiss-study");
     std::string edges;
     for (unsigned v = 0; v < 40; ++v) edges += std::to_string(v) + "\t" + std::to_string((v + 1) % 40) + "\n";
     shop.write("edges.tsv", edges);
@@ -60,7 +60,7 @@ reads reads_of(const nlohmann::json& results, const char* by) {
 } // namespace
 
 TEST_CASE("caches: no policy reads less than Belady's, whatever the size; what fits is read once; the trace may lie on disk") {
-    const gneiss::test::workshop shop("gneiss-compare");
+    const gneiss::test::workshop shop("gneiss-study");
     REQUIRE(shop.run("generate planted --nodes 3000 --edges 40000 --num-features 64 --classes 4 --out data", "gneiss-data").code == 0);
     for (const std::string options : {"--sampler dense --direction both", "--fanout 4,3"}) {
         const std::string command = "caches data --batch 50 --batches 60 --superbatch 10,60 --sizes 2%,300,100% --at 300 --seed 4 --quiet " + options;
@@ -93,7 +93,7 @@ TEST_CASE("caches: no policy reads less than Belady's, whatever the size; what f
 }
 
 TEST_CASE("caches: a link dataset has seeds too; memory holds, and with little of it the trace lies on disk") {
-    const gneiss::test::workshop shop("gneiss-compare");
+    const gneiss::test::workshop shop("gneiss-study");
     REQUIRE(shop.run("generate rmat --nodes 20000 --edges 200000 --out data", "gneiss-data").code == 0);
     const std::string command = "caches data --batch 500 --batches 80 --profile 5 --sizes 5% --superbatch 40 --quiet --json";
     const auto roomy = shop.run(command), tight = shop.run(command + " --memory 28MiB");
@@ -108,7 +108,7 @@ TEST_CASE("caches: a link dataset has seeds too; memory holds, and with little o
     CHECK(b["peak_rss_bytes"].get<std::uint64_t>() < (std::uint64_t{28} << 20));
     CHECK(!std::filesystem::exists(shop / "data.trace"));
 
-    shop.refuses(2, command + " --fanout 0", {"takes no neighbour"});
+    shop.refuses(2, command + " --fanout 0", {"takes no neighbor"});
     shop.refuses(2, command + " --superbatch 81", {"--superbatch 81", "80 batches"});
     shop.refuses(3, command + " --memory 17MiB", {"need"});
     shop.refuses(1, "caches none", {"none"});
@@ -118,7 +118,7 @@ TEST_CASE("caches: a link dataset has seeds too; memory holds, and with little o
 }
 
 TEST_CASE("runs: cases in turn, medians, a chart of their stages; what fails is told and the others are compared") {
-    const gneiss::test::workshop shop("gneiss-compare");
+    const gneiss::test::workshop shop("gneiss-study");
     REQUIRE(shop.run("generate planted --nodes 400 --edges 3000 --classes 3 --task node --num-features 8 --train-fraction .5 --out data --quiet", "gneiss-data").code == 0);
     const std::string with = " --with '--epochs 2 --layers sage:8,sage --fanout 3,3 --batch 50 --no-eval --memory 256MiB --direction in' --work work --quiet --json ";
     const auto varied = shop.run("runs gneiss-ginex data" + with + "--vary feature-cache none memory --repeat 2 --out figures/stages.svg");
@@ -145,7 +145,7 @@ TEST_CASE("runs: cases in turn, medians, a chart of their stages; what fails is 
 }
 
 TEST_CASE("runs: seeds are paired, a study that was cut goes on from its log, and what fails does not end it") {
-    const gneiss::test::workshop shop("gneiss-compare");
+    const gneiss::test::workshop shop("gneiss-study");
     REQUIRE(shop.run("generate planted --nodes 400 --edges 3000 --classes 3 --task node --num-features 8 --train-fraction .5 --out data --quiet", "gneiss-data").code == 0);
     const std::string study = "runs gneiss-ginex data --work work --quiet --json --warm --with '--epochs 2 --layers sage:8,sage --fanout 3,3 --batch 50 --memory 256MiB --direction in'";
     const std::string cases = " --case 'base: --feature-cache none' 'same: --feature-cache memory' 'wide: gneiss-ginex --layers sage:16,sage' --against base --log study.jsonl";
@@ -194,7 +194,7 @@ TEST_CASE("runs: seeds are paired, a study that was cut goes on from its log, an
 }
 
 TEST_CASE("curves: cases 'LINE @ X' of a study's log, means over seeds, other cases left out") {
-    const gneiss::test::workshop shop("gneiss-compare");
+    const gneiss::test::workshop shop("gneiss-study");
     const auto line = [](const std::string& name, double mrr, double seconds) {
         return nlohmann::json{{"case", name}, {"program", "p"}, {"dataset", "d"}, {"flags", ""}, {"metrics", {{"test", {{"mrr", mrr}}}}}, {"peak_rss_bytes", 5},
             {"epoch", {{"seconds", seconds}, {"examples", 1000}, {"read_bytes", 30}, {"write_bytes", 10}}}}.dump() + "\n";
@@ -216,7 +216,7 @@ TEST_CASE("curves: cases 'LINE @ X' of a study's log, means over seeds, other ca
 }
 
 TEST_CASE("orders: swaps are those of the formulas, the trail is less biased than BETA, states of COMET are more alike") {
-    const gneiss::test::workshop shop("gneiss-compare");
+    const gneiss::test::workshop shop("gneiss-study");
     REQUIRE(shop.run("generate rmat --nodes 2000 --edges 60000 --out data --quiet", "gneiss-data").code == 0);
     const auto seen = shop.run("orders data --order beta comet comet-balanced --partitions 16 32 --least-degree 40 --json --quiet --out figures/bias.svg");
     CAPTURE(seen.err);
@@ -242,7 +242,7 @@ TEST_CASE("orders: swaps are those of the formulas, the trail is less biased tha
 }
 
 TEST_CASE("grem: larger chunks cut less, refinement less than fixed assignments, and a chart is drawn") {
-    const gneiss::test::workshop shop("gneiss-compare");
+    const gneiss::test::workshop shop("gneiss-study");
     REQUIRE(shop.run("generate planted --nodes 2000 --edges 60000 --classes 2 --mixing .1 --task link --out data --quiet", "gneiss-data").code == 0);
     const auto got = shop.run("grem data --chunks .02,.3 --seeds 2 --out figures/grem.svg --quiet --json");
     CAPTURE(got.err);
@@ -257,8 +257,8 @@ TEST_CASE("grem: larger chunks cut less, refinement less than fixed assignments,
     shop.refuses(2, "grem data --chunks 0 --quiet", {"--chunks"});
 }
 
-TEST_CASE("macro: whole macro-batches keep all neighbours, hubs and own partitions more of them; large batches load less for each node") {
-    const gneiss::test::workshop shop("gneiss-compare");
+TEST_CASE("macro: whole macro-batches keep all neighbors, hubs and own partitions more of them; large batches load less for each node") {
+    const gneiss::test::workshop shop("gneiss-study");
     REQUIRE(shop.run("generate planted --nodes 2000 --edges 30000 --classes 4 --mixing .1 --task node --num-features 4 --train-fraction .25 --partitions 8 --out random --quiet", "gneiss-data").code == 0);
     REQUIRE(shop.run("partition random --partitioner gap --partitions 8 --out gap.npy --quiet", "gneiss-data").code == 0);
     REQUIRE(shop.run("reorder random --by gap.npy --out data --quiet", "gneiss-data").code == 0);
@@ -295,7 +295,7 @@ TEST_CASE("macro: whole macro-batches keep all neighbours, hubs and own partitio
     const auto own = nlohmann::json::parse(pinned.out);
     CHECK(own["hubs"] == 100);
     CHECK(own["kept"].back()["all"][0].get<double>() == doctest::Approx(told["kept"][3]["all"][0].get<double>()));
-    CHECK(shop.run("macro data --batch 100 --quiet").out.find("neighbours kept") != std::string::npos);
+    CHECK(shop.run("macro data --batch 100 --quiet").out.find("neighbors kept") != std::string::npos);
 
     shop.refuses(2, "macro data --macro 9 --quiet", {"--macro 9", "8 partitions"});
     shop.refuses(2, "macro data --partitions 4 --quiet", {"--partitions 4"});
@@ -307,7 +307,7 @@ TEST_CASE("macro: whole macro-batches keep all neighbours, hubs and own partitio
 }
 
 TEST_CASE("drop: with none or all dropped policies agree; where the graph tells, accuracy falls, and influence holds it longest") {
-    const gneiss::test::workshop shop("gneiss-compare");
+    const gneiss::test::workshop shop("gneiss-study");
     REQUIRE(shop.run("generate planted --nodes 2000 --edges 12000 --classes 4 --mixing .1 --task node --num-features 8 --train-fraction .4 --out data --quiet", "gneiss-data").code == 0);
     const std::string options = "drop data --drop 0,90,100 --layers 2 --hidden 16 --epochs 12 --batch 50 --lr .01 --dropout 0 --quiet";
     const auto got = shop.run(options + " --seeds 2 --json --out figures/drop.svg");
@@ -315,14 +315,14 @@ TEST_CASE("drop: with none or all dropped policies agree; where the graph tells,
     REQUIRE(got.code == 0);
     const auto accuracy = nlohmann::json::parse(got.out)["accuracy"];
     const auto of = [&](const char* policy, std::size_t at) { return accuracy[policy][at]["mean"].get<double>(); };
-    for (const char* policy : {"neighbour", "influence"})
+    for (const char* policy : {"neighbor", "influence"})
         for (const std::size_t at : {0U, 2U}) CHECK(of(policy, at) == of("random", at));
     CHECK(of("random", 0) > .8);
     CHECK(of("random", 2) < of("random", 0) - .05);
     CHECK(of("influence", 1) > of("random", 1));
     CHECK(accuracy["random"][0].contains("half"));
     CHECK(shop.read("figures/drop.svg").find("influence") != std::string::npos);
-    CHECK(shop.run("drop data --drop 0 --layers 2 --hidden 4 --epochs 1 --seeds 1 --quiet").out.find("neighbour") != std::string::npos);
+    CHECK(shop.run("drop data --drop 0 --layers 2 --hidden 4 --epochs 1 --seeds 1 --quiet").out.find("neighbor") != std::string::npos);
 
     shop.refuses(2, options + " --drop 101", {"--drop"});
     REQUIRE(shop.run("generate rmat --nodes 200 --edges 2000 --out links --quiet", "gneiss-data").code == 0);
@@ -331,4 +331,4 @@ TEST_CASE("drop: with none or all dropped policies agree; where the graph tells,
     shop.refuses(1, "drop none", {"none"});
 }
 
-} // namespace test_programs_compare
+} // namespace test_programs_study
