@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // Everything that needs no optional dependency. Beside it: model/backend/eigen.hpp (gneiss::eigen),
@@ -8,6 +9,7 @@
 #include <gneiss/cache/belady.hpp>
 #include <gneiss/cache/change_set.hpp>
 #include <gneiss/cache/concepts.hpp>
+#include <gneiss/cache/fwd.hpp>
 #include <gneiss/cache/hit_curve.hpp>
 #include <gneiss/cache/lru.hpp>
 #include <gneiss/cache/miss_ratio.hpp>
@@ -28,6 +30,7 @@
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/float16.hpp>
+#include <gneiss/core/fwd.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/memory.hpp>
 #include <gneiss/core/memory_budget.hpp>
@@ -37,6 +40,7 @@
 #include <gneiss/core/types.hpp>
 #include <gneiss/eval/accuracy.hpp>
 #include <gneiss/eval/concepts.hpp>
+#include <gneiss/eval/fwd.hpp>
 #include <gneiss/eval/known_edges.hpp>
 #include <gneiss/eval/link_scorer.hpp>
 #include <gneiss/eval/metrics.hpp>
@@ -51,6 +55,7 @@
 #include <gneiss/graph/edge_buckets.hpp>
 #include <gneiss/graph/edge_list.hpp>
 #include <gneiss/graph/edge_shuffle.hpp>
+#include <gneiss/graph/fwd.hpp>
 #include <gneiss/graph/generate/geometric.hpp>
 #include <gneiss/graph/generate/kronecker.hpp>
 #include <gneiss/graph/generate/lfr.hpp>
@@ -60,10 +65,12 @@
 #include <gneiss/graph/listed_edges.hpp>
 #include <gneiss/graph/symmetric.hpp>
 #include <gneiss/graph/visit_counter.hpp>
+#include <gneiss/inference/fwd.hpp>
 #include <gneiss/inference/layerwise_inference.hpp>
 #include <gneiss/inference/layerwise_input.hpp>
 #include <gneiss/inference/layerwise_plan.hpp>
 #include <gneiss/io/csc_builder.hpp>
+#include <gneiss/io/fwd.hpp>
 #include <gneiss/io/import/fields.hpp>
 #include <gneiss/io/import/journal.hpp>
 #include <gneiss/io/import/names.hpp>
@@ -94,6 +101,7 @@
 #include <gneiss/model/dropout.hpp>
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/encoder.hpp>
+#include <gneiss/model/fwd.hpp>
 #include <gneiss/model/initialize.hpp>
 #include <gneiss/model/input_rows.hpp>
 #include <gneiss/model/kernels.hpp>
@@ -119,6 +127,7 @@
 #include <gneiss/order/concepts.hpp>
 #include <gneiss/order/cost.hpp>
 #include <gneiss/order/from_buckets.hpp>
+#include <gneiss/order/fwd.hpp>
 #include <gneiss/order/grid_walks.hpp>
 #include <gneiss/order/in_memory.hpp>
 #include <gneiss/order/macro_batches.hpp>
@@ -138,6 +147,7 @@
 #include <gneiss/partition/combine.hpp>
 #include <gneiss/partition/concepts.hpp>
 #include <gneiss/partition/fennel.hpp>
+#include <gneiss/partition/fwd.hpp>
 #include <gneiss/partition/gap.hpp>
 #include <gneiss/partition/grem.hpp>
 #include <gneiss/partition/grem_analysis.hpp>
@@ -154,6 +164,7 @@
 #include <gneiss/partition/weighted_graph.hpp>
 #include <gneiss/sample/dense.hpp>
 #include <gneiss/sample/fanout.hpp>
+#include <gneiss/sample/fwd.hpp>
 #include <gneiss/sample/layer_view.hpp>
 #include <gneiss/sample/link_batch.hpp>
 #include <gneiss/sample/link_batch_builder.hpp>
@@ -161,6 +172,7 @@
 #include <gneiss/sample/negative.hpp>
 #include <gneiss/sample/neighbor.hpp>
 #include <gneiss/sampling/batch_sampler.hpp>
+#include <gneiss/sampling/fwd.hpp>
 #include <gneiss/sampling/link_batches.hpp>
 #include <gneiss/sampling/node_batches.hpp>
 #include <gneiss/sampling/superbatch.hpp>
@@ -202,6 +214,7 @@
 #include <gneiss/storage/feature/row_gather.hpp>
 #include <gneiss/storage/feature/row_slots.hpp>
 #include <gneiss/storage/feature/row_source.hpp>
+#include <gneiss/storage/fwd.hpp>
 #include <gneiss/storage/io/calibrate.hpp>
 #include <gneiss/storage/io/checked_file.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
@@ -217,6 +230,7 @@
 #include <gneiss/train/compute_stage.hpp>
 #include <gneiss/train/concepts.hpp>
 #include <gneiss/train/epoch_driver.hpp>
+#include <gneiss/train/fwd.hpp>
 #include <gneiss/train/graph_compute.hpp>
 #include <gneiss/train/link_compute.hpp>
 #include <gneiss/train/macro_batch_reuse.hpp>

@@ -81,7 +81,7 @@ TEST_CASE("sizes are told beforehand; noise and fractions that cannot be are ref
     CHECK(size.disk_bytes > 4500 * 24 + 2000 * 32);
     CHECK_THROWS_WITH_AS((void)expansion_of(at / "a", {.by = by, .feature_noise = -1}), doctest::Contains("noise"), error);
     CHECK_THROWS_WITH_AS(
-        (void)expansion_of(at / "a", {.by = by, .train_fraction = .5}), doctest::Contains("labelled"), error);
+        (void)expansion_of(at / "a", {.by = by, .train_fraction = .5}), doctest::Contains("labeled"), error);
     CHECK_THROWS_WITH_AS((void)expansion_size_of(a, {.nodes = 1U << 24, .edges = {{0, 0, 0}}}),
         doctest::Contains("500 x 16777216 nodes"), error);
 }

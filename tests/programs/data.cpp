@@ -190,7 +190,7 @@ TEST_CASE("verify warns of pairs in two splits, exit 0") {
     CHECK(shop.run("verify data").err.find("warning") == std::string::npos);
 }
 
-TEST_CASE("data of nodes: import, inspect, verify, export and import again") {
+TEST_CASE("node attributes: import, inspect, verify, export and import again") {
     const workshop shop;
     shop.write("e.tsv", "a\tb\nb\tc\nc\ta\nc\td\n");
     shop.write("f.tsv", "a\t1\t0\nb\t0\t1\nc\t.5\t.5\nd\t2\t2\n");

@@ -180,7 +180,7 @@ TEST_CASE("what cannot be expanded is told before any work") {
     shop.refuses(2, "expand a --factor 2 --out a", {"exists already"});
     shop.refuses(1, "expand none --factor 2 --out new", {"none"});
     shop.refuses(2, "expand a --factor 4 --seed-edges 5 --out new", {"from 7 to 16 edges"});
-    shop.refuses(2, "expand a --factor 4 --train-fraction .5 --out new", {"--train-fraction", "labelled"});
+    shop.refuses(2, "expand a --factor 4 --train-fraction .5 --out new", {"--train-fraction", "labeled"});
     shop.refuses(1, "expand wide --factor 4096 --out new", {"2000000 x 4096 nodes", "32 bits"});
     shop.refuses(3, "expand a --factor 2 --memory 8MiB --out new", {"budget is 8.00 MiB"});
     CHECK_FALSE(fs::exists(shop / "new.partial"));

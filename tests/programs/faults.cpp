@@ -183,7 +183,7 @@ std::uint64_t sweep_training(std::uint64_t stride) {
     });
 }
 
-/// Training of graph networks. Lists, caches, run files and a run's own partitions are made anew each time.
+/// Training of GNNs. Lists, caches, run files and a run's own partitions are made anew each time.
 struct graph_training {
     std::string program, flags;
     std::string dataset = "planted --nodes 300 --edges 2000 --classes 3 --task node --num-features 8 --train-fraction .3 --partitions 3";
@@ -295,7 +295,7 @@ std::uint64_t damage_run(std::uint64_t flips, std::uint64_t cuts) {
     });
 }
 
-/// Damages of a run of a graph network: what it learned is exported as it was, or the damage is told.
+/// Damages of a run of a GNN: what it learned is exported as it was, or the damage is told.
 std::uint64_t damage_graph_run(const graph_training& of, std::uint64_t flips, std::uint64_t cuts) {
     const fault_workshop shop;
     of.make_dataset(shop);
@@ -397,13 +397,13 @@ TEST_CASE("a fault at every place of a partitioning" * doctest::test_suite("long
     MESSAGE("partition: ", sweep_partition(1), " runs");
 }
 
-TEST_CASE("a fault at any place of training of graph networks: told, and a resume ends in the same bits") {
+TEST_CASE("a fault at any place of training of GNNs: told, and a resume ends in the same bits") {
     CHECK(sweep_graph_training(131, by_superbatches) > 20);
     CHECK(sweep_graph_training(131, by_macro_batches) > 20);
     CHECK(sweep_graph_training(131, classes_in_a_buffer) > 20);
     CHECK(sweep_graph_training(131, links_in_a_buffer) > 20);
 }
-TEST_CASE("a fault at every place of training of graph networks" * doctest::test_suite("long")) {
+TEST_CASE("a fault at every place of training of GNNs" * doctest::test_suite("long")) {
     MESSAGE("superbatches: ", sweep_graph_training(1, by_superbatches), " runs");
     MESSAGE("macro-batches: ", sweep_graph_training(1, by_macro_batches), " runs");
     MESSAGE("classes in a buffer: ", sweep_graph_training(1, classes_in_a_buffer), " runs");
@@ -416,11 +416,11 @@ TEST_CASE("a flipped bit or a cut in any file of a dataset is told by verify, an
 TEST_CASE("a flipped bit or a cut in any file of a run is told, or lies where nothing is read") {
     CHECK(damage_run(4, 3) > 50);
 }
-TEST_CASE("a flipped bit or a cut in any file of a run of a graph network is told, or lies where nothing is read") {
+TEST_CASE("a flipped bit or a cut in any file of a run of a GNN is told, or lies where nothing is read") {
     CHECK(damage_graph_run(by_macro_batches, 1, 1) > 5);
     CHECK(damage_graph_run(classes_in_a_buffer, 1, 1) > 5);
 }
-TEST_CASE("many flipped bits and cuts in all files of runs of graph networks" * doctest::test_suite("long")) {
+TEST_CASE("many flipped bits and cuts in all files of runs of GNNs" * doctest::test_suite("long")) {
     for (const graph_training* of : {&by_superbatches, &by_macro_batches, &classes_in_a_buffer, &links_in_a_buffer})
         MESSAGE(of->program, ": ", damage_graph_run(*of, 40, 10), " damages");
 }
@@ -541,7 +541,7 @@ TEST_CASE("a full disk is told, leaves no half of anything, and with room the sa
     CHECK(::umount2(small.c_str(), MNT_DETACH) == 0);
 }
 
-TEST_CASE("a full disk while graph networks train is told, and with room the run goes on to the same bits") {
+TEST_CASE("a full disk while GNNs train is told, and with room the run goes on to the same bits") {
     const fault_workshop shop;
     fs::create_directory(shop / "small");
     const std::string small = (shop / "small").string();

@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using gneiss::test::program_outcome;
 
-/// A dataset "data" with classes and features that a graph network can learn.
+/// A dataset "data" with classes and features that a GNN can learn.
 struct ginex_workshop : gneiss::test::workshop {
     explicit ginex_workshop(const std::string& kind = "--nodes 600 --edges 5000") : workshop("gneiss-ginex") {
         const auto result = run("generate planted " + kind + " --classes 4 --undirected --partitions 3 --out data --seed 5 --task node --num-features 8 "

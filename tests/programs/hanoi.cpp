@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using gneiss::test::program_outcome;
 
-/// A dataset "data" with classes and features that a graph network can learn.
+/// A dataset "data" with classes and features that a GNN can learn.
 struct hanoi_workshop : gneiss::test::workshop {
     std::uint64_t nodes;
 

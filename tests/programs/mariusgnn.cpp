@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using gneiss::test::program_outcome;
 
-/// A dataset "data" with classes and features that a graph network can learn.
+/// A dataset "data" with classes and features that a GNN can learn.
 struct gnn_workshop : gneiss::test::workshop {
     explicit gnn_workshop(const std::string& kind = "--task node --num-features 8 --feature-signal 2 --train-fraction .3") : workshop("gneiss-mariusgnn") {
         const auto result = run("generate planted --nodes 600 --edges 5000 --classes 4 --undirected --partitions 8 --out data --seed 5 " + kind, "gneiss-data");
@@ -63,7 +63,7 @@ const std::string link_task = "data --partitions 8 --task link --inputs rows --e
 
 } // namespace
 
-TEST_CASE("classes of nodes are learned, and told in the contract's keys") {
+TEST_CASE("node classes are learned, and reported under the contract's keys") {
     const gnn_workshop shop;
     const auto run = shop.train("data --out a --epochs 30 --eval-every 1");
     CHECK(run == nlohmann::json::parse(shop.read("a/run.json")));
@@ -102,7 +102,7 @@ TEST_CASE("the loss is a mean over examples, whatever the reduction and the batc
     CHECK(loss(nodes + "--batch 40") == doctest::Approx(loss(nodes + "--batch 200")).epsilon(1e-4));
 }
 
-TEST_CASE("edges are learned by a graph network over learned rows, over features, over both") {
+TEST_CASE("edges are learned by a GNN over learned rows, over features, over both") {
     const gnn_workshop shop;
     std::set<std::string> seen;
     for (const char* inputs : {"rows", "features", "both"}) {

@@ -267,8 +267,8 @@ TEST_CASE("macro: whole macro-batches keep all neighbors, hubs and own partition
     REQUIRE(got.code == 0);
     const auto told = nlohmann::json::parse(got.out);
     REQUIRE(told["batches"].size() == 2); // an epoch has 500 training nodes
-    CHECK(told["batches"][0]["normalised"] > told["batches"][1]["normalised"]);
-    CHECK(told["batches"][0]["normalised"] <= 31); // a seed, and at most 5 + 25 neighbors
+    CHECK(told["batches"][0]["normalized"] > told["batches"][1]["normalised"]);
+    CHECK(told["batches"][0]["normalized"] <= 31); // a seed, and at most 5 + 25 neighbors
     CHECK(told["macro_batches"][2]["nodes"] == 2000);
     CHECK(told["macro_batches"][0]["nodes"] == (1900 + 8 * 100) / 8.0);
     REQUIRE(told["kept"].size() == 6);
@@ -327,7 +327,7 @@ TEST_CASE("drop: with none or all dropped policies agree; where the graph tells,
     shop.refuses(2, options + " --drop 101", {"--drop"});
     REQUIRE(shop.run("generate rmat --nodes 200 --edges 2000 --out links --quiet", "gneiss-data").code == 0);
     shop.refuses(2, "drop links --quiet", {"links", "features"});
-    shop.refuses(3, options + " --hidden 65536 --layers 16 --drop 0", {"neighbourhoods"});
+    shop.refuses(3, options + " --hidden 65536 --layers 16 --drop 0", {"neighborhoods"});
     shop.refuses(1, "drop none", {"none"});
 }
 

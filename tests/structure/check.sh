@@ -219,6 +219,7 @@ for file in $headers; do
         ;;
     esac
     grep -q '^#pragma once$' "$file" || report "$file:1" "has no #pragma once"
+    [ "$(head -n 1 "$file")" = '// SPDX-License-Identifier: Apache-2.0' ] || report "$file:1" "does not begin with its license (SPDX)"
 done
 
 if [ -f $recorded ]; then

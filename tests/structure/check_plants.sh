@@ -11,7 +11,7 @@ put() {
     local file=$scratch/tree/include/gneiss/$1
     shift
     mkdir -p "$(dirname "$file")"
-    printf '%s\n' '#pragma once' "$@" >"$file"
+    printf '%s\n' '// SPDX-License-Identifier: Apache-2.0' '#pragma once' "$@" >"$file"
 }
 
 tree_in_order() {
@@ -53,35 +53,35 @@ tree_in_order
 "$check" "$scratch/tree" || failures=$((failures + 1))
 
 up='does not lie below it'
-planted "core/a.hpp:2: includes <gneiss/order/plan.hpp>, which $up" core/a.hpp '#include <gneiss/order/plan.hpp>'
-planted "order/plan.hpp:2: includes <gneiss/storage/s.hpp>, which $up" order/plan.hpp '#include <gneiss/storage/s.hpp>'
-planted "storage/s.hpp:2: includes <gneiss/model/concepts.hpp>, which $up" storage/s.hpp '#include <gneiss/model/concepts.hpp>'
-planted "model/concepts.hpp:2: includes <gneiss/storage/s.hpp>, which $up" model/concepts.hpp '#include <gneiss/storage/s.hpp>'
-planted "train/p.hpp:2: includes <gneiss/storage/s.hpp>, which $up" train/p.hpp '#include <gneiss/storage/s.hpp>'
-planted "storage/io/file.hpp:2: includes <gneiss/storage/edge/e.hpp>, which $up" storage/io/file.hpp '#include <gneiss/storage/edge/e.hpp>'
-planted "storage/s.hpp:2: includes <gneiss/cuda/order/plan.cuh>, which $up" storage/s.hpp '#include <gneiss/cuda/order/plan.cuh>'
-planted "cuda/order/plan.cuh:2: includes <gneiss/storage/s.hpp>, which $up" cuda/order/plan.cuh '#include <gneiss/storage/s.hpp>'
-planted "core/a.hpp:2: includes <gneiss/cuda/device_api.cuh>, which $up" core/a.hpp '#include <gneiss/cuda/device_api.cuh>'
-planted "gneiss.hpp:2: includes <gneiss/cuda/order/plan.cuh>, which $up" gneiss.hpp '#include <gneiss/cuda/order/plan.cuh>'
+planted "core/a.hpp:3: includes <gneiss/order/plan.hpp>, which $up" core/a.hpp '#include <gneiss/order/plan.hpp>'
+planted "order/plan.hpp:3: includes <gneiss/storage/s.hpp>, which $up" order/plan.hpp '#include <gneiss/storage/s.hpp>'
+planted "storage/s.hpp:3: includes <gneiss/model/concepts.hpp>, which $up" storage/s.hpp '#include <gneiss/model/concepts.hpp>'
+planted "model/concepts.hpp:3: includes <gneiss/storage/s.hpp>, which $up" model/concepts.hpp '#include <gneiss/storage/s.hpp>'
+planted "train/p.hpp:3: includes <gneiss/storage/s.hpp>, which $up" train/p.hpp '#include <gneiss/storage/s.hpp>'
+planted "storage/io/file.hpp:3: includes <gneiss/storage/edge/e.hpp>, which $up" storage/io/file.hpp '#include <gneiss/storage/edge/e.hpp>'
+planted "storage/s.hpp:3: includes <gneiss/cuda/order/plan.cuh>, which $up" storage/s.hpp '#include <gneiss/cuda/order/plan.cuh>'
+planted "cuda/order/plan.cuh:3: includes <gneiss/storage/s.hpp>, which $up" cuda/order/plan.cuh '#include <gneiss/storage/s.hpp>'
+planted "core/a.hpp:3: includes <gneiss/cuda/device_api.cuh>, which $up" core/a.hpp '#include <gneiss/cuda/device_api.cuh>'
+planted "gneiss.hpp:3: includes <gneiss/cuda/order/plan.cuh>, which $up" gneiss.hpp '#include <gneiss/cuda/order/plan.cuh>'
 planted 'cuda/order/plan.cuh:1: has kernels that no .cu file of tests/simt includes' cuda/order/plan.cuh '__global__ void f() {}'
-planted 'core/a.hpp:2: includes <gneiss/core/gone.hpp>, which is not there' core/a.hpp '#include <gneiss/core/gone.hpp>'
-planted 'core/a.hpp:2: includes "b.hpp", not <gneiss/…>' core/a.hpp '#include "b.hpp"'
+planted 'core/a.hpp:3: includes <gneiss/core/gone.hpp>, which is not there' core/a.hpp '#include <gneiss/core/gone.hpp>'
+planted 'core/a.hpp:3: includes "b.hpp", not <gneiss/…>' core/a.hpp '#include "b.hpp"'
 
 for fenced in liburing.h Eigen/Dense tbb/parallel_for.h oneapi/tbb.h xxhash.h nlohmann/json.hpp zlib.h metis.h cuda_runtime.h \
     simt/emulator.hpp CLI/CLI.hpp fmt/core.h boost/any.hpp; do
-    planted "storage/s.hpp:2: includes <$fenced>, which is fenced to" storage/s.hpp "#  include <$fenced>"
+    planted "storage/s.hpp:3: includes <$fenced>, which is fenced to" storage/s.hpp "#  include <$fenced>"
 done
 planted 'gneiss.hpp:1: needs an option: uring' storage/s.hpp '#include <gneiss/storage/engine/uring.hpp>'
 planted 'gneiss.hpp:1: does not include core/new.hpp' core/new.hpp
 
 for talk in 'std::cout << 1;' 'std::cerr << 1;' 'std::printf("x");' 'fprintf(stderr, "x");' 'puts("x");' 'getenv("HOME");'; do
-    planted 'core/a.hpp:2: prints or reads the environment' core/a.hpp "inline void f() { $talk }"
+    planted 'core/a.hpp:3: prints or reads the environment' core/a.hpp "inline void f() { $talk }"
 done
-planted 'core/a.hpp:2: owns by a raw new' core/a.hpp 'inline int* f() { return new int; }'
-planted 'core/a.hpp:2: detaches a thread' core/a.hpp 'inline void f(auto& thread) { thread.detach(); }'
-planted 'core/a.hpp:2: leaves something to be done' core/a.hpp '// TO''DO'
+planted 'core/a.hpp:3: owns by a raw new' core/a.hpp 'inline int* f() { return new int; }'
+planted 'core/a.hpp:3: detaches a thread' core/a.hpp 'inline void f(auto& thread) { thread.detach(); }'
+planted 'core/a.hpp:3: leaves something to be done' core/a.hpp '// TO''DO'
 mapfile -t long < <(yes '//' | head -500)
-planted 'core/a.hpp:501: is longer than 500 lines' core/a.hpp "${long[@]}"
+planted 'core/a.hpp:502: is longer than 500 lines' core/a.hpp "${long[@]}"
 
 tree_in_order
 put core/a.hpp '#include <gneiss/cuda/device_api.cuh>'
@@ -98,6 +98,9 @@ echo '#include <gneiss/cuda/order/plan.cuh>' >"$scratch/tree/tests/simt/order/pl
 tree_in_order
 echo '// nothing' >"$scratch/tree/include/gneiss/core/a.hpp"
 expect_caught 'include/gneiss/core/a.hpp:1: has no #pragma once'
+tree_in_order
+echo '#pragma once' >"$scratch/tree/include/gneiss/core/a.hpp"
+expect_caught 'include/gneiss/core/a.hpp:1: does not begin with its license (SPDX)'
 tree_in_order
 mkdir "$scratch/tree/tests" && echo '// FIX''ME' >"$scratch/tree/tests/a.cpp"
 expect_caught 'tests/a.cpp:1: leaves something to be done'

@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-// A whole trainer of graph networks, for tests: a random or planted graph on disk, and everything that trains on it.
+// A whole trainer of GNNs, for tests: a random or planted graph on disk, and everything that trains on it.
 namespace graph_harness {
 
 using namespace gneiss;

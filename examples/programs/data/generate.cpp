@@ -153,7 +153,7 @@ void add_generate(programs::command_line& to) {
     command.option("c", flags->c, "rmat: probability of (high, low)").default_text("0.19").range(0, 1);
     command.option("noise", flags->noise, "rmat: change of b and c from level to level").default_text("0");
     command.option("relation-skew", flags->relation_skew, "rmat: 0 draws all relations alike").default_text("0");
-    command.option("classes", flags->classes, "planted: classes of nodes").range(1);
+    command.option("classes", flags->classes, "planted: number of node labels").range(1);
     command.option("communities", flags->communities, "planted: groups that edges stay in, several to a class")
         .range(1)
         .default_text("a class each");

@@ -23,7 +23,7 @@ programs::exit_code get(const get_flags& flags) {
     const std::filesystem::path state = flags.output.out.string() + ".download";
     const bool nodes = flags.output.task == "node";
     if (nodes && flags.name != "debian")
-        throw programs::usage_error("--task node: of these graphs only debian has data of nodes");
+        throw programs::usage_error("--task node: of these graphs only debian has node attributes");
     if (!nodes && (flags.features.project != 0 || flags.features.feature_type))
         throw programs::usage_error("--project and --feature-type belong to --task node");
     std::string note;

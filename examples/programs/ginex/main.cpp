@@ -3,11 +3,11 @@
 #include "common/training/node_classification_commands.hpp"
 #include "common/training/program.hpp"
 
-/// gneiss-ginex: graph networks for classes of nodes, with adjacency and features on disk, trained as Ginex does (VLDB'22):
+/// gneiss-ginex: GNNs for node classification, with adjacency and features on disk, trained as Ginex does (VLDB'22):
 /// superbatches are sampled ahead, so that the cache of features is Belady's.
 int main(int argc, char** argv) {
     programs::command_line program(
-        ginex::program, "Trains graph networks on graphs and features larger than memory (Ginex).");
+        ginex::program, "Trains GNNs on graphs and features larger than memory (Ginex).");
     ginex::add_train(program);
     trainers::add_node_classification_commands<ginex::options>(program, ginex::program);
     return trainers::run_trainer(program, argc, argv);

@@ -39,7 +39,7 @@ class ginex_design final : public trainers::node_classification_training {
 public:
     /// Starts a run, or goes on with it. `lists` are charged to the budget, too.
     ginex_design(const parts& of, const options& how, const training_plan& plan, topology& lists, trainers::compute_device* device, programs::progress& live)
-        : node_classification_training(of, {"program", "classes of nodes", "weights", "batches", "samplers", "encoder", "change sets", "evaluation"}),
+        : node_classification_training(of, {"program", "node labels", "weights", "batches", "samplers", "encoder", "change sets", "evaluation"}),
           options_(how), plan_(plan), graph_(lists) {
         std::filesystem::remove_all(superbatches()); // of a run that could not, and that may have no batch left to train
         if (plan.neighbor_bytes != 0) open_neighbor_cache(live);
@@ -196,7 +196,7 @@ programs::exit_code train(options& settings, programs::command& command) {
 
 void add_train(programs::command_line& to) {
     static options settings;
-    programs::command& command = to.add("train", "Trains a graph network for classes of nodes.",
+    programs::command& command = to.add("train", "Trains a GNN for node classification.",
         [](programs::command& self) { return train(settings, self); });
     settings.add_to(command);
 }

@@ -179,7 +179,7 @@ training_plan plan_with(options& settings, const gneiss::dataset& data, const gn
     const std::uint64_t staged = halves ? result.batch_nodes * row_bytes * 9 / 8 : 0;
     const std::uint64_t rss = programs::anonymous_rss(), code = std::uint64_t{24} << 20;
     add("program", rss - std::min(rss, charged) + code);
-    add("classes of nodes", (graph.nodes + graph.node_attributes.train * 2 + (settings.no_eval ? 0 : graph.node_attributes.valid + graph.node_attributes.test)) * 4);
+    add("node labels", (graph.nodes + graph.node_attributes.train * 2 + (settings.no_eval ? 0 : graph.node_attributes.valid + graph.node_attributes.test)) * 4);
     add("weights", net.weights.size_bytes() + 4096);
     add("lists of neighbors", memory_of_lists(settings, lists_of(data, settings.neighbors())));
     if (*settings.topology == "disk") add("reading neighbors", gneiss::disk_csc::engine_bytes({}));

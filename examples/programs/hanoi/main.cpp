@@ -3,11 +3,11 @@
 #include "common/training/node_classification_commands.hpp"
 #include "common/training/program.hpp"
 
-/// gneiss-hanoi: graph networks for classes of nodes on graphs larger than memory, trained on macro-batches of partitions
+/// gneiss-hanoi: GNNs for node classification on graphs larger than memory, trained on macro-batches of partitions
 /// with pinned hubs (Hanoi, thesis, ch. 4).
 int main(int argc, char** argv) {
     programs::command_line program(
-        hanoi::program, "Trains graph networks on graphs and features larger than memory, macro-batch by macro-batch (Hanoi).");
+        hanoi::program, "Trains GNNs on graphs and features larger than memory, macro-batch by macro-batch (Hanoi).");
     hanoi::add_train(program);
     trainers::add_node_classification_commands<hanoi::options>(program, hanoi::program);
     return trainers::run_trainer(program, argc, argv);

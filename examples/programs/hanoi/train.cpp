@@ -61,7 +61,7 @@ class hanoi_design final : public trainers::node_classification_training {
 public:
     /// Starts a run, or goes on with it.
     hanoi_design(const parts& of, const options& settings, const std::optional<tier_rates>& rates)
-        : node_classification_training(of, {"program", "classes of nodes", "weights", "evaluation"}), options_(settings), rates_(rates), asked_(of.features.rows()),
+        : node_classification_training(of, {"program", "node labels", "weights", "evaluation"}), options_(settings), rates_(rates), asked_(of.features.rows()),
           store_(of.features.files(), of.plan.partitioning) {
         gneiss::pass_record done;
         if (of.run.saved) done = saved_progress().at("passes").get<gneiss::pass_record>();
@@ -237,7 +237,7 @@ programs::exit_code train(options& how, programs::command& command) {
 
 void add_train(programs::command_line& to) {
     static options settings;
-    programs::command& command = to.add("train", "Trains a graph network for classes of nodes.",
+    programs::command& command = to.add("train", "Trains a GNN for node classification.",
         [](programs::command& self) { return train(settings, self); });
     settings.add_to(command);
 }

@@ -153,7 +153,7 @@ public:
         const gneiss::graph_memory bound = gneiss::bound_graph_memory(training_, shape, layers_);
         plan.parts = {{"program", programs::current_rss() + (std::uint64_t{12} << 20)}, {"features", plan.feature_bytes},
             {"graph", plan.graph_bytes},
-            {"classes of nodes", graph_.nodes * 5 + (graph_.node_attributes.train * 2 + graph_.node_attributes.valid + graph_.node_attributes.test) * 4},
+            {"node labels", graph_.nodes * 5 + (graph_.node_attributes.train * 2 + graph_.node_attributes.valid + graph_.node_attributes.test) * 4},
             {"samplers", std::max<std::size_t>(training_.pipeline.sample_workers, 1) * bound.sampler}, {"encoder", bound.encoder},
             {"weights", net_.weights.size_bytes() + 4096}};
         plan.add_batches_and_evaluation(gneiss::graph_training::in_flight(training_), options_.deterministic, bound.batch,

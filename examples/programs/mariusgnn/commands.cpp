@@ -135,7 +135,7 @@ void add_eval(programs::command_line& to) {
 
 void add_predict(programs::command_line& to) {
     static predict_flags flags;
-    programs::command& command = to.add("predict", "Tells the classes of nodes, or the best tails or heads of edges.",
+    programs::command& command = to.add("predict", "Predicts node labels, or the best tails or heads of edges.",
         [](programs::command&) { return predict(flags); });
     flags.run_flags::add_to(command);
     flags.node_flags::add_to(command);

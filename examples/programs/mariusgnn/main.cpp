@@ -1,11 +1,11 @@
 #include "commands.hpp"
 #include "common/training/program.hpp"
 
-/// gneiss-mariusgnn: graph networks for link prediction and node classification, trained out of core as MariusGNN does
+/// gneiss-mariusgnn: GNNs for link prediction and node classification, trained out of core as MariusGNN does
 /// (EuroSys'23): the graph and rows of some partitions in a buffer, DENSE samples, COMET's order.
 int main(int argc, char** argv) {
     programs::command_line program(
-        mariusgnn::program, "Trains graph networks larger than memory for links and classes of nodes (MariusGNN).");
+        mariusgnn::program, "Trains GNNs on graphs larger than memory, for link prediction and node classification (MariusGNN).");
     mariusgnn::add_train(program);
     mariusgnn::add_eval(program);
     mariusgnn::add_predict(program);

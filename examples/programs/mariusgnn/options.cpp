@@ -23,7 +23,7 @@ bool has_features(const gneiss::dataset_manifest& graph) { return graph.node_att
 
 void options::add_to(programs::command& to) {
     add_dataset(to);
-    to.option("task", task, "predict edges, or classes of nodes").choices({"link", "node"}).default_text("node where nodes have classes");
+    to.option("task", task, "link prediction or node classification").choices({"link", "node"}).default_text("node where nodes have classes");
     to.group("Model");
     add_layers(to);
     to.option("inputs", inputs, "learned rows, given features, or both side by side").choices({"rows", "features", "both"}).default_text("features where there are some");
@@ -73,7 +73,7 @@ void options::resolve(const gneiss::dataset& data, const programs::command& self
     const gneiss::dataset_manifest& graph = data.manifest();
     if (!task) task = graph.node_attributes.classes != 0 && graph.node_attributes.train != 0 ? "node" : "link";
     if (!links() && graph.node_attributes.classes == 0)
-        throw gneiss::error(gneiss::errc::invalid_argument, "has no classes of nodes: --task node needs labels (gneiss-data import --labels)", {.path = data.directory()});
+        throw gneiss::error(gneiss::errc::invalid_argument, "has no node labels: --task node needs them (gneiss-data import --labels)", {.path = data.directory()});
     if (!links() && graph.node_attributes.train == 0)
         throw gneiss::error(gneiss::errc::invalid_argument, "has no nodes to train on", {.path = data.directory(), .field = "split"});
     if (links() && graph.train_edges == 0)
@@ -127,7 +127,7 @@ void options::resolve_link(const gneiss::dataset_manifest& graph) {
 }
 
 gneiss::graph_training_options options::training_options() const {
-    gneiss::graph_training_options result = graph_options::training_options();
+    gneiss::graph_training_options result = gnn_options::training_options();
     if (links()) {
         result.batch_from = batch_from == "state" ? gneiss::batch_scope::state : gneiss::batch_scope::bucket;
         result.negatives = negative_options();

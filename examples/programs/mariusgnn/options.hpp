@@ -11,13 +11,13 @@
 #include <gneiss/model/optimizer.hpp>
 #include <gneiss/train/graph_training.hpp>
 
-#include "common/training/graph_options.hpp"
+#include "common/training/gnn_options.hpp"
 #include "common/training/options.hpp"
 
 namespace mariusgnn {
 
 /// Every flag of `gneiss-mariusgnn train`. Optionals that the user leaves out are chosen by `resolve`.
-struct options : trainers::graph_options, trainers::link_options {
+struct options : trainers::gnn_options, trainers::link_options {
     std::optional<std::string> task, inputs;
     bool exclude_target_edges = false;
     std::optional<std::string> row_optimizer;

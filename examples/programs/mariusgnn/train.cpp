@@ -64,7 +64,7 @@ public:
     /// Starts a run, or goes on with it. `data` is the graph that the run's checkpoint names.
     mariusgnn_design(const parts& of, std::unique_ptr<run_graph> data, network& net, const std::stop_token& stop)
         : of_(of), plan_(of.plan), data_(std::move(data)), net_(net), stop_(stop), executor_(of.how.threads), budget_(of.plan.budget) {
-        for (const char* name : {"program", "tables", "decoder", "classes of nodes", "weights", "evaluation"})
+        for (const char* name : {"program", "tables", "decoder", "node labels", "weights", "evaluation"})
             for (const gneiss::memory_part& part : of.plan.parts) // the others charge for themselves
                 if (part.name == name) charges_.push_back(budget_.charge(part.name, part.bytes));
         const options& how = of.how;
@@ -447,7 +447,7 @@ programs::exit_code train(options& how, programs::command& command) {
 
 void add_train(programs::command_line& to) {
     static options how;
-    programs::command& command = to.add("train", "Trains a graph network for edges, or for classes of nodes.",
+    programs::command& command = to.add("train", "Trains a GNN for link prediction or node classification.",
         [](programs::command& self) { return train(how, self); });
     how.add_to(command);
 }

@@ -244,7 +244,7 @@ tuned_plan plan_training(options& chosen, const planning& of) {
             plan.parts.push_back({"bucket blocks", gneiss::bucket_reader::bytes_needed(of.graph.buckets())});
             plan.parts.push_back({"decoder", trainers::link_model_bytes(o, *o.batch, o.threads, *of.net.links, graph.nodes)});
         } else { // classes and parts of all nodes, those that train, are validated, tested
-            plan.parts.push_back({"classes of nodes", graph.nodes * 5 + (graph.node_attributes.train * 2 + graph.node_attributes.valid + graph.node_attributes.test) * 4});
+            plan.parts.push_back({"node labels", graph.nodes * 5 + (graph.node_attributes.train * 2 + graph.node_attributes.valid + graph.node_attributes.test) * 4});
         }
         plan.parts.push_back({"samplers", std::max<std::size_t>(training.pipeline.sample_workers, 1) * bound.sampler});
         plan.parts.push_back({"encoder", bound.encoder});

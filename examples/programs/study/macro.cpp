@@ -129,7 +129,7 @@ std::string tables_of(const macro_study& seen) {
 
 ordered_json json_of(const std::vector<working_set>& sets) {
     ordered_json list = ordered_json::array();
-    for (const working_set& set : sets) list.push_back({{"training", set.training}, {"nodes", set.nodes}, {"normalised", set.normalized()}});
+    for (const working_set& set : sets) list.push_back({{"training", set.training}, {"nodes", set.nodes}, {"normalized", set.normalized()}});
     return list;
 }
 

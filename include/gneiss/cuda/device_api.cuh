@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 /// The words that kernels are written in, and the only place that knows who reads them: nvcc, or (where GNEISS_SIMT is

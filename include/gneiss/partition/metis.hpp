@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // The only header that sees METIS; it needs the target gneiss::metis.

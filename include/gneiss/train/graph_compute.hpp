@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -56,7 +57,7 @@ struct graph_statistics {
         .with(batch.number.index);
 }
 
-/// A batch of a graph network as its computation sees it, all in the memory of the host. What is empty is not there.
+/// A batch of a GNN as its computation sees it, all in the memory of the host. What is empty is not there.
 struct computed_batch {
     batch_key key{};
     std::uint64_t step = 0; ///< t ≥ 1 of optimizers
@@ -77,7 +78,7 @@ struct drawn_nodes {
     std::uint64_t edges = 0;
 };
 
-/// What the compute stage of a trainer of graph networks does, on whichever device: the network forward, the task's loss,
+/// What the compute stage of a trainer of GNNs does, on whichever device: the network forward, the task's loss,
 /// the network backward, and a step of what every batch uses, dense weights and relations.
 class graph_compute : public batch_compute<computed_batch> {
 public:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -30,7 +31,7 @@ namespace gneiss {
 using graph_epoch = epoch_result<graph_statistics>;
 using graph_observer = epoch_observer<graph_statistics>;
 
-/// Trains a graph neural network on sampled neighborhoods, to predict edges or classes of nodes, in memory or out of
+/// Trains a graph neural network on sampled neighborhoods, for link prediction or node classification, in memory or out of
 /// core: the training loop of MariusGNN (EuroSys'23, sections 3 to 5).
 ///
 /// A batch: the seeds, which are the distinct nodes of a link batch or some training nodes, and a sample of their
@@ -140,7 +141,7 @@ private:
             if (!holds) throw error(errc::invalid_argument, what);
         };
         const input_columns columns = inputs_.columns();
-        need(columns.total() != 0, "a graph network needs rows or features of nodes");
+        need(columns.total() != 0, "a GNN needs rows or features of nodes");
         validate(options_.neighbors.fanout, encode_.hops());
         need(encode_.hops() != 0, "an encoder without a layer that reads neighbors needs no graph training");
         need(inputs_.rows == nullptr || inputs_.rows->file().partitioning() == partitioning(), "rows and graph have different partitions");

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -77,7 +78,7 @@ struct superbatch_times {
     double sample = 0, change_set = 0, switching = 0, load = 0, gather = 0, update = 0, compute = 0, wait = 0;
 };
 
-/// Trains a graph network for classes of nodes, with the graph and features anywhere: the training of Ginex (VLDB'22).
+/// Trains a GNN for node classification, with the graph and features anywhere: the training of Ginex (VLDB'22).
 ///
 /// An epoch's batches are those of `graph_training` in memory, with the same keys: the same samples, losses and weights,
 /// bit for bit, whatever the schedule, cache, source and number of threads.

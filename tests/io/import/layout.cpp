@@ -385,7 +385,7 @@ TEST_CASE("a matrix in another format of scipy's, or whose arrays do not fit, is
     refused(twice, {"f.npz.col", "element 1"});
 }
 
-TEST_CASE("what export writes is imported to the same data of nodes") {
+TEST_CASE("what export writes is imported to the same node attributes") {
     const test::temporary_directory directory;
     spit(directory / "e.tsv", "a\tb\nb\tc\n");
     for (const bool sparse : {false, true}) {

@@ -348,7 +348,7 @@ TEST_CASE("a projection keeps lengths and angles about, and is the same from den
     CHECK(dense == sparse);
 }
 
-TEST_CASE("bad data of nodes is told with file and row") {
+TEST_CASE("bad node attributes is told with file and row") {
     const world w;
     import_options options = w.arrays();
     auto features = w.features;

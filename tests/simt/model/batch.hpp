@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-// Batches of graph networks in device memory, beside what they are on the host.
+// Batches of GNNs in device memory, beside what they are on the host.
 namespace simt_model {
 
 /// Device memory and a stream, and copies that are waited for.

@@ -71,7 +71,7 @@ set_up small() {
 
 } // namespace
 
-TEST_CASE("simt.pipeline.device_graph_compute: classes of nodes on the device are trained as on the CPU") {
+TEST_CASE("simt.pipeline.device_graph_compute: node classification on the device trains as on the CPU") {
     const graph_data data = graph_data::planted(150, 3);
     for (const char* layers : {"sage:6:dropout=.2,sage:4", "gcn:6:norm,gcn:4", "gat:3x2,gat:4x2:mean", "linear:5,sage:6:max:residual,gcn:4:symmetric", "sage:6,sage:4:tanh"}) {
         set_up with = small();

@@ -28,7 +28,7 @@ std::vector<gneiss::layer_options> layers_of(const graph_encoder& encode) {
     return layers;
 }
 
-classifier::classifier(const graph_options& how, const gneiss::dataset& data)
+classifier::classifier(const gnn_options& how, const gneiss::dataset& data)
     : encode(weights, how.layer_options(static_cast<std::size_t>(data.manifest().node_attributes.classes)), input_of(data)) {
     const std::uint64_t classes = data.manifest().node_attributes.classes;
     if (encode.outputs() != classes)
@@ -95,7 +95,7 @@ bool evaluates_in_memory(const graph_encoder& encode, const gneiss::layerwise_in
     }
 }
 
-std::uint64_t least_evaluation(const graph_options& how, const classifier& net,
+std::uint64_t least_evaluation(const gnn_options& how, const classifier& net,
     const gneiss::node_features& features, const gneiss::bucket_store& buckets) {
     if (how.no_eval) return 0;
     return least_evaluation(net.encode,

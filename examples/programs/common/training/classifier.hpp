@@ -12,12 +12,12 @@
 #include <gneiss/model/dense_parameters.hpp>
 #include <gneiss/model/encoder.hpp>
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
-#include <gneiss/storage/engine/any_engine.hpp>
 #include <gneiss/storage/embedding/concepts.hpp>
+#include <gneiss/storage/engine/any_engine.hpp>
 #include <gneiss/storage/feature/feature_buffer.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
 
-#include "common/training/graph_options.hpp"
+#include "common/training/gnn_options.hpp"
 #include "common/training/plan.hpp"
 
 namespace trainers {
@@ -27,11 +27,11 @@ using graph_encoder = gneiss::encoder<float, gneiss::eigen_backend>;
 /// The layers that it was made of.
 [[nodiscard]] std::vector<gneiss::layer_options> layers_of(const graph_encoder& encode);
 
-/// A graph network that tells classes of nodes from given features. All that is trained are the layers' weights.
+/// A GNN for node classification on given features. All that is trained are the layers' weights.
 class classifier {
 public:
     /// Throws usage_error for layers whose last gives another width than the classes.
-    classifier(const graph_options& how, const gneiss::dataset& data);
+    classifier(const gnn_options& how, const gneiss::dataset& data);
 
     gneiss::dense_parameters<> weights;
     graph_encoder encode;
@@ -43,7 +43,7 @@ public:
 
 /// What a trained network is applied to.
 struct classifier_source {
-    const graph_options& how;
+    const gnn_options& how;
     classifier& net;
     const gneiss::dataset& data;
     const gneiss::node_features& features;
@@ -71,7 +71,7 @@ void for_each_block(const classifier_source& from, const gneiss::embedding_block
 [[nodiscard]] bool evaluates_in_memory(const graph_encoder& encode, const gneiss::layerwise_input& input,
     const gneiss::bucket_store& buckets, gneiss::neighbor_direction direction, std::uint64_t memory);
 /// The least of given features; 0 with --no-eval.
-[[nodiscard]] std::uint64_t least_evaluation(const graph_options& how, const classifier& net,
+[[nodiscard]] std::uint64_t least_evaluation(const gnn_options& how, const classifier& net,
     const gneiss::node_features& features, const gneiss::bucket_store& buckets);
 
 } // namespace trainers

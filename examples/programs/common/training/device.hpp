@@ -24,7 +24,7 @@ namespace trainers {
 struct link_options;
 struct run_options;
 
-/// A graph network that a device trains. Weights outlive what trains them.
+/// A GNN that a device trains. Weights outlive what trains them.
 struct network_parts {
     std::vector<gneiss::layer_options> layers;
     gneiss::input_columns in;

@@ -125,7 +125,7 @@ void add_eval(programs::command_line& to, const class_design& of) {
 
 void add_predict(programs::command_line& to, const class_design& of) {
     static predict_flags flags;
-    programs::command& command = to.add("predict", "Tells the classes of nodes.", [of](programs::command&) { return predict(of, flags); });
+    programs::command& command = to.add("predict", "Predicts node labels.", [of](programs::command&) { return predict(of, flags); });
     flags.run_flags::add_to(command);
     flags.node_flags::add_to(command);
     command.group("Graph");

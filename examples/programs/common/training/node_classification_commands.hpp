@@ -9,7 +9,7 @@
 
 namespace trainers {
 
-/// A design that tells classes of nodes from given features, as far as reading its runs goes.
+/// A design for node classification on given features, as far as reading its runs goes.
 struct class_design {
     std::string program;
     std::function<std::unique_ptr<node_classification_options>()> options;

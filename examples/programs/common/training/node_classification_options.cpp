@@ -25,7 +25,7 @@ void node_classification_options::resolve(const gneiss::dataset& data) {
     const auto need = [&](bool there, const char* what, const char* field) {
         if (!there) throw gneiss::error(gneiss::errc::invalid_argument, what, {.path = data.directory(), .field = field});
     };
-    need(graph.node_attributes.classes != 0, "has no classes of nodes: gneiss-data import --labels", "labels");
+    need(graph.node_attributes.classes != 0, "has no node labels: gneiss-data import --labels", "labels");
     need(graph.node_attributes.train != 0, "has no nodes to train on", "split");
     need(graph.node_attributes.features != 0, "has no features of nodes", "features");
     if (!normalize_features) normalize_features = data.has("features.indptr");

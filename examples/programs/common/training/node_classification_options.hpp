@@ -4,12 +4,12 @@
 
 #include <gneiss/io/dataset.hpp>
 
-#include "common/training/graph_options.hpp"
+#include "common/training/gnn_options.hpp"
 
 namespace trainers {
 
-/// The flags of `train` of a design that tells classes of nodes from given features. A design adds its own.
-struct node_classification_options : graph_options {
+/// The flags of `train` of a design for node classification on given features. A design adds its own.
+struct node_classification_options : gnn_options {
     virtual ~node_classification_options() = default;
     virtual void add_to(programs::command& to) = 0;
 

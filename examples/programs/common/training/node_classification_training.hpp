@@ -32,7 +32,7 @@ struct node_classification {
     [[nodiscard]] std::span<const gneiss::class_id> labels() const { return gneiss::classes_of(stored.values()); }
 };
 
-/// What designs that tell classes of nodes have alike: checkpoints of the weights, the best state, evaluation by the whole
+/// What designs for node classification share: checkpoints of the weights, the best state, evaluation by the whole
 /// graph. What differs is how an epoch is trained, and what is told of it.
 class node_classification_training : public design {
 public:

@@ -11,7 +11,7 @@
 
 namespace trainers {
 
-/// Classes of nodes against what is predicted.
+/// Labels of nodes against predictions.
 class node_metrics {
 public:
     /// \param nodes  ascending

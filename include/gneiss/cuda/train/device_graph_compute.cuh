@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -151,7 +152,7 @@ private:
     device_lanes lanes_; // last: waits for what uses the rest
 };
 
-/// Classes of nodes: the outputs are their scores.
+/// Node classification: the outputs are scores of classes.
 class node_task_on_device {
 public:
     using outcome = classification_outcome;
@@ -212,7 +213,7 @@ private:
 
 } // namespace detail
 
-/// The compute stage of a trainer of graph networks that tell classes of nodes, on a device: weights live and step there,
+/// The compute stage of a trainer of GNNs for node classification, on a device: weights live and step there,
 /// batches and their rows come through pinned memory, gradients of learned rows go back (MariusGNN, EuroSys'23, section 3).
 ///
 ///     graph_training training(…, budget, &compute);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -31,7 +32,7 @@
 
 namespace gneiss::cuda {
 
-/// A graph network to train: its layers, the columns that go in, and the weights that an encoder of the host made for them.
+/// A GNN to train: its layers, the columns that go in, and the weights that an encoder of the host made for them.
 struct network_setup {
     std::vector<layer_options> layers;
     input_columns in;
@@ -39,7 +40,7 @@ struct network_setup {
     std::uint64_t seed = 0;      ///< of dropout
 };
 
-/// A graph network whose weights live and step on a device; batches come from the host by transfer slots.
+/// A GNN whose weights live and step on a device; batches come from the host by transfer slots.
 ///
 /// Capacities of a batch are its own sizes, so that results are a function of the batch; scratch is that of the largest so far.
 /// Thread-safety: `bytes_of` and `put` are called by one thread, all else by another.

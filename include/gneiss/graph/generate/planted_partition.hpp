@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -40,7 +41,7 @@ struct planted_partition_options {
 /// An edge leaves a community chosen by size and stays there with probability 1 − mixing; otherwise it leads to
 /// another one, chosen by size. Within a community both ends follow the same power law. Self loops are moved to a
 /// neighboring rank, so there are none in communities of two nodes or more. Features are the class's centroid plus
-/// unit noise in each dimension: weak for one node, clear for the mean of a neighborhood, so that a graph network
+/// unit noise in each dimension: weak for one node, clear for the mean of a neighborhood, so that a GNN
 /// beats a linear model wherever mixing is low.
 /// Key: (seed, generate, 2, use, …). Integers and labels are the same wherever `std::pow` rounds alike, features up to
 /// the last bit.

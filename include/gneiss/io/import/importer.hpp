@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -110,7 +111,7 @@ private:
         sort_edges<edge>(computed);
     }
 
-    /// Partitions cut the data of nodes too: an import that goes on keeps to what it chose, whatever the memory now is.
+    /// Partitions cut the node attributes too: an import that goes on keeps to what it chose, whatever the memory now is.
     [[nodiscard]] std::uint32_t choose_or_keep_partitions() {
         if (base::options_.partitions != 0) return base::options_.partitions;
         if (const std::uint64_t chosen = journal()["partitions"]; chosen != 0)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 #include <gneiss/io/import/node_job.hpp>
 #include <gneiss/io/import/node_labels.hpp>
 
-// What an import does with data of nodes: before the edges are read, while nodes are named, and when they have rows.
+// What an import does with node attributes: before the edges are read, while nodes are named, and when they have rows.
 namespace gneiss::importing {
 
 /// Throws errc::invalid_argument for options that exclude each other or lack a part.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <sys/file.h>
@@ -246,7 +247,7 @@ protected:
         if (const std::uint64_t declared = options_.node_attributes.nodes; declared != 0) {
             if (table_nodes != 0 && table_nodes != declared)
                 throw error(errc::invalid_format,
-                    "names " + std::to_string(table_nodes) + " nodes, the data of nodes is for " +
+                    "names " + std::to_string(table_nodes) + " nodes, the node attributes is for " +
                         std::to_string(declared),
                     {.path = options_.entities});
             table_nodes = options.node_limit = declared;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -57,7 +58,7 @@ struct part_columns {
     bool source_degrees = false; ///< `prepare` asks for them
 };
 
-/// A layer of a graph network: rows [sources, inputs] → rows [targets, outputs], in three steps.
+/// A layer of a GNN: rows [sources, inputs] → rows [targets, outputs], in three steps.
 ///
 ///     score      how much each edge counts: a share, a normalization, an attention
 ///     aggregate  one row per target out of its neighbors' rows

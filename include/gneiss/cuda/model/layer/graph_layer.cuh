@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -116,7 +117,7 @@ private:
     }
 };
 
-/// A layer of a graph network on a device: what `gneiss::graph_layer` is on the host, made with its options and finding its
+/// A layer of a GNN on a device: what `gneiss::graph_layer` is on the host, made with its options and finding its
 /// arrays by the same names.
 ///
 /// Meaning: `forward` writes out = dropped(then(…)) [targets, outputs]. `backward` is given the gradient g of what went into

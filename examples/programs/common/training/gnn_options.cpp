@@ -1,4 +1,4 @@
-#include "common/training/graph_options.hpp"
+#include "common/training/gnn_options.hpp"
 
 #include <algorithm>
 #include <span>
@@ -12,23 +12,23 @@
 
 namespace trainers {
 
-void graph_options::add_layers(programs::command& to) {
+void gnn_options::add_layers(programs::command& to) {
     to.option("layers", layers, "of the encoder: sage, gcn, gat or linear, as in sage:128,sage:128:max; see the guide").value_name("SPEC").default_text("from the graph");
 }
 
-void graph_options::add_dropout(programs::command& to) {
+void gnn_options::add_dropout(programs::command& to) {
     to.option("normalize-features", normalize_features, "each row of features sums to 1").value_name("BOOL").default_text("true for sparse ones");
     to.option("dropout", dropout, "of rows between layers, while training").range(0, 0.99).default_text("0.5 for classes");
     to.option("attention-dropout", attention_dropout, "of gat").range(0, 0.99).default_text("0");
 }
 
-void graph_options::add_sampling(programs::command& to) {
+void gnn_options::add_sampling(programs::command& to) {
     to.option("sampler", sampler, "neighbor: anew at every hop; dense: a node's neighbors once per batch").choices({"neighbor", "dense"}).formerly("neighbour", "neighbor");
     to.option("fanout", fanout, "neighbors at each hop, that of the batch first: 10,10; 10+10 in and out; all").value_name("N,N").default_text("from the graph");
     to.option("direction", direction, "which neighbors").choices({"in", "out", "both"}).default_text("in; both where edges have one direction");
 }
 
-void graph_options::add_optimizer(programs::command& to, const std::string& default_optimizer, const std::string& default_rate,
+void gnn_options::add_optimizer(programs::command& to, const std::string& default_optimizer, const std::string& default_rate,
     const std::string& default_schedule) {
     to.option("optimizer", optimizer, "of the layers' weights").choices({"sgd", "adagrad", "adam", "adamw"}).default_text(default_optimizer);
     to.option("lr", lr, "learning rate").default_text(default_rate);
@@ -37,11 +37,11 @@ void graph_options::add_optimizer(programs::command& to, const std::string& defa
     to.option("lr-schedule", lr_schedule, "how rates change from epoch to epoch").choices({"constant", "linear", "cosine", "step"}).default_text(default_schedule);
 }
 
-void graph_options::add_early_stop(programs::command& to) {
+void gnn_options::add_early_stop(programs::command& to) {
     to.option("early-stop", stop_early, "stop after N validations without a better one and take the best; 0: never").default_text("from the graph");
 }
 
-void graph_options::resolve_classes(const gneiss::dataset_manifest& graph) {
+void gnn_options::resolve_classes(const gneiss::dataset_manifest& graph) {
     const std::uint64_t train = graph.node_attributes.train;
     const bool few = train * 10 < graph.nodes, small = graph.nodes <= 200'000;
     if (!layers) layers = few ? "gcn:64:row,gcn:row" : "sage:256,sage";
@@ -56,11 +56,11 @@ void graph_options::resolve_classes(const gneiss::dataset_manifest& graph) {
     if (!stop_early) stop_early = !small ? 5 : few ? 50 : 20;
 }
 
-void graph_options::resolve_direction(const gneiss::dataset& data) {
+void gnn_options::resolve_direction(const gneiss::dataset& data) {
     if (!direction) direction = looks_undirected(data) ? "in" : "both";
 }
 
-void graph_options::resolve_sampling(const gneiss::dataset_manifest& graph, const std::string& schedule) {
+void gnn_options::resolve_sampling(const gneiss::dataset_manifest& graph, const std::string& schedule) {
     if (!attention_dropout) attention_dropout = 0;
     if (!lr_schedule) lr_schedule = schedule;
     if (!fanout) {
@@ -72,7 +72,7 @@ void graph_options::resolve_sampling(const gneiss::dataset_manifest& graph, cons
     check_fanout(*fanout);
 }
 
-void graph_options::check_fanout(const std::string& text) const {
+void gnn_options::check_fanout(const std::string& text) const {
     try {
         gneiss::validate(gneiss::parse_fanout(text, neighbors()), gneiss::hops_of(layer_options(1)));
     } catch (const gneiss::error& e) {
@@ -80,7 +80,7 @@ void graph_options::check_fanout(const std::string& text) const {
     }
 }
 
-gneiss::graph_training_options graph_options::training_options() const {
+gneiss::graph_training_options gnn_options::training_options() const {
     gneiss::graph_training_options result;
     result.batch = *batch;
     result.neighbors = neighbor_options();
@@ -90,13 +90,13 @@ gneiss::graph_training_options graph_options::training_options() const {
     return result;
 }
 
-gneiss::neighbor_direction graph_options::neighbors() const {
+gneiss::neighbor_direction gnn_options::neighbors() const {
     return *direction == "in" ? gneiss::neighbor_direction::in
            : *direction == "out" ? gneiss::neighbor_direction::out
                                  : gneiss::neighbor_direction::both;
 }
 
-std::vector<gneiss::layer_options> graph_options::layer_options(std::size_t outputs) const {
+std::vector<gneiss::layer_options> gnn_options::layer_options(std::size_t outputs) const {
     try {
         return gneiss::parse_layers(*layers, {.then = {}, .dropout = *dropout, .attention_dropout = attention_dropout.value_or(0),
             .norm = false, .residual = false, .last_width = outputs});
@@ -105,11 +105,11 @@ std::vector<gneiss::layer_options> graph_options::layer_options(std::size_t outp
     }
 }
 
-double graph_options::rate_factor(std::uint64_t epoch) const {
+double gnn_options::rate_factor(std::uint64_t epoch) const {
     return gneiss::make_schedule(*lr_schedule).factor(epoch, *epochs);
 }
 
-gneiss::dense_optimizer graph_options::dense_optimizer(std::uint64_t epoch) const {
+gneiss::dense_optimizer gnn_options::dense_optimizer(std::uint64_t epoch) const {
     return gneiss::make_dense_optimizer(*optimizer, static_cast<float>(*lr * rate_factor(epoch)),
         {.weight_decay = *weight_decay, .decoupled = false, .clip_norm = clip});
 }

@@ -16,8 +16,8 @@
 
 namespace trainers {
 
-/// The flags of graph networks on sampled neighborhoods. Optionals that the user leaves out are chosen from the graph.
-struct graph_options : run_options {
+/// The flags of GNNs on sampled neighborhoods. Optionals that the user leaves out are chosen from the graph.
+struct gnn_options : run_options {
     std::optional<std::string> layers;
     std::optional<bool> normalize_features;
     std::optional<double> dropout, attention_dropout;
@@ -35,7 +35,7 @@ struct graph_options : run_options {
     void add_optimizer(programs::command& to, const std::string& default_optimizer, const std::string& default_rate, const std::string& default_schedule);
     void add_early_stop(programs::command& to);
 
-    /// What layers, dropout, weights' optimizer, epochs, batch and validations are for classes of nodes unless they are said.
+    /// What layers, dropout, weights' optimizer, epochs, batch and validations are for node classification unless they are given.
     void resolve_classes(const gneiss::dataset_manifest& graph);
     void resolve_direction(const gneiss::dataset& data);
     /// What is left once layers are known: the fan-out, all neighbors where the graph is small; the schedule of rates, threads.

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forward declarations of module graph, without the default arguments of templates, which stand in their headers.
+#pragma once
+
+#include <cstdint>
+
+#include <gneiss/core/executor/concepts.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/graph/concepts.hpp>
+
+namespace gneiss {
+
+enum class edge_direction : std::uint8_t;
+enum class neighbor_direction : std::uint8_t;
+
+class any_adjacency;
+class symmetric_stream;
+struct adjacency_chunk;
+struct csr_options;
+struct edge_block;
+struct edge_block_shape;
+struct geometric_options;
+struct lfr_options;
+struct planted_partition_options;
+struct rmat_options;
+struct seed_graph;
+struct symmetric_csr;
+
+template <node_id_type NodeId>
+struct basic_edge;
+template <node_id_type NodeId>
+class csr;
+template <node_id_type NodeId>
+class csr_graph;
+template <node_id_type NodeId>
+class edge_list;
+template <edge_generator Generator, executor Executor>
+class generated_edges;
+template <node_id_type NodeId>
+class geometric;
+template <edge_generator Graph>
+class kronecker_product;
+template <node_id_type NodeId>
+class lfr;
+template <node_id_type NodeId>
+struct memory_scratch;
+template <node_id_type NodeId>
+struct neighbor_answer;
+template <node_id_type NodeId>
+struct neighbor_request;
+template <node_id_type NodeId>
+class planted_partition;
+template <node_id_type NodeId>
+class rmat;
+template <neighbor_source G>
+class visit_counter;
+
+} // namespace gneiss

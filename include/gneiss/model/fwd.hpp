@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forward declarations of module model, without the default arguments of templates, which stand in their headers.
+#pragma once
+
+#include <cstdint>
+
+#include <gneiss/model/concepts.hpp>
+
+namespace gneiss {
+
+enum class activation : std::uint8_t;
+enum class embedding_kind : std::uint32_t;
+enum class gcn_normalization : std::uint8_t;
+enum class layer_kind : std::uint8_t;
+enum class norm_penalty : std::uint8_t;
+enum class reduction : std::uint8_t;
+enum class sage_reduction : std::uint8_t;
+enum class similarity : std::uint8_t;
+
+class any_link_model;
+class any_loss;
+class any_row_optimizer;
+class dense_optimizer;
+class dropout_mask;
+class dropout_rate;
+class embedding_table;
+class self_loops;
+class sparse_gradients;
+struct adagrad;
+struct adam;
+struct classification_statistics;
+struct complex_decoder;
+struct dense_optimizer_options;
+struct distmult_decoder;
+struct dot_decoder;
+struct edge_part;
+struct edge_segments;
+struct gat_options;
+struct gcn_options;
+struct initializer;
+struct input_columns;
+struct layer_defaults;
+struct layer_options;
+struct layer_sizes;
+struct link_model_options;
+struct link_model_tuning;
+struct link_statistics;
+struct logical_rows;
+struct logistic_loss;
+struct margin_loss;
+struct marius_loss;
+struct part_columns;
+struct regularizer;
+struct sage_options;
+struct schedule;
+struct sgd;
+struct softmax_loss;
+struct transe_decoder;
+
+template <class T>
+class dense_parameters;
+template <class T, gnn_kernels<T> Backend>
+class encoder;
+template <class T>
+struct encoder_hook;
+template <class T>
+struct encoder_pass;
+template <class T>
+struct epilogue;
+template <class T, gnn_kernels<T> Backend>
+class gat_layer;
+template <class T, gnn_kernels<T> Backend>
+class gcn_layer;
+template <class T>
+class graph_layer;
+template <class T>
+struct input_rows;
+template <class T>
+struct layer_input;
+template <class T, gnn_kernels<T> Backend>
+class linear_aggregation;
+template <class T, gnn_kernels<T> Backend>
+class linear_layer;
+template <decoder Decoder, ranking_loss Loss, gemm_backend Backend>
+class link_model;
+template <class T>
+struct loss_and_gradient;
+template <class T>
+class reusable_buffer;
+template <class T>
+struct row_kernels;
+template <class T, gnn_kernels<T> Backend>
+class sage_layer;
+template <class T>
+struct segment_kernels;
+template <class T>
+struct sparse_rows;
+
+} // namespace gneiss

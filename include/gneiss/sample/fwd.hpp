@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forward declarations of module sample, without the default arguments of templates, which stand in their headers.
+#pragma once
+
+#include <cstdint>
+
+#include <gneiss/core/types.hpp>
+
+namespace gneiss {
+
+enum class corrupted_sides : std::uint8_t;
+
+class key_grouping;
+class layer_stack;
+class link_batch_builder;
+class mini_batch;
+class mini_batch_arena;
+class negative_sampler;
+class resident_nodes;
+struct batch_key;
+struct hop_fanout;
+struct id_range;
+struct layer_view;
+struct link_batch;
+struct log_q_terms;
+struct negative_correction;
+struct negative_options;
+struct no_known_edges;
+
+template <node_id_type NodeId>
+struct dense_sample;
+template <node_id_type NodeId>
+class dense_sampler;
+template <node_id_type NodeId>
+struct neighbor_sample;
+template <node_id_type NodeId>
+class neighbor_sampler;
+
+} // namespace gneiss

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forward declarations of module sampling, without the default arguments of templates, which stand in their headers.
+#pragma once
+
+#include <cstdint>
+
+namespace gneiss {
+
+enum class sampler_kind : std::uint8_t;
+enum class superbatch_schedule : std::uint8_t;
+
+class batch_sampler;
+class link_sampler;
+class node_batches;
+class superbatch;
+class superbatch_inspector;
+struct drawn_sample;
+struct link_batch_bound;
+struct link_state;
+struct superbatch_options;
+struct superbatch_statistics;
+
+} // namespace gneiss
