@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include <simt/fiber.hpp>
+
 namespace simt {
 
 /// Shared memory begins as these: NaN as a float of any width, −1 as an integer.
@@ -39,8 +41,15 @@ inline std::span<const std::span<std::byte>> static_shared() {
                 ElfW(Sym) symbol;
                 at(symbol, section.sh_offset + j * sizeof symbol);
                 const std::string_view name = image.data() + names.sh_offset + symbol.st_name;
-                if (ELF64_ST_TYPE(symbol.st_info) == STT_OBJECT && name.find("B11simt_shared") != name.npos)
-                    all.emplace_back(reinterpret_cast<std::byte*>(base + symbol.st_value), symbol.st_size);
+                if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || !name.starts_with("_Z") || name.find("B11simt_shared") == name.npos)
+                    continue;
+                auto* const begin = reinterpret_cast<std::byte*>(base + symbol.st_value);
+                std::size_t size = symbol.st_size;
+#if defined(SIMT_ASAN)
+                // clang counts the red zone behind a variable as part of it.
+                if (void* const red = __asan_region_is_poisoned(begin, size)) size = static_cast<std::size_t>(static_cast<std::byte*>(red) - begin);
+#endif
+                all.emplace_back(begin, size);
             }
         }
         return all;

@@ -153,7 +153,7 @@ TEST_CASE("a swap reads the new partitions only, batches of two states overlap, 
 
     const epoch_plan whole = in_memory_order(8)(0);
     feature_buffer all(data.store, threads(), feature_buffer::bytes_needed(whole, data.store), budget);
-    for (int epoch = 0; epoch < 3; ++epoch) {
+    for (std::size_t epoch = 0; epoch < 3; ++epoch) {
         all.begin_epoch(whole);
         (void)all.acquire(0);
     }
@@ -171,7 +171,7 @@ TEST_CASE("released features are read anew, wherever the epoch was") {
         CHECK(data.rows_of(*buffer.acquire(s), ids, serial_executor{}) == data.expected(ids));
     };
     const epoch_plan one{states[0]};
-    for (int epoch = 0; epoch < 3; ++epoch) {
+    for (std::size_t epoch = 0; epoch < 3; ++epoch) {
         buffer.begin_epoch(one);
         check(0);
         buffer.release();
