@@ -72,10 +72,15 @@
 #include <gneiss/io/csc_builder.hpp>
 #include <gneiss/io/fwd.hpp>
 #include <gneiss/io/import/fields.hpp>
+#include <gneiss/io/import/id_maps.hpp>
 #include <gneiss/io/import/journal.hpp>
+#include <gneiss/io/import/named_edge.hpp>
 #include <gneiss/io/import/names.hpp>
+#include <gneiss/io/import/node_arrays.hpp>
 #include <gneiss/io/import/node_options.hpp>
+#include <gneiss/io/import/partial_directory.hpp>
 #include <gneiss/io/import/permutation.hpp>
+#include <gneiss/io/import/relations.hpp>
 #include <gneiss/io/import/row_windows.hpp>
 #include <gneiss/io/import/spill.hpp>
 #include <gneiss/io/import/transposed_edges.hpp>

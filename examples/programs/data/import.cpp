@@ -4,7 +4,7 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
-#include <gneiss/io/import/node_phase.hpp>
+#include <gneiss/io/import/node_inputs.hpp>
 #ifdef GNEISS_HAS_YAML
 #include <gneiss/io/import/graphbolt.hpp>
 #endif

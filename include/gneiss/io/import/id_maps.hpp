@@ -14,8 +14,8 @@
 
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/random.hpp>
+#include <gneiss/io/import/named_edge.hpp>
 #include <gneiss/io/import/names.hpp>
-#include <gneiss/io/import/parse.hpp>
 #include <gneiss/io/import/spill.hpp>
 
 // Second pass: keys of edges become internal ids. A map that does not fit in memory is used slice after slice, the
@@ -125,13 +125,6 @@ struct permutation_map {
         return static_cast<node_id>(permutation(node));
     }
 };
-
-[[nodiscard]] inline std::uint64_t source_key(const named_edge& e) noexcept { return e.source(); }
-[[nodiscard]] inline std::uint64_t destination_key(const named_edge& e) noexcept { return e.destination(); }
-[[nodiscard]] inline relation_id relation_of(const named_edge& e) noexcept { return e.relation(); }
-[[nodiscard]] inline std::uint64_t source_key(const edge& e) noexcept { return e.source; }
-[[nodiscard]] inline std::uint64_t destination_key(const edge& e) noexcept { return e.destination; }
-[[nodiscard]] inline relation_id relation_of(const edge& e) noexcept { return e.relation; }
 
 /// An edge between the two halves of a sliced translation.
 struct half_edge {

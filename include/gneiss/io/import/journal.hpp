@@ -19,6 +19,12 @@
 
 namespace gneiss::importing {
 
+/// The entry of a journal that says that a phase is done, and its least value then.
+struct journal_mark {
+    std::string_view entry{}; ///< empty: the phase leaves no entry and runs each time
+    std::uint64_t value = 1;
+};
+
 /// What is done so far, in a file that is replaced as a whole: numbers by name, and the fingerprint of the task.
 ///
 /// A journal of another task, or one that was damaged, counts as none.
@@ -71,6 +77,16 @@ public:
         return at == values_.end() ? 0 : at->second;
     }
     void set(const std::string& name, std::uint64_t value) { values_[name] = value; }
+
+    [[nodiscard]] bool finished(const journal_mark& mark) const {
+        return !mark.entry.empty() && (*this)[std::string(mark.entry)] >= mark.value;
+    }
+    /// Records a phase and all that was set, durably.
+    void finish(const journal_mark& mark) {
+        if (mark.entry.empty()) return;
+        set(std::string(mark.entry), mark.value);
+        save();
+    }
 
 private:
     static constexpr std::uint64_t format_version = 1;

@@ -10,11 +10,9 @@
 #include <cstring>
 #include <exception>
 #include <limits>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -22,65 +20,15 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/graph/coo.hpp>
+#include <gneiss/io/import/named_edge.hpp>
 #include <gneiss/io/import/names.hpp>
+#include <gneiss/io/import/relations.hpp>
+#include <gneiss/io/import/source_chunks.hpp>
 #include <gneiss/io/import/source_plan.hpp>
+#include <gneiss/io/import/spill.hpp>
 
 // First pass: text becomes fixed-size records on disk, one file per split, in order of arrival.
 namespace gneiss::importing {
-
-/// An edge whose ends are known by the hashes of their names. 20 bytes.
-class named_edge {
-public:
-    named_edge() = default;
-    named_edge(std::uint64_t source, std::uint64_t destination, std::uint32_t relation) noexcept {
-        std::memcpy(words_, &source, 8);
-        std::memcpy(words_ + 2, &destination, 8);
-        words_[4] = relation;
-    }
-    [[nodiscard]] std::uint64_t source() const noexcept { return wide(0); }
-    [[nodiscard]] std::uint64_t destination() const noexcept { return wide(2); }
-    [[nodiscard]] std::uint32_t relation() const noexcept { return words_[4]; }
-
-private:
-    [[nodiscard]] std::uint64_t wide(std::size_t i) const noexcept {
-        std::uint64_t value = 0;
-        std::memcpy(&value, words_ + i, 8);
-        return value;
-    }
-    std::uint32_t words_[5];
-};
-static_assert(sizeof(named_edge) == 20 && sizeof(edge) == 12);
-
-enum class relation_kind : std::uint8_t { none, names, integers };
-
-/// Relation names met so far, in memory. Thread-safe. Refuses with numbers when they outgrow their share.
-class relation_dictionary {
-public:
-    explicit relation_dictionary(std::uint64_t memory) : memory_(memory) {}
-
-    /// The provisional id of a name: its order of arrival.
-    std::uint32_t intern(std::string_view name) {
-        const std::scoped_lock lock(mutex_);
-        const auto [at, fresh] = ids_.try_emplace(std::string(name), static_cast<std::uint32_t>(ids_.size()));
-        if (fresh) {
-            bytes_ += 96 + 2 * name.size(); // node, bucket and string of the map, and its copy when it is ranked
-            if (bytes_ > memory_) throw over_budget(memory_, {{"names of relations so far", bytes_}});
-        }
-        return at->second;
-    }
-    /// All names by provisional id.
-    [[nodiscard]] std::vector<std::string> names() const {
-        std::vector<std::string> all(ids_.size());
-        for (const auto& [name, id] : ids_) all[id] = name;
-        return all;
-    }
-
-private:
-    std::mutex mutex_;
-    std::unordered_map<std::string, std::uint32_t> ids_;
-    std::uint64_t memory_;
-    std::uint64_t bytes_ = 0;
-};
 
 /// How memory is shared out during the first pass [bytes].
 struct parse_memory {
@@ -145,14 +93,9 @@ public:
     /// Reads everything. Throws the first error in the order of sources and lines, whatever the number of threads.
     parsed_edges run() {
         found_.source_entries.assign(setup_.sources->size(), 0);
-        for (const planned_source& each : *setup_.sources) {
-            std::error_code unknown;
-            const auto size =
-                each.source.open || each.source.compute ? 0 : std::filesystem::file_size(each.source.path, unknown);
-            starts_.push_back(total_);
-            if (!unknown) total_ += size;
-        }
-        read_ahead ahead(setup_.memory.chunks, [&](text_chunk& chunk) { return produce(chunk); });
+        source_chunks chunks(*setup_.sources, setup_.memory.chunk, setup_.memory.line);
+        total_ = chunks.total();
+        read_ahead ahead(setup_.memory.chunks, [&](text_chunk& chunk) { return chunks.next(chunk); });
         executor_->run(std::max<std::size_t>(executor_->concurrency(), 1), [&](std::size_t) { work(ahead); });
         if (failure_) std::rethrow_exception(failure_);
         return found_;
@@ -160,7 +103,6 @@ public:
 
 private:
     static constexpr std::size_t flush_bytes = std::size_t{1} << 18;
-    static constexpr std::uint64_t computed_block = 1 << 16; ///< edges that a worker computes at once
 
     /// What a worker holds: records that are not written yet, and relations met lately.
     struct worker {
@@ -174,54 +116,6 @@ private:
         };
         std::vector<known_relation> known = std::vector<known_relation>(1024);
     };
-
-    bool produce(text_chunk& chunk) {
-        for (; current_ < setup_.sources->size(); ++current_, bytes_.reset(), cutter_.reset()) {
-            const planned_source& from = (*setup_.sources)[current_];
-            chunk.source = current_;
-            if (from.source.compute) {
-                chunk.first_row =
-                    std::exchange(computed_, std::min(computed_ + computed_block, from.source.computed_edges));
-                chunk.offset = chunk.first_row;
-                chunk.size = static_cast<std::size_t>(computed_ - chunk.first_row);
-                if (chunk.size != 0) return true;
-                computed_ = 0;
-                continue;
-            }
-            if (from.array) {
-                if (produce_rows(from, chunk)) return true;
-                continue;
-            }
-            if (!bytes_) {
-                bytes_ = from.open();
-                cutter_ = std::make_unique<line_cutter>(*bytes_, from.source.path, setup_.memory.chunk, setup_.memory.line,
-                    from.format == edge_format::metis ? from.text.comment : '\0');
-                cutter_->skip_lines(from.text.skip_lines);
-            }
-            if (cutter_->next(chunk)) {
-                chunk.consumed = starts_[current_] + bytes_->consumed();
-                return true;
-            }
-        }
-        return false;
-    }
-
-    /// Rows of an array are cut into chunks as text is, converted to 64-bit integers; `first_row` counts them.
-    bool produce_rows(const planned_source& from, text_chunk& chunk) {
-        if (!array_) array_ = std::make_unique<npy_reader>(from.source.path);
-        const auto columns = static_cast<std::size_t>(from.array->shape[1]);
-        const std::size_t rows = std::max<std::size_t>(setup_.memory.chunk / (columns * 8), 1);
-        std::vector<std::int64_t> values(rows * columns);
-        chunk.first_row = (array_->header().size() - array_->remaining()) / columns;
-        chunk.offset = chunk.first_row * columns * 8;
-        chunk.size = array_->read_as(std::span(values)) * 8;
-        chunk.bytes.resize(std::max(chunk.bytes.size(), chunk.size));
-        if (chunk.size != 0) std::memcpy(chunk.bytes.data(), values.data(), chunk.size);
-        const std::uint64_t left = array_->remaining() * size_of(from.array->dtype);
-        chunk.consumed = starts_[current_] + from.array->data_offset + from.array->bytes() - left;
-        if (chunk.size == 0) array_.reset();
-        return chunk.size != 0;
-    }
 
     void work(read_ahead& ahead) {
         worker mine;
@@ -314,8 +208,8 @@ private:
                 while (at < line.size() && line[at] != ' ' && line[at] != '\t') ++at;
                 const std::string_view field = line.substr(first, at - first);
                 if (row >= from.nodes)
-                    place.fail(field,
-                        "a line for node " + std::to_string(row + 1) + " of " + std::to_string(from.nodes));
+                    place.fail(
+                        field, "a line for node " + std::to_string(row + 1) + " of " + std::to_string(from.nodes));
                 if (number++ < from.vertex_weights) continue;
                 const bool weight = from.edge_weights && (number - from.vertex_weights) % 2 == 0;
                 if (weight) continue;
@@ -445,18 +339,9 @@ private:
     random_key split_key_;
     bool splits_pairs_; ///< both directions of a pair go to one split
 
-    // The reader's side.
-    std::size_t current_ = 0;
-    std::unique_ptr<byte_source> bytes_;
-    std::unique_ptr<line_cutter> cutter_;
-    std::unique_ptr<npy_reader> array_;
-    std::uint64_t computed_ = 0;        ///< edges handed out of a computed source
-    std::vector<std::uint64_t> starts_; ///< bytes of the sources before each
-    std::uint64_t total_ = 0;
-
     std::mutex mutex_;
     parsed_edges found_;
-    std::uint64_t edges_so_far_ = 0, consumed_ = 0;
+    std::uint64_t edges_so_far_ = 0, consumed_ = 0, total_ = 0;
     std::exception_ptr failure_;
     std::pair<std::size_t, std::uint64_t> failure_place_{};
     std::atomic<bool> stopped_{false};

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/executor/concepts.hpp>
+#include <gneiss/io/import/id_maps.hpp>
+#include <gneiss/io/import/names.hpp>
+#include <gneiss/io/import/node_arrays.hpp>
+#include <gneiss/io/import/relations.hpp>
+#include <gneiss/io/import/spill.hpp>
+#include <gneiss/io/import/state.hpp>
+
+// Nodes and relations get their ids.
+namespace gneiss::importing {
+
+/// Writes the arrays that name the nodes. Names sorted by hash are the nodes; integer ids are permuted.
+///
+/// Throws hash_collision; errc::invalid_format for a table that names two nodes alike. Cost: the names are written once
+/// more for each level of splitting that memory asks for.
+template <executor E>
+void name_nodes(import_state& state, const E& executor) {
+    const import_options& options = state.options;
+    const partial_directory& directory = state.directory;
+    std::uint64_t nodes = state.node_count();
+    const bool table = options.names_nodes();
+    if (state.collects_names()) {
+        const auto names = partitioned_spill::open(directory.work("names"));
+        try {
+            nodes = write_names(names, directory.path(), executor, options.memory / 2, table,
+                directory.work("names-split"), [&](std::uint64_t finished, std::uint64_t total) {
+                    state.report_progress("names", finished, total, "nodes");
+                });
+        } catch (const repeated_name& repeated) {
+            throw error(errc::invalid_format, repeated.what(), {.path = options.entities});
+        }
+    }
+    if (table) {
+        hash_map map = open_name_map(directory.path(), nodes, options.memory);
+        write_named_rows(directory.path(), directory.work("node-hashes"), map, nodes, options.memory / 4, executor);
+    } else if (state.ids.integer) {
+        write_permutation(directory.path(), nodes, options.seed, options.memory / 2, executor);
+    }
+    state.journal.set("nodes", nodes);
+}
+
+/// Removes what only name_nodes reads. Call when the journal has its phase.
+inline void remove_name_files(import_state& state) {
+    partitioned_spill::remove(state.directory.work("names"));
+    std::filesystem::remove(state.directory.work("node-hashes"));
+}
+
+/// Ids of relations: the ranks of their names; integers stay as they are.
+inline void rank_relations(import_state& state) {
+    const std::vector<std::string> names = load_relations(state.directory.work("relations"));
+    if (!names.empty()) state.relation_ids = write_ranked_relations(state.directory.path(), names);
+    state.report.relations = names.empty() ? state.journal["relations"] : names.size();
+}
+
+} // namespace gneiss::importing

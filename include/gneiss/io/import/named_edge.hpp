@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include <gneiss/graph/coo.hpp>
+
+namespace gneiss::importing {
+
+/// An edge whose ends are known by the hashes of their names. 20 bytes.
+class named_edge {
+public:
+    named_edge() = default;
+    named_edge(std::uint64_t source, std::uint64_t destination, std::uint32_t relation) noexcept {
+        std::memcpy(words_, &source, 8);
+        std::memcpy(words_ + 2, &destination, 8);
+        words_[4] = relation;
+    }
+    [[nodiscard]] std::uint64_t source() const noexcept { return wide(0); }
+    [[nodiscard]] std::uint64_t destination() const noexcept { return wide(2); }
+    [[nodiscard]] std::uint32_t relation() const noexcept { return words_[4]; }
+
+private:
+    [[nodiscard]] std::uint64_t wide(std::size_t i) const noexcept {
+        std::uint64_t value = 0;
+        std::memcpy(&value, words_ + i, 8);
+        return value;
+    }
+    std::uint32_t words_[5];
+};
+static_assert(sizeof(named_edge) == 20 && sizeof(edge) == 12);
+
+[[nodiscard]] inline std::uint64_t source_key(const named_edge& e) noexcept { return e.source(); }
+[[nodiscard]] inline std::uint64_t destination_key(const named_edge& e) noexcept { return e.destination(); }
+[[nodiscard]] inline relation_id relation_of(const named_edge& e) noexcept { return e.relation(); }
+[[nodiscard]] inline std::uint64_t source_key(const edge& e) noexcept { return e.source; }
+[[nodiscard]] inline std::uint64_t destination_key(const edge& e) noexcept { return e.destination; }
+[[nodiscard]] inline relation_id relation_of(const edge& e) noexcept { return e.relation; }
+
+} // namespace gneiss::importing

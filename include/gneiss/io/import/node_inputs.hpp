@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/io/import/node_options.hpp>
+#include <gneiss/io/import/node_tables.hpp>
+#include <gneiss/io/npy.hpp>
+
+// Inputs of node attributes: what the options say of them, and what the files declare.
+namespace gneiss::importing {
+
+/// Throws errc::invalid_argument for options that exclude each other or lack a part.
+inline void check_node_data(const import_node_attributes& data) {
+    const auto need = [](bool holds, const char* what) {
+        if (!holds) throw error(errc::invalid_argument, what);
+    };
+    need(data.features.empty() || data.indptr.empty(), "features are dense or sparse, not both");
+    need(data.indptr.empty() == data.indices.empty(), "sparse features need offsets (indptr) and indices");
+    need(data.values.empty() || !data.indptr.empty(), "values of sparse features need offsets and indices");
+    need((!data.split.empty()) + (!data.lists.empty()) + bool(data.compute_split) + data.fractions.has_value() <= 1,
+        "a split of the nodes is given once: by a file, by lists or by fractions");
+    need(!data.fractions || data.has_labels(), "fractions split labeled nodes: there are no labels");
+    need(data.project == 0 || data.has_features(), "there are no features to project");
+    if (data.feature_type && *data.feature_type != npy_dtype::f32 && *data.feature_type != npy_dtype::f16)
+        throw error(errc::invalid_argument, "features are stored as f32 or f16");
+    if (data.fractions) {
+        const auto& f = *data.fractions;
+        need(f[0] >= 0 && f[1] >= 0 && f[2] >= 0 && f[0] + f[1] + f[2] > 1 - 1e-9 && f[0] + f[1] + f[2] < 1 + 1e-9,
+            "fractions are three numbers of at least 0 whose sum is 1");
+    }
+}
+
+/// All files of the data.
+[[nodiscard]] inline std::vector<std::filesystem::path> files_of(const import_node_attributes& data) {
+    std::vector<std::filesystem::path> files;
+    for (const auto* path : {&data.features, &data.indptr, &data.indices, &data.values, &data.labels, &data.split})
+        if (!path->empty()) files.push_back(*path);
+    for (const import_node_list& list : data.lists) {
+        files.push_back(list.nodes);
+        if (!list.labels.empty()) files.push_back(list.labels);
+    }
+    return files;
+}
+
+/// Nodes that arrays have entries for, or that are known; 0: neither. Throws where two arrays disagree.
+[[nodiscard]] inline std::uint64_t declared_nodes(const import_node_attributes& data) {
+    std::uint64_t nodes = data.nodes;
+    std::filesystem::path by;
+    const auto declare = [&](const std::filesystem::path& path, std::uint64_t less) {
+        if (path.empty() || is_text_table(path)) return;
+        const npy_header header = read_npy_header(plain_file::open(path));
+        if (header.rows() < less || header.shape.empty())
+            throw error(errc::invalid_format, "must have an entry for each node, not " + shape_text(header.shape),
+                {.path = path});
+        const std::uint64_t found = header.rows() - less;
+        if (nodes != 0 && found != nodes)
+            throw error(errc::invalid_format,
+                "is for " + std::to_string(found) + " nodes, " +
+                    (by.empty() ? "the graph has " : by.string() + " for ") + std::to_string(nodes),
+                {.path = path});
+        if (found == 0) throw error(errc::invalid_format, "is for no node", {.path = path});
+        nodes = found;
+        by = path;
+    };
+    declare(data.features, 0);
+    declare(data.indptr, 1);
+    declare(data.labels, 0);
+    declare(data.split, 0);
+    return nodes;
+}
+
+/// Whether nodes are numbered by something in the data.
+[[nodiscard]] inline bool numbers_nodes(const import_node_attributes& data) {
+    return declared_nodes(data) != 0 || data.by_line || !data.lists.empty() || data.compute_features ||
+           data.compute_sparse || data.compute_label || data.compute_split;
+}
+
+/// What the data changes in the result, for a journal.
+[[nodiscard]] inline std::string fingerprint_of(const import_node_attributes& data) {
+    std::string text;
+    for (const std::uint64_t value : {data.num_features,
+             static_cast<std::uint64_t>(data.feature_type ? static_cast<int>(*data.feature_type) + 1 : 0), data.project,
+             std::uint64_t{data.label_column}, data.classes, std::uint64_t{data.split_column},
+             std::uint64_t{data.by_line}, data.nodes, data.computed_columns})
+        text += "|" + std::to_string(value);
+    for (const import_node_list& list : data.lists) text += "|" + std::to_string(static_cast<int>(list.part));
+    if (data.fractions)
+        for (const double f : *data.fractions) text += "|" + std::to_string(f);
+    return text;
+}
+
+} // namespace gneiss::importing

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/file.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
+
+namespace gneiss::importing {
+
+/// OUT.partial, where a dataset grows: created and locked by the constructor, until a dataset of that name replaces it.
+///
+/// The destructor removes a directory that the constructor created, unless keep() was called or it holds unpacked
+/// archives. Throws errc::already_exists while another import works there.
+class partial_directory {
+public:
+    explicit partial_directory(const std::filesystem::path& out) : path_(out.string() + ".partial") {
+        const bool absent = std::filesystem::create_directories(path_);
+        lock_ = plain_file::create(path_ / "lock");
+        if (::flock(lock_.descriptor(), LOCK_EX | LOCK_NB) != 0)
+            throw error(errc::already_exists, "another import is writing here", {.path = path_});
+        removable_ = absent;
+    }
+    partial_directory(const partial_directory&) = delete;
+    partial_directory& operator=(const partial_directory&) = delete;
+    ~partial_directory() {
+        std::error_code ignored;
+        if (removable_ && !kept_ && !std::filesystem::exists(unpacked(), ignored))
+            std::filesystem::remove_all(path_, ignored);
+    }
+
+    [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+    /// A file of the dataset.
+    [[nodiscard]] std::filesystem::path operator/(const char* name) const { return path_ / name; }
+    /// A temporary file, removed with the others when the dataset is complete.
+    [[nodiscard]] std::filesystem::path work(const std::string& name) const { return path_ / ("work-" + name); }
+    /// Where arrays of archives are unpacked to.
+    [[nodiscard]] std::filesystem::path unpacked() const { return work("npz"); }
+    /// Records of the edges of a split.
+    [[nodiscard]] std::filesystem::path records(std::size_t split) const {
+        return work("edges-" + std::to_string(split));
+    }
+
+    /// Whether there is something to resume from: such a directory stays when an import fails.
+    void keep(bool resumable) noexcept { kept_ = resumable; }
+
+    /// Removes everything but the lock and what was unpacked.
+    void clear() const {
+        for (const auto& entry : std::filesystem::directory_iterator(path_))
+            if (entry.path().filename() != "lock" && entry.path() != unpacked())
+                std::filesystem::remove_all(entry.path());
+    }
+
+    /// Throws errc::no_space with both figures unless `bytes` are free.
+    void need_disk(std::uint64_t bytes, const char* what) const {
+        std::error_code failed;
+        const auto space = std::filesystem::space(path_, failed);
+        if (!failed && space.available < bytes)
+            throw error(errc::no_space,
+                std::string(what) + " need about " + format_bytes(bytes) + " of disk, " +
+                    format_bytes(space.available) + " are free",
+                {.path = path_});
+    }
+
+private:
+    std::filesystem::path path_;
+    plain_file lock_;
+    bool removable_ = false, kept_ = false;
+};
+
+} // namespace gneiss::importing

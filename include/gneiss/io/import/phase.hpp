@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string_view>
+
+#include <gneiss/io/import/journal.hpp>
+#include <gneiss/io/import/names.hpp>
+#include <gneiss/io/import/state.hpp>
+
+namespace gneiss::importing {
+
+/// A step of an import. It reads what the phases before it left in the state, the journal and the directory.
+struct import_phase {
+    std::string_view name;
+    journal_mark done{}; ///< recorded after `run`; without an entry, `run` is cheap to repeat or publishes the dataset
+    std::function<void(import_state&)> run;
+};
+
+/// Runs the phases in order, but for those that the journal has as done, and records each.
+///
+/// Two names with one hash start the import over with another seed, at most 8 times. What a phase throws is passed on;
+/// the phases before it stay recorded.
+inline void run_phases(import_state& state, std::span<const import_phase> phases) {
+    for (std::size_t next = 0; next < phases.size();) {
+        const import_phase& phase = phases[next++];
+        if (state.journal.finished(phase.done)) continue;
+        try {
+            phase.run(state);
+        } catch (const hash_collision&) {
+            if (!state.start_over()) throw;
+            next = 0;
+            continue;
+        }
+        state.journal.finish(phase.done);
+        if (!phase.done.entry.empty()) state.directory.keep(true);
+    }
+}
+
+} // namespace gneiss::importing

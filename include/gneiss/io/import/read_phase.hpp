@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/executor/concepts.hpp>
+#include <gneiss/io/import/name_table.hpp>
+#include <gneiss/io/import/names.hpp>
+#include <gneiss/io/import/node_arrays.hpp>
+#include <gneiss/io/import/node_tables.hpp>
+#include <gneiss/io/import/parse.hpp>
+#include <gneiss/io/import/relations.hpp>
+#include <gneiss/io/import/spill.hpp>
+#include <gneiss/io/import/state.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
+
+namespace gneiss::importing {
+
+/// Bytes of all sources as text, about; gzip shrinks text to a quarter or less. 1 GiB for one that cannot tell.
+[[nodiscard]] inline std::uint64_t input_bytes(const std::vector<planned_source>& sources) {
+    std::uint64_t total = 0;
+    for (const planned_source& s : sources) {
+        std::error_code failed;
+        const auto size = s.source.compute ? 12 * s.source.computed_edges
+                          : s.source.open  ? std::uint64_t{1} << 30
+                                           : std::filesystem::file_size(s.source.path, failed);
+        if (!failed) total += s.source.path.extension() == ".gz" ? 4 * size : size;
+    }
+    return total;
+}
+
+/// Files that declare their number of entries must keep to it.
+inline void check_entries(const std::vector<planned_source>& sources, const parsed_edges& found) {
+    for (std::size_t i = 0; i < sources.size(); ++i)
+        if (sources[i].entries && *sources[i].entries != found.source_entries[i])
+            throw error(errc::invalid_format,
+                "declares " + std::to_string(*sources[i].entries) +
+                    (sources[i].format == edge_format::metis ? " neighbors (twice the edges), has "
+                                                             : " entries, has ") +
+                    std::to_string(found.source_entries[i]) + ": is the file complete?",
+                {.path = sources[i].source.path});
+}
+
+/// Collects the names of integer ids, and their hashes by id in work-node-hashes. Returns how many there are.
+inline std::uint64_t read_entities(const import_state& state, partitioned_spill& names) {
+    const import_options& options = state.options;
+    const std::uint64_t seed = state.hash_seed();
+    std::vector<std::uint64_t> run; // of consecutive rows from `first` on
+    std::uint64_t first = 0;
+    plain_file file = plain_file::create(state.directory.work("node-hashes"));
+    const auto flush = [&] {
+        file.write_at(first * 8, std::as_bytes(std::span(run)));
+        run.clear();
+    };
+    const auto take = [&](std::uint64_t id, std::string_view name) {
+        const std::uint64_t hash = options.hash(name, seed);
+        spill_name(names, name, hash);
+        if (id != first + run.size() || run.size() == 8192) {
+            flush();
+            first = id;
+        }
+        run.push_back(hash);
+    };
+    std::uint64_t count = options.node_attributes.nodes;
+    if (options.compute_name)
+        for (std::uint64_t id = 0; id < count; ++id) take(id, options.compute_name(id));
+    else
+        count = read_name_table(
+            options.entities, [&](std::uint64_t id, std::string_view name, const line_place&) { take(id, name); });
+    flush();
+    file.sync();
+    if (count > most_nodes)
+        throw error(errc::out_of_range, "more nodes than 32-bit ids can name", {.path = options.entities});
+    return count;
+}
+
+/// Takes in the names of integer relations. Returns how many there are.
+inline std::uint64_t read_relations(const import_options& options, relation_dictionary& relations) {
+    // Provisional ids are handed out in order, so names go in by id.
+    std::vector<std::string> names = options.relation_names;
+    if (names.empty())
+        (void)read_name_table(options.relations, [&](std::uint64_t id, std::string_view name, const line_place&) {
+            if (names.size() <= id) names.resize(static_cast<std::size_t>(id) + 1);
+            names[static_cast<std::size_t>(id)] = name;
+        });
+    for (std::size_t id = 0; id < names.size(); ++id)
+        if (relations.intern(names[id]) != id)
+            throw error(
+                errc::invalid_format, "the name '" + names[id] + "' is given to two ids", {.path = options.relations});
+    return names.size();
+}
+
+/// Nodes that text files list exist: calls `meet(name, key)` for each, or returns the largest number + 1.
+template <class Meet>
+std::uint64_t meet_nodes(const import_node_attributes& data, const node_keys& keys, std::uint64_t memory, Meet&& meet) {
+    if (keys.by_line) return 0;
+    std::vector<std::filesystem::path> tables{data.features, data.labels, data.split};
+    tables.erase(std::unique(tables.begin(), tables.end()), tables.end());
+    std::uint64_t nodes = 0;
+    node_keys lines = keys; // the node is looked at here
+    lines.by_line = true;
+    lines.nodes = ~std::uint64_t{0};
+    for (const auto& path : tables) {
+        if (path.empty() || !is_text_table(path)) continue;
+        const node_text text(path, lines, memory);
+        text.for_each([&](std::uint64_t, std::string_view line, const line_place& place) {
+            const std::string_view field = text.take(line);
+            const std::uint64_t key = keys.of(field, place);
+            if (keys.integer)
+                nodes = std::max(nodes, key + 1);
+            else
+                meet(field, key);
+        });
+    }
+    return nodes;
+}
+
+/// Reads the sources: edges become records with provisional keys, names go to their heaps, and the journal gets the
+/// counts. Cost: one pass over the sources.
+template <executor E>
+void read_sources(import_state& state, const E& executor) {
+    const import_options& options = state.options;
+    const std::vector<planned_source>& sources = state.sources;
+    const std::uint64_t input = input_bytes(sources);
+    if (!std::any_of(sources.begin(), sources.end(), [](const planned_source& s) { return bool(s.source.open); }))
+        state.directory.need_disk(input / 2, "the edges");
+    typename edge_parser<E>::setup setup{.options = &options,
+        .sources = &sources,
+        .integer_ids = state.ids.integer,
+        .relations = state.ids.relations,
+        .hash_seed = state.hash_seed(),
+        .memory = parse_memory::plan(options.memory, executor.concurrency(), input)};
+    relation_dictionary relations(setup.memory.relations);
+    std::optional<partitioned_spill> names;
+    if (state.collects_names())
+        names.emplace(state.directory.work("names"), setup.memory.heaps, setup.memory.heap_block);
+    std::uint64_t table_nodes = 0;
+    if (options.names_nodes()) table_nodes = setup.node_limit = read_entities(state, *names);
+    if (const std::uint64_t declared = options.node_attributes.nodes; declared != 0) {
+        if (table_nodes != 0 && table_nodes != declared)
+            throw error(errc::invalid_format,
+                "names " + std::to_string(table_nodes) + " nodes, the node attributes is for " + std::to_string(declared),
+                {.path = options.entities});
+        table_nodes = setup.node_limit = declared;
+    }
+    if (!options.relations.empty() || !options.relation_names.empty())
+        setup.relation_limit = read_relations(options, relations);
+
+    std::array<append_file, 3> records{append_file(state.directory.records(0)), append_file(state.directory.records(1)),
+        append_file(state.directory.records(2))};
+    const parsed_edges found = edge_parser<E>(setup, records, names ? &*names : nullptr, relations, executor).run();
+    check_entries(sources, found);
+    const std::uint64_t listed_nodes = meet_nodes(options.node_attributes, state.node_keys_below(setup.node_limit),
+        options.memory / 8, [&](std::string_view name, std::uint64_t hash) {
+            if (names) spill_name(*names, name, hash);
+        });
+    if (names) names->finish();
+    for (append_file& file : records) file.sync();
+    write_relations(state.directory.work("relations"), relations);
+    if (found.edges[0] + found.edges[1] + found.edges[2] == 0)
+        throw error(errc::invalid_format, "there is no edge in the sources", {.path = sources[0].source.path});
+
+    std::uint64_t nodes = std::max({found.largest_node, table_nodes, listed_nodes});
+    std::uint64_t numbered = std::max<std::uint64_t>(found.largest_relation, 1);
+    for (const planned_source& source : sources) {
+        nodes = std::max(nodes, source.nodes);
+        numbered = std::max(numbered, source.relations);
+    }
+    state.journal.set("nodes", nodes);
+    state.journal.set("relations", state.ids.relations == relation_kind::none ? 1 : numbered);
+    for (std::size_t split = 0; split < 3; ++split)
+        state.journal.set("edges" + std::to_string(split), found.edges[split]);
+}
+
+} // namespace gneiss::importing

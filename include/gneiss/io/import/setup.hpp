@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include <gneiss/core/checksum.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/io/import/layout.hpp>
+#include <gneiss/io/import/node_inputs.hpp>
+#include <gneiss/io/import/options.hpp>
+#include <gneiss/io/import/relations.hpp>
+#include <gneiss/io/import/source_plan.hpp>
+
+// Before the first phase: options are checked, sources opened once, the kind of ids chosen, and all of it summed up in
+// the fingerprint by which a journal is recognized.
+namespace gneiss::importing {
+
+/// Least memory that an import works in [bytes].
+inline constexpr std::uint64_t least_memory = std::uint64_t{1} << 20;
+
+/// Throws errc::invalid_argument for options that contradict each other, errc::already_exists, over_budget.
+inline void check_options(const import_options& options) {
+    if (options.out.empty()) throw error(errc::invalid_argument, "no name for the dataset to make");
+    if (options.memory < least_memory)
+        throw over_budget(options.memory, {{"least buffers of an import", least_memory}});
+    std::error_code failed;
+    if (std::filesystem::exists(options.out, failed) && !options.force)
+        throw error(errc::already_exists, "exists already: choose another name or allow replacing it (force)",
+            {.path = options.out});
+    if (options.fractions) {
+        for (const import_source& source : options.sources)
+            if (source.split != edge_split::train)
+                throw error(errc::invalid_argument, "fractions and given valid or test edges exclude each other");
+        const auto& f = *options.fractions;
+        if (!(f[0] >= 0 && f[1] >= 0 && f[2] >= 0) || std::abs(f[0] + f[1] + f[2] - 1) > 1e-9)
+            throw error(errc::invalid_argument, "fractions are three numbers of at least 0 whose sum is 1");
+    }
+}
+
+/// The options with `out` free of trailing slashes and a directory replaced by the files in it. Throws as check_options
+/// and resolve_directory.
+[[nodiscard]] inline import_options resolved_options(import_options options) {
+    check_options(options);
+    while (!options.out.has_filename() && options.out.has_parent_path()) options.out = options.out.parent_path();
+    resolve_directory(options);
+    if (options.sources.empty()) throw error(errc::invalid_argument, "no source to import");
+    return options;
+}
+
+/// Plans each source. Archives are unpacked into `unpacked` first, and `options` name their arrays instead.
+[[nodiscard]] inline std::vector<planned_source> plan_sources(
+    import_options& options, const std::filesystem::path& unpacked) {
+    check_node_data(options.node_attributes);
+    if (options.task == dataset_task::node && !options.node_attributes.has_labels())
+        throw error(errc::invalid_argument, "a node task needs labels");
+    unpack_archives(options, unpacked);
+    options.node_attributes.nodes = declared_nodes(options.node_attributes);
+    std::vector<planned_source> sources;
+    for (const import_source& source : options.sources) sources.push_back(plan_source(source, options));
+    return sources;
+}
+
+/// What the ids of an import are: one kind for all sources.
+struct import_ids {
+    bool integer = false;
+    relation_kind relations = relation_kind::none;
+};
+
+/// Throws errc::invalid_argument and errc::invalid_format for sources and tables that do not go together.
+[[nodiscard]] inline import_ids choose_ids(const import_options& options, const std::vector<planned_source>& sources) {
+    const bool declared = std::all_of(sources.begin(), sources.end(), [](const planned_source& s) {
+        return s.format == edge_format::npy || s.format == edge_format::mtx || s.format == edge_format::metis;
+    });
+    const bool numbered_nodes = numbers_nodes(options.node_attributes);
+    const bool integer = options.ids == id_kind::integer ||
+                         (options.ids == id_kind::automatic && (declared || numbered_nodes || options.names_nodes()));
+    if (!integer && numbered_nodes)
+        throw error(errc::invalid_argument,
+            "arrays of features, labels or splits go by integer ids (or a table of entities), not by names");
+    for (const planned_source& s : sources)
+        if (!integer && (s.array || s.source.compute || s.format == edge_format::metis))
+            throw error(errc::invalid_argument, "the ids of this format are integers", {.path = s.source.path});
+    if (!options.entities.empty() && !integer)
+        throw error(errc::invalid_argument, "a table of names needs integer ids", {.path = options.entities});
+    const bool triples = sources[0].text.relation.has_value();
+    for (const planned_source& s : sources)
+        if (s.text.relation.has_value() != triples)
+            throw error(errc::invalid_format,
+                triples ? "has no relations, the first source has" : "has relations, the first source has none",
+                {.path = s.source.path});
+    const bool numbered =
+        std::all_of(sources.begin(), sources.end(), [](const planned_source& s) { return s.integer_relation; });
+    const relation_kind relations = !triples                                              ? relation_kind::none
+                                    : numbered && (integer || !options.relations.empty()) ? relation_kind::integers
+                                                                                          : relation_kind::names;
+    for (const planned_source& s : sources)
+        if (relations == relation_kind::names && (s.array || s.source.compute))
+            throw error(
+                errc::invalid_format, "has relations by number, another source by name", {.path = s.source.path});
+    if (!options.relations.empty() && relations != relation_kind::integers)
+        throw error(
+            errc::invalid_argument, "a table of relation names needs integer relations", {.path = options.relations});
+    return {integer, relations};
+}
+
+/// Changes with anything that changes the result or what the phases leave.
+[[nodiscard]] inline std::uint64_t import_fingerprint(
+    const import_options& options, const std::vector<planned_source>& sources, const import_ids& ids) {
+    std::string text = "import 1";
+    const auto add = [&](const auto& value) {
+        if constexpr (requires { std::to_string(value); })
+            text += "|" + std::to_string(value);
+        else
+            text += "|" + std::string(value);
+    };
+    const auto add_file = [&](const std::filesystem::path& path) {
+        std::error_code failed;
+        add(std::filesystem::absolute(path, failed).string());
+        add(std::filesystem::file_size(path, failed));
+        add(std::filesystem::last_write_time(path, failed).time_since_epoch().count());
+    };
+    for (const planned_source& s : sources) {
+        if (s.source.open || (s.source.compute && !s.source.transposed))
+            add(s.source.path.string());
+        else
+            add_file(s.source.path);
+        add(s.source.fingerprint);
+        for (const std::size_t value : {static_cast<std::size_t>(s.source.split), static_cast<std::size_t>(s.format),
+                 static_cast<std::size_t>(static_cast<unsigned char>(s.text.delimiter)),
+                 static_cast<std::size_t>(static_cast<unsigned char>(s.text.comment)), s.text.fields, s.text.source,
+                 s.text.destination, s.text.relation.value_or(99), static_cast<std::size_t>(s.text.skip_lines)})
+            add(value);
+    }
+    for (const auto& table : {options.entities, options.relations})
+        if (!table.empty()) add_file(table);
+    for (const auto& file : files_of(options.node_attributes)) add_file(file);
+    add(fingerprint_of(options.node_attributes));
+    if (options.fractions)
+        for (const double f : *options.fractions) add(f);
+    for (const std::uint64_t value :
+        {std::uint64_t{ids.integer}, static_cast<std::uint64_t>(ids.relations), std::uint64_t{options.undirected},
+            std::uint64_t{options.unseen_to_train}, options.seed, std::uint64_t{options.partitions}})
+        add(value);
+    return checksum(text);
+}
+
+} // namespace gneiss::importing

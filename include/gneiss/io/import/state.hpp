@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/random.hpp>
+#include <gneiss/graph/coo.hpp>
+#include <gneiss/io/import/journal.hpp>
+#include <gneiss/io/import/node_map.hpp>
+#include <gneiss/io/import/node_tables.hpp>
+#include <gneiss/io/import/options.hpp>
+#include <gneiss/io/import/partial_directory.hpp>
+#include <gneiss/io/import/setup.hpp>
+#include <gneiss/io/import/source_plan.hpp>
+
+namespace gneiss::importing {
+
+/// Everything that the phases of an import share.
+///
+/// Construction checks the options, locks OUT.partial, opens each source once, and loads the journal of an earlier run
+/// or clears what a run with other options left. Errors: as `import_dataset`.
+struct import_state {
+    import_options options; ///< resolved: files in place of directories and archives
+    partial_directory directory;
+    std::vector<planned_source> sources;
+    import_ids ids;
+    importing::journal journal;
+    bool resumed; ///< the journal had a finished phase
+
+    // What phases leave for the ones after them and every run makes again.
+    std::vector<relation_id> relation_ids{}; ///< by provisional id; empty: they stay
+    node_map nodes{};                        ///< see open_nodes
+    import_report report{};
+
+    explicit import_state(import_options wanted)
+        : options(resolved_options(std::move(wanted))),
+          directory(options.out),
+          sources(plan_sources(options, directory.unpacked())),
+          ids(choose_ids(options, sources)),
+          journal(directory / "journal", import_fingerprint(options, sources, ids)),
+          resumed(journal.load() && journal["phase"] != 0) {
+        if (!resumed) directory.clear();
+    }
+
+    /// The user's seed, but after a collision of hashes one derived from it.
+    [[nodiscard]] std::uint64_t hash_seed() const {
+        const std::uint64_t attempt = journal["attempt"];
+        return attempt == 0 ? options.seed : mix64(options.seed + attempt);
+    }
+    /// Clears the directory for another attempt with another seed; false after the last.
+    [[nodiscard]] bool start_over() {
+        const std::uint64_t attempt = journal["attempt"];
+        if (attempt == 8) return false;
+        directory.clear();
+        directory.keep(false);
+        journal.set("phase", 0);
+        journal.set("attempt", attempt + 1);
+        return true;
+    }
+
+    /// Nodes, once they are named.
+    [[nodiscard]] std::uint64_t node_count() const { return journal["nodes"]; }
+    /// Records of a split, once they are read.
+    [[nodiscard]] std::uint64_t record_count(std::size_t split) const {
+        return journal["edges" + std::to_string(split)];
+    }
+    /// Whether the names of nodes are collected: they are the ids, or a table names the integers.
+    [[nodiscard]] bool collects_names() const noexcept { return !ids.integer || options.names_nodes(); }
+    /// How files of node attributes name nodes, integers below `limit`.
+    [[nodiscard]] node_keys node_keys_below(std::uint64_t limit) const {
+        return {.integer = ids.integer,
+            .by_line = options.node_attributes.by_line,
+            .nodes = limit,
+            .hash = options.hash,
+            .seed = hash_seed()};
+    }
+
+    /// The map from keys of nodes to rows, opened by the first phase that asks for it. Precondition: the nodes are
+    /// named.
+    [[nodiscard]] node_map& open_nodes() {
+        if (nodes.index() == 0) nodes = open_node_map(options, ids.integer, directory.path(), node_count());
+        return nodes;
+    }
+
+    /// Reports how far a phase is. Throws errc::canceled when a stop was requested.
+    void report_progress(
+        std::string_view phase, std::uint64_t finished, std::uint64_t total, std::string_view unit) const {
+        if (options.stop.stop_requested())
+            throw error(errc::canceled, "interrupted: the same command goes on after the last finished phase");
+        if (options.progress)
+            options.progress({.phase = phase, .done = finished, .total = total, .unit = unit, .edges = finished});
+    }
+};
+
+} // namespace gneiss::importing
