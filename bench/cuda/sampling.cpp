@@ -42,7 +42,7 @@ void sample(bench& executor, const char* sampler, const csr_graph<>& host, const
     const auto set = [&](std::uint64_t index) { result.set(executor.stream(), {0, {0, 0, index}}, std::span<const node_id>(seeds)); };
     set(0);
     const double ours = executor.milliseconds([&](cudaStream_t stream) { step.launch(stream); });
-    const cuda::sample_sizes sizes = result.look(executor.stream());
+    const cuda::sample_sizes sizes = result.synchronize(executor.stream());
     std::uint64_t edges = 0;
     for (const std::uint32_t of_hop : sizes.edges) edges += of_hop;
 

@@ -68,7 +68,7 @@ std::vector<std::uint32_t> topology::visits(const gneiss::node_batches& batches,
     std::vector<gneiss::node_id> seeds;
     gneiss::mini_batch_arena arena;
     for (std::uint64_t k = 0; k < std::min(count, batches.size()); ++k) {
-        trainers::go_on(stop);
+        trainers::throw_if_stopped(stop);
         batches.choose(k, seeds);
         (void)sampler->sample({~std::uint64_t{0}, {0, 0, k}}, seeds, executor, arena);
     }

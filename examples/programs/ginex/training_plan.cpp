@@ -93,7 +93,7 @@ profile take_profile(const options& settings, const topology& graph, const gneis
     const auto began = std::chrono::steady_clock::now();
     double seconds = 0;
     for (std::uint64_t k = 0; k < seen.batches; ++k) {
-        trainers::go_on(stop);
+        trainers::throw_if_stopped(stop);
         batches.choose(k, seeds);
         const auto since = std::chrono::steady_clock::now();
         const gneiss::mini_batch result = sampler->sample({0, {0, 0, k}}, seeds, executor, arena);

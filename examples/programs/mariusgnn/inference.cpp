@@ -102,7 +102,7 @@ void infer_resident(const inference_source& from, const resident_source& by,
             done[p] = true;
             const std::span<const gneiss::node_id> nodes = wanted(p);
             for (std::size_t first = 0; first < nodes.size(); first += sampling.batch) {
-                trainers::go_on(from.stop);
+                trainers::throw_if_stopped(from.stop);
                 const auto seeds = nodes.subspan(first, std::min<std::size_t>(sampling.batch, nodes.size() - first));
                 const auto ids = std::visit([&](auto& draw) {
                     const auto sample = draw.sample({0, {s, 0, batch++}}, *graph, seeds, from.on, arena);

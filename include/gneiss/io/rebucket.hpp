@@ -24,14 +24,14 @@ void rebucket(const dataset& from, std::uint32_t partitions, const std::filesyst
     dataset_writer writer(to);
     const bucket_layout layout{{from.manifest().nodes, partitions}, from.manifest().relations};
     bucket_builder<E> builder(layout, memory, writer.partial(), std::move(executor));
-    const auto go_on = [&] {
+    const auto throw_if_stopped = [&] {
         if (stop.stop_requested()) throw error(errc::canceled, "interrupted while sorting edges", {.path = to});
     };
     from.buckets().for_each_edge([&](std::span<const edge> edges) {
-        go_on();
+        throw_if_stopped();
         builder.push(edges);
     });
-    writer.edges(builder, [&](std::uint64_t) { go_on(); });
+    writer.edges(builder, [&](std::uint64_t) { throw_if_stopped(); });
     dataset_manifest manifest = from.manifest();
     manifest.set_rows(layout.rows);
     manifest.valid_edges = manifest.test_edges = 0;

@@ -61,7 +61,7 @@ void check_batches(std::size_t slots, std::size_t batches, bool recorded) {
         std::ranges::copy(values, rows.host.begin());
         const auto factors = to.put(std::span(by));
         const auto counts = to.put(std::span<const std::uint32_t>(std::vector{static_cast<std::uint32_t>(count)}));
-        to.send(in.copies());
+        to.copy_in(in.copies());
 
         cuda::transfer_slot& from = back.next();
         const auto result = from.room<float>(count, most);
@@ -78,7 +78,7 @@ void check_batches(std::size_t slots, std::size_t batches, bool recorded) {
         }
         to.done(compute);
         from.done(compute);
-        from.fetch(back.copies());
+        from.copy_out(back.copies());
 
         under_way created{&from, result.host, std::vector<float>(count)};
         for (std::size_t i = 0; i < count; ++i) created.want[i] = by[i % width] * values[i];
@@ -106,7 +106,7 @@ TEST_CASE("simt.core.transfer: who does not wait reads what is not there yet") {
     for (const bool waits : {false, true}) {
         cuda::transfer_slot& slot = in.next();
         const auto put = slot.put(std::span(ones));
-        slot.send(in.copies());
+        slot.copy_in(in.copies());
         if (waits) slot.ready(compute);
         cuda::copy_async(std::span(found), std::span<const float>(put.device, 8), compute);
         compute.synchronize();
@@ -123,14 +123,14 @@ TEST_CASE("simt.core.transfer: a slot is not written anew before the kernels tha
     {
         cuda::transfer_slot& slot = in.next();
         const auto put = slot.put(std::span<const float>(std::vector<float>(8, 1.0F)));
-        slot.send(in.copies());
+        slot.copy_in(in.copies());
         slot.ready(compute);
         cuda::copy_async(std::span(found), std::span<const float>(put.device, 8), compute); // a kernel that is late
         slot.done(compute);
     }
     cuda::transfer_slot& slot = in.next();
     static_cast<void>(slot.put(std::span<const float>(std::vector<float>(8, 2.0F))));
-    slot.send(in.copies());
+    slot.copy_in(in.copies());
     slot.wait();
     CHECK(found == std::vector<float>(8, 1.0F));
 }
@@ -147,7 +147,7 @@ TEST_CASE("simt.core.transfer: a mini-batch is found on the device, where its ar
     cuda::transfer_slot& slot = in.next();
     static_cast<void>(slot.put(std::span<const float>(numbers(3, 1))));
     const mini_batch staged = mini_batch::attach(slot.put(batch.bytes()).host);
-    slot.send(in.copies());
+    slot.copy_in(in.copies());
     slot.ready(compute);
     std::vector<std::uint32_t> nodes(100);
     std::vector<float> weights(30);

@@ -54,7 +54,7 @@ TEST_CASE("simt.sample.dense: one recorded graph samples any batch, with edges h
         if (index % 3 == 1) {
             sampler.set(in, key, std::vector<node_id>{5, 6, 5}, excluded);
             step.launch(in);
-            CHECK_THROWS_WITH_AS(static_cast<void>(sampler.look(in)), ("seed node 5 is given twice (" + to_string(key) + ")").c_str(), cuda::sample_error);
+            CHECK_THROWS_WITH_AS(static_cast<void>(sampler.synchronize(in)), ("seed node 5 is given twice (" + to_string(key) + ")").c_str(), cuda::sample_error);
             CHECK(fetched(in, sampler.node_count(), 1)[0] == 0);
             CHECK((fetched(in, sampler.view().node_id_offsets, 5) == std::vector<std::uint32_t>(5)));
         }

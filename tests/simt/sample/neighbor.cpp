@@ -134,7 +134,7 @@ TEST_CASE("simt.sample.neighbor: batches that do not fit, or have wrong seeds, a
         }
         both.sampler.sample(both.in, {4, {}}, test::some_nodes(66, 3, 2)); // a good one does not hide it
         try {
-            static_cast<void>(both.sampler.look(both.in));
+            static_cast<void>(both.sampler.synchronize(both.in));
             FAIL("nothing was told");
         } catch (const cuda::sample_error& error) {
             CHECK(error.failure() == settings);
@@ -150,14 +150,14 @@ TEST_CASE("simt.sample.neighbor: batches that do not fit, or have wrong seeds, a
     {
         const std::vector<excluded_edge<>> excluded(2);
         both.sampler.sample(both.in, {3, {0, 0, 77}}, seeds, excluded);
-        CHECK_THROWS_WITH_AS(static_cast<void>(both.sampler.look(both.in)),
+        CHECK_THROWS_WITH_AS(static_cast<void>(both.sampler.synchronize(both.in)),
             "2 hidden edges, there is room for 0 (epoch 3, state 0, pass 0, batch 77)", cuda::sample_error);
     }
     // Which batches are too large is told by one with room for all.
     pair_of_samplers ample(host, options, {.seeds = 12});
     const auto size_of = [&](const std::vector<node_id>& with) {
         ample.sampler.sample(ample.in, {3, {0, 0, 77}}, with);
-        return ample.sampler.look(ample.in);
+        return ample.sampler.synchronize(ample.in);
     };
     bool edges = false, nodes = false;
     for (std::uint64_t seed = 0; seed < 40 && !(edges && nodes); ++seed) {

@@ -72,7 +72,7 @@ inline void check_layer(cuda::stream& from, const cuda::layer_view& got, const g
 /// Checks what the device has sampled against the host's sample.
 template <node_id_type NodeId>
 void check(cuda::stream& in, cuda::neighbor_sampler<NodeId>& got, const neighbor_sample<NodeId>& want) {
-    const cuda::sample_sizes sizes = got.look(in);
+    const cuda::sample_sizes sizes = got.synchronize(in);
     CHECK((sizes.nodes == listed(want.node_counts)));
     REQUIRE(got.layers() == want.layers());
     CHECK(fetched(in, got.node_count(), 1)[0] == want.nodes.size());
@@ -92,7 +92,7 @@ void check(cuda::stream& in, cuda::neighbor_sampler<NodeId>& got, const neighbor
 /// Checks what the device has sampled against the host's sample.
 template <node_id_type NodeId>
 void check(cuda::stream& in, cuda::dense_sampler<NodeId>& got, const dense_sample<NodeId>& want) {
-    const cuda::sample_sizes sizes = got.look(in);
+    const cuda::sample_sizes sizes = got.synchronize(in);
     REQUIRE(sizes.nodes.back() == want.node_ids.size());
     const cuda::dense_view<NodeId> view = got.view();
     CHECK(fetched(in, got.node_count(), 1)[0] == want.node_ids.size());

@@ -20,7 +20,7 @@ gneiss::link_scorer make_scorer(const link_options& how, const gneiss::embedding
     return with(gneiss::complex_decoder{});
 }
 
-void go_on(const std::stop_token& stop) {
+void throw_if_stopped(const std::stop_token& stop) {
     if (stop.stop_requested()) throw gneiss::error(gneiss::errc::canceled, "interrupted");
 }
 
@@ -28,7 +28,7 @@ gneiss::edge_scan known_edges(
     const gneiss::dataset& data, const gneiss::bucket_store& buckets, std::stop_token stop) {
     return [&data, &buckets, stop = std::move(stop)](const gneiss::edge_visitor& visit) {
         buckets.for_each_edge([&](std::span<const gneiss::edge> edges) {
-            go_on(stop);
+            throw_if_stopped(stop);
             visit(edges);
         });
         for (const char* split : {"valid", "test"}) visit(data.split(split).edges());
@@ -50,7 +50,7 @@ programs::metric_values link_evaluation::operator()(const std::string& split, st
         const gneiss::training_edges training{buckets.edges(),
             [this](const gneiss::edge_visitor& visit) {
                 buckets.for_each_edge([&](std::span<const gneiss::edge> some) {
-                    go_on(stop);
+                    throw_if_stopped(stop);
                     visit(some);
                 });
             }};

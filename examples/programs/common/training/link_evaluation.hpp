@@ -22,7 +22,7 @@ namespace trainers {
 [[nodiscard]] gneiss::link_scorer make_scorer(const link_options& how, const gneiss::embedding_table& relations);
 
 /// Throws errc::canceled when a stop is requested.
-void go_on(const std::stop_token& stop);
+void throw_if_stopped(const std::stop_token& stop);
 
 /// All edges of all splits: the true answers that filtered ranking leaves out. The scan throws errc::canceled on a stop.
 [[nodiscard]] gneiss::edge_scan known_edges(
@@ -40,7 +40,7 @@ public:
     [[nodiscard]] std::size_t dim() const noexcept { return dim_; }
     void for_each_block(const gneiss::embedding_block_visitor& visit) {
         blocks_([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
-            go_on(stop_);
+            throw_if_stopped(stop_);
             visit(first, some);
         });
     }

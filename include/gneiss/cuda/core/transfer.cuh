@@ -35,9 +35,9 @@ struct transferred {
 ///     slot.begin();                                     slot.begin();
 ///     auto rows = slot.room<float>(n * columns);        auto gradients = slot.room<float>(n * columns);
 ///     … fill rows.host, slot.put(labels) …              slot.ready(compute);
-///     slot.send(copies);                                … kernels of `compute` write gradients.device …
+///     slot.copy_in(copies);                                … kernels of `compute` write gradients.device …
 ///     slot.ready(compute);                              slot.done(compute);
-///     … kernels of `compute` read rows.device …         slot.fetch(back);
+///     … kernels of `compute` read rows.device …         slot.copy_out(back);
 ///     slot.done(compute);                               slot.wait(); // then gradients.host is there
 ///
 /// Streams wait for each other by events: the copy for the kernels that used the slot last, the kernels for the copy. The
@@ -69,7 +69,7 @@ public:
     [[nodiscard]] std::size_t capacity() const noexcept { return host_.size(); }
     /// Taken by arrays since begin() [bytes].
     [[nodiscard]] std::size_t used() const noexcept { return used_; }
-    /// What send() or fetch() copies [bytes].
+    /// What copy_in() or copy_out() copies [bytes].
     [[nodiscard]] std::size_t copied_bytes() const noexcept {
         std::size_t sum = 0;
         for (const part& one : parts_) sum += one.end - one.begin;
@@ -124,9 +124,9 @@ public:
     }
 
     /// Copies the arrays to the device, in `copies`, behind what used the slot last.
-    void send(stream& copies) { copy(device_.span(), host_.span(), copies); }
+    void copy_in(stream& copies) { copy(device_.span(), host_.span(), copies); }
     /// Copies them to the host, in `copies`, behind done().
-    void fetch(stream& copies) { copy(host_.span(), device_.span(), copies); }
+    void copy_out(stream& copies) { copy(host_.span(), device_.span(), copies); }
     /// Later work of `compute` finds the slot's last copy done: what was sent is there, what was fetched may be written anew.
     void ready(stream& compute) const { compute.wait(copied_); }
     /// The device uses the slot until it has done what `compute` now holds.

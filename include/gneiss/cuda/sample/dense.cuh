@@ -98,7 +98,7 @@ public:
     [[nodiscard]] sample_request* request() noexcept { return hops_.request(); }
     [[nodiscard]] std::span<NodeId> seeds() noexcept { return hops_.seeds(); }
     [[nodiscard]] std::span<excluded_edge<NodeId>> excluded() noexcept { return hops_.excluded(); }
-    [[nodiscard]] sample_sizes look(stream& in) { return hops_.look(in); }
+    [[nodiscard]] sample_sizes synchronize(stream& in) { return hops_.synchronize(in); }
 
     /// Samples. May be recorded.
     void run(cudaStream_t in) {

@@ -30,7 +30,7 @@ namespace gneiss::cuda {
 ///         sampler.sample(stream, key, seeds);                  // the host does not wait
 ///         aggregate<float>(stream, gathered(incoming(sampler.layer(0)), sampler.nodes()), edge_weight::mean, features, rows);
 ///     }
-///     const sample_sizes sizes = sampler.look(stream);         // or throws what went wrong
+///     const sample_sizes sizes = sampler.synchronize(stream);         // or throws what went wrong
 ///
 /// Or recorded once: a graph of set-up kernels, drawing, numbering and layers that takes its key and seeds from device memory:
 ///
@@ -38,7 +38,7 @@ namespace gneiss::cuda {
 ///     for (…) { sampler.set(stream, key, seeds); step.launch(stream); }
 ///
 /// All arrays have room for the worst case that fan-outs, graph and `sample_capacity` allow, their counts are in device memory. A batch
-/// that does not fit, or whose seeds cannot be used, has empty layers and is told of at the next look(). Draws by weight are the host's.
+/// that does not fit, or whose seeds cannot be used, has empty layers and is told of at the next synchronize(). Draws by weight are the host's.
 /// One sampler serves one stream. Nothing is allocated after the constructor.
 /// Memory: 8 bytes a node of the graph; 8 bytes an edge of room, 4 or 8 more for its relation and its id, 8 for lists by source; of the
 /// largest hop another 4, or with lists by source 21. Kernels: 6, 2 for hidden edges, 8 or 9 a hop, and 6 to 16 a layer for lists by
@@ -92,7 +92,7 @@ public:
 
     /// Waits for the stream and tells what the last batch came to. Throws `sample_error` for the first batch that failed since the last
     /// look.
-    [[nodiscard]] sample_sizes look(stream& in) { return hops_.look(in); }
+    [[nodiscard]] sample_sizes synchronize(stream& in) { return hops_.synchronize(in); }
 
     [[nodiscard]] std::size_t layers() const noexcept { return hops_.hops(); }
     /// What layer `i`, from 0, reads: the hop furthest from the seeds comes first.

@@ -89,7 +89,7 @@ public:
             if (slot_of_[i] == no_slot) misses_.push_back(ids[i]);
         }
         const auto missing = read(bus, misses_);
-        send(bus, in, [&] {
+        copy_in(bus, in, [&] {
             assemble_rows<T>(in, count.device, static_cast<std::uint32_t>(ids.size()), places.device, slot_rows(), static_cast<std::uint32_t>(capacity_),
                 rows_of(missing.device), out);
         });
@@ -156,15 +156,15 @@ private:
         return to;
     }
     template <class Work>
-    void send(transfer_slot& bus, stream& in, const Work& work) {
-        bus.send(bus_.copies());
+    void copy_in(transfer_slot& bus, stream& in, const Work& work) {
+        bus.copy_in(bus_.copies());
         bus.ready(in);
         work();
         bus.done(in);
         statistics_.bus_bytes += bus.copied_bytes();
     }
     void update(transfer_slot& bus, stream& in, const number& count, const std::uint32_t* from, const number& to, rows_view<const T> gathered) {
-        send(bus, in, [&] {
+        copy_in(bus, in, [&] {
             update_slots<T>(in, count.device, static_cast<std::uint32_t>(to.size()), from, to.device, gathered, slot_rows());
         });
     }

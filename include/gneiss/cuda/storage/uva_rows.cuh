@@ -55,7 +55,7 @@ public:
         const auto count = bus.room<std::uint32_t>(1);
         count.host[0] = static_cast<std::uint32_t>(ids.size());
         const auto on_device = bus.put(ids);
-        bus.send(bus_.copies());
+        bus.copy_in(bus_.copies());
         bus.ready(in);
         gather_rows<T>(in, count.device, count.host[0], on_device.device, view(), out);
         bus.done(in);

@@ -68,7 +68,7 @@ public:
     void to_device(const computed_links& b) override {
         on_device& here = batches_.at(b.slot);
         const std::size_t nodes = b.links.nodes.size();
-        transfer_slot& slot = lanes_.bring(b.slot, device_links::bytes_of(b.links) + transfer_slot::array_bytes(1, sizeof(step_state)) +
+        transfer_slot& slot = lanes_.stage_in(b.slot, device_links::bytes_of(b.links) + transfer_slot::array_bytes(1, sizeof(step_state)) +
             transfer_slot::array_bytes(rows_ ? nodes : nodes * stride(), sizeof(float)));
         here.batch = device_links::put(b.links, slot);
         const step_state at{.t = b.step, .factor = 1};
@@ -80,13 +80,13 @@ public:
             for (std::size_t i = 0; i < nodes; ++i) std::ranges::copy(b.values[i], rows.host.begin() + static_cast<std::ptrdiff_t>(i * stride()));
             here.rows = {rows.device, dim_, stride()};
         }
-        lanes_.send(b.slot);
+        lanes_.copy_in(b.slot);
     }
     void compute(const computed_links& b) override {
         on_device& here = batches_.at(b.slot);
         const std::size_t nodes = b.links.nodes.size();
         const std::size_t back = rows_ ? 0 : nodes * stride();
-        transfer_slot& to = lanes_.take_back(b.slot, transfer_slot::array_bytes(back, sizeof(float)) +
+        transfer_slot& to = lanes_.stage_out(b.slot, transfer_slot::array_bytes(back, sizeof(float)) +
             transfer_slot::array_bytes(1, sizeof(link_statistics)));
         const auto gradients = to.room<float>(back);
         const auto result = to.room<link_statistics>(1);
@@ -99,7 +99,7 @@ public:
     }
     void to_host(const computed_links& b) override {
         const on_device& here = batches_.at(b.slot);
-        lanes_.fetch(b.slot);
+        lanes_.copy_out(b.slot);
         b.statistics = here.statistics.front();
         if (!std::isfinite(b.statistics.loss))
             throw error(errc::not_finite, "the loss of " + to_string(b.links.key) + " is not a finite number");

@@ -69,16 +69,16 @@ public:
 
     void to_device(const computed_batch& b) override {
         on_device& here = batches_.at(b.slot);
-        transfer_slot& slot = lanes_.bring(b.slot, network_.bytes_of(b, brings_rows()) + Task::bytes_of(b));
+        transfer_slot& slot = lanes_.stage_in(b.slot, network_.bytes_of(b, brings_rows()) + Task::bytes_of(b));
         network_.put(b, slot, here.network, brings_rows(), sampling_ ? sampling_->views(b.slot) : std::span<const layer_view>{},
             sampling_ ? sampling_->names(b.slot) : nullptr);
         Task::put(b, slot, here.task);
-        lanes_.send(b.slot);
+        lanes_.copy_in(b.slot);
     }
     void compute(const computed_batch& b) override {
         on_device& here = batches_.at(b.slot);
         const std::size_t floats = b.gradients.empty() ? 0 : b.nodes.size() * network_.stride();
-        transfer_slot& to = lanes_.take_back(b.slot, transfer_slot::array_bytes(floats, sizeof(float)) +
+        transfer_slot& to = lanes_.stage_out(b.slot, transfer_slot::array_bytes(floats, sizeof(float)) +
             transfer_slot::array_bytes(1, sizeof(typename Task::outcome)) + transfer_slot::array_bytes(1, sizeof(gradient_norm)));
         const auto gradients = to.room<float>(floats);
         const auto made = to.room<typename Task::outcome>(1);
@@ -101,7 +101,7 @@ public:
     }
     void to_host(const computed_batch& b) override {
         const on_device& here = batches_.at(b.slot);
-        lanes_.fetch(b.slot);
+        lanes_.copy_out(b.slot);
         if (!std::isfinite(Task::add(here.made.front(), b.statistics)))
             throw error(errc::not_finite, "the loss of " + to_string(b.key) + " is not a finite number");
         if (!std::isfinite(here.norm.front().value))

@@ -16,11 +16,11 @@ namespace gneiss::cuda {
 /// The way of batches to a device, through its kernels and back, each in a stream of its own, so that one batch comes while
 /// another is computed and a third goes back.
 ///
-///     transfer_slot& slot = lanes.bring(batch, bytes);                // … put its arrays …
-///     lanes.send(batch);
-///     transfer_slot& back = lanes.take_back(batch, bytes_of_results); // … room for its results …
+///     transfer_slot& slot = lanes.stage_in(batch, bytes);                // … put its arrays …
+///     lanes.copy_in(batch);
+///     transfer_slot& back = lanes.stage_out(batch, bytes_of_results); // … room for its results …
 ///     lanes.run(batch, [&](stream& in) { … kernels of `in` read the one and write the other … });
-///     lanes.fetch(batch);                                             // then the results are on the host
+///     lanes.copy_out(batch);                                             // then the results are on the host
 ///
 /// Memory: of the largest batch so far, for each batch in flight, pinned and on the device.
 /// Thread-safety: each of the three ways by one thread, for different batches.
@@ -45,11 +45,11 @@ public:
     [[nodiscard]] stream& computing() noexcept { return computing_; }
 
     /// The slot of a batch that comes, begun, with room for `bytes`. Throws `over_budget`, `device_error`.
-    [[nodiscard]] transfer_slot& bring(std::size_t batch, std::uint64_t bytes) { return in_.begin(batch, bytes); }
-    void send(std::size_t batch) { in_[batch].send(coming_); }
+    [[nodiscard]] transfer_slot& stage_in(std::size_t batch, std::uint64_t bytes) { return in_.begin(batch, bytes); }
+    void copy_in(std::size_t batch) { in_[batch].copy_in(coming_); }
 
     /// The slot of what goes back, likewise.
-    [[nodiscard]] transfer_slot& take_back(std::size_t batch, std::uint64_t bytes) { return back_.begin(batch, bytes); }
+    [[nodiscard]] transfer_slot& stage_out(std::size_t batch, std::uint64_t bytes) { return back_.begin(batch, bytes); }
     /// Starts a batch's kernels, which work(stream&) puts into the stream, when the batch has come.
     template <class Work>
     void run(std::size_t batch, Work&& work) {
@@ -63,8 +63,8 @@ public:
         to.done(computing_);
     }
     /// Brings back what the kernels of a batch made, and waits for it.
-    void fetch(std::size_t batch) {
-        back_[batch].fetch(leaving_);
+    void copy_out(std::size_t batch) {
+        back_[batch].copy_out(leaving_);
         back_[batch].wait();
         busy_.fetch_add(static_cast<double>(times_[batch].over.milliseconds_since(times_[batch].begun)) / 1000, std::memory_order_relaxed);
     }

@@ -64,7 +64,7 @@ public:
         return std::visit(
             [&](auto& sampler) {
                 sampler.sample(s.in, key, seeds);
-                const sample_sizes sizes = sampler.look(s.in);
+                const sample_sizes sizes = sampler.synchronize(s.in);
                 const std::size_t hops = sizes.edges.size(), count = sizes.nodes.back();
                 std::uint64_t edges = 0;
                 for (const std::uint32_t of_hop : sizes.edges) edges += of_hop;

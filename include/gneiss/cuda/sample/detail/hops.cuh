@@ -108,7 +108,7 @@ public:
         const auto count = [](std::size_t size) {
             return static_cast<std::uint32_t>(std::min<std::size_t>(size, std::numeric_limits<std::uint32_t>::max()));
         };
-        const auto bring = [&](auto& staging, auto to, auto from) { // what there is room for
+        const auto stage = [&](auto& staging, auto to, auto from) { // what there is room for
             const auto staged = staging.next().first(std::min(from.size(), to.size()));
             std::copy_n(from.begin(), staged.size(), staged.begin());
             copy_async(to, staged, in);
@@ -118,8 +118,8 @@ public:
         request[0] = {seed_, batch, count(seeds.size()), count(excluded.size())};
         copy_async(request_.span(), request, in);
         requests_.used(in);
-        bring(staged_seeds_, seeds_.span(), seeds);
-        if (!excluded.empty()) bring(staged_excluded_, excluded_.edges(), excluded);
+        stage(staged_seeds_, seeds_.span(), seeds);
+        if (!excluded.empty()) stage(staged_excluded_, excluded_.edges(), excluded);
     }
 
     /// All kernels of a batch.
@@ -162,7 +162,7 @@ public:
     }
 
     /// The host waits for the stream and looks at what the last batch came to.
-    [[nodiscard]] sample_sizes look(stream& in) {
+    [[nodiscard]] sample_sizes synchronize(stream& in) {
         copy_async(looked_at_.span(), std::span<const hop_state>(hops_.data(), hops_.size()), in);
         copy_async(failed_.span(), std::span<const failed_batch>(&state_.data()->failed, 1), in);
         fill_bytes_async(std::span(&state_.data()->failed, 1), 0, in);
