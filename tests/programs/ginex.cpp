@@ -166,7 +166,7 @@ TEST_CASE("what cannot be is refused in one line that says what to do") {
     shop.refuses(2, base + "--topology disk --feature-cache belady --run-files 4KiB", {"--run-files"});
     shop.refuses(2, base + "--buffer 4", {"--buffer"});
     REQUIRE(shop.run("generate rmat --nodes 50 --edges 100 --out plain", "gneiss-data").code == 0);
-    shop.refuses(1, "train plain --quiet --out new", {"plain", "classes"});
+    shop.refuses(1, "train plain --quiet --out new", {"plain", "node labels"});
 }
 
 TEST_CASE("a stale or damaged list of neighbors is told, and made again when it is removed") {

@@ -430,7 +430,7 @@ TEST_CASE("what cannot be is refused in one line that says why") {
     shop.refuses(2, "train data --task link --order training-first" + to, {"training-first"});
     shop.refuses(3, "train data --memory 5MiB" + to, {"budget", "5.00 MiB", "features", "graph"});
     REQUIRE(shop.run("generate rmat --nodes 256 --edges 2000 --out bare", "gneiss-data").code == 0);
-    shop.refuses(1, "train bare --task node" + to, {"bare", "classes"});
+    shop.refuses(1, "train bare --task node" + to, {"bare", "node labels"});
     shop.refuses(1, "train bare --task link --inputs features" + to, {"bare", "features"});
     const auto plan = shop.run("train data --dry-run --json --out new");
     REQUIRE(plan.code == 0);

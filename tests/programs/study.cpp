@@ -267,7 +267,7 @@ TEST_CASE("macro: whole macro-batches keep all neighbors, hubs and own partition
     REQUIRE(got.code == 0);
     const auto told = nlohmann::json::parse(got.out);
     REQUIRE(told["batches"].size() == 2); // an epoch has 500 training nodes
-    CHECK(told["batches"][0]["normalized"] > told["batches"][1]["normalised"]);
+    CHECK(told["batches"][0]["normalized"] > told["batches"][1]["normalized"]);
     CHECK(told["batches"][0]["normalized"] <= 31); // a seed, and at most 5 + 25 neighbors
     CHECK(told["macro_batches"][2]["nodes"] == 2000);
     CHECK(told["macro_batches"][0]["nodes"] == (1900 + 8 * 100) / 8.0);
