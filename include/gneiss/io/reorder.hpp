@@ -22,8 +22,9 @@
 #include <gneiss/io/dataset_writer.hpp>
 #include <gneiss/io/export.hpp>
 #include <gneiss/io/import/id_maps.hpp>
-#include <gneiss/io/import/journal.hpp>
-#include <gneiss/io/import/node_phase.hpp>
+#include <gneiss/io/import/node_features.hpp>
+#include <gneiss/io/import/node_job.hpp>
+#include <gneiss/io/import/node_labels.hpp>
 #include <gneiss/io/import/permutation.hpp>
 #include <gneiss/io/new_row_order.hpp>
 #include <gneiss/io/npy.hpp>
@@ -56,7 +57,7 @@ public:
             }
         order_.write();
         write_ids();
-        write_node_data();
+        write_node_attributes();
         importing::array_map new_row = order_.map_of(order_.new_of_old(), options_.memory / 4);
         write_edges(new_row);
         for (const importing::words_on_disk& scratch : {order_.old_of_new(), order_.new_of_old()}) std::filesystem::remove(scratch.path);
@@ -96,7 +97,7 @@ private:
     }
 
     /// As an import of the old arrays would, where old rows are the numbers of nodes.
-    void write_node_data() {
+    void write_node_attributes() {
         const auto path = [&](const char* name) {
             return from_.has(name) ? from_.path(name) : std::filesystem::path();
         };
@@ -120,9 +121,10 @@ private:
             .progress = [this](
                         std::string_view phase, std::uint64_t done, std::uint64_t total) { order_.progress(phase, done, total); }};
         importing::array_map map = order_.map_of(order_.new_of_old(), options_.memory / 4);
-        importing::journal done(order_.work("journal"), 0);
-        importing::write_node_data(options, map, done);
-        std::filesystem::remove(order_.work("journal"));
+        importing::label_writer<importing::array_map> labels(options, map);
+        if (data.has_labels()) labels.write_labels();
+        if (data.has_labels() || data.has_split()) labels.write_split();
+        if (data.has_features()) importing::feature_writer<importing::array_map>(options, map).write();
         for (const char* name :
             {"features", "features.indptr", "features.indices", "features.values", "labels", "split"})
             if (std::filesystem::exists(writer_.partial() / (std::string(name) + ".npy"))) writer_.adopt(name);
