@@ -4,6 +4,7 @@ usage: run.py PROGRAMS [CHECK...]    PROGRAMS: the folder of gneiss's programs a
 """
 
 import importlib
+import os
 import sys
 import tempfile
 import time
@@ -21,6 +22,7 @@ def main() -> int:
         print(f"{__doc__}CHECK: {', '.join(all_checks)}", file=sys.stderr)
         return 2
     warnings.filterwarnings("ignore")
+    os.environ["OMP_NUM_THREADS"] = "1"  # tensors are small: threads cost more than they compute
     oracle.programs = Path(sys.argv[1]).resolve()
     for name in sys.argv[2:] or all_checks:
         start = time.monotonic()

@@ -162,8 +162,7 @@ void row_optimizers(case_writer& cases, random_values& random) {
                 std::vector<std::uint32_t> ids;
                 for (std::uint32_t i = 0; i < rows; ++i)
                     if (!sparse || random.below(3) == 0) ids.push_back(i);
-                // Tiny ones show where epsilon is added; torch's SparseAdam adds it elsewhere than its Adam.
-                const float scale = step % 5 != 0 ? 1 : sparse ? 1e-2F : 1e-6F;
+                const float scale = step % 5 == 0 ? 1e-6F : 1; // tiny ones show where epsilon is added
                 auto gradients = random.list(ids.size() * dim, -scale, scale);
                 cases.put("ids" + std::to_string(step), ids);
                 cases.put("gradients" + std::to_string(step), gradients, {ids.size(), dim});
