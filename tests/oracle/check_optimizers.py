@@ -328,4 +328,4 @@ def main() -> None:
     train_nodes(dense, "sage:16:norm:residual,gat:4x3:residual,gcn", "adamw", 0.02, 0.05, 0, "linear", False)
     train_nodes(sparse, "gat:4x4,gat:5x2:mean", "adagrad", 0.05, 1e-2, 1, "step", True)
     train_nodes(dense, "sage:8:max,sage:8:sum:norm,sage", "adam", 0.01, 1e-3, 0, "constant", False, *on_disk)
-    train_nodes(sparse, "gat:8x2,sage", "adam", 0.01, 0, 0, "constant", True, "--sampler", "neighbour")
+    train_nodes(sparse, "gat:8x2,sage", "adam", 0.01, 0, 0, "constant", True, "--sampler", "neighbor")

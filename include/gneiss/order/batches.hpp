@@ -40,7 +40,7 @@ struct edge_position {
 /// How the edges of one state are shuffled and cut into batches, without a table of edges: position k of the shuffled
 /// state is where a keyed permutation sends k, found among the buckets by their prefix sums.
 ///
-/// All batches have `batch_edges` edges but the last, or with batch_source::bucket the last of each bucket. Every edge
+/// All batches have `batch_edges` edges but the last, or with batch_scope::bucket the last of each bucket. Every edge
 /// is in one batch. A batch is a pure function of (bucket sizes, batch size, key, number), so any thread may make any
 /// batch, again after a resume.
 ///
@@ -49,7 +49,7 @@ class state_batches {
 public:
     /// \param bucket_edges  edges of each of the state's buckets, in the state's order; some may be empty
     /// \param batch_edges   edges of a full batch
-    /// \param key           `edge_shuffle_key`; with batch_source::bucket bucket b is shuffled by `key.with(b)`
+    /// \param key           `edge_shuffle_key`; with batch_scope::bucket bucket b is shuffled by `key.with(b)`
     ///
     /// Throws errc::invalid_argument for an empty batch size, errc::out_of_range for 2³² edges in a bucket or too many
     /// buckets. O(buckets).

@@ -52,7 +52,7 @@ private:
 /// refinement. Hubs choose while every part has room, and what hangs on them follows: near the best known cuts on
 /// graphs with heavy-tailed degrees, whatever the order of the nodes.
 ///
-///     const std::vector<part_id> parts = band_partitioner{}(stream, {.parts = 64}, on);
+///     const std::vector<partition_id16> parts = band_partitioner{}(stream, {.parts = 64}, executor);
 ///
 /// Steps: a pass for each band that has nodes, 11 at most, and `passes` of refinement.
 /// Cost: O(arcs) a pass that reads the lists of a band, and O(nodes log k) in all. The bands run on one thread, the

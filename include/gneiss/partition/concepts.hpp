@@ -43,7 +43,7 @@ struct partition_journal {
 
 /// What is asked of a partitioner, whichever it is.
 struct partition_request {
-    std::uint32_t parts = 2; ///< k, 1 … max_parts; more than nodes leaves parts empty
+    std::uint32_t parts = 2; ///< k, 1 … max_partition_count; more than nodes leaves parts empty
     /// No part is heavier than max(⌈W/k⌉, ⌊(1 + imbalance) W/k⌋), W the weight of all nodes (`max_weight`); infinity: any.
     double imbalance = .03;
     balance_by balance = balance_by::nodes;

@@ -21,7 +21,7 @@ namespace gneiss {
 /// and the weight W of all nodes; of equal parts to the lightest, of those to the first. Nodes come in the order of their
 /// numbers, neighbors are counted as often as edges lead to them.
 ///
-///     const std::vector<part_id> parts = fennel_partitioner{.passes = 5}(stream, {.parts = 64}, on);
+///     const std::vector<partition_id16> parts = fennel_partitioner{.passes = 5}(stream, {.parts = 64}, executor);
 ///
 /// Cost: O(arcs + nodes log k) a pass, where scans of all parts need O(arcs + nodes k). Memory: 2 bytes a node, 68 a part,
 /// 256 KiB. Caps: `detail::greedy_engine`.

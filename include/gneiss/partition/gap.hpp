@@ -23,7 +23,7 @@ namespace gneiss {
 /// of all nodes; of equal parts to the one with the fewest of them, of those to the first. Unlabeled nodes are one more
 /// label. α is FENNEL's. Without labels this is `fennel_partitioner`.
 ///
-///     gap_partitioner{.passes = 2}(stream, {.parts = 1024, .labels = labels, .label_cap = 1.05}, on);
+///     gap_partitioner{.passes = 2}(stream, {.parts = 1024, .labels = labels, .label_cap = 1.05}, executor);
 ///
 /// The penalty alone is soft: the thesis keeps no cap, which is request.label_cap = 0 with an infinite request.imbalance,
 /// and labels may end far from balanced. Both caps are kept exactly (`detail::greedy_engine`), the unlabeled nodes' as well.

@@ -311,7 +311,7 @@ private:
 /// GREM: a streaming partitioner that sees a chunk of randomly ordered edges at a time and may move a node whenever it appears.
 ///
 ///     memory_scratch<> place;
-///     const std::vector<part_id> part = grem(edges, place, {.parts = 8}, {.chunk = .1}, multilevel_bisector{&on});
+///     const std::vector<partition_id16> part = grem(edges, place, {.parts = 8}, {.chunk = .1}, multilevel_bisector{&on});
 ///
 /// Two parts come of one bisection. The first chunk is cut by the seed partitioner. In every other one each node, ascending,
 /// counts its neighbors on both sides, averages that with what it knew and joins the side of more; on a tie it stays, and a new

@@ -24,7 +24,7 @@ namespace gneiss {
 
 /// What METIS is asked for.
 struct metis_options {
-    std::uint32_t parts = 2;            ///< k, 1 … max_parts
+    std::uint32_t parts = 2;            ///< k, 1 … max_partition_count
     double imbalance = .03;             ///< a part may weigh 1 + imbalance times the mean
     bool recursive = false;             ///< recursive bisection instead of the direct k-way method
     std::span<const class_id> labels{}; ///< [nodes] or empty; each label becomes a constraint; `unlabeled`: in none

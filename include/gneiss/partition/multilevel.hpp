@@ -31,7 +31,7 @@ enum class multilevel_effort : std::uint8_t {
 
 /// What parts are asked of `multilevel_partition` and `multilevel_refine`.
 struct multilevel_options {
-    std::uint32_t parts = 2; ///< k, 1 … max_parts; more than nodes leaves parts empty
+    std::uint32_t parts = 2; ///< k, 1 … max_partition_count; more than nodes leaves parts empty
     double imbalance = .03;  ///< no part is heavier than `max_weight(W, k, imbalance)`, W the weight of all nodes
     std::vector<std::uint64_t> max_weights{}; ///< [parts] instead of `imbalance`: a cap for each part
     multilevel_effort effort = multilevel_effort::normal;

@@ -27,7 +27,7 @@ namespace gneiss {
 /// Runs several partitioners, takes the two results that cut the fewest edges, counted over the stream, and combines
 /// them (`combine_parts`); of equal ones the first. What it gives cuts no more than any candidate does.
 ///
-///     const std::vector<part_id> parts = default_portfolio{}(stream, {.parts = 64}, on);
+///     const std::vector<partition_id16> parts = default_portfolio{}(stream, {.parts = 64}, executor);
 ///
 /// A step is one candidate. Where the stream can be copied and no journal is kept they run at once on the threads of
 /// `on`, else in turn; the result is the same. request.progress is never called twice at once. Cost: that of all

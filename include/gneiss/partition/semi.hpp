@@ -53,7 +53,7 @@ namespace detail {
 /// programs that hold all edges, on graphs with communities, meshes and the web; where hubs rule, `band_partitioner` is
 /// better.
 ///
-///     const std::vector<part_id> parts = semi_partitioner{}(stream, {.parts = 64}, on);
+///     const std::vector<partition_id16> parts = semi_partitioner{}(stream, {.parts = 64}, executor);
 ///
 /// Clusters weigh at most 1/(20 k) of all. Where the graph of clusters has more than `most_edges`, they may weigh twice
 /// as much, again and again; where even 1/k does not help, and where labels have caps, the parts are those of

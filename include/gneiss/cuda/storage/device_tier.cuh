@@ -23,7 +23,7 @@ namespace gneiss::cuda {
 /// The tier of a feature store that lies on a device: some rows of a host's source in slots of device memory, decided
 /// elsewhere, as for `cached_rows`: once by a ranking, or batch by batch by change sets.
 ///
-///     device_tier<float, any_row_source> tier(store, slots, kind, batch_rows, on, budget);
+///     device_tier<float, any_row_source> tier(store, slots, kind, batch_rows, executor, budget);
 ///     tier.fill(policy.initial(), {}, compute);
 ///     for (each batch) {
 ///         tier.gather(ids, rows, compute);          // on the device, in the order of ids

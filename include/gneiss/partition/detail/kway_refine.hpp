@@ -179,7 +179,7 @@ private:
     }
     struct move {
         std::int64_t gain;
-        partition_id16 to; ///< no_part: none has room
+        partition_id16 to; ///< no_partition: none has room
     };
 
     [[nodiscard]] bool fits(node_id v, partition_id16 p) const noexcept { return weight_[p] + graph_.weight(v) <= caps_[p]; }

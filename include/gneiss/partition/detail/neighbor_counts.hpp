@@ -16,7 +16,7 @@ namespace gneiss::detail {
 /// How many neighbors of one node lie in each part: counters, and a list of those that are not 0.
 ///
 ///     counts.begin(chunk);
-///     for (each list i, in order) { counts.count(i, part); counts.take([&](part_id p, std::uint32_t n) { … }); }
+///     for (each list i, in order) { counts.count(i, part); counts.take([&](partition_id16 p, std::uint32_t n) { … }); }
 ///
 /// Cost: O(neighbors); nothing in the number of parts. Memory: 256 KiB, of which `parts` counters are touched.
 class neighbor_counts {
@@ -56,7 +56,7 @@ public:
     }
 
 private:
-    std::vector<std::uint32_t> counts_; // [every part_id]
+    std::vector<std::uint32_t> counts_; // [every partition_id16]
     std::vector<partition_id16> touched_;      // parts whose counter is not 0, and room to write one more
     std::size_t size_ = 0;
     prefetched_adjacency lists_;

@@ -152,7 +152,7 @@ private:
 /// ones, without self loops. Neither lists nor offsets stay in memory.
 ///
 ///     memory_budget budget(std::uint64_t{64} << 20);
-///     csc_stream graph({"data/csc-in", "data/csc-out"}, engines, budget);
+///     adjacency_file_stream graph({"data/csc-in", "data/csc-out"}, engines, budget);
 ///     for (auto chunk = graph.next(); !chunk.empty(); chunk = graph.next()) …
 ///
 /// Cost: a pass reads 8 bytes an edge and 16 a node, in order; a thread reads, verifies and puts the next chunk together

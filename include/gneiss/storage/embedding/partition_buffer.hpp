@@ -47,7 +47,7 @@ struct partition_buffer_options {
 /// partitions of a plan may be resident at once (`resident_partitions` ≥ partitions): then they stay, and nothing is read or written
 /// between the first load and the next `flush`.
 ///
-/// Memory: (slots + prefetch) · row_file::slot_bytes(), charged to the budget. I/O: exactly `cost_of(plan)`.
+/// Memory: (resident_partitions + prefetch) · embedding_file::slot_bytes(), charged to the budget. I/O: exactly `cost_of(plan)`.
 /// Thread-safety: one thread drives (begin, acquire, end, flush, scan); leases may be dropped on any thread.
 /// Errors of the background threads are rethrown by the next driving call; none is lost.
 class partition_buffer {

@@ -1,5 +1,5 @@
-// ptx meet_negatives<float: mma.sync.aligned.m16n8k8.row.col.f32.tf32
-// ptx meet_questions<gneiss::bfloat16: mma.sync.aligned.m16n8k16.row.col.f32.bf16
+// ptx fused_scores_kernel<float: mma.sync.aligned.m16n8k8.row.col.f32.tf32
+// ptx fused_gradients_kernel<gneiss::bfloat16: mma.sync.aligned.m16n8k16.row.col.f32.bf16
 // ptx meet_.*<float: ld.global.nc.v4.f32
 // ptx meet_.*<gneiss::bfloat16: ld.global.nc.v4.u16
 #include <gneiss/cuda/model/device/link_model.cuh>
