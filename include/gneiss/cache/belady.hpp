@@ -37,7 +37,7 @@ struct belady_options {
 
 /// Belady's cache for a superbatch: all of whose batches are known. No policy, with or without bypass, reads fewer rows.
 ///
-///     belady_policy best(trace, {.slots = 1'000'000}, executor);
+///     belady_policy best(trace, {.capacity = 1'000'000}, executor);
 ///     cache.apply(best.fill(), rows read);
 ///     for (each batch) { gather(ids); best.next(ids, changes); cache.apply(changes, gathered rows); }
 ///

@@ -56,7 +56,7 @@ private:
 ///
 /// Steps: a pass for each band that has nodes, 11 at most, and `passes` of refinement.
 /// Cost: O(arcs) a pass that reads the lists of a band, and O(nodes log k) in all. The bands run on one thread, the
-/// refinement on those of `on`. Memory: 2 bytes a node (4 with a journal), 60 a part and 20 for each label of one, and
+/// refinement on those of `executor`. Memory: 2 bytes a node (4 with a journal), 60 a part and 20 for each label of one, and
 /// `refine_bytes`.
 /// Caps: exact, those of labels too; a node that weighs its list and fits nowhere goes to the lightest part.
 /// Errors: those of `check_request`; errc::config_mismatch for another run's journal; errc::canceled.

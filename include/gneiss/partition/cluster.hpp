@@ -124,7 +124,7 @@ private:
 /// last nodes that are still alone, and whose neighbors are mostly in the same cluster, join each other, as the leaves
 /// of a hub.
 ///
-/// Cost: `passes` + 2 passes of the stream, O(arcs) each, shared by the threads of `on` but for the first and the last;
+/// Cost: `passes` + 2 passes of the stream, O(arcs) each, shared by the threads of `executor` but for the first and the last;
 /// the result is the same for any number of threads and whatever the chunks. Memory: `cluster_bytes`, 12 bytes a node.
 /// Errors: errc::canceled. Ends before `passes` when one of them moves fewer than one node of 64.
 /// Source: Meyerhenke, Sanders and Schulz, arXiv 1404.4887, section IV; lone nodes: KaMinPar, ESA 2021.

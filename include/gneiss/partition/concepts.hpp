@@ -60,7 +60,7 @@ struct partition_request {
 /// Gives every node a part.
 ///
 /// Meaning: `p(stream, request, on)` is the part of each node, [nodes], below request.parts: a function of graph, request and
-/// options alone, the same whatever the chunks of the stream and the threads of `on`. `p.memory(nodes, arcs, request)` is
+/// options alone, the same whatever the chunks of the stream and the threads of `executor`. `p.memory(nodes, arcs, request)` is
 /// the most memory it takes beside the stream [bytes].
 /// Errors: errc::invalid_argument for a request that makes no sense (`check_request`), errc::unsupported for what this
 /// partitioner cannot promise, errc::canceled. A graph without nodes gives an empty vector.

@@ -20,7 +20,7 @@
 
 namespace gneiss {
 
-/// GREM's seed partitions by the library's multilevel partitioner, which keeps caps. `on` outlives it.
+/// GREM's seed partitions by the library's multilevel partitioner, which keeps caps. `executor` outlives it.
 template <executor E>
 struct multilevel_bisector {
     const E* on;

@@ -30,7 +30,7 @@ namespace gneiss {
 ///     const std::vector<partition_id16> parts = default_portfolio{}(stream, {.parts = 64}, executor);
 ///
 /// A step is one candidate. Where the stream can be copied and no journal is kept they run at once on the threads of
-/// `on`, else in turn; the result is the same. request.progress is never called twice at once. Cost: that of all
+/// `executor`, else in turn; the result is the same. request.progress is never called twice at once. Cost: that of all
 /// candidates, a pass for each, and the combination. Memory: as much as all of them, and 4 bytes a node. Errors:
 /// theirs.
 template <class... Candidates>

@@ -78,7 +78,7 @@ struct best_part {
 /// \param parts  [nodes], below request.parts; changed in place
 ///
 /// A self loop holds a node where it is. Ignores request.journal.
-/// Cost: a pass reads the stream once, O(arcs), shared by the threads of `on`; the result is the same for any number.
+/// Cost: a pass reads the stream once, O(arcs), shared by the threads of `executor`; the result is the same for any number.
 /// Memory: `refine_bytes`: 256 KiB a thread, 8 bytes a part and label, and the lists of those that move among 8192
 /// nodes. Errors: those of `check_request` and `check_assignment`; errc::canceled. Source: Meyerhenke, Sanders and
 /// Schulz, arXiv 1404.4887, section IV.

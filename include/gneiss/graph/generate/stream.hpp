@@ -15,7 +15,7 @@
 
 namespace gneiss {
 
-/// Writes edges first, first + 1, … of `generator` on all threads of `on`; the same edges on any. O(out) work.
+/// Writes edges first, first + 1, … of `generator` on all threads of `executor`; the same edges on any. O(out) work.
 template <edge_generator Generator, executor Executor>
 void generate_edges(
     const Generator& generator, edge_index first, std::span<typename Generator::edge_type> out, const Executor& executor) {

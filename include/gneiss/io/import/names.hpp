@@ -149,7 +149,7 @@ inline sorted_names sort_names(const std::vector<std::byte>& heap, bool unique) 
 /// \param memory   for the heaps in work [bytes]; a heap that does not fit is split on disk into `scratch`
 /// \param unique   a repetition is an error (`repeated_name`)
 ///
-/// Heaps are sorted in parallel on `on` and handed out in order. Throws `hash_collision`.
+/// Heaps are sorted in parallel on `executor` and handed out in order. Throws `hash_collision`.
 template <executor E, class Sink>
 void for_each_name_block(const partitioned_spill& spill, const E& executor, std::uint64_t memory, bool unique,
     const std::filesystem::path& scratch, Sink&& sink, std::uint64_t shift = 0) {

@@ -39,7 +39,7 @@ struct partition_buffer_options {
 /// A training loop asks for the states in order and holds a lease while batches of a state are in flight:
 ///
 ///     buffer.begin_epoch(plan);
-///     for (state s of plan) { auto rows = buffer.acquire(s);  … batches copy the lease, read and update rows … }
+///     for (const buffer_state& s : plan) { auto rows = buffer.acquire(s);  … batches copy the lease, read and update rows … }
 ///     buffer.end_epoch();
 ///
 /// Nothing drains at a swap: batches of consecutive states overlap; a partition leaves after the last lease of its last
