@@ -42,7 +42,7 @@ inline memory_trace& trace() {
 }
 
 inline void count_accesses(benchmark::State& state) {
-    state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations() * batches * batch_rows));
+    state.SetItemsProcessed(static_cast<std::int64_t>(static_cast<std::size_t>(state.iterations()) * batches * batch_rows));
 }
 
 } // namespace cache_bench

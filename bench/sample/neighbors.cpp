@@ -175,7 +175,7 @@ void load_by_hand(benchmark::State& state, const E& executor) {
         });
         benchmark::DoNotOptimize(found.data());
     }
-    state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations() * places.size()));
+    state.SetItemsProcessed(static_cast<std::int64_t>(static_cast<std::size_t>(state.iterations()) * places.size()));
 }
 
 void loads_by_hand(benchmark::State& state) { load_by_hand(state, serial_executor{}); }
@@ -192,7 +192,7 @@ void draw_of_a_set(benchmark::State& state) {
         detail::draw_distinct(random_key(1, random_domain::user).with(node++), 0, degree, drawn, scratch);
         benchmark::DoNotOptimize(drawn.data());
     }
-    state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations() * drawn.size()));
+    state.SetItemsProcessed(static_cast<std::int64_t>(static_cast<std::size_t>(state.iterations()) * drawn.size()));
 }
 BENCHMARK(draw_of_a_set)->Arg(11)->Arg(100)->Arg(10000);
 

@@ -248,14 +248,14 @@ TEST_CASE("superbatches train the very bits of graph training in memory, for eve
 TEST_CASE("neither the size of superbatches and caches nor threads change what is trained") {
     const graph_data data(400); // 134 training nodes: 14 batches
     const outcome expected = in_memory(data, sampler_kind::neighbor, 3);
-    for (const std::uint64_t batches : {1, 3, 7, 14, 100})
+    for (const std::uint64_t batches : {1U, 3U, 7U, 14U, 100U})
         for (const auto schedule : {superbatch_schedule::overlap, superbatch_schedule::alternate})
             CHECK(train(data, {.schedule = schedule, .superbatch = batches, .epochs = 3}) == expected);
-    for (const std::size_t cache_capacity : {0, 1, 399, 400, 1000})
+    for (const std::size_t cache_capacity : {0U, 1U, 399U, 400U, 1000U})
         for (const bool carry : {true, false}) CHECK(train(data, {.epochs = 3, .cache_capacity = cache_capacity, .carry = carry, .direct_table = carry}) == expected);
     CHECK(train(data, {.epochs = 3, .accesses = 250}) == expected); // superbatches of few batches
     CHECK(train(data, {.epochs = 3, .accesses = 1}) == expected);
-    for (const std::size_t threads : {2, 5}) CHECK(train(data, {.epochs = 3, .threads = threads}) == expected);
+    for (const std::size_t threads : {2U, 5U}) CHECK(train(data, {.epochs = 3, .threads = threads}) == expected);
     int result = 0;
     const change_set_maker elsewhere = [&](trace_file& trace, const belady_options& options, const auto& visit) {
         ++result;
@@ -292,7 +292,7 @@ TEST_CASE("a run stopped and begun again from its position ends in the unbroken 
     const graph_data data(400);
     const outcome expected = in_memory(data, sampler_kind::neighbor, 2);
     for (const auto schedule : {superbatch_schedule::overlap, superbatch_schedule::alternate, superbatch_schedule::conventional})
-        for (const std::uint64_t after : {1, 5, 13}) {
+        for (const std::uint64_t after : {1U, 5U, 13U}) {
             trainer first(data, {.cache = schedule == superbatch_schedule::conventional ? "lru" : "belady", .schedule = schedule});
             std::stop_source stop;
             superbatch_training::observer told;
@@ -391,7 +391,7 @@ TEST_CASE("faults of the engine end in the right answer or a typed error, never 
 TEST_CASE("an error behind the last batch of a superbatch ends a run that waits for the next, by whatever schedule") {
     const graph_data data(400);
     for (const auto schedule : {superbatch_schedule::overlap, superbatch_schedule::alternate})
-        for (const std::uint64_t batches : {1, 3}) {
+        for (const std::uint64_t batches : {1U, 3U}) {
             trainer result(data, {.schedule = schedule, .superbatch = batches});
             superbatch_training::observer told;
             told.on_batch = [](const batch_key&, const graph_statistics&) {
