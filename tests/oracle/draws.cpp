@@ -11,7 +11,7 @@
 #include <gneiss/graph/edge_list.hpp>
 #include <gneiss/model/dropout.hpp>
 #include <gneiss/sample/dense.hpp>
-#include <gneiss/sample/link_batch.hpp>
+#include <gneiss/sample/link_batch_builder.hpp>
 #include <gneiss/sample/neighbor.hpp>
 
 #include "cases.hpp"

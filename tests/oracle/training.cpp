@@ -14,7 +14,7 @@
 #include <gneiss/model/loss.hpp>
 #include <gneiss/model/optimizer.hpp>
 #include <gneiss/model/schedule.hpp>
-#include <gneiss/sample/link_batch.hpp>
+#include <gneiss/sample/link_batch_builder.hpp>
 
 #include "cases.hpp"
 
