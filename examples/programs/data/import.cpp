@@ -51,7 +51,7 @@ char parse_character(const std::string& flag, const std::string& word) {
     throw programs::usage_error("--" + flag + " is one character (or tab, comma, space), not '" + word + "'");
 }
 
-void add_node_data(import_node_attributes& data, const import_flags& flags) {
+void add_node_attributes(import_node_attributes& data, const import_flags& flags) {
     if (flags.features_file) data.features = *flags.features_file;
     if (flags.features_csr) {
         data.indptr = (*flags.features_csr)[0];
@@ -107,7 +107,7 @@ import_options options_of(const import_flags& flags) {
     options.relations = flags.relations.value_or("");
     options.undirected = flags.undirected;
     options.unseen_to_train = flags.unseen_to_train;
-    add_node_data(options.node_attributes, flags);
+    add_node_attributes(options.node_attributes, flags);
     if (flags.fractions) {
         if (flags.valid || flags.test)
             throw programs::usage_error("--fractions and --valid, --test exclude each other");

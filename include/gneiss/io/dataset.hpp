@@ -261,7 +261,7 @@ public:
         (void)split("valid");
         (void)split("test");
         if (has("edges.table")) buckets().verify();
-        verify_node_data();
+        verify_node_attributes();
         if (node_to_row_) {
             const auto rows_of = node_to_row_->elements<std::uint32_t>(),
                        nodes_of = row_to_node_->elements<std::uint32_t>();
@@ -286,7 +286,7 @@ private:
         throw error(errc::not_found, "has no array '" + std::string(array) + "'",
             {.path = directory_ / "manifest.json", .field = "arrays"});
     }
-    void verify_node_data() const {
+    void verify_node_attributes() const {
         features().verify();
         const auto classes = labels();
         const auto parts = node_splits();

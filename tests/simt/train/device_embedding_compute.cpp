@@ -55,7 +55,7 @@ set_up small(const std::string& decoder, const std::string& loss) {
 
 } // namespace
 
-TEST_CASE("simt.pipeline.device_embedding_compute: a run on the device is that of the CPU") {
+TEST_CASE("simt.train.device_embedding_compute: a run on the device is that of the CPU") {
     toy_graph graph(60, 4, 3, 300, 1);
     for (const char* decoder : {"dot", "distmult", "complex", "transe"}) check_run(graph, small(decoder, "softmax"));
     for (const char* loss : {"marius", "logistic", "margin"}) check_run(graph, small("complex", loss));
@@ -69,7 +69,7 @@ TEST_CASE("simt.pipeline.device_embedding_compute: a run on the device is that o
     check_run(graph, with);
 }
 
-TEST_CASE("simt.pipeline.device_embedding_compute: batches overlap, and a stop anywhere goes on to the same bits") {
+TEST_CASE("simt.train.device_embedding_compute: batches overlap, and a stop anywhere goes on to the same bits") {
     toy_graph graph(60, 4, 3, 300, 2);
     const temporary_directory directory;
     memory_budget budget;
@@ -83,7 +83,7 @@ TEST_CASE("simt.pipeline.device_embedding_compute: batches overlap, and a stop a
     CHECK(overlapped.loss != want.loss);
 }
 
-TEST_CASE("simt.pipeline.device_embedding_compute: rows that live on the device are stepped as those that come and go") {
+TEST_CASE("simt.train.device_embedding_compute: rows that live on the device are stepped as those that come and go") {
     toy_graph graph(60, 4, 3, 300, 4);
     const temporary_directory directory;
     memory_budget budget;
@@ -99,7 +99,7 @@ TEST_CASE("simt.pipeline.device_embedding_compute: rows that live on the device 
     CHECK_THROWS_AS((void)train(graph, with, directory / "some", 0, on_device(budget, keep)), error);
 }
 
-TEST_CASE("simt.pipeline.device_embedding_compute: what cannot be is refused with its reason") {
+TEST_CASE("simt.train.device_embedding_compute: what cannot be is refused with its reason") {
     embedding_table relations(3, {6, 0});
     const auto make = [&](const std::string& decoder, const std::string& loss, std::uint32_t dim, memory_budget& budget) {
         cuda::device_embedding_compute result(budget, {.decoder = decoder, .loss = loss, .margin = 1, .dim = dim, .options = {}, .least = {}, .relations = relations});
@@ -117,7 +117,7 @@ TEST_CASE("simt.pipeline.device_embedding_compute: what cannot be is refused wit
     }
 }
 
-TEST_CASE("simt.pipeline.device_embedding_compute: a loss that is no number is told with its batch, and nothing hangs") {
+TEST_CASE("simt.train.device_embedding_compute: a loss that is no number is told with its batch, and nothing hangs") {
     toy_graph graph(60, 4, 3, 300, 3);
     const temporary_directory directory;
     memory_budget budget;

@@ -90,7 +90,7 @@ public:
 [[nodiscard]] std::unique_ptr<compute_device> open_device(const run_options& options);
 
 /// The first CUDA device, of whose memory at most so many bytes are used; nine tenths of what is free where none are said. Throws
-/// errc::unsupported where there is none, or the build knows none (trainers/device/).
+/// errc::unsupported where there is none, or the build knows none (programs/device/).
 [[nodiscard]] std::unique_ptr<compute_device> open_cuda_device(std::optional<std::uint64_t> memory);
 
 } // namespace trainers

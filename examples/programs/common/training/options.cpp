@@ -92,7 +92,7 @@ void link_options::add_negatives(programs::command& to) {
     to.option("chunks", chunks, "of a batch, each with negatives of its own").range(1).default_text("batch / 1000, at least 2");
     to.option("negatives-by-degree", negatives_by_degree, "share drawn by degree").range(0, 1);
     to.option("filter-negatives", filter_negatives, "negatives that are true by another edge of the batch take no part");
-    to.option("log-q-correction", correct_negatives, "softmax makes up for partitions that are not resident").value_name("BOOL").default_text("true for softmax, marius").formerly("correct-negatives");
+    to.option("log-q-correction", log_q_correction, "softmax makes up for partitions that are not resident").value_name("BOOL").default_text("true for softmax, marius").formerly("correct-negatives");
 }
 
 void link_options::add_ranking(programs::command& to) {
@@ -113,8 +113,8 @@ void link_options::resolve_model(const gneiss::dataset_manifest& graph, double w
 void link_options::resolve_negatives(const gneiss::dataset_manifest& graph, std::uint64_t batch, std::size_t width) {
     if (!chunks) chunks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(batch / 1000, 2, 64));
     const bool softmax = loss == "softmax" || loss == "marius";
-    if (!correct_negatives) correct_negatives = softmax;
-    if (*correct_negatives && !softmax)
+    if (!log_q_correction) log_q_correction = softmax;
+    if (*log_q_correction && !softmax)
         throw programs::usage_error("--log-q-correction is for the losses softmax and marius, not for " + loss);
     if (!negatives) negatives = programs::count_or_all{.count = 1000};
     if (!eval_negatives) eval_negatives = programs::count_or_all{.all = true};
@@ -144,7 +144,7 @@ gneiss::negative_options link_options::negative_options() const {
         .chunks = *chunks,
         .degree_fraction = negatives_by_degree,
         .filtered = filter_negatives,
-        .log_q_correction = *correct_negatives,
+        .log_q_correction = *log_q_correction,
         .all = negatives->all,
         .sides = gneiss::corrupted_sides::both};
 }

@@ -85,7 +85,7 @@ struct link_options {
     std::optional<programs::count_or_all> negatives;
     double negatives_by_degree = 0;
     bool filter_negatives = false;
-    std::optional<bool> correct_negatives;
+    std::optional<bool> log_q_correction;
     std::string batch_from = "state";
 
     std::optional<programs::count_or_all> eval_negatives, eval_edges;

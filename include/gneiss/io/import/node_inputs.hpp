@@ -15,7 +15,7 @@
 namespace gneiss::importing {
 
 /// Throws errc::invalid_argument for options that exclude each other or lack a part.
-inline void check_node_data(const import_node_attributes& data) {
+inline void check_node_attributes(const import_node_attributes& data) {
     const auto need = [](bool holds, const char* what) {
         if (!holds) throw error(errc::invalid_argument, what);
     };

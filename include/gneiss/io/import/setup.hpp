@@ -59,7 +59,7 @@ inline void check_options(const import_options& options) {
 /// Plans each source. Archives are unpacked into `unpacked` first, and `options` name their arrays instead.
 [[nodiscard]] inline std::vector<planned_source> plan_sources(
     import_options& options, const std::filesystem::path& unpacked) {
-    check_node_data(options.node_attributes);
+    check_node_attributes(options.node_attributes);
     if (options.task == dataset_task::node && !options.node_attributes.has_labels())
         throw error(errc::invalid_argument, "a node task needs labels");
     unpack_archives(options, unpacked);
