@@ -1,6 +1,6 @@
 // Embeddings that stay on disk: 2 of 8 partitions are in memory at a time, and every edge is trained once an epoch.
 #include <gneiss/gneiss.hpp>
-#include <gneiss/train/link_training.hpp>
+#include <gneiss/train/embedding_trainer.hpp>
 
 #include <cstdio>
 #include <map>
@@ -30,7 +30,7 @@ int main() {
     partition_buffer buffer(rows, {.resident_partitions = 2, .prefetch = 1}, budget);
     edge_buffer edges(source, nodes.partitions, /*keep*/ false, 1 << 20, budget);
     any_link_model model = make_link_model("complex", "softmax", row.dim);
-    link_training training({.batch_edges = 100, .negatives = {.per_chunk = 100, .chunks = 1}}, model,
+    embedding_trainer training({.batch_edges = 100, .negatives = {.per_chunk = 100, .chunks = 1}}, model,
         adagrad{.rate = .2F}, buffer, edges, relations, executor, budget);
     const beta_order order(nodes.partitions, /*resident*/ 2, /*seed*/ 1);
     double loss[20];

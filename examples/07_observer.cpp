@@ -1,7 +1,7 @@
 // Around the training loop: watch the batches, make checkpoints when you like, lose the process, and go on from the
 // last checkpoint to the same bits.
 #include <gneiss/gneiss.hpp>
-#include <gneiss/train/link_training.hpp>
+#include <gneiss/train/embedding_trainer.hpp>
 
 #include <cstdio>
 #include <stop_token>
@@ -51,14 +51,14 @@ void train(const std::string& name, std::uint64_t most) {
     const edge_loader source{.size = [](edge_bucket b) { return edges_of(b).size(); },
         .load = [](edge_bucket b, std::span<edge> to) { std::ranges::copy(edges_of(b), to.begin()); }};
     edge_buffer edges(source, nodes.partitions, /*keep*/ false, 1 << 16, budget);
-    link_training_options options{.batch_edges = 50, .negatives = {.per_chunk = 50, .chunks = 1}};
+    embedding_trainer_options options{.batch_edges = 50, .negatives = {.per_chunk = 50, .chunks = 1}};
     options.pipeline.staleness = 0; // synchronous: the bits depend on nothing but the plan and the seed
-    link_training training(options, model, adagrad{.rate = .1F}, buffer, edges, relations, executor, budget);
+    embedding_trainer training(options, model, adagrad{.rate = .1F}, buffer, edges, relations, executor, budget);
 
     std::stop_source stop;
     std::uint64_t applied = 0, asked = 0;
     training_observer observer;
-    observer.on_batch = [&](const batch_key&, const link_statistics&) { // by the update thread, in order
+    observer.on_batch = [&](const batch_key&, const training_statistics&) { // by the update thread, in order
         if (++applied == most) stop.request_stop();
     };
     observer.checkpoint_due = [&] { return ++asked % 16 == 0; }; // by this thread, between batches
@@ -70,7 +70,7 @@ void train(const std::string& name, std::uint64_t most) {
     };
     const beta_order order(nodes.partitions, 2, /*seed*/ 1);
     for (resume_position at = saved.position; at.epoch < 4;) {
-        const link_epoch epoch = training.run(order(at.epoch), at.epoch, at.next, observer, stop.get_token());
+        const training_epoch epoch = training.run(order(at.epoch), at.epoch, at.next, observer, stop.get_token());
         if (epoch.stopped) return; // as if the power had gone: what was trained since the checkpoint is lost
         observer.checkpoint(at = epoch.position);
     }

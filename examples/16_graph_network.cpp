@@ -5,7 +5,7 @@
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/io/dataset_writer.hpp>
 #include <gneiss/storage/engine/threads.hpp>
-#include <gneiss/train/graph_training.hpp>
+#include <gneiss/train/gnn_trainer.hpp>
 
 #include <cstdio>
 #include <filesystem>
@@ -38,7 +38,7 @@ int main() {
 
     // Two states that share nothing hold every partition once.
     const epoch_plan states{{.resident = {0, 2, 4, 6}, .edge_buckets = {}}, {.resident = {1, 3, 5, 7}, .edge_buckets = {}}};
-    const node_task task{labels, [&](std::uint32_t s, std::vector<node_id>& out) {
+    const classified_nodes task{labels, [&](std::uint32_t s, std::vector<node_id>& out) {
         for (const partition_id p : states[s].resident)
             for (auto v = nodes.begin(p); v < nodes.begin(p + 1); ++v) out.push_back(static_cast<node_id>(v));
     }};
@@ -50,16 +50,16 @@ int main() {
     const graph_inputs inputs{.features = &rows, .graph = graphs};
 
     dense_parameters<> weights;
-    graph_training::encoder_type encode(weights, parse_layers("sage:32,sage:8"), inputs.columns());
+    cpu_encoder encode(weights, parse_layers("sage:32,sage:8"), inputs.columns());
     weights.allocate(/*seed*/ 1);
     const dense_optimizer optimizer = make_dense_optimizer("adam", .01F);
     optimizer.allocate_state(weights);
     const tbb_executor executor;
-    graph_training training({.batch = 200, .neighbors = {.fanout = parse_fanout("10,10", both)}}, task, encode, weights,
+    gnn_trainer training({.batch = 200, .neighbors = {.fanout = parse_fanout("10,10", both)}}, task, encode, weights,
         optimizer, adagrad{}, inputs, executor, budget);
 
-    graph_statistics tenth;
-    const graph_observer watch{.on_batch = [&](const batch_key& key, const graph_statistics& batch) {
+    training_statistics tenth;
+    const training_observer watch{.on_batch = [&](const batch_key& key, const training_statistics& batch) {
         tenth += batch;
         if (key.number.index % 10 != 9) return;
         std::printf("state %u: accuracy %.3f on %llu unseen nodes\n", key.number.state, tenth.accuracy(),

@@ -184,7 +184,7 @@ std::uint64_t sweep_training(std::uint64_t stride) {
 }
 
 /// Training of GNNs. Lists, caches, run files and a run's own partitions are made anew each time.
-struct graph_training {
+struct gnn_trainer {
     std::string program, flags;
     std::string dataset = "planted --nodes 300 --edges 2000 --classes 3 --task node --num-features 8 --train-fraction .3 --partitions 3";
 
@@ -205,7 +205,7 @@ struct graph_training {
     }
 };
 
-std::uint64_t sweep_graph_training(std::uint64_t stride, const graph_training& of) {
+std::uint64_t sweep_graph_training(std::uint64_t stride, const gnn_trainer& of) {
     const fault_workshop shop;
     of.make_dataset(shop);
     const std::string train = of.train();
@@ -229,10 +229,10 @@ std::uint64_t sweep_graph_training(std::uint64_t stride, const graph_training& o
         return got.code == 0;
     });
 }
-const graph_training by_superbatches{"gneiss-ginex", "--layers sage:8,sage --topology disk --feature-cache belady --pipeline overlap --superbatch 3 --direction in"};
-const graph_training by_macro_batches{"gneiss-hanoi", "--layers sage:8,sage --partitioner random --partitions 4 --macro 2 --hubs 0 --reuse 1 --direction in"};
-const graph_training classes_in_a_buffer{"gneiss-mariusgnn", "--layers sage:8,sage --inputs both --dim 4 --store disk --buffer 2 --staleness 0 --direction in"};
-const graph_training links_in_a_buffer{"gneiss-mariusgnn",
+const gnn_trainer by_superbatches{"gneiss-ginex", "--layers sage:8,sage --topology disk --feature-cache belady --pipeline overlap --superbatch 3 --direction in"};
+const gnn_trainer by_macro_batches{"gneiss-hanoi", "--layers sage:8,sage --partitioner random --partitions 4 --macro 2 --hubs 0 --reuse 1 --direction in"};
+const gnn_trainer classes_in_a_buffer{"gneiss-mariusgnn", "--layers sage:8,sage --inputs both --dim 4 --store disk --buffer 2 --staleness 0 --direction in"};
+const gnn_trainer links_in_a_buffer{"gneiss-mariusgnn",
     "--task link --layers sage:8,gat:4x2 --dim 4 --decoder distmult --negatives 5 --store disk --buffer 2 --order comet --staleness 0",
     "rmat --nodes 90 --edges 300 --relations 2 --partitions 4"};
 
@@ -296,7 +296,7 @@ std::uint64_t damage_run(std::uint64_t flips, std::uint64_t cuts) {
 }
 
 /// Damages of a run of a GNN: what it learned is exported as it was, or the damage is told.
-std::uint64_t damage_graph_run(const graph_training& of, std::uint64_t flips, std::uint64_t cuts) {
+std::uint64_t damage_graph_run(const gnn_trainer& of, std::uint64_t flips, std::uint64_t cuts) {
     const fault_workshop shop;
     of.make_dataset(shop);
     REQUIRE(shop.run(of.train(), of.program).code == 0);
@@ -421,7 +421,7 @@ TEST_CASE("a flipped bit or a cut in any file of a run of a GNN is told, or lies
     CHECK(damage_graph_run(classes_in_a_buffer, 1, 1) > 5);
 }
 TEST_CASE("many flipped bits and cuts in all files of runs of GNNs" * doctest::test_suite("long")) {
-    for (const graph_training* of : {&by_superbatches, &by_macro_batches, &classes_in_a_buffer, &links_in_a_buffer})
+    for (const gnn_trainer* of : {&by_superbatches, &by_macro_batches, &classes_in_a_buffer, &links_in_a_buffer})
         MESSAGE(of->program, ": ", damage_graph_run(*of, 40, 10), " damages");
 }
 TEST_CASE("many flipped bits and cuts in all files of a dataset and of a run" * doctest::test_suite("long")) {
@@ -552,7 +552,7 @@ TEST_CASE("a full disk while GNNs train is told, and with room the run goes on t
     const auto resize = [&](const std::string& size) {
         REQUIRE(::mount("none", small.c_str(), "tmpfs", MS_REMOUNT, ("size=" + size).c_str()) == 0);
     };
-    for (const graph_training* of : {&by_superbatches, &by_macro_batches, &classes_in_a_buffer, &links_in_a_buffer}) {
+    for (const gnn_trainer* of : {&by_superbatches, &by_macro_batches, &classes_in_a_buffer, &links_in_a_buffer}) {
         CAPTURE(of->flags);
         shop.remove({"data", "run"});
         of->make_dataset(shop);

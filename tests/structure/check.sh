@@ -66,21 +66,20 @@ may_include() {
     io:graph/* | io:order/plan.hpp | io:cache/* | io:partition/* | io:storage/*) return 0 ;;
     model:graph/* | model:order/plan.hpp | model:sample/link_batch.hpp | model:sample/layer_view.hpp | model:sample/layer_view.cuh | model:sample/link_batch.cuh) return 0 ;;
     sampling:*/concepts.hpp | train:*/concepts.hpp | inference:*/concepts.hpp | eval:*/concepts.hpp | dist:*/concepts.hpp) return 0 ;;
-    sampling:sample/* | train:sampling/*) return 0 ;; # batch producers
+    sampling:sample/* | train:sample/* | train:sampling/* | train:model/*) return 0 ;; # the top floor stands on these
     sampling:* | train:* | inference:* | eval:* | dist:*) # values
         case "$to" in
         graph/coo.hpp | order/plan.hpp | order/batches.hpp | cache/trace.hpp | cache/change_set.hpp) return 0 ;;
         sample/mini_batch.hpp | sample/link_batch.hpp | sample/layer_view.hpp) return 0 ;;
         model/row_gradient.hpp | model/embedding_table.hpp) return 0 ;;
-        storage/io/io_stats.hpp) return 0 ;;
+        storage/io/io_stats.hpp | storage/embedding/resident_embeddings.hpp | storage/feature/sparse_rows.hpp) return 0 ;;
         esac
-        case "$from:$to" in # the training loops that are put together from concrete parts
-        train/epoch_driver.hpp:storage/* | train/batch_compute.hpp:storage/embedding/resident_embeddings.hpp | train/compute_stage.hpp:storage/*) return 0 ;;
-        train/link_*.hpp:model/* | train/link_*.hpp:storage/* | sampling/link_batches.hpp:storage/edge/*) return 0 ;;
-        train/graph_*.hpp:sample/* | train/graph_*.hpp:model/* | train/graph_*.hpp:storage/*) return 0 ;;
-        train/cpu_compute.hpp:model/* | train/superbatch_*.hpp:model/*) return 0 ;;
-        train/superbatch*.hpp:storage/* | */superbatch*.hpp:cache/* | sampling/superbatch*.hpp:storage/io/*) return 0 ;;
-        train/device_*.cuh:sample/* | train/device_*.cuh:model/* | train/device_*.cuh:storage/*) return 0 ;;
+        case "$from:$to" in
+        # The loop knows its slots by concepts alone. These fit stores and caches into them.
+        train/embeddings.hpp:storage/* | train/features.hpp:storage/* | train/features.hpp:cache/* | train/tasks.hpp:storage/*) return 0 ;;
+        train/*_batches.hpp:storage/* | train/*_trainer.hpp:storage/* | train/gnn_memory.hpp:storage/*) return 0 ;;
+        sampling/link_batches.hpp:storage/edge/* | sampling/superbatch*.hpp:cache/* | sampling/superbatch*.hpp:storage/io/*) return 0 ;;
+        train/device_*.cuh:storage/*) return 0 ;;
         inference/layerwise_*.hpp:model/* | inference/layerwise_*.hpp:storage/* | inference/layerwise_input.hpp:io/node_attributes.hpp) return 0 ;;
         esac
         ;;

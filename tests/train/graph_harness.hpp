@@ -1,6 +1,6 @@
 #pragma once
 
-#include <gneiss/train/graph_training.hpp>
+#include <gneiss/train/gnn_trainer.hpp>
 
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
@@ -111,7 +111,7 @@ struct set_up {
     float rate = .1F, dense_rate = .02F;
     engine_factory engines = graph_harness::threads();
     std::optional<memory_file_system> memory{}; ///< that the engines are on: what is on disk is copied there
-    graph_training_options training{.batch = 50, .negatives = {.per_chunk = 10, .chunks = 2},
+    gnn_trainer_options training{.batch = 50, .negatives = {.per_chunk = 10, .chunks = 2},
         .neighbors = {.fanout = {{.in = 3}, {.in = 3}}}, .pipeline = {.staleness = 0}};
 
     [[nodiscard]] std::vector<layer_options> encoder_layers() const { return parse_layers(layers, {.dropout = .1}); }
@@ -121,12 +121,12 @@ struct outcome {
     std::vector<float> rows;              // value and state of all nodes
     std::vector<float> relations;         // the same
     std::vector<float> weights, state;    // dense
-    std::vector<graph_statistics> epochs;
+    std::vector<training_statistics> epochs;
     double held_out = 0; // accuracy on nodes that do not train
 
     friend bool operator==(const outcome& a, const outcome& b) {
         return a.rows == b.rows && a.relations == b.relations && a.weights == b.weights && a.state == b.state &&
-               std::ranges::equal(a.epochs, b.epochs, [](const graph_statistics& x, const graph_statistics& y) {
+               std::ranges::equal(a.epochs, b.epochs, [](const training_statistics& x, const training_statistics& y) {
                    return x.loss == y.loss && x.correct == y.correct && x.sampled_edges == y.sampled_edges;
                });
     }
@@ -143,10 +143,10 @@ struct trainer {
     dense_optimizer dense;
     embedding_table relations{};
     dense_parameters<> weights{};
-    std::optional<graph_training::encoder_type> encode{};
+    std::optional<cpu_encoder> encode{};
     std::optional<any_link_model> model{};
     /// Makes what computes batches elsewhere than on the CPU; empty: nothing does.
-    std::function<std::unique_ptr<graph_compute>(trainer&)> compute{};
+    std::function<std::optional<any_backend>(trainer&)> compute{};
 
     trainer(const graph_data& of, set_up options)
         : data(of), with(std::move(options)), optimizer(make_row_optimizer(with.optimizer, with.rate)),
@@ -214,16 +214,16 @@ struct trainer {
         bucket_reader reader(data.store, with.engines);
         edge_buffer edges(reader.source(), data.rows.partitions, false, 0, budget);
         graph_buffer graph(data.store, with.engines, direction(), graph_bytes, budget);
-        std::optional<graph_task> task;
-        if (with.links) task.emplace(link_task{*model, relations, edges});
+        std::optional<gnn_task> task;
+        if (with.links) task.emplace(predicted_links{*model, relations, edges});
         else
-            task.emplace(node_task{data.labels, [&, every](std::uint32_t s, std::vector<node_id>& out) {
+            task.emplace(classified_nodes{data.labels, [&, every](std::uint32_t s, std::vector<node_id>& out) {
                 training_nodes(data, states, every)(s, out);
             }});
-        const std::unique_ptr<graph_compute> elsewhere = compute ? compute(*this) : nullptr;
-        graph_training training(with.training, *task, *encode, weights, dense, optimizer,
+        std::optional<any_backend> elsewhere = compute ? compute(*this) : std::nullopt;
+        gnn_trainer training(with.training, *task, *encode, weights, dense, optimizer,
             {.rows = row_buffer ? &*row_buffer : nullptr, .features = feature_rows ? &*feature_rows : nullptr, .graph = graph}, executor, budget,
-            elsewhere.get());
+            elsewhere ? &*elsewhere : nullptr);
         use(training, [&](std::uint64_t epoch) -> const epoch_plan& {
             if (fixed == nullptr) states = orders(epoch);
             return states;
@@ -231,7 +231,7 @@ struct trainer {
         if (row_buffer) row_buffer->flush();
     }
 
-    [[nodiscard]] outcome end(std::vector<graph_statistics> epochs) {
+    [[nodiscard]] outcome end(std::vector<training_statistics> epochs) {
         outcome result{.rows = all_rows(), .relations = {}, .weights = {weights.values().begin(), weights.values().end()},
             .state = {weights.state().begin(), weights.state().end()}, .epochs = std::move(epochs)};
         for (std::size_t i = 0; i < relations.rows(); ++i)
@@ -253,25 +253,25 @@ struct trainer {
 
 /// Trains, stopping and going on from a checkpoint after every `stop_every` batches if that is not 0.
 inline outcome train(const graph_data& data, const set_up& with, std::uint64_t stop_every = 0,
-    const std::function<std::unique_ptr<graph_compute>(trainer&)>& compute = {}) {
+    const std::function<std::optional<any_backend>(trainer&)>& compute = {}) {
     trainer all(data, with);
     all.compute = compute;
-    std::vector<graph_statistics> epochs;
+    std::vector<training_statistics> epochs;
     resume_position at{};
     std::uint64_t steps = 0;
     while (at.epoch < with.epochs)
-        all.run([&](graph_training& training, const auto& states) {
+        all.run([&](gnn_trainer& training, const auto& states) {
             training.set_steps(steps);
             std::stop_source stop;
             std::atomic<std::uint64_t> applied{0};
-            const graph_observer observer{.on_batch =
-                                              [&](const batch_key&, const graph_statistics&) {
+            const training_observer observer{.on_batch =
+                                              [&](const batch_key&, const training_statistics&) {
                                                   if (stop_every != 0 && ++applied == stop_every) stop.request_stop();
                                               },
                 .checkpoint_due = {},
                 .checkpoint = {}};
             while (at.epoch < with.epochs) {
-                const graph_epoch epoch = training.run(states(at.epoch), at.epoch, at.next, observer, stop.get_token());
+                const training_epoch epoch = training.run(states(at.epoch), at.epoch, at.next, observer, stop.get_token());
                 epochs.push_back(epoch.model);
                 at = epoch.position;
                 steps = training.steps();

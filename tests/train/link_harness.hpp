@@ -1,6 +1,6 @@
 #pragma once
 
-#include <gneiss/train/link_training.hpp>
+#include <gneiss/train/embedding_trainer.hpp>
 
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
@@ -55,11 +55,11 @@ struct set_up {
     std::size_t threads = 1;
     std::uint64_t epochs = 2;
     engine_factory engines = [] { return any_engine(threads_engine{}); };
-    link_training_options training{};
+    embedding_trainer_options training{};
 };
 
 /// Makes what computes batches elsewhere than on the CPU; empty: nothing does.
-using compute_factory = std::function<std::unique_ptr<link_compute>(const set_up&, embedding_table& relations)>;
+using compute_factory = std::function<std::optional<any_backend>(const set_up&, embedding_table& relations)>;
 
 struct outcome {
     std::vector<float> rows;      // value and state of all nodes
@@ -100,19 +100,19 @@ inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem
         memory_budget budget;
         partition_buffer buffer(*rows, {.resident_partitions = with.buffer_slots, .prefetch = with.prefetch}, budget);
         edge_buffer edges(graph.source(), graph.partitioning.partitions, false, 0, budget);
-        const std::unique_ptr<link_compute> elsewhere = compute ? compute(with, relations) : nullptr;
-        link_training training(with.training, model, optimizer, buffer, edges, relations, executor, budget, elsewhere.get());
+        std::optional<any_backend> elsewhere = compute ? compute(with, relations) : std::nullopt;
+        embedding_trainer training(with.training, model, optimizer, buffer, edges, relations, executor, budget, elsewhere ? &*elsewhere : nullptr);
         training.set_steps(steps);
         std::stop_source stop;
         std::atomic<std::uint64_t> applied{0};
         const training_observer observer{.on_batch =
-                                             [&](const batch_key&, const link_statistics&) {
+                                             [&](const batch_key&, const training_statistics&) {
                                                  if (stop_every != 0 && ++applied == stop_every) stop.request_stop();
                                              },
             .checkpoint_due = {},
             .checkpoint = {}};
         while (at.epoch < with.epochs) {
-            const link_epoch epoch = training.run(order(at.epoch), at.epoch, at.next, observer, stop.get_token());
+            const training_epoch epoch = training.run(order(at.epoch), at.epoch, at.next, observer, stop.get_token());
             result.loss += epoch.model.loss;
             result.masked += epoch.model.masked;
             at = epoch.position;

@@ -5,8 +5,8 @@
 #include <gneiss/cuda/cache/belady.cuh>
 #endif
 #include <gneiss/cuda/core/device.cuh>
-#include <gneiss/cuda/train/device_embedding_compute.cuh>
-#include <gneiss/cuda/train/device_graph_compute.cuh>
+#include <gneiss/cuda/train/device_embedding_backend.cuh>
+#include <gneiss/cuda/train/device_encoder_backend.cuh>
 
 namespace trainers {
 
@@ -41,14 +41,14 @@ public:
         : name_("cuda: " + what.name), budget_(gneiss::memory_budget::unlimited, gneiss::memory_budget::unlimited, memory) {}
 
     [[nodiscard]] std::string name() const override { return name_ + note_; }
-    [[nodiscard]] std::unique_ptr<gneiss::graph_compute> classify(const network_parts& network, const device_use& use) override {
-        return std::make_unique<gneiss::cuda::device_node_compute>(budget_, setup_of(network), choices(use));
+    [[nodiscard]] gneiss::any_backend classify(const network_parts& network, const device_use& use) override {
+        return gneiss::any_backend(std::in_place_type<gneiss::cuda::device_node_backend>, budget_, setup_of(network), choices(use));
     }
-    [[nodiscard]] std::unique_ptr<gneiss::graph_compute> predict(const network_parts& network, const decoder_parts& links, const device_use& use) override {
-        return noted(std::make_unique<gneiss::cuda::device_link_compute>(budget_, setup_of(network), setup_of(links), choices(use)), links.dim);
+    [[nodiscard]] gneiss::any_backend predict(const network_parts& network, const decoder_parts& links, const device_use& use) override {
+        return noted(std::make_shared<gneiss::cuda::device_link_backend>(budget_, setup_of(network), setup_of(links), choices(use)), links.dim);
     }
-    [[nodiscard]] std::unique_ptr<gneiss::link_compute> embed(const decoder_parts& links, const std::optional<rows_on_device>& keep) override {
-        return noted(std::make_unique<gneiss::cuda::device_embedding_compute>(budget_, setup_of(links), kept(keep)), links.dim);
+    [[nodiscard]] gneiss::any_backend embed(const decoder_parts& links, const std::optional<rows_on_device>& keep) override {
+        return noted(std::make_shared<gneiss::cuda::device_embedding_backend>(budget_, setup_of(links), kept(keep)), links.dim);
     }
 
     [[nodiscard]] gneiss::change_set_maker change_sets() override {
@@ -64,10 +64,10 @@ public:
 
 private:
     /// Keeps for the run's record what takes a slow path.
-    template <class Compute>
-    std::unique_ptr<Compute> noted(std::unique_ptr<Compute> result, std::size_t dim) {
+    template <class Backend>
+    gneiss::any_backend noted(std::shared_ptr<Backend> result, std::size_t dim) {
         if (result->path() == gneiss::cuda::link_path::scores) note_ = "; rows of " + std::to_string(dim) + " floats are too wide for tiles: scores lie in memory";
-        return result;
+        return gneiss::any_backend(std::move(result));
     }
 
     std::string name_, note_;

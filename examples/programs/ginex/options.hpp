@@ -5,7 +5,7 @@
 #include <string>
 
 #include <gneiss/io/dataset.hpp>
-#include <gneiss/train/superbatch_training.hpp>
+#include <gneiss/train/superbatch_trainer.hpp>
 
 #include "common/training/node_classification_options.hpp"
 

@@ -35,8 +35,8 @@ topology::topology(const options& settings, const gneiss::csc_files& files, cons
         whole_ = std::make_unique<gneiss::memory_csc>(files, budget);
 }
 
-gneiss::batch_sampler_factory topology::samplers() const {
-    return visit([&](const auto& graph) { return gneiss::sample_from(graph, options_.sampling(), options_.neighbor_options(), options_.seed); });
+gneiss::any_sampler topology::sampler() const {
+    return visit([&](const auto& graph) { return gneiss::make_sampler(graph, options_.sampling(), options_.neighbor_options(), options_.seed); });
 }
 
 gneiss::io_stats topology::io() const { return disk_ ? disk_->statistics().io : gneiss::io_stats{}; }
@@ -54,23 +54,22 @@ std::vector<std::uint32_t> topology::lengths() const {
     });
 }
 
-counting_samplers topology::counting() const {
-    return visit([&](const auto& graph) -> counting_samplers {
+counting_sampler topology::counting() const {
+    return visit([&](const auto& graph) -> counting_sampler {
         const auto counter = std::make_shared<gneiss::visit_counter<std::remove_cvref_t<decltype(graph)>>>(graph);
-        return {counter, counter->visits(), gneiss::sample_from(*counter, options_.sampling(), options_.neighbor_options(), options_.seed)};
+        return {counter, counter->visits(), gneiss::make_sampler(*counter, options_.sampling(), options_.neighbor_options(), options_.seed)};
     });
 }
 
 std::vector<std::uint32_t> topology::visits(const gneiss::node_batches& batches, std::uint64_t count, const gneiss::tbb_executor& executor,
     const std::stop_token& stop) const {
-    const counting_samplers counted = counting();
-    const auto sampler = counted.make();
+    counting_sampler counted = counting();
     std::vector<gneiss::node_id> seeds;
     gneiss::mini_batch_arena arena;
     for (std::uint64_t k = 0; k < std::min(count, batches.size()); ++k) {
         trainers::throw_if_stopped(stop);
         batches.choose(k, seeds);
-        (void)sampler->sample({~std::uint64_t{0}, {0, 0, k}}, seeds, executor, arena);
+        (void)counted.sampler->sample({~std::uint64_t{0}, {0, 0, k}}, seeds, executor, arena);
     }
     return {counted.visits.begin(), counted.visits.end()};
 }

@@ -17,7 +17,7 @@
 #include <gneiss/storage/adjacency/mapped_csc.hpp>
 #include <gneiss/storage/adjacency/neighbor_cache.hpp>
 #include <gneiss/storage/engine/probe.hpp>
-#include <gneiss/train/superbatch_training.hpp>
+#include <gneiss/train/superbatch_trainer.hpp>
 
 #include "common/neighbor_lists.hpp"
 #include "options.hpp"
@@ -31,11 +31,11 @@ using programs::occurrences;
 /// What offsets and, in memory, lists take [bytes].
 [[nodiscard]] std::uint64_t memory_of_lists(const options& settings, const gneiss::csc_files& files);
 
-/// Samplers that count how many reads each node's list is worth in what they draw: see `visit_counter`.
-struct counting_samplers {
+/// A sampler that counts how many reads each node's list is worth in what it draws: see `visit_counter`.
+struct counting_sampler {
     std::shared_ptr<const void> counter;   ///< what the others refer to
     std::span<const std::uint32_t> visits; ///< [nodes], so far
-    gneiss::batch_sampler_factory make;
+    std::optional<gneiss::any_sampler> sampler;
 };
 
 /// The graph as samplers see it, by `--topology`.
@@ -43,8 +43,8 @@ class topology {
 public:
     topology(const options& settings, const gneiss::csc_files& files, const gneiss::engine_factory& engines, gneiss::memory_budget& budget);
 
-    [[nodiscard]] gneiss::batch_sampler_factory samplers() const;
-    [[nodiscard]] counting_samplers counting() const;
+    [[nodiscard]] gneiss::any_sampler sampler() const;
+    [[nodiscard]] counting_sampler counting() const;
     /// Of a topology on disk, else null.
     [[nodiscard]] gneiss::disk_csc* on_disk() const noexcept { return disk_.get(); }
     [[nodiscard]] gneiss::io_stats io() const;

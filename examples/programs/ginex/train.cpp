@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include <gneiss/cache/adjacency_cache_score.hpp>
-#include <gneiss/train/superbatch_training.hpp>
+#include <gneiss/train/superbatch_trainer.hpp>
 
 #include "commands.hpp"
 #include "common/dataset_path.hpp"
@@ -52,14 +52,14 @@ public:
         const bool in_turns = *how.pipeline == "alternate";
         if (neighbors_ && !in_turns) neighbors_->load();
         if (in_turns && features_->cache() != nullptr) features_->cache()->release();
-        gneiss::superbatch_training_options options{.batch = *how.batch, .sampler = how.sampling(), .seed = how.seed,
+        gneiss::superbatch_trainer_options options{.batch = *how.batch, .seed = how.seed,
             .rows_in_flight = static_cast<std::size_t>(*how.in_flight), .sample_workers = how.pipeline_options().sample_workers,
             .batch_nodes = plan.batch_nodes,
             .superbatches = {.schedule = how.schedule(), .batches = plan.superbatch, .directory = superbatches(),
                 .cache_capacity = 0, .direct_table = plan.direct_table, .carry = *how.carry == "on", .accesses = plan.accesses, .epochs = *how.epochs,
                 .change_sets = device == nullptr ? gneiss::change_set_maker{} : device->change_sets()}};
-        gneiss::superbatch_parts parts{.samplers = lists.samplers(), .features = features_->input(), .labels = of.classes.labels(),
-            .training_nodes = of.classes.train, .encode = of.net.encode, .weights = of.net.weights, .by = of.compute,
+        gneiss::superbatch_parts parts{.sampler = lists.sampler(), .features = features_->input(), .labels = of.classes.labels(),
+            .training_nodes = of.classes.train, .encode = of.net.encode, .weights = of.net.weights, .backend = of.backend,
             .before_sampling = [this] {
                 if (features_->cache() != nullptr) features_->cache()->release();
                 programs::give_back_memory();
@@ -70,7 +70,7 @@ public:
                 programs::give_back_memory();
                 if (features_->cache() != nullptr) features_->cache()->acquire();
             }};
-        training_ = std::make_unique<gneiss::superbatch_training>(std::move(options), std::move(parts), how.dense_optimizer(0), executor_);
+        training_ = std::make_unique<gneiss::superbatch_trainer>(std::move(options), std::move(parts), how.dense_optimizer(0), executor_);
         if (of.run.saved) training_->set_steps(saved_progress().at("steps").get<std::uint64_t>());
     }
 
@@ -94,7 +94,7 @@ public:
     }
 
 private:
-    trainers::epoch_end train_epoch(const gneiss::resume_position& from, gneiss::superbatch_training::observer told, const std::stop_token& stop) override {
+    trainers::epoch_end train_epoch(const gneiss::resume_position& from, gneiss::training_observer told, const std::stop_token& stop) override {
         training_->set_optimizer(options_.dense_optimizer(from.epoch));
         const auto done = training_->run(from.epoch, from.next, told, stop);
         return {done.position, done.stopped};
@@ -135,7 +135,7 @@ private:
     topology& graph_;
     std::unique_ptr<gneiss::neighbor_cache> neighbors_;
     std::optional<features> features_;
-    std::unique_ptr<gneiss::superbatch_training> training_;
+    std::unique_ptr<gneiss::superbatch_trainer> training_;
 };
 
 programs::exit_code train(options& settings, programs::command& command) {
@@ -156,7 +156,7 @@ programs::exit_code train(options& settings, programs::command& command) {
     live.say(fmt::format("{}: {} nodes, {} edges, {} classes, {} nodes to train; {} of {} features, fan-out {} ({}); neighbors {}, rows {}, {}",
         graph.name, graph.nodes, graph.train_edges, graph.node_attributes.classes, graph.node_attributes.train, *settings.layers, graph.node_attributes.features,
         *settings.fanout, *settings.direction, *settings.topology, *settings.feature_cache, *settings.pipeline));
-    const auto compute = trainers::compute_classes_on(device.get(), settings, net); // what a device cannot hold is told before a run is touched
+    auto backend = trainers::classifier_on(device.get(), settings, net); // what a device cannot hold is told before a run is touched
     const programs::interrupt_guard interrupts;
     const gneiss::tbb_executor executor(settings.threads);
     make_lists(data, settings.neighbors(), trainers::budget_of(settings) / 2, executor, interrupts.token(), [&](std::uint64_t done, std::uint64_t edges) {
@@ -183,7 +183,7 @@ programs::exit_code train(options& settings, programs::command& command) {
     }
     const programs::plan_record planned = plan.common.record(buckets);
     if (!settings.quiet) live.say(trainers::describe(plan.common, planned));
-    ginex_design training({settings, command, data, data, given, classes, plan.common, *run, engine, net, budget, compute.get(), interrupts.token()}, settings, plan, lists, device.get(), live);
+    ginex_design training({settings, command, data, data, given, classes, plan.common, *run, engine, net, budget, backend ? &*backend : nullptr, interrupts.token()}, settings, plan, lists, device.get(), live);
     trainers::course course(settings, trainers::course_of_classes(settings, graph), plan.common, run->directory, live, command.configuration());
     const programs::exit_code code = trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, device.get(), data, command, planned),
         settings, live, interrupts.token(), began);

@@ -12,7 +12,7 @@
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/storage/feature/row_gather.hpp>
 #include <gneiss/storage/io/trace_file.hpp>
-#include <gneiss/train/graph_memory.hpp>
+#include <gneiss/train/gnn_memory.hpp>
 
 #include "common/machine.hpp"
 #include "common/training/link_evaluation.hpp"
@@ -28,8 +28,8 @@ std::uint64_t some_more(std::uint64_t most) {
 }
 
 /// What batches of the seen sizes need.
-gneiss::graph_memory memory_of_batches(const options& settings, const trainers::classifier& net, const profile& seen, std::uint64_t nodes, std::uint64_t entries) {
-    return gneiss::bound_graph_memory(settings.training_options(),
+gneiss::gnn_memory memory_of_batches(const options& settings, const trainers::classifier& net, const profile& seen, std::uint64_t nodes, std::uint64_t entries) {
+    return gneiss::bound_gnn_memory(settings.training_options(),
         {.links = false, .nodes = std::min(nodes, some_more(seen.most_nodes)), .edges = some_more(seen.most_edges), .all_nodes = std::min(nodes, some_more(seen.most_nodes)),
             .columns = net.encode.inputs(), .learned = 0, .sparse_entries = entries},
         trainers::layers_of(net.encode));
@@ -81,12 +81,12 @@ profile take_profile(const options& settings, const topology& graph, const gneis
     seen.batches = std::min<std::uint64_t>(16, batches.size());
     const bool both_caches = settings.caches_rows() && *settings.topology == "disk" && *settings.pipeline != "alternate" && !settings.cache_split;
     std::vector<std::uint32_t> rows; // how often each is asked for
-    counting_samplers counted;
+    counting_sampler counted;
     if (both_caches) {
         counted = graph.counting();
         rows.resize(counted.visits.size());
     }
-    const auto sampler = both_caches ? counted.make() : graph.samplers()();
+    gneiss::any_sampler sampler = both_caches ? *counted.sampler : graph.sampler();
     std::vector<gneiss::node_id> seeds;
     gneiss::mini_batch_arena arena;
     gneiss::layer_stack layers;
@@ -96,9 +96,9 @@ profile take_profile(const options& settings, const topology& graph, const gneis
         trainers::throw_if_stopped(stop);
         batches.choose(k, seeds);
         const auto since = std::chrono::steady_clock::now();
-        const gneiss::mini_batch result = sampler->sample({0, {0, 0, k}}, seeds, executor, arena);
+        const gneiss::mini_batch result = sampler.sample({0, {0, 0, k}}, seeds, executor, arena);
         seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
-        const gneiss::drawn_sample sample = gneiss::drawn_sample::of(settings.sampling(), result, layers, executor);
+        const gneiss::drawn_sample sample = sampler.read(result, layers, executor);
         seen.nodes += static_cast<double>(sample.nodes.size());
         seen.sample_bytes += static_cast<double>(result.bytes().size());
         seen.most_nodes = std::max<std::uint64_t>(seen.most_nodes, sample.nodes.size());
@@ -169,7 +169,7 @@ training_plan plan_with(options& settings, const gneiss::dataset& data, const gn
         if (bytes != 0) plan.parts.push_back({name, bytes});
     };
     const gneiss::feature_store store(features.files(), {graph.nodes, 1});
-    const gneiss::graph_memory bound = memory_of_batches(settings, net, seen, graph.nodes, store.sparse() ? store.nnz() : 0);
+    const gneiss::gnn_memory bound = memory_of_batches(settings, net, seen, graph.nodes, store.sparse() ? store.nnz() : 0);
     const std::size_t row_bytes = static_cast<std::size_t>(features.columns()) * store.value_bytes();
     const std::uint64_t workers = settings.superbatches() ? 1 : std::max<std::uint64_t>(settings.pipeline_options().sample_workers, 1);
     result.batch_nodes = std::min(graph.nodes, some_more(seen.most_nodes));

@@ -9,7 +9,7 @@
 #include <gneiss/cache/trace.hpp>
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/io/dataset.hpp>
-#include <gneiss/sampling/batch_sampler.hpp>
+#include <gneiss/sampling/any_sampler.hpp>
 #include <gneiss/sampling/node_batches.hpp>
 
 #include "options.hpp"

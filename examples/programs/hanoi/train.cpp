@@ -11,7 +11,7 @@
 
 #include <gneiss/cache/miss_ratio_sampler.hpp>
 #include <gneiss/storage/io/durable.hpp>
-#include <gneiss/train/graph_training.hpp>
+#include <gneiss/train/gnn_trainer.hpp>
 #include <gneiss/train/macro_batch_reuse.hpp>
 
 #include "commands.hpp"
@@ -70,16 +70,16 @@ public:
         reuse_.emplace(settings.reuse, std::move(done), std::move(replay));
         features_ = std::make_unique<gneiss::feature_buffer>(store_, of.engine.make, of.plan.feature_bytes, of.budget);
         graph_ = std::make_unique<gneiss::graph_buffer>(buckets_, of.engine.make, settings.neighbors(), of.plan.graph_bytes, of.budget, macro_graph);
-        gneiss::graph_training_options training = settings.training_options();
+        gneiss::gnn_trainer_options training = settings.training_options();
         training.batches_in_flight = of.plan.batches;
         training.resident_partitions = of.plan.slots;
         if (rates) training.on_rows = [this](std::span<const gneiss::node_id> rows) { asked_.add(rows); };
-        const gneiss::node_task task{of.classes.labels(), [this](std::uint32_t state, std::vector<gneiss::node_id>& out) {
+        const gneiss::classified_nodes task{of.classes.labels(), [this](std::uint32_t state, std::vector<gneiss::node_id>& out) {
             gneiss::append_training_nodes(now_, state, of_.plan.partitioning, of_.classes.train, out);
         }};
-        training_ = std::make_unique<gneiss::graph_training>(training, task, of.net.encode, of.net.weights,
+        training_ = std::make_unique<gneiss::gnn_trainer>(training, task, of.net.encode, of.net.weights,
             settings.dense_optimizer(0), no_rows(),
-            gneiss::graph_inputs{.features = features_.get(), .graph = *graph_}, executor_, of.budget, of.compute);
+            gneiss::graph_inputs{.features = features_.get(), .graph = *graph_}, executor_, of.budget, of.backend);
         if (of.run.saved) training_->set_steps(saved_progress().at("steps").get<std::uint64_t>());
     }
 
@@ -110,7 +110,7 @@ public:
     }
 
 private:
-    trainers::epoch_end train_epoch(const gneiss::resume_position& from, gneiss::graph_observer told, const std::stop_token& stop) override {
+    trainers::epoch_end train_epoch(const gneiss::resume_position& from, gneiss::training_observer told, const std::stop_token& stop) override {
         now_ = epoch_of(options_, of_.data, from.epoch);
         training_->set_optimizers(no_rows(), options_.dense_optimizer(from.epoch));
         told.again = [&](std::uint32_t state, std::uint32_t passes, bool next_is_ready) { return reuse_->again(from.epoch, state, passes, next_is_ready); };
@@ -119,7 +119,7 @@ private:
         if (states.size() > now_.states.size() && !of_.plan.in_memory && (!options_.validates_after(from.epoch + 1) || evaluates_beside()))
             ahead = states.back();
         const auto began = clock::now();
-        const gneiss::graph_epoch done = training_->run(now_.states, from.epoch, from.next, told, stop, ahead);
+        const gneiss::training_epoch done = training_->run(now_.states, from.epoch, from.next, told, stop, ahead);
         seen_.seconds += trainers::seconds_since(began);
         seen_.batches += done.batches;
         seen_.input_rows += done.model.input_nodes;
@@ -151,7 +151,7 @@ private:
 
     std::unique_ptr<gneiss::feature_buffer> features_;
     std::unique_ptr<gneiss::graph_buffer> graph_;
-    std::unique_ptr<gneiss::graph_training> training_;
+    std::unique_ptr<gneiss::gnn_trainer> training_;
 };
 
 /// What can be told of files before a run is touched.
@@ -177,7 +177,7 @@ programs::exit_code train(options& how, programs::command& command) {
     live.say(trainers::describe_machine(program, how, engine, device.get()));
     live.say(fmt::format("{}: {} nodes, {} edges, {} classes, {} nodes to train; {} of {} features, fan-out {} ({})", graph.name, graph.nodes,
         graph.train_edges, graph.node_attributes.classes, graph.node_attributes.train, *how.layers, graph.node_attributes.features, *how.fanout, *how.direction));
-    const auto compute = trainers::compute_classes_on(device.get(), how, net); // what a device cannot hold is told before a run is touched
+    auto backend = trainers::classifier_on(device.get(), how, net); // what a device cannot hold is told before a run is touched
     if (const std::string chosen = choose_partitions(how, *dataset, given, net); !chosen.empty()) live.say(chosen);
     check_hubs(how, *dataset, trainers::budget_of(how));
     trainers::training_plan plan;
@@ -221,7 +221,7 @@ programs::exit_code train(options& how, programs::command& command) {
     }
     const trainers::node_classification classes(*data);
     gneiss::memory_budget budget(plan.budget);
-    hanoi_design training({how, command, *dataset, *data, given, classes, plan, *run, engine, net, budget, compute.get(), interrupts.token()}, how,
+    hanoi_design training({how, command, *dataset, *data, given, classes, plan, *run, engine, net, budget, backend ? &*backend : nullptr, interrupts.token()}, how,
         measure_tiers(*data, how, row_bytes(given), plan.budget));
     trainers::course_settings settings = trainers::course_of_classes(how, graph);
     settings.state = "macro-batch";

@@ -15,8 +15,8 @@
 #include <gneiss/order/macro_batches.hpp>
 #include <gneiss/partition/assignment.hpp>
 #include <gneiss/storage/feature/feature_buffer.hpp>
-#include <gneiss/train/graph_memory.hpp>
-#include <gneiss/train/graph_training.hpp>
+#include <gneiss/train/gnn_memory.hpp>
+#include <gneiss/train/gnn_trainer.hpp>
 
 #include "common/machine.hpp"
 #include "preprocessing.hpp"
@@ -42,7 +42,7 @@ struct planned_graph {
     gneiss::row_partitioning rows{};
     std::uint32_t pinned = 0; ///< leading partitions, which stay
     std::function<std::uint64_t(const gneiss::epoch_plan&)> graph_bytes{}, feature_bytes{}; ///< that the buffers need
-    std::function<gneiss::graph_shape(std::uint32_t slots)> shape{};
+    std::function<gneiss::gnn_shape(std::uint32_t slots)> shape{};
     std::function<std::uint64_t(const gneiss::epoch_plan&)> reads{}; ///< of the states of an epoch
 };
 
@@ -101,7 +101,7 @@ planned_graph at_most(const options& settings, const gneiss::dataset& from, cons
     result.feature_bytes = [=](const gneiss::epoch_plan& states) { return most_of_two(states, row); };
     result.shape = [=, rows = result.rows](std::uint32_t slots) {
         const double some = std::min(static_cast<double>(rows.largest(slots)), nodes);
-        return gneiss::graph_shape{.nodes = static_cast<std::uint64_t>(some), .edges = static_cast<std::uint64_t>(some * edges),
+        return gneiss::gnn_shape{.nodes = static_cast<std::uint64_t>(some), .edges = static_cast<std::uint64_t>(some * edges),
             .all_nodes = static_cast<std::uint64_t>(nodes), .sparse_entries = static_cast<std::uint64_t>(some * entries)};
     };
     result.reads = [=](const gneiss::epoch_plan& states) {
@@ -148,15 +148,15 @@ public:
         }
         if (!plan.in_memory) // later epochs draw other macro-batches
             for (std::uint64_t* bytes : {&plan.graph_bytes, &plan.feature_bytes}) *bytes += *bytes / 16;
-        gneiss::graph_shape shape = of_.shape(plan.slots);
+        gneiss::gnn_shape shape = of_.shape(plan.slots);
         shape.columns = net_.encode.inputs();
-        const gneiss::graph_memory bound = gneiss::bound_graph_memory(training_, shape, layers_);
+        const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(training_, shape, layers_);
         plan.parts = {{"program", programs::current_rss() + (std::uint64_t{12} << 20)}, {"features", plan.feature_bytes},
             {"graph", plan.graph_bytes},
             {"node labels", graph_.nodes * 5 + (graph_.node_attributes.train * 2 + graph_.node_attributes.valid + graph_.node_attributes.test) * 4},
             {"samplers", std::max<std::size_t>(training_.pipeline.sample_workers, 1) * bound.sampler}, {"encoder", bound.encoder},
             {"weights", net_.weights.size_bytes() + 4096}};
-        plan.add_batches_and_evaluation(gneiss::graph_training::in_flight(training_), options_.deterministic, bound.batch,
+        plan.add_batches_and_evaluation(gneiss::gnn_trainer::in_flight(training_), options_.deterministic, bound.batch,
             trainers::evaluation_part(evaluation_, plan.lent_bytes()));
         plan.further_reads = of_.reads;
         return plan;
@@ -214,7 +214,7 @@ private:
     planned_graph of_;
     const trainers::classifier& net_;
     const gneiss::dataset_manifest& graph_;
-    gneiss::graph_training_options training_;
+    gneiss::gnn_trainer_options training_;
     std::vector<gneiss::layer_options> layers_;
     std::uint64_t budget_, evaluation_;
     std::uint32_t others_;

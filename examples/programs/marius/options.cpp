@@ -47,8 +47,8 @@ void options::resolve(const gneiss::dataset_manifest& graph) {
     (void)relation_initializer();
 }
 
-gneiss::link_training_options options::training_options() const {
-    gneiss::link_training_options result;
+gneiss::embedding_trainer_options options::training_options() const {
+    gneiss::embedding_trainer_options result;
     result.batch_edges = *batch;
     result.batch_from = batch_from == "state" ? gneiss::batch_scope::state : gneiss::batch_scope::bucket;
     result.negatives = negative_options();

@@ -4,7 +4,7 @@
 #include <string>
 
 #include <gneiss/io/manifest.hpp>
-#include <gneiss/train/link_training.hpp>
+#include <gneiss/train/embedding_trainer.hpp>
 
 #include "common/training/options.hpp"
 
@@ -23,7 +23,7 @@ struct options : trainers::run_options, trainers::link_options {
     /// Fills what was left out from the graph. The rules are those of docs/guide.
     void resolve(const gneiss::dataset_manifest& graph);
 
-    [[nodiscard]] gneiss::link_training_options training_options() const;
+    [[nodiscard]] gneiss::embedding_trainer_options training_options() const;
 };
 
 } // namespace marius

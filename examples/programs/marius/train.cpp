@@ -18,6 +18,7 @@
 #include "common/training/link_evaluation.hpp"
 #include "common/training/open_run.hpp"
 #include "common/training/row_store.hpp"
+#include "common/training/training_observer.hpp"
 
 namespace marius {
 
@@ -33,7 +34,7 @@ gneiss::embedding_table make_relations(const gneiss::any_link_model& model, cons
 }
 
 /// What trains a plan's rows and these relations on a device.
-std::unique_ptr<gneiss::link_compute> compute_on(trainers::compute_device& device, const options& settings, const training_plan& plan, gneiss::embedding_table& relations) {
+gneiss::any_backend backend_on(trainers::compute_device& device, const options& settings, const training_plan& plan, gneiss::embedding_table& relations) {
     return device.embed(trainers::decoder_of(settings, *settings.batch, *settings.dim, relations), trainers::rows_on_device_of(settings, plan.partitioning.nodes, plan.layout));
 }
 
@@ -61,9 +62,9 @@ public:
         reader_ = std::make_unique<gneiss::bucket_reader>(buckets_, engine.make);
         edges_ = std::make_unique<gneiss::edge_buffer>(
             reader_->source(), plan_.partitioning.partitions, rows_->keeps_all(), plan_.edge_bytes, budget_);
-        if (device != nullptr) compute_ = compute_on(*device, options_, plan_, relations_);
-        training_ = std::make_unique<gneiss::link_training>(
-            options_.training_options(), model_, optimizer_of(0), *rows_, *edges_, relations_, executor_, budget_, compute_.get());
+        if (device != nullptr) backend_ = backend_on(*device, options_, plan_, relations_);
+        training_ = std::make_unique<gneiss::embedding_trainer>(
+            options_.training_options(), model_, optimizer_of(0), *rows_, *edges_, relations_, executor_, budget_, backend_ ? &*backend_ : nullptr);
         if (run.saved) training_->set_steps(trainers::progress_of(*run.saved).at("steps").get<std::uint64_t>());
     }
 
@@ -73,13 +74,8 @@ public:
 
     trainers::epoch_end train(const gneiss::resume_position& from, const trainers::course_observer& observer, const std::stop_token& stop) override {
         training_->set_optimizer(optimizer_of(from.epoch));
-        gneiss::training_observer told;
-        told.on_batch = [&](const gneiss::batch_key& key, const gneiss::link_statistics& s) {
-            observer.on_batch(key, {.loss = s.loss, .examples = s.positives});
-        };
-        told.checkpoint_due = observer.checkpoint_due;
-        told.checkpoint = observer.checkpoint;
-        const gneiss::link_epoch done = training_->run(plan_.order(from.epoch), from.epoch, from.next, told, stop);
+        const gneiss::training_epoch done =
+            training_->run(plan_.order(from.epoch), from.epoch, from.next, trainers::training_observer_of(observer), stop);
         return {done.position, done.stopped};
     }
 
@@ -103,7 +99,7 @@ public:
     [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_->statistics(); }
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return training_->row_staleness(); }
-    [[nodiscard]] double device_seconds() const override { return compute_ ? compute_->device_seconds() : 0; }
+    [[nodiscard]] double device_seconds() const override { return backend_ ? backend_->device_seconds() : 0; }
     [[nodiscard]] gneiss::io_stats io() const override { return rows_file_->statistics() + reader_->statistics(); }
 
 private:
@@ -146,8 +142,8 @@ private:
     std::unique_ptr<gneiss::partition_buffer> rows_;
     std::unique_ptr<gneiss::bucket_reader> reader_;
     std::unique_ptr<gneiss::edge_buffer> edges_;
-    std::unique_ptr<gneiss::link_compute> compute_;
-    std::unique_ptr<gneiss::link_training> training_;
+    std::optional<gneiss::any_backend> backend_;
+    std::unique_ptr<gneiss::embedding_trainer> training_;
 };
 
 programs::exit_code train(options& settings, programs::command& command) {
@@ -165,7 +161,7 @@ programs::exit_code train(options& settings, programs::command& command) {
     const training_plan plan = plan_training(settings, graph, buckets, model, optimizer.state_floats(*settings.dim));
     if (device) { // what it cannot hold is told before a run is touched
         gneiss::embedding_table relations = make_relations(model, optimizer, graph);
-        (void)compute_on(*device, settings, plan, relations);
+        (void)backend_on(*device, settings, plan, relations);
     }
     programs::progress live(settings.quiet);
     const gneiss::engine_choice engine = trainers::choose_engine(settings);

@@ -13,9 +13,9 @@ trainers::training_plan plan_training(options& o, const gneiss::dataset_manifest
     trainers::training_plan result;
     result.layout = {static_cast<std::uint32_t>(model.dim()), static_cast<std::uint32_t>(state_floats)};
     result.budget = trainers::budget_of(o);
-    const gneiss::link_training_options training = o.training_options();
+    const gneiss::embedding_trainer_options training = o.training_options();
     const std::uint64_t relation_rows = model.relation_rows(std::max<std::uint64_t>(graph.relations, 1));
-    const std::uint64_t batches = gneiss::link_training::in_flight(training);
+    const std::uint64_t batches = gneiss::embedding_trainer::in_flight(training);
     return trainers::choose_plan(o, graph, buckets, "beta-randomized", [&](std::uint32_t partitions, std::uint32_t slots, bool in_memory) {
         trainers::training_plan plan = result;
         plan.partitioning = buckets.rows().in(partitions);
@@ -24,7 +24,7 @@ trainers::training_plan plan_training(options& o, const gneiss::dataset_manifest
         plan.prefetch = trainers::prefetch_of(o, plan.keeps_all());
         plan.order = trainers::make_order(o, partitions, slots);
         plan.edge_bytes = trainers::edge_memory(o, plan, graph, buckets);
-        plan.batch_bytes = batches * gneiss::link_training::batch_bytes(training, plan.layout, graph.nodes, relation_rows * model.relation_floats());
+        plan.batch_bytes = batches * gneiss::embedding_trainer::batch_bytes(training, plan.layout, graph.nodes, relation_rows * model.relation_floats());
         const std::uint64_t relations = relation_rows * (model.relation_floats() + state_floats) * sizeof(float);
         plan.parts = {{"program", programs::current_rss() + (std::uint64_t{12} << 20)},
             {"partition buffer", plan.memory_slots() * plan.slot_bytes()}, {"edges", plan.edge_bytes},

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include <gneiss/storage/edge/bucket_store.hpp>
-#include <gneiss/train/graph_compute.hpp>
+#include <gneiss/train/any_slots.hpp>
 
 #include "network.hpp"
 #include "options.hpp"
@@ -14,7 +14,7 @@ namespace mariusgnn {
 
 /// What computes a plan's batches on `device`; null for the CPU, which is null, too. With --sample-on gpu it copies the graph of
 /// `buckets`. Throws over_budget where the device's memory is short, or the host's while the graph is copied.
-[[nodiscard]] std::unique_ptr<gneiss::graph_compute> compute_on(trainers::compute_device* device, const options& settings,
+[[nodiscard]] std::optional<gneiss::any_backend> backend_on(trainers::compute_device* device, const options& settings,
     const trainers::training_plan& plan, const gneiss::bucket_store& buckets, network& net);
 
 } // namespace mariusgnn

@@ -59,7 +59,7 @@ struct resident_source {
 };
 
 /// Options of a sampler that evaluates: `--eval-fanout`, or all neighbors.
-[[nodiscard]] gneiss::graph_training_options resident_sampling(const options& how);
+[[nodiscard]] gneiss::gnn_trainer_options resident_sampling(const options& how);
 
 /// By the neighbors that are resident in the first state that holds a node's partition.
 /// \param wanted  nodes of a partition whose rows are asked for, ascending

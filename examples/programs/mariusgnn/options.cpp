@@ -126,8 +126,8 @@ void options::resolve_link(const gneiss::dataset_manifest& graph) {
     (void)trainers::parse_initializer(relation_init, "relation-init", width);
 }
 
-gneiss::graph_training_options options::training_options() const {
-    gneiss::graph_training_options result = gnn_options::training_options();
+gneiss::gnn_trainer_options options::training_options() const {
+    gneiss::gnn_trainer_options result = gnn_options::training_options();
     if (links()) {
         result.batch_from = batch_from == "state" ? gneiss::batch_scope::state : gneiss::batch_scope::bucket;
         result.negatives = negative_options();

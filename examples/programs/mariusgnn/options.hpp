@@ -9,7 +9,7 @@
 #include <gneiss/model/dense_optimizer.hpp>
 #include <gneiss/model/layer_options.hpp>
 #include <gneiss/model/optimizer.hpp>
-#include <gneiss/train/graph_training.hpp>
+#include <gneiss/train/gnn_trainer.hpp>
 
 #include "common/training/gnn_options.hpp"
 #include "common/training/options.hpp"
@@ -37,7 +37,7 @@ struct options : trainers::gnn_options, trainers::link_options {
     [[nodiscard]] bool links() const { return *task == "link"; }
     [[nodiscard]] bool uses_rows() const { return *inputs != "features"; }
     [[nodiscard]] bool uses_features() const { return *inputs != "rows"; }
-    [[nodiscard]] gneiss::graph_training_options training_options() const;
+    [[nodiscard]] gneiss::gnn_trainer_options training_options() const;
     [[nodiscard]] gneiss::any_row_optimizer any_row_optimizer(std::uint64_t epoch) const;
 
 private:

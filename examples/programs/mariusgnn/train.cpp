@@ -11,7 +11,7 @@
 #include <gneiss/io/reorder_rows.hpp>
 #include <gneiss/order/tune.hpp>
 #include <gneiss/storage/edge/bucket_reader.hpp>
-#include <gneiss/train/graph_training.hpp>
+#include <gneiss/train/gnn_trainer.hpp>
 
 #include "commands.hpp"
 #include "device.hpp"
@@ -27,7 +27,7 @@
 #include "common/training/device.hpp"
 #include "common/training/engine.hpp"
 #include "common/training/feature_diagnosis.hpp"
-#include "common/training/graph_observer.hpp"
+#include "common/training/training_observer.hpp"
 #include "common/training/link_evaluation.hpp"
 #include "common/training/open_run.hpp"
 #include "common/training/row_store.hpp"
@@ -57,7 +57,7 @@ public:
         const training_plan& plan;
         const trainers::opened_run& run;
         const gneiss::engine_choice& engine;
-        gneiss::graph_compute* compute; ///< what computes batches elsewhere than on the CPU, or null
+        gneiss::any_backend* backend; ///< what computes batches elsewhere than on the CPU, or null
         programs::progress& live;
     };
 
@@ -98,8 +98,8 @@ public:
             std::optional<gneiss::buffer_state> ahead;
             if (plan_.loads_next_epoch && from.epoch + 1 < *of_.how.epochs && (!of_.how.validates_after(from.epoch + 1) || evaluates_beside()))
                 ahead = plan_.order(from.epoch + 1).front();
-            const gneiss::graph_epoch done =
-                training_->run(plan_.order(from.epoch), from.epoch, from.next, trainers::graph_observer_of(observer), stop, ahead);
+            const gneiss::training_epoch done =
+                training_->run(plan_.order(from.epoch), from.epoch, from.next, trainers::training_observer_of(observer), stop, ahead);
             return {done.position, done.stopped};
         } catch (const gneiss::error& e) {
             if (e.code() == gneiss::errc::not_finite && data_->features() != nullptr) trainers::diagnose_features(data_->data(), *data_->features());
@@ -148,7 +148,7 @@ public:
     [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return activity().pipeline; }
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const override { return activity().row_staleness; }
-    [[nodiscard]] double device_seconds() const override { return of_.compute == nullptr ? 0 : of_.compute->device_seconds(); }
+    [[nodiscard]] double device_seconds() const override { return of_.backend == nullptr ? 0 : of_.backend->device_seconds(); }
     [[nodiscard]] gneiss::io_stats io() const override { return activity().io; }
 
 private:
@@ -208,12 +208,12 @@ private:
             edges_ = std::make_unique<gneiss::edge_buffer>(reader_->source(), plan_.partitioning.partitions, plan_.keeps_all(),
                 plan_.edge_bytes, budget_);
         }
-        gneiss::graph_training_options training = how.training_options();
+        gneiss::gnn_trainer_options training = how.training_options();
         training.batches_in_flight = plan_.batches;
         training.resident_partitions = plan_.slots;
-        training_ = std::make_unique<gneiss::graph_training>(training, make_task(), net_.encode, net_.weights,
+        training_ = std::make_unique<gneiss::gnn_trainer>(training, make_task(), net_.encode, net_.weights,
             how.dense_optimizer(0), how.any_row_optimizer(0),
-            gneiss::graph_inputs{.rows = rows_.get(), .features = features_.get(), .graph = *graph_}, executor_, budget_, of_.compute);
+            gneiss::graph_inputs{.rows = rows_.get(), .features = features_.get(), .graph = *graph_}, executor_, budget_, of_.backend);
     }
 
     /// Gives up what `assemble` made. Rows must have been flushed.
@@ -276,15 +276,15 @@ private:
         return true;
     }
 
-    gneiss::graph_task make_task() {
+    gneiss::gnn_task make_task() {
         if (!of_.how.links()) {
             const auto epochs = node_epochs(of_.how, plan_.partitioning, plan_.slots, data_->training_nodes());
             const auto nodes = [this, epochs](std::uint32_t state, std::vector<gneiss::node_id>& out) {
                 gneiss::append_training_nodes(epochs(epoch_), state, plan_.partitioning, data_->training_nodes(), out);
             };
-            return gneiss::node_task{data_->labels(), nodes};
+            return gneiss::classified_nodes{data_->labels(), nodes};
         }
-        return gneiss::link_task{*net_.links, net_.relations, *edges_};
+        return gneiss::predicted_links{*net_.links, net_.relations, *edges_};
     }
 
     [[nodiscard]] gneiss::checkpoint header(const gneiss::resume_position& at) const {
@@ -384,7 +384,7 @@ private:
     std::optional<gneiss::memory_charge> block_charge_;
     std::unique_ptr<gneiss::bucket_reader> reader_;
     std::unique_ptr<gneiss::edge_buffer> edges_;
-    std::unique_ptr<gneiss::graph_training> training_;
+    std::unique_ptr<gneiss::gnn_trainer> training_;
 
     std::map<std::string, node_metrics> metrics_; // of valid and test nodes
     std::map<std::string, programs::metric_values> evaluated_; // since the last epoch was trained
@@ -411,7 +411,7 @@ programs::exit_code train(options& how, programs::command& command) {
         how.links() ? fmt::format("{} relations", graph.relations) : fmt::format("{} classes, {} nodes to train", graph.node_attributes.classes, graph.node_attributes.train),
         *how.layers, *how.inputs, *how.fanout, *how.direction, how.links() ? *how.decoder : "softmax"));
     for (const std::string& reason : tuned.reasons) live.say(reason);
-    const auto compute = compute_on(device.get(), how, plan, trained->buckets(), net); // what a device cannot hold is told before a run is touched
+    auto backend = backend_on(device.get(), how, plan, trained->buckets(), net); // what a device cannot hold is told before a run is touched
     if (how.dry_run) {
         trainers::report_dry_run(program, how, command, plan, trained->buckets());
         return programs::exit_code::done;
@@ -432,7 +432,7 @@ programs::exit_code train(options& how, programs::command& command) {
     const programs::plan_record planned = plan.record(trained->buckets());
     if (!how.quiet) live.say(trainers::describe(plan, planned));
 
-    mariusgnn_design training({how, command, data, plan, *run, engine, compute.get(), live}, std::move(trained), net, interrupts.token());
+    mariusgnn_design training({how, command, data, plan, *run, engine, backend ? &*backend : nullptr, live}, std::move(trained), net, interrupts.token());
     const bool validates = how.links() ? graph.valid_edges != 0 : graph.node_attributes.valid != 0;
     trainers::course course(how,
         {.unit = how.links() ? "edges" : "nodes", .measure = how.links() ? "MRR" : "accuracy",

@@ -11,7 +11,7 @@
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
 #include <gneiss/storage/edge/bucket_reader.hpp>
 #include <gneiss/storage/feature/feature_buffer.hpp>
-#include <gneiss/train/graph_memory.hpp>
+#include <gneiss/train/gnn_memory.hpp>
 
 #include "common/machine.hpp"
 #include "inference.hpp"
@@ -41,7 +41,7 @@ std::uint64_t most_of_epochs(const options& o, const training_plan& plan, Bytes&
 }
 
 /// The graph of two consecutive states.
-std::uint64_t graph_memory(const options& o, const training_plan& plan, const gneiss::bucket_store& buckets) {
+std::uint64_t gnn_memory(const options& o, const training_plan& plan, const gneiss::bucket_store& buckets) {
     const gneiss::neighbor_direction keeps = o.neighbors();
     const gneiss::graph_buffer_options form = graph_form_of(o, plan);
     if (plan.partitioning.partitions == buckets.rows().partitions)
@@ -66,11 +66,11 @@ std::uint64_t graph_memory(const options& o, const training_plan& plan, const gn
 
 /// The least that an evaluation needs.
 std::uint64_t least_evaluation(const options& o, const planning& of, const gneiss::row_partitioning& partitioning,
-    const gneiss::graph_shape& shape, std::span<const gneiss::layer_options> layers) {
+    const gneiss::gnn_shape& shape, std::span<const gneiss::layer_options> layers) {
     constexpr std::uint64_t ranking = std::uint64_t{8} << 20;
     if (o.no_eval) return ranking;
     if (o.eval_graph == "resident") {
-        const gneiss::graph_memory bound = gneiss::bound_graph_memory(resident_sampling(o), shape, layers);
+        const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(resident_sampling(o), shape, layers);
         return ranking + bound.batch + bound.sampler + bound.encoder +
                (o.links() ? 2 * gneiss::scratch_rows::memory_bytes(partitioning, of.net.encode.outputs(), false) : 0);
     }
@@ -79,10 +79,10 @@ std::uint64_t least_evaluation(const options& o, const planning& of, const gneis
 }
 
 /// What a state of the plan may have; of edges and entries an estimate where they are to be bucketed anew.
-gneiss::graph_shape shape_of_states(const planning& of, const gneiss::state_sizes& sizes, const training_plan& plan) {
+gneiss::gnn_shape shape_of_states(const planning& of, const gneiss::state_sizes& sizes, const training_plan& plan) {
     const std::uint32_t stored = of.graph.buckets().rows().partitions, partitions = plan.partitioning.partitions;
     if (stored == partitions) return sizes.of(plan.slots);
-    gneiss::graph_shape shape = sizes.of(stored);
+    gneiss::gnn_shape shape = sizes.of(stored);
     const double share = std::min(1.0, 2.0 * plan.slots / partitions);
     shape.nodes = std::min(shape.nodes, plan.slots * plan.partitioning.capacity());
     for (std::uint64_t* count : {&shape.edges, &shape.sparse_entries}) *count = static_cast<std::uint64_t>(share * static_cast<double>(*count));
@@ -197,7 +197,7 @@ void take_order(const options& settings, training_plan& plan, const run_graph& g
         return reads_of(states, keeps, buckets, store.get());
     };
     const auto at_least = [](std::uint64_t& bytes, std::uint64_t needed) { bytes = std::max(bytes, needed); };
-    at_least(plan.graph_bytes, graph_memory(settings, plan, buckets));
+    at_least(plan.graph_bytes, gnn_memory(settings, plan, buckets));
     if (store)
         at_least(plan.feature_bytes, most_of_epochs(settings, plan, [&](const gneiss::epoch_plan& states) { return gneiss::feature_buffer::bytes_needed(states, *store); }));
     if (settings.links()) at_least(plan.edge_bytes, trainers::edge_memory(settings, plan, graph.data().manifest(), buckets));
@@ -209,7 +209,7 @@ tuned_plan plan_training(options& chosen, const planning& of) {
     if (chosen.uses_rows())
         result.layout = {*chosen.dim, static_cast<std::uint32_t>(chosen.any_row_optimizer(0).state_floats(*chosen.dim))};
     result.budget = trainers::budget_of(chosen);
-    const gneiss::graph_training_options training = chosen.training_options();
+    const gneiss::gnn_trainer_options training = chosen.training_options();
     const std::vector<gneiss::layer_options> layers = trainers::layers_of(of.net.encode);
     std::optional<gneiss::feature_store> stored;
     if (of.graph.features() != nullptr) stored.emplace(of.graph.features()->files(), of.graph.buckets().rows());
@@ -225,7 +225,7 @@ tuned_plan plan_training(options& chosen, const planning& of) {
         take_order(o, plan, of.graph);
         if (o.reshuffle != 0) // other partitions have other sizes
             for (std::uint64_t* bytes : {&plan.graph_bytes, &plan.feature_bytes, &plan.edge_bytes}) *bytes += *bytes / 8;
-        gneiss::graph_shape shape = shape_of_states(of, sizes, plan);
+        gneiss::gnn_shape shape = shape_of_states(of, sizes, plan);
         shape.links = o.links();
         shape.columns = of.net.encode.inputs();
         shape.learned = plan.layout.dim;
@@ -233,7 +233,7 @@ tuned_plan plan_training(options& chosen, const planning& of) {
             shape.edges = std::min(shape.edges + shape.edges / 8, graph.train_edges);
             shape.sparse_entries += shape.sparse_entries / 8;
         }
-        const gneiss::graph_memory bound = gneiss::bound_graph_memory(training, shape, layers);
+        const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(training, shape, layers);
         plan.parts = {{"program", programs::current_rss() + (std::uint64_t{12} << 20)}};
         if (o.uses_rows()) plan.parts.push_back({"partition buffer", plan.memory_slots() * plan.slot_bytes()});
         if (of.graph.features() != nullptr) plan.parts.push_back({"features", plan.feature_bytes});
@@ -252,7 +252,7 @@ tuned_plan plan_training(options& chosen, const planning& of) {
         const std::uint64_t evaluation = trainers::evaluation_part(
             least_evaluation(o, of, plan.partitioning, shape, layers), o.eval_graph == "resident" ? 0 : plan.lent_bytes());
         plan.add_batches_and_evaluation(
-            gneiss::graph_training::in_flight(training), o.deterministic, bound.batch, std::max(evaluation, least_reshuffle(o, plan)));
+            gneiss::gnn_trainer::in_flight(training), o.deterministic, bound.batch, std::max(evaluation, least_reshuffle(o, plan)));
         return plan;
     };
     // Classes: an epoch is few states, often one, so that its first one is worth loading ahead. Where the buffer is not given,

@@ -28,7 +28,7 @@
 #include <gneiss/sampling/node_batches.hpp>
 #include <gneiss/storage/engine/threads.hpp>
 #include <gneiss/storage/feature/feature_buffer.hpp>
-#include <gneiss/train/cpu_compute.hpp>
+#include <gneiss/train/cpu_backend.hpp>
 
 #include "commands.hpp"
 #include "common/dataset_path.hpp"

@@ -11,7 +11,7 @@
 #include <gneiss/storage/adjacency/disk_csc.hpp>
 #include <gneiss/storage/adjacency/mapped_csc.hpp>
 #include <gneiss/storage/engine/threads.hpp>
-#include <gneiss/train/graph_memory.hpp>
+#include <gneiss/train/gnn_memory.hpp>
 
 #include "common/exit_codes.hpp"
 #include "common/neighbor_lists.hpp"
@@ -89,11 +89,11 @@ sampled_trace sample_trace(const gneiss::dataset& data, const std::vector<node_i
     programs::make_lists(data, options.direction, budget.available(), executor, stop,
         [&](std::uint64_t done, std::uint64_t edges) { progress("lists of neighbors", done, edges); });
 
-    gneiss::graph_training_options sizes;
+    gneiss::gnn_trainer_options sizes;
     sizes.batch = options.batch;
     sizes.neighbors.fanout = options.fanout;
     sizes.sampler = options.kind;
-    const gneiss::graph_memory bound = gneiss::bound_graph_memory(
+    const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(
         sizes, {.nodes = nodes, .edges = data.manifest().train_edges, .all_nodes = nodes}, {});
     const auto samples = budget.charge("samples", bound.batch + bound.sampler);
     const auto counts = budget.charge("visits", nodes * sizeof(std::uint32_t));
@@ -105,8 +105,8 @@ sampled_trace sample_trace(const gneiss::dataset& data, const std::vector<node_i
         whole = std::make_unique<gneiss::memory_csc>(files, budget);
     else
         part = std::make_unique<gneiss::disk_csc>(files, [] { return gneiss::any_engine(gneiss::threads_engine(24)); }, budget);
-    const auto make = [&](const auto& graph) { return gneiss::sample_from(graph, options.kind, sizes.neighbors, options.seed)(); };
-    const auto sampler = whole ? make(*whole) : make(*part);
+    const auto make = [&](const auto& graph) { return gneiss::make_sampler(graph, options.kind, sizes.neighbors, options.seed); };
+    gneiss::any_sampler sampler = whole ? make(*whole) : make(*part);
 
     gneiss::mini_batch_arena arena;
     std::vector<node_id> chosen;
@@ -116,7 +116,7 @@ sampled_trace sample_trace(const gneiss::dataset& data, const std::vector<node_i
             if (stop.stop_requested()) throw gneiss::error(gneiss::errc::canceled, "interrupted");
             progress(what, b, count);
             const gneiss::batch_key key = batches.next(chosen);
-            take(gneiss::drawn_sample::nodes_of(options.kind, sampler->sample(key, chosen, executor, arena)));
+            take(sampler.nodes(sampler.sample(key, chosen, executor, arena)));
         }
     };
     sampled_trace result;

@@ -13,7 +13,7 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/sample/fanout.hpp>
-#include <gneiss/sampling/batch_sampler.hpp>
+#include <gneiss/sampling/any_sampler.hpp>
 #include <gneiss/storage/io/trace_file.hpp>
 
 namespace compare {

@@ -22,7 +22,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/types.hpp>
-#include <gneiss/sampling/batch_sampler.hpp>
+#include <gneiss/sampling/any_sampler.hpp>
 #include <gneiss/sampling/node_batches.hpp>
 #include <gneiss/sampling/superbatch.hpp>
 #include <gneiss/storage/io/run_file.hpp>
@@ -34,7 +34,7 @@ namespace gneiss {
 /// inspector of Ginex (VLDB'22, section 3.1).
 ///
 /// A superbatch's samples, the ids they ask for and the change sets lie in files; at most two superbatches are on disk.
-/// Samples are those of `batch_sampler`, whatever the schedule. Where epochs are to come, the first superbatch of the next
+/// Samples are those of its sampler, whatever the schedule. Where epochs are to come, the first superbatch of the next
 /// epoch is made while the last of this one is trained.
 ///
 /// One thread loads batches, one gathers them, both in order. Errors of the inspecting thread are thrown by `next`.
@@ -45,8 +45,7 @@ public:
     using place = std::pair<std::uint64_t, std::uint64_t>;
 
     struct surroundings {
-        batch_sampler_factory samplers;
-        sampler_kind sampling = sampler_kind::neighbor;
+        any_sampler sampler;
         /// The batches of an epoch: a function of its number. Called on the inspecting thread.
         std::function<std::shared_ptr<const node_batches>(std::uint64_t epoch)> batches;
         /// `alternate`: caches take turns in memory. Called on the inspecting thread while nothing is gathered.
@@ -63,7 +62,6 @@ public:
         std::filesystem::remove_all(options_.directory, failed); // what a killed run left
         if (!failed) std::filesystem::create_directories(options_.directory, failed);
         if (failed) throw io_error(failed.value(), "cannot make the directory", {.path = options_.directory});
-        sampler_ = around_.samplers();
         thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
     }
     superbatch_inspector(const superbatch_inspector&) = delete;
@@ -200,8 +198,8 @@ private:
         for (; result->last_ < end; ++result->last_) {
             if (stop.stop_requested()) return nullptr;
             batches_->choose(result->last_, seeds_);
-            const mini_batch batch = sampler_->sample({next_.first, {0, 0, result->last_}}, seeds_, around_.on, arena_);
-            const std::span<const node_id> ids = drawn_sample::nodes_of(around_.sampling, batch);
+            const mini_batch batch = around_.sampler.sample({next_.first, {0, 0, result->last_}}, seeds_, around_.on, arena_);
+            const std::span<const node_id> ids = around_.sampler.nodes(batch);
             const bool full = options_.accesses != 0 && result->accesses_ + ids.size() > options_.accesses;
             if (full && result->last_ != result->first_) break; // it is drawn again for the next
             samples.append(batch.bytes());
@@ -257,7 +255,6 @@ private:
     place next_; // the next batch to sample
     std::uint64_t number_ = 0;
     std::shared_ptr<const node_batches> batches_;
-    std::unique_ptr<batch_sampler> sampler_;
     std::vector<node_id> seeds_;
     mini_batch_arena arena_;
     std::vector<node_id> resident_; // in the cache behind the last superbatch

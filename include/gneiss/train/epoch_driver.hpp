@@ -14,7 +14,6 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/sample/mini_batch.hpp>
-#include <gneiss/storage/embedding/partition_buffer.hpp>
 #include <gneiss/train/training_pipeline.hpp>
 
 namespace gneiss {
@@ -42,8 +41,12 @@ struct epoch_observer {
     std::function<bool(std::uint32_t state, std::uint32_t passes, bool next_is_ready)> again{};
 };
 
+/// A hold on what a state has in memory. Copies share it; who made it knows its type.
+using lease = std::shared_ptr<const void>;
+
 /// What each batch of a training loop carries. `Work` is what the batches of a state share; its `size()` is their number.
-template <class Statistics, class Work>
+/// `Rows` holds the learned rows of its state.
+template <class Statistics, class Work, class Rows = lease>
 struct driven_batch {
     using statistics_type = Statistics;
     using work_type = Work;
@@ -54,7 +57,8 @@ struct driven_batch {
     batch_key key{};
     std::uint64_t step = 0;           ///< t ≥ 1 of optimizers
     std::shared_ptr<const Work> work; ///< until a stage lets it go, at the latest until it is applied
-    state_lease rows;                 ///< null without rows
+    bool ends_step = true;            ///< the last of the batches that share a step
+    Rows rows{};                      ///< null without rows
     Statistics statistics;
     std::uint64_t memory = 0; ///< counted by queues
 };
@@ -68,10 +72,11 @@ struct driven_batch {
 }
 
 /// Drives batches of a plan through a training pipeline: states in order, leases of their rows, checkpoints, stopping and
-/// resuming. What a batch is and what the stages do belongs to the trainer.
+/// resuming. What a batch is and what the stages do belongs to the trainer; `train_loop` is one.
 ///
+/// `Tables` holds learned rows: `begin_epoch`, `acquire`, `end_epoch` and `commit_wanted` as of `partition_buffer`.
 /// Thread-safety: one driving thread. Errors: see `run`.
-template <class Batch>
+template <class Batch, class Tables>
 class epoch_driver {
 public:
     using statistics_type = typename Batch::statistics_type;
@@ -80,9 +85,10 @@ public:
     using result = epoch_result<statistics_type>;
 
     /// \param rows  whose leases batches hold; null: none. Outlives this
+    /// \param batches_per_step  consecutive batches of a state that share a step; the last of a state may have fewer
     epoch_driver(pipeline_stages<Batch> stages, const pipeline_options& options,
-        std::vector<std::unique_ptr<Batch>> batches, partition_buffer* rows)
-        : options_(options), rows_(rows), pipeline_(with_end(std::move(stages)), options, numbered(std::move(batches))) {}
+        std::vector<std::unique_ptr<Batch>> batches, Tables* rows, std::uint32_t batches_per_step = 1)
+        : options_(options), rows_(rows), batches_per_step_(batches_per_step), pipeline_(with_end(std::move(stages)), options, numbered(std::move(batches))) {}
 
     /// Runs epoch `epoch` over `states`, from batch `from` on.
     ///
@@ -110,7 +116,7 @@ public:
         }
     }
 
-    /// Batches applied before this run: what optimizers call t. Part of the state that a resume restores.
+    /// Steps made before this run: what optimizers call t. Part of the state that a resume restores.
     [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
     void set_steps(std::uint64_t steps) noexcept { steps_ = steps; }
 
@@ -129,8 +135,8 @@ private:
             std::uint32_t pass = s == from.state ? from.pass : 0;
             const auto resume_here = [&](std::uint64_t index) { return resume_position{epoch, {s, pass, index}}; };
             std::uint64_t first = s == from.state ? from.index : 0;
-            state_lease lease;
-            if (!acquire_rows(s, lease, resume_here(first), stop)) {
+            decltype(Batch::rows) held{};
+            if (!acquire_rows(s, held, resume_here(first), stop)) {
                 created.stopped = true;
                 created.position = resume_here(first);
                 break;
@@ -153,8 +159,10 @@ private:
                     auto b = pipeline_.take();
                     b->key = {epoch, {s, pass, i}};
                     b->work = work;
-                    b->rows = lease;
-                    b->step = ++steps_;
+                    b->rows = held;
+                    b->step = steps_ + 1;
+                    b->ends_step = i + 1 == count || (i + 1) % batches_per_step_ == 0;
+                    if (b->ends_step) ++steps_;
                     pipeline_.submit(std::move(b), segment_end(i, count) - 1 - i);
                 }
                 if (created.stopped || count == 0 || !observer_->again || !observer_->again(s, pass + 1, !ready || ready(s + 1))) break;
@@ -186,12 +194,12 @@ private:
     }
 
     /// The rows of a state, committing on the way where the disk needs it. False: stopped.
-    bool acquire_rows(std::uint32_t s, state_lease& lease, const resume_position& here, const std::stop_token& stop) {
+    bool acquire_rows(std::uint32_t s, decltype(Batch::rows)& held, const resume_position& here, const std::stop_token& stop) {
         for (;;) {
             if (stop.stop_requested()) return false;
             if (rows_ == nullptr) return true;
             if (auto rows = rows_->acquire(s, {})) {
-                lease = std::move(*rows);
+                held = std::move(*rows);
                 return true;
             }
             pipeline_.drain();
@@ -214,13 +222,16 @@ private:
     /// With a deterministic staleness the window is cut every so many batches, so that a checkpoint there changes nothing.
     static constexpr std::uint64_t segment = 256;
     [[nodiscard]] bool fixed_window() const noexcept { return options_.deterministic && options_.staleness > 0; }
-    [[nodiscard]] bool interruptible(std::uint64_t index) const noexcept { return !fixed_window() || index % segment == 0; }
+    [[nodiscard]] bool interruptible(std::uint64_t index) const noexcept {
+        return index % batches_per_step_ == 0 && (!fixed_window() || index % segment == 0);
+    }
     [[nodiscard]] std::uint64_t segment_end(std::uint64_t index, std::uint64_t count) const noexcept {
         return fixed_window() ? std::min(count, (index / segment + 1) * segment) : count;
     }
 
     pipeline_options options_;
-    partition_buffer* rows_;
+    Tables* rows_;
+    std::uint32_t batches_per_step_;
     std::uint64_t steps_ = 0;
     const observer* observer_ = nullptr; // set while an epoch runs
     statistics_type outcome_{};  // written by the update stage, read after a drain

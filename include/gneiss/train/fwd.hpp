@@ -11,49 +11,65 @@ namespace gneiss {
 enum class stage : std::uint8_t;
 enum class step_place : std::uint8_t;
 
-class cpu_embedding_compute;
-class cpu_link_compute;
-class cpu_node_compute;
-class graph_compute;
-class graph_sampler;
-class graph_training;
-class link_compute;
-class link_training;
+class any_backend;
+class any_batches;
+class any_embeddings;
+class any_features;
+class buffered_embeddings;
+class buffered_features;
+class buffered_topology;
+class cached_features;
+class embedding_trainer;
+class features_in_memory;
+class gnn_trainer;
+class inspected_batches;
+class link_head;
+class link_task;
 class macro_batch_reuse;
+class node_task;
 class row_staleness_sampler;
 class staleness_gate;
 class state_sizes;
-class superbatch_training;
-struct classifier_step;
-struct computed_batch;
-struct computed_links;
+class superbatch_trainer;
+struct classification_head;
+struct classified_nodes;
 struct drawn_nodes;
+struct embedding_trainer_options;
+struct epoch_start;
 struct feature_rows;
-struct graph_batch;
+struct gnn_memory;
+struct gnn_shape;
+struct gnn_trainer_options;
 struct graph_inputs;
-struct graph_memory;
-struct graph_shape;
-struct graph_state;
-struct graph_statistics;
-struct graph_training_options;
-struct link_task;
-struct link_training_options;
-struct node_task;
+struct host_backend;
+struct identity_reducer;
+struct no_embeddings;
+struct no_features;
+struct no_hops;
+struct no_topology;
 struct pipeline_options;
 struct pipeline_statistics;
+struct predicted_links;
 struct queue_capacity;
+struct row_memory;
+struct seed_set;
 struct staleness_histogram;
+struct state_work;
 struct superbatch_parts;
 struct superbatch_times;
-struct superbatch_training_options;
+struct superbatch_trainer_options;
+struct train_loop_options;
+struct training_batch;
+struct training_optimizers;
+struct training_statistics;
 
-template <class Batch>
-class batch_compute;
-template <class Compute>
-class compute_stage;
-template <class Statistics, class Work>
+template <class Head>
+class cpu_embedding_backend;
+template <class Head>
+class cpu_encoder_backend;
+template <class Statistics, class Work, class Rows>
 struct driven_batch;
-template <class Batch>
+template <class Batch, class Tables>
 class epoch_driver;
 template <class Statistics>
 struct epoch_observer;
@@ -63,6 +79,10 @@ template <class T>
 class ordered_queue;
 template <class Batch>
 struct pipeline_stages;
+template <class Task, class Topology, class Sampler>
+class sampled_batches;
+template <class Batches, class Features, class Embeddings, class Backend, class Reducer>
+class train_loop;
 template <pipeline_item Batch>
 class training_pipeline;
 

@@ -16,8 +16,7 @@
 #include <gneiss/sample/detail/hop.hpp>
 #include <gneiss/sample/negative.hpp>
 #include <gneiss/sampling/superbatch.hpp>
-#include <gneiss/train/graph_compute.hpp>
-#include <gneiss/train/link_compute.hpp>
+#include <gneiss/train/any_slots.hpp>
 
 namespace trainers {
 
@@ -78,11 +77,11 @@ public:
     [[nodiscard]] virtual std::string name() const = 0;
 
     // What trains on it. It outlives them. They throw over_budget with the device's parts where its memory is short.
-    [[nodiscard]] virtual std::unique_ptr<gneiss::graph_compute> classify(const network_parts& network, const device_use& use) = 0;
-    [[nodiscard]] virtual std::unique_ptr<gneiss::graph_compute> predict(const network_parts& network, const decoder_parts& links, const device_use& use) = 0;
+    [[nodiscard]] virtual gneiss::any_backend classify(const network_parts& network, const device_use& use) = 0;
+    [[nodiscard]] virtual gneiss::any_backend predict(const network_parts& network, const decoder_parts& links, const device_use& use) = 0;
     /// Makes change sets; empty where the device leaves them to the CPU.
     [[nodiscard]] virtual gneiss::change_set_maker change_sets() = 0;
-    [[nodiscard]] virtual std::unique_ptr<gneiss::link_compute> embed(const decoder_parts& links, const std::optional<rows_on_device>& keep) = 0;
+    [[nodiscard]] virtual gneiss::any_backend embed(const decoder_parts& links, const std::optional<rows_on_device>& keep) = 0;
 };
 
 /// What `--device` names, within `--device-memory`; null: the CPU. Throws errc::unsupported that says why where there is no such

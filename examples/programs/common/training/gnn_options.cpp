@@ -80,8 +80,8 @@ void gnn_options::check_fanout(const std::string& text) const {
     }
 }
 
-gneiss::graph_training_options gnn_options::training_options() const {
-    gneiss::graph_training_options result;
+gneiss::gnn_trainer_options gnn_options::training_options() const {
+    gneiss::gnn_trainer_options result;
     result.batch = *batch;
     result.neighbors = neighbor_options();
     result.sampler = sampling();

@@ -9,7 +9,7 @@
 #include <gneiss/model/dense_optimizer.hpp>
 #include <gneiss/model/layer_options.hpp>
 #include <gneiss/sample/fanout.hpp>
-#include <gneiss/train/graph_batch.hpp>
+#include <gneiss/train/gnn_trainer_options.hpp>
 
 #include "common/command_line.hpp"
 #include "common/training/options.hpp"
@@ -55,7 +55,7 @@ struct gnn_options : run_options {
         return {.fanout = hops(), .replace = false, .relations = false, .edge_ids = false};
     }
     /// Batches of nodes and their samples.
-    [[nodiscard]] gneiss::graph_training_options training_options() const;
+    [[nodiscard]] gneiss::gnn_trainer_options training_options() const;
     /// The factor of learning rates in an epoch.
     [[nodiscard]] double rate_factor(std::uint64_t epoch) const;
     /// With the learning rate of an epoch.

@@ -6,7 +6,7 @@
 
 #include "common/training/checkpoint.hpp"
 #include "common/training/feature_diagnosis.hpp"
-#include "common/training/graph_observer.hpp"
+#include "common/training/training_observer.hpp"
 #include "common/training/node_metrics.hpp"
 
 namespace trainers {
@@ -25,7 +25,7 @@ epoch_end node_classification_training::train(const gneiss::resume_position& fro
     evaluated_.clear();
     epoch_ = from.epoch;
     try {
-        return train_epoch(from, graph_observer_of(observer), stop);
+        return train_epoch(from, training_observer_of(observer), stop);
     } catch (const gneiss::error& e) {
         if (e.code() == gneiss::errc::not_finite) diagnose_features(of_.data, of_.features);
         throw;
@@ -78,8 +78,8 @@ gneiss::checkpoint node_classification_training::header(const gneiss::resume_pos
     return c;
 }
 
-std::unique_ptr<gneiss::graph_compute> compute_classes_on(compute_device* device, const node_classification_options& how, classifier& net) {
-    if (device == nullptr) return nullptr;
+std::optional<gneiss::any_backend> classifier_on(compute_device* device, const node_classification_options& how, classifier& net) {
+    if (device == nullptr) return std::nullopt;
     return device->classify({.layers = layers_of(net.encode), .in = net.encode.inputs(), .weights = net.weights, .seed = how.seed}, {});
 }
 

@@ -13,7 +13,7 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/io/dataset.hpp>
 #include <gneiss/storage/engine/probe.hpp>
-#include <gneiss/train/graph_batch.hpp>
+#include <gneiss/train/gnn_trainer_options.hpp>
 
 #include "common/training/node_classification_options.hpp"
 #include "common/training/classifier.hpp"
@@ -49,7 +49,7 @@ public:
         const gneiss::engine_choice& engine;
         classifier& net;
         gneiss::memory_budget& budget;
-        gneiss::graph_compute* compute; ///< what computes batches elsewhere than on the CPU, or null
+        gneiss::any_backend* backend; ///< what computes batches elsewhere than on the CPU, or null
         std::stop_token stop; ///< of evaluations
     };
 
@@ -58,7 +58,7 @@ public:
     void keep_best() final;
     programs::metric_values evaluate(const std::string& split) final;
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const final { return {}; }
-    [[nodiscard]] double device_seconds() const final { return of_.compute == nullptr ? 0 : of_.compute->device_seconds(); }
+    [[nodiscard]] double device_seconds() const final { return of_.backend == nullptr ? 0 : of_.backend->device_seconds(); }
 
 protected:
     /// Starts a run, or goes on with it. \param charged  parts of the plan that nothing else charges to the budget
@@ -66,7 +66,7 @@ protected:
 
     /// Trains epoch `from.epoch` from batch `from.next` on.
     virtual epoch_end train_epoch(
-        const gneiss::resume_position& from, gneiss::epoch_observer<gneiss::graph_statistics> told, const std::stop_token& stop) = 0;
+        const gneiss::resume_position& from, gneiss::training_observer told, const std::stop_token& stop) = 0;
     /// Whether evaluations leave what is resident where it is.
     [[nodiscard]] bool evaluates_beside() const;
     /// Bytes that an evaluation may take: its part, and where that is too little also what is lent to it.
@@ -90,7 +90,7 @@ private:
 };
 
 /// What computes such a run's batches on `device`; null for the CPU, which is null, too. Throws over_budget.
-[[nodiscard]] std::unique_ptr<gneiss::graph_compute> compute_classes_on(compute_device* device, const node_classification_options& how, classifier& net);
+[[nodiscard]] std::optional<gneiss::any_backend> classifier_on(compute_device* device, const node_classification_options& how, classifier& net);
 
 /// The course of such a run.
 [[nodiscard]] course_settings course_of_classes(const node_classification_options& how, const gneiss::dataset_manifest& graph);

@@ -28,7 +28,7 @@
 #include <gneiss/model/dense_parameters.hpp>
 #include <gneiss/model/layer_options.hpp>
 #include <gneiss/sample/layer_view.hpp>
-#include <gneiss/train/graph_compute.hpp>
+#include <gneiss/train/training_batch.hpp>
 
 namespace gneiss::cuda {
 
@@ -83,7 +83,7 @@ public:
 
     /// What a batch takes of a transfer slot [bytes].
     /// \param rows  whether dense rows come with it
-    [[nodiscard]] std::uint64_t bytes_of(const computed_batch& b, bool rows) const {
+    [[nodiscard]] std::uint64_t bytes_of(const training_batch& b, bool rows) const {
         const auto list = [](std::size_t size, std::size_t bytes = sizeof(std::uint32_t)) { return transfer_slot::array_bytes(size, bytes); };
         std::uint64_t sum = list(1, sizeof(random_key)) + list(1, sizeof(step_state)) + list(b.nodes.size(), sizeof(node_id)) +
                             list(rows ? b.nodes.size() * stride() : 0, sizeof(float));
@@ -97,7 +97,7 @@ public:
     }
     /// Puts a batch into a slot that has begun.
     /// \param drawn  views of layers that were drawn on the device, and their nodes' ids there; none: the batch brings layers
-    void put(const computed_batch& b, transfer_slot& to, batch& result, bool with_rows, std::span<const layer_view> drawn, const node_id* names) const {
+    void put(const training_batch& b, transfer_slot& to, batch& result, bool with_rows, std::span<const layer_view> drawn, const node_id* names) const {
         const random_key key = dropout_key(setup_.seed, b.key);
         const step_state at{.t = b.step, .factor = 1};
         result.key = to.put(std::span(&key, 1)).device;

@@ -23,7 +23,7 @@
 #include <gneiss/cuda/sample/neighbor.cuh>
 #include <gneiss/cuda/train/reusable_memory.cuh>
 #include <gneiss/sample/fanout.hpp>
-#include <gneiss/train/graph_compute.hpp>
+#include <gneiss/train/slots.hpp>
 
 namespace gneiss::cuda {
 

@@ -14,19 +14,11 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/float16.hpp>
 #include <gneiss/core/row_layout.hpp>
+#include <gneiss/storage/feature/sparse_rows.hpp>
 #include <gneiss/storage/io/checked_file.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
 namespace gneiss {
-
-/// Features of some rows in compressed sparse rows.
-struct sparse_feature_rows {
-    std::vector<std::uint64_t> offsets; ///< [rows + 1], from 0
-    std::vector<std::uint32_t> columns; ///< [entries], ascending within a row
-    std::vector<float> values;          ///< [entries], or empty: all are 1
-
-    friend bool operator==(const sparse_feature_rows&, const sparse_feature_rows&) = default;
-};
 
 /// Scales the numbers of a row so that their absolute values sum to 1. A row of zeros stays.
 inline void normalize_row(std::span<float> row) noexcept {

@@ -1,4 +1,4 @@
-#include <gneiss/train/link_training.hpp>
+#include <gneiss/train/embedding_trainer.hpp>
 
 #include <doctest/doctest.h>
 
@@ -133,14 +133,14 @@ TEST_CASE("when edges cannot be loaded, no stage is at work any more once the er
         edge_buffer edges(broken, graph.partitioning.partitions, false, 0, budget);
         auto model = make_link_model("dot", "softmax", 8);
         embedding_table none(model.relation_rows(1), {static_cast<std::uint32_t>(model.relation_floats()), 0});
-        link_training_options options{};
+        embedding_trainer_options options{};
         options.batch_edges = 10;
         options.negatives = {.per_chunk = 4, .chunks = 1};
         const serial_executor executor;
-        link_training training(options, model, make_row_optimizer("sgd", .1F), buffer, edges, none, executor, budget);
+        embedding_trainer training(options, model, make_row_optimizer("sgd", .1F), buffer, edges, none, executor, budget);
         std::atomic<bool> over{false}, late{false};
         const training_observer observer{.on_batch =
-                                             [&](const batch_key&, const link_statistics&) {
+                                             [&](const batch_key&, const training_statistics&) {
                                                  late = late || over;
                                                  std::this_thread::sleep_for(std::chrono::microseconds(200));
                                              },

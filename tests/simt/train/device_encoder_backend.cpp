@@ -1,4 +1,4 @@
-#include <gneiss/cuda/train/device_graph_compute.cuh>
+#include <gneiss/cuda/train/device_encoder_backend.cuh>
 
 #include <cmath>
 #include <limits>
@@ -21,8 +21,8 @@ csr_graph<> graph_of(const graph_data& data) {
 }
 
 /// Trains on the emulated device.
-std::function<std::unique_ptr<graph_compute>(trainer&)> on_device(memory_budget& budget, bool keep = false, bool sample = false) {
-    return [&budget, keep, sample](trainer& of) -> std::unique_ptr<graph_compute> {
+std::function<std::optional<any_backend>(trainer&)> on_device(memory_budget& budget, bool keep = false, bool sample = false) {
+    return [&budget, keep, sample](trainer& of) {
         cuda::device_choices options;
         if (keep) options.keep = cuda::kept_rows{of.data.rows.nodes, of.rows->layout()};
         std::optional<csr_graph<>> graph;
@@ -32,8 +32,8 @@ std::function<std::unique_ptr<graph_compute>(trainer&)> on_device(memory_budget&
                 .dense = of.with.training.sampler == sampler_kind::dense, .seed = of.with.training.seed, .seeds = 200});
         }
         const cuda::network_setup network{.layers = of.with.encoder_layers(), .in = of.encode->inputs(), .weights = of.weights, .seed = of.with.training.seed};
-        if (!of.with.links) return std::make_unique<cuda::device_node_compute>(budget, network, options);
-        return std::make_unique<cuda::device_link_compute>(budget, network,
+        if (!of.with.links) return std::optional<any_backend>(std::in_place, std::in_place_type<cuda::device_node_backend>, budget, network, options);
+        return std::optional<any_backend>(std::in_place, std::in_place_type<cuda::device_link_backend>, budget, network,
             cuda::decoder_setup{.decoder = of.with.decoder, .loss = "softmax", .margin = 1, .dim = static_cast<std::uint32_t>(of.encode->outputs()),
                 .options = {}, .least = {}, .relations = of.relations}, options);
     };

@@ -1,4 +1,4 @@
-#include <gneiss/train/superbatch_training.hpp>
+#include <gneiss/train/superbatch_trainer.hpp>
 
 #include <doctest/doctest.h>
 
@@ -16,7 +16,7 @@
 #include <gneiss/storage/engine/threads.hpp>
 #include <gneiss/storage/feature/mapped_rows.hpp>
 #include <gneiss/storage/feature/row_gather.hpp>
-#include <gneiss/train/graph_training.hpp>
+#include <gneiss/train/gnn_trainer.hpp>
 
 #include <storage/buckets.hpp>
 #include <storage/features.hpp>
@@ -115,7 +115,7 @@ struct network {
     }
 };
 
-/// The same training by `graph_training`, all in memory: the oracle.
+/// The same training by `gnn_trainer`, all in memory: the oracle.
 outcome in_memory(const graph_data& data, sampler_kind sampler, std::uint64_t epochs) {
     memory_budget budget;
     const serial_executor on;
@@ -126,8 +126,8 @@ outcome in_memory(const graph_data& data, sampler_kind sampler, std::uint64_t ep
     const epoch_plan whole{all};
     feature_buffer rows(features, threads(), feature_buffer::bytes_needed(whole, features), budget);
     graph_buffer graph(data.store, threads(), neighbor_direction::in, graph_buffer::bytes_needed(whole, data.store, neighbor_direction::in), budget);
-    const graph_task task = node_task{data.labels, [&](std::uint32_t, std::vector<node_id>& out) { out = data.train; }};
-    graph_training training({.batch = 10, .neighbors = hops(), .sampler = sampler, .pipeline = {.staleness = 0}, .seed = 9}, task, net.encode,
+    const gnn_task task = classified_nodes{data.labels, [&](std::uint32_t, std::vector<node_id>& out) { out = data.train; }};
+    gnn_trainer training({.batch = 10, .neighbors = hops(), .sampler = sampler, .pipeline = {.staleness = 0}, .seed = 9}, task, net.encode,
         net.weights, net.dense, make_row_optimizer("sgd", .1F), {.rows = nullptr, .features = &rows, .graph = graph}, on, budget);
     std::vector<double> losses;
     for (std::uint64_t e = 0; e < epochs; ++e) losses.push_back(training.run(whole, e).model.loss);
@@ -150,45 +150,56 @@ struct trainer {
     std::optional<any_cache_policy> policy{};
     std::optional<feature_store> store{};
     std::unique_ptr<feature_buffer> buffer{};
-    std::unique_ptr<superbatch_training> training{};
+    std::unique_ptr<superbatch_trainer> training{};
     int turns = 0;
     std::function<void()> pause{};      ///< before sampling
     std::chrono::milliseconds slow{0};  ///< of each sample but the inspector's
 
     /// Draws as another does, but waits first.
-    struct slow_sampler final : batch_sampler {
-        slow_sampler(const trainer& from, std::unique_ptr<batch_sampler> by) : of(from), sampler(std::move(by)) {}
-        mini_batch sample(const batch_key& key, std::span<const node_id> seeds, executor_ref on, mini_batch_arena& arena) override {
-            std::this_thread::sleep_for(of.slow);
-            return sampler->sample(key, seeds, on, arena);
+    template <class Sampler>
+    struct slow_sampler {
+        const std::chrono::milliseconds& wait;
+        Sampler sampler;
+        template <class G>
+        auto sample(const batch_key& key, const G& graph, std::span<const node_id> seeds, executor_ref on, mini_batch_arena& arena) {
+            std::this_thread::sleep_for(wait);
+            return sampler.sample(key, graph, seeds, on, arena);
         }
-        const trainer& of;
-        std::unique_ptr<batch_sampler> sampler;
     };
+    static constexpr std::chrono::milliseconds no_wait{0};
+
+    template <class Sampler, class G>
+    [[nodiscard]] any_sampler sampler_by(const G& graph) {
+        return {graph, [this, made = std::make_shared<int>(0)] {
+                    // the prototype and the inspector's draw at once
+                    return slow_sampler<Sampler>{(*made)++ < 3 ? no_wait : slow, Sampler(hops(), 9)};
+                }};
+    }
+    template <class G>
+    [[nodiscard]] any_sampler sampler_of(const G& graph) {
+        return with.sampler == sampler_kind::dense ? sampler_by<dense_sampler<>>(graph) : sampler_by<neighbor_sampler<>>(graph);
+    }
 
     trainer(const graph_data& of, const set_up& options)
         : data(of), with(options), on(options.threads),
           net(of.features.sparse() ? input_columns{.dense = 0, .sparse = columns} : input_columns{.dense = columns, .sparse = 0}) {
         const csc_files files{.in = data.directory / "csc", .out = {}};
-        batch_sampler_factory samplers;
+        std::optional<any_sampler> sampler;
         if (with.topology == "disk") {
             disk = std::make_unique<disk_csc>(files, with.engines, budget);
-            samplers = sample_from(*disk, with.sampler, hops(), 9);
+            sampler = sampler_of(*disk);
         } else if (with.topology == "mmap") {
             mapped = std::make_unique<mapped_csc>(files, budget);
-            samplers = sample_from(*mapped, with.sampler, hops(), 9);
+            sampler = sampler_of(*mapped);
         } else {
             whole = std::make_unique<memory_csc>(files, budget);
-            samplers = sample_from(*whole, with.sampler, hops(), 9);
+            sampler = sampler_of(*whole);
         }
-        training = std::make_unique<superbatch_training>(
-            superbatch_training_options{.batch = 10, .sampler = with.sampler, .seed = 9,
+        training = std::make_unique<superbatch_trainer>(
+            superbatch_trainer_options{.batch = 10, .seed = 9,
                 .superbatches = {.schedule = with.schedule, .batches = with.superbatch, .directory = run / "superbatches", .cache_capacity = 0,
                     .direct_table = with.direct_table, .carry = with.carry, .accesses = with.accesses, .epochs = with.epochs, .change_sets = with.change_sets}},
-            superbatch_parts{.samplers = [this, samplers, first = true]() mutable -> std::unique_ptr<batch_sampler> {
-                    if (std::exchange(first, false)) return samplers(); // the inspector's
-                    return std::make_unique<slow_sampler>(*this, samplers());
-                }, .features = input(), .labels = data.labels, .training_nodes = data.train, .encode = net.encode,
+            superbatch_parts{.sampler = *sampler, .features = input(), .labels = data.labels, .training_nodes = data.train, .encode = net.encode,
                 .weights = net.weights,
                 .before_sampling = [this] { ++turns; if (cache) cache->release(); if (pause) pause(); },
                 .before_gathering = [this] { if (cache) cache->acquire(); }},
@@ -295,9 +306,9 @@ TEST_CASE("a run stopped and begun again from its position ends in the unbroken 
         for (const std::uint64_t after : {1U, 5U, 13U}) {
             trainer first(data, {.cache = schedule == superbatch_schedule::conventional ? "lru" : "belady", .schedule = schedule});
             std::stop_source stop;
-            superbatch_training::observer told;
+            training_observer told;
             std::uint64_t seen = 0;
-            told.on_batch = [&](const batch_key&, const graph_statistics&) { if (++seen == after) stop.request_stop(); };
+            told.on_batch = [&](const batch_key&, const training_statistics&) { if (++seen == after) stop.request_stop(); };
             resume_position at;
             double loss = 0;
             {
@@ -346,8 +357,8 @@ TEST_CASE("files of at most two superbatches are on disk, and none is left") {
         {
             trainer result(data, {.schedule = schedule, .superbatch = 2});
             std::size_t most = 0;
-            superbatch_training::observer told;
-            told.on_batch = [&](const batch_key&, const graph_statistics&) {
+            training_observer told;
+            told.on_batch = [&](const batch_key&, const training_statistics&) {
                 std::map<std::string, int> stems;
                 for (const auto& entry : std::filesystem::directory_iterator(result.run / "superbatches")) ++stems[entry.path().stem().string()];
                 most = std::max(most, stems.size());
@@ -393,8 +404,8 @@ TEST_CASE("an error behind the last batch of a superbatch ends a run that waits 
     for (const auto schedule : {superbatch_schedule::overlap, superbatch_schedule::alternate})
         for (const std::uint64_t batches : {1U, 3U}) {
             trainer result(data, {.schedule = schedule, .superbatch = batches});
-            superbatch_training::observer told;
-            told.on_batch = [](const batch_key&, const graph_statistics&) {
+            training_observer told;
+            told.on_batch = [](const batch_key&, const training_statistics&) {
                 std::this_thread::sleep_for(std::chrono::milliseconds(20)); // batches are loaded meanwhile, and the next waited for
                 throw error(errc::not_finite, "the observer's");
             };

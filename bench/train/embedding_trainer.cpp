@@ -5,7 +5,7 @@
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/model/initialize.hpp>
 #include <gneiss/storage/engine/memory.hpp>
-#include <gneiss/train/link_training.hpp>
+#include <gneiss/train/embedding_trainer.hpp>
 
 #include <benchmark/benchmark.h>
 
@@ -20,7 +20,7 @@ using namespace gneiss;
 const row_partitioning partitioning{.nodes = 50'000, .partitions = 1};
 constexpr std::uint32_t relation_count = 100;
 constexpr std::size_t edge_count = 100'000;
-const link_training_options options{.batch_edges = 1000, .negatives = {.per_chunk = 1000, .chunks = 2}, .seed = 1}; // gneiss-marius' defaults
+const embedding_trainer_options options{.batch_edges = 1000, .negatives = {.per_chunk = 1000, .chunks = 2}, .seed = 1}; // gneiss-marius' defaults
 
 std::vector<edge> random_edges() {
     std::vector<edge> edges(edge_count);
@@ -73,7 +73,7 @@ void link_training_epoch(benchmark::State& state, const char* decoder) {
     embedding_table relations = relation_table(model, optimizer);
     partition_buffer buffer(rows, {.resident_partitions = 1, .prefetch = 0}, budget);
     edge_buffer edges(source, 1, true, edge_buffer::bytes_needed(states, source), budget);
-    link_training training(options, model, optimizer, buffer, edges, relations, executor, budget);
+    embedding_trainer training(options, model, optimizer, buffer, edges, relations, executor, budget);
     std::uint64_t epoch = 0;
     (void)training.run(states, epoch++);
     for (auto _ : state) benchmark::DoNotOptimize(training.run(states, epoch++).model.loss);

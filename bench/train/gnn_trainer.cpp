@@ -10,7 +10,7 @@
 #include <gneiss/storage/edge/bucket_reader.hpp>
 #include <gneiss/storage/engine/memory.hpp>
 #include <gneiss/storage/engine/threads.hpp>
-#include <gneiss/train/graph_training.hpp>
+#include <gneiss/train/gnn_trainer.hpp>
 
 #include <benchmark/benchmark.h>
 
@@ -44,11 +44,11 @@ struct set_up {
     std::optional<bucket_reader> reader;
     std::optional<edge_buffer> edges;
     dense_parameters<> weights;
-    std::optional<graph_training::encoder_type> encode;
+    std::optional<cpu_encoder> encode;
     dense_optimizer optimizer = make_dense_optimizer("adam", .01F);
     any_link_model model = make_link_model("distmult", "softmax", dim);
     embedding_table relations{1, {dim, dim}};
-    graph_training_options options{.batch = 1000, .negatives = {.per_chunk = 500, .chunks = 1},
+    gnn_trainer_options options{.batch = 1000, .negatives = {.per_chunk = 500, .chunks = 1},
         .neighbors = {.fanout = parse_fanout("10,10", neighbor_direction::both)}, .seed = 1};
 
     explicit set_up(bool links) {
@@ -86,9 +86,9 @@ struct set_up {
         std::filesystem::remove_all(folder, ignored);
     }
     /// Every tenth node trains.
-    [[nodiscard]] graph_task task(bool links) {
-        if (links) return link_task{model, relations, *edges};
-        return node_task{labels, [](std::uint32_t, std::vector<node_id>& out) {
+    [[nodiscard]] gnn_task task(bool links) {
+        if (links) return predicted_links{model, relations, *edges};
+        return classified_nodes{labels, [](std::uint32_t, std::vector<node_id>& out) {
             for (node_id v = 0; v < nodes.nodes; v += 10) out.push_back(v);
         }};
     }
@@ -104,19 +104,19 @@ void count(benchmark::State& state, std::uint64_t examples, std::uint64_t edges)
 void graph_training_batches(benchmark::State& state, bool links, sampler_kind sampler) {
     set_up with(links);
     with.options.sampler = sampler;
-    graph_training training(with.options, with.task(links), *with.encode, with.weights, with.optimizer, adagrad{},
+    gnn_trainer training(with.options, with.task(links), *with.encode, with.weights, with.optimizer, adagrad{},
         {.rows = &*with.buffer, .graph = *with.graph}, with.on, with.budget);
     std::uint64_t epoch = 0, examples = 0, edges = 0;
     const auto some = [&] {
         std::stop_source stop;
-        const graph_observer observer{.on_batch = [&](const batch_key& key, const graph_statistics&) {
+        const training_observer observer{.on_batch = [&](const batch_key& key, const training_statistics&) {
             if (key.number.index == 8) stop.request_stop();
         }, .checkpoint_due = {}, .checkpoint = {}};
         return training.run(states, epoch++, {}, observer, stop.get_token()).model;
     };
     (void)some();
     for (auto _ : state) {
-        const graph_statistics result = some();
+        const training_statistics result = some();
         examples += result.examples;
         edges += result.sampled_edges;
     }
@@ -130,26 +130,26 @@ void graph_training_batches(benchmark::State& state, bool links, sampler_kind sa
 /// Forward, task, backward and the step of weights, on one batch of the kind.
 void graph_training_compute_alone(benchmark::State& state, bool links, sampler_kind sampler) {
     set_up with(links);
-    with.options.sampler = sampler;
-    graph_batch b;
-    {
-        auto work = std::make_shared<graph_state>();
-        with.graph->begin_epoch(states);
-        with.edges->begin_epoch(states);
-        work->graph = with.graph->acquire(0);
-        std::unique_ptr<graph_compute> by;
-        if (links) {
-            work->links.emplace(states[0], nodes, with.edges->acquire(0), with.options.batch, batch_scope::state, 1, 0, 0);
-            by = std::make_unique<cpu_link_compute>(*with.encode, with.weights, with.model, with.relations, 1, with.on);
-        } else {
-            std::vector<node_id> seeds;
-            std::get<node_task>(with.task(false)).nodes(0, seeds);
-            work->nodes.emplace(std::move(seeds), with.options.batch, 1, 0, 0);
-            by = std::make_unique<cpu_node_compute>(*with.encode, with.weights, 1, with.on);
-        }
-        b.work = work;
-        graph_sampler(with.options).sample(b, with.labels, classes, with.on, *by);
-        b.work.reset();
+    training_batch b;
+    const auto produce = [&](auto& task) {
+        buffered_topology topology(*with.graph, 1);
+        const auto by = [&](auto make) {
+            sampled_batches batches(task, topology, make, with.on);
+            const epoch_start first{states};
+            batches.begin_epoch(first, {});
+            b.work = std::make_shared<const state_work>(batches.acquire(first, 0));
+            batches.produce(b, {});
+            b.work.reset();
+        };
+        if (sampler == sampler_kind::dense) by([&] { return dense_sampler<>(with.options.neighbors, 1); });
+        else by([&] { return neighbor_sampler<>(with.options.neighbors, 1); });
+    };
+    if (links) {
+        link_task task({with.options.batch, batch_scope::state, with.options.negatives, 1}, *with.edges, nodes);
+        produce(task);
+    } else {
+        node_task task({with.options.batch, 1}, with.labels, classes, nodes, std::get<classified_nodes>(with.task(false)).nodes);
+        produce(task);
     }
     std::vector<float> rows(b.nodes.size() * dim, .01F), gradients(rows.size()), seeds(b.nodes.size() * dim);
     const matrix_view<float> in(rows.data(), b.nodes.size(), dim), back(gradients.data(), b.nodes.size(), dim);

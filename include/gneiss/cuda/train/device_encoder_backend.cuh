@@ -24,7 +24,7 @@
 #include <gneiss/cuda/train/device_rows.cuh>
 #include <gneiss/cuda/train/device_sampling.cuh>
 #include <gneiss/cuda/train/reusable_memory.cuh>
-#include <gneiss/train/graph_compute.hpp>
+#include <gneiss/train/slots.hpp>
 
 namespace gneiss::cuda {
 
@@ -36,38 +36,38 @@ struct device_choices {
 
 namespace detail {
 
-/// What the compute stages of both tasks have alike. `Task` says what a task puts beside the network's batch, and how it is
+/// What the backends of both tasks have alike. `Task` says what a task puts beside the network's batch, and how it is
 /// computed.
 template <class Task>
-class device_graph_compute : public gneiss::graph_compute {
+class device_encoder_backend {
 public:
-    void prepare(std::size_t in_flight) override {
+    void prepare(std::size_t in_flight) {
         lanes_.resize(in_flight);
         if (sampling_) sampling_->resize(in_flight);
         batches_.resize(in_flight);
     }
-    void begin(const dense_optimizer& dense, const any_row_optimizer& rows) override {
-        row_optimizer_ = rows;
-        network_.begin(dense, lanes_.computing());
-        task_.begin(rows, lanes_.computing());
+    void begin(const training_optimizers& by) {
+        row_optimizer_ = by.rows;
+        network_.begin(by.dense, lanes_.computing());
+        task_.begin(by.rows, lanes_.computing());
         lanes_.computing().synchronize();
     }
-    void end() override {
+    void end() {
         network_.end(lanes_.computing());
         task_.end(lanes_.computing());
         lanes_.computing().synchronize();
     }
-    [[nodiscard]] bool samples() const noexcept override { return sampling_.has_value(); }
-    [[nodiscard]] drawn_nodes draw(const batch_key& batch, std::size_t slot, std::span<const node_id> seeds) override {
+    [[nodiscard]] bool samples() const noexcept { return sampling_.has_value(); }
+    [[nodiscard]] drawn_nodes draw(const batch_key& batch, std::size_t slot, std::span<const node_id> seeds) {
         return sampling_->draw(batch, slot, seeds);
     }
-    [[nodiscard]] bool keeps_rows() const noexcept override { return rows_.has_value(); }
-    void take_rows(const resident_embeddings& from) override { rows_->take(from, lanes_.coming()); }
-    void give_rows(const resident_embeddings& to) override { rows_->give(to, lanes_.computing()); }
-    [[nodiscard]] double device_seconds() const noexcept override { return lanes_.busy_seconds(); }
-    [[nodiscard]] bool transfers() const noexcept override { return true; }
+    [[nodiscard]] bool keeps_rows() const noexcept { return rows_.has_value(); }
+    void take_rows(const resident_embeddings& from) { rows_->take(from, lanes_.coming()); }
+    void give_rows(const resident_embeddings& to) { rows_->give(to, lanes_.computing()); }
+    [[nodiscard]] double device_seconds() const noexcept { return lanes_.busy_seconds(); }
+    [[nodiscard]] static bool transfers() noexcept { return true; }
 
-    void to_device(const computed_batch& b) override {
+    void to_device(training_batch& b) {
         on_device& here = batches_.at(b.slot);
         transfer_slot& slot = lanes_.stage_in(b.slot, network_.bytes_of(b, brings_rows()) + Task::bytes_of(b));
         network_.put(b, slot, here.network, brings_rows(), sampling_ ? sampling_->views(b.slot) : std::span<const layer_view>{},
@@ -75,7 +75,7 @@ public:
         Task::put(b, slot, here.task);
         lanes_.copy_in(b.slot);
     }
-    void compute(const computed_batch& b) override {
+    void compute(training_batch& b) {
         on_device& here = batches_.at(b.slot);
         const std::size_t floats = b.gradients.empty() ? 0 : b.nodes.size() * network_.stride();
         transfer_slot& to = lanes_.stage_out(b.slot, transfer_slot::array_bytes(floats, sizeof(float)) +
@@ -99,7 +99,7 @@ public:
             network_.step(in, network, norm.device);
         });
     }
-    void to_host(const computed_batch& b) override {
+    void to_host(training_batch& b) {
         const on_device& here = batches_.at(b.slot);
         lanes_.copy_out(b.slot);
         if (!std::isfinite(Task::add(here.made.front(), b.statistics)))
@@ -113,7 +113,7 @@ public:
 protected:
     [[nodiscard]] const Task& task() const noexcept { return task_; }
     template <class... TaskArguments>
-    device_graph_compute(memory_budget& budget, const network_setup& network, const device_choices& options, TaskArguments&&... of_task)
+    device_encoder_backend(memory_budget& budget, const network_setup& network, const device_choices& options, TaskArguments&&... of_task)
         : network_(budget, network), task_(budget, std::forward<TaskArguments>(of_task)...), values_(budget, "rows of a batch"),
           gradients_(budget, "gradients of a batch"), lanes_(budget) {
         if (options.keep) rows_.emplace(budget, *options.keep);
@@ -164,8 +164,8 @@ public:
 
     void begin(const any_row_optimizer&, stream&) {}
     void end(stream&) {}
-    [[nodiscard]] static std::uint64_t bytes_of(const computed_batch& b) { return transfer_slot::array_bytes(b.labels.size(), sizeof(class_id)); }
-    static void put(const computed_batch& b, transfer_slot& to, batch& made) { made.labels = to.put(b.labels).device; }
+    [[nodiscard]] static std::uint64_t bytes_of(const training_batch& b) { return transfer_slot::array_bytes(b.labels.size(), sizeof(class_id)); }
+    static void put(const training_batch& b, transfer_slot& to, batch& made) { made.labels = to.put(std::span<const class_id>(b.labels)).device; }
     void differentiate(stream& in, const device_network::batch& network, const batch& here, const device_network::outputs& out, outcome* made) {
         const std::uint32_t seeds = network.output_count();
         const std::size_t floats = out.rows.stride * seeds;
@@ -173,7 +173,7 @@ public:
         fill_bytes_async(std::span(made, 1), 0, in);
         softmax_cross_entropy(in, network.outputs(), seeds, out.gradients, here.labels, losses_.at_least(seeds, in), correct_.at_least(seeds, in), made);
     }
-    static double add(const outcome& made, graph_statistics& to) {
+    static double add(const outcome& made, training_statistics& to) {
         to.add(made.statistics);
         return made.statistics.loss;
     }
@@ -194,16 +194,13 @@ public:
     [[nodiscard]] link_path path() const noexcept { return links_.path(); }
     void begin(const any_row_optimizer& rows, stream& in) { links_.begin(rows, in); }
     void end(stream& in) { links_.end(in); }
-    [[nodiscard]] static std::uint64_t bytes_of(const computed_batch& b) { return device_links::bytes_of(*b.links); }
-    static void put(const computed_batch& b, transfer_slot& to, batch& made) { made = device_links::put(*b.links, to); }
+    [[nodiscard]] static std::uint64_t bytes_of(const training_batch& b) { return device_links::bytes_of(*b.links); }
+    static void put(const training_batch& b, transfer_slot& to, batch& made) { made = device_links::put(*b.links, to); }
     void differentiate(stream& in, const device_network::batch& network, const batch& here, const device_network::outputs& out, outcome* made) {
         links_.run(in, here, out.rows, out.gradients, made, network.at);
     }
-    static double add(const outcome& made, graph_statistics& to) {
-        to.loss = made.loss;
-        to.penalty = made.penalty;
-        to.examples = made.positives;
-        to.query_count = made.query_count;
+    static double add(const outcome& made, training_statistics& to) {
+        to.add(made);
         return made.loss;
     }
 
@@ -213,28 +210,31 @@ private:
 
 } // namespace detail
 
-/// The compute stage of a trainer of GNNs for node classification, on a device: weights live and step there,
+/// The backend of a trainer of GNNs for node classification, on a device: weights live and step there,
 /// batches and their rows come through pinned memory, gradients of learned rows go back (MariusGNN, EuroSys'23, section 3).
 ///
-///     graph_training training(…, budget, &compute);
+///     any_backend backend(std::in_place_type<device_node_backend>, budget, network);
+///     gnn_trainer training(…, budget, &backend);
 ///
-/// Losses and gradients are those of `cpu_node_compute` up to rounding, and a function of the batch alone.
+/// Losses and gradients are those of `cpu_encoder_backend` up to rounding, and a function of the batch alone.
 /// Memory: of the largest batch so far, for each batch in flight its arrays, rows and gradients, pinned and on the device; the
 /// network's scratch once. Throws `over_budget` with the device's parts where that is short.
-class device_node_compute final : public detail::device_graph_compute<detail::node_task_on_device> {
+class device_node_backend final : public detail::device_encoder_backend<detail::node_task_on_device> {
 public:
-    device_node_compute(memory_budget& budget, const network_setup& network, const device_choices& options = {})
-        : device_graph_compute(budget, network, options) {}
+    device_node_backend(memory_budget& budget, const network_setup& network, const device_choices& options = {})
+        : device_encoder_backend(budget, network, options) {}
 };
 
 /// The same for networks that predict edges; relations live and step on the device, too.
-class device_link_compute final : public detail::device_graph_compute<detail::link_task_on_device> {
+class device_link_backend final : public detail::device_encoder_backend<detail::link_task_on_device> {
 public:
-    device_link_compute(memory_budget& budget, const network_setup& network, const decoder_setup& links, const device_choices& options = {})
-        : device_graph_compute(budget, network, options, links) {}
+    device_link_backend(memory_budget& budget, const network_setup& network, const decoder_setup& links, const device_choices& options = {})
+        : device_encoder_backend(budget, network, options, links) {}
 
     /// Which way scores are made: for a run's record.
     [[nodiscard]] link_path path() const noexcept { return task().path(); }
 };
+
+static_assert(train_backend<device_node_backend> && train_backend<device_link_backend>);
 
 } // namespace gneiss::cuda

@@ -15,12 +15,14 @@
 #include <gneiss/sample/fanout.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
 #include <gneiss/storage/feature/feature_store.hpp>
-#include <gneiss/train/graph_batch.hpp>
+#include <gneiss/model/input_rows.hpp>
+#include <gneiss/sampling/link_batches.hpp>
+#include <gneiss/train/gnn_trainer_options.hpp>
 
 namespace gneiss {
 
-/// The sizes that bound a batch of `graph_training`.
-struct graph_shape {
+/// The sizes that bound a batch of `gnn_trainer`.
+struct gnn_shape {
     bool links = false;
     std::uint64_t nodes = 0; ///< that a state may have
     std::uint64_t edges = 0; ///< among them, counted once
@@ -47,7 +49,7 @@ public:
 
     /// Nodes, edges and entries of the `slots` largest partitions. Of the edges from a partition at most those to `slots`
     /// others count, each as many as the largest bucket has. O(p log p).
-    [[nodiscard]] graph_shape of(std::uint32_t slots) const {
+    [[nodiscard]] gnn_shape of(std::uint32_t slots) const {
         const auto most = [&](std::vector<std::uint64_t> each) {
             std::ranges::sort(each, std::greater{});
             const auto end = each.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(slots, each.size()));
@@ -80,7 +82,7 @@ private:
 };
 
 /// Upper bounds [bytes].
-struct graph_memory {
+struct gnn_memory {
     std::uint64_t batch = 0;   ///< each batch in flight
     std::uint64_t sampler = 0; ///< scratch of each sampling thread
     std::uint64_t encoder = 0; ///< of the one that computes
@@ -121,8 +123,8 @@ struct hop_request {
 /// What training needs at most: every node that is reached has its full fan-out of neighbors, all of them new, until all
 /// nodes of the state are reached. True of any graph, hubs or not. O(hops²). Samples are smaller where neighborhoods
 /// overlap.
-[[nodiscard]] inline graph_memory bound_graph_memory(
-    const graph_training_options& options, const graph_shape& of, std::span<const layer_options> layers) {
+[[nodiscard]] inline gnn_memory bound_gnn_memory(
+    const gnn_trainer_options& options, const gnn_shape& of, std::span<const layer_options> layers) {
     const link_batch_bound links = of.links ? bound_link_batch(options.negatives, options.batch, of.nodes) : link_batch_bound{};
     const std::size_t hops = options.neighbors.fanout.size();
     const bool dense = options.sampler == sampler_kind::dense, repeated = options.neighbors.replace;

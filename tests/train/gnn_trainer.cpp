@@ -1,4 +1,4 @@
-#include <gneiss/train/graph_training.hpp>
+#include <gneiss/train/gnn_trainer.hpp>
 
 #include <doctest/doctest.h>
 
@@ -76,8 +76,8 @@ TEST_CASE("a node task learns communities: the loss falls, and nodes that did no
             with.training.pipeline = {.staleness = 2};
             with.epochs = 12;
             trainer all(data, with);
-            std::vector<graph_statistics> epochs;
-            all.run([&](graph_training& training, const auto& states) {
+            std::vector<training_statistics> epochs;
+            all.run([&](gnn_trainer& training, const auto& states) {
                 for (std::uint64_t e = 0; e < with.epochs; ++e) epochs.push_back(training.run(states(e), e).model);
             });
             CHECK(epochs.front().examples == 200);
@@ -208,7 +208,7 @@ outcome train_macro(const graph_data& data, const set_up& with, macro_run& optio
     std::vector<node_id> training;
     for (node_id v = 0; v < data.rows.nodes; v += 2) training.push_back(v);
     const auto plan_of = [&](std::uint64_t epoch) { return macro_batches(data.rows.partitions, options.pinned, options.macro, 3, epoch); };
-    std::vector<graph_statistics> epochs;
+    std::vector<training_statistics> epochs;
     resume_position at{};
     std::uint64_t steps = 0;
     while (at.epoch < with.epochs) {
@@ -224,15 +224,15 @@ outcome train_macro(const graph_data& data, const set_up& with, macro_run& optio
         feature_buffer features(*all.features, with.engines, feature_bytes, budget);
         graph_buffer graph(data.store, with.engines, all.direction(), graph_bytes, budget, options.graph);
         std::uint64_t epoch = at.epoch;
-        const graph_task task = node_task{data.labels, [&](std::uint32_t s, std::vector<node_id>& out) {
+        const gnn_task task = classified_nodes{data.labels, [&](std::uint32_t s, std::vector<node_id>& out) {
             append_training_nodes(plan_of(epoch), s, data.rows, training, out);
         }};
-        graph_training run(with.training, task, *all.encode, all.weights, all.dense, all.optimizer, {.features = &features, .graph = graph}, executor, budget);
+        gnn_trainer run(with.training, task, *all.encode, all.weights, all.dense, all.optimizer, {.features = &features, .graph = graph}, executor, budget);
         run.set_steps(steps);
         std::stop_source stop;
         std::atomic<std::uint64_t> applied{0};
-        graph_observer observer;
-        observer.on_batch = [&](const batch_key&, const graph_statistics&) {
+        training_observer observer;
+        observer.on_batch = [&](const batch_key&, const training_statistics&) {
             if (options.stop_every != 0 && ++applied == options.stop_every) stop.request_stop();
         };
         if (options.again)
@@ -240,7 +240,7 @@ outcome train_macro(const graph_data& data, const set_up& with, macro_run& optio
         for (; epoch < with.epochs; epoch = at.epoch) {
             std::optional<buffer_state> ahead;
             if (options.ahead && epoch + 1 < with.epochs) ahead = plan_of(epoch + 1).states.front();
-            const graph_epoch done = run.run(plan_of(epoch).states, epoch, at.next, observer, stop.get_token(), ahead);
+            const training_epoch done = run.run(plan_of(epoch).states, epoch, at.next, observer, stop.get_token(), ahead);
             epochs.push_back(done.model);
             at = done.position;
             steps = run.steps();
@@ -301,7 +301,7 @@ TEST_CASE("passes over a macro-batch that were recorded are replayed to the same
     CHECK(recorder.record()[1][1] == 3);
     CHECK_FALSE(same_weights(reused, plain));
     std::uint64_t trained = 0;
-    for (const graph_statistics& epoch : reused.epochs) trained += epoch.examples;
+    for (const training_statistics& epoch : reused.epochs) trained += epoch.examples;
     CHECK(trained > plain.epochs[0].examples + plain.epochs[1].examples);
     const auto replay = [&](std::uint64_t stop_every) {
         macro_batch_reuse by_record(1, {}, recorder.record());
@@ -461,7 +461,7 @@ TEST_CASE("what cannot be trained is refused with its reason, and errors of stag
     const auto fails = [](trainer& all, std::uint64_t every, errc code, const std::string& what, const epoch_plan* fixed = nullptr) {
         std::string told;
         try {
-            all.run([&](graph_training& training, const auto& states) {
+            all.run([&](gnn_trainer& training, const auto& states) {
                 try {
                     for (std::uint64_t e = 0; e < 2; ++e) (void)training.run(states(e), e);
                 } catch (const error&) {
@@ -489,7 +489,7 @@ TEST_CASE("what cannot be trained is refused with its reason, and errors of stag
     SUBCASE("a node that trains where it is not resident") {
         trainer all(data, with);
         const epoch_plan states{{{0, 1}, {}}};
-        all.run([&](graph_training& training, const auto&) {
+        all.run([&](gnn_trainer& training, const auto&) {
             const epoch_plan other{{{1, 2}, {}}};
             CHECK_THROWS_WITH_AS((void)training.run(other, 0), doctest::Contains("not resident"), error);
         }, 3, &states);
@@ -515,13 +515,13 @@ TEST_CASE("what cannot be trained is refused with its reason, and errors of stag
     SUBCASE("parts that do not fit together") {
         with.training.neighbors.fanout = parse_fanout("3");
         trainer all(data, with);
-        CHECK_THROWS_AS(all.run([](graph_training&, const auto&) {}), error);
+        CHECK_THROWS_AS(all.run([](gnn_trainer&, const auto&) {}), error);
         with.training.neighbors.fanout = parse_fanout("3,3");
         with.links = true;
         with.layers = "sage:8,sage:6";
         trainer other(data, with);
         other.model.emplace(make_link_model("dot", "softmax", 8));
-        CHECK_THROWS_AS(other.run([](graph_training&, const auto&) {}), error);
+        CHECK_THROWS_AS(other.run([](gnn_trainer&, const auto&) {}), error);
     }
 }
 

@@ -1,4 +1,4 @@
-#include <gneiss/cuda/train/device_embedding_compute.cuh>
+#include <gneiss/cuda/train/device_embedding_backend.cuh>
 
 #include <cmath>
 #include <limits>
@@ -21,7 +21,7 @@ namespace {
 /// Trains on the emulated device.
 compute_factory on_device(memory_budget& budget, const std::optional<cuda::kept_rows>& keep = {}) {
     return [&budget, keep](const set_up& with, embedding_table& relations) {
-        return std::make_unique<cuda::device_embedding_compute>(budget,
+        return std::optional<any_backend>(std::in_place, std::in_place_type<cuda::device_embedding_backend>, budget,
             cuda::decoder_setup{.decoder = with.decoder, .loss = with.loss, .margin = 1, .dim = with.dim, .options = with.model, .least = {}, .relations = relations}, keep);
     };
 }
@@ -102,7 +102,7 @@ TEST_CASE("simt.train.device_embedding_compute: rows that live on the device are
 TEST_CASE("simt.train.device_embedding_compute: what cannot be is refused with its reason") {
     embedding_table relations(3, {6, 0});
     const auto make = [&](const std::string& decoder, const std::string& loss, std::uint32_t dim, memory_budget& budget) {
-        cuda::device_embedding_compute result(budget, {.decoder = decoder, .loss = loss, .margin = 1, .dim = dim, .options = {}, .least = {}, .relations = relations});
+        cuda::device_embedding_backend result(budget, {.decoder = decoder, .loss = loss, .margin = 1, .dim = dim, .options = {}, .least = {}, .relations = relations});
     };
     memory_budget budget, none(memory_budget::unlimited, memory_budget::unlimited, 16);
     CHECK_THROWS_WITH_AS(make("holographic", "softmax", 6, budget), doctest::Contains("holographic"), error);
@@ -111,7 +111,7 @@ TEST_CASE("simt.train.device_embedding_compute: what cannot be is refused with i
     CHECK_THROWS_AS(make("complex", "softmax", 6, none), over_budget);
     embedding_table wide(3, {400, 0});
     for (auto* of : {&relations, &wide}) {
-        const cuda::device_embedding_compute result(budget, {.decoder = "complex", .loss = "softmax", .margin = 1,
+        const cuda::device_embedding_backend result(budget, {.decoder = "complex", .loss = "softmax", .margin = 1,
             .dim = static_cast<std::uint32_t>(of->layout().dim), .options = {}, .least = {}, .relations = *of});
         CHECK(result.path() == (of == &wide ? cuda::link_path::scores : cuda::link_path::tiles));
     }

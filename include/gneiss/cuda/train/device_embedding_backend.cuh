@@ -20,23 +20,24 @@
 #include <gneiss/cuda/train/device_links.cuh>
 #include <gneiss/cuda/train/device_rows.cuh>
 #include <gneiss/cuda/train/reusable_memory.cuh>
-#include <gneiss/train/link_compute.hpp>
+#include <gneiss/train/slots.hpp>
 
 namespace gneiss::cuda {
 
-/// The compute stage of a trainer of embeddings on a device: rows of nodes come through pinned memory and their gradients go
+/// The backend of a trainer of embeddings on a device: rows of nodes come through pinned memory and their gradients go
 /// back, each in a stream of its own beside the kernels; relations stay (Marius, OSDI'21, section 3).
 ///
-///     link_training training(…, budget, &compute);
+///     any_backend backend(std::in_place_type<device_embedding_backend>, budget, setup);
+///     embedding_trainer training(…, budget, &backend);
 ///
 /// Losses and gradients are those of `link_model` up to rounding, and a function of the batch alone.
 /// Memory: of the largest batch so far, for each batch in flight its arrays, rows and gradients, pinned and on the device.
-class device_embedding_compute final : public gneiss::link_compute {
+class device_embedding_backend {
 public:
     /// \param keep  rows of so many nodes live and step on the device, too (the store `device`); none: they come and go
     ///
     /// Throws as `device_links` does.
-    device_embedding_compute(memory_budget& budget, const decoder_setup& with, const std::optional<kept_rows>& keep = {})
+    device_embedding_backend(memory_budget& budget, const decoder_setup& with, const std::optional<kept_rows>& keep = {})
         : links_(budget, with), dim_(with.dim), values_(budget, "rows of a batch"), gradients_(budget, "gradients of a batch"), lanes_(budget) {
         if (keep) rows_.emplace(budget, *keep);
     }
@@ -44,47 +45,49 @@ public:
     /// Which way scores are made: for a run's record.
     [[nodiscard]] link_path path() const noexcept { return links_.path(); }
 
-    void prepare(std::size_t in_flight) override {
+    void prepare(std::size_t in_flight) {
         lanes_.resize(in_flight);
         batches_.resize(in_flight);
     }
-    void begin(const any_row_optimizer& optimizer) override {
-        optimizer_ = optimizer;
-        links_.begin(optimizer, lanes_.computing());
+    void begin(const training_optimizers& by) {
+        optimizer_ = by.rows;
+        links_.begin(by.rows, lanes_.computing());
         lanes_.computing().synchronize();
     }
-    void end() override {
+    void end() {
         links_.end(lanes_.computing());
         lanes_.computing().synchronize();
     }
 
-    [[nodiscard]] bool keeps_rows() const noexcept override { return rows_.has_value(); }
-    void take_rows(const resident_embeddings& from) override { rows_->take(from, lanes_.coming()); }
-    void give_rows(const resident_embeddings& to) override { rows_->give(to, lanes_.computing()); }
+    [[nodiscard]] bool keeps_rows() const noexcept { return rows_.has_value(); }
+    void take_rows(const resident_embeddings& from) { rows_->take(from, lanes_.coming()); }
+    void give_rows(const resident_embeddings& to) { rows_->give(to, lanes_.computing()); }
 
-    [[nodiscard]] double device_seconds() const noexcept override { return lanes_.busy_seconds(); }
-    [[nodiscard]] bool transfers() const noexcept override { return true; }
+    [[nodiscard]] double device_seconds() const noexcept { return lanes_.busy_seconds(); }
+    [[nodiscard]] static bool samples() noexcept { return false; }
+    [[nodiscard]] static drawn_nodes draw(const batch_key& /*batch*/, std::size_t /*slot*/, std::span<const node_id> /*seeds*/) { return {}; }
+    [[nodiscard]] static bool transfers() noexcept { return true; }
 
-    void to_device(const computed_links& b) override {
+    void to_device(training_batch& b) {
         on_device& here = batches_.at(b.slot);
-        const std::size_t nodes = b.links.nodes.size();
-        transfer_slot& slot = lanes_.stage_in(b.slot, device_links::bytes_of(b.links) + transfer_slot::array_bytes(1, sizeof(step_state)) +
+        const std::size_t nodes = b.links->nodes.size();
+        transfer_slot& slot = lanes_.stage_in(b.slot, device_links::bytes_of(*b.links) + transfer_slot::array_bytes(1, sizeof(step_state)) +
             transfer_slot::array_bytes(rows_ ? nodes : nodes * stride(), sizeof(float)));
-        here.batch = device_links::put(b.links, slot);
+        here.batch = device_links::put(*b.links, slot);
         const step_state at{.t = b.step, .factor = 1};
         here.at = slot.put(std::span(&at, 1)).device;
         if (rows_) {
-            here.ids = slot.put(b.links.nodes).device;
+            here.ids = slot.put(b.links->nodes).device;
         } else {
             const auto rows = slot.room<float>(nodes * stride());
-            for (std::size_t i = 0; i < nodes; ++i) std::ranges::copy(b.values[i], rows.host.begin() + static_cast<std::ptrdiff_t>(i * stride()));
+            for (std::size_t i = 0; i < nodes; ++i) std::ranges::copy(b.in.dense[i], rows.host.begin() + static_cast<std::ptrdiff_t>(i * stride()));
             here.rows = {rows.device, dim_, stride()};
         }
         lanes_.copy_in(b.slot);
     }
-    void compute(const computed_links& b) override {
+    void compute(training_batch& b) {
         on_device& here = batches_.at(b.slot);
-        const std::size_t nodes = b.links.nodes.size();
+        const std::size_t nodes = b.links->nodes.size();
         const std::size_t back = rows_ ? 0 : nodes * stride();
         transfer_slot& to = lanes_.stage_out(b.slot, transfer_slot::array_bytes(back, sizeof(float)) +
             transfer_slot::array_bytes(1, sizeof(link_statistics)));
@@ -97,12 +100,13 @@ public:
             else links_.run(in, here.batch, here.rows, {gradients.device, dim_, stride()}, result.device, here.at);
         });
     }
-    void to_host(const computed_links& b) override {
+    void to_host(training_batch& b) {
         const on_device& here = batches_.at(b.slot);
         lanes_.copy_out(b.slot);
-        b.statistics = here.statistics.front();
-        if (!std::isfinite(b.statistics.loss))
-            throw error(errc::not_finite, "the loss of " + to_string(b.links.key) + " is not a finite number");
+        const link_statistics& result = here.statistics.front();
+        b.statistics.add(result);
+        if (!std::isfinite(result.loss))
+            throw error(errc::not_finite, "the loss of " + to_string(b.key) + " is not a finite number");
         for (std::size_t i = 0; i < b.gradients.rows(); ++i) std::ranges::copy(here.gradients.subspan(i * stride(), dim_), b.gradients[i].begin());
     }
 
@@ -134,5 +138,7 @@ private:
     std::vector<on_device> batches_;
     device_lanes lanes_; // last: waits for what uses the rest
 };
+
+static_assert(train_backend<device_embedding_backend>);
 
 } // namespace gneiss::cuda

@@ -1,4 +1,4 @@
-#include <gneiss/train/graph_memory.hpp>
+#include <gneiss/train/gnn_memory.hpp>
 
 #include <doctest/doctest.h>
 
@@ -70,7 +70,7 @@ TEST_CASE("no sample, and no pass through an encoder, takes more than its bound,
         const std::uint64_t nodes = 1000 + draw.below(3000), edges = 2000 + draw.below(60000);
         const auto listed = test::hub_edges(nodes, static_cast<std::size_t>(edges), seed);
         const auto graph = test::whole_graph(nodes, listed);
-        graph_training_options options{.batch = 1 + draw.below(200)};
+        gnn_trainer_options options{.batch = 1 + draw.below(200)};
         const std::string fanout = one_of({"3,3", "400,400", "2,all", "500+1,1+500", "1,30", "10,2"});
         const std::string text = one_of({"sage:40,sage:8", "sage:8:max,sage:30:max", "gcn:16,gcn:16:row", "gat:4x8,gat:8:mean", "sage:8:norm,gcn:8:residual"});
         const double dropout = draw.below(2) == 0 ? 0 : 0.3;
@@ -82,7 +82,7 @@ TEST_CASE("no sample, and no pass through an encoder, takes more than its bound,
         CAPTURE(fanout);
         CAPTURE(text);
         const std::size_t columns = 12;
-        const graph_memory bound = bound_graph_memory(options,
+        const gnn_memory bound = bound_gnn_memory(options,
             {.nodes = nodes, .edges = edges, .all_nodes = nodes, .columns = {.dense = columns}, .learned = columns}, layers);
         dense_parameters<> weights;
         encoder<float, eigen_backend> encode(weights, layers, {.dense = columns});
@@ -144,7 +144,7 @@ TEST_CASE("what states of some partitions may have holds for every choice of the
             for (partition_id j = 0; j < p; ++j)
                 if ((subset >> j & 1) != 0) edges += store.extent({i, j}).edges;
         }
-        const graph_shape most = sizes.of(static_cast<std::uint32_t>(std::popcount(subset)));
+        const gnn_shape most = sizes.of(static_cast<std::uint32_t>(std::popcount(subset)));
         CHECK(edges <= most.edges);
         CHECK(nodes <= most.nodes);
     }
@@ -152,15 +152,15 @@ TEST_CASE("what states of some partitions may have holds for every choice of the
 }
 
 TEST_CASE("the bound does not wrap for huge fan-outs, and knows that no more ids are numbered than there are nodes") {
-    graph_training_options options{.batch = 100'000'000};
+    gnn_trainer_options options{.batch = 100'000'000};
     options.neighbors.fanout = parse_fanout("4000000000,4000000000", neighbor_direction::both);
-    graph_shape shape{.nodes = 1'000'000'000, .edges = 100'000'000'000, .columns = {.dense = 128}, .learned = 128};
+    gnn_shape shape{.nodes = 1'000'000'000, .edges = 100'000'000'000, .columns = {.dense = 128}, .learned = 128};
     const auto layers = parse_layers("sage:8,sage:8");
-    const graph_memory open = bound_graph_memory(options, shape, layers);
+    const gnn_memory open = bound_gnn_memory(options, shape, layers);
     CHECK(open.batch > shape.edges * 2);
     CHECK(open.batch < shape.edges * 200);
     shape.all_nodes = 2'000'000'000;
-    const graph_memory closed = bound_graph_memory(options, shape, layers);
+    const gnn_memory closed = bound_gnn_memory(options, shape, layers);
     CHECK(closed.sampler < open.sampler);
     CHECK(closed.sampler > 8 * 4 * shape.nodes);
 }

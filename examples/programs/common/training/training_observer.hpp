@@ -1,0 +1,20 @@
+#pragma once
+
+#include <gneiss/train/train_loop.hpp>
+
+#include "common/training/course.hpp"
+
+namespace trainers {
+
+/// `by` as a training loop takes it. It outlives what is returned.
+[[nodiscard]] inline gneiss::training_observer training_observer_of(const course_observer& by) {
+    gneiss::training_observer told;
+    told.on_batch = [&by](const gneiss::batch_key& key, const gneiss::training_statistics& s) {
+        by.on_batch(key, {.loss = s.loss, .examples = s.examples, .sampled_edges = s.sampled_edges});
+    };
+    told.checkpoint_due = by.checkpoint_due;
+    told.checkpoint = by.checkpoint;
+    return told;
+}
+
+} // namespace trainers

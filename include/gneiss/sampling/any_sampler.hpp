@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include <gneiss/core/executor/ref.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/graph/concepts.hpp>
+#include <gneiss/sample/dense.hpp>
+#include <gneiss/sample/layer_view.hpp>
+#include <gneiss/sample/mini_batch.hpp>
+#include <gneiss/sample/neighbor.hpp>
+
+namespace gneiss {
+
+enum class sampler_kind : std::uint8_t {
+    dense,   ///< a node's neighbors once per batch (MariusGNN)
+    neighbor ///< again at every hop
+};
+
+/// The distinct nodes of a sample's first layer.
+template <class Sample>
+[[nodiscard]] std::span<const node_id> input_nodes(const Sample& sample) noexcept {
+    if constexpr (requires { sample.node_ids; }) return sample.node_ids;
+    else return sample.nodes;
+}
+
+/// A sample that lies in a mini-batch, as training reads it.
+struct drawn_sample {
+    std::span<const node_id> nodes; ///< of the first layer's input, distinct
+    std::uint64_t edges = 0;
+};
+
+/// A sampler and its graph, of types chosen at run time. One indirect call a batch; copies are used side by side, one per thread.
+class any_sampler {
+public:
+    /// Samples of `graph`, which outlives this, by what `make()` returns. Its `sample(key, graph, seeds, executor, arena)` makes a
+    /// sample in the arena, as `neighbor_sampler` does; `of(mini_batch)` of the sample's type finds it there.
+    template <class G, std::copy_constructible Make>
+    any_sampler(const G& graph, Make make) : self_(std::make_unique<model<G, Make>>(graph, std::move(make))) {}
+
+    any_sampler(const any_sampler& other) : self_(other.self_->clone()) {}
+    any_sampler& operator=(const any_sampler& other) {
+        self_ = other.self_->clone();
+        return *this;
+    }
+    any_sampler(any_sampler&&) noexcept = default;
+    any_sampler& operator=(any_sampler&&) noexcept = default;
+    ~any_sampler() = default;
+
+    /// Makes the sample of a batch in `arena`: a pure function of seed, key, seeds and graph. Errors as of the sampler.
+    mini_batch sample(const batch_key& key, std::span<const node_id> seeds, executor_ref executor, mini_batch_arena& arena) {
+        return self_->sample(key, seeds, executor, arena);
+    }
+    /// Lays out the layers of a sample that was made so, wherever. Throws errc::not_found or invalid_format for other bytes.
+    [[nodiscard]] drawn_sample read(const mini_batch& from, layer_stack& layers, executor_ref executor) const {
+        return self_->read(from, layers, executor);
+    }
+    /// Its nodes alone.
+    [[nodiscard]] std::span<const node_id> nodes(const mini_batch& from) const { return self_->nodes(from); }
+
+private:
+    struct interface {
+        virtual ~interface() = default;
+        virtual std::unique_ptr<interface> clone() const = 0;
+        virtual mini_batch sample(const batch_key& key, std::span<const node_id> seeds, const executor_ref& executor, mini_batch_arena& arena) = 0;
+        virtual drawn_sample read(const mini_batch& from, layer_stack& layers, const executor_ref& executor) const = 0;
+        virtual std::span<const node_id> nodes(const mini_batch& from) const = 0;
+    };
+    template <class G, class Make>
+    struct model final : interface {
+        using sampler_type = std::invoke_result_t<const Make&>;
+        using sample_type = decltype(std::declval<sampler_type&>().sample(std::declval<const batch_key&>(), std::declval<const G&>(),
+            std::declval<std::span<const node_id>>(), std::declval<const executor_ref&>(), std::declval<mini_batch_arena&>()));
+
+        model(const G& from, Make how) : graph(&from), make(std::move(how)), sampler(make()) {}
+        std::unique_ptr<interface> clone() const override { return std::make_unique<model>(*graph, make); }
+        mini_batch sample(const batch_key& key, std::span<const node_id> seeds, const executor_ref& executor, mini_batch_arena& arena) override {
+            (void)sampler.sample(key, *graph, seeds, executor, arena);
+            return mini_batch::attach(arena.reserve(0));
+        }
+        drawn_sample read(const mini_batch& from, layer_stack& layers, const executor_ref& executor) const override {
+            const auto sample = sample_type::of(from);
+            layers.assign(sample, executor);
+            return {input_nodes(sample), sample.edges()};
+        }
+        std::span<const node_id> nodes(const mini_batch& from) const override { return input_nodes(sample_type::of(from)); }
+
+        const G* graph;
+        Make make;
+        sampler_type sampler;
+    };
+
+    std::unique_ptr<interface> self_;
+};
+
+/// A library's sampler of `graph`, which outlives it. Throws errc::invalid_argument for a fan-out that cannot be used.
+template <neighbor_source G>
+[[nodiscard]] any_sampler make_sampler(const G& graph, sampler_kind kind, const neighbor_options& options, std::uint64_t seed) {
+    if (kind == sampler_kind::dense) return {graph, [options, seed] { return dense_sampler<>(options, seed); }};
+    return {graph, [options, seed] { return neighbor_sampler<>(options, seed); }};
+}
+
+} // namespace gneiss

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// The slots of `train_loop` with types chosen at run time: one indirect call per slot and batch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <type_traits>
+#include <utility>
+
+#include <gneiss/train/slots.hpp>
+#include <gneiss/train/train_loop.hpp>
+
+namespace gneiss {
+
+namespace detail {
+
+/// Shared ownership of an object behind an interface: what each any_… below is. Copies share the object.
+/// `Model<T>` derives from `Interface` and forwards to a T, which is a reference where the object lives elsewhere.
+template <class Interface, template <class> class Model>
+class erased {
+public:
+    /// Makes a T in place.
+    template <class T, class... Arguments>
+    explicit erased(std::in_place_type_t<T> /*which*/, Arguments&&... arguments)
+        : self_(std::make_shared<Model<T>>(std::forward<Arguments>(arguments)...)) {}
+    /// Refers to an object that outlives this.
+    template <class T>
+    explicit erased(std::reference_wrapper<T> object) : self_(std::make_shared<Model<T&>>(object.get())) {}
+    /// Shares an object.
+    template <class T>
+    explicit erased(std::shared_ptr<T> object) : self_(new Model<T&>(*object), [object](Interface* gone) { delete gone; }) {}
+
+protected:
+    std::shared_ptr<Interface> self_;
+};
+
+struct batches_interface {
+    virtual ~batches_interface() = default;
+    virtual void begin_epoch(const epoch_start& at, const std::stop_token& stop) = 0;
+    virtual state_work acquire(const epoch_start& at, std::uint32_t i) = 0;
+    virtual bool ready(std::uint32_t i) const = 0;
+    virtual void produce(training_batch& batch, const std::stop_token& stop) = 0;
+    virtual void gathered(training_batch& batch) = 0;
+    virtual bool in_order() const = 0;
+    virtual bool repeats() const = 0;
+};
+template <class T>
+struct batches_model final : batches_interface {
+    static_assert(batch_producer<std::remove_reference_t<T>>, "any_batches: the object must be a gneiss::batch_producer, see gneiss/train/slots.hpp");
+    template <class... Arguments>
+    explicit batches_model(Arguments&&... arguments) : object(std::forward<Arguments>(arguments)...) {}
+    void begin_epoch(const epoch_start& at, const std::stop_token& stop) override { object.begin_epoch(at, stop); }
+    state_work acquire(const epoch_start& at, std::uint32_t i) override { return object.acquire(at, i); }
+    bool ready(std::uint32_t i) const override { return object.ready(i); }
+    void produce(training_batch& batch, const std::stop_token& stop) override { object.produce(batch, stop); }
+    void gathered(training_batch& batch) override { object.gathered(batch); }
+    bool in_order() const override { return object.in_order(); }
+    bool repeats() const override { return object.repeats(); }
+    T object;
+};
+
+struct features_interface {
+    virtual ~features_interface() = default;
+    virtual input_columns columns() const = 0;
+    virtual void begin_epoch(const epoch_start& at) = 0;
+    virtual lease acquire(std::uint32_t i) = 0;
+    virtual bool ready(std::uint32_t i) const = 0;
+    virtual void gather(training_batch& batch, matrix_view<float> dense) = 0;
+};
+template <class T>
+struct features_model final : features_interface {
+    static_assert(feature_source<std::remove_reference_t<T>>, "any_features: the object must be a gneiss::feature_source, see gneiss/train/slots.hpp");
+    template <class... Arguments>
+    explicit features_model(Arguments&&... arguments) : object(std::forward<Arguments>(arguments)...) {}
+    input_columns columns() const override { return object.columns(); }
+    void begin_epoch(const epoch_start& at) override { object.begin_epoch(at); }
+    lease acquire(std::uint32_t i) override { return object.acquire(i); }
+    bool ready(std::uint32_t i) const override { return object.ready(i); }
+    void gather(training_batch& batch, matrix_view<float> dense) override { object.gather(batch, dense); }
+    T object;
+};
+
+struct embeddings_interface {
+    virtual ~embeddings_interface() = default;
+    virtual std::size_t columns() const = 0;
+    virtual std::size_t state_columns() const = 0;
+    virtual bool keeps_all() const = 0;
+    virtual void set_optimizer(const any_row_optimizer& by) = 0;
+    virtual void begin_epoch(const epoch_plan& states, std::uint32_t first) = 0;
+    virtual std::optional<lease> acquire(std::uint32_t i, const std::stop_token& stop) = 0;
+    virtual void end_epoch() = 0;
+    virtual bool commit_wanted() const = 0;
+    virtual void gather(training_batch& batch, matrix_view<float> rows) = 0;
+    virtual void computed(training_batch& batch) = 0;
+    virtual void apply(training_batch& batch) = 0;
+    virtual const resident_embeddings* resident(const lease& of) const = 0;
+};
+template <class T>
+struct embeddings_model final : embeddings_interface {
+    static_assert(embedding_source<std::remove_reference_t<T>>, "any_embeddings: the object must be a gneiss::embedding_source, see gneiss/train/slots.hpp");
+    template <class... Arguments>
+    explicit embeddings_model(Arguments&&... arguments) : object(std::forward<Arguments>(arguments)...) {}
+    std::size_t columns() const override { return object.columns(); }
+    std::size_t state_columns() const override { return object.state_columns(); }
+    bool keeps_all() const override { return object.keeps_all(); }
+    void set_optimizer(const any_row_optimizer& by) override { object.set_optimizer(by); }
+    void begin_epoch(const epoch_plan& states, std::uint32_t first) override { object.begin_epoch(states, first); }
+    std::optional<lease> acquire(std::uint32_t i, const std::stop_token& stop) override { return object.acquire(i, stop); }
+    void end_epoch() override { object.end_epoch(); }
+    bool commit_wanted() const override { return object.commit_wanted(); }
+    void gather(training_batch& batch, matrix_view<float> rows) override { object.gather(batch, rows); }
+    void computed(training_batch& batch) override { object.computed(batch); }
+    void apply(training_batch& batch) override { object.apply(batch); }
+    const resident_embeddings* resident(const lease& of) const override { return object.resident(of); }
+    T object;
+};
+
+struct backend_interface {
+    virtual ~backend_interface() = default;
+    virtual void prepare(std::size_t in_flight) = 0;
+    virtual void begin(const training_optimizers& by) = 0;
+    virtual void end() = 0;
+    virtual void compute(training_batch& batch) = 0;
+    virtual bool keeps_rows() const = 0;
+    virtual void take_rows(const resident_embeddings& from) = 0;
+    virtual void give_rows(const resident_embeddings& to) = 0;
+    virtual bool samples() const = 0;
+    virtual drawn_nodes draw(const batch_key& batch, std::size_t slot, std::span<const node_id> seeds) = 0;
+    virtual bool transfers() const = 0;
+    virtual void to_device(training_batch& batch) = 0;
+    virtual void to_host(training_batch& batch) = 0;
+    virtual double device_seconds() const = 0;
+};
+template <class T>
+struct backend_model final : backend_interface {
+    static_assert(train_backend<std::remove_reference_t<T>>, "any_backend: the object must be a gneiss::train_backend, see gneiss/train/slots.hpp");
+    template <class... Arguments>
+    explicit backend_model(Arguments&&... arguments) : object(std::forward<Arguments>(arguments)...) {}
+    void prepare(std::size_t in_flight) override { object.prepare(in_flight); }
+    void begin(const training_optimizers& by) override { object.begin(by); }
+    void end() override { object.end(); }
+    void compute(training_batch& batch) override { object.compute(batch); }
+    bool keeps_rows() const override { return object.keeps_rows(); }
+    void take_rows(const resident_embeddings& from) override { object.take_rows(from); }
+    void give_rows(const resident_embeddings& to) override { object.give_rows(to); }
+    bool samples() const override { return object.samples(); }
+    drawn_nodes draw(const batch_key& batch, std::size_t slot, std::span<const node_id> seeds) override { return object.draw(batch, slot, seeds); }
+    bool transfers() const override { return object.transfers(); }
+    void to_device(training_batch& batch) override { object.to_device(batch); }
+    void to_host(training_batch& batch) override { object.to_host(batch); }
+    double device_seconds() const override { return object.device_seconds(); }
+    T object;
+};
+
+} // namespace detail
+
+/// A `batch_producer` of any type.
+class any_batches : public detail::erased<detail::batches_interface, detail::batches_model> {
+public:
+    using erased::erased;
+    void begin_epoch(const epoch_start& at, const std::stop_token& stop) { self_->begin_epoch(at, stop); }
+    [[nodiscard]] state_work acquire(const epoch_start& at, std::uint32_t i) { return self_->acquire(at, i); }
+    [[nodiscard]] bool ready(std::uint32_t i) const { return self_->ready(i); }
+    void produce(training_batch& batch, const std::stop_token& stop) { self_->produce(batch, stop); }
+    void gathered(training_batch& batch) { self_->gathered(batch); }
+    [[nodiscard]] bool in_order() const { return self_->in_order(); }
+    [[nodiscard]] bool repeats() const { return self_->repeats(); }
+};
+static_assert(batch_producer<any_batches>);
+
+/// A `feature_source` of any type.
+class any_features : public detail::erased<detail::features_interface, detail::features_model> {
+public:
+    using erased::erased;
+    [[nodiscard]] input_columns columns() const { return self_->columns(); }
+    void begin_epoch(const epoch_start& at) { self_->begin_epoch(at); }
+    [[nodiscard]] lease acquire(std::uint32_t i) { return self_->acquire(i); }
+    [[nodiscard]] bool ready(std::uint32_t i) const { return self_->ready(i); }
+    void gather(training_batch& batch, matrix_view<float> dense) { self_->gather(batch, dense); }
+};
+static_assert(feature_source<any_features>);
+
+/// An `embedding_source` of any type.
+class any_embeddings : public detail::erased<detail::embeddings_interface, detail::embeddings_model> {
+public:
+    using erased::erased;
+    [[nodiscard]] std::size_t columns() const { return self_->columns(); }
+    [[nodiscard]] std::size_t state_columns() const { return self_->state_columns(); }
+    [[nodiscard]] bool keeps_all() const { return self_->keeps_all(); }
+    void set_optimizer(const any_row_optimizer& by) { self_->set_optimizer(by); }
+    void begin_epoch(const epoch_plan& states, std::uint32_t first) { self_->begin_epoch(states, first); }
+    [[nodiscard]] std::optional<lease> acquire(std::uint32_t i, const std::stop_token& stop) { return self_->acquire(i, stop); }
+    void end_epoch() { self_->end_epoch(); }
+    [[nodiscard]] bool commit_wanted() const { return self_->commit_wanted(); }
+    void gather(training_batch& batch, matrix_view<float> rows) { self_->gather(batch, rows); }
+    void computed(training_batch& batch) { self_->computed(batch); }
+    void apply(training_batch& batch) { self_->apply(batch); }
+    [[nodiscard]] const resident_embeddings* resident(const lease& of) const { return self_->resident(of); }
+};
+static_assert(embedding_source<any_embeddings>);
+
+/// A `train_backend` of any type.
+class any_backend : public detail::erased<detail::backend_interface, detail::backend_model> {
+public:
+    using erased::erased;
+    void prepare(std::size_t in_flight) { self_->prepare(in_flight); }
+    void begin(const training_optimizers& by) { self_->begin(by); }
+    void end() { self_->end(); }
+    void compute(training_batch& batch) { self_->compute(batch); }
+    [[nodiscard]] bool keeps_rows() const { return self_->keeps_rows(); }
+    void take_rows(const resident_embeddings& from) { self_->take_rows(from); }
+    void give_rows(const resident_embeddings& to) { self_->give_rows(to); }
+    [[nodiscard]] bool samples() const { return self_->samples(); }
+    [[nodiscard]] drawn_nodes draw(const batch_key& batch, std::size_t slot, std::span<const node_id> seeds) { return self_->draw(batch, slot, seeds); }
+    [[nodiscard]] bool transfers() const { return self_->transfers(); }
+    void to_device(training_batch& batch) { self_->to_device(batch); }
+    void to_host(training_batch& batch) { self_->to_host(batch); }
+    [[nodiscard]] double device_seconds() const { return self_->device_seconds(); }
+};
+static_assert(train_backend<any_backend>);
+
+/// The loop whose slots are chosen at run time: what the programs use, compiled once.
+using any_train_loop = train_loop<any_batches, any_features, any_embeddings, any_backend>;
+
+} // namespace gneiss

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/executor/ref.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/model/any_link_model.hpp>
+#include <gneiss/model/backend/eigen.hpp>
+#include <gneiss/model/classify.hpp>
+#include <gneiss/model/dense_parameters.hpp>
+#include <gneiss/model/embedding_table.hpp>
+#include <gneiss/model/encoder.hpp>
+#include <gneiss/train/slots.hpp>
+
+namespace gneiss {
+
+using cpu_encoder = encoder<float, eigen_backend>;
+
+/// The loss of a batch on the outputs of an encoder.
+///
+/// Meaning: `differentiate(batch, outputs, gradients, executor)` adds to batch.statistics and writes the gradient of each output
+/// [seeds, columns]; where `in_place`, `gradients` holds the outputs when it is called. `step` steps the head's own parameters,
+/// if it has any: `has_parameters`.
+/// Cost: one call a batch.
+template <class H>
+concept loss_head = requires(H& h, training_batch& batch, matrix_view<const float> outputs, matrix_view<float> gradients, const any_row_optimizer& by,
+    const executor_ref& executor) {
+    { H::in_place } -> std::convertible_to<bool>;
+    { H::has_parameters } -> std::convertible_to<bool>;
+    h.differentiate(batch, outputs, gradients, executor);
+    h.step(batch, by, executor);
+};
+
+/// Softmax cross-entropy of batch.labels: outputs are the scores of classes.
+struct classification_head {
+    static constexpr bool in_place = true, has_parameters = false;
+    void differentiate(training_batch& b, matrix_view<const float> /*scores*/, matrix_view<float> gradients, executor_ref executor) const {
+        b.statistics.add(softmax_cross_entropy(gradients, b.labels, executor));
+    }
+    void step(training_batch& /*batch*/, const any_row_optimizer& /*by*/, executor_ref /*executor*/) const noexcept {}
+};
+static_assert(loss_head<classification_head>);
+
+/// The loss of a link model: a decoder compares outputs of batch.links. Relations are stepped here unless batches bring their own.
+/// What is passed outlives this.
+class link_head {
+public:
+    static constexpr bool in_place = false, has_parameters = true;
+
+    link_head(any_link_model& model, embedding_table& relations) : model_(model), relations_(relations) {}
+
+    void differentiate(training_batch& b, matrix_view<const float> outputs, matrix_view<float> gradients, executor_ref executor) const {
+        const matrix_view<const float> relations = b.relations.rows() == 0 ? std::as_const(relations_).values() : b.relations;
+        b.statistics.add(model_.forward_backward(*b.links, outputs, relations, gradients, b.relation_gradients, executor));
+    }
+    void step(training_batch& b, const any_row_optimizer& by, executor_ref executor) const {
+        if (b.relations.rows() == 0 && !b.relation_gradients.ids().empty())
+            by.step_rows_at(relations_.table(), b.relation_gradients.ids(), b.relation_gradients.rows(), b.step, executor);
+    }
+
+private:
+    any_link_model& model_;
+    embedding_table& relations_;
+};
+static_assert(loss_head<link_head>);
+
+/// Computes batches of learned rows alone on the CPU: `Head` compares the rows themselves, without an encoder (Marius).
+template <class Head>
+class cpu_embedding_backend : public host_backend {
+    static_assert(loss_head<Head>, "cpu_embedding_backend: Head must be a gneiss::loss_head, see gneiss/train/cpu_backend.hpp");
+
+public:
+    cpu_embedding_backend(Head head, executor_ref executor) : head_(std::move(head)), executor_(executor) {}
+
+    void begin(const training_optimizers& by) { by_ = by; }
+    void compute(training_batch& b) {
+        head_.differentiate(b, b.in.dense, b.gradients, executor_);
+        head_.step(b, by_.rows, executor_);
+    }
+
+private:
+    Head head_;
+    training_optimizers by_;
+    executor_ref executor_;
+};
+static_assert(train_backend<cpu_embedding_backend<link_head>>);
+
+/// Computes batches of an encoder on the CPU: forward, the head's loss, backward, a step of the weights.
+///
+/// Memory: the encoder's, charged by `encoder`. What is passed by reference outlives this.
+template <class Head>
+class cpu_encoder_backend : public host_backend {
+    static_assert(loss_head<Head>, "cpu_encoder_backend: Head must be a gneiss::loss_head, see gneiss/train/cpu_backend.hpp");
+
+public:
+    cpu_encoder_backend(cpu_encoder& encode, dense_parameters<>& weights, Head head, std::uint64_t seed, executor_ref executor, memory_charge encoder = {})
+        : encode_(encode), weights_(weights), head_(std::move(head)), seed_(seed), executor_(executor), charge_(std::move(encoder)) {}
+
+    void begin(const training_optimizers& by) { by_ = by; }
+    void compute(training_batch& b) {
+        differentiate(b);
+        head_.step(b, by_.rows, executor_);
+        step(b.step);
+    }
+
+    void differentiate(training_batch& b) {
+        const matrix_view<float> outputs =
+            encode_.forward(weights_, b.layers, b.in, {.training = dropout_key(seed_, b.key), .sources = {.ids = b.nodes}}, executor_);
+        matrix_view<float> gradients = outputs; // in place, unless the way back through the last activation reads them
+        const layer_options& last = encode_.options(encode_.layers() - 1);
+        if (!Head::in_place || (last.then != activation::none && !last.residual)) {
+            gradients = {output_gradients_.at_least(outputs.rows() * outputs.columns()), outputs.rows(), outputs.columns()};
+            if (Head::in_place)
+                for (std::size_t i = 0; i < outputs.rows(); ++i) std::ranges::copy(outputs[i], gradients[i].begin());
+        }
+        head_.differentiate(b, outputs, gradients, executor_);
+        encode_.backward(weights_, gradients, b.gradients, executor_);
+    }
+    [[nodiscard]] std::span<float> gradients() noexcept
+        requires(!Head::has_parameters)
+    {
+        return weights_.gradients();
+    }
+    void step(std::uint64_t step) { by_.dense.step(weights_, step, 1, executor_); }
+
+private:
+    cpu_encoder& encode_;
+    dense_parameters<>& weights_;
+    Head head_;
+    training_optimizers by_;
+    std::uint64_t seed_;
+    executor_ref executor_;
+    memory_charge charge_;
+    reusable_buffer<float> output_gradients_;
+};
+static_assert(divisible_backend<cpu_encoder_backend<classification_head>>);
+static_assert(train_backend<cpu_encoder_backend<link_head>>);
+
+} // namespace gneiss

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stop_token>
+#include <utility>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/executor/ref.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/model/any_link_model.hpp>
+#include <gneiss/model/embedding_table.hpp>
+#include <gneiss/storage/edge/edge_buffer.hpp>
+#include <gneiss/storage/embedding/partition_buffer.hpp>
+#include <gneiss/train/any_slots.hpp>
+#include <gneiss/train/cpu_backend.hpp>
+#include <gneiss/train/embeddings.hpp>
+#include <gneiss/train/features.hpp>
+#include <gneiss/train/sampled_batches.hpp>
+#include <gneiss/train/tasks.hpp>
+
+namespace gneiss {
+
+/// Marius' slots: batches of edges alone, rows in a partition buffer (OSDI'21).
+using link_batches = sampled_batches<link_task, no_topology, no_hops>;
+using marius_loop = train_loop<link_batches, no_features, buffered_embeddings, cpu_embedding_backend<link_head>>;
+
+struct embedding_trainer_options {
+    std::uint64_t batch_edges = 1000;
+    batch_scope batch_from = batch_scope::state;
+    negative_options negatives{}; ///< `filtered` masks what is true by another edge of the batch
+    step_place step_at = step_place::update;
+    bool async_relations = false; ///< as `buffered_embeddings::options::relations`
+    pipeline_options pipeline{};
+    std::size_t batches_in_flight = 0; ///< 0: as many as the stages can use, at most staleness + 2
+    std::uint64_t seed = 0;
+};
+
+/// Trains node rows and relation rows for link prediction through a partition buffer: `train_loop` with the slots of Marius
+/// (OSDI'21, §3 and Algorithm 2).
+///
+/// Memory: in_flight · `batch_bytes`, charged to the budget. Thread-safety: one driving thread.
+class embedding_trainer {
+public:
+    /// \param backend  computes batches elsewhere than on the CPU, with the same relations; null: on the CPU
+    ///
+    /// Precondition: everything passed outlives this. Throws over_budget, errc::invalid_argument.
+    embedding_trainer(const embedding_trainer_options& options, any_link_model& model, const any_row_optimizer& optimizer, partition_buffer& rows,
+        edge_buffer& edges, embedding_table& relations, executor_ref executor, memory_budget& budget, any_backend* backend = nullptr)
+        : task_({options.batch_edges, options.batch_from, options.negatives, options.seed}, edges, rows.file().partitioning()),
+          batches_(std::in_place_type<link_batches>, task_, topology_, make_no_hops, executor), features_(std::in_place_type<no_features>),
+          embeddings_(rows, {options.step_at, options.async_relations ? &relations : nullptr}, executor), any_embeddings_(std::ref(embeddings_)),
+          backend_(backend != nullptr ? *backend : any_backend(std::in_place_type<cpu_embedding_backend<link_head>>, link_head(model, relations), executor)),
+          loop_({.pipeline = options.pipeline, .batches_in_flight = options.batches_in_flight,
+                    .batch_bytes = batch_bytes(options, rows.file().layout(), rows.rows(), relations.rows() * relations.layout().dim)},
+              batches_, features_, any_embeddings_, backend_, {.rows = optimizer}, executor, budget) {
+        if (backend != nullptr && options.async_relations)
+            throw error(errc::invalid_argument, "asynchronous relations are stepped on the host: not with a device");
+    }
+
+    /// Batches that are in memory at once.
+    [[nodiscard]] static std::size_t in_flight(const embedding_trainer_options& options) noexcept {
+        return batches_in_flight(options.pipeline, options.batches_in_flight);
+    }
+    /// Upper bound of a batch's memory [bytes]. `relation_floats`: of all relations' values.
+    [[nodiscard]] static std::uint64_t batch_bytes(const embedding_trainer_options& options, const row_layout& layout, std::uint64_t nodes,
+        std::uint64_t relation_floats) noexcept {
+        const link_batch_bound most = bound_link_batch(options.negatives, options.batch_edges, nodes);
+        const std::uint64_t width = options.step_at == step_place::compute ? layout.floats() : layout.dim;
+        return most.bytes + most.nodes * (2 * width * sizeof(float) + 8) + (options.async_relations ? relation_floats * sizeof(float) : 0) + 65536;
+    }
+
+    /// As `train_loop::run`.
+    training_epoch run(const epoch_plan& states, std::uint64_t epoch, batch_number from = {}, const training_observer& observer = {},
+        const std::stop_token& stop = {}) {
+        return loop_.run(states, epoch, from, observer, stop);
+    }
+    [[nodiscard]] std::uint64_t steps() const noexcept { return loop_.steps(); }
+    void set_steps(std::uint64_t steps) noexcept { loop_.set_steps(steps); }
+    /// Steps rows and relations so from the next epoch on: for schedules. The state floats must be the same.
+    void set_optimizer(const any_row_optimizer& optimizer) { loop_.set_optimizers({.rows = optimizer}); }
+    [[nodiscard]] pipeline_statistics statistics() const { return loop_.statistics(); }
+    /// Staleness of rows (sampled), beside the batches' in `statistics()`.
+    [[nodiscard]] staleness_histogram row_staleness() const { return embeddings_.row_staleness(); }
+
+private:
+    link_task task_;
+    no_topology topology_;
+    any_batches batches_;
+    any_features features_;
+    buffered_embeddings embeddings_;
+    any_embeddings any_embeddings_;
+    any_backend backend_;
+    any_train_loop loop_; // last: its threads use the rest
+};
+
+} // namespace gneiss

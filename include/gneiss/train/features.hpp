@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include <gneiss/cache/any_policy.hpp>
+#include <gneiss/core/executor/algorithms.hpp>
+#include <gneiss/core/executor/ref.hpp>
+#include <gneiss/core/float16.hpp>
+#include <gneiss/storage/feature/cached_rows.hpp>
+#include <gneiss/storage/feature/feature_buffer.hpp>
+#include <gneiss/storage/feature/row_source.hpp>
+#include <gneiss/train/slots.hpp>
+
+namespace gneiss {
+
+/// Nodes have no features.
+struct no_features {
+    [[nodiscard]] static input_columns columns() noexcept { return {}; }
+    void begin_epoch(const epoch_start& /*at*/) noexcept {}
+    [[nodiscard]] static lease acquire(std::uint32_t /*state*/) noexcept { return {}; }
+    [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
+    void gather(training_batch& /*batch*/, matrix_view<float> /*dense*/) noexcept {}
+};
+static_assert(feature_source<no_features>);
+
+namespace detail {
+
+[[nodiscard]] inline input_columns columns_of(bool sparse, std::uint64_t columns) noexcept {
+    const auto count = static_cast<std::size_t>(columns);
+    return sparse ? input_columns{.dense = 0, .sparse = count} : input_columns{.dense = count, .sparse = 0};
+}
+inline void gather_resident(const resident_features& from, training_batch& b, matrix_view<float> dense, executor_ref executor) {
+    if (from.sparse()) from.gather(executor, b.nodes, b.sparse);
+    else from.gather(executor, b.nodes, dense);
+}
+
+} // namespace detail
+
+/// Features of the resident partitions of a state.
+class buffered_features {
+public:
+    /// Precondition: the buffer outlives this.
+    buffered_features(feature_buffer& from, executor_ref executor) : from_(from), executor_(executor) {}
+
+    [[nodiscard]] input_columns columns() const { return detail::columns_of(from_.store().sparse(), from_.store().columns()); }
+    void begin_epoch(const epoch_start& at) { from_.begin_epoch(at.loaded(), at.from.state); }
+    [[nodiscard]] lease acquire(std::uint32_t state) { return from_.acquire(state); }
+    [[nodiscard]] bool ready(std::uint32_t state) const { return from_.ready(state); }
+    void gather(training_batch& b, matrix_view<float> dense) const {
+        detail::gather_resident(*static_cast<const resident_features*>(b.features.get()), b, dense, executor_);
+    }
+
+private:
+    feature_buffer& from_;
+    executor_ref executor_;
+};
+static_assert(feature_source<buffered_features>);
+
+/// Features of all nodes in memory.
+class features_in_memory {
+public:
+    features_in_memory(std::shared_ptr<const resident_features> all, executor_ref executor) : all_(std::move(all)), executor_(executor) {}
+
+    [[nodiscard]] input_columns columns() const { return detail::columns_of(all_->sparse(), all_->columns()); }
+    void begin_epoch(const epoch_start& /*at*/) noexcept {}
+    [[nodiscard]] lease acquire(std::uint32_t /*state*/) const { return all_; }
+    [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
+    void gather(training_batch& b, matrix_view<float> dense) const { detail::gather_resident(*all_, b, dense, executor_); }
+
+private:
+    std::shared_ptr<const resident_features> all_;
+    executor_ref executor_;
+};
+static_assert(feature_source<features_in_memory>);
+
+/// Dense features of nodes as rows of a source, and how a row's bytes become floats.
+struct feature_rows {
+    any_row_source& source;
+    cached_rows<any_row_source>* cache = nullptr; ///< over the source; null: every row is read
+    any_cache_policy* policy = nullptr; ///< decides what the cache holds; null: the change sets of superbatches
+    std::size_t columns = 0;
+    bool f16 = false;        ///< numbers are f16, else f32
+    bool normalized = false; ///< rows are scaled by `normalize_row`
+};
+
+/// Features that are read row by row, through a cache whose content a policy or the change sets of superbatches decide.
+///
+/// The cache is filled when training, or a superbatch, begins; a change set is applied behind each batch.
+/// Source: Ginex, VLDB'22, section 3.3.
+class cached_features {
+public:
+    /// Nanoseconds of each part of the work.
+    struct times {
+        std::atomic<std::int64_t> fill{0}, gather{0}, update{0};
+    };
+
+    /// \param empties  the cache is emptied between superbatches: it takes turns in memory
+    /// Precondition: what `from` refers to outlives this.
+    cached_features(const feature_rows& from, bool empties, executor_ref executor) : from_(from), empties_(empties), executor_(executor) {}
+
+    [[nodiscard]] input_columns columns() const noexcept { return {.dense = from_.columns, .sparse = 0}; }
+    void begin_epoch(const epoch_start& /*at*/) noexcept {}
+    [[nodiscard]] static lease acquire(std::uint32_t /*state*/) noexcept { return {}; }
+    [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
+
+    void gather(training_batch& b, matrix_view<float> dense) {
+        if (from_.cache != nullptr) timed(times_.fill, [&] { fill(b); });
+        const std::span<const node_id> ids = b.nodes;
+        gather_target to = gather_target::of(dense);
+        if (from_.f16) to = {f16_rows_.at_least(ids.size() * from_.columns * sizeof(half)), from_.columns * sizeof(half)};
+        timed(times_.gather, [&] {
+            if (from_.cache != nullptr) from_.cache->gather(ids, to);
+            else from_.source.gather(ids, to);
+        });
+        if (from_.cache != nullptr) timed(times_.update, [&] { update(b, to); });
+        if (from_.f16 || from_.normalized) timed(times_.gather, [&] { convert(ids.size(), to, dense); });
+    }
+
+    [[nodiscard]] const times& spent() const noexcept { return times_; }
+
+private:
+    template <class Work>
+    static void timed(std::atomic<std::int64_t>& to, Work&& work) {
+        const auto since = std::chrono::steady_clock::now();
+        work();
+        to.fetch_add(std::chrono::nanoseconds(std::chrono::steady_clock::now() - since).count(), std::memory_order_relaxed);
+    }
+
+    void convert(std::size_t count, const gather_target& read, matrix_view<float> dense) const {
+        parallel_for(executor_, count, 1024, [&](std::size_t i, std::size_t end) {
+            for (; i < end; ++i) {
+                if (from_.f16)
+                    std::ranges::transform(std::span(reinterpret_cast<const half*>(read.row(i)), from_.columns), dense[i].begin(),
+                        [](half h) { return to_float(h); });
+                if (from_.normalized) normalize_row(dense[i]);
+            }
+        });
+    }
+
+    /// What the cache holds when training, or a superbatch, begins.
+    void fill(const training_batch& b) {
+        const bool begins = b.window && b.key.number.index == b.window->first();
+        if (from_.policy != nullptr) {
+            if (!std::exchange(filled_, true) || (begins && empties_)) from_.cache->fill(from_.policy->initial());
+        } else if (begins) {
+            if (b.window->begins_empty() && from_.cache->held() != 0) {
+                from_.cache->release();
+                from_.cache->acquire();
+            }
+            from_.cache->fill(b.window->fill().in, b.window->fill().out);
+        }
+    }
+
+    void update(const training_batch& b, const gather_target& rows) {
+        if (from_.policy != nullptr) from_.policy->next(b.nodes, changes_);
+        else if (b.window && from_.cache->capacity() != 0) b.window->changes(b.nodes, changes_);
+        else return; // without slots nothing changes; what is sampled after a stop is of no superbatch
+        from_.cache->apply(changes_, rows);
+    }
+
+    feature_rows from_;
+    bool empties_;
+    executor_ref executor_;
+    bool filled_ = false; // the policy's rows are in the cache
+    change_set changes_;
+    reusable_buffer<std::byte> f16_rows_;
+    times times_;
+};
+static_assert(feature_source<cached_features>);
+
+} // namespace gneiss

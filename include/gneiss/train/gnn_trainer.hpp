@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/executor/ref.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/model/any_link_model.hpp>
+#include <gneiss/model/dense_optimizer.hpp>
+#include <gneiss/model/dense_parameters.hpp>
+#include <gneiss/model/embedding_table.hpp>
+#include <gneiss/sample/dense.hpp>
+#include <gneiss/sample/fanout.hpp>
+#include <gneiss/sample/neighbor.hpp>
+#include <gneiss/storage/adjacency/graph_buffer.hpp>
+#include <gneiss/storage/edge/edge_buffer.hpp>
+#include <gneiss/storage/embedding/partition_buffer.hpp>
+#include <gneiss/storage/feature/feature_buffer.hpp>
+#include <gneiss/train/any_slots.hpp>
+#include <gneiss/train/cpu_backend.hpp>
+#include <gneiss/train/embeddings.hpp>
+#include <gneiss/train/features.hpp>
+#include <gneiss/train/gnn_memory.hpp>
+#include <gneiss/train/gnn_trainer_options.hpp>
+#include <gneiss/train/sampled_batches.hpp>
+#include <gneiss/train/tasks.hpp>
+
+namespace gneiss {
+
+/// MariusGNN's slots (EuroSys'23): rows and graph of the resident partitions. Hanoi's are the same without learned rows.
+template <class Task, class Sampler, class Head, class Features = buffered_features, class Embeddings = buffered_embeddings>
+using mariusgnn_loop = train_loop<sampled_batches<Task, buffered_topology, Sampler>, Features, Embeddings, cpu_encoder_backend<Head>>;
+using hanoi_loop = mariusgnn_loop<node_task, neighbor_sampler<>, classification_head, buffered_features, no_embeddings>;
+
+/// Where the rows that go into the first layer and the graph come from. At least one of rows and features is there; dense
+/// columns are the learned ones, then the features.
+struct graph_inputs {
+    partition_buffer* rows = nullptr;   ///< learned, stepped by the training
+    feature_buffer* features = nullptr; ///< fixed
+    graph_buffer& graph;
+
+    [[nodiscard]] std::size_t learned() const noexcept { return rows == nullptr ? 0 : rows->dim(); }
+    /// What an encoder is made for.
+    [[nodiscard]] input_columns columns() const noexcept {
+        input_columns sum{.dense = learned(), .sparse = 0};
+        if (features != nullptr)
+            (features->store().sparse() ? sum.sparse : sum.dense) += static_cast<std::size_t>(features->store().columns());
+        return sum;
+    }
+};
+
+/// Link prediction: a decoder compares the encoder's rows.
+struct predicted_links {
+    any_link_model& model;
+    embedding_table& relations;
+    edge_buffer& edges;
+};
+/// Node classification: the encoder's outputs are the scores of classes.
+struct classified_nodes {
+    std::span<const class_id> labels; ///< of all nodes
+    node_task::nodes_of_state nodes;
+};
+using gnn_task = std::variant<predicted_links, classified_nodes>;
+
+/// Trains a graph neural network on sampled neighborhoods, for link prediction or node classification, in memory or out of
+/// core: `train_loop` with the slots of MariusGNN (EuroSys'23, sections 3 to 5) or Hanoi.
+///
+/// A batch: the seeds, which are the distinct nodes of a link batch or some training nodes, and a sample of their
+/// neighborhood in the graph of the batch's state; the rows of all its nodes; the encoder forward; the task's loss; the
+/// encoder backward; a step of dense parameters, and of relations, in the compute stage; a step of the sample's learned
+/// rows in the update stage, with bounded staleness.
+/// Memory: `in_flight` batches, a sampler for each sampling thread and what the encoder keeps, all as `bound_gnn_memory`
+/// says, charged to the budget. Thread-safety: one driving thread.
+class gnn_trainer {
+public:
+    /// \param encode   made for inputs.columns(); its outputs are the decoder's rows, or the scores of the classes
+    /// \param weights  the encoder's, allocated, with the state of `dense`
+    /// \param rows     steps node rows and relations
+    /// \param backend  computes batches elsewhere than on the CPU, with the same parameters; null: on the CPU
+    ///
+    /// Precondition: everything passed outlives this. Throws errc::invalid_argument for parts that do not fit together;
+    /// over_budget.
+    gnn_trainer(const gnn_trainer_options& options, const gnn_task& task, cpu_encoder& encode, dense_parameters<>& weights,
+        const dense_optimizer& dense, const any_row_optimizer& rows, const graph_inputs& inputs, executor_ref executor, memory_budget& budget,
+        any_backend* backend = nullptr)
+        : memory_(checked_memory(options, task, encode, inputs)),
+          topology_(inputs.graph, most_resident(options, inputs), backend != nullptr && backend->samples()),
+          features_(inputs.features == nullptr ? any_features(std::in_place_type<no_features>)
+                                               : any_features(std::in_place_type<buffered_features>, *inputs.features, executor)),
+          embeddings_(inputs.rows == nullptr ? any_embeddings(std::in_place_type<no_embeddings>) : make_embeddings(*inputs.rows, executor)),
+          backend_(backend != nullptr ? *backend : make_backend(options, task, encode, weights, executor)),
+          batch_bytes_(options.batch_memory != 0 ? options.batch_memory : memory_.batch),
+          batches_(make_batches(options, task, encode.outputs(), inputs, executor,
+              budget.charge("samplers", std::max<std::size_t>(options.pipeline.sample_workers, 1) * memory_.sampler))),
+          encoder_charge_(budget.charge("encoder", memory_.encoder)),
+          loop_({.pipeline = options.pipeline, .batches_in_flight = options.batches_in_flight, .batch_bytes = batch_bytes_, .limit_batches = true,
+                    .on_rows = options.on_rows},
+              batches_, features_, embeddings_, backend_, {rows, dense}, executor, budget) {}
+
+    /// Batches that are in memory at once.
+    [[nodiscard]] static std::size_t in_flight(const gnn_trainer_options& options) noexcept {
+        return batches_in_flight(options.pipeline, options.batches_in_flight);
+    }
+    /// What is charged for a batch: the option, or the upper bound [bytes].
+    [[nodiscard]] std::uint64_t batch_bytes() const noexcept { return batch_bytes_; }
+
+    /// As `train_loop::run`.
+    training_epoch run(const epoch_plan& states, std::uint64_t epoch, batch_number from = {}, const training_observer& observer = {},
+        const std::stop_token& stop = {}, const std::optional<buffer_state>& ahead = {}) {
+        return loop_.run(states, epoch, from, observer, stop, ahead ? &*ahead : nullptr);
+    }
+    [[nodiscard]] std::uint64_t steps() const noexcept { return loop_.steps(); }
+    void set_steps(std::uint64_t steps) noexcept { loop_.set_steps(steps); }
+    /// Steps so from the next epoch on: for schedules. The state floats must be the same.
+    void set_optimizers(const any_row_optimizer& rows, const dense_optimizer& dense) { loop_.set_optimizers({rows, dense}); }
+    [[nodiscard]] pipeline_statistics statistics() const { return loop_.statistics(); }
+    /// Staleness of rows (sampled), beside the batches' in `statistics()`.
+    [[nodiscard]] staleness_histogram row_staleness() const { return buffered_ == nullptr ? staleness_histogram{} : buffered_->row_staleness(); }
+
+private:
+    [[nodiscard]] static std::uint32_t most_resident(const gnn_trainer_options& options, const graph_inputs& inputs) noexcept {
+        return options.resident_partitions != 0 ? options.resident_partitions : inputs.graph.store().rows().partitions;
+    }
+
+    /// Checks that the parts fit, then bounds their memory.
+    [[nodiscard]] static gnn_memory checked_memory(
+        const gnn_trainer_options& options, const gnn_task& task, const cpu_encoder& encode, const graph_inputs& inputs) {
+        const auto need = [](bool holds, const char* what) {
+            if (!holds) throw error(errc::invalid_argument, what);
+        };
+        const row_partitioning& partitioning = inputs.graph.store().rows();
+        const input_columns columns = inputs.columns();
+        need(columns.total() != 0, "a GNN needs rows or features of nodes");
+        validate(options.neighbors.fanout, encode.hops());
+        need(encode.hops() != 0, "an encoder without a layer that reads neighbors needs no graph training");
+        need(inputs.rows == nullptr || inputs.rows->file().partitioning() == partitioning, "rows and graph have different partitions");
+        need(inputs.features == nullptr || inputs.features->store().rows() == partitioning, "features and graph have different partitions");
+        const auto* links = std::get_if<predicted_links>(&task);
+        need(links == nullptr || links->model.dim() == encode.outputs(), "the decoder's rows are not as wide as the encoder's outputs");
+        gnn_shape shape = state_sizes(inputs.graph.store(), inputs.features == nullptr ? nullptr : &inputs.features->store())
+                                .of(most_resident(options, inputs));
+        shape.links = links != nullptr;
+        shape.columns = columns;
+        shape.learned = inputs.learned();
+        std::vector<layer_options> layers;
+        for (std::size_t i = 0; i < encode.layers(); ++i) layers.push_back(encode.options(i));
+        return bound_gnn_memory(options, shape, layers);
+    }
+
+    [[nodiscard]] any_embeddings make_embeddings(partition_buffer& rows, executor_ref executor) {
+        buffered_ = std::make_unique<buffered_embeddings>(rows, buffered_embeddings::options{}, executor);
+        return any_embeddings(std::ref(*buffered_));
+    }
+
+    [[nodiscard]] static any_backend make_backend(const gnn_trainer_options& options, const gnn_task& task, cpu_encoder& encode,
+        dense_parameters<>& weights, executor_ref executor) {
+        if (const auto* links = std::get_if<predicted_links>(&task))
+            return any_backend(std::in_place_type<cpu_encoder_backend<link_head>>, encode, weights, link_head(links->model, links->relations),
+                options.seed, executor);
+        return any_backend(std::in_place_type<cpu_encoder_backend<classification_head>>, encode, weights, classification_head{}, options.seed, executor);
+    }
+
+    [[nodiscard]] any_batches make_batches(const gnn_trainer_options& options, const gnn_task& task, std::size_t classes, const graph_inputs& inputs,
+        executor_ref executor, memory_charge samplers) {
+        if (backend_.samples() && options.exclude_target_edges)
+            throw error(errc::invalid_argument, "neighborhoods are drawn on a device, where edges of a batch are not hidden");
+        const row_partitioning& partitioning = inputs.graph.store().rows();
+        const auto with = [&]<class Task>(std::optional<Task>& held, auto&&... arguments) {
+            held.emplace(std::forward<decltype(arguments)>(arguments)...);
+            const auto sampling = [&]<class Make>(Make make) {
+                std::function<drawn_nodes(const batch_key&, std::size_t, std::span<const node_id>)> elsewhere;
+                if (backend_.samples())
+                    elsewhere = [this](const batch_key& key, std::size_t slot, std::span<const node_id> seeds) { return backend_.draw(key, slot, seeds); };
+                return any_batches(std::in_place_type<sampled_batches<Task, buffered_topology, std::invoke_result_t<Make>>>, *held, topology_, std::move(make),
+                    executor, std::move(samplers), std::move(elsewhere));
+            };
+            const neighbor_options& hops = options.neighbors;
+            const std::uint64_t seed = options.seed;
+            if (options.sampler == sampler_kind::dense) return sampling([hops, seed] { return dense_sampler<>(hops, seed); });
+            return sampling([hops, seed] { return neighbor_sampler<>(hops, seed); });
+        };
+        if (const auto* links = std::get_if<predicted_links>(&task))
+            return with(links_, link_task::options{options.batch, options.batch_from, options.negatives, options.seed}, links->edges, partitioning,
+                options.exclude_target_edges ? &inputs.graph : nullptr);
+        const auto& nodes = std::get<classified_nodes>(task);
+        return with(nodes_, node_task::options{options.batch, options.seed}, nodes.labels, classes, partitioning, nodes.nodes);
+    }
+
+    gnn_memory memory_;
+    std::optional<link_task> links_;
+    std::optional<node_task> nodes_;
+    std::unique_ptr<buffered_embeddings> buffered_;
+    buffered_topology topology_;
+    any_features features_;
+    any_embeddings embeddings_;
+    any_backend backend_;
+    std::uint64_t batch_bytes_;
+    any_batches batches_;
+    memory_charge encoder_charge_;
+    any_train_loop loop_; // last: its threads use the rest
+};
+
+} // namespace gneiss

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include <gneiss/order/batches.hpp>
+#include <gneiss/sample/fanout.hpp>
+#include <gneiss/sample/negative.hpp>
+#include <gneiss/sampling/any_sampler.hpp>
+#include <gneiss/train/training_pipeline.hpp>
+
+namespace gneiss {
+
+struct gnn_trainer_options {
+    std::uint64_t batch = 1000; ///< edges, or nodes, of a batch
+    batch_scope batch_from = batch_scope::state;
+    negative_options negatives{};
+    neighbor_options neighbors{}; ///< a hop for each layer that takes one
+    sampler_kind sampler = sampler_kind::dense;
+    bool exclude_target_edges = false; ///< link task: neighbors are not reached over the edges that the batch predicts
+    pipeline_options pipeline{};
+    std::size_t batches_in_flight = 0; ///< 0: as many as the stages can use, at most staleness + 2
+    std::uint32_t resident_partitions = 0; ///< of a state at most, to bound memory by; 0: all
+    std::uint64_t batch_memory = 0;    ///< that a batch may take, more is an error [bytes]; 0: `gnn_trainer::batch_bytes`
+    std::uint64_t seed = 0;
+    /// As `train_loop_options::on_rows`.
+    std::function<void(std::span<const node_id>)> on_rows{};
+};
+
+} // namespace gneiss

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/executor/ref.hpp>
+#include <gneiss/core/object_pool.hpp>
+#include <gneiss/sampling/any_sampler.hpp>
+#include <gneiss/sampling/node_batches.hpp>
+#include <gneiss/sampling/superbatch_inspector.hpp>
+#include <gneiss/train/slots.hpp>
+
+namespace gneiss {
+
+/// Batches of training nodes in a graph that lies anywhere, sampled ahead in superbatches by an inspector, or there and then.
+///
+/// Samples, and so losses and weights, are those of `sampled_batches` with a `node_task` in memory, bit for bit, whatever the
+/// schedule. With superbatches `produce` reads what the inspector wrote, and batch.window is the batch's superbatch.
+/// A stop, or an error, does not wait for a superbatch that is being made: the few batches on their way are sampled by
+/// themselves.
+/// Memory: what samplers keep; charged by the caller, who knows their sizes from a profile.
+/// Source: Ginex, VLDB'22, section 3.1 and Figures 7 to 9.
+class inspected_batches {
+public:
+    struct options {
+        std::uint64_t batch = 1000; ///< nodes
+        std::uint64_t seed = 0;
+        superbatch_options superbatches{};
+    };
+    /// What outlives the batches, or is kept by them.
+    struct parts {
+        any_sampler sampler;                 ///< of the whole graph, made with the options' seed
+        std::span<const class_id> labels;    ///< of all nodes
+        std::size_t classes = 0;             ///< labels are below that
+        std::vector<node_id> training_nodes; ///< distinct
+        std::function<void()> before_sampling{}, before_gathering{}; ///< `alternate`: caches take turns in memory
+    };
+    /// Nanoseconds of each part of the work.
+    struct times {
+        std::atomic<std::int64_t> sample{0}, load{0};
+    };
+
+    /// Throws errc::invalid_argument without a training node.
+    inspected_batches(options how, parts of, executor_ref executor) : options_(std::move(how)), parts_(std::move(of)), executor_(executor) {
+        if (parts_.training_nodes.empty()) throw error(errc::invalid_argument, "there is no node to train on");
+    }
+
+    void begin_epoch(const epoch_start& at, const std::stop_token& /*stop*/) {
+        if (!superbatches()) return;
+        if (inspector_ && !behind_ && inspector_->position() == std::pair{at.epoch, at.from.index}) return;
+        end_inspection();
+        behind_ = false;
+        inspector_ = std::make_unique<superbatch_inspector>(options_.superbatches,
+            superbatch_inspector::surroundings{.sampler = parts_.sampler, .batches = [this](std::uint64_t e) { return batches_of(e); },
+                .before_sampling = parts_.before_sampling, .before_gathering = parts_.before_gathering, .nodes = parts_.labels.size(), .on = executor_},
+            superbatch_inspector::place{at.epoch, at.from.index});
+    }
+    [[nodiscard]] state_work acquire(const epoch_start& at, std::uint32_t /*state*/) const {
+        auto batches = batches_of(at.epoch);
+        const std::uint64_t count = batches->size();
+        return {.view = std::move(batches), .features = {}, .batches = count};
+    }
+    [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
+
+    void produce(training_batch& b, const std::stop_token& stop) {
+        samplers_.with([this] { return worker(parts_.sampler); }, [&](worker& mine) {
+            static_cast<const node_batches*>(b.work->view.get())->choose(b.key.number.index, mine.seeds);
+            labels_of(mine.seeds, parts_.labels, parts_.classes, b.labels);
+            b.window = inspector_ && !behind_ ? inspector_->next(stop) : nullptr;
+            if (inspector_) behind_ = !b.window; // it stays where this batch is; one thread produces then
+            std::optional<mini_batch> result;
+            if (b.window) timed(times_.load, [&] { result = inspector_->load(*b.window, b.sample_arena); });
+            else timed(times_.sample, [&] { result = mine.sampler.sample(b.key, mine.seeds, executor_, b.sample_arena); });
+            if (result->key() != b.key) throw error(errc::corrupt, "holds the sample of another batch", {.path = options_.superbatches.directory});
+            const drawn_sample sample = mine.sampler.read(*result, b.layers, executor_);
+            b.nodes = sample.nodes;
+            b.statistics.sampled_edges = sample.edges;
+        });
+    }
+    void gathered(training_batch& b) {
+        if (b.window) inspector_->gathered(*b.window, b.key.number.index);
+    }
+    [[nodiscard]] bool in_order() const noexcept { return superbatches(); }
+    [[nodiscard]] static bool repeats() noexcept { return false; }
+
+    [[nodiscard]] superbatch_statistics inspected() const {
+        const std::scoped_lock lock(mutex_);
+        superbatch_statistics sum = ended_;
+        if (inspector_) sum += inspector_->statistics();
+        return sum;
+    }
+    [[nodiscard]] const times& spent() const noexcept { return times_; }
+
+private:
+    struct worker {
+        explicit worker(const any_sampler& copy) : sampler(copy) {}
+        any_sampler sampler;
+        std::vector<node_id> seeds{};
+    };
+    template <class Work>
+    static void timed(std::atomic<std::int64_t>& to, Work&& work) {
+        const auto since = std::chrono::steady_clock::now();
+        work();
+        to.fetch_add(std::chrono::nanoseconds(std::chrono::steady_clock::now() - since).count(), std::memory_order_relaxed);
+    }
+
+    [[nodiscard]] bool superbatches() const noexcept { return options_.superbatches.schedule != superbatch_schedule::conventional; }
+    [[nodiscard]] std::shared_ptr<const node_batches> batches_of(std::uint64_t epoch) const {
+        return std::make_shared<const node_batches>(parts_.training_nodes, options_.batch, options_.seed, epoch, 0);
+    }
+    void end_inspection() {
+        const std::scoped_lock lock(mutex_);
+        if (inspector_) ended_ += inspector_->statistics();
+        inspector_.reset();
+    }
+
+    options options_;
+    parts parts_;
+    executor_ref executor_;
+    superbatch_statistics ended_; // of inspectors that are gone
+    times times_;
+    bool behind_ = false; // a batch was not taken from the inspector, so that no later one can be
+    mutable std::mutex mutex_;
+    object_pool<worker> samplers_;
+    std::unique_ptr<superbatch_inspector> inspector_; // last: its thread uses the rest
+};
+static_assert(batch_producer<inspected_batches>);
+
+} // namespace gneiss

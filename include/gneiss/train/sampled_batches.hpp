@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/executor/ref.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/object_pool.hpp>
+#include <gneiss/sample/layer_view.hpp>
+#include <gneiss/sample/mini_batch.hpp>
+#include <gneiss/sampling/any_sampler.hpp>
+#include <gneiss/storage/adjacency/graph_buffer.hpp>
+#include <gneiss/train/slots.hpp>
+#include <gneiss/train/tasks.hpp>
+
+namespace gneiss {
+
+/// The graph of each state, as samplers read it.
+///
+/// Meaning: `acquire(i)` waits for the graph of state i. Thread-safety: the driving thread; views are read by many.
+template <class T>
+concept topology = requires(T& t, const T& c, const epoch_start& at, std::uint32_t i) {
+    t.begin_epoch(at);
+    { t.acquire(at, i) } -> std::same_as<std::shared_ptr<const typename T::view>>;
+    { c.ready(i) } -> std::convertible_to<bool>;
+};
+
+/// Draws neighborhoods: `sample` makes the sample of seeds in a graph, in the arena, without the excluded edges. Its result has
+/// the members of `dense_sample` or `neighbor_sample` that training reads: `layers()`, `layer(i, …)`, `edges()`, and the distinct
+/// nodes of the first layer's input, `nodes` or `node_ids`.
+///
+/// Meaning: a pure function of (key, graph, seeds, excluded). Several that are made alike are used side by side, one per thread.
+template <class S, class View>
+concept sampler_of = requires(S& s, const batch_key& key, const View& graph, std::span<const node_id> seeds,
+    const executor_ref& executor, mini_batch_arena& arena, std::span<const excluded_edge<>> excluded) {
+    s.sample(key, graph, seeds, executor, arena, excluded).layers();
+    { s.sample(key, graph, seeds, executor, arena, excluded).edges() } -> std::convertible_to<std::uint64_t>;
+};
+
+/// There is no graph: batches are their seeds alone.
+struct no_topology {
+    struct view {};
+    void begin_epoch(const epoch_start& /*at*/) noexcept {}
+    [[nodiscard]] static std::shared_ptr<const view> acquire(const epoch_start& /*at*/, std::uint32_t /*state*/) noexcept { return {}; }
+    [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
+};
+static_assert(topology<no_topology>);
+/// Nothing is sampled.
+struct no_hops {};
+inline constexpr auto make_no_hops = [] { return no_hops{}; };
+
+/// The graph of the resident partitions.
+class buffered_topology {
+public:
+    using view = resident_graph;
+
+    /// \param most  partitions that a state may have: what memory was planned for
+    /// \param whole  every state must have all partitions
+    /// Precondition: the buffer outlives this.
+    buffered_topology(graph_buffer& from, std::uint32_t most, bool whole = false) : from_(from), most_(most), whole_(whole) {}
+
+    void begin_epoch(const epoch_start& at) { from_.begin_epoch(at.loaded(), at.from.state); }
+    [[nodiscard]] std::shared_ptr<const view> acquire(const epoch_start& at, std::uint32_t i) {
+        const std::size_t resident = at.states[i].resident.size();
+        if (resident > most_)
+            throw error(errc::invalid_argument, "state " + std::to_string(i) + " has " + std::to_string(resident) +
+                                                    " partitions, memory was planned for " + std::to_string(most_));
+        if (whole_ && resident != from_.store().rows().partitions)
+            throw error(errc::invalid_argument, "neighborhoods are drawn on a device in the whole graph, which a state does not have");
+        return from_.acquire(i);
+    }
+    [[nodiscard]] bool ready(std::uint32_t state) const { return from_.ready(state); }
+
+private:
+    graph_buffer& from_;
+    std::uint32_t most_;
+    bool whole_;
+};
+static_assert(topology<buffered_topology>);
+
+/// Batches whose neighborhoods are sampled there and then, in the graph of their state.
+///
+///     sampled_batches batches(task, topology, [&] { return dense_sampler<>(options, seed); }, executor);
+///
+/// Memory: a sampler and a cutter of the task for each thread that produces; charged by `samplers`.
+/// Thread-safety: as of `batch_producer`.
+template <class Task, class Topology, class Sampler>
+class sampled_batches {
+    static_assert(train_task<Task>, "sampled_batches: Task must be a gneiss::train_task, see gneiss/train/tasks.hpp");
+    static_assert(topology<Topology>, "sampled_batches: Topology must be a gneiss::topology, see gneiss/train/sampled_batches.hpp");
+    static constexpr bool samples = !std::same_as<Sampler, no_hops>;
+    static_assert(!samples || sampler_of<Sampler, typename Topology::view>,
+        "sampled_batches: Sampler must be a gneiss::sampler_of<Sampler, Topology::view>, see gneiss/train/sampled_batches.hpp");
+
+public:
+    /// Draws neighborhoods elsewhere than on the host, into the slot of a batch.
+    using draw_elsewhere = std::function<drawn_nodes(const batch_key& key, std::size_t slot, std::span<const node_id> seeds)>;
+
+    /// \param make       makes a sampler
+    /// \param samplers   what samplers take
+    /// \param elsewhere  draws in place of the sampler; empty: nothing does
+    /// Precondition: task and topology outlive this.
+    template <std::invocable Make>
+        requires std::same_as<std::invoke_result_t<const Make&>, Sampler>
+    sampled_batches(Task& task, Topology& from, Make make, executor_ref executor, memory_charge samplers = {}, draw_elsewhere elsewhere = {})
+        : task_(task), topology_(from), make_(std::move(make)), executor_(executor), charge_(std::move(samplers)), elsewhere_(std::move(elsewhere)) {}
+
+    void begin_epoch(const epoch_start& at, const std::stop_token& /*stop*/) {
+        task_.begin_epoch(at);
+        topology_.begin_epoch(at);
+    }
+    [[nodiscard]] state_work acquire(const epoch_start& at, std::uint32_t i) {
+        auto examples = task_.acquire(at, i);
+        const std::uint64_t batches = Task::batches(*examples);
+        return {.view = std::make_shared<const view>(view{std::move(examples), topology_.acquire(at, i)}), .features = {}, .batches = batches};
+    }
+    [[nodiscard]] bool ready(std::uint32_t state) const { return topology_.ready(state); }
+
+    void produce(training_batch& b, const std::stop_token& /*stop*/) {
+        const view& of = *static_cast<const view*>(b.work->view.get());
+        workers_.with([this] { return std::make_unique<worker>(task_.cutter(), make_); }, [&](std::unique_ptr<worker>& mine) {
+            const seed_set seeds = mine->cutter.cut(b, *of.examples);
+            if constexpr (!samples) {
+                b.nodes = seeds.nodes;
+            } else if (elsewhere_) {
+                const drawn_nodes drawn = elsewhere_(b.key, b.slot, seeds.nodes);
+                b.nodes = drawn.nodes;
+                b.statistics.sampled_edges = drawn.edges;
+            } else {
+                const auto sample = mine->sampler.sample(b.key, *of.graph, seeds.nodes, executor_, b.sample_arena, seeds.excluded);
+                b.layers.assign(sample, executor_);
+                b.nodes = input_nodes(sample);
+                b.statistics.sampled_edges = sample.edges();
+            }
+        });
+    }
+    void gathered(training_batch& /*batch*/) noexcept {}
+    [[nodiscard]] static bool in_order() noexcept { return false; }
+    [[nodiscard]] static bool repeats() noexcept { return Task::repeats; }
+
+private:
+    struct view {
+        std::shared_ptr<const typename Task::view> examples;
+        std::shared_ptr<const typename Topology::view> graph;
+    };
+    struct worker {
+        worker(decltype(std::declval<const Task&>().cutter()) by, const std::function<Sampler()>& make) : cutter(std::move(by)), sampler(make()) {}
+        decltype(std::declval<const Task&>().cutter()) cutter;
+        Sampler sampler;
+    };
+
+    Task& task_;
+    Topology& topology_;
+    std::function<Sampler()> make_;
+    executor_ref executor_;
+    memory_charge charge_;
+    draw_elsewhere elsewhere_;
+    object_pool<std::unique_ptr<worker>> workers_;
+};
+
+template <class Task, class Topology, std::invocable Make, class... Rest>
+sampled_batches(Task&, Topology&, Make, Rest&&...) -> sampled_batches<Task, Topology, std::invoke_result_t<const Make&>>;
+
+} // namespace gneiss

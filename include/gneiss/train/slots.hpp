@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// The slots of `train_loop`. A type fits a slot by having the members that the slot's concept names.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <stop_token>
+
+#include <gneiss/core/executor/ref.hpp>
+#include <gneiss/core/matrix_view.hpp>
+#include <gneiss/model/dense_optimizer.hpp>
+#include <gneiss/model/input_rows.hpp>
+#include <gneiss/model/layer_options.hpp>
+#include <gneiss/model/optimizer.hpp>
+#include <gneiss/storage/embedding/resident_embeddings.hpp>
+#include <gneiss/train/training_batch.hpp>
+
+namespace gneiss {
+
+/// The optimizers of an epoch.
+struct training_optimizers {
+    any_row_optimizer rows{sgd{}};    ///< of learned rows, and of relations
+    dense_optimizer dense{sgd{}};     ///< of an encoder's weights
+};
+
+/// Makes batches: seeds and what a task puts beside them, and their sampled neighborhood.
+///
+/// Meaning: `begin_epoch` starts an epoch; `acquire(at, i)` waits for what the batches of state i share and says how many there
+/// are, states in order; `produce` writes the producer's part of a batch. A batch is a pure function of its key and of its
+/// state, so any thread may produce it. `ready(i)`: whether `acquire` would not wait. `gathered` is called in batch order once
+/// the rows of a batch are read. `in_order`: batches must be produced by one thread, in order. `repeats`: a state may be passed
+/// over again.
+/// Thread-safety: `produce` by several threads; the rest by the driving thread, `gathered` by the gather stage.
+/// Errors: what `produce` throws ends the epoch.
+template <class B>
+concept batch_producer = requires(B& b, const B& c, const epoch_start& at, std::uint32_t i, training_batch& batch, const std::stop_token& stop) {
+    b.begin_epoch(at, stop);
+    { b.acquire(at, i) } -> std::same_as<state_work>;
+    { c.ready(i) } -> std::convertible_to<bool>;
+    b.produce(batch, stop);
+    b.gathered(batch);
+    { c.in_order() } -> std::convertible_to<bool>;
+    { c.repeats() } -> std::convertible_to<bool>;
+};
+
+/// Fixed columns of nodes: what is read and never learned.
+///
+/// Meaning: `acquire(i)` waits for the features of state i; each batch of the state holds that lease until it is gathered.
+/// `gather` writes the features of batch.nodes to `dense` [nodes, columns().dense], or to batch.sparse, in batch order; it may
+/// look at batch.window for the accesses to come.
+/// Thread-safety: `gather` by the gather stage, the rest by the driving thread. Cost: O(nodes · columns) and what is read.
+template <class F>
+concept feature_source = requires(F& f, const F& c, const epoch_start& at, std::uint32_t i, training_batch& batch, matrix_view<float> dense) {
+    { c.columns() } -> std::same_as<input_columns>;
+    f.begin_epoch(at);
+    { f.acquire(i) } -> std::same_as<lease>;
+    { c.ready(i) } -> std::convertible_to<bool>;
+    f.gather(batch, dense);
+};
+
+/// Learned rows of nodes, wherever they live.
+///
+/// Meaning: as `partition_buffer`, a state is acquired before its batches run, and each batch holds the lease until it is
+/// applied; an empty answer asks for a checkpoint first. `gather` copies the rows of batch.nodes [nodes, columns() +
+/// state_columns()]; `computed` runs behind the backend, `apply` steps the rows by batch.gradients, in batch order.
+/// `resident` is where the rows of a lease lie in memory, null where that is elsewhere.
+/// Thread-safety: `gather`, `computed` and `apply` each by one stage, for different batches; the rest by the driving thread.
+template <class T>
+concept embedding_source = requires(T& t, const T& c, const epoch_plan& states, std::uint32_t i, training_batch& batch, matrix_view<float> rows,
+    const std::stop_token& stop, const any_row_optimizer& by, const lease& held) {
+    { c.columns() } -> std::convertible_to<std::size_t>;
+    { c.state_columns() } -> std::convertible_to<std::size_t>;
+    { c.keeps_all() } -> std::convertible_to<bool>;
+    t.set_optimizer(by);
+    t.begin_epoch(states, i);
+    { t.acquire(i, stop) } -> std::same_as<std::optional<lease>>;
+    t.end_epoch();
+    { c.commit_wanted() } -> std::convertible_to<bool>;
+    t.gather(batch, rows);
+    t.computed(batch);
+    t.apply(batch);
+    { c.resident(held) } -> std::same_as<const resident_embeddings*>;
+};
+
+/// Nodes of a sample that was drawn elsewhere.
+struct drawn_nodes {
+    std::span<const node_id> nodes; ///< rows of the first layer's input, until the batch is over
+    std::uint64_t edges = 0;
+};
+
+/// What a backend does by default where it lives in the memory of the host: a base for backends that need no more.
+struct host_backend {
+    void prepare(std::size_t /*in_flight*/) {}
+    void end() {}
+    [[nodiscard]] bool keeps_rows() const noexcept { return false; }
+    void take_rows(const resident_embeddings& /*from*/) {}
+    void give_rows(const resident_embeddings& /*to*/) {}
+    [[nodiscard]] bool samples() const noexcept { return false; }
+    [[nodiscard]] drawn_nodes draw(const batch_key& /*batch*/, std::size_t /*slot*/, std::span<const node_id> /*seeds*/) { return {}; }
+    [[nodiscard]] bool transfers() const noexcept { return false; }
+    void to_device(training_batch& /*batch*/) {}
+    void to_host(training_batch& /*batch*/) {}
+    [[nodiscard]] double device_seconds() const noexcept { return 0; }
+};
+
+/// Computes batches, on whichever device: loss, gradients, and a step of the parameters that every batch uses.
+///
+/// Meaning: between `begin` and `end` the parameters belong to the backend; before and after, the host's hold the truth.
+/// `compute` differentiates batch.in to batch.gradients and steps. Where `transfers()`, `to_device` and `to_host` are pipeline
+/// stages of their own, each called by one thread, for batch k + 1 while batch k is computed; a batch's memory stays until
+/// `to_host` has returned. `keeps_rows`: learned rows live and step in the backend, `take_rows` and `give_rows` move all of them.
+/// `samples`: neighborhoods are drawn there, too; `draw` takes different slots from different threads.
+/// `prepare` says how many batches are in flight, their slots below that.
+/// Errors: errc::not_finite for a loss that is no number, naming the batch; what a device throws.
+template <class C>
+concept train_backend = requires(C& c, const C& k, training_batch& batch, const training_optimizers& by, const resident_embeddings& rows,
+    const batch_key& key, std::size_t n, std::span<const node_id> seeds) {
+    c.prepare(n);
+    c.begin(by);
+    c.end();
+    c.compute(batch);
+    { k.keeps_rows() } -> std::convertible_to<bool>;
+    c.take_rows(rows);
+    c.give_rows(rows);
+    { k.samples() } -> std::convertible_to<bool>;
+    { c.draw(key, n, seeds) } -> std::same_as<drawn_nodes>;
+    { k.transfers() } -> std::convertible_to<bool>;
+    c.to_device(batch);
+    c.to_host(batch);
+    { k.device_seconds() } -> std::convertible_to<double>;
+};
+
+/// A backend whose step is apart: `compute(batch)` is `differentiate(batch)`, then `step(batch.step)`.
+///
+/// Meaning: `differentiate` adds to `gradients()`, the dense parameters' alone, and steps nothing; `step` uses them up.
+template <class C>
+concept divisible_backend = train_backend<C> && requires(C& c, training_batch& batch, std::uint64_t step) {
+    c.differentiate(batch);
+    { c.gradients() } -> std::same_as<std::span<float>>;
+    c.step(step);
+};
+
+/// Joins the gradients of several batches into one step.
+///
+/// Meaning: `batches_per_step` consecutive batches of a state share a step; the last of a state may have fewer. Behind each,
+/// `reduce(gradients, replica, last)` is called with the batch's gradients, replica by replica from 0; behind the last it leaves
+/// in `gradients` what is to be stepped by.
+template <class R>
+concept gradient_reducer = requires(R& r, std::span<float> gradients, std::uint32_t replica, bool last) {
+    { R::batches_per_step } -> std::convertible_to<std::uint32_t>;
+    r.reduce(gradients, replica, last);
+};
+
+} // namespace gneiss

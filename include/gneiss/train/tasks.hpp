@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/sample/mini_batch.hpp>
+#include <gneiss/sampling/link_batches.hpp>
+#include <gneiss/sampling/node_batches.hpp>
+#include <gneiss/storage/adjacency/graph_buffer.hpp>
+#include <gneiss/storage/edge/edge_buffer.hpp>
+#include <gneiss/train/slots.hpp>
+
+namespace gneiss {
+
+/// Nodes whose outputs a batch needs, and edges that their sample leaves out. Views of memory of the cutter.
+struct seed_set {
+    std::span<const node_id> nodes; ///< distinct
+    std::span<const excluded_edge<>> excluded{};
+};
+
+/// Cuts the examples of a state into batches: what is trained, without the sampled neighborhood.
+///
+/// Meaning: `acquire` waits for what the examples of state `i` need, `batches` counts them; `cutter()` makes an object with
+/// `cut(batch, view)`, one per thread, which writes the task's part of a batch (links, labels or an own payload) and returns its
+/// seeds: a pure function of batch.key and the view. `repeats`: whether a state may be passed over again.
+template <class T>
+concept train_task = requires(T& t, const T& c, const epoch_start& at, std::uint32_t i, training_batch& batch, const typename T::view& view) {
+    t.begin_epoch(at);
+    { t.acquire(at, i) } -> std::same_as<std::shared_ptr<const typename T::view>>;
+    { T::batches(view) } -> std::convertible_to<std::uint64_t>;
+    { c.cutter().cut(batch, view) } -> std::same_as<seed_set>;
+    { T::repeats } -> std::convertible_to<bool>;
+};
+
+/// Link prediction: batches of edges, with negatives.
+class link_task {
+public:
+    static constexpr bool repeats = false;
+
+    struct options {
+        std::uint64_t batch = 1000; ///< edges
+        batch_scope batch_from = batch_scope::state;
+        negative_options negatives{};
+        std::uint64_t seed = 0;
+    };
+    struct view {
+        link_state links;
+        std::vector<edge_index> first_edge; ///< number of each bucket's edge 0, where target edges are excluded; else empty
+    };
+
+    /// \param partitioning  of the nodes
+    /// \param exclude_from  numbers edges: neighbors are not reached over the edges that a batch predicts; null: they are
+    /// Precondition: buffers outlive this.
+    link_task(const options& how, edge_buffer& edges, const row_partitioning& partitioning, const graph_buffer* exclude_from = nullptr)
+        : options_(how), edges_(edges), partitioning_(partitioning), exclude_from_(exclude_from) {}
+
+    void begin_epoch(const epoch_start& at) { edges_.begin_epoch(at.states, at.from.state); }
+    [[nodiscard]] std::shared_ptr<const view> acquire(const epoch_start& at, std::uint32_t i) {
+        const buffer_state& s = at.states[i];
+        view result{link_state(s, partitioning_, edges_.acquire(i), options_.batch, options_.batch_from, options_.seed, at.epoch, i), {}};
+        if (exclude_from_ != nullptr)
+            for (const edge_bucket& b : s.edge_buckets) result.first_edge.push_back(exclude_from_->first_edge(b));
+        return std::make_shared<const view>(std::move(result));
+    }
+    [[nodiscard]] static std::uint64_t batches(const view& v) noexcept { return v.links.size(); }
+
+    class cutter_type {
+    public:
+        cutter_type(const negative_options& negatives, std::uint64_t seed) : links_(negatives, seed) {}
+
+        seed_set cut(training_batch& b, const view& v) {
+            b.links = links_.sample(b.key, v.links, b.link_arena);
+            excluded_.clear();
+            if (!v.first_edge.empty()) {
+                const auto at = links_.positions();
+                for (std::size_t i = 0; i < at.size(); ++i) {
+                    const edge& e = links_.positives()[i];
+                    excluded_.push_back({e.source, e.destination, v.first_edge[at[i].bucket] + at[i].edge});
+                }
+            }
+            return {b.links->nodes, excluded_};
+        }
+
+    private:
+        link_sampler links_;
+        std::vector<excluded_edge<>> excluded_;
+    };
+    [[nodiscard]] cutter_type cutter() const { return {options_.negatives, options_.seed}; }
+
+private:
+    options options_;
+    edge_buffer& edges_;
+    row_partitioning partitioning_;
+    const graph_buffer* exclude_from_;
+};
+static_assert(train_task<link_task>);
+
+/// Node classification: batches of training nodes, with labels.
+class node_task {
+public:
+    static constexpr bool repeats = true;
+    using view = node_batches;
+
+    /// Appends the nodes that train in state `state` of the epoch's plan: resident ones, each in one state. Called on the
+    /// driving thread.
+    using nodes_of_state = std::function<void(std::uint32_t state, std::vector<node_id>& out)>;
+
+    struct options {
+        std::uint64_t batch = 1000; ///< nodes
+        std::uint64_t seed = 0;
+    };
+
+    /// \param labels   of all nodes; outlives this
+    /// \param classes  labels are below that
+    /// Throws errc::invalid_argument unless every node has a label, or `unlabeled`.
+    node_task(const options& how, std::span<const class_id> labels, std::size_t classes, row_partitioning partitioning, nodes_of_state nodes)
+        : options_(how), labels_(labels), classes_(classes), partitioning_(std::move(partitioning)), nodes_(std::move(nodes)) {
+        if (labels.size() != partitioning_.nodes) throw error(errc::invalid_argument, "every node needs a label, or unlabeled");
+    }
+
+    void begin_epoch(const epoch_start& /*at*/) noexcept {}
+    /// Throws errc::out_of_range for a training node that is not resident.
+    [[nodiscard]] std::shared_ptr<const view> acquire(const epoch_start& at, std::uint32_t i) const {
+        std::vector<node_id> nodes;
+        nodes_(i, nodes);
+        for (const node_id v : nodes)
+            if (v >= partitioning_.nodes || !std::ranges::binary_search(at.states[i].resident, partitioning_.of(v)))
+                throw error(errc::out_of_range, "node " + std::to_string(v) + " trains in state " + std::to_string(i) + ", where it is not resident");
+        return std::make_shared<const view>(std::move(nodes), options_.batch, options_.seed, at.epoch, i);
+    }
+    [[nodiscard]] static std::uint64_t batches(const view& v) noexcept { return v.size(); }
+
+    class cutter_type {
+    public:
+        cutter_type(std::span<const class_id> labels, std::size_t classes) : labels_(labels), classes_(classes) {}
+
+        /// Throws errc::out_of_range for a label that is no class, naming the node.
+        seed_set cut(training_batch& b, const view& v) {
+            v.choose(b.key.number.index, seeds_, b.key.number.pass);
+            labels_of(seeds_, labels_, classes_, b.labels);
+            return {seeds_};
+        }
+
+    private:
+        std::span<const class_id> labels_;
+        std::size_t classes_;
+        std::vector<node_id> seeds_;
+    };
+    [[nodiscard]] cutter_type cutter() const { return {labels_, classes_}; }
+
+private:
+    options options_;
+    std::span<const class_id> labels_;
+    std::size_t classes_;
+    row_partitioning partitioning_;
+    nodes_of_state nodes_;
+};
+static_assert(train_task<node_task>);
+
+} // namespace gneiss

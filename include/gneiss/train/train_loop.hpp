@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/object_pool.hpp>
+#include <gneiss/train/epoch_driver.hpp>
+#include <gneiss/train/slots.hpp>
+#include <gneiss/train/training_batch.hpp>
+
+namespace gneiss {
+
+struct train_loop_options {
+    pipeline_options pipeline{};
+    std::size_t batches_in_flight = 0; ///< 0: as many as the stages can use, at most staleness + 2
+    std::uint64_t batch_bytes = 0;     ///< charged to the budget for each batch in flight
+    bool limit_batches = false;        ///< a batch of more than `batch_bytes` is an error
+    std::uint64_t batch_nodes = 0;     ///< that a batch may have, more is an error; 0: any number
+    /// Called with the nodes whose rows a batch takes, batch by batch in order, on the thread that gathers them: for profiles.
+    std::function<void(std::span<const node_id>)> on_rows{};
+
+    /// Batches that are in memory at once.
+    [[nodiscard]] std::size_t in_flight() const noexcept { return gneiss::batches_in_flight(pipeline, batches_in_flight); }
+};
+
+using training_epoch = epoch_result<training_statistics>;
+using training_observer = epoch_observer<training_statistics>;
+
+/// Steps behind every batch, by its own gradients.
+struct identity_reducer {
+    static constexpr std::uint32_t batches_per_step = 1;
+    void reduce(std::span<float> /*gradients*/, std::uint32_t /*replica*/, bool /*last*/) noexcept {}
+};
+
+/// Trains: batches of the states of a plan go through the stages produce, gather, compute and update, with bounded staleness.
+///
+/// Each slot is an argument, open to any type that fits its concept (train/slots.hpp):
+///
+///     train_loop loop({.pipeline = {.staleness = 16}}, batches, features, embeddings, backend, optimizers, executor, budget);
+///     for (std::uint64_t e = 0; e < 10; ++e) loss.push_back(loop.run(order(e), e).model.mean_loss());
+///
+/// For a given plan and seed, staleness 0 gives the same bits at any thread count, buffer size, engine and store.
+/// Marius, MariusGNN, Ginex and Hanoi are this loop with their slots (docs/architecture.md).
+/// Memory: what the slots charge, and `in_flight` · `batch_bytes`. Thread-safety: one driving thread.
+/// Source: Marius, OSDI'21, §3 and Algorithm 2.
+template <class Batches, class Features, class Embeddings, class Backend, class Reducer = identity_reducer>
+class train_loop {
+    static_assert(batch_producer<Batches>, "train_loop: Batches must be a gneiss::batch_producer, see gneiss/train/slots.hpp");
+    static_assert(feature_source<Features>, "train_loop: Features must be a gneiss::feature_source, see gneiss/train/slots.hpp");
+    static_assert(embedding_source<Embeddings>, "train_loop: Embeddings must be a gneiss::embedding_source, see gneiss/train/slots.hpp");
+    static_assert(train_backend<Backend>, "train_loop: Backend must be a gneiss::train_backend, see gneiss/train/slots.hpp");
+    static_assert(gradient_reducer<Reducer>, "train_loop: Reducer must be a gneiss::gradient_reducer, see gneiss/train/slots.hpp");
+    static constexpr bool steps_each_batch = std::same_as<Reducer, identity_reducer>;
+    static_assert(steps_each_batch || divisible_backend<Backend>,
+        "train_loop: a Reducer needs a Backend that is a gneiss::divisible_backend, see gneiss/train/slots.hpp");
+
+public:
+    using epoch = training_epoch;
+    using observer = training_observer;
+
+    /// Precondition: all slots outlive this. Throws errc::invalid_argument for slots that do not fit together; over_budget.
+    train_loop(train_loop_options options, Batches& batches, Features& features, Embeddings& embeddings, Backend& backend,
+        training_optimizers optimizers, executor_ref /*executor*/, memory_budget& budget, Reducer reducer = {})
+        : options_(checked(std::move(options), batches, features, embeddings, backend)), batches_(batches), features_(features),
+          embeddings_(embeddings), backend_(backend), optimizers_(std::move(optimizers)), reducer_(std::move(reducer)),
+          charge_(budget.charge("batches", options_.in_flight() * options_.batch_bytes)),
+          driver_(stages(), options_.pipeline, make_batches(), &embeddings, Reducer::batches_per_step) {
+        backend_.prepare(options_.in_flight());
+    }
+
+    /// Runs epoch `number` over `states`, from batch `from` on.
+    ///
+    /// \param ahead  what the next epoch starts with, to be loaded behind the last state, within the buffers' memory; null: nothing
+    ///
+    /// Stops early, with everything applied, when `stop` is requested. Partitions are written and leave at the end.
+    /// Throws errc::invalid_argument when a whole epoch has nothing to train, over_budget for a batch larger than the options
+    /// allow, and what the slots throw. After an exception no stage is at work any more, and every later call throws it again.
+    epoch run(const epoch_plan& states, std::uint64_t number, batch_number from = {}, const observer& observe = {},
+        const std::stop_token& stop = {}, const buffer_state* ahead = nullptr) {
+        if (observe.again && !batches_.repeats()) throw error(errc::invalid_argument, "further passes over a state are for node tasks");
+        std::stop_source leave; // a stop, or a failure of a stage: a producer that waits gives up
+        const auto give_up = [&] { leave.request_stop(); };
+        const std::stop_callback stopped(stop, give_up), failed(driver_.failed(), give_up);
+        stop_ = leave.get_token();
+        const epoch_start at{states, number, from, ahead};
+        const auto upload = [&] {
+            embeddings_.set_optimizer(optimizers_.rows);
+            backend_.begin(optimizers_);
+        };
+        observer watched = observe;
+        if (observe.checkpoint)
+            watched.checkpoint = [&](const resume_position& here) {
+                download();
+                observe.checkpoint(here);
+                upload();
+            };
+        std::uint64_t planned = 0;
+        const auto begin = [&] {
+            upload();
+            batches_.begin_epoch(at, stop_);
+            features_.begin_epoch(at);
+        };
+        const auto work_of = [&](std::uint32_t s) {
+            auto work = std::make_shared<state_work>(batches_.acquire(at, s));
+            work->features = features_.acquire(s);
+            planned += work->batches;
+            if (planned == 0 && from == batch_number{} && s + 1 == states.size())
+                throw error(errc::invalid_argument, "there is nothing to train: no state of the epoch has an edge or a training node");
+            return std::shared_ptr<const state_work>(std::move(work));
+        };
+        const auto ready = [&](std::uint32_t s) { return batches_.ready(s) && features_.ready(s); };
+        const auto done = driver_.run(states, number, from, watched, stop, begin, work_of, ready);
+        download();
+        return done;
+    }
+
+    /// Steps made before this run: what optimizers call t. Part of the state that a resume restores.
+    [[nodiscard]] std::uint64_t steps() const noexcept { return driver_.steps(); }
+    void set_steps(std::uint64_t steps) noexcept { driver_.set_steps(steps); }
+
+    /// Steps so from the next epoch on: for schedules. The state floats must be the same.
+    void set_optimizers(training_optimizers optimizers) { optimizers_ = std::move(optimizers); }
+
+    [[nodiscard]] std::size_t in_flight() const noexcept { return options_.in_flight(); }
+    [[nodiscard]] pipeline_statistics statistics() const { return driver_.statistics(); }
+
+private:
+    [[nodiscard]] static train_loop_options checked(train_loop_options options, const Batches& batches, const Features& features,
+        const Embeddings& embeddings, const Backend& backend) {
+        if (backend.keeps_rows() && !embeddings.keeps_all())
+            throw error(errc::invalid_argument, "rows that live on a device need a buffer of all of them");
+        if (embeddings.state_columns() != 0 && features.columns().total() != 0)
+            throw error(errc::invalid_argument, "rows are stepped in the compute stage only where nodes have no features");
+        if (batches.in_order()) options.pipeline.sample_workers = 1;
+        return options;
+    }
+
+    std::vector<std::unique_ptr<training_batch>> make_batches() const {
+        std::vector<std::unique_ptr<training_batch>> result;
+        for (std::size_t i = 0; i < options_.in_flight(); ++i) {
+            result.push_back(std::make_unique<training_batch>());
+            result.back()->memory = options_.batch_bytes;
+        }
+        return result;
+    }
+
+    pipeline_stages<training_batch> stages() {
+        pipeline_stages<training_batch> result{.sample = [this](training_batch& b) { produce(b); },
+            .gather = [this](training_batch& b) { gather(b); },
+            .to_device = {},
+            .compute = [this](training_batch& b) { compute(b); },
+            .to_host = {},
+            .update = [this](training_batch& b) { update(b); }};
+        if (backend_.transfers()) {
+            result.to_device = [this](training_batch& b) { backend_.to_device(b); };
+            result.to_host = [this](training_batch& b) {
+                backend_.to_host(b);
+                embeddings_.computed(b);
+            };
+        }
+        return result;
+    }
+
+    void produce(training_batch& b) {
+        b.statistics = {};
+        batches_.produce(b, stop_);
+        b.features = b.work->features;
+        b.work.reset(); // the graph is not needed any more
+    }
+
+    void gather(training_batch& b) {
+        const std::size_t count = b.nodes.size(), learned = embeddings_.columns();
+        const input_columns fixed = features_.columns();
+        b.statistics.input_nodes = count;
+        if (options_.on_rows) options_.on_rows(b.nodes);
+        const std::size_t columns = learned + fixed.dense, width = columns + embeddings_.state_columns();
+        check_size(b, width);
+        if (auto idle = memory_of_rows_.take()) b.memory_of_rows = std::move(*idle);
+        b.rows_read = {b.memory_of_rows.rows.at_least(count * width), count, width};
+        b.in = {.dense = b.rows_read.middle_columns(0, columns)};
+        b.gradients = {};
+        b.relations = {};
+        if (learned != 0 && backend_.keeps_rows()) {
+            take_rows(b);
+        } else if (learned != 0) {
+            b.gradients = {b.memory_of_rows.gradients.at_least(count * columns), count, columns};
+            embeddings_.gather(b, b.rows_read.middle_columns(0, width - fixed.dense));
+        }
+        if (fixed.total() != 0) features_.gather(b, b.rows_read.middle_columns(learned, fixed.dense));
+        if (fixed.sparse != 0) b.in.sparse = {fixed.sparse, b.sparse.offsets, b.sparse.columns, b.sparse.values};
+        b.features.reset();
+        batches_.gathered(b);
+    }
+
+    void check_size(const training_batch& b, std::size_t width) const {
+        const std::size_t count = b.nodes.size();
+        if (options_.batch_nodes != 0 && count > options_.batch_nodes)
+            throw error(errc::over_budget, to_string(b.key) + " has " + std::to_string(count) + " nodes, memory is planned for " +
+                                               std::to_string(options_.batch_nodes));
+        if (!options_.limit_batches) return;
+        const std::uint64_t needed = b.link_arena.capacity() + b.sample_arena.capacity() + b.layers.memory_bytes() +
+                                     count * width * sizeof(float) * (embeddings_.columns() != 0 ? 2 : 1);
+        if (needed > options_.batch_bytes) throw over_budget(options_.batch_bytes, {{to_string(b.key), needed}});
+    }
+
+    void compute(training_batch& b) {
+        if constexpr (steps_each_batch) {
+            backend_.compute(b);
+        } else {
+            backend_.differentiate(b);
+            reducer_.reduce(backend_.gradients(), static_cast<std::uint32_t>(b.key.number.index % Reducer::batches_per_step), b.ends_step);
+            if (b.ends_step) backend_.step(b.step);
+        }
+        if (!backend_.transfers()) embeddings_.computed(b);
+    }
+
+    void update(training_batch& b) {
+        if (embeddings_.columns() != 0 && !backend_.keeps_rows()) embeddings_.apply(b);
+        b.links.reset();
+        b.window.reset();
+        memory_of_rows_.put(std::move(b.memory_of_rows));
+    }
+
+    /// Moves all rows to the backend, once: they stay where they are in memory after the lease.
+    void take_rows(const training_batch& b) {
+        if (rows_) return;
+        rows_ = *embeddings_.resident(b.rows);
+        backend_.take_rows(*rows_);
+    }
+    /// Brings all parameters back to the host.
+    void download() {
+        backend_.end();
+        if (rows_) backend_.give_rows(*rows_);
+    }
+
+    train_loop_options options_;
+    Batches& batches_;
+    Features& features_;
+    Embeddings& embeddings_;
+    Backend& backend_;
+    training_optimizers optimizers_;
+    Reducer reducer_;
+    memory_charge charge_;
+    std::stop_token stop_; // of producers that wait, in the epoch that runs
+    std::optional<resident_embeddings> rows_; // where those lie that the backend took
+    object_pool<row_memory> memory_of_rows_;
+
+    epoch_driver<training_batch, Embeddings> driver_; // last: its threads use the rest
+};
+
+} // namespace gneiss
