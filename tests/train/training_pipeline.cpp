@@ -4,7 +4,10 @@
 
 #include <gneiss/core/random.hpp>
 
+#include "support/refused_threads.hpp"
+
 #include <chrono>
+#include <system_error>
 #include <thread>
 
 namespace test_train_training_pipeline {
@@ -154,6 +157,25 @@ TEST_CASE("an error in any stage reaches the driving thread and nothing hangs") 
         };
         CHECK_THROWS_WITH_AS(drive(), "planted", error);
     }
+}
+
+TEST_CASE("a pipeline for which the system refuses a thread ends those that it started, and says so") {
+    int granted = 0;
+    for (bool made = false; !made; ++granted) {
+        CAPTURE(granted);
+        const auto nothing = [](toy_batch&) {};
+        std::vector<std::unique_ptr<toy_batch>> idle;
+        idle.push_back(std::make_unique<toy_batch>());
+        const gneiss::test::grant_threads some(granted);
+        try {
+            training_pipeline<toy_batch> pipeline({nothing, nothing, nothing, nothing, nothing, nothing}, {.sample_workers = 3}, std::move(idle));
+            made = true;
+        } catch (const std::system_error& e) {
+            CHECK(e.code() == std::errc::resource_unavailable_try_again);
+        }
+        CHECK(some.refused() == (made ? 0 : 1));
+    }
+    CHECK(granted == 9); // 0 to 8: three workers sample, and each other stage has one
 }
 
 } // namespace test_train_training_pipeline

@@ -83,6 +83,7 @@ struct pipeline_statistics {
 template <pipeline_item Batch>
 class training_pipeline {
 public:
+    /// Throws errc::invalid_argument for too few batches; std::system_error where the system refuses a thread.
     training_pipeline(pipeline_stages<Batch> stages, pipeline_options options, std::vector<std::unique_ptr<Batch>> batches)
         : stages_(std::move(stages)), options_(options), gate_(options.staleness, options.deterministic),
           idle_(std::move(batches)) {
@@ -99,11 +100,16 @@ public:
         if (stages_.to_host) chain.push_back(stage::to_host);
         chain.push_back(stage::update);
         for (std::size_t i = 0; i < chain.size(); ++i) queues_.push_back(std::make_unique<queue>(options.queues));
-        for (std::size_t i = 0; i < chain.size(); ++i) {
-            const std::size_t workers = chain[i] == stage::sample ? std::max<std::size_t>(options.sample_workers, 1) : 1;
-            queue* const out = i + 1 < chain.size() ? queues_[i + 1].get() : nullptr;
-            for (std::size_t w = 0; w < workers; ++w)
-                threads_.emplace_back([this, s = chain[i], in = queues_[i].get(), out] { work(s, *in, out); });
+        try {
+            for (std::size_t i = 0; i < chain.size(); ++i) {
+                const std::size_t workers = chain[i] == stage::sample ? std::max<std::size_t>(options.sample_workers, 1) : 1;
+                queue* const out = i + 1 < chain.size() ? queues_[i + 1].get() : nullptr;
+                for (std::size_t w = 0; w < workers; ++w)
+                    threads_.emplace_back([this, s = chain[i], in = queues_[i].get(), out] { work(s, *in, out); });
+            }
+        } catch (...) { // those that were started wait for batches
+            stop(std::current_exception());
+            throw;
         }
     }
 

@@ -9,6 +9,7 @@
 #include <gneiss/storage/engine/threads.hpp>
 
 #include "support/error_code.hpp"
+#include "support/refused_threads.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <fstream>
@@ -230,6 +231,26 @@ TEST_CASE("a buffer that does not fit the budget is refused with numbers before 
     const auto rows = make_rows(directory / "rows", {100, 4}, {2, 0}, 4);
     memory_budget budget(rows->slot_bytes());
     CHECK_THROWS_AS(partition_buffer(*rows, {.resident_partitions = 2, .prefetch = 0}, budget), over_budget);
+}
+
+TEST_CASE("a buffer for which the system refuses a thread ends the other one, and says so") {
+    const temporary_directory directory;
+    const auto rows = make_rows(directory / "rows", {16, 2}, {4, 0}, 2);
+    int granted = 0;
+    for (bool made = false; !made; ++granted) {
+        CAPTURE(granted);
+        memory_budget budget;
+        const gneiss::test::grant_threads some(granted);
+        try {
+            const partition_buffer buffer(*rows, {.resident_partitions = 1, .prefetch = 1}, budget);
+            made = true;
+        } catch (const std::system_error& e) {
+            CHECK(e.code() == std::errc::resource_unavailable_try_again);
+            CHECK(budget.used() == 0);
+        }
+        CHECK(some.refused() == (made ? 0 : 1));
+    }
+    CHECK(granted == 3); // 0 to 2: one thread loads and one writes
 }
 
 } // namespace test_storage_embedding_partition_buffer

@@ -52,7 +52,7 @@ struct partition_buffer_options {
 /// Errors of the background threads are rethrown by the next driving call; none is lost.
 class partition_buffer {
 public:
-    /// Precondition: `file` outlives the buffer. Throws over_budget.
+    /// Precondition: `file` outlives the buffer. Throws over_budget; std::system_error where the system refuses a thread.
     partition_buffer(embedding_file& file, const partition_buffer_options& options, memory_budget& budget)
         : file_(file), partitions_(file.partitioning().partitions), keep_(options.resident_partitions >= partitions_),
           memory_slots_(keep_ ? partitions_ : options.resident_partitions + options.prefetch),
@@ -64,13 +64,6 @@ public:
         }
         reader_ = std::jthread([this](const std::stop_token& stop) { run(stop, &partition_buffer::load_next); });
         writer_ = std::jthread([this](const std::stop_token& stop) { run(stop, &partition_buffer::write_next); });
-    }
-
-    ~partition_buffer() {
-        reader_.request_stop();
-        writer_.request_stop();
-        const std::scoped_lock lock(mutex_);
-        changed_.notify_all();
     }
 
     partition_buffer(const partition_buffer&) = delete;
@@ -226,6 +219,7 @@ private:
 
     /// A background thread: repeats `step` until stopped; its first exception is kept for the driving thread.
     void run(const std::stop_token& stop, bool (partition_buffer::*step)(std::unique_lock<std::mutex>&)) {
+        const std::stop_callback wake(stop, [this] { notify(); }); // outlives the lock, which a notice needs
         std::unique_lock lock(mutex_);
         try {
             while (!stop.stop_requested())
