@@ -52,14 +52,21 @@ interrupt_guard::interrupt_guard() : state_(std::make_unique<state>()) {
         throw std::logic_error("two interrupt_guards at once");
     }
     signals_seen = 0;
-    state_->watcher = std::thread([ends, source = state_->source]() mutable {
-        for (char byte = 0;;) {
-            const auto got = ::read(ends[0], &byte, 1);
-            if (got < 0 && errno == EINTR) continue;
-            if (got != 1 || byte == end_byte) return;
-            source.request_stop();
-        }
-    });
+    try {
+        state_->watcher = std::thread([ends, source = state_->source]() mutable {
+            for (char byte = 0;;) {
+                const auto got = ::read(ends[0], &byte, 1);
+                if (got < 0 && errno == EINTR) continue;
+                if (got != 1 || byte == end_byte) return;
+                source.request_stop();
+            }
+        });
+    } catch (...) {
+        signal_pipe = -1;
+        ::close(ends[0]);
+        ::close(ends[1]);
+        throw;
+    }
     struct sigaction action {};
     action.sa_handler = on_signal;
     action.sa_flags = SA_RESTART;

@@ -10,6 +10,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -218,7 +219,11 @@ public:
         };
         {
             std::vector<std::jthread> workers;
-            for (std::size_t w = 0; w < std::min<std::size_t>(flags_.parallel, tasks_.size()); ++w) workers.emplace_back(some, w);
+            try {
+                for (std::size_t w = 0; w < std::min<std::size_t>(flags_.parallel, tasks_.size()); ++w) workers.emplace_back(some, w);
+            } catch (const std::system_error&) { // as many as the system grants
+                if (workers.empty()) throw;
+            }
         }
         std::error_code ignored;
         fs::remove(work, ignored);
