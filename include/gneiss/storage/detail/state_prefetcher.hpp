@@ -19,9 +19,10 @@ namespace gneiss::detail {
 
 /// Makes something of each state of a plan, in order, one state ahead of who uses it, on a thread of its own.
 ///
-/// At most two of them are alive: the third is begun when the last user of the first let it go. One that does not fit beside
-/// the one before is begun when nothing is alive: it waits rather than take more memory. Thread-safety: one thread
-/// asks; what it got may be dropped on any. What `make` throws is rethrown by `acquire`.
+/// At most two of them are alive, and those of consecutive states: the third is begun when the last user of the first let it
+/// go, even where the second is gone already. One that does not fit beside the one before is begun when nothing is alive: it
+/// waits rather than take more memory. Thread-safety: one thread asks; what it got may be dropped on any. What `make` throws
+/// is rethrown by `acquire`.
 template <class T>
 class state_prefetcher {
 public:
@@ -42,12 +43,11 @@ public:
 
     /// Starts a plan at `first_state`; loading begins at once. Precondition: nothing of an earlier plan is held.
     void begin(const epoch_plan& states, std::uint32_t first_state) {
-        std::vector<std::shared_ptr<const T>> unused(states.size()); // swapped out: dropping one locks
+        drop_unused();
         const std::scoped_lock lock(mutex_);
         states_ = states;
-        ready_.swap(unused);
+        ready_.resize(states.size());
         next_ = first_state;
-        ++epoch_;
         changed_.notify_all();
     }
 
@@ -55,9 +55,9 @@ public:
     /// Precondition: nothing that was asked for is held.
     template <class Drop>
     void forget(Drop&& drop) {
-        begin({}, 0);
+        drop_unused();
         std::unique_lock lock(mutex_);
-        changed_.wait(lock, [this] { return alive_ == 0 || failure_; });
+        changed_.wait(lock, [this] { return alive_.empty() || failure_; });
         drop();
     }
 
@@ -81,24 +81,43 @@ public:
     }
 
 private:
+    /// Ends a plan: nothing of it is made any more, and what was made and not asked for is gone before the next one begins.
+    void drop_unused() {
+        std::vector<std::shared_ptr<const T>> unused; // dropping one locks
+        const std::scoped_lock lock(mutex_);
+        states_.clear();
+        ready_.swap(unused);
+        next_ = 0;
+        ++epoch_;
+    }
+    /// Whether the next state's thing may be made: only that of the state before, if any, is alive.
+    [[nodiscard]] bool may_make() const {
+        if (next_ >= states_.size()) return false;
+        return alive_.empty() || (alive_.size() == 1 && alive_.front() + 1 == made_ && fits_(states_[next_]));
+    }
+    void gone(std::uint64_t number) {
+        const std::scoped_lock lock(mutex_);
+        std::erase(alive_, number);
+        changed_.notify_all();
+    }
+
     void run(const std::stop_token& stop) {
         std::unique_lock lock(mutex_);
         try {
             while (!stop.stop_requested()) {
-                if (next_ >= states_.size() || alive_ == 2 || (alive_ == 1 && !fits_(states_[next_]))) {
+                if (!may_make()) {
                     changed_.wait(lock);
                     continue;
                 }
                 const std::uint32_t index = next_++;
                 const std::uint64_t epoch = epoch_;
                 const buffer_state wanted = states_[index];
-                ++alive_;
+                const std::uint64_t number = made_++;
+                alive_.push_back(number);
                 lock.unlock();
-                std::shared_ptr<const T> result(make_(wanted).release(), [this](const T* gone) {
-                    delete gone;
-                    const std::scoped_lock lock(mutex_);
-                    --alive_;
-                    changed_.notify_all();
+                std::shared_ptr<const T> result(make_(wanted).release(), [this, number](const T* old) {
+                    delete old;
+                    gone(number);
                 });
                 lock.lock();
                 if (epoch == epoch_) ready_[index] = std::move(result);
@@ -124,7 +143,8 @@ private:
     epoch_plan states_;
     std::vector<std::shared_ptr<const T>> ready_;
     std::uint32_t next_ = 0;
-    std::uint32_t alive_ = 0; // in memory or being made
+    std::uint64_t made_ = 0;           // things so far: their numbers
+    std::vector<std::uint64_t> alive_; // numbers of those in memory or being made, at most two
     std::uint64_t epoch_ = 0;
     std::exception_ptr failure_;
 
