@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <span>
 #include <stop_token>
 #include <utility>
@@ -72,9 +73,16 @@ public:
           cached_(cache_all ? std::size_t{partitions} * partitions : 0),
           loader_([this](const buffer_state& s) { return load(s.edge_buckets); }) {}
 
-    /// What a plan needs: the largest sum of two consecutive states [bytes].
-    [[nodiscard]] static std::uint64_t bytes_needed(const epoch_plan& states, const edge_loader& source) {
+    /// What a plan needs: the largest sum of two consecutive states; with `cache_all` all of its buckets, each once [bytes].
+    [[nodiscard]] static std::uint64_t bytes_needed(const epoch_plan& states, const edge_loader& source, bool cache_all = false) {
         std::uint64_t most = 0, before = 0;
+        if (cache_all) {
+            std::set<edge_bucket> seen;
+            for (const buffer_state& s : states)
+                for (const edge_bucket& b : s.edge_buckets)
+                    if (seen.insert(b).second) most += source.size(b);
+            return most * sizeof(edge);
+        }
         for (const buffer_state& s : states) {
             std::uint64_t edges = 0;
             for (const edge_bucket& b : s.edge_buckets) edges += source.size(b);
