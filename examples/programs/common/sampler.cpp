@@ -39,7 +39,11 @@ run_sampler::run_sampler(std::function<activity()> totals, double workers, doubl
         std::unique_lock lock(mutex_);
         while (!stopped.stop_requested()) {
             wake_.wait_for(lock, stopped, std::chrono::duration<double>(every_), [] { return false; });
-            look();
+            try {
+                look();
+            } catch (...) { // no memory for a sample, say: the run is worth more
+                ++missed_;
+            }
         }
     });
 }
@@ -70,6 +74,11 @@ void run_sampler::stop() {
     if (!thread_.joinable()) return;
     thread_.request_stop();
     thread_.join();
+}
+
+std::uint64_t run_sampler::missed() const {
+    const std::scoped_lock lock(mutex_);
+    return missed_;
 }
 
 std::vector<time_sample> run_sampler::samples() const {

@@ -27,7 +27,8 @@ struct time_sample {
 };
 
 /// Looks at a run while it goes on: a thread of its own calls `totals` at even intervals and keeps the differences. A
-/// long run is kept at `most_samples` at most by merging neighbors and looking half as often.
+/// long run is kept at `most_samples` at most by merging neighbors and looking half as often. A look that fails is left out,
+/// and the next one that does not stands for its time too: statistics never end a run.
 class run_sampler {
 public:
     static constexpr std::size_t most_samples = 600;
@@ -43,6 +44,8 @@ public:
     void stop();
     /// What was seen so far. Thread-safe.
     [[nodiscard]] std::vector<time_sample> samples() const;
+    /// Looks that failed so far: `totals` threw, or there was no memory. Thread-safe.
+    [[nodiscard]] std::uint64_t missed() const;
 
 private:
     void look();
@@ -50,7 +53,7 @@ private:
     std::function<activity()> totals_;
     double workers_, every_, began_, last_time_ = 0;
     activity last_{};
-    std::uint64_t last_faults_ = 0;
+    std::uint64_t last_faults_ = 0, missed_ = 0;
     std::vector<time_sample> samples_;
     mutable std::mutex mutex_;
     std::condition_variable_any wake_;
