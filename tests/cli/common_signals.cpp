@@ -6,9 +6,12 @@
 #include <csignal>
 #include <mutex>
 #include <stdexcept>
+#include <system_error>
 
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "support/refused_threads.hpp"
 
 namespace test_cli_common_signals {
 
@@ -34,6 +37,17 @@ TEST_CASE("the first signal requests a stop, and each guard starts afresh") {
         wait_for(guard.token());
         CHECK(guard.interrupted());
     }
+}
+
+TEST_CASE("a guard that is refused its thread leaves room for the next") {
+    {
+        const gneiss::test::grant_threads none(0);
+        CHECK_THROWS_AS(interrupt_guard{}, std::system_error);
+    }
+    const interrupt_guard guard;
+    std::raise(SIGINT);
+    wait_for(guard.token());
+    CHECK(guard.interrupted());
 }
 
 TEST_CASE("two guards at once are a mistake") {
