@@ -128,7 +128,7 @@ public:
     [[nodiscard]] std::vector<node_id> resident() const {
         std::vector<node_id> ids;
         ids.reserve(rows_);
-        for (const list& one : lists_)
+        for (const row_list& one : lists_)
             for (const entry& row : one.rows) ids.push_back(row.id);
         return ids;
     }
@@ -141,7 +141,7 @@ private:
         friend bool operator<(const entry& a, const entry& b) noexcept { return a.id < b.id; }
     };
     /// Rows that one batch uses next.
-    struct list {
+    struct row_list {
         std::vector<entry> rows;
         bool heap = false;  ///< by id
         bool in_use = false; ///< is in `used_`
@@ -161,7 +161,7 @@ private:
         if (!std::exchange(lists_[number].in_use, true)) used_.push(number);
     }
     void enter(std::uint32_t number, entry row) {
-        list& to = lists_[number];
+        row_list& to = lists_[number];
         to.rows.push_back(row);
         if (to.heap) std::push_heap(to.rows.begin(), to.rows.end());
         use(number);
@@ -204,7 +204,7 @@ private:
         return *at;
     }
     /// Removes the `count` greatest ids.
-    void evict(list& from, std::size_t count, std::vector<node_id>& out) {
+    void evict(row_list& from, std::size_t count, std::vector<node_id>& out) {
         auto& rows = from.rows;
         const std::size_t kept = rows.size() - count;
         if (count == 0) return;
@@ -269,7 +269,7 @@ private:
     detail::next_uses uses_;
     std::size_t now_ = 0;  // the next batch
     std::size_t rows_ = 0; // in the cache: in all lists
-    std::vector<list> lists_;             // [batches + 1]; the last: rows that are not used again
+    std::vector<row_list> lists_;         // [batches + 1]; the last: rows that are not used again
     std::priority_queue<std::uint32_t> used_; // lists that may have rows, or incoming ones
     std::vector<std::uint32_t> incoming_; // [batches + 1] rows of this batch that would go to each list
     std::vector<std::uint32_t> list_of_;  // of each incoming row of this batch; never() of all others

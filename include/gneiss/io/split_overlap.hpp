@@ -60,8 +60,8 @@ public:
         const auto several = [](unsigned splits) { return std::popcount(splits) > 1; };
         for (const entry& each : entries_) {
             const unsigned forth = each.marks & 7U, back = each.marks >> 3U;
-            count[0] += several(forth) + several(back);
-            count[1] += several(forth | back);
+            count[0] += (several(forth) ? 1U : 0U) + (several(back) ? 1U : 0U);
+            count[1] += several(forth | back) ? 1U : 0U;
         }
         return count;
     }

@@ -135,9 +135,9 @@ public:
             decode_.query(query_side(corrupt_side), known[i], relation_row(relations, corrupt_side, ids[i]), out[i]);
     }
 
-    /// Similarities of queries [b, dim] and candidates [n, dim], out [b, n]. Thread-safe.
-    void scores(matrix_view<const float> queries, matrix_view<const float> candidates, matrix_view<float> out) const {
-        score_.against(queries, candidates, out);
+    /// Similarities of queries [b, dim] and answers [n, dim], out [b, n]. Thread-safe.
+    void scores(matrix_view<const float> queries, matrix_view<const float> answers, matrix_view<float> out) const {
+        score_.against(queries, answers, out);
     }
 
     /// Similarity of one query and one candidate, without the rounding of a matrix product. Thread-safe.

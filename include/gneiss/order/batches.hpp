@@ -97,8 +97,8 @@ public:
     [[nodiscard]] edge_position at(std::uint64_t batch, std::uint64_t position) const noexcept {
         const range r = range_of(batch);
         GNEISS_ASSERT(position < r.size);
-        const std::uint64_t edge = permutation_of(r)(r.first + position);
-        return from_ == batch_scope::bucket ? edge_position{r.bucket, static_cast<std::uint32_t>(edge)} : find(edge);
+        const std::uint64_t index = permutation_of(r)(r.first + position);
+        return from_ == batch_scope::bucket ? edge_position{r.bucket, static_cast<std::uint32_t>(index)} : find(index);
     }
 
     /// Writes the edges of batch `batch` in training order. O(out), no allocation.
@@ -113,9 +113,9 @@ public:
             std::iota(part.begin(), part.end(), r.first + done);
             permute.apply(part);
             if (from_ == batch_scope::bucket)
-                for (const std::uint64_t edge : part) out[done++] = {r.bucket, static_cast<std::uint32_t>(edge)};
+                for (const std::uint64_t index : part) out[done++] = {r.bucket, static_cast<std::uint32_t>(index)};
             else
-                for (const std::uint64_t edge : part) out[done++] = find(edge);
+                for (const std::uint64_t index : part) out[done++] = find(index);
         }
     }
 
@@ -157,17 +157,17 @@ private:
         }
     }
 
-    /// The bucket that holds edge `edge` of the state. Mostly one look at the cells; O(log buckets) at worst.
-    [[nodiscard]] edge_position find(std::uint64_t edge) const noexcept {
-        std::uint32_t low = bucket_of_cell_[edge >> shift_], high = bucket_of_cell_[(edge >> shift_) + 1];
+    /// The bucket that holds edge `index` of the state. Mostly one look at the cells; O(log buckets) at worst.
+    [[nodiscard]] edge_position find(std::uint64_t index) const noexcept {
+        std::uint32_t low = bucket_of_cell_[index >> shift_], high = bucket_of_cell_[(index >> shift_) + 1];
         while (low < high) {
             const std::uint32_t middle = low + (high - low) / 2;
-            if (first_edge_[middle + 1] <= edge)
+            if (first_edge_[middle + 1] <= index)
                 low = middle + 1;
             else
                 high = middle;
         }
-        return {low, static_cast<std::uint32_t>(edge - first_edge_[low])};
+        return {low, static_cast<std::uint32_t>(index - first_edge_[low])};
     }
 
     std::uint64_t batch_edges_;

@@ -53,16 +53,16 @@ namespace gneiss {
     std::vector<partition_id> all(partitions), first(k);
     std::iota(all.begin(), all.end(), partition_id{0});
     std::iota(first.begin(), first.end(), partition_id{0});
-    node_plan epoch_plan;
+    node_plan result;
     if (k < c || c == partitions) {
         std::vector<partition_id> others(all.begin() + k, all.end());
         shuffle(others, key.with(11));
         std::ranges::copy_n(others.begin(), c - k, all.begin() + k);
         all.resize(c);
         std::ranges::sort(all);
-        epoch_plan.states.push_back({std::move(all), {}});
-        epoch_plan.trained.push_back(std::move(first));
-        return epoch_plan;
+        result.states.push_back({std::move(all), {}});
+        result.trained.push_back(std::move(first));
+        return result;
     }
 
     // Logical partition l is all[l · group] … ; numbered in random order, so that the next unseen one is a random one.
@@ -76,24 +76,24 @@ namespace gneiss {
         else
             resident[static_cast<std::size_t>(leaving.below(resident.size()))] = incoming;
         if (resident.size() < std::min(c, 2U)) continue;
-        buffer_state& s = epoch_plan.states.emplace_back();
+        buffer_state& s = result.states.emplace_back();
         for (const std::uint32_t l : resident)
             for (std::uint32_t i = l * group; i < std::min((l + 1) * group, partitions); ++i)
                 s.resident.push_back(all[i]);
         std::ranges::sort(s.resident);
     }
-    epoch_plan.trained.resize(epoch_plan.states.size());
+    result.trained.resize(result.states.size());
     std::vector<std::uint64_t> residencies(k);
     std::vector<std::size_t> chosen(k);
-    for (std::size_t s = 0; s < epoch_plan.states.size(); ++s)
-        for (const partition_id p : epoch_plan.states[s].resident) {
+    for (std::size_t s = 0; s < result.states.size(); ++s)
+        for (const partition_id p : result.states[s].resident) {
             if (p >= k) continue;
             // A reservoir of one: the n-th state that holds p replaces what was chosen with probability 1/n.
             const std::uint64_t word = key.with(14).with(p)[residencies[p]];
             if (below(word, ++residencies[p]) == 0) chosen[p] = s;
         }
-    for (partition_id p = 0; p < k; ++p) epoch_plan.trained[chosen[p]].push_back(p);
-    return epoch_plan;
+    for (partition_id p = 0; p < k; ++p) result.trained[chosen[p]].push_back(p);
+    return result;
 }
 
 } // namespace gneiss

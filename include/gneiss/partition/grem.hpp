@@ -82,8 +82,8 @@ public:
     std::vector<partition_id16> run(Stream& edges) {
         const group all{.first = 0, .parts = request_.parts, .step = 0, .begin = 0, .size = nodes_};
         if (request_.parts > 1) {
-            auto halves = halve(edges, all);
-            divide_halves(std::move(halves), all);
+            auto both = halve(edges, all);
+            divide_halves(std::move(both), all);
         }
         const std::span<const partition_id16> result = parts();
         return {result.begin(), result.end()};

@@ -40,7 +40,7 @@ public:
                 return;
             }
         }
-        sums_[at] += sums_[at] != std::numeric_limits<std::uint32_t>::max() ? 1 : 0;
+        sums_[at] += sums_[at] != std::numeric_limits<std::uint32_t>::max() ? 1U : 0U;
     }
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
 

@@ -161,28 +161,28 @@ public:
             std::ranges::copy(numbering_.nodes().subspan(starts_[d], starts_[d + 1] - starts_[d]), node_ids.begin() + begin);
         }
         node_id_offsets[hops + 1] = nodes;
-        std::size_t edge = 0;
+        std::size_t first = 0;
         auto offset = nbr_offsets.begin();
         for (std::size_t hop = hops; hop-- > 0;) {
             const auto& from = hops_[hop];
             for (std::size_t v = 0; v + 1 < from.offsets.size(); ++v)
-                *offset++ = static_cast<std::uint32_t>(edge) + from.offsets[v];
+                *offset++ = static_cast<std::uint32_t>(first) + from.offsets[v];
             parallel_for(executor, from.neighbors.size(), 65536, [&](std::size_t begin, std::size_t end) {
                 const auto copy = [&](const auto& source, auto target) {
                     if (!source.empty())
                         std::copy(source.begin() + static_cast<std::ptrdiff_t>(begin),
                             source.begin() + static_cast<std::ptrdiff_t>(end),
-                            target.begin() + static_cast<std::ptrdiff_t>(edge + begin));
+                            target.begin() + static_cast<std::ptrdiff_t>(first + begin));
                 };
                 copy(from.neighbors, nbrs);
                 copy(from.relations, relations);
                 copy(from.edge_ids, edge_ids);
                 stack(std::span<const std::uint32_t>(numbers_[hop]).subspan(begin, end - begin),
-                    repr_map.subspan(edge + begin));
+                    repr_map.subspan(first + begin));
             });
-            edge += from.neighbors.size();
+            first += from.neighbors.size();
         }
-        *offset = static_cast<std::uint32_t>(edge);
+        *offset = static_cast<std::uint32_t>(first);
         return dense_sample<NodeId>::of(to);
     }
 

@@ -64,7 +64,7 @@ struct row_kernels {
                         for (std::size_t c = 0; c < n; ++c) row[c] = activate<Act>(row[c] + bias[c]);
                 } else {
                     if (bias != nullptr) add_scaled(T{1}, bias, row, n);
-                    detail::replace_and_sum(row, n, [](auto x) { return activate<Act>(x); });
+                    detail::replace_and_sum(row, n, [](auto sum) { return activate<Act>(sum); });
                 }
             }
         });

@@ -43,14 +43,14 @@ inline void copy_block(const float* from, float* to, std::size_t count) noexcept
     }
 }
 
-/// out [Rows, columns], more than Blocks − 1 blocks and at most Blocks, = (accumulate ? out : 0) + a b, a [Rows, depth], b [depth, Blocks · lanes]. Consecutive
+/// out [Rows, columns], more than Blocks − 1 blocks and at most Blocks, = (accumulate ? out : 0) + a b, a [Rows, depth], b [depth, Blocks · width]. Consecutive
 /// rows of `a` lie a_stride apart; if Turned, a is given as aᵀ with consecutive rows a_stride apart.
 template <bool Turned, std::size_t Rows, std::size_t Blocks>
 inline void multiply_tile(const float* a, std::size_t a_stride, const float* b, std::size_t b_stride, std::size_t depth,
     bool accumulate, float* out, std::size_t out_stride, std::size_t columns) noexcept {
     using block = product_tile::block;
-    constexpr std::size_t lanes = product_tile::lanes;
-    const std::size_t last = columns - (Blocks - 1) * lanes; // of the last block: 1 … lanes
+    constexpr std::size_t width = product_tile::lanes;
+    const std::size_t last = columns - (Blocks - 1) * width; // of the last block: 1 … width
     block sum[Rows][Blocks] = {};
     if (accumulate) {
 #pragma GCC unroll 6
@@ -58,14 +58,14 @@ inline void multiply_tile(const float* a, std::size_t a_stride, const float* b, 
 #pragma GCC unroll 4
             for (std::size_t j = 0; j < Blocks; ++j) {
                 block x{}; // the sums themselves have no address
-                copy_block(out + r * out_stride + j * lanes, reinterpret_cast<float*>(&x), j + 1 < Blocks ? lanes : last);
+                copy_block(out + r * out_stride + j * width, reinterpret_cast<float*>(&x), j + 1 < Blocks ? width : last);
                 sum[r][j] = x;
             }
     }
     for (std::size_t p = 0; p < depth; ++p) {
         block right[Blocks];
 #pragma GCC unroll 4
-        for (std::size_t j = 0; j < Blocks; ++j) std::memcpy(&right[j], b + p * b_stride + j * lanes, sizeof(block));
+        for (std::size_t j = 0; j < Blocks; ++j) std::memcpy(&right[j], b + p * b_stride + j * width, sizeof(block));
 #pragma GCC unroll 6
         for (std::size_t r = 0; r < Rows; ++r) {
             const float left = Turned ? a[p * a_stride + r] : a[r * a_stride + p];
@@ -78,7 +78,7 @@ inline void multiply_tile(const float* a, std::size_t a_stride, const float* b, 
 #pragma GCC unroll 4
         for (std::size_t j = 0; j < Blocks; ++j) {
             const block x = sum[r][j];
-            copy_block(reinterpret_cast<const float*>(&x), out + r * out_stride + j * lanes, j + 1 < Blocks ? lanes : last);
+            copy_block(reinterpret_cast<const float*>(&x), out + r * out_stride + j * width, j + 1 < Blocks ? width : last);
         }
 }
 

@@ -89,7 +89,7 @@ private:
         std::uint32_t ones = 0, none = 0;
         for (const node_id u : list) {
             ones += sides_[u] & 1U;
-            none += sides_[u] >> 1;
+            none += std::uint32_t{sides_[u]} >> 1U;
         }
         return {static_cast<float>(list.size() - ones - none), static_cast<float>(ones)};
     }

@@ -34,7 +34,7 @@ public:
         for (const node_id u : lists_.take(i, part)) {
             const partition_id16 p = part[u];
             touched_[size_] = p;
-            size_ += counts_[p]++ == 0 ? 1 : 0;
+            size_ += counts_[p]++ == 0 ? 1U : 0U;
         }
     }
 

@@ -198,11 +198,11 @@ private:
     template <class Visit>
     void for_each_block(node_id v, neighbor_direction d, Visit&& visit) const {
         const partition_id own = finder_.of(v);
-        const std::uint32_t place = place_[own];
-        if (place == absent) return;
-        const std::uint32_t local = v - begin_[place];
+        const std::uint32_t at = place_[own];
+        if (at == absent) return;
+        const std::uint32_t local = v - begin_[at];
         const auto walk = [&](const std::vector<block>& blocks) {
-            const std::size_t row = place * resident_.size();
+            const std::size_t row = at * resident_.size();
             for (std::size_t j = 0; j < resident_.size(); ++j)
                 if (blocks[row + j]) visit(*blocks[row + j], local, begin_[j]);
         };

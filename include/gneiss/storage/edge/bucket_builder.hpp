@@ -193,7 +193,7 @@ public:
 
     /// Writes both block files. Call once. The arrays are not closed.
     template <word_array Array>
-    [[nodiscard]] std::vector<bucket_row> finish(Array& out, Array& in, const progress& progress = {}) {
+    [[nodiscard]] std::vector<bucket_row> finish(Array& out, Array& in, const progress& report = {}) {
         bucket_writer<Array, E> writer(layout_, out, in, memory_, scratch_, executor_);
         bucket_keys in_bucket;
         std::uint64_t source_begin = 0, bucket = 0, written = 0;
@@ -204,7 +204,7 @@ public:
                 const std::uint64_t key = record_order::key(r);
                 if (!any || key - source_begin >= in_bucket.stride) { // another source: divide once per node, not per edge
                     if (!any || key - in_bucket.begin >= in_bucket.size) {
-                        if (progress && any) progress(written);
+                        if (report && any) report(written);
                         any = true;
                         const edge_bucket b = bucket_of(key);
                         in_bucket = keys_of(b);
@@ -218,7 +218,7 @@ public:
             }
         });
         auto table = writer.finish();
-        if (progress) progress(written);
+        if (report) report(written);
         return table;
     }
 

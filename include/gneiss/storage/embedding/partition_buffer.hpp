@@ -93,7 +93,7 @@ public:
             if (keep_) {
                 for (partition_id p = 0; p < partitions_; ++p) residencies_.push_back({{p, 0, 0}, 1});
             } else {
-                for (const residency& tracked_residency : residencies_of(plan_, first_state)) residencies_.push_back({tracked_residency, tracked_residency.last - tracked_residency.first + 1});
+                for (const residency& each : residencies_of(plan_, first_state)) residencies_.push_back({each, each.last - each.first + 1});
             }
         }
         changed_.notify_all();

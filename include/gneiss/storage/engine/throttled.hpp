@@ -91,10 +91,10 @@ public:
         std::size_t taken = 0;
         for (; taken < requests.size() && in_flight() < depth; ++taken) {
             io_request request = requests[taken];
-            const std::size_t slot = free_slot();
-            request.tag = slot;
+            const std::size_t free = free_slot();
+            request.tag = free;
             if (engine_.submit({&request, 1}) == 0) break;
-            slots_[slot] = {requests[taken].tag, device_->reserve(request.length), 0, true};
+            slots_[free] = {requests[taken].tag, device_->reserve(request.length), 0, true};
         }
         return taken;
     }
@@ -111,7 +111,7 @@ public:
             }
             missing -= std::min(missing, count);
         }
-        std::ranges::sort(landed_, {}, [&](std::size_t slot) { return slots_[slot].due; });
+        std::ranges::sort(landed_, {}, [&](std::size_t tag) { return slots_[tag].due; });
         if (at_least > 0) device_->timer().sleep_until(slots_[landed_[at_least - 1]].due);
         const auto now = device_->timer().now();
         std::size_t count = 0;
