@@ -22,12 +22,13 @@
 #include <storage/features.hpp>
 #include <support/temporary_directory.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <map>
 #include <thread>
 
-namespace test_train_superbatch_training {
+namespace test_train_superbatch_trainer {
 
 using namespace gneiss;
 using gneiss::test::temporary_directory;
@@ -86,8 +87,47 @@ struct set_up {
     std::uint64_t superbatch = 4, epochs = 2, accesses = 0;
     std::size_t cache_capacity = 60, threads = 1;
     bool carry = true, direct_table = false;
-    engine_factory engines = test_train_superbatch_training::threads();
+    engine_factory engines = test_train_superbatch_trainer::threads();
     change_set_maker change_sets{};
+    std::chrono::microseconds slow_rows{0}; ///< of each gather
+};
+
+/// Sees who uses the caches that take turns: gathers, draws and changes of the caches, from all threads.
+struct turns_watch {
+    std::function<void()> event{};           ///< at each of them
+    std::atomic<bool> gathering{false};      ///< a gather is at work
+    std::atomic<bool> for_gathering{true};   ///< the caches are as a gather wants them
+    std::atomic<int> clashes{0};             ///< uses of caches that were another's
+
+    void use(bool allowed) {
+        if (!allowed) ++clashes;
+        if (event) event();
+    }
+};
+
+/// Reads rows from another source, in no hurry.
+struct watched_rows {
+    any_row_source below;
+    turns_watch& watch;
+    std::chrono::microseconds slow;
+
+    [[nodiscard]] std::uint64_t rows() const { return below.rows(); }
+    [[nodiscard]] std::size_t row_bytes() const { return below.row_bytes(); }
+    [[nodiscard]] gather_stats statistics() const { return below.statistics(); }
+    void begin(std::span<const node_id> ids, const gather_target& to) {
+        watch.gathering = true;
+        watch.use(watch.for_gathering);
+        std::this_thread::sleep_for(slow);
+        below.begin(ids, to);
+    }
+    void finish() {
+        below.finish();
+        watch.gathering = false;
+    }
+    void gather(std::span<const node_id> ids, const gather_target& to) {
+        begin(ids, to);
+        finish();
+    }
 };
 
 /// What training leaves behind.
@@ -152,28 +192,28 @@ struct trainer {
     std::unique_ptr<feature_buffer> buffer{};
     std::unique_ptr<superbatch_trainer> training{};
     int turns = 0;
+    turns_watch watch{};
     std::function<void()> pause{};      ///< before sampling
     std::chrono::milliseconds slow{0};  ///< of each sample but the inspector's
+    std::thread::id driving = std::this_thread::get_id();
 
-    /// Draws as another does, but waits first.
+    /// Draws as another does, but waits first where no inspector draws. An inspector's is made on the test's thread.
     template <class Sampler>
     struct slow_sampler {
-        const std::chrono::milliseconds& wait;
+        trainer& of;
         Sampler sampler;
+        bool by_itself = std::this_thread::get_id() != of.driving;
         template <class G>
         auto sample(const batch_key& key, const G& graph, std::span<const node_id> seeds, executor_ref on, mini_batch_arena& arena) {
-            std::this_thread::sleep_for(wait);
+            of.watch.use(of.with.schedule != superbatch_schedule::alternate || by_itself == of.watch.for_gathering);
+            if (by_itself) std::this_thread::sleep_for(of.slow);
             return sampler.sample(key, graph, seeds, on, arena);
         }
     };
-    static constexpr std::chrono::milliseconds no_wait{0};
 
     template <class Sampler, class G>
     [[nodiscard]] any_sampler sampler_by(const G& graph) {
-        return {graph, [this, made = std::make_shared<int>(0)] {
-                    // the prototype and the inspector's draw at once
-                    return slow_sampler<Sampler>{(*made)++ < 3 ? no_wait : slow, Sampler(hops(), 9)};
-                }};
+        return {graph, [this] { return slow_sampler<Sampler>{*this, Sampler(hops(), 9)}; }};
     }
     template <class G>
     [[nodiscard]] any_sampler sampler_of(const G& graph) {
@@ -201,8 +241,18 @@ struct trainer {
                     .direct_table = with.direct_table, .carry = with.carry, .accesses = with.accesses, .epochs = with.epochs, .change_sets = with.change_sets}},
             superbatch_parts{.sampler = *sampler, .features = input(), .labels = data.labels, .training_nodes = data.train, .encode = net.encode,
                 .weights = net.weights,
-                .before_sampling = [this] { ++turns; if (cache) cache->release(); if (pause) pause(); },
-                .before_gathering = [this] { if (cache) cache->acquire(); }},
+                .before_sampling = [this] {
+                    ++turns;
+                    watch.use(!watch.gathering);
+                    watch.for_gathering = false;
+                    if (cache) cache->release();
+                    if (pause) pause();
+                },
+                .before_gathering = [this] {
+                    watch.use(!watch.gathering);
+                    if (cache) cache->acquire();
+                    watch.for_gathering = true;
+                }},
             net.dense, on);
     }
 
@@ -214,8 +264,9 @@ struct trainer {
             buffer->begin_epoch(all);
             return std::shared_ptr<const resident_features>(buffer->acquire(0));
         }
-        if (with.cache == "mmap") source.emplace(std::in_place_type<mapped_rows>, data.stored(), on);
-        else source.emplace(std::in_place_type<disk_rows>, with.engines, data.stored(), gather_options{}, on, budget);
+        auto rows = with.cache == "mmap" ? any_row_source(std::in_place_type<mapped_rows>, data.stored(), on)
+                                         : any_row_source(std::in_place_type<disk_rows>, with.engines, data.stored(), gather_options{}, on, budget);
+        source.emplace(std::in_place_type<watched_rows>, std::move(rows), watch, with.slow_rows);
         if (with.cache != "none" && with.cache != "mmap") {
             cache = std::make_unique<cached_rows<any_row_source>>(*source, with.cache_capacity, slot_table_kind::hashed, on, budget);
             std::vector<node_id> ranked(data.train.begin(), data.train.end());
@@ -350,6 +401,46 @@ TEST_CASE("a stop while a superbatch is being made trains what is on its way, an
     CHECK(result.net.end({}).weights == expected.weights);
 }
 
+TEST_CASE("wherever a stop comes, batches are drawn and gathered by themselves in caches that are theirs, and train the same bits") {
+    const graph_data data(400); // 14 batches
+    const outcome expected = in_memory(data, sampler_kind::neighbor, 1);
+    for (const char* cache : {"belady", "static"})
+        for (const std::uint64_t batches : {3U, 14U}) {
+            bool stopped = true;
+            for (int at = 1; stopped; ++at) {
+                CAPTURE(std::string(cache));
+                CAPTURE(batches);
+                CAPTURE(at);
+                trainer result(data, {.topology = "memory", .cache = cache, .schedule = superbatch_schedule::alternate, .superbatch = batches,
+                    .epochs = 1, .cache_capacity = 200, .slow_rows = std::chrono::microseconds(500)});
+                std::stop_source stop;
+                std::atomic<int> events{0};
+                result.watch.event = [&] { if (++events == at) stop.request_stop(); };
+                const auto part = result.training->run(0, {}, {}, stop.get_token());
+                CHECK(result.watch.clashes == 0);
+                stopped = part.stopped;
+                if (stopped) CHECK(part.batches + result.training->run(0, part.position.next).batches == 14);
+                CHECK(result.watch.clashes == 0);
+                CHECK(result.net.end({}).weights == expected.weights);
+            }
+        }
+}
+
+TEST_CASE("wherever a stage fails, no batch is gathered while the caches change") {
+    const graph_data data(400);
+    for (std::uint64_t at = 0; at < 14; ++at) {
+        CAPTURE(at);
+        trainer result(data, {.topology = "memory", .schedule = superbatch_schedule::alternate, .superbatch = 3, .epochs = 1, .cache_capacity = 200,
+            .slow_rows = std::chrono::microseconds(500)});
+        training_observer observer;
+        observer.on_batch = [&](const batch_key& key, const training_statistics&) {
+            if (key.number.index == at) throw error(errc::not_finite, "the observer's");
+        };
+        CHECK_THROWS_WITH_AS(result.training->run(0, {}, observer), doctest::Contains("the observer's"), error);
+        CHECK(result.watch.clashes == 0);
+    }
+}
+
 TEST_CASE("files of at most two superbatches are on disk, and none is left") {
     const graph_data data(400);
     for (const auto schedule : {superbatch_schedule::overlap, superbatch_schedule::alternate}) {
@@ -424,4 +515,4 @@ TEST_CASE("parts that do not fit together are refused") {
     CHECK_THROWS_WITH_AS(train(wrong, {}), doctest::Contains("label 17"), error);
 }
 
-} // namespace test_train_superbatch_training
+} // namespace test_train_superbatch_trainer

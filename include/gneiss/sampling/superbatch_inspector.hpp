@@ -38,6 +38,7 @@ namespace gneiss {
 /// epoch is made while the last of this one is trained.
 ///
 /// One thread loads batches, one gathers them, both in order. Errors of the inspecting thread are thrown by `next`.
+/// `halt` ends the inspection: it alone decides when batches may be drawn and gathered past the inspector.
 /// Memory: one sample; the change sets' state, as `belady_policy` says.
 class superbatch_inspector {
 public:
@@ -48,7 +49,8 @@ public:
         any_sampler sampler;
         /// The batches of an epoch: a function of its number. Called on the inspecting thread.
         std::function<std::shared_ptr<const node_batches>(std::uint64_t epoch)> batches;
-        /// `alternate`: caches take turns in memory. Called on the inspecting thread while nothing is gathered.
+        /// `alternate`: caches take turns in memory. Called while nothing is gathered or drawn, on the inspecting thread; the last
+        /// `before_gathering` on the thread that halts, perhaps where no `before_sampling` came before.
         std::function<void()> before_sampling{}, before_gathering{};
         std::uint64_t nodes = 0;
         executor_ref on;
@@ -77,20 +79,43 @@ public:
     /// Which batch comes next: whether a run from there can go on with this.
     [[nodiscard]] place position() const noexcept { return position_; }
 
-    /// The superbatch of the next batch to load; waits until it is made. Null when `stop` is requested first: the batch is to
-    /// be sampled by other means. Throws what the inspecting thread met.
+    /// The superbatch of the next batch to load; waits until it is made. Null when `stop` is requested first: the inspector is
+    /// halted, and this batch and all later ones are to be sampled by other means. Throws what the inspecting thread met.
     [[nodiscard]] std::shared_ptr<superbatch> next(const std::stop_token& stop) {
         if (loading_) return loading_;
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, stop, [&] { return failure_ || ended_ || !ready_.empty(); });
-        if (failure_) std::rethrow_exception(failure_);
-        if (ready_.empty()) {
-            if (ended_) throw error(errc::closed, "there is no superbatch behind the last epoch");
-            return nullptr;
+        {
+            std::unique_lock lock(mutex_);
+            changed_.wait(lock, stop, [&] { return failure_ || ended_ || halted_ || !ready_.empty(); });
+            if (failure_) std::rethrow_exception(failure_);
+            if (!halted_ && !ready_.empty()) {
+                loading_ = std::move(ready_.front());
+                ready_.pop_front();
+                return loading_;
+            }
+            if (!halted_ && ended_) throw error(errc::closed, "there is no superbatch behind the last epoch");
         }
-        loading_ = std::move(ready_.front());
-        ready_.pop_front();
-        return loading_;
+        halt();
+        return nullptr;
+    }
+
+    /// Ends the inspection for good: when this returns, the inspecting thread neither samples nor changes the caches, and it
+    /// never will again. With `alternate` the caches are as `before_gathering` leaves them, so that batches may be drawn and
+    /// gathered. Waits for one sample, or one change of the caches; not for the rest of a superbatch, nor for its change sets.
+    /// Called by the loading thread. Throws what the inspecting thread, or `before_gathering`, met.
+    void halt() {
+        thread_.request_stop();
+        std::unique_lock lock(mutex_);
+        halted_ = true;
+        changed_.wait(lock, [&] { return !in_turn_; });
+        if (failure_) std::rethrow_exception(failure_);
+        if (options_.schedule != superbatch_schedule::alternate || caches_gather_) return;
+        lock.unlock(); // nothing is gathered: the caches were last those of sampling
+        if (around_.before_gathering) timed(&superbatch_statistics::switch_seconds, around_.before_gathering);
+        caches_gather_ = true;
+    }
+    [[nodiscard]] bool halted() const {
+        const std::scoped_lock lock(mutex_);
+        return halted_;
     }
 
     /// The sample of the next batch, which is of `of`, read into `arena`. Errors as `run_file_reader`.
@@ -138,12 +163,29 @@ private:
         const std::scoped_lock lock(mutex_);
         failure_ = failure;
         ended_ = true;
+        in_turn_ = false;
         changed_.notify_all();
     }
 
+    /// Runs what a halt waits for: sampling, or a change of the caches. False, and nothing is run, once halted.
+    /// A turn that throws ends with its thread, so that who halts sees why.
+    template <class What>
+    [[nodiscard]] bool turn(What&& what) {
+        {
+            const std::scoped_lock lock(mutex_);
+            if (halted_) return false;
+            in_turn_ = true;
+        }
+        what();
+        const std::scoped_lock lock(mutex_);
+        in_turn_ = false;
+        changed_.notify_all();
+        return true;
+    }
+
     void overlap(const std::stop_token& stop) {
-        std::shared_ptr<superbatch> before;
-        while (auto result = sample(stop)) {
+        std::shared_ptr<superbatch> before, result;
+        while (turn([&] { result = sample(stop); }) && result) {
             find_changes(*result);
             publish(result);
             if (before && !wait_gathered(*before, stop)) return;
@@ -152,11 +194,16 @@ private:
     }
 
     void alternate(const std::stop_token& stop) {
-        const auto turn = [&](const std::function<void()>& change) {
-            if (change) timed(&superbatch_statistics::switch_seconds, change);
+        std::shared_ptr<superbatch> next;
+        const auto sample_next = [&] { return turn([&] { next = sample(stop); }); };
+        const auto give_caches = [&](const std::function<void()>& change, bool to_gathering) {
+            return turn([&] {
+                caches_gather_ = false;
+                if (change) timed(&superbatch_statistics::switch_seconds, change);
+                caches_gather_ = to_gathering;
+            });
         };
-        turn(around_.before_sampling);
-        auto next = sample(stop);
+        if (!give_caches(around_.before_sampling, false) || !sample_next()) return;
         while (next) {
             const auto now = std::move(next);
             std::exception_ptr failure;
@@ -168,13 +215,13 @@ private:
                         failure = std::current_exception();
                     }
                 });
-                next = sample(stop);
+                if (!sample_next()) return;
             }
             if (failure) std::rethrow_exception(failure);
-            turn(around_.before_gathering);
+            if (!give_caches(around_.before_gathering, true)) return;
             publish(now);
             if (!wait_gathered(*now, stop)) return;
-            if (next) turn(around_.before_sampling);
+            if (next && !give_caches(around_.before_sampling, false)) return;
         }
     }
 
@@ -263,12 +310,16 @@ private:
     place position_;
     std::shared_ptr<superbatch> loading_;
 
+    bool caches_gather_ = false; // as `before_gathering` leaves them; written in turns, and by who halts
+
     mutable std::mutex mutex_;
     std::condition_variable_any changed_;
     std::deque<std::shared_ptr<superbatch>> ready_;
     superbatch_statistics statistics_;
     std::exception_ptr failure_;
     bool ended_ = false;
+    bool in_turn_ = false; // the inspecting thread samples, or changes the caches
+    bool halted_ = false;  // no turn begins any more
 
     std::jthread thread_; // last: it uses the rest
 };

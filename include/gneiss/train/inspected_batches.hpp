@@ -27,8 +27,9 @@ namespace gneiss {
 ///
 /// Samples, and so losses and weights, are those of `sampled_batches` with a `node_task` in memory, bit for bit, whatever the
 /// schedule. With superbatches `produce` reads what the inspector wrote, and batch.window is the batch's superbatch.
-/// A stop, or an error, does not wait for a superbatch that is being made: the few batches on their way are sampled by
-/// themselves.
+/// A stop, or an error, does not wait for a superbatch that is being made: the inspector is halted, and the few batches on
+/// their way are sampled by themselves. They are gathered through the cache, as the last superbatch left it or empty, and
+/// change nothing in it but by a policy.
 /// Memory: what samplers keep; charged by the caller, who knows their sizes from a profile.
 /// Source: Ginex, VLDB'22, section 3.1 and Figures 7 to 9.
 class inspected_batches {
@@ -44,7 +45,7 @@ public:
         std::span<const class_id> labels;    ///< of all nodes
         std::size_t classes = 0;             ///< labels are below that
         std::vector<node_id> training_nodes; ///< distinct
-        std::function<void()> before_sampling{}, before_gathering{}; ///< `alternate`: caches take turns in memory
+        std::function<void()> before_sampling{}, before_gathering{}; ///< `alternate`: caches take turns in memory; as of `superbatch_inspector`
     };
     /// Nanoseconds of each part of the work.
     struct times {
@@ -58,13 +59,14 @@ public:
 
     void begin_epoch(const epoch_start& at, const std::stop_token& /*stop*/) {
         if (!superbatches()) return;
-        if (inspector_ && !behind_ && inspector_->position() == std::pair{at.epoch, at.from.index}) return;
+        if (inspector_ && !inspector_->halted() && inspector_->position() == std::pair{at.epoch, at.from.index}) return;
         end_inspection();
-        behind_ = false;
-        inspector_ = std::make_unique<superbatch_inspector>(options_.superbatches,
+        auto made = std::make_unique<superbatch_inspector>(options_.superbatches,
             superbatch_inspector::surroundings{.sampler = parts_.sampler, .batches = [this](std::uint64_t e) { return batches_of(e); },
                 .before_sampling = parts_.before_sampling, .before_gathering = parts_.before_gathering, .nodes = parts_.labels.size(), .on = executor_},
             superbatch_inspector::place{at.epoch, at.from.index});
+        const std::scoped_lock lock(mutex_);
+        inspector_ = std::move(made);
     }
     [[nodiscard]] state_work acquire(const epoch_start& at, std::uint32_t /*state*/) const {
         auto batches = batches_of(at.epoch);
@@ -77,8 +79,7 @@ public:
         samplers_.with([this] { return worker(parts_.sampler); }, [&](worker& mine) {
             static_cast<const node_batches*>(b.work->view.get())->choose(b.key.number.index, mine.seeds);
             labels_of(mine.seeds, parts_.labels, parts_.classes, b.labels);
-            b.window = inspector_ && !behind_ ? inspector_->next(stop) : nullptr;
-            if (inspector_) behind_ = !b.window; // it stays where this batch is; one thread produces then
+            b.window = inspector_ ? inspector_->next(stop) : nullptr; // null with an inspector: it is halted, for the rest of the run
             std::optional<mini_batch> result;
             if (b.window) timed(times_.load, [&] { result = inspector_->load(*b.window, b.sample_arena); });
             else timed(times_.sample, [&] { result = mine.sampler.sample(b.key, mine.seeds, executor_, b.sample_arena); });
@@ -130,7 +131,6 @@ private:
     executor_ref executor_;
     superbatch_statistics ended_; // of inspectors that are gone
     times times_;
-    bool behind_ = false; // a batch was not taken from the inspector, so that no later one can be
     mutable std::mutex mutex_;
     object_pool<worker> samplers_;
     std::unique_ptr<superbatch_inspector> inspector_; // last: its thread uses the rest

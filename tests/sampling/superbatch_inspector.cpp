@@ -1,0 +1,150 @@
+#include <gneiss/sampling/superbatch_inspector.hpp>
+
+#include <doctest/doctest.h>
+
+#include <gneiss/core/executor/serial.hpp>
+
+#include "sample/graphs.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <string>
+#include <thread>
+
+namespace test_sampling_superbatch_inspector {
+
+using namespace gneiss;
+using gneiss::test::temporary_directory;
+
+namespace {
+
+enum class caches { as_found, changing, sampling, gathering };
+
+/// An inspector of 20 batches of a small graph, in superbatches of four.
+struct inspection {
+    temporary_directory directory{};
+    serial_executor on{};
+    csr_graph<node_id> graph = gneiss::test::whole_graph(60, gneiss::test::hub_edges(60, 300, 1));
+    std::atomic<caches> state{caches::as_found};
+    std::atomic<bool> drawing{false};
+    std::function<void(const std::string&)> event{}; ///< called where the inspecting thread is
+    change_set_maker change_sets{};
+    std::unique_ptr<superbatch_inspector> inspector{};
+
+    void see(const std::string& what) const {
+        if (event) event(what);
+    }
+
+    struct seen_sampler final : batch_sampler {
+        seen_sampler(inspection& whose, std::unique_ptr<batch_sampler> of) : all(whose), by(std::move(of)) {}
+        mini_batch sample(const batch_key& key, std::span<const node_id> seeds, executor_ref executor, mini_batch_arena& arena) override {
+            all.drawing = true;
+            all.see("sample");
+            const mini_batch drawn = by->sample(key, seeds, executor, arena);
+            all.drawing = false;
+            return drawn;
+        }
+        inspection& all;
+        std::unique_ptr<batch_sampler> by;
+    };
+
+    void change(const char* what, caches to) {
+        state = caches::changing;
+        see(what);
+        state = to;
+    }
+    void begin(superbatch_schedule schedule) {
+        const batch_sampler_factory samplers =
+            sample_from(graph, sampler_kind::neighbor, {.fanout = {{.in = 3}}, .replace = false, .relations = false, .edge_ids = false}, 7);
+        inspector = std::make_unique<superbatch_inspector>(
+            superbatch_options{.schedule = schedule, .batches = 4, .directory = directory / "superbatches", .cache_capacity = 10, .change_sets = change_sets},
+            superbatch_inspector::surroundings{.samplers = [this, samplers] { return std::make_unique<seen_sampler>(*this, samplers()); },
+                .batches = [](std::uint64_t epoch) {
+                    return std::make_shared<const node_batches>(gneiss::test::some_nodes(60, 60, 1), 3, 5, epoch, 0);
+                },
+                .before_sampling = [this] { change("before sampling", caches::sampling); },
+                .before_gathering = [this] { change("before gathering", caches::gathering); },
+                .nodes = 60,
+                .on = on},
+            superbatch_inspector::place{0, 0});
+    }
+};
+
+} // namespace
+
+TEST_CASE("wherever the inspecting thread is, a stop halts it outside its turns, with the caches as gathers want them") {
+    for (const auto schedule : {superbatch_schedule::alternate, superbatch_schedule::overlap}) {
+        bool halted = true;
+        for (int at = 1; halted; ++at) {
+            CAPTURE(static_cast<int>(schedule));
+            CAPTURE(at);
+            inspection of;
+            std::stop_source stop;
+            std::atomic<int> events{0};
+            of.event = [&](const std::string&) {
+                if (++events == at) stop.request_stop();
+                std::this_thread::sleep_for(std::chrono::microseconds(200));
+            };
+            of.begin(schedule);
+            mini_batch_arena arena;
+            std::uint64_t loaded = 0;
+            std::shared_ptr<superbatch> from;
+            while (loaded < 20 && (from = of.inspector->next(stop.get_token()))) {
+                (void)of.inspector->load(*from, arena);
+                if (schedule == superbatch_schedule::alternate) CHECK(of.state == caches::gathering);
+                of.inspector->gathered(*from, loaded++);
+            }
+            halted = loaded < 20;
+            CHECK(of.inspector->halted() == halted);
+            if (!halted) break;
+            const int before = events;
+            CHECK_FALSE(of.drawing);
+            CHECK(of.state == (schedule == superbatch_schedule::alternate ? caches::gathering : caches::as_found));
+            CHECK(of.inspector->next({}) == nullptr); // and for good
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            CHECK(events == before);
+        }
+    }
+}
+
+TEST_CASE("a halt waits for no change sets") {
+    inspection of;
+    std::latch begun(1), halted(1);
+    of.change_sets = [&](trace_file& trace, const belady_options& options, const auto& visit) {
+        begun.count_down();
+        halted.wait();
+        return belady(trace, options, serial_executor{}, visit);
+    };
+    of.begin(superbatch_schedule::alternate);
+    begun.wait();
+    of.inspector->halt();
+    CHECK(of.state == caches::gathering);
+    CHECK_FALSE(of.drawing);
+    halted.count_down();
+    of.inspector.reset();
+    CHECK(of.state == caches::gathering);
+}
+
+TEST_CASE("what the inspecting thread throws comes out of a halt") {
+    for (const std::string where : {"before sampling", "sample", "before gathering"}) {
+        CAPTURE(where);
+        inspection of;
+        std::stop_source stop;
+        std::latch struck(1);
+        of.event = [&, failed = false](const std::string& what) mutable {
+            if (what != where || std::exchange(failed, true)) return;
+            struck.count_down();
+            throw error(errc::over_budget, "the test's");
+        };
+        of.begin(superbatch_schedule::alternate);
+        struck.wait();
+        CHECK_THROWS_WITH_AS(of.inspector->halt(), doctest::Contains("the test's"), error);
+        CHECK_THROWS_WITH_AS((void)of.inspector->next({}), doctest::Contains("the test's"), error);
+    }
+}
+
+} // namespace test_sampling_superbatch_inspector
