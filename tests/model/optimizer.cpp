@@ -7,7 +7,10 @@
 
 #include <doctest/doctest.h>
 
+#include "support/error_code.hpp"
+
 #include <cmath>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -90,6 +93,21 @@ TEST_CASE("unknown optimizers, bad rates and rows that do not fit are refused") 
     std::vector<float> row(10);
     const any_row_optimizer optimizer = make_row_optimizer("adam", 0.1F);
     CHECK_THROWS_AS(optimizer.step_rows({row.data(), 1, 10}, matrix_view<const float>(row.data(), 1, 5), 1, serial_executor{}), error);
+}
+
+TEST_CASE("a row without room for the optimizer's state is refused, and what lies behind it stays") {
+    std::vector<float> rows(12, 1);
+    const std::vector<float> g(4, 1);
+    const any_row_optimizer optimizer = make_row_optimizer("adagrad", 0.1F);
+    CHECK(test::code_of([&] { optimizer.step_row(std::span(rows).first(4), g, 1); }) == errc::invalid_argument);
+    CHECK(rows == std::vector<float>(12, 1));
+    optimizer.step_row(std::span(rows).first(8), g, 1);
+
+    check_state_floats(optimizer, {4, 4}, "nodes");
+    check_state_floats(make_row_optimizer("sgd", 1), {4, 0}, "nodes");
+    CHECK_THROWS_WITH_AS(check_state_floats(make_row_optimizer("adam", 1), {4, 4}, "nodes"),
+        "rows of nodes have 4 floats of optimizer state, the optimizer needs 8 for 4 of value", error);
+    CHECK(test::code_of([&] { check_state_floats(optimizer, {4, 0}, "nodes"); }) == errc::invalid_argument);
 }
 
 } // namespace test_model_optimizer

@@ -16,6 +16,7 @@
 #endif
 
 #include "train/link_harness.hpp"
+#include "support/error_code.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <chrono>
@@ -256,6 +257,34 @@ TEST_CASE("filtered negatives mask every true answer of the batch, on both sides
     CHECK(train(graph, with, directory / "filtered").masked == expected);
     with.training.negatives.filtered = false;
     CHECK(train(graph, with, directory / "raw").masked == 0);
+}
+
+TEST_CASE("an optimizer whose state the rows have no room for is refused, at construction and later") {
+    const temporary_directory directory;
+    toy_graph graph(100, 2, 2, 200, 1);
+    const engine_factory engines = [] { return any_engine(threads_engine{}); };
+    const serial_executor executor;
+    memory_budget budget;
+    edge_buffer edges(graph.source(), 2, false, 1 << 20, budget);
+    any_link_model model = make_link_model("distmult", "softmax", 8);
+    for (const std::uint32_t state : {0U, 8U}) { // of nodes and of relations, where Adagrad needs 8
+        CAPTURE(state);
+        any_engine engine = engines();
+        embedding_file::create(engine, directory / "rows", graph.partitioning, {8, state}, 2);
+        embedding_file rows(engines, directory / "rows", graph.partitioning, {8, state}, 2);
+        partition_buffer buffer(rows, {.resident_partitions = 2}, budget);
+        embedding_table fitting(2, {8, state}), other(2, {8, 8 - state});
+        const any_row_optimizer sgd = make_row_optimizer("sgd", .1F), adagrad = make_row_optimizer("adagrad", .1F);
+        const auto make = [&](const any_row_optimizer& optimizer, embedding_table& relations) {
+            return std::make_unique<link_training>(link_training_options{}, model, optimizer, buffer, edges, relations, executor, budget);
+        };
+        const any_row_optimizer &good = state == 0 ? sgd : adagrad, &bad = state == 0 ? adagrad : sgd;
+        CHECK(test::code_of([&] { (void)make(bad, fitting); }) == errc::invalid_argument);
+        CHECK(test::code_of([&] { (void)make(good, other); }) == errc::invalid_argument);
+        const auto training = make(good, fitting);
+        training->set_optimizer(good);
+        CHECK_THROWS_WITH_AS(training->set_optimizer(bad), doctest::Contains("rows of nodes have"), error);
+    }
 }
 
 } // namespace test_train_link_training

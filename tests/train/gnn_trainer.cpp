@@ -523,6 +523,20 @@ TEST_CASE("what cannot be trained is refused with its reason, and errors of stag
         other.model.emplace(make_link_model("dot", "softmax", 8));
         CHECK_THROWS_AS(other.run([](gnn_trainer&, const auto&) {}), error);
     }
+    SUBCASE("an optimizer whose state rows and relations have no room for") {
+        with.features.reset();
+        with.links = true;
+        trainer all(data, with);
+        const dense_optimizer dense = all.dense;
+        all.run([&](graph_training& training, const auto&) {
+            CHECK_THROWS_WITH_AS(training.set_optimizers(make_row_optimizer("adam", 1), dense), doctest::Contains("rows of nodes"), error);
+            training.set_optimizers(make_row_optimizer("adagrad", 1), dense);
+        });
+        all.relations = embedding_table(all.relations.rows(), {all.relations.layout().dim, 0});
+        CHECK_THROWS_WITH_AS(all.run([](graph_training&, const auto&) {}), doctest::Contains("rows of relations have 0"), error);
+        all.optimizer = make_row_optimizer("adam", 1);
+        CHECK_THROWS_WITH_AS(all.run([](graph_training&, const auto&) {}), doctest::Contains("rows of nodes"), error);
+    }
 }
 
 } // namespace test_train_graph_training

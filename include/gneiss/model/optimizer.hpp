@@ -15,6 +15,7 @@
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/matrix_view.hpp>
+#include <gneiss/core/row_layout.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/model/concepts.hpp>
 #include <gneiss/model/detail/vector_math.hpp>
@@ -126,7 +127,8 @@ public:
         });
     }
 
-    /// Steps one row [dim + state] by its gradient [dim]. One virtual call. Precondition: they fit together.
+    /// Steps one row [dim + state] by its gradient [dim]. One virtual call. Throws errc::invalid_argument for a row without
+    /// room for the state.
     void step_row(std::span<float> row, std::span<const float> gradient, std::uint64_t t) const {
         self_->step({row.data(), 1, row.size()}, {}, 0, 1, 0, {gradient.data(), 1, gradient.size()}, t);
     }
@@ -158,6 +160,7 @@ private:
         void step(matrix_view<float> table, std::span<const std::uint32_t> ids, std::size_t begin, std::size_t end,
             std::uint64_t first, matrix_view<const float> gradients, std::uint64_t t) const override {
             const std::size_t dim = gradients.columns();
+            if (table.columns() < dim + O::state_floats(dim)) throw state_missing(table.columns(), dim, O::state_floats(dim));
             for (std::size_t i = begin; i < end; ++i) {
                 const auto row = table[ids.empty() ? i : static_cast<std::size_t>(ids[i] - first)];
                 optimizer.step(row.first(dim), row.subspan(dim), gradients[i], t);
@@ -166,6 +169,10 @@ private:
         O optimizer;
     };
 
+    [[nodiscard]] static error state_missing(std::size_t row_floats, std::size_t dim, std::size_t state) {
+        return {errc::invalid_argument, "a row of " + std::to_string(row_floats) + " floats cannot hold " + std::to_string(dim) +
+                                            " of value and " + std::to_string(state) + " of the optimizer's state"};
+    }
     void check(std::size_t row_floats, std::size_t dim, bool same) const {
         if (!same || row_floats != dim + state_floats(dim))
             throw error(errc::invalid_argument, "rows, gradients and the optimizer's state do not fit together");
@@ -173,6 +180,15 @@ private:
 
     std::shared_ptr<const base> self_;
 };
+
+/// Throws errc::invalid_argument unless rows of `layout` have as many floats of state as the optimizer writes: with fewer it
+/// would write into the next row. \param rows  whose they are, for the message
+inline void check_state_floats(const any_row_optimizer& optimizer, const row_layout& layout, std::string_view rows) {
+    if (const std::size_t needed = optimizer.state_floats(layout.dim); layout.state != needed)
+        throw error(errc::invalid_argument, "rows of " + std::string(rows) + " have " + std::to_string(layout.state) +
+                                                " floats of optimizer state, the optimizer needs " + std::to_string(needed) +
+                                                " for " + std::to_string(layout.dim) + " of value");
+}
 
 inline constexpr std::array<std::string_view, 3> optimizer_names = {"sgd", "adagrad", "adam"};
 
