@@ -38,8 +38,8 @@ struct belady_options {
 /// Belady's cache for a superbatch: all of whose batches are known. No policy, with or without bypass, reads fewer rows.
 ///
 ///     belady_policy best(trace, {.capacity = 1'000'000}, executor);
-///     cache.apply(best.fill(), rows read);
-///     for (each batch) { gather(ids); best.next(ids, changes); cache.apply(changes, gathered rows); }
+///     cache.fill(best.initial());
+///     for (each batch) { gather(ids); best.next(ids, changes); cache.apply(changes, ids, gathered rows); }
 ///
 /// After a batch, of the rows that are in the cache and those of the batch the `capacity` least by (next use, resident before
 /// incoming, id) stay, where a row that is not used again is never let in; use by the batch itself does not count. Before the

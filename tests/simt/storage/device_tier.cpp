@@ -55,9 +55,9 @@ void check_as_host(const memory_trace& trace, Policy policy, Policy same, std::s
             CHECK(told <= least + misses * 14 + 2 * cuda::transfer_slot::alignment);
         }
         policy.next(ids, changes);
-        tier.apply(changes, std::as_const(gathered.back()).view(), compute);
+        tier.apply(changes, ids, std::as_const(gathered.back()).view(), compute);
         same.next(ids, changes);
-        host.apply(changes, to);
+        host.apply(changes, ids, to);
         CHECK(tier.held() == host.held());
         bus = tier.statistics().bus_bytes;
     }
@@ -156,12 +156,15 @@ TEST_CASE("simt.storage.device_tier: what cannot be gathered or followed is told
     CHECK(tier.held() == 0);
     source.fails = false;
     tier.fill(ids, {}, compute);
-    const auto follow = [&](const change_set& changes) { return code([&] { tier.apply(changes, out.view(), compute); }); };
+    const std::vector<node_id> batch{1, 2, 3, 4, 8};
+    const auto follow = [&](const change_set& changes) { return code([&] { tier.apply(changes, batch, out.view(), compute); }); };
     CHECK(follow({{1}, {}, {0}}) == errc::invalid_argument);    // is here
     CHECK(tier.held() == 0);
     CHECK(follow({{}, {9}, {}}) == errc::invalid_argument);     // more leave than come
-    CHECK(follow({{8}, {9}, {0}}) == errc::invalid_argument);   // is not here
+    CHECK(follow({{8}, {9}, {4}}) == errc::invalid_argument);   // is not here
     CHECK(follow({{8}, {}, {}}) == errc::invalid_argument);     // without its position
+    CHECK(follow({{8}, {}, {0}}) == errc::invalid_argument);    // there is another row
+    CHECK(follow({{8}, {}, {5}}) == errc::invalid_argument);    // beyond the batch
     CHECK(follow({{90}, {}, {0}}) == errc::out_of_range);
     CHECK(follow({{1, 2, 3, 4, 5, 6}, {}, {0, 1, 2, 3, 4, 5}}) == errc::invalid_argument);
     CHECK(follow({{8}, {}, {4}}) == errc::closed);

@@ -102,7 +102,7 @@ TEST_CASE("after every fill and change set the cache holds what the simulation h
                     CHECK(cache.statistics().hits == counted.hits);
                     CHECK(cache.statistics().rows == counted.rows);
                     const change_set changes = some_changes(expected, ids, 7 * batch);
-                    cache.apply(changes, to.target());
+                    cache.apply(changes, ids, to.target());
                     expected.apply(changes);
                     REQUIRE(equal(cache, expected, file));
                     counted = cache.statistics();
@@ -217,17 +217,24 @@ TEST_CASE("changes that break the rules are refused and leave the cache empty") 
              change_set{{}, {0}, {}},              // nothing comes for it
              change_set{{3, 3}, {0, 1}, {3, 3}},   // twice
              change_set{{3}, {0}, {}},             // no position
+             change_set{{3}, {0}, {4}},            // the position of another row
+             change_set{{9}, {0}, {3}},            // 9 was not gathered
+             change_set{{3}, {0}, {7'000'000}},    // beyond the batch
              change_set{{3}, {200}, {3}},          // no such row
              change_set{{200}, {0}, {3}}}) {
         cache.fill(std::vector<node_id>{0, 1});
         CHECK(cache.held() == 2);
-        CHECK_THROWS_AS(cache.apply(wrong, to.target()), error);
+        CHECK_THROWS_AS(cache.apply(wrong, ids, to.target()), error);
         CHECK(cache.held() == 0);
         cache.release();
         cache.acquire();
         CHECK(gathers(cache, file, ids));
     }
     CHECK_THROWS_AS(cache.fill(std::vector<node_id>{0, 1, 2, 3}), error);
+    CHECK_THROWS_WITH_AS(cache.apply({{9}, {}, {3}}, ids, to.target()),
+        "a change of cached rows takes row 9 from position 3 of the batch, where row 3 is", error);
+    CHECK_THROWS_WITH_AS(cache.apply({{3}, {}, {7}}, ids, to.target()),
+        "a change of cached rows takes row 3 from position 7 of a batch of 6", error);
 }
 
 } // namespace test_storage_feature_cached_rows

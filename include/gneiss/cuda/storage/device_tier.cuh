@@ -29,7 +29,7 @@ namespace gneiss::cuda {
 ///         tier.gather(ids, rows, compute);          // on the device, in the order of ids
 ///         … kernels of `compute` …
 ///         policy.next(ids, changes);
-///         tier.apply(changes, rows, compute);
+///         tier.apply(changes, ids, rows, compute);
 ///     }
 ///
 /// The host knows what lies where; the device is told places. Rows that are not in a slot are gathered from below into pinned
@@ -112,11 +112,11 @@ public:
         });
     }
 
-    /// What changes after a batch was gathered into `gathered`, in `stream`: in[i] is its row in_position[i].
-    void apply(const change_set& changes, rows_view<const T> gathered, stream& stream) {
+    /// What changes after the batch `ids` was gathered into `gathered`, in `stream`: in[i] is its row in_position[i].
+    void apply(const change_set& changes, std::span<const node_id> ids, rows_view<const T> gathered, stream& stream) {
         or_empty([&] {
             if (changes.in.size() > batch_rows_) throw row_slots::refused("brings more rows than a batch has");
-            held_.assign(changes, slot_of_);
+            held_.assign(changes, ids, slot_of_);
             if (changes.in.empty()) return;
             transfer_slot& bus = bus_.next();
             const auto count = put_count(bus, changes.in.size());

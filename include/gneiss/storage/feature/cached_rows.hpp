@@ -101,11 +101,13 @@ public:
         slot_of_.clear();
     }
 
-    /// What changes after a batch was gathered. Throws errc::invalid_argument for a change set that this cache cannot follow.
-    /// \param gathered  where its rows lie: in[i] at row in_position[i] of its ids
-    void apply(const change_set& changes, const gather_target& gathered) {
+    /// What changes after a batch was gathered. Throws errc::invalid_argument for a change set that this cache cannot follow, or
+    /// whose positions are not those of its rows. O(changes), not O(ids).
+    /// \param ids       of the batch
+    /// \param gathered  where their rows are: in[i] at row in_position[i]
+    void apply(const change_set& changes, std::span<const node_id> ids, const gather_target& gathered) {
         try {
-            assign(changes);
+            assign(changes, ids);
         } catch (...) {
             clear();
             throw;
@@ -167,12 +169,12 @@ private:
         }
     }
 
-    /// slot_of_[i] = the slot that in[i] gets; of a change set, or of `in` and `out`.
-    template <class... Change>
-    void assign(const Change&... change) {
+    /// slot_of_[i] = the slot that in[i] gets; of a change set after a batch, or of `in` and `out`.
+    template <class Change>
+    void assign(const Change& change, std::span<const node_id> other) {
         slot_of_.clear();
-        if (held_) return held_->assign(change..., slot_of_);
-        if ((... || !change.empty())) throw row_slots::refused("brings more rows than there are slots");
+        if (held_) return held_->assign(change, other, slot_of_);
+        if (!change.empty()) throw row_slots::refused("brings more rows than there are slots");
     }
     void clear() noexcept {
         slot_of_.clear();

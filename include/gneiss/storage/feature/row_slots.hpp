@@ -55,9 +55,18 @@ public:
             table_.insert(in[i], slot_of[i]);
         }
     }
-    /// The same of a change set. Throws errc::invalid_argument also for positions that are not those of `in`.
-    void assign(const change_set& changes, std::vector<cache_slot>& slot_of) {
+    /// The same of a change set after the batch `ids`. Throws errc::invalid_argument also where in_position does not lead to the
+    /// rows of `in`: the rows of others would go into their slots.
+    void assign(const change_set& changes, std::span<const node_id> ids, std::vector<cache_slot>& slot_of) {
         if (changes.in_position.size() != changes.in.size()) throw refused("has a row without its position");
+        check_rows(changes.in, rows_);
+        for (std::size_t i = 0; i < changes.in.size(); ++i) {
+            const std::uint32_t at = changes.in_position[i];
+            if (at < ids.size() && ids[at] == changes.in[i]) continue;
+            throw refused("takes row " + std::to_string(changes.in[i]) + " from position " + std::to_string(at) +
+                          (at < ids.size() ? " of the batch, where row " + std::to_string(ids[at]) + " is"
+                                           : " of a batch of " + std::to_string(ids.size())));
+        }
         assign(changes.in, changes.out, slot_of);
     }
     void clear() noexcept {
@@ -66,8 +75,8 @@ public:
     }
 
     /// What is wrong with a change, as an error.
-    [[nodiscard]] static error refused(const char* what) {
-        return {errc::invalid_argument, std::string("a change of cached rows ") + what};
+    [[nodiscard]] static error refused(const std::string& what) {
+        return {errc::invalid_argument, "a change of cached rows " + what};
     }
 
 private:
