@@ -11,6 +11,7 @@
 #include <storage/support.hpp>
 #include <support/count_absent.hpp>
 #include <support/cut_into.hpp>
+#include <support/error_code.hpp>
 #include <support/temporary_directory.hpp>
 
 #include <gneiss/core/executor/serial.hpp>
@@ -126,6 +127,29 @@ TEST_CASE("the features of a state are those of the array, in every form, on eve
             }
         }
         CHECK(injector->injected() == 1);
+    }
+}
+
+TEST_CASE("a gather into another shape, of the other form, or of no node is refused") {
+    for (const bool sparse : {false, true}) {
+        const stored data({100, 2}, 13, {.sparse = sparse});
+        memory_budget budget;
+        const epoch_plan states = in_memory_order(2)(0);
+        feature_buffer buffer(data.store, [] { return any_engine(threads_engine{}); }, feature_buffer::bytes_needed(states, data.store), budget);
+        buffer.begin_epoch(states);
+        const auto features = buffer.acquire(0);
+        std::vector<float> memory(3 * 13);
+        const std::vector<node_id> ids{1, 2, 3}, none{1, 2, 100};
+        sparse_feature_rows rows;
+        const auto code = [&](std::span<const node_id> of, std::size_t count, std::size_t columns) {
+            return test::code_of([&] { features->gather(serial_executor{}, of, matrix_view<float>(memory.data(), count, columns)); });
+        };
+        const auto code_of_sparse = [&](std::span<const node_id> of) { return test::code_of([&] { features->gather(serial_executor{}, of, rows); }); };
+        CHECK(code(ids, 3, 13) == (sparse ? std::optional(errc::invalid_argument) : std::nullopt));
+        CHECK(code(ids, 2, 13) == errc::invalid_argument);
+        CHECK(code(ids, 3, 12) == errc::invalid_argument);
+        CHECK(code_of_sparse(ids) == (sparse ? std::nullopt : std::optional(errc::invalid_argument)));
+        CHECK((sparse ? code_of_sparse(none) : code(none, 3, 13)) == errc::out_of_range);
     }
 }
 

@@ -1,8 +1,10 @@
 #include <gneiss/core/executor/serial.hpp>
+#include <gneiss/storage/feature/cached_rows.hpp>
 #include <gneiss/storage/feature/mapped_rows.hpp>
 #include <gneiss/storage/feature/row_gather.hpp>
 
 #include "storage/rows.hpp"
+#include "support/error_code.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <doctest/doctest.h>
@@ -45,6 +47,35 @@ TEST_CASE("a source behind one type gathers as itself, and begins whether it can
         CHECK(to.equal(file, ids));
         CHECK(source.statistics().rows == 120);
     }
+}
+
+TEST_CASE("a target that rows do not fit is refused before anything is written") {
+    const temporary_directory folder;
+    const engine_factory engines = [] { return any_engine(threads_engine(4)); };
+    const rows_file file(engines, folder / "rows", 300, 100);
+    const serial_executor executor;
+    memory_budget budget;
+    disk_rows disk(engines, file.stored, gather_options{}, executor, budget);
+    std::vector<any_row_source> sources;
+    sources.emplace_back(std::in_place_type<disk_rows>, engines, file.stored, gather_options{}, executor, budget);
+    sources.emplace_back(std::in_place_type<mapped_rows>, file.stored, executor);
+    sources.emplace_back(std::in_place_type<memory_rows>, file.stored, nullptr, executor, budget);
+    sources.emplace_back(std::in_place_type<cached_rows<disk_rows>>, disk, 10U, slot_table_kind::direct, executor, budget);
+    const std::vector<node_id> ids{7, 8, 9};
+    const std::vector<std::uint32_t> two{0, 1};
+    for (any_row_source& source : sources) {
+        std::vector<std::byte> memory(250, std::byte{1}); // for rows of 50 bytes, by mistake
+        CHECK_THROWS_WITH_AS(source.gather(ids, {memory.data(), 50}), "a target with 50 bytes from row to row cannot take rows of 100 bytes", error);
+        CHECK(test::code_of([&] { source.begin(ids, {memory.data(), 50}); }) == errc::invalid_argument);
+        CHECK(test::code_of([&] { source.gather(ids, {nullptr, 100}); }) == errc::invalid_argument);
+        CHECK(test::code_of([&] { source.gather(ids, {memory.data(), 100, two}); }) == errc::invalid_argument);
+        CHECK(memory == std::vector<std::byte>(250, std::byte{1}));
+        source.gather({}, {});
+        CHECK(gathers(source, file, ids));
+    }
+    cached_rows cache(disk, 10, slot_table_kind::direct, executor, budget);
+    std::vector<std::byte> memory(250);
+    CHECK(test::code_of([&] { cache.apply({{9}, {}, {2}}, ids, {memory.data(), 50}); }) == errc::invalid_argument);
 }
 
 } // namespace test_storage_feature_row_source

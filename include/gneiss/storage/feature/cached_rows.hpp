@@ -68,6 +68,7 @@ public:
     /// Finds what is here and begins to read what is not. The cache does not change before `finish`.
     void begin(std::span<const node_id> ids, const gather_target& to) {
         check_rows(ids, rows());
+        to.check(ids.size(), row_bytes_);
         target_ = to;
         find(ids);
         if constexpr (async_row_source<Below>) below_.begin(misses_, missing_target());
@@ -107,6 +108,7 @@ public:
     /// \param gathered  where their rows are: in[i] at row in_position[i]
     void apply(const change_set& changes, std::span<const node_id> ids, const gather_target& gathered) {
         try {
+            gathered.check(ids.size(), row_bytes_);
             assign(changes, ids);
         } catch (...) {
             clear();

@@ -12,10 +12,12 @@
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/memory.hpp>
@@ -25,6 +27,7 @@
 #include <gneiss/storage/engine/any_engine.hpp>
 #include <gneiss/storage/engine/file.hpp>
 #include <gneiss/storage/feature/feature_store.hpp>
+#include <gneiss/storage/feature/row_source.hpp>
 #include <gneiss/storage/io/io_queue.hpp>
 
 namespace gneiss {
@@ -71,10 +74,15 @@ public:
     [[nodiscard]] bool sparse() const noexcept { return store_.sparse(); }
     [[nodiscard]] bool resident(partition_id p) const noexcept { return blocks_[p] != nullptr; }
 
-    /// out[i] = features of node ids[i], as floats: out [ids, columns]. Preconditions: dense; nodes are resident.
+    /// out[i] = features of node ids[i], as floats: out [ids, columns]. Throws errc::invalid_argument for another shape of `out`,
+    /// or sparse features; errc::out_of_range for an id beyond the nodes. Precondition: nodes are resident.
     template <executor E>
     void gather(const E& executor, std::span<const node_id> ids, matrix_view<float> out) const {
-        GNEISS_ASSERT(!sparse() && out.rows() >= ids.size() && out.columns() == columns());
+        if (sparse() || out.rows() < ids.size() || out.columns() != columns())
+            throw error(errc::invalid_argument, "features [" + std::to_string(ids.size()) + ", " + std::to_string(columns()) +
+                                                    "] do not go to [" + std::to_string(out.rows()) + ", " +
+                                                    std::to_string(out.columns()) + (sparse() ? "], they are sparse" : "]"));
+        check_rows(ids, store_.rows().nodes);
         const std::size_t row_bytes = static_cast<std::size_t>(columns()) * store_.value_bytes();
         parallel_for(executor, ids.size(), 1024, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
@@ -85,10 +93,11 @@ public:
         });
     }
     /// The same for sparse rows; they are never expanded. Memory of `to` is kept between calls.
-    /// Throws errc::out_of_range for 2³² entries or more.
+    /// Throws errc::out_of_range for 2³² entries or more, or an id beyond the nodes; errc::invalid_argument for dense features.
     template <executor E>
     void gather(const E& executor, std::span<const node_id> ids, sparse_feature_rows& to) const {
-        GNEISS_ASSERT(sparse());
+        if (!sparse()) throw error(errc::invalid_argument, "features are dense, sparse ones are asked for");
+        check_rows(ids, store_.rows().nodes);
         to.offsets.resize(ids.size() + 1);
         parallel_for(executor, ids.size(), 1024, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {

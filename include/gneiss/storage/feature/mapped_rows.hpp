@@ -58,7 +58,7 @@ public:
     [[nodiscard]] std::size_t row_bytes() const noexcept { return rows_.row_bytes; }
 
     void gather(std::span<const node_id> ids, const gather_target& to) {
-        rows_.check(ids);
+        rows_.check(ids, to);
         constexpr std::size_t task = 16384; // a few pages to wait for, so that every thread has its share
         detail::copy_rows(executor_, map_.bytes().data() + rows_.offset, rows_.row_bytes, ids, to, task);
         const std::scoped_lock lock(mutex_);
@@ -115,7 +115,7 @@ public:
     [[nodiscard]] std::size_t row_bytes() const noexcept { return rows_.row_bytes; }
 
     void gather(std::span<const node_id> ids, const gather_target& to) {
-        rows_.check(ids);
+        rows_.check(ids, to);
         detail::copy_rows(executor_, table_.data(), rows_.row_bytes, ids, to, std::size_t{64} << 10);
         const std::scoped_lock lock(mutex_);
         statistics_.rows += ids.size();

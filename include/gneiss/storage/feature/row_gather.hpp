@@ -83,7 +83,7 @@ public:
     /// Starts a gather: the engine has its first window when this returns.
     void begin(std::span<const node_id> ids, const gather_target& to) {
         drop();
-        rows_.check(ids);
+        rows_.check(ids, to);
         sort(ids);
         target_ = to;
         try {

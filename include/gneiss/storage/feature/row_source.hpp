@@ -26,6 +26,18 @@ struct gather_target {
     [[nodiscard]] std::size_t position(std::size_t i) const noexcept { return positions.empty() ? i : positions[i]; }
     [[nodiscard]] std::byte* row(std::size_t i) const noexcept { return data + position(i) * stride; }
 
+    /// Throws errc::invalid_argument unless so many rows of `row_bytes` fit side by side. O(1): called once a gather.
+    void check(std::size_t ids, std::size_t row_bytes) const {
+        if (ids == 0) return;
+        if (data == nullptr) throw error(errc::invalid_argument, "gathered rows have no memory to go to");
+        if (stride < row_bytes)
+            throw error(errc::invalid_argument, "a target with " + std::to_string(stride) +
+                                                    " bytes from row to row cannot take rows of " + std::to_string(row_bytes) + " bytes");
+        if (!positions.empty() && positions.size() != ids)
+            throw error(errc::invalid_argument, "a target with " + std::to_string(positions.size()) + " positions cannot take " +
+                                                    std::to_string(ids) + " rows");
+    }
+
     /// The rows of a matrix, in order.
     template <class T>
     [[nodiscard]] static gather_target of(matrix_view<T> rows) noexcept {
@@ -62,7 +74,8 @@ struct gather_stats {
 /// Meaning: `gather` puts row ids[i] at to.row(i). Ids come in any order and may repeat. Either all rows are right when
 /// it returns, or it throws, and then no row of the target is to be relied on and nothing touches it any more.
 /// Cost: O(ids · row_bytes), and what the source reads. Errors: `io_error`, errc::corrupt (a file that ends too early),
-/// errc::out_of_range for an id beyond the rows, before anything is read.
+/// errc::out_of_range for an id beyond the rows, errc::invalid_argument for a target that rows do not fit, before anything is
+/// read.
 /// Thread-safety: one thread gathers at a time; `statistics` from any.
 template <class S>
 concept row_source = requires(S& s, const S& c, std::span<const node_id> ids, const gather_target& to) {
@@ -164,7 +177,10 @@ struct stored_rows {
                     std::to_string(row_bytes) + " bytes",
                 {.path = path, .offset = offset});
     }
-    void check(std::span<const node_id> ids) const { check_rows(ids, rows, path); }
+    void check(std::span<const node_id> ids, const gather_target& to) const {
+        check_rows(ids, rows, path);
+        to.check(ids.size(), row_bytes);
+    }
 };
 
 } // namespace gneiss
