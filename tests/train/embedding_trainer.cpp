@@ -24,7 +24,7 @@
 #include <mutex>
 #include <set>
 
-namespace test_train_link_training {
+namespace test_train_embedding_trainer {
 
 using namespace link_harness;
 using gneiss::test::temporary_directory;
@@ -276,7 +276,7 @@ TEST_CASE("an optimizer whose state the rows have no room for is refused, at con
         embedding_table fitting(2, {8, state}), other(2, {8, 8 - state});
         const any_row_optimizer sgd = make_row_optimizer("sgd", .1F), adagrad = make_row_optimizer("adagrad", .1F);
         const auto make = [&](const any_row_optimizer& optimizer, embedding_table& relations) {
-            return std::make_unique<link_training>(link_training_options{}, model, optimizer, buffer, edges, relations, executor, budget);
+            return std::make_unique<embedding_trainer>(embedding_trainer_options{}, model, optimizer, buffer, edges, relations, executor, budget);
         };
         const any_row_optimizer &good = state == 0 ? sgd : adagrad, &bad = state == 0 ? adagrad : sgd;
         CHECK(test::code_of([&] { (void)make(bad, fitting); }) == errc::invalid_argument);
@@ -287,4 +287,4 @@ TEST_CASE("an optimizer whose state the rows have no room for is refused, at con
     }
 }
 
-} // namespace test_train_link_training
+} // namespace test_train_embedding_trainer

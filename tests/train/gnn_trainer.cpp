@@ -26,7 +26,7 @@
 #include <fstream>
 #include <thread>
 
-namespace test_train_graph_training {
+namespace test_train_gnn_trainer {
 
 using namespace graph_harness;
 
@@ -528,15 +528,15 @@ TEST_CASE("what cannot be trained is refused with its reason, and errors of stag
         with.links = true;
         trainer all(data, with);
         const dense_optimizer dense = all.dense;
-        all.run([&](graph_training& training, const auto&) {
+        all.run([&](gnn_trainer& training, const auto&) {
             CHECK_THROWS_WITH_AS(training.set_optimizers(make_row_optimizer("adam", 1), dense), doctest::Contains("rows of nodes"), error);
             training.set_optimizers(make_row_optimizer("adagrad", 1), dense);
         });
         all.relations = embedding_table(all.relations.rows(), {all.relations.layout().dim, 0});
-        CHECK_THROWS_WITH_AS(all.run([](graph_training&, const auto&) {}), doctest::Contains("rows of relations have 0"), error);
+        CHECK_THROWS_WITH_AS(all.run([](gnn_trainer&, const auto&) {}), doctest::Contains("rows of relations have 0"), error);
         all.optimizer = make_row_optimizer("adam", 1);
-        CHECK_THROWS_WITH_AS(all.run([](graph_training&, const auto&) {}), doctest::Contains("rows of nodes"), error);
+        CHECK_THROWS_WITH_AS(all.run([](gnn_trainer&, const auto&) {}), doctest::Contains("rows of nodes"), error);
     }
 }
 
-} // namespace test_train_graph_training
+} // namespace test_train_gnn_trainer

@@ -12,6 +12,7 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/model/any_link_model.hpp>
 #include <gneiss/model/embedding_table.hpp>
+#include <gneiss/model/optimizer.hpp>
 #include <gneiss/storage/edge/edge_buffer.hpp>
 #include <gneiss/storage/embedding/partition_buffer.hpp>
 #include <gneiss/train/any_slots.hpp>
@@ -49,13 +50,14 @@ public:
     /// Precondition: everything passed outlives this. Throws over_budget, errc::invalid_argument.
     embedding_trainer(const embedding_trainer_options& options, any_link_model& model, const any_row_optimizer& optimizer, partition_buffer& rows,
         edge_buffer& edges, embedding_table& relations, executor_ref executor, memory_budget& budget, any_backend* backend = nullptr)
-        : task_({options.batch_edges, options.batch_from, options.negatives, options.seed}, edges, rows.file().partitioning()),
+        : relations_(relations), task_({options.batch_edges, options.batch_from, options.negatives, options.seed}, edges, rows.file().partitioning()),
           batches_(std::in_place_type<link_batches>, task_, topology_, make_no_hops, executor), features_(std::in_place_type<no_features>),
           embeddings_(rows, {options.step_at, options.async_relations ? &relations : nullptr}, executor), any_embeddings_(std::ref(embeddings_)),
           backend_(backend != nullptr ? *backend : any_backend(std::in_place_type<cpu_embedding_backend<link_head>>, link_head(model, relations), executor)),
           loop_({.pipeline = options.pipeline, .batches_in_flight = options.batches_in_flight,
                     .batch_bytes = batch_bytes(options, rows.file().layout(), rows.rows(), relations.rows() * relations.layout().dim)},
               batches_, features_, any_embeddings_, backend_, {.rows = optimizer}, executor, budget) {
+        check_relations(optimizer);
         if (backend != nullptr && options.async_relations)
             throw error(errc::invalid_argument, "asynchronous relations are stepped on the host: not with a device");
     }
@@ -79,13 +81,22 @@ public:
     }
     [[nodiscard]] std::uint64_t steps() const noexcept { return loop_.steps(); }
     void set_steps(std::uint64_t steps) noexcept { loop_.set_steps(steps); }
-    /// Steps rows and relations so from the next epoch on: for schedules. The state floats must be the same.
-    void set_optimizer(const any_row_optimizer& optimizer) { loop_.set_optimizers({.rows = optimizer}); }
+    /// Steps rows and relations so from the next epoch on: for schedules. Throws errc::invalid_argument for one that needs
+    /// other floats of state.
+    void set_optimizer(const any_row_optimizer& optimizer) {
+        loop_.set_optimizers({.rows = optimizer});
+        check_relations(optimizer);
+    }
     [[nodiscard]] pipeline_statistics statistics() const { return loop_.statistics(); }
     /// Staleness of rows (sampled), beside the batches' in `statistics()`.
     [[nodiscard]] staleness_histogram row_staleness() const { return embeddings_.row_staleness(); }
 
 private:
+    void check_relations(const any_row_optimizer& optimizer) const {
+        if (relations_.rows() != 0) check_state_floats(optimizer, relations_.layout(), "relations");
+    }
+
+    embedding_table& relations_;
     link_task task_;
     no_topology topology_;
     any_batches batches_;

@@ -59,15 +59,19 @@ public:
         embedding_table* relations = nullptr;
     };
 
-    /// Precondition: everything passed outlives this. Throws errc::invalid_argument for a layout without room for the state of
-    /// the optimizers to come.
+    /// Precondition: everything passed outlives this.
     buffered_embeddings(partition_buffer& rows, const options& how, executor_ref executor)
         : rows_(rows), options_(how), layout_(rows.file().layout()), executor_(executor) {}
 
     [[nodiscard]] std::size_t columns() const noexcept { return layout_.dim; }
     [[nodiscard]] std::size_t state_columns() const noexcept { return options_.step_at == step_place::compute ? layout_.state : 0; }
     [[nodiscard]] bool keeps_all() const noexcept { return rows_.keeps_all(); }
-    void set_optimizer(const any_row_optimizer& by) { optimizer_ = by; }
+    /// Throws errc::invalid_argument for one that needs other floats of state than the rows have, or the relations.
+    void set_optimizer(const any_row_optimizer& by) {
+        check_state_floats(by, layout_, "nodes");
+        if (options_.relations != nullptr) check_state_floats(by, options_.relations->layout(), "relations");
+        optimizer_ = by;
+    }
 
     void begin_epoch(const epoch_plan& states, std::uint32_t first) { rows_.begin_epoch(states, first); }
     [[nodiscard]] std::optional<lease> acquire(std::uint32_t state, const std::stop_token& stop) { return rows_.acquire(state, stop); }

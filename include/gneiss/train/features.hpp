@@ -163,7 +163,7 @@ private:
         if (from_.policy != nullptr) from_.policy->next(b.nodes, changes_);
         else if (b.window && from_.cache->capacity() != 0) b.window->changes(b.nodes, changes_);
         else return; // without slots nothing changes; what is sampled after a stop is of no superbatch
-        from_.cache->apply(changes_, rows);
+        from_.cache->apply(changes_, b.nodes, rows);
     }
 
     feature_rows from_;

@@ -107,7 +107,10 @@ public:
           encoder_charge_(budget.charge("encoder", memory_.encoder)),
           loop_({.pipeline = options.pipeline, .batches_in_flight = options.batches_in_flight, .batch_bytes = batch_bytes_, .limit_batches = true,
                     .on_rows = options.on_rows},
-              batches_, features_, embeddings_, backend_, {rows, dense}, executor, budget) {}
+              batches_, features_, embeddings_, backend_, {rows, dense}, executor, budget) {
+        if (const auto* links = std::get_if<predicted_links>(&task)) relations_ = &links->relations;
+        check_relations(rows);
+    }
 
     /// Batches that are in memory at once.
     [[nodiscard]] static std::size_t in_flight(const gnn_trainer_options& options) noexcept {
@@ -123,13 +126,20 @@ public:
     }
     [[nodiscard]] std::uint64_t steps() const noexcept { return loop_.steps(); }
     void set_steps(std::uint64_t steps) noexcept { loop_.set_steps(steps); }
-    /// Steps so from the next epoch on: for schedules. The state floats must be the same.
-    void set_optimizers(const any_row_optimizer& rows, const dense_optimizer& dense) { loop_.set_optimizers({rows, dense}); }
+    /// As `train_loop::set_optimizers`, and for relations.
+    void set_optimizers(const any_row_optimizer& rows, const dense_optimizer& dense) {
+        loop_.set_optimizers({rows, dense});
+        check_relations(rows);
+    }
     [[nodiscard]] pipeline_statistics statistics() const { return loop_.statistics(); }
     /// Staleness of rows (sampled), beside the batches' in `statistics()`.
     [[nodiscard]] staleness_histogram row_staleness() const { return buffered_ == nullptr ? staleness_histogram{} : buffered_->row_staleness(); }
 
 private:
+    void check_relations(const any_row_optimizer& rows) const {
+        if (relations_ != nullptr && relations_->rows() != 0) check_state_floats(rows, relations_->layout(), "relations");
+    }
+
     [[nodiscard]] static std::uint32_t most_resident(const gnn_trainer_options& options, const graph_inputs& inputs) noexcept {
         return options.resident_partitions != 0 ? options.resident_partitions : inputs.graph.store().rows().partitions;
     }
@@ -199,6 +209,7 @@ private:
     }
 
     gnn_memory memory_;
+    const embedding_table* relations_ = nullptr;
     std::optional<link_task> links_;
     std::optional<node_task> nodes_;
     std::unique_ptr<buffered_embeddings> buffered_;

@@ -76,6 +76,7 @@ public:
           embeddings_(embeddings), backend_(backend), optimizers_(std::move(optimizers)), reducer_(std::move(reducer)),
           charge_(budget.charge("batches", options_.in_flight() * options_.batch_bytes)),
           driver_(stages(), options_.pipeline, make_batches(), &embeddings, Reducer::batches_per_step) {
+        embeddings_.set_optimizer(optimizers_.rows);
         backend_.prepare(options_.in_flight());
     }
 
@@ -94,10 +95,7 @@ public:
         const std::stop_callback stopped(stop, give_up), failed(driver_.failed(), give_up);
         stop_ = leave.get_token();
         const epoch_start at{states, number, from, ahead};
-        const auto upload = [&] {
-            embeddings_.set_optimizer(optimizers_.rows);
-            backend_.begin(optimizers_);
-        };
+        const auto upload = [&] { backend_.begin(optimizers_); };
         observer watched = observe;
         if (observe.checkpoint)
             watched.checkpoint = [&](const resume_position& here) {
@@ -129,8 +127,12 @@ public:
     [[nodiscard]] std::uint64_t steps() const noexcept { return driver_.steps(); }
     void set_steps(std::uint64_t steps) noexcept { driver_.set_steps(steps); }
 
-    /// Steps so from the next epoch on: for schedules. The state floats must be the same.
-    void set_optimizers(training_optimizers optimizers) { optimizers_ = std::move(optimizers); }
+    /// Steps so from the next epoch on: for schedules. Throws errc::invalid_argument for one of rows that needs other floats of
+    /// state; dense parameters' must be the same, too.
+    void set_optimizers(training_optimizers optimizers) {
+        embeddings_.set_optimizer(optimizers.rows);
+        optimizers_ = std::move(optimizers);
+    }
 
     [[nodiscard]] std::size_t in_flight() const noexcept { return options_.in_flight(); }
     [[nodiscard]] pipeline_statistics statistics() const { return driver_.statistics(); }
