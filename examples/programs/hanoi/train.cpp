@@ -129,7 +129,7 @@ private:
         return {done.position, done.stopped};
     }
     std::uint64_t memory_between_epochs() override {
-        return evaluates_beside() ? of_.plan.evaluation_bytes : trainers::take_lent(of_.plan, *graph_, features_.get());
+        return evaluates_beside() ? of_.plan.evaluation_bytes : trainers::take_lent(of_.plan, *training_);
     }
     void add_progress(nlohmann::ordered_json& to) const override { to["passes"] = reuse_->record(); }
 

@@ -320,7 +320,7 @@ private:
     }
     /// What an evaluation may take: its part, and by the whole graph, where that is too little, also what is lent to it.
     [[nodiscard]] std::uint64_t memory_between_epochs() {
-        return evaluates_resident() || evaluates_beside() ? plan_.evaluation_bytes : trainers::take_lent(plan_, *graph_, features_.get());
+        return evaluates_resident() || evaluates_beside() ? plan_.evaluation_bytes : trainers::take_lent(plan_, *training_);
     }
     [[nodiscard]] resident_source resident() { return {*graph_, features_.get(), evaluation_states(of_.how, plan_, epoch_)}; }
 

@@ -48,6 +48,7 @@ struct batches_interface {
     virtual void gathered(training_batch& batch) = 0;
     virtual bool in_order() const = 0;
     virtual bool repeats() const = 0;
+    virtual void enter(phase next) = 0;
 };
 template <class T>
 struct batches_model final : batches_interface {
@@ -61,6 +62,7 @@ struct batches_model final : batches_interface {
     void gathered(training_batch& batch) override { object.gathered(batch); }
     bool in_order() const override { return object.in_order(); }
     bool repeats() const override { return object.repeats(); }
+    void enter(phase next) override { object.enter(next); }
     T object;
 };
 
@@ -71,6 +73,7 @@ struct features_interface {
     virtual lease acquire(std::uint32_t i) = 0;
     virtual bool ready(std::uint32_t i) const = 0;
     virtual void gather(training_batch& batch, matrix_view<float> dense) = 0;
+    virtual void enter(phase next) = 0;
 };
 template <class T>
 struct features_model final : features_interface {
@@ -82,6 +85,7 @@ struct features_model final : features_interface {
     lease acquire(std::uint32_t i) override { return object.acquire(i); }
     bool ready(std::uint32_t i) const override { return object.ready(i); }
     void gather(training_batch& batch, matrix_view<float> dense) override { object.gather(batch, dense); }
+    void enter(phase next) override { object.enter(next); }
     T object;
 };
 
@@ -170,6 +174,7 @@ public:
     void gathered(training_batch& batch) { self_->gathered(batch); }
     [[nodiscard]] bool in_order() const { return self_->in_order(); }
     [[nodiscard]] bool repeats() const { return self_->repeats(); }
+    void enter(phase next) { self_->enter(next); }
 };
 static_assert(batch_producer<any_batches>);
 
@@ -182,6 +187,7 @@ public:
     [[nodiscard]] lease acquire(std::uint32_t i) { return self_->acquire(i); }
     [[nodiscard]] bool ready(std::uint32_t i) const { return self_->ready(i); }
     void gather(training_batch& batch, matrix_view<float> dense) { self_->gather(batch, dense); }
+    void enter(phase next) { self_->enter(next); }
 };
 static_assert(feature_source<any_features>);
 

@@ -28,6 +28,7 @@ struct no_features {
     [[nodiscard]] static lease acquire(std::uint32_t /*state*/) noexcept { return {}; }
     [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
     void gather(training_batch& /*batch*/, matrix_view<float> /*dense*/) noexcept {}
+    void enter(phase /*next*/) noexcept {}
 };
 static_assert(feature_source<no_features>);
 
@@ -57,6 +58,9 @@ public:
     void gather(training_batch& b, matrix_view<float> dense) const {
         detail::gather_resident(*static_cast<const resident_features*>(b.features.get()), b, dense, executor_);
     }
+    void enter(phase next) {
+        if (next == phase::evaluate) from_.release();
+    }
 
 private:
     feature_buffer& from_;
@@ -74,6 +78,7 @@ public:
     [[nodiscard]] lease acquire(std::uint32_t /*state*/) const { return all_; }
     [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
     void gather(training_batch& b, matrix_view<float> dense) const { detail::gather_resident(*all_, b, dense, executor_); }
+    void enter(phase /*next*/) noexcept {}
 
 private:
     std::shared_ptr<const resident_features> all_;
@@ -123,6 +128,8 @@ public:
         if (from_.cache != nullptr) timed(times_.update, [&] { update(b, to); });
         if (from_.f16 || from_.normalized) timed(times_.gather, [&] { convert(ids.size(), to, dense); });
     }
+
+    void enter(phase /*next*/) noexcept {} // what superbatches count on stays
 
     [[nodiscard]] const times& spent() const noexcept { return times_; }
 

@@ -8,6 +8,7 @@
 
 namespace gneiss {
 
+enum class phase : std::uint8_t;
 enum class stage : std::uint8_t;
 enum class step_place : std::uint8_t;
 

@@ -124,6 +124,8 @@ public:
         const std::stop_token& stop = {}, const std::optional<buffer_state>& ahead = {}) {
         return loop_.run(states, epoch, from, observer, stop, ahead ? &*ahead : nullptr);
     }
+    /// As `train_loop::enter`.
+    void enter(phase next) { loop_.enter(next); }
     [[nodiscard]] std::uint64_t steps() const noexcept { return loop_.steps(); }
     void set_steps(std::uint64_t steps) noexcept { loop_.set_steps(steps); }
     /// As `train_loop::set_optimizers`, and for relations.

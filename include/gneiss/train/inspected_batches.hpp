@@ -94,6 +94,7 @@ public:
     }
     [[nodiscard]] bool in_order() const noexcept { return superbatches(); }
     [[nodiscard]] static bool repeats() noexcept { return false; }
+    void enter(phase /*next*/) noexcept {}
 
     [[nodiscard]] superbatch_statistics inspected() const {
         const std::scoped_lock lock(mutex_);

@@ -26,12 +26,13 @@ namespace gneiss {
 
 /// The graph of each state, as samplers read it.
 ///
-/// Meaning: `acquire(i)` waits for the graph of state i. Thread-safety: the driving thread; views are read by many.
+/// Meaning: `acquire(i)` waits for the graph of state i; `enter(phase)` as of `batch_producer`. Thread-safety: the driving thread; views are read by many.
 template <class T>
 concept topology = requires(T& t, const T& c, const epoch_start& at, std::uint32_t i) {
     t.begin_epoch(at);
     { t.acquire(at, i) } -> std::same_as<std::shared_ptr<const typename T::view>>;
     { c.ready(i) } -> std::convertible_to<bool>;
+    t.enter(phase::evaluate);
 };
 
 /// Draws neighborhoods: `sample` makes the sample of seeds in a graph, in the arena, without the excluded edges. Its result has
@@ -52,6 +53,7 @@ struct no_topology {
     void begin_epoch(const epoch_start& /*at*/) noexcept {}
     [[nodiscard]] static std::shared_ptr<const view> acquire(const epoch_start& /*at*/, std::uint32_t /*state*/) noexcept { return {}; }
     [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
+    void enter(phase /*next*/) noexcept {}
 };
 static_assert(topology<no_topology>);
 /// Nothing is sampled.
@@ -79,6 +81,9 @@ public:
         return from_.acquire(i);
     }
     [[nodiscard]] bool ready(std::uint32_t state) const { return from_.ready(state); }
+    void enter(phase next) {
+        if (next == phase::evaluate) from_.release();
+    }
 
 private:
     graph_buffer& from_;
@@ -146,6 +151,7 @@ public:
     void gathered(training_batch& /*batch*/) noexcept {}
     [[nodiscard]] static bool in_order() noexcept { return false; }
     [[nodiscard]] static bool repeats() noexcept { return Task::repeats; }
+    void enter(phase next) { topology_.enter(next); }
 
 private:
     struct view {

@@ -20,6 +20,10 @@
 
 namespace gneiss {
 
+/// What memory is for. A slot holds what the phase needs: buffers that are filled again by themselves are given up while the
+/// model is evaluated, so that their memory serves both.
+enum class phase : std::uint8_t { train, evaluate };
+
 /// The optimizers of an epoch.
 struct training_optimizers {
     any_row_optimizer rows{sgd{}};    ///< of learned rows, and of relations
@@ -32,7 +36,7 @@ struct training_optimizers {
 /// are, states in order; `produce` writes the producer's part of a batch. A batch is a pure function of its key and of its
 /// state, so any thread may produce it. `ready(i)`: whether `acquire` would not wait. `gathered` is called in batch order once
 /// the rows of a batch are read. `in_order`: batches must be produced by one thread, in order. `repeats`: a state may be passed
-/// over again.
+/// over again. `enter(phase)`: gives up memory that the phase does not need; between epochs, while nothing is held.
 /// Thread-safety: `produce` by several threads; the rest by the driving thread, `gathered` by the gather stage.
 /// Errors: what `produce` throws ends the epoch.
 template <class B>
@@ -44,13 +48,14 @@ concept batch_producer = requires(B& b, const B& c, const epoch_start& at, std::
     b.gathered(batch);
     { c.in_order() } -> std::convertible_to<bool>;
     { c.repeats() } -> std::convertible_to<bool>;
+    b.enter(phase::evaluate);
 };
 
 /// Fixed columns of nodes: what is read and never learned.
 ///
 /// Meaning: `acquire(i)` waits for the features of state i; each batch of the state holds that lease until it is gathered.
 /// `gather` writes the features of batch.nodes to `dense` [nodes, columns().dense], or to batch.sparse, in batch order; it may
-/// look at batch.window for the accesses to come.
+/// look at batch.window for the accesses to come. `enter(phase)` as of `batch_producer`.
 /// Thread-safety: `gather` by the gather stage, the rest by the driving thread. Cost: O(nodes · columns) and what is read.
 template <class F>
 concept feature_source = requires(F& f, const F& c, const epoch_start& at, std::uint32_t i, training_batch& batch, matrix_view<float> dense) {
@@ -59,6 +64,7 @@ concept feature_source = requires(F& f, const F& c, const epoch_start& at, std::
     { f.acquire(i) } -> std::same_as<lease>;
     { c.ready(i) } -> std::convertible_to<bool>;
     f.gather(batch, dense);
+    f.enter(phase::evaluate);
 };
 
 /// Learned rows of nodes, wherever they live.

@@ -134,6 +134,12 @@ public:
         optimizers_ = std::move(optimizers);
     }
 
+    /// Gives up memory that the phase does not need; the next `run` takes it back. Between epochs.
+    void enter(phase next) {
+        batches_.enter(next);
+        features_.enter(next);
+    }
+
     [[nodiscard]] std::size_t in_flight() const noexcept { return options_.in_flight(); }
     [[nodiscard]] pipeline_statistics statistics() const { return driver_.statistics(); }
 

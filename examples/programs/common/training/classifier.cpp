@@ -79,9 +79,8 @@ std::uint64_t evaluation_part(std::uint64_t least, std::uint64_t lent) {
     return std::max(least - std::min(least, lent), std::min(least, beside_rows));
 }
 
-std::uint64_t take_lent(const training_plan& plan, gneiss::graph_buffer& graph, gneiss::feature_buffer* features) {
-    graph.release();
-    if (features != nullptr) features->release();
+std::uint64_t take_lent(const training_plan& plan, gneiss::gnn_trainer& training) {
+    training.enter(gneiss::phase::evaluate);
     programs::give_back_memory();
     return plan.evaluation_bytes + plan.lent_bytes();
 }

@@ -16,6 +16,7 @@
 #include <gneiss/storage/engine/any_engine.hpp>
 #include <gneiss/storage/feature/feature_buffer.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
+#include <gneiss/train/gnn_trainer.hpp>
 
 #include "common/training/gnn_options.hpp"
 #include "common/training/plan.hpp"
@@ -65,8 +66,8 @@ void for_each_block(const classifier_source& from, const gneiss::embedding_block
 /// The part of a plan for it, where `lent` bytes of other parts are its own meanwhile; a little in any case.
 [[nodiscard]] std::uint64_t evaluation_part(std::uint64_t least, std::uint64_t lent);
 /// Has the buffers give up what they hold until training goes on, and returns what an evaluation may take then: its part and what
-/// is lent to it [bytes]. `features` may be null. Precondition: no batch is in flight.
-[[nodiscard]] std::uint64_t take_lent(const training_plan& plan, gneiss::graph_buffer& graph, gneiss::feature_buffer* features);
+/// the other parts give up [bytes]. Precondition: no batch is in flight.
+[[nodiscard]] std::uint64_t take_lent(const training_plan& plan, gneiss::gnn_trainer& training);
 /// Whether an evaluation within `memory` bytes has all that it works on in memory: it reads features and edges once.
 [[nodiscard]] bool evaluates_in_memory(const graph_encoder& encode, const gneiss::layerwise_input& input,
     const gneiss::bucket_store& buckets, gneiss::neighbor_direction direction, std::uint64_t memory);

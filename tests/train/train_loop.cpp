@@ -1,0 +1,525 @@
+#include <gneiss/train/train_loop.hpp>
+
+#include <doctest/doctest.h>
+
+#include <gneiss/core/executor/serial.hpp>
+#include <gneiss/graph/csr.hpp>
+#include <gneiss/train/any_slots.hpp>
+#include <gneiss/train/embedding_trainer.hpp>
+#include <gneiss/train/gnn_trainer.hpp>
+#include <gneiss/train/superbatch_trainer.hpp>
+
+#include "graph_harness.hpp"
+
+#include <barrier>
+#include <condition_variable>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <type_traits>
+
+namespace test_train_train_loop {
+
+using namespace graph_harness;
+
+namespace {
+
+// The table of slots in docs/architecture.md.
+template <class Loop>
+struct slots_of;
+template <class B, class F, class E, class C, class R>
+struct slots_of<train_loop<B, F, E, C, R>> {
+    using batches = B;
+    using features = F;
+    using embeddings = E;
+    using backend = C;
+    using reducer = R;
+};
+static_assert(std::is_same_v<slots_of<marius_loop>::batches, sampled_batches<link_task, no_topology, no_hops>>);
+static_assert(std::is_same_v<slots_of<marius_loop>::features, no_features>);
+static_assert(std::is_same_v<slots_of<marius_loop>::embeddings, buffered_embeddings>);
+static_assert(std::is_same_v<slots_of<marius_loop>::backend, cpu_embedding_backend<link_head>>);
+static_assert(std::is_same_v<slots_of<hanoi_loop>::batches, sampled_batches<node_task, buffered_topology, neighbor_sampler<>>>);
+static_assert(std::is_same_v<slots_of<hanoi_loop>::features, buffered_features>);
+static_assert(std::is_same_v<slots_of<hanoi_loop>::embeddings, no_embeddings>);
+static_assert(std::is_same_v<slots_of<ginex_loop>::batches, inspected_batches>);
+static_assert(std::is_same_v<slots_of<ginex_loop>::features, cached_features>);
+static_assert(std::is_same_v<slots_of<ginex_loop>::backend, cpu_encoder_backend<classification_head>>);
+static_assert(std::is_same_v<slots_of<any_train_loop>::reducer, identity_reducer>);
+
+set_up with_classes() {
+    set_up with;
+    with.features = test::feature_form{};
+    with.training.sampler = sampler_kind::neighbor;
+    with.training.batch = 25;
+    return with;
+}
+
+/// What a loop over planted classes is put together from, with the types of its slots in sight.
+struct parts {
+    trainer all;
+    memory_budget budget{};
+    tbb_executor on;
+    epoch_plan states;
+    std::optional<partition_buffer> rows{};
+    feature_buffer features;
+    graph_buffer graph;
+    node_task task;
+
+    parts(const graph_data& data, const set_up& with)
+        : all(data, with), on(with.threads), states(all.order()(0)),
+          features(*all.features, with.engines, feature_buffer::bytes_needed(states, *all.features), budget),
+          graph(data.store, with.engines, all.direction(), graph_buffer::bytes_needed(states, data.store, all.direction()), budget),
+          task({with.training.batch, with.training.seed}, data.labels, all.encode->outputs(), data.rows,
+              [this](std::uint32_t s, std::vector<node_id>& out) { training_nodes(all.data, states)(s, out); }) {
+        if (all.rows) rows.emplace(*all.rows, partition_buffer_options{.resident_partitions = with.buffer_slots, .prefetch = with.prefetch}, budget);
+    }
+    [[nodiscard]] auto make_sampler() const {
+        return [hops = all.with.training.neighbors, seed = all.with.training.seed] { return neighbor_sampler<>(hops, seed); };
+    }
+    [[nodiscard]] training_optimizers optimizers() const { return {all.optimizer, all.dense}; }
+    [[nodiscard]] train_loop_options options() const { return {.pipeline = all.with.training.pipeline}; }
+};
+
+template <class Loop>
+std::vector<training_statistics> epochs(Loop& loop, parts& of) {
+    std::vector<training_statistics> result;
+    for (std::uint64_t e = 0; e < of.all.with.epochs; ++e) {
+        of.states = of.all.order()(e);
+        result.push_back(loop.run(of.states, e).model);
+    }
+    return result;
+}
+
+} // namespace
+
+TEST_CASE("a loop of concrete slots trains the bits of one whose slots are chosen at run time") {
+    const graph_data data = graph_data::planted(200, 4);
+    for (const bool learned : {true, false}) {
+        set_up with = with_classes();
+        with.rows = learned;
+        with.order = "memory";
+        with.order_slots = with.buffer_slots = 4;
+        const outcome expected = train(data, with);
+        parts of(data, with);
+        buffered_topology topology(of.graph, 4);
+        sampled_batches batches(of.task, topology, of.make_sampler(), of.on);
+        buffered_features features(of.features, of.on);
+        cpu_encoder_backend<classification_head> backend(*of.all.encode, of.all.weights, {}, with.training.seed, of.on);
+        const auto finish = [&](auto& embeddings) {
+            train_loop loop(of.options(), batches, features, embeddings, backend, of.optimizers(), of.on, of.budget);
+            auto result = epochs(loop, of);
+            if (of.rows) of.rows->flush();
+            CHECK(of.all.end(std::move(result)) == expected);
+        };
+        no_embeddings none;
+        if (!learned) {
+            finish(none);
+        } else {
+            buffered_embeddings embeddings(*of.rows, {}, of.on);
+            finish(embeddings);
+        }
+    }
+}
+
+// Large-batch sampling: a macro-batch is some training nodes and all they reach within the sampler's hops. Its states are no sets
+// of partitions, and mini-batches are sampled in the macro-batch's own graph.
+namespace lbs {
+
+struct macro_task {
+    using view = node_batches;
+    static constexpr bool repeats = true;
+    const graph_data& data;
+    std::vector<node_id> nodes;
+    std::uint64_t batch, seed;
+
+    void begin_epoch(const epoch_start& /*at*/) {}
+    [[nodiscard]] std::span<const node_id> part(const epoch_start& at, std::uint32_t i) const {
+        const std::size_t count = at.states.size(), first = nodes.size() * i / count;
+        return std::span(nodes).subspan(first, nodes.size() * (i + std::size_t{1}) / count - first);
+    }
+    [[nodiscard]] std::shared_ptr<const view> acquire(const epoch_start& at, std::uint32_t i) const {
+        const auto mine = part(at, i);
+        return std::make_shared<const view>(std::vector(mine.begin(), mine.end()), batch, seed, at.epoch, i);
+    }
+    static std::uint64_t batches(const view& v) { return v.size(); }
+    [[nodiscard]] node_task::cutter_type cutter() const { return {data.labels, classes}; }
+};
+static_assert(train_task<macro_task>);
+
+struct macro_graph {
+    using view = csr_graph<>;
+    macro_task& task;
+    std::size_t hops;
+    std::vector<std::size_t> edges{}; ///< of each macro-batch
+
+    void begin_epoch(const epoch_start& /*at*/) {}
+    [[nodiscard]] std::shared_ptr<const view> acquire(const epoch_start& at, std::uint32_t i) {
+        const bucket_store& store = task.data.store;
+        std::vector<bool> reached(task.data.rows.nodes, false), expanded = reached;
+        for (const node_id v : task.part(at, i)) reached[v] = true;
+        for (std::size_t hop = 0; hop < hops; ++hop) { // the lists of all that are reached before the last hop
+            expanded = reached;
+            store.for_each_edge([&](std::span<const edge> some) {
+                for (const edge& e : some)
+                    if (expanded[e.destination]) reached[e.source] = true;
+            });
+        }
+        std::size_t count = 0;
+        auto result = std::make_shared<const view>(csr<>::from_edges(task.data.rows.nodes, neighbor_direction::in, {}, [&](auto&& sink) {
+            count = 0;
+            store.for_each_edge([&](std::span<const edge> some) {
+                for (const edge& e : some)
+                    if (expanded[e.destination]) sink(std::span(&e, 1)), ++count;
+            });
+        }), csr<>{});
+        edges.push_back(count);
+        return result;
+    }
+    [[nodiscard]] static bool ready(std::uint32_t /*state*/) { return true; }
+    void enter(phase /*next*/) {}
+};
+static_assert(topology<macro_graph>);
+
+/// Features of the macro-batch: whatever its batches name.
+struct macro_features {
+    const graph_data& data;
+    [[nodiscard]] static input_columns columns() { return {.dense = graph_data::columns}; }
+    void begin_epoch(const epoch_start& /*at*/) {}
+    [[nodiscard]] static lease acquire(std::uint32_t /*state*/) { return {}; }
+    [[nodiscard]] static bool ready(std::uint32_t /*state*/) { return true; }
+    void gather(training_batch& b, matrix_view<float> dense) const {
+        for (std::size_t i = 0; i < b.nodes.size(); ++i)
+            std::ranges::copy(std::span(data.features).subspan(b.nodes[i] * graph_data::columns, graph_data::columns), dense[i].begin());
+    }
+    void enter(phase /*next*/) {}
+};
+static_assert(feature_source<macro_features>);
+
+} // namespace lbs
+
+TEST_CASE("states need not be sets of partitions: large-batch sampling with one macro-batch is training in memory") {
+    const graph_data data = graph_data::planted(300, 2);
+    set_up with = with_classes();
+    with.rows = false;
+    with.order = "memory";
+    with.order_slots = with.buffer_slots = 2;
+    const outcome expected = train(data, with);
+    const auto macro = [&](std::size_t count) {
+        trainer all(data, with);
+        memory_budget budget;
+        const serial_executor on;
+        lbs::macro_task task{data, {}, with.training.batch, with.training.seed};
+        for (node_id v = 0; v < data.rows.nodes; v += 3) task.nodes.push_back(v);
+        lbs::macro_graph graph{task, 2};
+        sampled_batches batches(task, graph, [&] { return neighbor_sampler<>(with.training.neighbors, with.training.seed); }, on);
+        lbs::macro_features features{data};
+        no_embeddings none;
+        cpu_encoder_backend<classification_head> backend(*all.encode, all.weights, {}, with.training.seed, on);
+        train_loop loop({.pipeline = with.training.pipeline}, batches, features, none, backend, {all.optimizer, all.dense}, on, budget);
+        std::vector<training_statistics> found;
+        for (std::uint64_t e = 0; e < with.epochs; ++e) found.push_back(loop.run(epoch_plan(count), e).model);
+        if (count > 1)
+            for (const std::size_t edges : graph.edges) CHECK(edges < data.store.edges());
+        return all.end(std::move(found));
+    };
+    CHECK(macro(1) == expected);
+    const outcome several = macro(5);
+    CHECK(several.epochs[0].examples == expected.epochs[0].examples);
+    CHECK(several.epochs[1].loss < several.epochs[0].loss);
+}
+
+namespace replicas {
+
+/// The gradients of `Replicas` consecutive batches, summed in their order.
+template <std::uint32_t Replicas>
+struct in_one_process {
+    static constexpr std::uint32_t batches_per_step = Replicas;
+    std::vector<float> sum{};
+
+    void reduce(std::span<float> gradients, std::uint32_t replica, bool last) {
+        if (replica == 0) sum.assign(gradients.begin(), gradients.end());
+        else
+            for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradients[i];
+        std::ranges::fill(gradients, 0.F);
+        if (last) std::ranges::copy(sum, gradients.begin());
+    }
+};
+
+/// The gradients of two replicas, each on a thread of its own, summed in their order.
+struct exchange {
+    std::vector<float> of[2]{};
+    std::barrier<> arrived{2}, taken{2};
+};
+struct on_threads {
+    static constexpr std::uint32_t batches_per_step = 1;
+    exchange* by;
+    std::uint32_t mine;
+
+    void reduce(std::span<float> gradients, std::uint32_t /*replica*/, bool /*last*/) const {
+        by->of[mine].assign(gradients.begin(), gradients.end());
+        by->arrived.arrive_and_wait();
+        for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = by->of[0][i] + by->of[1][i];
+        by->taken.arrive_and_wait();
+    }
+};
+static_assert(gradient_reducer<in_one_process<2>> && gradient_reducer<on_threads>);
+
+/// Two threads that produce batches for whoever asks. One may leave in the middle of a state: the other does its work.
+template <class Producer>
+class two_producers {
+public:
+    explicit two_producers(Producer& by, std::uint64_t leaves_after) : by_(by), leaves_after_(leaves_after) {
+        for (std::size_t t = 0; t < 2; ++t) threads_.emplace_back([this, t](const std::stop_token& stop) { work(t, stop); });
+    }
+    void begin_epoch(const epoch_start& at, const std::stop_token& stop) { by_.begin_epoch(at, stop); }
+    [[nodiscard]] state_work acquire(const epoch_start& at, std::uint32_t i) { return by_.acquire(at, i); }
+    [[nodiscard]] bool ready(std::uint32_t i) const { return by_.ready(i); }
+    void produce(training_batch& b, const std::stop_token& /*stop*/) {
+        std::promise<void> done;
+        {
+            const std::scoped_lock lock(mutex_);
+            asked_.push_back({&b, &done});
+            changed_.notify_all();
+        }
+        done.get_future().get();
+    }
+    void gathered(training_batch& b) { by_.gathered(b); }
+    [[nodiscard]] bool in_order() const { return by_.in_order(); }
+    [[nodiscard]] bool repeats() const { return by_.repeats(); }
+    void enter(phase next) { by_.enter(next); }
+    [[nodiscard]] std::uint64_t made(std::size_t thread) const { return made_[thread]; }
+
+private:
+    struct request {
+        training_batch* batch;
+        std::promise<void>* done;
+    };
+    void work(std::size_t self, const std::stop_token& stop) {
+        for (;;) {
+            request next{};
+            {
+                std::unique_lock lock(mutex_);
+                // the one that leaves goes first, so that it surely leaves in the middle
+                const auto mine = [&] { return !asked_.empty() && (self == 1 || made_[1] == leaves_after_); };
+                if (!changed_.wait(lock, stop, mine)) return;
+                next = asked_.front();
+                asked_.pop_front();
+                ++made_[self];
+            }
+            by_.produce(*next.batch, stop);
+            next.done->set_value();
+            const std::scoped_lock lock(mutex_);
+            changed_.notify_all();
+            if (self == 1 && made_[1] == leaves_after_) return;
+        }
+    }
+
+    Producer& by_;
+    std::uint64_t leaves_after_, made_[2]{};
+    std::mutex mutex_;
+    std::condition_variable_any changed_;
+    std::deque<request> asked_;
+    std::vector<std::jthread> threads_;
+};
+
+/// Every second batch of another producer, from `first` on.
+template <class Producer>
+struct half_of {
+    Producer& by;
+    std::uint64_t first;
+    void begin_epoch(const epoch_start& at, const std::stop_token& stop) { by.begin_epoch(at, stop); }
+    [[nodiscard]] state_work acquire(const epoch_start& at, std::uint32_t i) {
+        state_work work = by.acquire(at, i);
+        work.batches /= 2;
+        return work;
+    }
+    [[nodiscard]] bool ready(std::uint32_t i) const { return by.ready(i); }
+    void produce(training_batch& b, const std::stop_token& stop) {
+        b.key.number.index = 2 * b.key.number.index + first;
+        by.produce(b, stop);
+    }
+    void gathered(training_batch& b) { by.gathered(b); }
+    [[nodiscard]] bool in_order() const { return by.in_order(); }
+    [[nodiscard]] bool repeats() const { return by.repeats(); }
+    void enter(phase next) { by.enter(next); }
+};
+
+} // namespace replicas
+
+TEST_CASE("replicas on threads, one of whose producers leaves in the middle of a state, train the bits of replicas in one process") {
+    const graph_data data = graph_data::planted(300, 2); // 100 training nodes in one state: 4 batches of 25
+    set_up with = with_classes();
+    with.rows = false;
+    with.order = "memory";
+    with.order_slots = with.buffer_slots = 2;
+    with.epochs = 3;
+    const auto run = [&](auto reducer, auto wrap) {
+        parts of(data, with);
+        buffered_topology topology(of.graph, 2);
+        sampled_batches batches(of.task, topology, of.make_sampler(), of.on);
+        auto mine = wrap(batches);
+        buffered_features features(of.features, of.on);
+        no_embeddings none;
+        cpu_encoder_backend<classification_head> backend(*of.all.encode, of.all.weights, {}, with.training.seed, of.on);
+        train_loop loop(of.options(), *mine, features, none, backend, of.optimizers(), of.on, of.budget, reducer);
+        auto result = epochs(loop, of);
+        CHECK(loop.steps() == 6);
+        return of.all.end(std::move(result));
+    };
+    const outcome together = run(replicas::in_one_process<2>{}, [](auto& all) { return &all; });
+    const outcome alone = train(data, with);
+    CHECK(together.weights != alone.weights);
+    CHECK(together.epochs.back().loss < together.epochs.front().loss);
+
+    replicas::exchange by;
+    std::optional<outcome> apart[2];
+    {
+        std::vector<std::jthread> threads;
+        for (std::uint32_t r = 0; r < 2; ++r)
+            threads.emplace_back([&, r] {
+                apart[r] = run(replicas::on_threads{&by, r}, [r](auto& all) {
+                    using producer = std::remove_reference_t<decltype(all)>;
+                    struct both {
+                        replicas::two_producers<producer> made;
+                        replicas::half_of<replicas::two_producers<producer>> half;
+                        both(producer& from, std::uint64_t first) : made(from, 3), half{made, first} {}
+                        ~both() {
+                            CHECK(made.made(1) == 3); // it left: an epoch has two batches of each replica
+                            CHECK(made.made(0) == 3);
+                        }
+                        both(const both&) = delete;
+                    };
+                    struct holder {
+                        std::unique_ptr<both> self;
+                        decltype(both::half)& operator*() const { return self->half; }
+                    };
+                    return holder{std::make_unique<both>(all, r)};
+                });
+            });
+    }
+    for (const auto& replica : apart) {
+        REQUIRE(replica.has_value());
+        CHECK(replica->weights == together.weights);
+        CHECK(replica->state == together.state);
+    }
+}
+
+// Rows that an owner on another thread keeps: they come and go as messages, and a batch that is delivered twice is applied once.
+namespace remote {
+
+class owner {
+public:
+    owner(std::vector<float> rows, std::size_t columns, any_row_optimizer by) : rows_(std::move(rows)), columns_(columns), by_(std::move(by)) {}
+
+    std::vector<float> ask(std::vector<node_id> ids) {
+        return call([this, ids = std::move(ids)] {
+            std::vector<float> values;
+            for (const node_id v : ids) values.insert(values.end(), row(v).begin(), row(v).begin() + static_cast<std::ptrdiff_t>(columns_));
+            return values;
+        });
+    }
+    void apply(std::uint64_t number, std::vector<node_id> ids, std::vector<float> gradients) {
+        (void)call([this, number, ids = std::move(ids), gradients = std::move(gradients)] {
+            if (number > applied_)
+                for (std::size_t i = 0; i < ids.size(); ++i) by_.step_row(row(ids[i]), std::span(gradients).subspan(i * columns_, columns_), number);
+            applied_ = std::max(applied_, number);
+            return std::vector<float>{};
+        });
+    }
+    [[nodiscard]] const std::vector<float>& rows() const { return rows_; }
+
+private:
+    [[nodiscard]] std::span<float> row(node_id v) {
+        const std::size_t width = columns_ + by_.state_floats(columns_);
+        return std::span(rows_).subspan(v * width, width);
+    }
+    template <class Work>
+    std::vector<float> call(Work work) { return std::async(std::launch::async, std::move(work)).get(); }
+
+    std::vector<float> rows_;
+    std::size_t columns_;
+    any_row_optimizer by_;
+    std::uint64_t applied_ = 0;
+};
+
+struct embeddings {
+    owner& at;
+    std::size_t width;
+
+    [[nodiscard]] std::size_t columns() const { return width; }
+    [[nodiscard]] static std::size_t state_columns() { return 0; }
+    [[nodiscard]] static bool keeps_all() { return true; }
+    void set_optimizer(const any_row_optimizer& /*by*/) {}
+    void begin_epoch(const epoch_plan& /*states*/, std::uint32_t /*first*/) {}
+    [[nodiscard]] static std::optional<lease> acquire(std::uint32_t /*state*/, const std::stop_token& /*stop*/) { return lease{}; }
+    void end_epoch() {}
+    [[nodiscard]] static bool commit_wanted() { return false; }
+    void gather(training_batch& b, matrix_view<float> to) const {
+        const std::vector<float> got = at.ask({b.nodes.begin(), b.nodes.end()});
+        for (std::size_t i = 0; i < b.nodes.size(); ++i) std::ranges::copy(std::span(got).subspan(i * width, width), to[i].begin());
+    }
+    void computed(training_batch& /*batch*/) const {}
+    void apply(training_batch& b) const {
+        std::vector<float> gradients;
+        for (std::size_t i = 0; i < b.nodes.size(); ++i) gradients.insert(gradients.end(), b.gradients[i].begin(), b.gradients[i].begin() + static_cast<std::ptrdiff_t>(width));
+        for (int delivered = 0; delivered < 2; ++delivered) at.apply(b.step, {b.nodes.begin(), b.nodes.end()}, gradients);
+    }
+    [[nodiscard]] static const resident_embeddings* resident(const lease& /*of*/) { return nullptr; }
+};
+static_assert(embedding_source<embeddings>);
+
+} // namespace remote
+
+TEST_CASE("learned rows may live with an owner elsewhere, and messages may come twice") {
+    const graph_data data = graph_data::planted(200, 2);
+    set_up with = with_classes();
+    with.order = "memory";
+    with.order_slots = with.buffer_slots = 2;
+    const outcome expected = train(data, with);
+    parts of(data, with);
+    remote::owner owner(of.all.all_rows(), with.dim, of.all.optimizer);
+    buffered_topology topology(of.graph, 2);
+    sampled_batches batches(of.task, topology, of.make_sampler(), of.on);
+    buffered_features features(of.features, of.on);
+    remote::embeddings rows{owner, with.dim};
+    cpu_encoder_backend<classification_head> backend(*of.all.encode, of.all.weights, {}, with.training.seed, of.on);
+    train_loop loop(of.options(), batches, features, rows, backend, of.optimizers(), of.on, of.budget);
+    const auto result = of.all.end(epochs(loop, of));
+    CHECK(result.weights == expected.weights);
+    CHECK(owner.rows() == expected.rows);
+}
+
+TEST_CASE("a phase gives up what the next epoch reads again") {
+    const graph_data data = graph_data::planted(200, 2);
+    set_up with = with_classes();
+    with.rows = false;
+    with.order = "memory";
+    with.order_slots = with.buffer_slots = 2;
+    const outcome expected = train(data, with);
+    trainer all(data, with);
+    std::vector<training_statistics> found;
+    all.run([&](gnn_trainer& training, const auto& states) {
+        for (std::uint64_t e = 0; e < with.epochs; ++e) {
+            found.push_back(training.run(states(e), e).model);
+            training.enter(phase::evaluate);
+        }
+    });
+    CHECK(all.end(found) == expected);
+}
+
+TEST_CASE("what slots cannot do together is refused at construction") {
+    const graph_data data = graph_data::planted(100, 2);
+    parts of(data, with_classes());
+    buffered_topology topology(of.graph, 2);
+    sampled_batches batches(of.task, topology, of.make_sampler(), of.on);
+    buffered_features features(of.features, of.on);
+    buffered_embeddings stepped_in_compute(*of.rows, {.step_at = step_place::compute}, of.on);
+    cpu_encoder_backend<classification_head> backend(*of.all.encode, of.all.weights, {}, 0, of.on);
+    CHECK_THROWS_WITH_AS((train_loop(of.options(), batches, features, stepped_in_compute, backend, of.optimizers(), of.on, of.budget)),
+        doctest::Contains("only where nodes have no features"), error);
+}
+
+} // namespace test_train_train_loop
