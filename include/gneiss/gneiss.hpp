@@ -195,6 +195,7 @@
 #include <gneiss/storage/edge/bucket_reader.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
 #include <gneiss/storage/edge/bucket_table.hpp>
+#include <gneiss/storage/edge/bucketed_edges.hpp>
 #include <gneiss/storage/edge/disk_scratch.hpp>
 #include <gneiss/storage/edge/edge_buffer.hpp>
 #include <gneiss/storage/embedding/concepts.hpp>

@@ -31,7 +31,19 @@ struct io_stats {
         waited += other.waited;
         return *this;
     }
+    /// What came after `other`, an earlier state of the same.
+    io_stats& operator-=(const io_stats& other) noexcept {
+        reads -= other.reads;
+        writes -= other.writes;
+        syncs -= other.syncs;
+        read_bytes -= other.read_bytes;
+        written_bytes -= other.written_bytes;
+        retries -= other.retries;
+        waited -= other.waited;
+        return *this;
+    }
     [[nodiscard]] friend io_stats operator+(io_stats a, const io_stats& b) noexcept { return a += b; }
+    [[nodiscard]] friend io_stats operator-(io_stats a, const io_stats& b) noexcept { return a -= b; }
     friend bool operator==(const io_stats&, const io_stats&) = default;
 };
 

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/executor/ref.hpp>
+#include <gneiss/core/executor/tbb.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/storage/engine/any_engine.hpp>
+#include <gneiss/storage/engine/probe.hpp>
+#ifdef GNEISS_HAS_URING
+#include <gneiss/storage/engine/uring.hpp>
+#endif
+
+namespace gneiss {
+
+struct context_options {
+    std::uint64_t memory = memory_budget::unlimited; ///< that stores and batches may take together [bytes]
+    std::size_t threads = 0;                         ///< 0: all CPUs
+    std::uint64_t seed = 1;                          ///< of everything random
+    engine_factory engines{};                        ///< empty: io_uring where it works, else threads
+};
+
+/// What every part of a trainer needs: memory, threads, a way to the disk, and a seed.
+///
+///     context run({.memory = std::uint64_t{1} << 30, .seed = 7});
+///
+/// It outlives what is made with it. Errors: errc::unsupported where no engine works.
+class context {
+public:
+    explicit context(const context_options& options = {})
+        : budget_(options.memory), executor_(options.threads), seed_(options.seed), engines_(options.engines ? options.engines : working_engine()) {}
+    context(const context&) = delete;
+    context& operator=(const context&) = delete;
+
+    [[nodiscard]] memory_budget& budget() noexcept { return budget_; }
+    [[nodiscard]] executor_ref executor() const noexcept { return executor_; }
+    [[nodiscard]] const engine_factory& engines() const noexcept { return engines_; }
+    [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
+
+private:
+    [[nodiscard]] static engine_factory working_engine() {
+        std::vector<engine_candidate> candidates;
+#ifdef GNEISS_HAS_URING
+        candidates.push_back(uring_candidate());
+#endif
+        candidates.push_back(threads_candidate());
+        return choose_engine("auto", candidates).make;
+    }
+
+    memory_budget budget_;
+    tbb_executor executor_;
+    std::uint64_t seed_;
+    engine_factory engines_;
+};
+
+/// Some epochs of a trainer, each trained when it is asked for: the range of a for loop.
+template <class Trainer, class Epoch>
+class epoch_range {
+public:
+    class iterator {
+    public:
+        iterator(Trainer& of, std::uint64_t left) : of_(&of), left_(left) {
+            if (left_ != 0) last_ = of_->train_epoch();
+        }
+        const Epoch& operator*() const noexcept { return last_; }
+        iterator& operator++() {
+            if (--left_ != 0) last_ = of_->train_epoch();
+            return *this;
+        }
+        bool operator==(std::default_sentinel_t /*end*/) const noexcept { return left_ == 0; }
+
+    private:
+        Trainer* of_;
+        std::uint64_t left_;
+        Epoch last_{};
+    };
+
+    epoch_range(Trainer& of, std::uint64_t count) noexcept : of_(of), count_(count) {}
+    [[nodiscard]] iterator begin() const { return {of_, count_}; }
+    [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
+
+private:
+    Trainer& of_;
+    std::uint64_t count_;
+};
+
+} // namespace gneiss
