@@ -32,8 +32,8 @@ struct sources {
         for (std::uint64_t i = 0; i < edges; ++i) {
             const std::string h = std::to_string(draw.below(nodes)), r = std::to_string(draw.below(20)),
                               t = std::to_string(draw.below(nodes));
-            numbers += h + "\t" + r + "\t" + t + "\n";
-            names += "entity/" + h + "\trelation/" + r + "\tentity/" + t + "\n";
+            numbers.append(h).append("\t").append(r).append("\t").append(t).append("\n");
+            names.append("entity/").append(h).append("\trelation/").append(r).append("\tentity/").append(t).append("\n");
         }
         std::ofstream(directory / "numbers.tsv", std::ios::binary) << numbers;
         std::ofstream(directory / "names.tsv", std::ios::binary) << names;
@@ -71,11 +71,12 @@ void raw_loop_lines_cached(benchmark::State& state, const char* name) {
     std::string buffer(1 << 20, '\0');
     for (auto _ : state) {
         std::FILE* file = std::fopen(path.c_str(), "rb");
+        if (file == nullptr) return state.SkipWithError("cannot be opened");
         std::size_t kept = 0;
         std::uint64_t sum = 0;
-        for (;;) {
+        for (bool more = true; more;) {
             const std::size_t end = kept + std::fread(buffer.data() + kept, 1, buffer.size() - kept, file);
-            if (end == kept) break;
+            more = end == buffer.size();
             const char* at = buffer.data();
             const char* const stop = at + end;
             while (const void* newline = std::memchr(at, '\n', static_cast<std::size_t>(stop - at))) {

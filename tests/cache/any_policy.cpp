@@ -118,7 +118,7 @@ naive_cache naive_s3_fifo(std::size_t capacity) {
     };
 }
 
-void check_like(any_cache_policy policy, naive_cache naive, const memory_trace& trace) {
+void check_like(any_cache_policy policy, const naive_cache& naive, const memory_trace& trace) {
     simulated_cache cache(policy.capacity());
     cache.fill(policy.initial());
     change_set changes;

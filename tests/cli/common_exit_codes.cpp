@@ -21,7 +21,7 @@ namespace {
 template <class Error>
 failure describe(const Error& error) {
     try {
-        throw error;
+        throw error; // NOLINT(cert-err60-cpp): as the library throws it
     } catch (...) {
         return describe_current_exception();
     }

@@ -60,7 +60,7 @@ template <class OtherRefusal = no_other_refusal, class Read>
         one_line(refused.what());
     } catch (const io_error& refused) {
         one_line(refused.what());
-    } catch (const OtherRefusal&) {
+    } catch (const OtherRefusal&) { // NOLINT(bugprone-empty-catch): refused, in words of its own
     }
     return false;
 }

@@ -79,7 +79,7 @@ struct check_gradients {
 TEST_CASE("gradients of GraphSAGE equal finite differences, for each option") {
     for (const std::string reduce : {"mean", "sum", "max"})
         for (const std::string combine : {"concat", "add"})
-            for (const bool last : {false, true}) check_gradients("sage:4:" + reduce + ":" + combine, last, 3, 0, 11);
+            for (const bool last : {false, true}) check_gradients(std::string("sage:4:").append(reduce).append(":").append(combine), last, 3, 0, 11);
     check_gradients("sage:2:sum", true, 9, 0, 12); // rows become shorter: multiplied first
     check_gradients("sage:9,sage:3:no-bias", false, 2, 0, 13);
 }
@@ -96,7 +96,7 @@ TEST_CASE("gradients of graph convolutions equal finite differences, for each op
 TEST_CASE("gradients of graph attention equal finite differences, for each option") {
     for (const std::string heads : {"1", "4", "8"})
         for (const std::string merge : {"concat", "mean"})
-            for (const bool last : {false, true}) check_gradients("gat:3x" + heads + ":" + merge, last, 4, 0, 31);
+            for (const bool last : {false, true}) check_gradients(std::string("gat:3x").append(heads).append(":").append(merge), last, 4, 0, 31);
     check_gradients("gat:3x2:attention-dropout=.4:slope=.05", true, 4, 0, 32);
     check_gradients("gat:2x4,gat:3x2:mean:attention-dropout=.5:no-bias", false, 3, 0, 33);
 }

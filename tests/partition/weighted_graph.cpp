@@ -62,7 +62,7 @@ TEST_CASE("edges of a stream that repeat become one that weighs as many, loops v
 }
 
 TEST_CASE("a graph whose arrays do not fit is told") {
-    const auto refused = [](weighted_graph graph) { CHECK_THROWS_AS(check_graph(graph), error); };
+    const auto refused = [](const weighted_graph& graph) { CHECK_THROWS_AS(check_graph(graph), error); };
     check_graph({{0, 1, 2}, {1, 0}, {}, {}});
     refused({{}, {}, {}, {}});
     refused({{0, 1, 3}, {1, 0}, {}, {}});

@@ -39,7 +39,7 @@ TEST_CASE("sample tells how large batches are: the same for CSR and blocks, and 
     shop.write("seeds.npy", seeds_file(5, 20, nodes));
     for (const std::string sampler : {"dense", "neighbor"})
         for (const std::string hops : {"--fanout 4,3", "--fanout 3+2,all", "--fanout 5 --direction both --replace"}) {
-            const std::string command = "sample data --json --sampler " + sampler + " " + hops + " --seeds seeds.npy";
+            const std::string command = std::string("sample data --json --seeds seeds.npy --sampler ").append(sampler).append(" ").append(hops);
             const auto result = nlohmann::json::parse(shop.run(command + " --threads 1").out);
             CHECK(result["batches"] == 2); // three rows of five warm up
             CHECK(result["batch"] == 20);

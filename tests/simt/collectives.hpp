@@ -1,6 +1,7 @@
 #pragma once
 
 // Barriers, warp operations and atomics as kernels call them.
+// NOLINTBEGIN(bugprone-reserved-identifier): the names are CUDA's.
 
 #include <concepts>
 #include <cstdint>
@@ -260,3 +261,5 @@ inline unsigned atomicInc(unsigned* to, unsigned limit) {
 inline unsigned atomicDec(unsigned* to, unsigned limit) {
     return simt::atomically(to, [limit](unsigned old) { return old == 0 || old > limit ? limit : old - 1; });
 }
+
+// NOLINTEND(bugprone-reserved-identifier)

@@ -133,7 +133,7 @@ public:
         *--top = nullptr; // the return address of `first`, aligned as after a call
         *--top = reinterpret_cast<void*>(&first);
         for (int i = 0; i < 6; ++i) *--top = nullptr;
-        top_ = top;
+        top_ = static_cast<void*>(top);
 #else
         getcontext(&context_);
         context_.uc_stack.ss_sp = memory_ + guard_;

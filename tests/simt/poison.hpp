@@ -43,7 +43,7 @@ inline std::span<const std::span<std::byte>> static_shared() {
                 const std::string_view name = image.data() + names.sh_offset + symbol.st_name;
                 if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || !name.starts_with("_Z") || name.find("B11simt_shared") == name.npos)
                     continue;
-                auto* const begin = reinterpret_cast<std::byte*>(base + symbol.st_value);
+                auto* const begin = reinterpret_cast<std::byte*>(base + symbol.st_value); // NOLINT(performance-no-int-to-ptr): of the symbol table
                 std::size_t size = symbol.st_size;
 #if defined(SIMT_ASAN)
                 // clang counts the red zone behind a variable as part of it.

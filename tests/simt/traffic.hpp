@@ -1,6 +1,7 @@
 #pragma once
 
 // Global memory as it is asked for: a warp's load is a request, which fetches every 32-byte sector that its lanes touch.
+// NOLINTBEGIN(bugprone-reserved-identifier): the names are CUDA's.
 
 #include <algorithm>
 #include <cstdint>
@@ -136,3 +137,5 @@ SIMT_STORE(__stcs)
 SIMT_STORE(__stwt)
 #undef SIMT_LOAD
 #undef SIMT_STORE
+
+// NOLINTEND(bugprone-reserved-identifier)

@@ -1,6 +1,7 @@
 #pragma once
 
 // CUDA's words that need no knowledge of threads, for a host compiler: qualifiers, vector types, bits, float functions.
+// NOLINTBEGIN(bugprone-reserved-identifier): the names are CUDA's.
 
 #include <algorithm>
 #include <bit>
@@ -25,7 +26,8 @@ struct uint3 {
 };
 struct dim3 {
     unsigned x = 1, y = 1, z = 1;
-    constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) noexcept : x(x_), y(y_), z(z_) {}
+    constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) noexcept // NOLINT(google-explicit-constructor): as CUDA's
+        : x(x_), y(y_), z(z_) {}
 };
 
 // TYPE1 … TYPE4 of CUDA's vector_types.h, with the same alignment, and make_TYPE2 … make_TYPE4.
@@ -128,3 +130,5 @@ inline float __fsqrt_rn(float a) noexcept { return std::sqrt(a); }
 inline float __frcp_rn(float a) noexcept { return 1.0F / a; }
 inline int __float2int_rd(float x) noexcept { return static_cast<int>(std::floor(x)); }
 inline int __float2int_rn(float x) noexcept { return static_cast<int>(std::nearbyint(x)); }
+
+// NOLINTEND(bugprone-reserved-identifier)

@@ -36,7 +36,7 @@ static_assert(word_array<word_file>);
 /// Sorts edges into buckets, in files of a directory.
 template <class E = serial_executor>
 bucket_store build(const std::filesystem::path& directory, const bucket_layout& layout,
-    std::span<const edge> edges, std::uint64_t memory = 1 << 20, E executor = {}) {
+    std::span<const edge> edges, std::uint64_t memory = 1 << 20, const E& executor = E{}) {
     bucket_builder<E> builder(layout, memory, directory, executor);
     builder.push(edges);
     word_file out(directory / "out"), in(directory / "in");

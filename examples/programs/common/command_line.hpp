@@ -147,6 +147,8 @@ private:
     static const T& inner(const T& value) {
         return value;
     }
+    template <class T>
+    static const T& inner(const T&& value) = delete;
 
     flag& add(flag& added, const std::string& name, std::string help, kind what);
     void read_file(const std::string& path);

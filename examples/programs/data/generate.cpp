@@ -32,9 +32,9 @@ struct generate_flags {
 
 template <class Generator>
 gneiss::import_source source_of(
-    std::string name, const std::shared_ptr<const Generator>& graph, std::uint32_t relations, std::string fingerprint) {
-    return {.path = std::move(name),
-        .fingerprint = std::move(fingerprint),
+    const std::string& name, const std::shared_ptr<const Generator>& graph, std::uint32_t relations, const std::string& fingerprint) {
+    return {.path = name,
+        .fingerprint = fingerprint,
         .compute = [graph](std::uint64_t first, std::span<gneiss::edge> out) { graph->fill(first, out); },
         .computed_edges = graph->edges(),
         .computed_nodes = graph->nodes(),

@@ -17,9 +17,9 @@ namespace {
 gneiss::layerwise_input input_from(const inference_source& from) {
     const gneiss::row_partitioning& partitioning = from.buckets.rows();
     if (from.features == nullptr) return gneiss::learned_rows(*from.rows);
-    gneiss::layerwise_input features = gneiss::fixed_features(*from.features, partitioning);
+    const gneiss::layerwise_input features = gneiss::fixed_features(*from.features, partitioning);
     if (from.rows == nullptr) return features;
-    return gneiss::side_by_side(gneiss::learned_rows(*from.rows), std::move(features), partitioning);
+    return gneiss::side_by_side(gneiss::learned_rows(*from.rows), features, partitioning);
 }
 
 } // namespace

@@ -162,8 +162,8 @@ public:
 
     /// Gives up for `why`: when this returns no stage is at work, what was in flight is dropped, and every later call
     /// throws `why`. For a driving thread that leaves by an exception, with all that the stages refer to.
-    void stop(std::exception_ptr why) {
-        fail(std::move(why));
+    void stop(const std::exception_ptr& why) {
+        fail(why);
         threads_.clear(); // joins
     }
 

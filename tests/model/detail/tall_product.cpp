@@ -50,7 +50,7 @@ TEST_CASE("products of any shape equal naive loops and touch nothing else") {
                 for (const bool yes : {false, true}) {
                     const matrix a(m, depth, 1), w(yes ? n : depth, yes ? depth : n, 2), g(depth, n, 3), turned(depth, m, 4);
                     matrix out(m, n, 5), grad(m, n, 6);
-                    const matrix out_before = out, grad_before = grad;
+                    const matrix out_before(m, n, 5), grad_before(m, n, 6);
                     const auto w_at = [&](std::size_t p, std::size_t j) { return yes ? w.memory[j * (depth + 3) + p] : w.memory[p * (n + 3) + j]; };
                     detail::packed_panels(w.view, yes).multiply(a.view, yes, out.view);
                     check(out, out_before, yes, depth, [&](std::size_t i, std::size_t j, std::size_t p) { return a.view(i, p) * w_at(p, j); });

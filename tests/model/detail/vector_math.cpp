@@ -16,8 +16,8 @@ using namespace gneiss::detail;
 
 TEST_CASE("the exponential is within 2^-22 of std::exp where its result is normal") {
     double worst = 0;
-    for (double x = -86.4; x < 88.7; x += 0.00171) {
-        const float f = static_cast<float>(x);
+    for (int i = 0; i < 102'398; ++i) { // −86.4 to 88.7
+        const float f = static_cast<float>(-86.4 + i * 0.00171);
         const double exact = std::exp(static_cast<double>(f));
         worst = std::max(worst, std::abs(static_cast<double>(exponential(f)) - exact) / exact);
     }
@@ -35,7 +35,8 @@ TEST_CASE("the exponential of the ends of the line") {
 }
 
 TEST_CASE("the square root is within two units in the last place of std::sqrt") {
-    for (double x = 1e-30; x < 1e30; x *= 1.00037) {
+    double x = 1e-30;
+    for (int i = 0; i < 373'000; ++i, x *= 1.00037) { // to 1e30
         const float f = static_cast<float>(x), exact = std::sqrt(f);
         CHECK(std::abs(square_root(f) - exact) <= 2 * (std::nextafter(exact, 1e38F) - exact));
     }

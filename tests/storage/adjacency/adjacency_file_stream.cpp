@@ -160,7 +160,8 @@ TEST_CASE("whatever read fails, a pass is right or an error with a type, and the
                     try {
                         work();
                         return true;
-                    } catch (const io_error&) {
+                    } catch (const io_error& e) {
+                        CHECK(*e.what() != '\0');
                     } catch (const error& e) {
                         CHECK(e.code() == errc::corrupt); // a file that ends too early
                         CHECK(!e.place().path.empty());

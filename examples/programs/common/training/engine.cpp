@@ -29,19 +29,20 @@ gneiss::engine_choice choose_engine(const run_options& options) {
     return chosen;
 }
 
-std::optional<gneiss::io_profile> device_profile(const gneiss::dataset& data, run_options options) {
+std::optional<gneiss::io_profile> device_profile(const gneiss::dataset& data, const run_options& options) {
     constexpr std::uint64_t enough = std::uint64_t{32} << 20;
     const std::filesystem::path file = data.path("edges.out"), known = data.directory() / "device.profile";
     if (std::filesystem::file_size(file) < enough) return std::nullopt;
     try {
         return gneiss::load_profile(known);
-    } catch (const std::exception&) { // none yet, or of another version
+    } catch (const std::exception&) { // NOLINT(bugprone-empty-catch): none yet, or of another version
     }
-    options.throttle.reset();
-    const gneiss::io_profile measured = gneiss::calibrate(choose_engine(options).make, file);
+    run_options unthrottled = options;
+    unthrottled.throttle.reset();
+    const gneiss::io_profile measured = gneiss::calibrate(choose_engine(unthrottled).make, file);
     try {
         gneiss::save_profile(known, measured);
-    } catch (const std::exception&) { // measured anew next time
+    } catch (const std::exception&) { // NOLINT(bugprone-empty-catch): measured again next time
     }
     return measured;
 }

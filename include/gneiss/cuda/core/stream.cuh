@@ -64,7 +64,7 @@ public:
     }
 
     [[nodiscard]] cudaStream_t get() const noexcept { return stream_; }
-    operator cudaStream_t() const noexcept { return stream_; } ///< for `launch` and the copies
+    operator cudaStream_t() const noexcept { return stream_; } ///< for `launch` and the copies NOLINT(google-explicit-constructor)
 
     /// The host waits for all of it. Throws `device_error`, also for what went wrong in kernels.
     void synchronize() const { check(cudaStreamSynchronize(stream_), "waiting for a stream"); }

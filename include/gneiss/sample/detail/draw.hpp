@@ -57,7 +57,7 @@ inline void draw_distinct(random_key key, std::uint64_t first, std::uint32_t deg
         for (std::size_t j = 0; j < out.size(); ++j) {
             bool taken = false;
             for (std::size_t i = 0; i < j; ++i) taken |= out[i] == drawn[j];
-            out[j] = taken ? least + static_cast<std::uint32_t>(j) : drawn[j];
+            out[j] = taken ? least + static_cast<std::uint32_t>(j) : drawn[j]; // NOLINT(clang-analyzer-core.uninitialized.Assign): drawn above
         }
         return;
     }

@@ -221,9 +221,9 @@ private:
 class checksum_collector {
 public:
     explicit checksum_collector(std::uint64_t id, std::uint64_t block_bytes = checksum_block_bytes)
-        : id_(id),
-          block_bytes_(block_bytes),
-          stream_(block_seed(id, 0)) {}
+        : stream_(block_seed(id, 0)),
+          id_(id),
+          block_bytes_(block_bytes) {}
 
     void update(std::span<const std::byte> bytes) {
         while (!bytes.empty()) {
@@ -250,8 +250,8 @@ public:
     [[nodiscard]] std::uint64_t bytes() const noexcept { return end_; }
 
 private:
-    std::uint64_t id_, block_bytes_, begin_ = 0, end_ = 0;
     checksum_stream stream_;
+    std::uint64_t id_, block_bytes_, begin_ = 0, end_ = 0;
     std::vector<checked_block> blocks_;
 };
 
