@@ -13,7 +13,7 @@
 namespace test_cli_study_subgraph {
 
 using namespace gneiss;
-using compare::neighborhood_policy;
+using study::neighborhood_policy;
 
 namespace {
 
@@ -34,7 +34,7 @@ std::vector<std::vector<double>> matrix_of(const symmetric_csr& graph) {
 }
 
 /// Among the nodes of `of` the edges of the graph, and no others.
-void check_edges(const compare::subgraph& of, const std::vector<std::vector<double>>& a) {
+void check_edges(const study::subgraph& of, const std::vector<std::vector<double>>& a) {
     const auto among = matrix_of(of.among);
     for (std::size_t i = 0; i < of.nodes.size(); ++i)
         for (std::size_t k = 0; k < of.nodes.size(); ++k) CHECK(among[i][k] == a[of.nodes[i]][of.nodes[k]]);
@@ -48,8 +48,8 @@ TEST_CASE("a neighborhood holds what powers of the adjacency matrix reach; influ
         const auto a = matrix_of(graph);
         const std::vector<node_id> batch{3, 17, 8};
         const auto hops = static_cast<std::uint32_t>(1 + seed % 3);
-        compare::subgraph_maker make(graph);
-        const compare::subgraph around = make.around(batch, hops);
+        study::subgraph_maker make(graph);
+        const study::subgraph around = make.around(batch, hops);
 
         std::vector<double> mass(40), next(40);
         std::set<node_id> reached(batch.begin(), batch.end()), direct = reached;
@@ -81,12 +81,12 @@ TEST_CASE("the best of a neighborhood are those of the greatest scores, beside t
     const symmetric_csr graph = random_graph(200, 600, 5);
     const auto a = matrix_of(graph);
     const std::vector<node_id> batch{1, 2, 3, 4, 5};
-    compare::subgraph_maker make(graph);
-    const compare::subgraph around = make.around(batch, 2);
+    study::subgraph_maker make(graph);
+    const study::subgraph around = make.around(batch, 2);
     const random_key key{9, random_domain::user};
     for (const auto policy : {neighborhood_policy::random, neighborhood_policy::neighbor, neighborhood_policy::influence})
         for (const std::size_t count : {std::size_t{0}, std::size_t{7}, around.nodes.size() / 2, around.nodes.size() - batch.size()}) {
-            const compare::subgraph best = make.best(around, count, policy, 2, key);
+            const study::subgraph best = make.best(around, count, policy, 2, key);
             REQUIRE(best.nodes.size() == batch.size() + count);
             CHECK(std::ranges::equal(std::span(best.nodes).first(best.batch), batch));
             check_edges(best, a);
@@ -109,9 +109,9 @@ TEST_CASE("the best of a neighborhood are those of the greatest scores, beside t
 
 TEST_CASE("layers read all nodes and at last give the batch") {
     const symmetric_csr graph = random_graph(30, 60, 1);
-    compare::subgraph_maker make(graph);
+    study::subgraph_maker make(graph);
     const std::vector<node_id> batch{7, 9};
-    const compare::subgraph around = make.around(batch, 2);
+    const study::subgraph around = make.around(batch, 2);
     std::vector<std::uint32_t> offsets, unused;
     for (std::size_t i = 0; i < 2; ++i) {
         const layer_view view = around.of_layers(2).layer(i, offsets, unused);

@@ -100,13 +100,13 @@ void bare_pass(benchmark::State& state, const row_partitioning& partitions, bool
     count_pass(state, partitions);
 }
 
-void partitions_read_direct_row_file(benchmark::State& state) { read_embedding_file(state, partitioning); }
+void partitions_read_direct_embedding_file(benchmark::State& state) { read_embedding_file(state, partitioning); }
 void partitions_read_direct_raw_io_queue(benchmark::State& state) { bare_pass(state, partitioning, false); }
-void partitions_write_direct_row_file(benchmark::State& state) { write_embedding_file(state, partitioning); }
+void partitions_write_direct_embedding_file(benchmark::State& state) { write_embedding_file(state, partitioning); }
 void partitions_write_direct_raw_io_queue(benchmark::State& state) { bare_pass(state, partitioning, true); }
-void large_partitions_read_direct_row_file(benchmark::State& state) { read_embedding_file(state, large); }
+void large_partitions_read_direct_embedding_file(benchmark::State& state) { read_embedding_file(state, large); }
 void large_partitions_read_direct_raw_io_queue(benchmark::State& state) { bare_pass(state, large, false); }
-void large_partitions_write_direct_row_file(benchmark::State& state) { write_embedding_file(state, large); }
+void large_partitions_write_direct_embedding_file(benchmark::State& state) { write_embedding_file(state, large); }
 void large_partitions_write_direct_raw_io_queue(benchmark::State& state) { bare_pass(state, large, true); }
 
 /// An epoch in which training takes no time: what loading and writing back can do together. Bytes are those moved.
@@ -133,13 +133,13 @@ void partition_buffer_beta_16_4_direct(benchmark::State& state) {
 void by_engine(benchmark::internal::Benchmark* b) {
     b->ArgName("threads")->DenseRange(0, 1)->UseRealTime()->Unit(benchmark::kMillisecond);
 }
-BENCHMARK(partitions_read_direct_row_file)->Apply(by_engine);
+BENCHMARK(partitions_read_direct_embedding_file)->Apply(by_engine);
 BENCHMARK(partitions_read_direct_raw_io_queue)->Apply(by_engine);
-BENCHMARK(partitions_write_direct_row_file)->Apply(by_engine);
+BENCHMARK(partitions_write_direct_embedding_file)->Apply(by_engine);
 BENCHMARK(partitions_write_direct_raw_io_queue)->Apply(by_engine);
-BENCHMARK(large_partitions_read_direct_row_file)->Apply(by_engine);
+BENCHMARK(large_partitions_read_direct_embedding_file)->Apply(by_engine);
 BENCHMARK(large_partitions_read_direct_raw_io_queue)->Apply(by_engine);
-BENCHMARK(large_partitions_write_direct_row_file)->Apply(by_engine);
+BENCHMARK(large_partitions_write_direct_embedding_file)->Apply(by_engine);
 BENCHMARK(large_partitions_write_direct_raw_io_queue)->Apply(by_engine);
 BENCHMARK(partition_buffer_beta_16_4_direct)->Apply(by_engine);
 

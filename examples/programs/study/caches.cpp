@@ -27,7 +27,7 @@
 #include "common/terminal.hpp"
 #include "sampled_trace.hpp"
 
-namespace compare {
+namespace study {
 namespace {
 
 namespace plot = programs::plot;
@@ -338,4 +338,4 @@ void add_caches(programs::command_line& to) {
     command.option("quiet", flags->quiet, "no progress on stderr").transient();
 }
 
-} // namespace compare
+} // namespace study

@@ -3,7 +3,7 @@
 #include "common/command_line.hpp"
 
 /// The comparing program: one function per command, which adds it to the program.
-namespace compare {
+namespace study {
 
 void add_draw(programs::command_line& to);
 void add_caches(programs::command_line& to);
@@ -14,4 +14,4 @@ void add_grem(programs::command_line& to);
 void add_macro(programs::command_line& to);
 void add_drop(programs::command_line& to);
 
-} // namespace compare
+} // namespace study

@@ -20,7 +20,7 @@
 #include "common/terminal.hpp"
 #include "study.hpp"
 
-namespace compare {
+namespace study {
 namespace {
 
 namespace fs = std::filesystem;
@@ -117,4 +117,4 @@ void add_curves(programs::command_line& to) {
     command.option("out", flags->out, "the chart").value_name("FILE.svg");
 }
 
-} // namespace compare
+} // namespace study

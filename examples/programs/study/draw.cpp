@@ -18,7 +18,7 @@
 #include "common/terminal.hpp"
 #include "common/units.hpp"
 
-namespace compare {
+namespace study {
 namespace {
 
 namespace fs = std::filesystem;
@@ -183,4 +183,4 @@ void add_draw(programs::command_line& to) {
     command.option("json", flags->json, "what the table tells as one JSON object");
 }
 
-} // namespace compare
+} // namespace study

@@ -41,7 +41,7 @@
 #include "common/units.hpp"
 #include "subgraph.hpp"
 
-namespace compare {
+namespace study {
 namespace {
 
 namespace plot = programs::plot;
@@ -278,4 +278,4 @@ void add_drop(programs::command_line& to) {
     command.option("quiet", flags->quiet, "no progress on stderr").transient();
 }
 
-} // namespace compare
+} // namespace study

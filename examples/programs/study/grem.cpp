@@ -33,7 +33,7 @@
 #include "common/terminal.hpp"
 #include "common/units.hpp"
 
-namespace compare {
+namespace study {
 namespace {
 
 namespace plot = programs::plot;
@@ -152,4 +152,4 @@ void add_grem(programs::command_line& to) {
     command.option("quiet", flags->quiet, "no progress");
 }
 
-} // namespace compare
+} // namespace study

@@ -33,7 +33,7 @@
 #include "common/units.hpp"
 #include "sampled_trace.hpp"
 
-namespace compare {
+namespace study {
 namespace {
 
 namespace plot = programs::plot;
@@ -300,4 +300,4 @@ void add_macro(programs::command_line& to) {
     command.option("quiet", flags->quiet, "no progress on stderr").transient();
 }
 
-} // namespace compare
+} // namespace study

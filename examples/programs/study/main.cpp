@@ -4,13 +4,13 @@
 /// measure without training.
 int main(int argc, char** argv) {
     programs::command_line program("gneiss-study", "Draws what runs did over time, trains with different flags and seeds, and measures caches, partitions and neighborhoods.");
-    compare::add_draw(program);
-    compare::add_caches(program);
-    compare::add_runs(program);
-    compare::add_curves(program);
-    compare::add_orders(program);
-    compare::add_grem(program);
-    compare::add_macro(program);
-    compare::add_drop(program);
+    study::add_draw(program);
+    study::add_caches(program);
+    study::add_runs(program);
+    study::add_curves(program);
+    study::add_orders(program);
+    study::add_grem(program);
+    study::add_macro(program);
+    study::add_drop(program);
     return program.run(argc, argv);
 }

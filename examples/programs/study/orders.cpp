@@ -25,7 +25,7 @@
 #include "common/signals.hpp"
 #include "common/terminal.hpp"
 
-namespace compare {
+namespace study {
 namespace {
 
 namespace plot = programs::plot;
@@ -171,4 +171,4 @@ void add_orders(programs::command_line& to) {
     command.option("quiet", flags->quiet, "no progress");
 }
 
-} // namespace compare
+} // namespace study

@@ -31,7 +31,7 @@
 #include "common/units.hpp"
 #include "study.hpp"
 
-namespace compare {
+namespace study {
 namespace {
 
 namespace fs = std::filesystem;
@@ -333,4 +333,4 @@ void add_runs(programs::command_line& to) {
     command.option("quiet", flags->quiet, "no progress");
 }
 
-} // namespace compare
+} // namespace study

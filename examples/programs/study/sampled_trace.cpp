@@ -16,7 +16,7 @@
 #include "common/exit_codes.hpp"
 #include "common/neighbor_lists.hpp"
 
-namespace compare {
+namespace study {
 namespace {
 
 using gneiss::node_id;
@@ -150,4 +150,4 @@ sampled_trace sample_trace(const gneiss::dataset& data, const std::vector<node_i
     return result;
 }
 
-} // namespace compare
+} // namespace study

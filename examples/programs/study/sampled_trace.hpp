@@ -16,7 +16,7 @@
 #include <gneiss/sampling/any_sampler.hpp>
 #include <gneiss/storage/io/trace_file.hpp>
 
-namespace compare {
+namespace study {
 
 /// Which batches are sampled, and how.
 struct sampling {
@@ -50,4 +50,4 @@ struct sampled_trace {
     const std::filesystem::path& scratch, gneiss::memory_budget& budget, const gneiss::tbb_executor& executor, const std::stop_token& stop,
     const std::function<void(const std::string& what, std::uint64_t done, std::uint64_t all)>& progress);
 
-} // namespace compare
+} // namespace study

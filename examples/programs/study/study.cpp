@@ -7,7 +7,7 @@
 
 #include "common/run_directory.hpp"
 
-namespace compare {
+namespace study {
 namespace {
 
 using nlohmann::ordered_json;
@@ -130,4 +130,4 @@ programs::estimate paired_difference(const runs_of_case& runs, const runs_of_cas
     return programs::estimate_mean(differences);
 }
 
-} // namespace compare
+} // namespace study

@@ -10,7 +10,7 @@
 
 #include "common/statistics.hpp"
 
-namespace compare {
+namespace study {
 
 /// What one run is, as told by the command line: runs that are equal in this compute the same.
 struct run_key {
@@ -66,4 +66,4 @@ using runs_of_case = std::vector<std::optional<nlohmann::ordered_json>>;
 /// The mean of `runs` − `base`, pair by pair.
 [[nodiscard]] programs::estimate paired_difference(const runs_of_case& runs, const runs_of_case& base, const std::string& metric);
 
-} // namespace compare
+} // namespace study

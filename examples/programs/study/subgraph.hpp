@@ -14,7 +14,7 @@
 #include <gneiss/partition/hubs.hpp>
 #include <gneiss/sample/layer_view.hpp>
 
-namespace compare {
+namespace study {
 
 /// Some nodes of a graph and all edges among them.
 struct subgraph {
@@ -120,4 +120,4 @@ private:
     std::vector<std::uint32_t> position_; // of a node among those at hand
 };
 
-} // namespace compare
+} // namespace study
