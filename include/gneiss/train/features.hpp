@@ -86,6 +86,25 @@ private:
 };
 static_assert(feature_source<features_in_memory>);
 
+/// Dense features of all nodes in a matrix [nodes, columns], which outlives this.
+class matrix_features {
+public:
+    explicit matrix_features(matrix_view<const float> features) : features_(features) {}
+
+    [[nodiscard]] input_columns columns() const noexcept { return {.dense = features_.columns(), .sparse = 0}; }
+    void begin_epoch(const epoch_start& /*at*/) noexcept {}
+    [[nodiscard]] static lease acquire(std::uint32_t /*state*/) noexcept { return {}; }
+    [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
+    void gather(training_batch& b, matrix_view<float> dense) const {
+        for (std::size_t i = 0; i < b.nodes.size(); ++i) std::ranges::copy(features_[b.nodes[i]], dense[i].begin());
+    }
+    void enter(phase /*next*/) noexcept {}
+
+private:
+    matrix_view<const float> features_;
+};
+static_assert(feature_source<matrix_features>);
+
 /// Dense features of nodes as rows of a source, and how a row's bytes become floats.
 struct feature_rows {
     any_row_source& source;

@@ -76,15 +76,15 @@ public:
     [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
 
     void produce(training_batch& b, const std::stop_token& stop) {
-        samplers_.with([this] { return worker(parts_.sampler); }, [&](worker& mine) {
-            static_cast<const node_batches*>(b.work->view.get())->choose(b.key.number.index, mine.seeds);
-            labels_of(mine.seeds, parts_.labels, parts_.classes, b.labels);
+        samplers_.with([this] { return parts_.sampler; }, [&](any_sampler& mine) {
+            static_cast<const node_batches*>(b.work->view.get())->choose(b.key.number.index, b.seeds);
+            labels_of(b.seeds, parts_.labels, parts_.classes, b.labels);
             b.window = inspector_ ? inspector_->next(stop) : nullptr; // null with an inspector: it is halted, for the rest of the run
             std::optional<mini_batch> result;
             if (b.window) timed(times_.load, [&] { result = inspector_->load(*b.window, b.sample_arena); });
-            else timed(times_.sample, [&] { result = mine.sampler.sample(b.key, mine.seeds, executor_, b.sample_arena); });
+            else timed(times_.sample, [&] { result = mine.sample(b.key, b.seeds, executor_, b.sample_arena); });
             if (result->key() != b.key) throw error(errc::corrupt, "holds the sample of another batch", {.path = options_.superbatches.directory});
-            const drawn_sample sample = mine.sampler.read(*result, b.layers, executor_);
+            const drawn_sample sample = mine.read(*result, b.layers, executor_);
             b.nodes = sample.nodes;
             b.statistics.sampled_edges = sample.edges;
         });
@@ -105,11 +105,6 @@ public:
     [[nodiscard]] const times& spent() const noexcept { return times_; }
 
 private:
-    struct worker {
-        explicit worker(const any_sampler& copy) : sampler(copy) {}
-        any_sampler sampler;
-        std::vector<node_id> seeds{};
-    };
     template <class Work>
     static void timed(std::atomic<std::int64_t>& to, Work&& work) {
         const auto since = std::chrono::steady_clock::now();
@@ -133,7 +128,7 @@ private:
     superbatch_statistics ended_; // of inspectors that are gone
     times times_;
     mutable std::mutex mutex_;
-    object_pool<worker> samplers_;
+    object_pool<any_sampler> samplers_;
     std::unique_ptr<superbatch_inspector> inspector_; // last: its thread uses the rest
 };
 static_assert(batch_producer<inspected_batches>);

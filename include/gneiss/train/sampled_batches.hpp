@@ -92,6 +92,23 @@ private:
 };
 static_assert(topology<buffered_topology>);
 
+/// A graph in memory, the same for every state. It outlives this.
+template <class G>
+class graph_in_memory {
+public:
+    using view = G;
+
+    explicit graph_in_memory(const G& graph) : graph_(std::shared_ptr<const G>(), &graph) {}
+
+    void begin_epoch(const epoch_start& /*at*/) noexcept {}
+    [[nodiscard]] std::shared_ptr<const view> acquire(const epoch_start& /*at*/, std::uint32_t /*state*/) const noexcept { return graph_; }
+    [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
+    void enter(phase /*next*/) noexcept {}
+
+private:
+    std::shared_ptr<const G> graph_;
+};
+
 /// Batches whose neighborhoods are sampled there and then, in the graph of their state.
 ///
 ///     sampled_batches batches(task, topology, [&] { return dense_sampler<>(options, seed); }, executor);

@@ -105,7 +105,8 @@ private:
 };
 static_assert(train_task<link_task>);
 
-/// Node classification: batches of training nodes, with labels.
+/// Batches of training nodes: node classification with their labels, or without labels any loss on nodes, whose head looks at
+/// batch.seeds.
 class node_task {
 public:
     static constexpr bool repeats = true;
@@ -120,13 +121,16 @@ public:
         std::uint64_t seed = 0;
     };
 
-    /// \param labels   of all nodes; outlives this
+    /// \param labels   of all nodes; outlives this; empty: there are none
     /// \param classes  labels are below that
     /// Throws errc::invalid_argument unless every node has a label, or `unlabeled`.
     node_task(const options& how, std::span<const class_id> labels, std::size_t classes, row_partitioning partitioning, nodes_of_state nodes)
         : options_(how), labels_(labels), classes_(classes), partitioning_(std::move(partitioning)), nodes_(std::move(nodes)) {
-        if (labels.size() != partitioning_.nodes) throw error(errc::invalid_argument, "every node needs a label, or unlabeled");
+        if (!labels.empty() && labels.size() != partitioning_.nodes) throw error(errc::invalid_argument, "every node needs a label, or unlabeled");
     }
+
+    /// Without labels.
+    node_task(const options& how, row_partitioning partitioning, nodes_of_state nodes) : node_task(how, {}, 0, std::move(partitioning), std::move(nodes)) {}
 
     void begin_epoch(const epoch_start& /*at*/) noexcept {}
     /// Throws errc::out_of_range for a training node that is not resident.
@@ -146,15 +150,14 @@ public:
 
         /// Throws errc::out_of_range for a label that is no class, naming the node.
         seed_set cut(training_batch& b, const view& v) {
-            v.choose(b.key.number.index, seeds_, b.key.number.pass);
-            labels_of(seeds_, labels_, classes_, b.labels);
-            return {seeds_};
+            v.choose(b.key.number.index, b.seeds, b.key.number.pass);
+            if (!labels_.empty()) labels_of(b.seeds, labels_, classes_, b.labels);
+            return {b.seeds};
         }
 
     private:
         std::span<const class_id> labels_;
         std::size_t classes_;
-        std::vector<node_id> seeds_;
     };
     [[nodiscard]] cutter_type cutter() const { return {labels_, classes_}; }
 

@@ -61,6 +61,7 @@ struct training_batch : driven_batch<training_statistics, state_work> {
     std::span<const node_id> nodes;  ///< whose rows the batch reads, distinct: sources of the first layer
     layer_stack layers;              ///< of the sample; none without an encoder, or where a device draws them
     std::optional<link_batch> links; ///< link prediction
+    std::vector<node_id> seeds;      ///< node tasks: whose outputs the loss is on
     std::vector<class_id> labels;    ///< node classification, by seed
     std::shared_ptr<superbatch> window; ///< the accesses around this batch, where they are known; else null
 

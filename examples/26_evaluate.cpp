@@ -1,0 +1,49 @@
+// From triples in a text file to a filtered MRR: import, train, rank. Also: the best answers to one query.
+#include <gneiss/link_prediction.hpp>
+
+#include <cstdio>
+#include <fstream>
+
+#include <gneiss/eval/top_k.hpp>
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/io/import/importer.hpp>
+using namespace gneiss;
+
+int main() {
+    std::ofstream train("family.train.tsv"), test("family.test.tsv"); // 200 chains of parents, and who is a grandparent
+    for (int family = 0; family < 200; ++family) {
+        const auto name = [&](int generation) { return std::to_string(family) + "." + std::to_string(generation); };
+        for (int g = 0; g < 5; ++g) train << name(g) << "\tparent\t" << name(g + 1) << "\n";
+        for (int g = 0; g < 4; ++g) (family % 10 == 0 && g == 2 ? test : train) << name(g) << "\tgrandparent\t" << name(g + 2) << "\n";
+    }
+    train.close(), test.close();
+
+    context run({.memory = 64 << 20});
+    import_options options;
+    options.sources = {{.path = "family.train.tsv"}, {.path = "family.test.tsv", .split = edge_split::test}};
+    options.out = "family";
+    options.partitions = 4;
+    options.force = true;
+    (void)import_dataset(options, tbb_executor());
+    const dataset data("family");
+
+    const bucketed_edges edges(data.buckets());
+    node_embeddings nodes(run, "family.rows", edges.rows(), {.dim = 32});
+    link_trainer trainer(run, edges, nodes, complex_decoder{}, {.resident = 2, .batch = 200});
+    for (const auto& epoch : trainer.epochs(40))
+        if (epoch.number % 10 == 9) std::printf("loss %.3f\n", epoch.mean_loss());
+
+    const edge_scan known = [&](const edge_visitor& visit) { // true edges, which are no candidates
+        edges.for_each_edge(visit);
+        visit(data.split("test").edges());
+    };
+    const auto held_out = data.split("test");
+    const double mrr = trainer.evaluate(held_out.edges(), known).both().mrr();
+    std::printf("filtered MRR %.3f of %zu edges\n", mrr, held_out.edges().size());
+
+    const edge& e = held_out.edges().front();
+    const link_query query = query_of(e, side::tail);
+    for (const auto& answer : top_k(trainer.scorer(), trainer.nodes(), std::span(&query, 1), 3, known, run.executor()).front())
+        std::printf("%s grandparent %s: %.2f\n", data.node_label(e.source).c_str(), data.node_label(answer.node).c_str(), static_cast<double>(answer.score));
+    return mrr > .1 ? 0 : 1;
+}
