@@ -114,6 +114,64 @@ TEST_CASE("the schedule's factor multiplies the rate, the reduction sees all gra
     CHECK(std::equal(c.values().begin(), c.values().end(), fresh.values().begin()));
 }
 
+namespace {
+
+/// Momentum, whose rate stands in the middle of its members.
+struct momentum {
+    float keep = 0.9F, rate = 0.05F, first = 0.25F;
+
+    static constexpr std::size_t state_floats(std::size_t dim) { return dim; }
+    [[nodiscard]] float initial_state() const { return first; }
+    void step(std::span<float> value, std::span<float> state, std::span<const float> gradient, std::uint64_t) const {
+        for (std::size_t i = 0; i < gradient.size(); ++i) {
+            state[i] = keep * state[i] + gradient[i];
+            value[i] -= rate * state[i];
+        }
+    }
+};
+static_assert(dense_update_rule<momentum>);
+
+/// Adagrad with one sum of squares a row, as for embeddings.
+struct row_adagrad {
+    float rate = 0.1F;
+
+    static constexpr std::size_t state_floats(std::size_t) { return 1; }
+    static constexpr float initial_state() { return 0; }
+    void step(std::span<float>, std::span<float>, std::span<const float>, std::uint64_t) const {}
+};
+
+} // namespace
+
+TEST_CASE("a rule of your own steps with decay, factor and threads as the library's do") {
+    dense_parameters<> p = some_parameters(), threads = some_parameters();
+    const std::vector<float> before(p.values().begin(), p.values().end());
+    const dense_optimizer o(momentum{.rate = 0.06F}, {.weight_decay = 0.02, .decoupled = true});
+    CHECK(o.state_per_value() == 1);
+    REQUIRE(o.get_if<momentum>() != nullptr);
+    CHECK(o.get_if<momentum>()->rate == 0.06F);
+    CHECK(o.get_if<adam>() == nullptr);
+    o.allocate_state(p);
+    o.allocate_state(threads);
+    for (int t = 1; t <= 5; ++t) {
+        set_gradients(p, t);
+        set_gradients(threads, t);
+        o.step(p, static_cast<std::uint64_t>(t), 0.5, serial_executor{});
+        o.step(threads, static_cast<std::uint64_t>(t), 0.5, tbb_executor(3));
+    }
+    CHECK(std::equal(p.values().begin(), p.values().end(), threads.values().begin()));
+    for (const auto& a : p.arrays())
+        for (std::size_t i = a.offset; i < a.offset + a.size(); ++i) {
+            double x = static_cast<double>(before[i]), m = 0.25;
+            for (int t = 1; t <= 5; ++t) {
+                if (a.name == "w") x -= 0.03 * 0.02 * x;
+                m = .9 * m + gradient_at(i, t);
+                x -= 0.03 * m;
+            }
+            CHECK(std::abs(static_cast<double>(p.values()[i]) - x) < 1e-5);
+        }
+    CHECK_THROWS_WITH((void)dense_optimizer(row_adagrad{}), doctest::Contains("keeps it for each row"));
+}
+
 TEST_CASE("gradients that are no numbers stop a step before anything changed; bad settings are refused") {
     dense_parameters<> p = some_parameters();
     const dense_parameters<> fresh = some_parameters();

@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace test_model_encoder_training {
@@ -51,7 +52,7 @@ struct communities {
 };
 
 /// Accuracy on nodes that did not train.
-double trained_accuracy(const communities& graph, const std::string& text, std::string_view optimizer, executor_ref executor) {
+double trained_accuracy(const communities& graph, const std::string& text, const dense_optimizer& step, executor_ref executor) {
     const auto layers = parse_layers(text, {.dropout = 0.2, .last_width = classes});
     layer_stack both;
     both.assign(graph, executor);
@@ -59,7 +60,6 @@ double trained_accuracy(const communities& graph, const std::string& text, std::
     dense_parameters<> weights;
     encoder<float, eigen_backend> encode(weights, layers, {.dense = features});
     weights.allocate(3);
-    const dense_optimizer step = make_dense_optimizer(optimizer, 0.02F, {.weight_decay = 5e-4, .clip_norm = 5});
     step.allocate_state(weights);
     std::vector<std::uint32_t> labels(graph.label), held_out(graph.label);
     std::fill(labels.begin() + 100, labels.end(), unlabeled);
@@ -75,19 +75,39 @@ double trained_accuracy(const communities& graph, const std::string& text, std::
     return softmax_cross_entropy<float>(encode.forward(weights, views, {graph.rows.view}, {}, executor), held_out, executor).accuracy();
 }
 
+constexpr dense_optimizer_options decay{.weight_decay = 5e-4, .clip_norm = 5};
+
+/// A step of one length in the direction of a moving average's signs. Source: Chen et al., NeurIPS 2023 (Lion).
+struct lion {
+    float rate = 0.005F, near = 0.9F, far = 0.99F;
+
+    static constexpr std::size_t state_floats(std::size_t dim) { return dim; }
+    static constexpr float initial_state() { return 0; }
+    void step(std::span<float> value, std::span<float> state, std::span<const float> gradient, std::uint64_t) const {
+        for (std::size_t i = 0; i < gradient.size(); ++i) {
+            const float toward = near * state[i] + (1 - near) * gradient[i];
+            value[i] -= toward == 0 ? 0 : std::copysign(rate, toward);
+            state[i] = far * state[i] + (1 - far) * gradient[i];
+        }
+    }
+};
+static_assert(dense_update_rule<lion>);
+
 } // namespace
 
 TEST_CASE("each kind of layer learns communities that the features alone do not show") {
     const communities graph;
     const tbb_executor executor(2);
-    const double alone = trained_accuracy(graph, "linear:32,linear", "adam", executor);
+    const dense_optimizer adam = make_dense_optimizer("adam", .02F, decay);
+    const double alone = trained_accuracy(graph, "linear:32,linear", adam, executor);
     CHECK(alone > 0.3); // of four classes: features do tell something
     CHECK(alone < 0.7);
     for (const std::string text : {"sage:32,sage", "gcn:32,gcn", "gat:8x4,gat", "sage:32:norm:residual,linear:16:tanh,gcn:4:row"}) {
         CAPTURE(text);
-        CHECK(trained_accuracy(graph, text, "adam", executor) > alone + 0.15);
+        CHECK(trained_accuracy(graph, text, adam, executor) > alone + 0.15);
     }
-    CHECK(trained_accuracy(graph, "gcn:32,gcn", "adamw", executor) > alone + 0.15);
+    CHECK(trained_accuracy(graph, "gcn:32,gcn", make_dense_optimizer("adamw", .02F, decay), executor) > alone + 0.15);
+    CHECK(trained_accuracy(graph, "gcn:32,gcn", dense_optimizer(lion{}, decay), executor) > alone + 0.15);
 }
 
 } // namespace test_model_encoder_training

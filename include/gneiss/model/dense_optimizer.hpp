@@ -3,13 +3,15 @@
 
 #include <array>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
+#include <utility>
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/algorithms.hpp>
@@ -31,30 +33,54 @@ struct dense_optimizer_options {
     double clip_norm = 0;     ///< gradients are shortened to this Euclidean norm; 0: never
 };
 
-/// Steps `dense_parameters` by an optimizer of rows, `sgd`, `adagrad` or `adam`, with decay and clipping.
+/// A row optimizer that can step dense parameters too.
 ///
-/// The arena is stepped in blocks of 1024, each with its state beside it, so the state arena is a sequence of blocks'
-/// states: opaque, but a function of the sizes alone. Immutable and thread-safe; results do not depend on the executor.
+/// Meaning: each value is stepped by its own gradient and its own state alone, so `step` may be given any stretch of the
+/// arena and `state_floats(n)` is n · `state_floats(1)`; `rate` is the learning rate, which schedules multiply.
+/// Cost: as `row_optimizer`. Thread-safe.
+template <class O>
+concept dense_update_rule = row_optimizer<O> && std::copy_constructible<O> && requires(O& o) {
+    { o.rate } -> std::same_as<float&>;
+};
+static_assert(dense_update_rule<sgd> && dense_update_rule<adagrad> && dense_update_rule<adam>);
+
+/// Steps `dense_parameters` by an update rule, with decay and clipping.
+///
+///     const dense_optimizer optimizer(adam{.rate = .01F}, {.weight_decay = 5e-4});
+///     optimizer.allocate_state(weights);
+///     optimizer.step(weights, t, factor, executor);
+///
+/// The rule's type is chosen at run time: one virtual call per block of 1024 values. The arena is stepped in such blocks,
+/// each with its state beside it, so the state arena is a sequence of blocks' states: opaque, but a function of the sizes
+/// alone. Copies share the rule. Immutable and thread-safe; results do not depend on the executor.
 class dense_optimizer {
 public:
-    using any = std::variant<sgd, adagrad, adam>;
-
-    explicit dense_optimizer(any optimizer, const dense_optimizer_options& options = {})
-        : optimizer_(optimizer), options_(options) {
+    /// `sgd`, `adagrad`, `adam`, or a rule of your own. Throws `invalid_argument` for negative options, or a rule whose state
+    /// is not a number of floats per value.
+    template <class Rule>
+    explicit dense_optimizer(Rule rule, const dense_optimizer_options& options = {}) : options_(options) {
+        static_assert(dense_update_rule<Rule>,
+            "a dense optimizer takes a dense_update_rule: a row_optimizer whose float member `rate` is the learning rate");
         const auto usable = [](double x) { return x >= 0 && std::isfinite(x); };
         if (!usable(options.weight_decay) || !usable(options.clip_norm))
             throw error(errc::invalid_argument, "weight decay and the norm to clip at must be 0 or more");
+        if constexpr (dense_update_rule<Rule>) {
+            if (Rule::state_floats(block) != block * Rule::state_floats(1))
+                throw error(errc::invalid_argument, "a dense optimizer keeps state for each value, and this rule keeps it for each row");
+            self_ = std::make_shared<holder<Rule>>(std::move(rule));
+        }
     }
 
-    [[nodiscard]] const any& optimizer() const noexcept { return optimizer_; }
+    /// The rule if it is an O, else null: for devices that step by themselves.
+    template <dense_update_rule O>
+    [[nodiscard]] const O* get_if() const noexcept {
+        const auto* held = dynamic_cast<const holder<O>*>(self_.get());
+        return held == nullptr ? nullptr : &held->rule;
+    }
     [[nodiscard]] const dense_optimizer_options& options() const noexcept { return options_; }
-    [[nodiscard]] std::size_t state_per_value() const noexcept {
-        return std::visit([](const auto& o) { return o.state_floats(1); }, optimizer_);
-    }
+    [[nodiscard]] std::size_t state_per_value() const { return self_->state_per_value(); }
     /// Makes the state that this optimizer needs.
-    void allocate_state(dense_parameters<float>& of) const {
-        of.allocate_state(state_per_value(), std::visit([](const auto& o) { return o.initial_state(); }, optimizer_));
-    }
+    void allocate_state(dense_parameters<float>& of) const { of.allocate_state(state_per_value(), self_->initial_state()); }
 
     /// One step by the gradients that were added up, which are then zeroed. `t` ≥ 1 is the number of the step, `factor`
     /// what the schedule multiplies the rate by. Returns the norm of the gradients before clipping. Throws
@@ -62,23 +88,19 @@ public:
     /// O(parameters).
     double step(dense_parameters<float>& of, std::uint64_t t, double factor, executor_ref executor,
         const gradient_reduction& reduce = {}) const {
-        if (of.state().size() != state_per_value() * of.size())
+        const std::size_t state_floats = state_per_value();
+        if (of.state().size() != state_floats * of.size())
             throw error(errc::invalid_argument, "the optimizer's state was not allocated");
         if (reduce) reduce(of.gradients());
         const double norm = norm_of(of.gradients(), executor);
         if (!std::isfinite(norm))
             throw error(errc::not_finite, "a gradient of step " + std::to_string(t) + " is not a finite number");
-        const any optimizer = at_rate(factor);
-        const double rate = std::visit([](const auto& o) { return static_cast<double>(o.rate); }, optimizer);
         if (options_.clip_norm > 0 && norm > options_.clip_norm)
             for (float& g : of.gradients()) g *= static_cast<float>(options_.clip_norm / norm);
-        decay(of, rate);
-        const std::size_t state_floats = state_per_value();
+        decay(of, static_cast<double>(self_->rate(factor)));
         parallel_for(executor, of.size(), block, [&](std::size_t i, std::size_t end) {
             const auto state = of.state().subspan(i * state_floats, (end - i) * state_floats);
-            std::visit([&](const auto& o) {
-                o.step(of.values().subspan(i, end - i), state, of.gradients().subspan(i, end - i), t);
-            }, optimizer);
+            self_->step(of.values().subspan(i, end - i), state, of.gradients().subspan(i, end - i), t, factor);
         });
         of.zero_gradients();
         return norm;
@@ -87,11 +109,27 @@ public:
 private:
     static constexpr std::size_t block = 1024;
 
-    [[nodiscard]] any at_rate(double factor) const {
-        any scaled = optimizer_;
-        std::visit([factor](auto& o) { o.rate = static_cast<float>(static_cast<double>(o.rate) * factor); }, scaled);
-        return scaled;
-    }
+    struct base {
+        virtual ~base() = default;
+        [[nodiscard]] virtual std::size_t state_per_value() const = 0;
+        [[nodiscard]] virtual float initial_state() const = 0;
+        [[nodiscard]] virtual float rate(double factor) const = 0;
+        virtual void step(std::span<float> values, std::span<float> state, std::span<const float> gradients, std::uint64_t t, double factor) const = 0;
+    };
+    template <class Rule>
+    struct holder final : base {
+        explicit holder(Rule r) : rule(std::move(r)) {}
+        std::size_t state_per_value() const override { return Rule::state_floats(1); }
+        float initial_state() const override { return rule.initial_state(); }
+        float rate(double factor) const override { return static_cast<float>(static_cast<double>(rule.rate) * factor); }
+        void step(std::span<float> values, std::span<float> state, std::span<const float> gradients, std::uint64_t t, double factor) const override {
+            Rule scaled = rule;
+            scaled.rate = rate(factor);
+            scaled.step(values, state, gradients, t);
+        }
+        Rule rule;
+    };
+
     [[nodiscard]] static double norm_of(std::span<const float> g, executor_ref executor) {
         return std::sqrt(parallel_reduce(executor, g.size(), 16 * block, 0.0, [g](std::size_t i, std::size_t end) {
             double sum = 0;
@@ -113,7 +151,7 @@ private:
         }
     }
 
-    any optimizer_;
+    std::shared_ptr<const base> self_;
     dense_optimizer_options options_;
 };
 

@@ -47,6 +47,7 @@ public:
         batches_.resize(in_flight);
     }
     void begin(const training_optimizers& by) {
+        if (rows_) check_steps_on_device(by.rows);
         row_optimizer_ = by.rows;
         network_.begin(by.dense, lanes_.computing());
         task_.begin(by.rows, lanes_.computing());

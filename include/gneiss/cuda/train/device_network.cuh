@@ -73,8 +73,9 @@ public:
     /// Floats from one row of the dense input, or of its gradient, to the next: rows begin at multiples of 16 bytes.
     [[nodiscard]] std::size_t stride() const noexcept { return round_up<std::size_t>(columns(), 4); }
 
-    /// Takes weights and their state from the host, in `in`.
+    /// Takes weights and their state from the host, in `in`. Throws `invalid_argument` for a rule that devices do not step by.
     void begin(const dense_optimizer& optimizer, stream& in) {
+        check_steps_on_device(optimizer);
         optimizer_ = optimizer;
         parameters_.upload(setup_.weights, in);
     }

@@ -23,17 +23,9 @@ namespace gneiss::cuda {
 /// Steps rows of a table of [values | state] by their gradients, whichever of the library's optimizers it is: see `step_rows`.
 inline void step_rows_by(stream& in, const any_row_optimizer& optimizer, const step_state* at, const std::uint32_t* count, std::uint32_t capacity,
     const std::uint32_t* ids, rows_view<const float> gradients, rows_view<float> table) {
-    const auto by = [&](const auto* o) {
-        if (o != nullptr) step_rows<std::remove_cvref_t<decltype(*o)>, float>(in, *o, at, count, capacity, ids, nullptr, gradients, table);
-    };
-    by(optimizer.get_if<sgd>());
-    by(optimizer.get_if<adagrad>());
-    by(optimizer.get_if<adam>());
-}
-/// Throws `invalid_argument` for an optimizer that is not the library's.
-inline void check_steps_on_device(const any_row_optimizer& optimizer) {
-    if (optimizer.get_if<sgd>() == nullptr && optimizer.get_if<adagrad>() == nullptr && optimizer.get_if<adam>() == nullptr)
-        throw error(errc::invalid_argument, "a device steps rows by sgd, adagrad or adam");
+    with_device_optimizer(optimizer, [&](const auto& o) {
+        step_rows<std::remove_cvref_t<decltype(o)>, float>(in, o, at, count, capacity, ids, nullptr, gradients, table);
+    });
 }
 
 /// Rows that are to live on a device.

@@ -224,9 +224,22 @@ TEST_CASE("simt.model.classifier_step: a label that is no class and rows that ar
     }
 }
 
-TEST_CASE("simt.model.classifier_step: what does not fit is told") {
+namespace {
+
+struct own_rule {
+    float rate = .1F;
+
+    static constexpr std::size_t state_floats(std::size_t) { return 0; }
+    static constexpr float initial_state() { return 0; }
+    void step(std::span<float>, std::span<float>, std::span<const float>, std::uint64_t) const {}
+};
+
+} // namespace
+
+TEST_CASE("simt.model.classifier_step: what does not fit is refused") {
     const dense_optimizer optimizer = make_dense_optimizer("sgd", .1F);
     const host_model host("sage:16,sage:5", optimizer);
+    CHECK_THROWS_WITH(device_model<float>(host, dense_optimizer(own_rule{})), doctest::Contains("an optimizer of your own trains on the CPU"));
     device_memory memory(1U << 20);
     batch_slot<float> slot(memory);
     const auto make = [&](const std::string& layers, std::size_t input, cuda::encoder_capacity most) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
+#include <gneiss/core/error.hpp>
 #include <gneiss/cuda/core/row_slice.cuh>
 #include <gneiss/cuda/device_api.cuh>
 #include <gneiss/cuda/launch.cuh>
@@ -13,6 +15,25 @@
 
 // Steps of the host's optimizers, `sgd`, `adagrad` and `adam`, value by value the same arithmetic.
 namespace gneiss::cuda {
+
+/// An optimizer that devices step by.
+template <class O>
+concept device_optimizer = std::same_as<O, sgd> || std::same_as<O, adagrad> || std::same_as<O, adam>;
+
+/// Calls f(optimizer) with what an `any_row_optimizer` or a `dense_optimizer` stands for. Throws `invalid_argument` where devices
+/// do not step by it.
+template <class Erased, class F>
+void with_device_optimizer(const Erased& optimizer, F&& f) {
+    if (const auto* const o = optimizer.template get_if<sgd>()) return f(*o);
+    if (const auto* const o = optimizer.template get_if<adagrad>()) return f(*o);
+    if (const auto* const o = optimizer.template get_if<adam>()) return f(*o);
+    throw error(errc::invalid_argument, "a device steps by sgd, adagrad or adam: an optimizer of your own trains on the CPU");
+}
+/// Throws as `with_device_optimizer`.
+template <class Erased>
+void check_steps_on_device(const Erased& optimizer) {
+    with_device_optimizer(optimizer, [](const auto&) {});
+}
 
 /// What changes from step to step, in device memory.
 struct step_state {
@@ -30,6 +51,8 @@ namespace detail {
 /// An optimizer at the rate of a step, for a thread.
 template <class O>
 class stepper {
+    static_assert(device_optimizer<O>, "a device steps by sgd, adagrad or adam: an optimizer of your own trains on the CPU");
+
 public:
     static constexpr int states = static_cast<int>(O::state_floats(1));
 

@@ -69,12 +69,14 @@ __global__ void __launch_bounds__(Threads) spoil_gradient(const classification_o
 template <storage T>
 class classifier_step {
 public:
-    /// `weights` has the arrays that the host's encoder of these layers and columns adds. Throws as `encoder`.
+    /// `weights` has the arrays that the host's encoder of these layers and columns adds. Throws as `encoder`, and `invalid_argument` for a rule
+    /// that devices do not step by.
     classifier_step(device_arena& memory, const dense_parameters<float>& weights, std::vector<layer_options> layers, input_columns in,
         encoder_capacity most, const dense_optimizer& optimizer)
         : encode_(memory, weights, std::move(layers), in, std::move(most)), parameters_(memory, weights, optimizer.state_per_value()),
           optimizer_(optimizer), targets_(encode_.most_targets()), losses_(memory.take<float>(targets_)),
           correct_(memory.take<std::uint8_t>(targets_)) {
+        check_steps_on_device(optimizer_);
         const std::size_t stride = round_up(encode_.outputs(), 16 / sizeof(T));
         if (encode_.keeps_output()) gradient_ = {memory.take<T>(targets_ * stride), encode_.outputs(), stride};
     }
@@ -82,7 +84,10 @@ public:
     [[nodiscard]] encoder<T>& encode() noexcept { return encode_; }
     [[nodiscard]] device_parameters& parameters() noexcept { return parameters_; }
     /// Steps so from now on; what was recorded keeps to the former one. The state floats must be the same.
-    void set_optimizer(const dense_optimizer& optimizer) { optimizer_ = optimizer; }
+    void set_optimizer(const dense_optimizer& optimizer) {
+        check_steps_on_device(optimizer);
+        optimizer_ = optimizer;
+    }
 
     /// One batch: *out tells its loss and what was right.
     void step(cudaStream_t stream, const classifier_batch<T>& batch, classifier_outcome* out) {

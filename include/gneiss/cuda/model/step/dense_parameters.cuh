@@ -6,7 +6,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include <gneiss/core/error.hpp>
@@ -77,13 +76,14 @@ public:
     }
 
     /// One step by the gradients, which are then zeroed, as `dense_optimizer::step`: *norm is theirs before clipping, and where it is
-    /// not finite nothing is stepped. `at` and `norm` lie in device memory. Precondition: the state is that of `by`.
+    /// not finite nothing is stepped. `at` and `norm` lie in device memory. Precondition: the state is that of `by`. Throws
+    /// `invalid_argument` for a rule that devices do not step by.
     void step(cudaStream_t in, const dense_optimizer& by, const step_state* at, gradient_norm* norm) {
         const dense_optimizer_options& settings = by.options();
         const dense_step_options options{settings.weight_decay, settings.decoupled, settings.clip_norm, device_decays_};
-        std::visit([&](const auto& optimizer) {
-            step_dense(in, optimizer, at, options, size_, values_, gradients_, state_, squares_, norm);
-        }, by.optimizer());
+        with_device_optimizer(by, [&](const auto& rule) {
+            step_dense(in, rule, at, options, size_, values_, gradients_, state_, squares_, norm);
+        });
     }
 
     [[nodiscard]] dense_weights weights() const noexcept { return {values_, gradients_}; }
