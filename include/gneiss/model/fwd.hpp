@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include <gneiss/model/concepts.hpp>
+#include <gneiss/model/kernels.hpp>
 
 namespace gneiss {
 
