@@ -93,6 +93,8 @@
 #include <gneiss/io/reorder_rows.hpp>
 #include <gneiss/io/row_shuffle.hpp>
 #include <gneiss/model/activation.hpp>
+#include <gneiss/model/any_layer_factory.hpp>
+#include <gneiss/model/backend/plain.hpp>
 #include <gneiss/model/backend/row_kernels.hpp>
 #include <gneiss/model/backend/segment_kernels.hpp>
 #include <gneiss/model/classify.hpp>
@@ -107,14 +109,17 @@
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/encoder.hpp>
 #include <gneiss/model/fwd.hpp>
+#include <gneiss/model/gradient_check.hpp>
 #include <gneiss/model/initialize.hpp>
 #include <gneiss/model/input_rows.hpp>
 #include <gneiss/model/kernels.hpp>
+#include <gneiss/model/layer/edge_operations.hpp>
 #include <gneiss/model/layer/gat.hpp>
 #include <gneiss/model/layer/gcn.hpp>
 #include <gneiss/model/layer/graph_layer.hpp>
 #include <gneiss/model/layer/linear.hpp>
 #include <gneiss/model/layer/linear_aggregation.hpp>
+#include <gneiss/model/layer/message_passing.hpp>
 #include <gneiss/model/layer/sage.hpp>
 #include <gneiss/model/layer/self_loops.hpp>
 #include <gneiss/model/layer_memory.hpp>

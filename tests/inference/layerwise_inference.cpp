@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <model/gnn.hpp>
+#include <model/own_layers.hpp>
 #include <sample/graphs.hpp>
 #include <storage/buckets.hpp>
 #include <support/temporary_directory.hpp>
@@ -77,11 +78,21 @@ struct inputs {
     [[nodiscard]] layerwise_input source(const row_partitioning& rows) const { return source_of(all(), rows); }
 };
 
+/// The layers of a text; "own": one of the library's and three of a user's.
+std::vector<any_layer_factory<float, eigen_backend>> layers_of(const std::string& text) {
+    using namespace own_layers;
+    if (text == "own")
+        return {{gin{.width = 6}, {.then = activation::relu}}, parse_layers("sage:5:tanh")[0], {pool{.width = 5}, {.residual = true}},
+            gated{.reduce = message_reduction::mean, .width = 4}};
+    const auto layers = parse_layers(text);
+    return std::vector<any_layer_factory<float, eigen_backend>>(layers.begin(), layers.end());
+}
+
 struct model {
     dense_parameters<> weights;
     encoder<float, eigen_backend> encode;
 
-    model(const std::string& layers, input_columns in) : encode(weights, parse_layers(layers), in) {
+    model(const std::string& layers, input_columns in) : encode(weights, layers_of(layers), in) {
         gnn::randomize(weights, 5);
     }
 };
@@ -234,6 +245,8 @@ TEST_CASE("linear layers, norms, residuals and layers of several kinds keep that
     check_model("sage:6:norm:residual,gcn:6:residual:tanh,gat:3x2:residual:norm,linear:4:norm", 6, 0);
     check_model("linear:6:sigmoid,sage:7:residual,linear:7:residual,gcn:3:norm", 5, 0);
 }
+
+TEST_CASE("layers of a user's own keep that") { check_model("own", 5, 0); }
 
 TEST_CASE("sparse features, alone and beside dense rows, keep that") {
     for (const std::size_t dense : {0U, 3U}) {

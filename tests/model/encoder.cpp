@@ -17,62 +17,16 @@ using namespace gneiss;
 
 namespace {
 
-/// f = Σ R · out for a fixed random R, whose gradient is checked in every weight and every dense input.
-struct check_gradients {
-    check_gradients(const std::string& text, bool last, std::size_t dense, std::size_t sparse, std::uint64_t seed) {
-        CAPTURE(text);
-        CAPTURE(last);
-        const auto layers = parse_layers(text);
-        std::vector<std::size_t> sizes{13, 9, 5, 3};
-        sizes.resize(hops_of(layers) + 1);
-        const gnn::sample views(sizes, last, seed);
-        dense_parameters<double> weights;
-        gnn::double_encoder encode(weights, layers, {dense, sparse});
-        gnn::randomize(weights, seed);
-        gnn::matrix<> rows(sizes[0], dense, seed + 1), grad_in(sizes[0], dense);
-        const gnn::words<> words(sizes[0], sparse, seed + 2);
-        const input_rows<double> input{rows.view, sparse == 0 ? sparse_rows<double>{} : words.view()};
-        const encoder_pass<double> pass{.training = random_key{seed, random_domain::dropout}};
-        const serial_executor executor;
-        const gnn::matrix<> r(sizes.back(), encode.outputs(), seed + 3);
-        const auto f = [&] {
-            const auto out = encode.forward(weights, views, input, pass, executor);
-            double sum = 0;
-            for (std::size_t i = 0; i < out.rows(); ++i)
-                for (std::size_t c = 0; c < out.columns(); ++c) sum += r.view(i, c) * out(i, c);
-            return sum;
-        };
-        f();
-        gnn::matrix<> g(sizes.back(), encode.outputs(), seed + 3);
-        encode.backward(weights, g.view, grad_in.view, executor);
-        const std::vector<double> gradients(weights.gradients().begin(), weights.gradients().end());
-
-        const auto check = [&](double& x, double gradient, const std::string& what) {
-            const double at = x, step = 1e-6;
-            x = at + step;
-            const double above = f();
-            x = at - step;
-            const double slope = (above - f()) / (2 * step);
-            x = at;
-            if (std::abs(slope - gradient) > 1e-6 * (1 + std::abs(slope))) FAIL_CHECK(what << ": " << gradient << " for " << slope);
-        };
-        double size = 0;
-        for (const auto& a : weights.arrays())
-            for (std::size_t i = 0; i < a.size(); ++i) {
-                check(weights.values()[a.offset + i], gradients[a.offset + i], a.name);
-                size += std::abs(gradients[a.offset + i]);
-            }
-        CHECK(size > 0);
-        for (std::size_t i = 0; i < rows.memory.size(); ++i) check(rows.memory[i], grad_in.memory[i], "input");
-
-        // without the input's gradient, the weights' are the same
-        weights.zero_gradients();
-        gnn::matrix<> again(sizes.back(), encode.outputs(), seed + 3);
-        f();
-        encode.backward(weights, again.view, {}, executor);
-        CHECK(std::equal(gradients.begin(), gradients.end(), weights.gradients().begin()));
-    }
-};
+void check_gradients(const std::string& text, bool last, std::size_t dense, std::size_t sparse, std::uint64_t seed) {
+    CAPTURE(text);
+    CAPTURE(last);
+    const gradient_report report = gneiss::check_gradients(parse_layers(text), {.in = {dense, sparse}, .targets_last = last, .seed = seed});
+    CAPTURE(report.where);
+    CAPTURE(report.gradient);
+    CAPTURE(report.slope);
+    CHECK(report.error < 1e-6);
+    CHECK(report.size > 0);
+}
 
 } // namespace
 
@@ -205,58 +159,6 @@ TEST_CASE("Eigen's products give the rows and gradients of naive ones") {
     }
 }
 
-namespace {
-
-/// Edges of a square sample from the sources [source, source_end) to the targets [target, target_end), by local ids.
-struct some_edges {
-    std::vector<std::uint32_t> targets, starts, rows;
-
-    some_edges(const layer_view& all, std::size_t source, std::size_t source_end, std::size_t target, std::size_t target_end) {
-        for (std::size_t t = target; t < target_end; ++t) {
-            const std::size_t before = rows.size();
-            for (std::size_t e = all.offsets[t]; e < all.offsets[t + 1]; ++e)
-                if (all.neighbors[e] >= source && all.neighbors[e] < source_end)
-                    rows.push_back(static_cast<std::uint32_t>(all.neighbors[e] - source));
-            if (rows.size() == before) continue;
-            targets.push_back(static_cast<std::uint32_t>(t - target));
-            starts.push_back(static_cast<std::uint32_t>(before));
-        }
-        if (!targets.empty()) starts.push_back(static_cast<std::uint32_t>(rows.size()));
-    }
-    [[nodiscard]] edge_part part() const { return {{starts, rows}, targets}; }
-};
-
-/// A layer's rows of all nodes, a few targets and a few sources at a time.
-template <class Encoder>
-std::vector<double> in_parts(Encoder& encode, const dense_parameters<double>& weights, const layer_view& graph, const input_rows<double>& input,
-    std::size_t step, executor_ref executor) {
-    const std::size_t n = graph.targets;
-    const part_columns columns = encode.parts(0);
-    gnn::matrix<> messages(n, columns.messages), own(n, columns.own);
-    std::vector<float> degrees;
-    if (columns.source_degrees)
-        for (std::size_t v = 0; v < n; ++v) degrees.push_back(static_cast<float>(graph.by_source_offsets[v + 1] - graph.by_source_offsets[v]));
-    encode.prepare(weights, 0, input, degrees, messages.view, own.view, executor);
-    std::vector<double> rows;
-    for (std::size_t t = 0; t < n; t += step) {
-        const std::size_t targets = std::min(step, n - t);
-        gnn::matrix<> sums(targets, columns.sums);
-        std::vector<std::uint32_t> seen(targets);
-        if (columns.begins) encode.begin(0, own.view.middle_rows(t, targets), sums.view, executor);
-        for (std::size_t s = 0; s < n; s += step) {
-            const some_edges edges(graph, s, std::min(s + step, n), t, t + targets);
-            encode.add(0, edges.part(), seen, messages.view.middle_rows(s, std::min(step, n - s)), sums.view, executor);
-            for (std::size_t i = 0; i < edges.targets.size(); ++i) seen[edges.targets[i]] += edges.starts[i + 1] - edges.starts[i];
-            if (s == t) encode.add_loops(0, messages.view.middle_rows(s, targets), sums.view, executor);
-        }
-        const auto out = encode.finish(weights, 0, own.view.middle_rows(t, targets), seen, sums.view, executor);
-        rows.insert(rows.end(), out.data(), out.data() + out.rows() * out.columns());
-    }
-    return rows;
-}
-
-} // namespace
-
 TEST_CASE("a layer in parts, whatever parts, gives what it gives at once without dropout") {
     const gnn::sample graph({40, 40}, false, 3);
     for (const std::string text : {"sage:4", "sage:9:sum:add", "sage:4:max:residual", "sage:4:mean:no-bias:norm", "gcn:9:symmetric", "gcn:4:row",
@@ -280,10 +182,10 @@ TEST_CASE("a layer in parts, whatever parts, gives what it gives at once without
                 expected.assign(out.data(), out.data() + 40 * encode.outputs());
             }
             for (const std::size_t step : {1U, 7U, 40U}) {
-                const auto found = in_parts(encode, weights, graph[0], input, step, serial_executor{});
+                const auto found = gnn::in_parts(encode, weights, graph[0], input, step, serial_executor{});
                 REQUIRE(found.size() == expected.size());
                 for (std::size_t i = 0; i < found.size(); ++i) CHECK(found[i] == doctest::Approx(expected[i]).epsilon(1e-6));
-                CHECK(found == in_parts(encode, weights, graph[0], input, step, tbb_executor(3)));
+                CHECK(found == gnn::in_parts(encode, weights, graph[0], input, step, tbb_executor(3)));
             }
         }
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <sample/graphs.hpp>
+#include <model/own_layers.hpp>
 #include <storage/buckets.hpp>
 #include <support/temporary_directory.hpp>
 
@@ -74,7 +75,14 @@ TEST_CASE("no sample, and no pass through an encoder, takes more than its bound,
         const std::string fanout = one_of({"3,3", "400,400", "2,all", "500+1,1+500", "1,30", "10,2"});
         const std::string text = one_of({"sage:40,sage:8", "sage:8:max,sage:30:max", "gcn:16,gcn:16:row", "gat:4x8,gat:8:mean", "sage:8:norm,gcn:8:residual"});
         const double dropout = draw.below(2) == 0 ? 0 : 0.3;
-        const auto layers = parse_layers(text, {.then = {}, .dropout = dropout, .attention_dropout = dropout});
+        const auto read = parse_layers(text, {.then = {}, .dropout = dropout, .attention_dropout = dropout});
+        std::vector<any_layer_factory<float, eigen_backend>> layers(read.begin(), read.end());
+        switch (draw.below(5)) { // layers of a user's own
+        case 0: layers[0] = {own_layers::gin{.width = 24}, {.dropout = dropout}}; break;
+        case 1: layers[1] = {own_layers::pool{.width = 24}, {.norm = true}}; break;
+        case 2: layers[0] = {own_layers::gated{.reduce = message_reduction::max, .width = 10}, {.residual = true}}; break;
+        default: break;
+        }
         options.neighbors.fanout = parse_fanout(fanout, draw.below(2) == 0 ? neighbor_direction::both : neighbor_direction::in);
         options.neighbors.replace = draw.below(4) == 0;
         options.sampler = draw.below(2) == 0 ? sampler_kind::dense : sampler_kind::neighbor;

@@ -85,11 +85,14 @@ template <class Backend>
     bool degrees = false;
     for (std::size_t l = 0; l < encode.layers(); ++l) {
         const part_columns columns = encode.parts(l);
-        const layer_options& o = encode.options(l);
+        const auto& factory = encode.factories()[l];
+        const layer_surround& around = factory.around();
         degrees |= columns.source_degrees;
         sums = std::max<std::uint64_t>(sums, capacity * (columns.sums + 1) * sizeof(float));
         work +=
-            some * (o.outputs() * (1U + o.norm + o.residual) + 2) * sizeof(float) * 9 / 8 + 512; // what buffers grow by
+            some * (factory.outputs() * (1U + around.norm + around.residual) + 2) * sizeof(float) * 9 / 8 + 512; // what buffers grow by
+        if (factory.options() == nullptr) // what a layer keeps itself
+            work += factory.memory({.in = {.dense = l == 0 ? encode.inputs().total() : encode.factories()[l - 1].outputs()}, .sources = some, .targets = some});
         for (const bool in_memory :
             {false, true}) { // rows of this layer and the one before, and where they are read to
             const std::uint64_t read = in_memory ? 0 : 2 * bytes(columns.messages, false) + bytes(columns.own, false);

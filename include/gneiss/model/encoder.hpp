@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -15,10 +16,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/ref.hpp>
-#include <gneiss/model/layer/gat.hpp>
-#include <gneiss/model/layer/gcn.hpp>
-#include <gneiss/model/layer/linear.hpp>
-#include <gneiss/model/layer/sage.hpp>
+#include <gneiss/model/any_layer_factory.hpp>
 #include <gneiss/model/layer_options.hpp>
 
 namespace gneiss {
@@ -52,6 +50,10 @@ struct encoder_pass {
 ///     const auto rows = encode.forward(weights, layers, {inputs}, {}, executor);   // [targets, outputs]
 ///     encode.backward(weights, grad_rows, grad_inputs, executor);                  // adds to weights.gradients()
 ///
+/// Layers of your own stand among the library's, as `any_layer_factory` takes them:
+///
+///     encoder<float, eigen_backend> encode(weights, {{gin{.width = 32}, {.then = activation::relu}}, parse_layers("sage:8")[0]}, {.dense = 50});
+///
 /// Layers are objects behind one virtual call per batch. Rows between layers are kept for the way back; memory is kept
 /// between batches. One batch at a time per object; several encoders made alike may share the same weights. Results do
 /// not depend on the executor.
@@ -59,20 +61,25 @@ template <class T, gnn_kernels<T> Backend>
 class encoder {
 public:
     /// Adds its arrays to `weights`. Throws `invalid_argument` for no layers, no columns, or options that do not fit.
-    encoder(dense_parameters<T>& weights, std::vector<layer_options> layers, input_columns in, Backend by = {}) : by_(by), in_(in) {
-        if (layers.empty() || in.total() == 0) throw error(errc::invalid_argument, "an encoder needs layers, and columns of input");
-        for (std::size_t i = 0; i < layers.size(); ++i) {
-            stages_.emplace_back();
-            make(stages_.back(), weights, "layer" + std::to_string(i), layers[i], in);
-            in = {.dense = layers[i].outputs()};
-            hops_ += layers[i].takes_hop();
+    encoder(dense_parameters<T>& weights, std::vector<any_layer_factory<T, Backend>> layers, input_columns in, Backend by = {})
+        : by_(by), in_(in), factories_(std::move(layers)), stages_(factories_.size()) {
+        if (factories_.empty() || in.total() == 0) throw error(errc::invalid_argument, "an encoder needs layers, and columns of input");
+        for (std::size_t i = 0; i < stages_.size(); ++i) {
+            make(stages_[i], weights, "layer" + std::to_string(i), factories_[i], in);
+            in = {.dense = stages_[i].outputs};
+            hops_ += stages_[i].takes_hop;
         }
     }
+    /// The same of the library's layers, as `parse_layers` reads them.
+    template <std::same_as<layer_options> Options>
+    encoder(dense_parameters<T>& weights, const std::vector<Options>& layers, input_columns in, Backend by = {})
+        : encoder(weights, std::vector<any_layer_factory<T, Backend>>(layers.begin(), layers.end()), in, by) {}
 
     [[nodiscard]] std::size_t layers() const noexcept { return stages_.size(); }
     [[nodiscard]] std::size_t hops() const noexcept { return hops_; }
-    [[nodiscard]] const layer_options& options(std::size_t layer) const { return stages_[layer].options; }
-    [[nodiscard]] std::size_t outputs() const noexcept { return stages_.back().options.outputs(); }
+    /// What made the layers.
+    [[nodiscard]] const std::vector<any_layer_factory<T, Backend>>& factories() const noexcept { return factories_; }
+    [[nodiscard]] std::size_t outputs() const noexcept { return stages_.back().outputs; }
 
     /// Rows of the last layer's targets, until the next call. `views` has `size()` = hops() and `operator[]`, as
     /// `layer_stack`; what it looks at must stay until `backward`. Throws `invalid_argument` for shapes that do not fit.
@@ -89,7 +96,7 @@ public:
         matrix_view<T> out;
         for (std::size_t i = 0, hop = 0; i < stages_.size(); ++i) {
             stage& s = stages_[i];
-            s.view = s.options.takes_hop() ? views[hop++] : rows_alone(rows.rows());
+            s.view = s.takes_hop ? views[hop++] : rows_alone(rows.rows());
             const std::size_t computed = rows.rows();
             if (i != 0) {
                 const matrix_view<T> all = with_external(s, out);
@@ -130,7 +137,7 @@ public:
     [[nodiscard]] part_columns parts(std::size_t layer) const {
         const stage& s = stages_[layer];
         part_columns columns = s.layer->parts();
-        if (s.options.residual) columns.own += s.options.outputs();
+        if (s.around.residual) columns.own += s.outputs;
         return columns;
     }
     void prepare(const dense_parameters<T>& weights, std::size_t layer, const input_rows<T>& rows,
@@ -138,8 +145,8 @@ public:
         const stage& s = stages_[layer];
         const std::size_t columns = s.layer->parts().own;
         s.layer->prepare(weights, rows, source_degrees, messages, own.middle_columns(0, columns), executor);
-        if (!s.options.residual) return;
-        const matrix_view<T> rest = own.middle_columns(columns, s.options.outputs());
+        if (!s.around.residual) return;
+        const matrix_view<T> rest = own.middle_columns(columns, s.outputs);
         if (s.residual) rows.multiply(by_, weights.value(*s.residual), rest, {}, executor);
         else detail::copy_rows<T>(rows.dense, rest, executor);
     }
@@ -165,13 +172,15 @@ public:
         const matrix_view<T> out = surround(s, weights, seen.size(), executor, [&](activation then, matrix_view<T> to) {
             s.layer->finish(weights, own.middle_columns(0, columns), seen, sums, then, to, executor);
         });
-        if (s.options.residual) by_.add_rows(own.middle_columns(columns, s.options.outputs()), out, executor);
+        if (s.around.residual) by_.add_rows(own.middle_columns(columns, s.outputs), out, executor);
         return out;
     }
 
 private:
     struct stage {
-        layer_options options;
+        layer_surround around;
+        std::size_t outputs = 0;
+        bool takes_hop = true;
         std::unique_ptr<graph_layer<T>> layer;
         std::optional<std::size_t> gain, shift, residual; // arrays
         layer_view view;
@@ -184,20 +193,18 @@ private:
 
     static constexpr T epsilon = T(1e-5); // of the layer norm, beside the variance
 
-    void make(stage& s, dense_parameters<T>& weights, const std::string& name, const layer_options& o, input_columns in) {
-        s.options = o;
-        switch (o.kind) {
-        case layer_kind::sage: s.layer = std::make_unique<sage_layer<T, Backend>>(weights, name, in, o.width, o.sage, by_); break;
-        case layer_kind::gcn: s.layer = std::make_unique<gcn_layer<T, Backend>>(weights, name, in, o.width, o.gcn, by_); break;
-        case layer_kind::gat: s.layer = std::make_unique<gat_layer<T, Backend>>(weights, name, in, o.width, o.gat, by_); break;
-        case layer_kind::linear: s.layer = std::make_unique<linear_layer<T, Backend>>(weights, name, in, o.width, o.bias, by_); break;
-        }
-        const std::size_t width = o.outputs();
-        if (o.norm) {
+    void make(stage& s, dense_parameters<T>& weights, const std::string& name, const any_layer_factory<T, Backend>& of, input_columns in) {
+        s.around = of.around();
+        s.takes_hop = of.takes_hop();
+        s.layer = of.make(weights, name, in, by_);
+        const std::size_t width = s.outputs = s.layer->outputs();
+        if (width != of.outputs())
+            throw error(errc::invalid_argument, name + " makes rows of " + std::to_string(width) + " columns, and its factory says " + std::to_string(of.outputs()));
+        if (s.around.norm) {
             s.gain = weights.add_constant(name + ".gain", width, T{1});
             s.shift = weights.add_constant(name + ".shift", width);
         }
-        if (o.residual && (in.sparse != 0 || in.dense != width))
+        if (s.around.residual && (in.sparse != 0 || in.dense != width))
             s.residual = weights.add(name + ".residual", in.total(), width, initializer::glorot(in.total(), width));
     }
 
@@ -227,9 +234,9 @@ private:
             throw error(errc::invalid_argument, "a layer's targets must be among the rows computed before");
     }
 
-    [[nodiscard]] bool drops(const stage& s) const noexcept { return pass_.training && s.options.dropout > 0; }
+    [[nodiscard]] bool drops(const stage& s) const noexcept { return pass_.training && s.around.dropout > 0; }
     [[nodiscard]] dropout_mask mask(const stage& s, std::size_t i, std::uint64_t part) const {
-        return {pass_.training->with(i).with(part), s.options.dropout, s.names};
+        return {pass_.training->with(i).with(part), s.around.dropout, s.names};
     }
     [[nodiscard]] layer_input<T> input_of(const stage& s, std::size_t i, executor_ref executor) const {
         layer_input<T> in{s.view, s.input, executor};
@@ -264,24 +271,24 @@ private:
         const matrix_view<T> out = surround(s, weights, s.view.targets, executor,
             [&](activation then, matrix_view<T> to) { s.layer->forward(weights, in, then, to); });
         if (s.residual) in.own_rows().multiply(by_, weights.value(*s.residual), out, {.accumulate = true}, executor);
-        else if (s.options.residual) by_.add_rows(in.own_rows().dense, out, executor);
+        else if (s.around.residual) by_.add_rows(in.own_rows().dense, out, executor);
         return out;
     }
 
     /// The rows of `core(activation, out)` with the norm and the activation; a residual is to be added.
     template <class Core>
     matrix_view<T> surround(stage& s, const dense_parameters<T>& weights, std::size_t targets, executor_ref executor, Core&& core) {
-        const std::size_t width = s.options.outputs(), size = targets * width;
-        const bool residual = s.options.residual;
+        const std::size_t width = s.outputs, size = targets * width;
+        const bool residual = s.around.residual;
         const matrix_view<T> out(s.output_memory.at_least(size), targets, width);
         s.activated = residual ? matrix_view<T>(s.activated_memory.at_least(size), targets, width) : out;
-        if (s.options.norm) {
+        if (s.around.norm) {
             s.plain = {s.plain_memory.at_least(size), targets, width};
             core(activation::none, s.plain);
             by_.layer_norm(s.plain, weights.list(*s.gain), weights.list(*s.shift), epsilon, s.activated, executor);
-            by_.bias_activate({}, s.options.then, s.activated, executor);
+            by_.bias_activate({}, s.around.then, s.activated, executor);
         } else {
-            core(s.options.then, s.activated);
+            core(s.around.then, s.activated);
         }
         if (residual) std::copy_n(s.activated.data(), size, out.data());
         return out;
@@ -290,31 +297,45 @@ private:
     void run_backward(stage& s, dense_parameters<T>& weights, std::size_t i, matrix_view<T> g, matrix_view<T> grad_in, executor_ref executor) {
         const layer_input<T> in = input_of(s, i, executor);
         matrix_view<T> kept;
-        if (s.options.residual) {
+        if (s.around.residual) {
             if (s.residual) in.own_rows().add_weight_gradient(by_, g, weights.gradient(*s.residual), executor);
             if (!grad_in.empty()) {
                 kept = {s.kept_gradient.at_least(g.rows() * g.columns()), g.rows(), g.columns()};
                 for (std::size_t r = 0; r < g.rows(); ++r) std::copy_n(g[r].data(), g.columns(), kept[r].data());
             }
         }
-        by_.activate_backward(s.options.then, s.activated, g, executor);
-        if (s.options.norm)
+        by_.activate_backward(s.around.then, s.activated, g, executor);
+        if (s.around.norm)
             by_.layer_norm_backward(s.plain, weights.list(*s.gain), epsilon, g, weights.gradient_list(*s.gain), weights.gradient_list(*s.shift), executor);
         s.layer->backward(weights, in, g, grad_in);
         if (grad_in.empty()) return;
         const matrix_view<T> own = grad_in.middle_rows(s.view.first_target, s.view.targets);
         if (s.residual) by_.multiply_nt(kept, weights.value(*s.residual).middle_rows(0, grad_in.columns()), own, true, executor);
-        else if (s.options.residual) by_.add_rows(kept, own, executor);
+        else if (s.around.residual) by_.add_rows(kept, own, executor);
         if (drops(s)) by_.dropout(mask(s, i, 0), grad_in, grad_in, executor);
     }
 
     Backend by_;
     input_columns in_;
     std::size_t hops_ = 0;
+    std::vector<any_layer_factory<T, Backend>> factories_;
     std::vector<stage> stages_;
     encoder_pass<T> pass_;
     reusable_buffer<T> gradients_[2];
     std::vector<std::uint32_t> counting_; // 0, 1, 2, …
 };
+
+/// The layers of an encoder for a device, which runs the library's. Throws `invalid_argument` where one is another.
+template <class T, gnn_kernels<T> Backend>
+[[nodiscard]] std::vector<layer_options> library_layers(const encoder<T, Backend>& encode) {
+    std::vector<layer_options> result;
+    for (const auto& factory : encode.factories()) {
+        const layer_options* const options = factory.options();
+        if (options == nullptr)
+            throw error(errc::invalid_argument, "a device runs the library's layers: layer " + std::to_string(result.size()) + " is your own and trains on the CPU");
+        result.push_back(*options);
+    }
+    return result;
+}
 
 } // namespace gneiss

@@ -13,6 +13,7 @@ enum class activation : std::uint8_t;
 enum class embedding_kind : std::uint32_t;
 enum class gcn_normalization : std::uint8_t;
 enum class layer_kind : std::uint8_t;
+enum class message_reduction : std::uint8_t;
 enum class norm_penalty : std::uint8_t;
 enum class reduction : std::uint8_t;
 enum class sage_reduction : std::uint8_t;
@@ -25,6 +26,7 @@ class dense_optimizer;
 class dropout_mask;
 class dropout_rate;
 class embedding_table;
+class random_layer_views;
 class self_loops;
 class sparse_gradients;
 struct adagrad;
@@ -41,8 +43,12 @@ struct gcn_options;
 struct initializer;
 struct input_columns;
 struct layer_defaults;
+struct gradient_check_options;
+struct gradient_report;
 struct layer_options;
 struct layer_sizes;
+struct layer_surround;
+struct library_layer;
 struct link_model_options;
 struct link_model_tuning;
 struct link_statistics;
@@ -58,6 +64,8 @@ struct sgd;
 struct softmax_loss;
 struct transe_decoder;
 
+template <class T, gnn_kernels<T> Backend>
+class any_layer_factory;
 template <class T>
 class dense_parameters;
 template <class T, gnn_kernels<T> Backend>
@@ -79,6 +87,8 @@ struct input_rows;
 template <class T>
 struct layer_input;
 template <class T, gnn_kernels<T> Backend>
+class layer_context;
+template <class T, gnn_kernels<T> Backend>
 class linear_aggregation;
 template <class T, gnn_kernels<T> Backend>
 class linear_layer;
@@ -86,6 +96,12 @@ template <decoder Decoder, ranking_loss Loss, gemm_backend Backend>
 class link_model;
 template <class T>
 struct loss_and_gradient;
+template <class T, gnn_kernels<T> Backend, class Layer>
+class message_layer;
+template <class Layer>
+struct message_passing;
+template <class T>
+struct plain_backend;
 template <class T>
 class reusable_buffer;
 template <class T>

@@ -21,7 +21,7 @@ namespace gneiss {
 
 enum class layer_kind : std::uint8_t { sage, gcn, gat, linear };
 
-/// One layer of an encoder: out = activation(norm(layer(dropout(in)))) + residual.
+/// One of the library's layers in an encoder: out = then(norm(layer(dropout(in)))) + residual.
 struct layer_options {
     layer_kind kind = layer_kind::sage;
     std::size_t width = 0; ///< outputs; of a head for gat
@@ -30,10 +30,11 @@ struct layer_options {
     gat_options gat{};
     bool bias = true;
     activation then = activation::none;
-    double dropout = 0;    ///< of the rows that come in, while training
-    bool norm = false;     ///< layer normalization (Ba, Kiros and Hinton, 2016) before the activation
-    bool residual = false; ///< adds the target's own row, by a matrix where the lengths differ
+    double dropout = 0; ///< these as in `layer_surround`
+    bool norm = false;
+    bool residual = false;
 
+    [[nodiscard]] layer_surround around() const noexcept { return {then, dropout, norm, residual}; }
     [[nodiscard]] std::size_t outputs() const noexcept {
         return kind == layer_kind::gat && gat.concat ? width * gat.heads : width;
     }

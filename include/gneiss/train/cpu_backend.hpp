@@ -114,7 +114,7 @@ public:
         const matrix_view<float> outputs =
             encode_.forward(weights_, b.layers, b.in, {.training = dropout_key(seed_, b.key), .sources = {.ids = b.nodes}}, executor_);
         matrix_view<float> gradients = outputs; // in place, unless the way back through the last activation reads them
-        const layer_options& last = encode_.options(encode_.layers() - 1);
+        const layer_surround& last = encode_.factories().back().around();
         if (!Head::in_place || (last.then != activation::none && !last.residual)) {
             gradients = {output_gradients_.at_least(outputs.rows() * outputs.columns()), outputs.rows(), outputs.columns()};
             if (Head::in_place)

@@ -122,9 +122,9 @@ struct hop_request {
 
 /// What training needs at most: every node that is reached has its full fan-out of neighbors, all of them new, until all
 /// nodes of the state are reached. True of any graph, hubs or not. O(hops²). Samples are smaller where neighborhoods
-/// overlap.
-[[nodiscard]] inline gnn_memory bound_gnn_memory(
-    const gnn_trainer_options& options, const gnn_shape& of, std::span<const layer_options> layers) {
+/// overlap. `layers` holds `layer_options` or, as an encoder's `factories()`, any layers.
+template <class Layers>
+[[nodiscard]] gnn_memory bound_gnn_memory(const gnn_trainer_options& options, const gnn_shape& of, const Layers& layers) {
     const link_batch_bound links = of.links ? bound_link_batch(options.negatives, options.batch, of.nodes) : link_batch_bound{};
     const std::size_t hops = options.neighbors.fanout.size();
     const bool dense = options.sampler == sampler_kind::dense, repeated = options.neighbors.replace;
@@ -149,7 +149,7 @@ struct hop_request {
     std::uint64_t views = 0, encoder = 0;
     layer_sizes at{.in = of.columns, .entries = sparse_entries, .first = true};
     std::size_t hop = hops;
-    for (const layer_options& layer : layers) {
+    for (const auto& layer : layers) {
         at.sources = known[hop];
         at.edges = 0;
         if (layer.takes_hop() && hop > 0) {

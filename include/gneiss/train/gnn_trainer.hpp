@@ -166,9 +166,7 @@ private:
         shape.links = links != nullptr;
         shape.columns = columns;
         shape.learned = inputs.learned();
-        std::vector<layer_options> layers;
-        for (std::size_t i = 0; i < encode.layers(); ++i) layers.push_back(encode.options(i));
-        return bound_gnn_memory(options, shape, layers);
+        return bound_gnn_memory(options, shape, encode.factories());
     }
 
     [[nodiscard]] any_embeddings make_embeddings(partition_buffer& rows, executor_ref executor) {

@@ -23,9 +23,7 @@ gneiss::input_columns input_of(const gneiss::dataset& data) {
 } // namespace
 
 std::vector<gneiss::layer_options> layers_of(const graph_encoder& encode) {
-    std::vector<gneiss::layer_options> layers;
-    for (std::size_t i = 0; i < encode.layers(); ++i) layers.push_back(encode.options(i));
-    return layers;
+    return gneiss::library_layers(encode);
 }
 
 classifier::classifier(const gnn_options& how, const gneiss::dataset& data)

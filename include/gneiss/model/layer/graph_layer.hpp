@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/algorithms.hpp>
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/matrix_view.hpp>
@@ -67,7 +68,7 @@ struct part_columns {
 /// Meaning: `forward` writes out = then(…). `backward` is given the gradient g of what went into `then`, *adds* to the
 /// parameters' gradients, and writes every row of grad_in [sources, dense inputs]; an empty grad_in means that nobody
 /// needs it, and that work is spared. It reads what the last `forward` of this object left behind.
-/// Cost: told by each layer; memory is kept between batches. One batch at a time per object; results do not depend on
+/// Cost: see each layer; memory is kept between batches. One batch at a time per object; results do not depend on
 /// the executor.
 template <class T>
 class graph_layer {
@@ -92,17 +93,25 @@ public:
     //     add       edges from some sources to some targets, any number of times; the sums depend on the order by rounding
     //     finish    the targets' new rows
 
-    [[nodiscard]] virtual part_columns parts() const = 0;
+    //
+    // A layer that does not provide it trains, but inference over whole graphs refuses it.
+
+    [[nodiscard]] virtual part_columns parts() const { refuse_parts(); }
     /// `source_degrees` [n]: edges that lead from each node to targets; only where parts().source_degrees says so.
-    virtual void prepare(const dense_parameters<T>& weights, const input_rows<T>& rows, std::span<const float> source_degrees,
-        matrix_view<T> messages, matrix_view<T> own, executor_ref on) = 0;
+    virtual void prepare(const dense_parameters<T>& /*weights*/, const input_rows<T>& /*rows*/, std::span<const float> /*source_degrees*/,
+        matrix_view<T> /*messages*/, matrix_view<T> /*own*/, executor_ref) { refuse_parts(); }
     virtual void begin(matrix_view<const T> /*own*/, matrix_view<T> /*sums*/, executor_ref) {}
     /// `seen` [targets]: edges that were added before.
     virtual void add(const edge_part& /*edges*/, std::span<const std::uint32_t> /*seen*/, matrix_view<const T> /*messages*/,
         matrix_view<T> /*sums*/, executor_ref) {}
     /// Uses up the sums. `seen`: all edges, own ones of `loops` not counted.
-    virtual void finish(const dense_parameters<T>& weights, matrix_view<const T> own, std::span<const std::uint32_t> seen,
-        matrix_view<T> sums, activation then, matrix_view<T> out, executor_ref on) = 0;
+    virtual void finish(const dense_parameters<T>& /*weights*/, matrix_view<const T> /*own*/, std::span<const std::uint32_t> /*seen*/,
+        matrix_view<T> /*sums*/, activation /*then*/, matrix_view<T> /*out*/, executor_ref) { refuse_parts(); }
+
+private:
+    [[noreturn]] static void refuse_parts() {
+        throw error(errc::unsupported, "a layer without a pass in parts (parts, prepare, add, finish) is not run over whole graphs");
+    }
 };
 
 /// Columns that go into a layer.
@@ -111,6 +120,22 @@ struct input_columns {
     std::size_t sparse = 0;
 
     [[nodiscard]] std::size_t total() const noexcept { return dense + sparse; }
+};
+
+/// The sizes of one layer of an encoder in a batch.
+struct layer_sizes {
+    input_columns in{};
+    std::uint64_t sources = 0, targets = 0, edges = 0;
+    std::uint64_t entries = 0; ///< of sparse input rows
+    bool first = false;        ///< whose input may need no gradient
+};
+
+/// What surrounds a layer in an encoder: out = then(norm(layer(dropout(in)))) + residual.
+struct layer_surround {
+    activation then = activation::none;
+    double dropout = 0;    ///< of the rows that come in, while training
+    bool norm = false;     ///< layer normalization (Ba, Kiros and Hinton, 2016) before the activation
+    bool residual = false; ///< adds the target's own row, by a matrix where the lengths differ
 };
 
 } // namespace gneiss

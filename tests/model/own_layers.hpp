@@ -1,0 +1,123 @@
+#pragma once
+
+#include <gneiss/model/layer/message_passing.hpp>
+
+#include <cmath>
+#include <string>
+
+// Message passing layers as a user would write them.
+namespace own_layers {
+
+using namespace gneiss;
+
+/// out = relu(((1 + ε) x + Σ neighbors) W₁ + b) W₂. Source: Xu et al., ICLR 2019 (GIN).
+struct gin {
+    static constexpr message_reduction reduce = message_reduction::sum;
+    std::size_t width = 0;
+    double epsilon = 0.5;
+    std::size_t first = 0, bias = 0, second = 0; // arrays
+
+    [[nodiscard]] std::size_t outputs() const { return width; }
+    [[nodiscard]] std::uint64_t kept_floats(const layer_sizes& of) const { return of.targets * (of.in.dense + 2 * width); }
+    void allocate(auto& weights, const std::string& name, std::size_t inputs) {
+        first = weights.add(name + ".first", inputs, width, initializer::glorot(inputs, width));
+        bias = weights.add_constant(name + ".bias", width);
+        second = weights.add(name + ".second", width, width, initializer::glorot(width, width));
+    }
+    void update(auto& c, auto own, auto reduced, auto out) const {
+        const auto sum = c.keep(0, own.rows(), own.columns()), hidden = c.keep(1, own.rows(), width);
+        c.apply_nodes(own.rows(), [&](std::size_t i) {
+            for (std::size_t k = 0; k < own.columns(); ++k) sum(i, k) = static_cast<std::remove_cvref_t<decltype(sum(i, k))>>(1 + epsilon) * own(i, k) + reduced(i, k);
+        });
+        c.multiply(sum, c.value(first), hidden, {.bias = c.list(bias), .then = activation::relu});
+        c.multiply(hidden, c.value(second), out);
+    }
+    void update_backward(auto& c, auto own, auto, auto g, auto grad_own, auto grad_reduced) const {
+        const auto sum = c.keep(0, own.rows(), own.columns()), hidden = c.keep(1, own.rows(), width), back = c.keep(2, own.rows(), width);
+        c.add_tn(hidden, g, c.gradient(second));
+        c.multiply_nt(g, c.value(second), back);
+        c.activate_backward(activation::relu, hidden, back);
+        c.add_tn(sum, back, c.gradient(first));
+        c.add_column_sums(back, c.gradient_list(bias));
+        if (grad_reduced.empty()) return;
+        c.multiply_nt(back, c.value(first), grad_reduced);
+        c.apply_nodes(own.rows(), [&](std::size_t i) {
+            for (std::size_t k = 0; k < own.columns(); ++k) grad_own(i, k) = static_cast<std::remove_cvref_t<decltype(sum(i, k))>>(1 + epsilon) * grad_reduced(i, k);
+        });
+    }
+};
+
+/// out = x W + max over neighbors of tanh(row P), as GraphSAGE's pooling has it. Source: Hamilton et al., NeurIPS 2017, equation (3).
+struct pool {
+    message_reduction reduce = message_reduction::max;
+    std::size_t width = 0;
+    std::size_t own_weight = 0, pooling = 0; // arrays
+
+    [[nodiscard]] std::size_t outputs() const { return width; }
+    [[nodiscard]] std::uint64_t kept_floats(const layer_sizes& of) const { return of.sources * width; }
+    void allocate(auto& weights, const std::string& name, std::size_t inputs) {
+        own_weight = weights.add(name + ".own", inputs, width, initializer::glorot(inputs, width));
+        pooling = weights.add(name + ".pooling", inputs, width, initializer::glorot(inputs, width));
+    }
+    [[nodiscard]] std::size_t message_columns(std::size_t) const { return width; }
+    void message(auto& c, auto rows, auto messages) const { c.multiply(rows, c.value(pooling), messages, {.then = activation::tanh}); }
+    void message_backward(auto& c, auto rows, auto messages, auto g, auto grad_rows) const {
+        const auto back = c.keep(0, g.rows(), width);
+        c.apply_nodes(g.rows(), [&](std::size_t i) { std::ranges::copy(g[i], back[i].begin()); });
+        c.activate_backward(activation::tanh, messages, back);
+        c.add_tn(rows, back, c.gradient(pooling));
+        if (!grad_rows.empty()) c.multiply_nt(back, c.value(pooling), grad_rows);
+    }
+    void update(auto& c, auto own, auto reduced, auto out) const {
+        c.multiply(own, c.value(own_weight), out);
+        c.kernels().add_rows(reduced, out, c.executor());
+    }
+    void update_backward(auto& c, auto own, auto, auto g, auto grad_own, auto grad_reduced) const {
+        c.add_tn(own, g, c.gradient(own_weight));
+        if (!grad_own.empty()) c.multiply_nt(g, c.value(own_weight), grad_own);
+        c.apply_nodes(g.rows(), [&](std::size_t i) { std::ranges::copy(g[i], grad_reduced[i].begin()); });
+    }
+};
+
+/// out = the reduction over neighbors of sigmoid(a[t] + b[s]) ⊙ v[s], where [a | b | v] = x W: a gate on each edge.
+struct gated {
+    message_reduction reduce = message_reduction::mean;
+    std::size_t width = 0, weight = 0;
+
+    [[nodiscard]] std::size_t outputs() const { return width; }
+    void allocate(auto& weights, const std::string& name, std::size_t inputs) {
+        weight = weights.add(name + ".weight", inputs, 3 * width, initializer::glorot(inputs, 3 * width));
+    }
+    [[nodiscard]] std::size_t message_columns(std::size_t) const { return 3 * width; }
+    void message(auto& c, auto rows, auto messages) const { c.multiply(rows, c.value(weight), messages); }
+    void message_backward(auto& c, auto rows, auto, auto g, auto grad_rows) const {
+        c.add_tn(rows, g, c.gradient(weight));
+        if (!grad_rows.empty()) c.multiply_nt(g, c.value(weight), grad_rows);
+    }
+    [[nodiscard]] std::size_t edge_columns(std::size_t) const { return width; }
+    void edge(auto source, auto target, auto out) const {
+        for (std::size_t k = 0; k < width; ++k) out[k] = source[2 * width + k] / (1 + std::exp(-target[k] - source[width + k]));
+    }
+    void edge_backward(auto source, auto target, auto g, auto grad_source, auto grad_target) const {
+        for (std::size_t k = 0; k < width; ++k) {
+            const auto gate = 1 / (1 + std::exp(-target[k] - source[width + k]));
+            const auto slope = g[k] * source[2 * width + k] * gate * (1 - gate);
+            grad_target[k] += slope;
+            grad_source[width + k] += slope;
+            grad_source[2 * width + k] += g[k] * gate;
+        }
+    }
+    void update(auto& c, auto, auto reduced, auto out) const {
+        c.apply_nodes(out.rows(), [&](std::size_t i) { std::ranges::copy(reduced[i], out[i].begin()); });
+    }
+    void update_backward(auto& c, auto, auto, auto g, auto grad_own, auto grad_reduced) const {
+        c.apply_nodes(g.rows(), [&](std::size_t i) {
+            std::ranges::copy(g[i], grad_reduced[i].begin());
+            if (!grad_own.empty()) std::ranges::fill(grad_own[i], 0);
+        });
+    }
+};
+
+static_assert(message_passing_layer<gin> && message_passing_layer<pool> && message_passing_layer<gated>);
+
+} // namespace own_layers
