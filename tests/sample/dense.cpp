@@ -11,6 +11,7 @@
 
 #include <sample/graphs.hpp>
 #include <sample/statistics.hpp>
+#include <support/error_code.hpp>
 
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
@@ -210,6 +211,35 @@ TEST_CASE("an array of a batch may hold a sample beside others") {
     CHECK(sample.seeds() == 5);
     CHECK(batch.get<std::uint32_t>("labels")[4] == 17);
     CHECK(dense_sample<>::of(batch).node_ids.data() == sample.node_ids.data());
+}
+
+TEST_CASE("a sample written by another sampler is checked before layers are made of it") {
+    // two hops of one seed: 7 → 8, 9 → 6; stacked 6 | 8 9 | 7
+    const std::vector<node_id> nodes{6, 8, 9, 7}, ids{6, 8, 9};
+    const std::vector<std::uint32_t> starts{0, 1, 3, 4}, offsets{0, 1, 1, 3}, rows{0, 1, 2};
+    const auto code = [&](std::vector<std::uint32_t> s, std::vector<std::uint32_t> o, std::vector<std::uint32_t> r) {
+        mini_batch_arena arena;
+        mini_batch batch = mini_batch::format(arena.reserve(mini_batch::header_bytes() + 7 * 64), {});
+        std::ranges::copy(s, batch.add<std::uint32_t>("node_id_offsets", s.size()).begin());
+        std::ranges::copy(nodes, batch.add<node_id>("node_ids", nodes.size()).begin());
+        std::ranges::copy(o, batch.add<std::uint32_t>("nbr_offsets", o.size()).begin());
+        std::ranges::copy(ids, batch.add<node_id>("nbrs", ids.size()).begin());
+        std::ranges::copy(r, batch.add<std::uint32_t>("repr_map", r.size()).begin());
+        (void)batch.add<relation_id>("edge_relations", 0);
+        (void)batch.add<edge_index>("edge_ids", 0);
+        layer_stack layers;
+        const auto by_batch = test::code_of([&] { layers.assign(dense_sample<>::of(batch), serial); });
+        const dense_sample<> in_hand{{}, s, nodes, o, ids, r, {}, {}};
+        CHECK(test::code_of([&] { layers.assign(in_hand, serial, layer_stack::lists::forward); }) == by_batch);
+        return by_batch;
+    };
+    CHECK(code(starts, offsets, rows) == std::nullopt);
+    for (const std::vector<std::uint32_t>& wrong : {std::vector{0U, 1U, 3U, 5U}, {1U, 1U, 3U, 4U}, {0U, 3U, 1U, 4U}, {0U, 2U, 3U, 4U}, {4U}, {}})
+        CHECK(code(wrong, offsets, rows) == errc::invalid_argument);
+    for (const std::vector<std::uint32_t>& wrong : {std::vector{0U, 1U, 1U}, {0U, 4U, 1U, 3U}, {0U, 1U, 9U, 3U}, {1U, 1U, 1U, 3U}, {0U, 1U, 1U, 2U}, {}})
+        CHECK(code(starts, wrong, rows) == errc::invalid_argument);
+    for (const std::vector<std::uint32_t>& wrong : {std::vector{4U, 1U, 2U}, {0U, 1U, 0U}, {0U, 1U, 3000U}, {0U, 1U}, {}})
+        CHECK(code(starts, offsets, wrong) == errc::invalid_argument);
 }
 
 } // namespace test_sample_dense

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "support/error_code.hpp"
+
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/random.hpp>
 
@@ -66,6 +68,30 @@ TEST_CASE("transposed lists hold every edge once, by source, ascending") {
     layers.assign(random_sample(1), serial_executor{}, layer_stack::lists::forward);
     CHECK(layers[0].edge_target.empty());
     CHECK(layers[0].by_source_offsets.empty());
+}
+
+TEST_CASE("lists that are not those of a sample are refused, whichever lists are made") {
+    layer_stack layers;
+    for (const layer_stack::lists wanted : {layer_stack::lists::forward, layer_stack::lists::both}) {
+        const auto refused = [&](auto&& spoil) {
+            random_sample sample(3);
+            spoil(sample.of[1]);
+            return test::code_of([&] { layers.assign(sample, serial_executor{}, wanted); }) == errc::invalid_argument;
+        };
+        using arrays = random_sample::arrays;
+        CHECK_FALSE(refused([](arrays&) {}));
+        CHECK(refused([](arrays& a) { a.neighbors[2] = 10; }));
+        CHECK(refused([](arrays& a) { a.neighbors.back() = 0x80000000; }));
+        CHECK(refused([](arrays& a) { a.neighbors.push_back(1); }));
+        CHECK(refused([](arrays& a) { a.neighbors.pop_back(); }));
+        CHECK(refused([](arrays& a) { a.offsets[0] = 1; }));
+        CHECK(refused([](arrays& a) { a.offsets[1] = a.offsets[2] + 1; }));
+        CHECK(refused([](arrays& a) { a.offsets.push_back(a.offsets.back()); }));
+        CHECK(refused([](arrays& a) { ++a.targets; }));
+        random_sample sample(3);
+        sample.of[1].neighbors[0] = 3000;
+        CHECK_THROWS_WITH_AS(layers.assign(sample, serial_executor{}, wanted), "layer 1 of a sample has neighbor 3000 of 10 source rows", error);
+    }
 }
 
 } // namespace test_sample_layer_view

@@ -11,6 +11,7 @@
 
 #include <sample/graphs.hpp>
 #include <sample/statistics.hpp>
+#include <support/error_code.hpp>
 
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/executor/tbb.hpp>
@@ -274,6 +275,37 @@ TEST_CASE("the layers are the hops from the furthest on, over one numbering") {
                 CHECK(of.relation == layer.relations[e]);
             }
     }
+}
+
+TEST_CASE("a sample written by another sampler is checked before layers are made of it") {
+    // two hops of one seed: 7 → 8, 9 → 7
+    const std::vector<node_id> nodes{7, 8, 9};
+    const std::vector<std::uint32_t> counts{1, 3, 3}, edges{0, 2, 3}, offsets{0, 2, 0, 0, 1, 1}, neighbors{1, 2, 0};
+    const auto code = [&](std::vector<std::uint32_t> c, std::vector<std::uint32_t> e, std::vector<std::uint32_t> o, std::vector<std::uint32_t> n) {
+        layer_stack layers;
+        const neighbor_sample<> sample{{}, nodes, c, e, o, n, {}, {}};
+        const auto forward = test::code_of([&] { layers.assign(sample, serial, layer_stack::lists::forward); });
+        CHECK(test::code_of([&] { layers.assign(sample, serial); }) == forward);
+        return forward;
+    };
+    CHECK(code(counts, edges, offsets, neighbors) == std::nullopt);
+    for (const std::vector<std::uint32_t>& wrong : {std::vector{1U, 4U, 4U}, {1U, 3U, 4U}, {3U, 1U, 3U}, {1U, 3U}, {}})
+        CHECK(code(wrong, edges, offsets, neighbors) == errc::invalid_argument);
+    for (const std::vector<std::uint32_t>& wrong : {std::vector{0U, 2U, 4U}, {0U, 3U, 3U}, {3U, 2U, 3U}, {0U, 2U}, {}})
+        CHECK(code(counts, wrong, offsets, neighbors) == errc::invalid_argument);
+    for (const std::vector<std::uint32_t>& wrong : {std::vector{0U, 2U, 0U, 0U, 1U}, {0U, 2U, 0U, 2U, 1U, 1U}, {}})
+        CHECK(code(counts, edges, wrong, neighbors) == errc::invalid_argument);
+    for (const std::vector<std::uint32_t>& wrong : {std::vector{1U, 3U, 0U}, {1U, 3000U, 0U}, {1U, 2U}, {1U, 2U, 3U}})
+        CHECK(code(counts, edges, offsets, wrong) == errc::invalid_argument);
+
+    mini_batch_arena arena;
+    neighbor_sampler<> sampler({parse_fanout("2,2")}, 1);
+    const csr_graph<> graph = test::whole_graph(30, test::hub_edges(30, 200, 1));
+    sampler.draw({}, graph, std::span<const node_id>(nodes), serial);
+    mini_batch batch = mini_batch::format(arena.reserve(mini_batch::header_bytes() + sampler.bytes_needed()), {});
+    (void)sampler.write(batch);
+    --batch.get<std::uint32_t>("edge_counts").back();
+    CHECK(test::code_of([&] { (void)neighbor_sample<>::of(batch); }) == errc::invalid_argument);
 }
 
 } // namespace test_sample_neighbor

@@ -244,7 +244,7 @@ private:
             for (std::size_t i = 0; i < size; ++i)
                 for (const std::uint32_t column : batch.masked(s, first + i)) {
                     float& masked = scores(i, column);
-                    outcome.masked += masked != minus_infinity;
+                    outcome.masked += masked != minus_infinity ? 1U : 0U;
                     masked = minus_infinity;
                 }
         const auto lost = [&](std::size_t i, std::span<const float> of, std::span<float> gradient) {

@@ -71,11 +71,25 @@ struct dense_sample {
         return result;
     }
 
-    /// The sample that `dense_sampler` wrote into a mini-batch. Valid while its bytes are.
+    /// Throws errc::invalid_argument unless the arrays have the sizes of a sample. O(hops): `layer_stack::assign` looks at the rest.
+    void check() const {
+        bool holds = node_id_offsets.size() >= 2 && node_id_offsets.front() == 0 && std::ranges::is_sorted(node_id_offsets) &&
+                     node_id_offsets.back() == node_ids.size() &&
+                     nbr_offsets.size() == node_ids.size() - node_id_offsets[1] + std::size_t{1} && repr_map.size() == nbrs.size() &&
+                     (relations.empty() || relations.size() == nbrs.size()) && (edge_ids.empty() || edge_ids.size() == nbrs.size());
+        for (std::size_t i = 0; holds && i < layers(); ++i)
+            holds = nbr_offsets[node_id_offsets[i + 1] - node_id_offsets[1]] <= nbrs.size();
+        if (!holds) throw error(errc::invalid_argument, "the arrays of " + to_string(key) + " are no sample of a DENSE sampler: their sizes differ");
+    }
+
+    /// The sample that `dense_sampler`, or who writes such arrays, wrote into a mini-batch. Valid while its bytes are. Throws as
+    /// `check`, and what `mini_batch::get` throws.
     [[nodiscard]] static dense_sample of(const mini_batch& batch) {
-        return {batch.key(), batch.get<std::uint32_t>("node_id_offsets"), batch.get<NodeId>("node_ids"),
+        const dense_sample result{batch.key(), batch.get<std::uint32_t>("node_id_offsets"), batch.get<NodeId>("node_ids"),
             batch.get<std::uint32_t>("nbr_offsets"), batch.get<NodeId>("nbrs"), batch.get<std::uint32_t>("repr_map"),
             batch.get<relation_id>("edge_relations"), batch.get<edge_index>("edge_ids")};
+        result.check();
+        return result;
     }
 };
 

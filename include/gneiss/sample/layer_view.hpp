@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <numeric>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <gneiss/core/error.hpp>
@@ -33,6 +34,31 @@ struct layer_view {
     [[nodiscard]] std::size_t edges() const noexcept { return neighbors.size(); }
 };
 
+/// Throws errc::invalid_argument unless the lists are those of a layer: nothing that reads it looks again. O(targets + edges):
+/// a few percent of what makes the lists of a backward pass. \param layer  its number, for the message
+inline void check_layer(const layer_view& view, std::size_t layer) {
+    const auto refuse = [layer](const std::string& what) {
+        throw error(errc::invalid_argument, "layer " + std::to_string(layer) + " of a sample " + what);
+    };
+    if (view.offsets.size() != view.targets + 1)
+        refuse("has " + std::to_string(view.offsets.size()) + " offsets for " + std::to_string(view.targets) + " targets");
+    if (!view.relations.empty() && view.relations.size() != view.edges())
+        refuse("has " + std::to_string(view.relations.size()) + " relations for " + std::to_string(view.edges()) + " edges");
+    // Differences of what is below 2³¹ have the highest bit only where they are negative: no comparison, any vector unit.
+    constexpr std::uint32_t highest = std::uint32_t{1} << 31;
+    std::uint32_t bits = 0;
+    for (std::size_t t = 0; t < view.targets; ++t) bits |= (view.offsets[t + 1] - view.offsets[t]) | view.offsets[t + 1];
+    if ((bits & highest) != 0 && !std::ranges::is_sorted(view.offsets)) refuse("has offsets that fall");
+    if (view.offsets.front() != 0 || view.offsets.back() != view.edges())
+        refuse("has offsets that do not lead from 0 to its " + std::to_string(view.edges()) + " edges");
+    const std::uint32_t last = static_cast<std::uint32_t>(view.sources) - 1;
+    bits = view.sources == 0 || view.sources > highest ? highest : 0;
+    for (const std::uint32_t source : view.neighbors) bits |= (last - source) | source;
+    if ((bits & highest) == 0 || view.neighbors.empty()) return;
+    if (const std::uint32_t largest = std::ranges::max(view.neighbors); largest >= view.sources)
+        refuse("has neighbor " + std::to_string(largest) + " of " + std::to_string(view.sources) + " source rows");
+}
+
 /// The layers of a sample, the first to be computed in front, with the memory that their views need beyond the sample.
 ///
 ///     layer_stack layers;
@@ -45,14 +71,17 @@ public:
     /// Whether the lists of a backward pass are made too.
     enum class lists { forward, both };
 
-    /// O(sample). The layers are made side by side on the executor.
+    /// O(sample). The layers are made side by side on the executor. Throws errc::invalid_argument for lists that are not those
+    /// of a sample, naming the layer; the views are unspecified then.
     template <class Sample, executor E>
     void assign(const Sample& sample, const E& executor, lists wanted = lists::both) {
+        if constexpr (requires { sample.check(); }) sample.check();
         const std::size_t count = sample.layers();
         views_.resize(count);
         if (memory_.size() < count) memory_.resize(count);
         executor.run(count, [&](std::size_t i) {
             views_[i] = sample.layer(i, memory_[i].offsets, memory_[i].neighbors);
+            check_layer(views_[i], i);
             if (wanted == lists::both) transpose(views_[i], memory_[i]);
         });
     }
@@ -81,10 +110,7 @@ private:
         resize_discard(in.by_source_edges, view.edges());
         resize_discard(in.by_source_offsets, view.sources + 1);
         std::ranges::fill(in.by_source_offsets, 0U);
-        for (const std::uint32_t source : view.neighbors) {
-            GNEISS_ASSERT(source < view.sources);
-            ++in.by_source_offsets[source];
-        }
+        for (const std::uint32_t source : view.neighbors) ++in.by_source_offsets[source];
         std::exclusive_scan(in.by_source_offsets.begin(), in.by_source_offsets.end(), in.by_source_offsets.begin(), 0U);
         for (std::size_t t = 0; t < view.targets; ++t)
             for (std::uint32_t e = view.offsets[t]; e < view.offsets[t + 1]; ++e) {

@@ -54,12 +54,27 @@ struct neighbor_sample {
             .relations = relations.empty() ? relations : relations.subspan(first, count)};
     }
 
-    /// The sample that `neighbor_sampler` wrote into a mini-batch. Valid while its bytes are.
+    /// Throws errc::invalid_argument unless the arrays have the sizes of a sample. O(hops): `layer_stack::assign` looks at the rest.
+    void check() const {
+        bool holds = !node_counts.empty() && edge_counts.size() == node_counts.size() && std::ranges::is_sorted(node_counts) &&
+                     node_counts.back() == nodes.size() && std::ranges::is_sorted(edge_counts) && edge_counts.front() == 0 &&
+                     edge_counts.back() == neighbors.size() && (relations.empty() || relations.size() == neighbors.size()) &&
+                     (edge_ids.empty() || edge_ids.size() == neighbors.size());
+        std::size_t sum = 0;
+        for (std::size_t h = 0; holds && h < hops(); ++h) sum += node_counts[h] + std::size_t{1};
+        holds = holds && offsets.size() == sum;
+        if (!holds) throw error(errc::invalid_argument, "the arrays of " + to_string(key) + " are no sample of a neighbor sampler: their sizes differ");
+    }
+
+    /// The sample that `neighbor_sampler`, or who writes such arrays, wrote into a mini-batch. Valid while its bytes are. Throws
+    /// as `check`, and what `mini_batch::get` throws.
     [[nodiscard]] static neighbor_sample of(const mini_batch& batch) {
-        return {batch.key(), batch.get<NodeId>("sample_nodes"), batch.get<std::uint32_t>("node_counts"),
+        const neighbor_sample result{batch.key(), batch.get<NodeId>("sample_nodes"), batch.get<std::uint32_t>("node_counts"),
             batch.get<std::uint32_t>("edge_counts"), batch.get<std::uint32_t>("offsets"),
             batch.get<std::uint32_t>("neighbours"), batch.get<relation_id>("edge_relations"),
             batch.get<edge_index>("edge_ids")};
+        result.check();
+        return result;
     }
 };
 
