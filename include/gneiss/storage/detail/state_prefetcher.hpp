@@ -141,10 +141,10 @@ private:
     mutable std::mutex mutex_; // guards what follows
     std::condition_variable changed_;
     epoch_plan states_;
-    std::vector<std::shared_ptr<const T>> ready_;
     std::uint32_t next_ = 0;
     std::uint64_t made_ = 0;           // things so far: their numbers
     std::vector<std::uint64_t> alive_; // numbers of those in memory or being made, at most two
+    std::vector<std::shared_ptr<const T>> ready_; // after alive_, from which each is erased as it goes
     std::uint64_t epoch_ = 0;
     std::exception_ptr failure_;
 
