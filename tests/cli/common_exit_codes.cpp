@@ -50,6 +50,13 @@ TEST_CASE("each kind of exception has the exit code of the contract") {
     CHECK(describe(42).code == exit_code::failed);
 }
 
+TEST_CASE("a refused thread is called so: the exception says only that something is unavailable") {
+    const failure refused = describe(std::system_error(EAGAIN, std::generic_category()));
+    CHECK(refused.code == exit_code::failed);
+    CHECK(refused.message.find("thread") != std::string::npos);
+    CHECK(describe(gneiss::io_error(EAGAIN, "read", {.path = "f"})).message.find("thread") == std::string::npos);
+}
+
 TEST_CASE("a refused budget is told with its numbers") {
     const std::string text = describe(gneiss::over_budget(1 << 20, {{"rows", 2 << 20}, {"queues", 4096}})).message;
     for (const char* part : {"2.00 MiB", "1.00 MiB", "rows", "queues", "4.00 KiB"})

@@ -70,6 +70,8 @@ failure describe_current_exception() {
         return {disk_is_full(e.code()) ? exit_code::refused : exit_code::failed,
             one_line((path.empty() ? "" : path.string() + ": ") + e.code().message())};
     } catch (const std::system_error& e) {
+        if (e.code() == std::errc::resource_unavailable_try_again) // what std::thread throws says no more
+            return {exit_code::failed, one_line("the system refuses another thread: " + e.code().message())};
         return {disk_is_full(e.code()) ? exit_code::refused : exit_code::failed, one_line(e.what())};
     } catch (const std::bad_alloc&) {
         return {exit_code::refused, "the system has no memory left; give a smaller --memory or end other programs"};
