@@ -8,6 +8,7 @@
 #include <chrono>
 #include <map>
 #include <string>
+#include <vector>
 
 #include <gneiss/core/random.hpp>
 
@@ -79,11 +80,13 @@ std::string struck(const std::string& kind, std::uint64_t at, bool sticky) {
            kind + ":" + std::to_string(at) + (sticky ? ":sticky" : "");
 }
 
+const std::vector<std::string> calls_that_fail{"eio", "enospc", "short", "zero", "eintr", "eagain", "kill", "torn"};
+
 /// Calls `body(struck(…), deadly)` for N = first, first + stride … until a run meets no fault any more. Returns the runs.
 template <class Body>
-std::uint64_t sweep(const fault_workshop& shop, std::uint64_t stride, Body&& body) {
+std::uint64_t sweep(const fault_workshop& shop, std::uint64_t stride, Body&& body, const std::vector<std::string>& kinds = calls_that_fail) {
     std::uint64_t runs = 0;
-    for (const std::string kind : {"eio", "enospc", "short", "zero", "eintr", "eagain", "kill", "torn"})
+    for (const std::string& kind : kinds)
         for (const bool sticky : {false, true}) {
             const bool deadly = kind == "kill" || kind == "torn";
             if (deadly && sticky) continue;
@@ -161,7 +164,7 @@ std::uint64_t sweep_partition(std::uint64_t stride) {
     });
 }
 
-std::uint64_t sweep_training(std::uint64_t stride) {
+std::uint64_t sweep_training(std::uint64_t stride, const std::vector<std::string>& kinds = calls_that_fail) {
     const fault_workshop shop;
     REQUIRE(shop.data(import_command).code == 0);
     REQUIRE(shop.run(train_command).code == 0);
@@ -180,7 +183,7 @@ std::uint64_t sweep_training(std::uint64_t stride) {
         CHECK(shop.parameters() == whole);
         CHECK(std::ranges::count(shop.read("run/metrics.jsonl"), '\n') == 2);
         return got.code == 0;
-    });
+    }, kinds);
 }
 
 /// Training of GNNs. Lists, caches, run files and a run's own partitions are made anew each time.
@@ -205,7 +208,7 @@ struct gnn_trainer {
     }
 };
 
-std::uint64_t sweep_graph_training(std::uint64_t stride, const gnn_trainer& of) {
+std::uint64_t sweep_graph_training(std::uint64_t stride, const gnn_trainer& of, const std::vector<std::string>& kinds = calls_that_fail) {
     const fault_workshop shop;
     of.make_dataset(shop);
     const std::string train = of.train();
@@ -227,8 +230,9 @@ std::uint64_t sweep_graph_training(std::uint64_t stride, const gnn_trainer& of) 
         }
         CHECK(of.exported(shop) == whole);
         return got.code == 0;
-    });
+    }, kinds);
 }
+const gnn_trainer in_turns{"gneiss-ginex", "--layers sage:8,sage --topology disk --feature-cache belady --pipeline alternate --superbatch 3 --direction in"};
 const gnn_trainer by_superbatches{"gneiss-ginex", "--layers sage:8,sage --topology disk --feature-cache belady --pipeline overlap --superbatch 3 --direction in"};
 const gnn_trainer by_macro_batches{"gneiss-hanoi", "--layers sage:8,sage --partitioner random --partitions 4 --macro 2 --hubs 0 --reuse 1 --direction in"};
 const gnn_trainer classes_in_a_buffer{"gneiss-mariusgnn", "--layers sage:8,sage --inputs both --dim 4 --store disk --buffer 2 --staleness 0 --direction in"};
@@ -402,6 +406,11 @@ TEST_CASE("a fault at any place of training of GNNs: told, and a resume ends in 
     CHECK(sweep_graph_training(131, by_macro_batches) > 20);
     CHECK(sweep_graph_training(131, classes_in_a_buffer) > 20);
     CHECK(sweep_graph_training(131, links_in_a_buffer) > 20);
+}
+TEST_CASE("wherever the system refuses a thread, training ends in an error, not in a wait, and a resume in the same bits") {
+    CHECK(sweep_training(1, {"thread"}) > 20);
+    CHECK(sweep_graph_training(1, in_turns, {"thread"}) > 20);
+    CHECK(sweep_graph_training(1, links_in_a_buffer, {"thread"}) > 20);
 }
 TEST_CASE("a fault at every place of training of GNNs" * doctest::test_suite("long")) {
     MESSAGE("superbatches: ", sweep_graph_training(1, by_superbatches), " runs");

@@ -2,6 +2,7 @@
 //
 //     GNEISS_FAULT=KIND:N[:sticky]   KIND: eio, enospc, short, zero, eintr, eagain, kill, torn, or none, which only counts
 //     GNEISS_FAULT=int:N, term:N     the N-th call takes place after the program got SIGINT or SIGTERM, as from Ctrl-C
+//     GNEISS_FAULT=thread:N[:sticky] the system refuses the N-th thread, or all from it on, as at a limit of processes
 //     GNEISS_FAULT=nouring:0         the kernel refuses io_uring with EPERM (a seccomp filter), as in many containers
 //     GNEISS_FAULT_LOG=FILE          "calls injected" are written there when the program ends by itself
 //
@@ -12,6 +13,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/prctl.h>
@@ -29,7 +31,7 @@
 
 namespace {
 
-enum class call { open, create, move_in, move_out, sync, resize, rename, make_directory, remove };
+enum class call { open, create, move_in, move_out, sync, resize, rename, make_directory, remove, thread };
 
 constexpr int most_files = 1024;
 std::atomic<bool> watched[most_files];
@@ -75,6 +77,7 @@ bool ours(const char* path) {
 bool ours(int fd) { return fd >= 0 && fd < most_files && watched[fd]; }
 
 bool applies(call which) {
+    if (which == call::thread || options().is("thread")) return which == call::thread && options().is("thread");
     for (const char* any : {"eio", "kill", "int", "term", "none"})
         if (options().is(any)) return true;
     if (options().is("enospc")) return which != call::open && which != call::move_in && which != call::remove;
@@ -236,6 +239,13 @@ int unlinkat(int directory, const char* path, int flags) noexcept {
     GNEISS_REAL(unlinkat);
     return (directory == AT_FDCWD ? ours(path) : ours(directory)) && strikes(call::remove) ? -1
                                                                                            : real_unlinkat(directory, path, flags);
+}
+
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) noexcept {
+    GNEISS_REAL(pthread_create);
+    if (!strikes(call::thread)) return real_pthread_create(thread, attributes, run, argument);
+    ::usleep(2000); // threads before it come to where they wait
+    return EAGAIN;
 }
 
 } // extern "C"
