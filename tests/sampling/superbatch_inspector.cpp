@@ -39,17 +39,18 @@ struct inspection {
         if (event) event(what);
     }
 
-    struct seen_sampler final : batch_sampler {
-        seen_sampler(inspection& whose, std::unique_ptr<batch_sampler> of) : all(whose), by(std::move(of)) {}
-        mini_batch sample(const batch_key& key, std::span<const node_id> seeds, executor_ref executor, mini_batch_arena& arena) override {
+    struct seen_sampler {
+        inspection& all;
+        neighbor_sampler<> by{{.fanout = {{.in = 3}}, .replace = false, .relations = false, .edge_ids = false}, 7};
+
+        template <class G>
+        auto sample(const batch_key& key, const G& of, std::span<const node_id> seeds, executor_ref executor, mini_batch_arena& arena) {
             all.drawing = true;
             all.see("sample");
-            const mini_batch drawn = by->sample(key, seeds, executor, arena);
+            auto drawn = by.sample(key, of, seeds, executor, arena);
             all.drawing = false;
             return drawn;
         }
-        inspection& all;
-        std::unique_ptr<batch_sampler> by;
     };
 
     void change(const char* what, caches to) {
@@ -58,11 +59,9 @@ struct inspection {
         state = to;
     }
     void begin(superbatch_schedule schedule) {
-        const batch_sampler_factory samplers =
-            sample_from(graph, sampler_kind::neighbor, {.fanout = {{.in = 3}}, .replace = false, .relations = false, .edge_ids = false}, 7);
         inspector = std::make_unique<superbatch_inspector>(
             superbatch_options{.schedule = schedule, .batches = 4, .directory = directory / "superbatches", .cache_capacity = 10, .change_sets = change_sets},
-            superbatch_inspector::surroundings{.samplers = [this, samplers] { return std::make_unique<seen_sampler>(*this, samplers()); },
+            superbatch_inspector::surroundings{.sampler = {graph, [this] { return seen_sampler{*this}; }},
                 .batches = [](std::uint64_t epoch) {
                     return std::make_shared<const node_batches>(gneiss::test::some_nodes(60, 60, 1), 3, 5, epoch, 0);
                 },

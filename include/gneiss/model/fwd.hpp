@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include <gneiss/model/concepts.hpp>
-#include <gneiss/model/kernels.hpp>
 
 namespace gneiss {
 
@@ -40,11 +39,11 @@ struct edge_part;
 struct edge_segments;
 struct gat_options;
 struct gcn_options;
+struct gradient_check_options;
+struct gradient_report;
 struct initializer;
 struct input_columns;
 struct layer_defaults;
-struct gradient_check_options;
-struct gradient_report;
 struct layer_options;
 struct layer_sizes;
 struct layer_surround;
@@ -84,10 +83,10 @@ template <class T>
 class graph_layer;
 template <class T>
 struct input_rows;
-template <class T>
-struct layer_input;
 template <class T, gnn_kernels<T> Backend>
 class layer_context;
+template <class T>
+struct layer_input;
 template <class T, gnn_kernels<T> Backend>
 class linear_aggregation;
 template <class T, gnn_kernels<T> Backend>

@@ -27,6 +27,7 @@ class inspected_batches;
 class link_head;
 class link_task;
 class macro_batch_reuse;
+class matrix_features;
 class node_task;
 class row_staleness_sampler;
 class staleness_gate;
@@ -76,6 +77,8 @@ template <class Statistics>
 struct epoch_observer;
 template <class Statistics>
 struct epoch_result;
+template <class G>
+class graph_in_memory;
 template <class T>
 class ordered_queue;
 template <class Batch>

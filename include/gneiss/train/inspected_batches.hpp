@@ -28,8 +28,8 @@ namespace gneiss {
 /// Samples, and so losses and weights, are those of `sampled_batches` with a `node_task` in memory, bit for bit, whatever the
 /// schedule. With superbatches `produce` reads what the inspector wrote, and batch.window is the batch's superbatch.
 /// A stop, or an error, does not wait for a superbatch that is being made: the inspector is halted, and the few batches on
-/// their way are sampled by themselves. They are gathered through the cache, as the last superbatch left it or empty, and
-/// change nothing in it but by a policy.
+/// their way are sampled by themselves. Caches that take turns are then those of gathers, as the last superbatch left them or
+/// empty.
 /// Memory: what samplers keep; charged by the caller, who knows their sizes from a profile.
 /// Source: Ginex, VLDB'22, section 3.1 and Figures 7 to 9.
 class inspected_batches {
@@ -61,12 +61,12 @@ public:
         if (!superbatches()) return;
         if (inspector_ && !inspector_->halted() && inspector_->position() == std::pair{at.epoch, at.from.index}) return;
         end_inspection();
-        auto made = std::make_unique<superbatch_inspector>(options_.superbatches,
+        auto inspector = std::make_unique<superbatch_inspector>(options_.superbatches,
             superbatch_inspector::surroundings{.sampler = parts_.sampler, .batches = [this](std::uint64_t e) { return batches_of(e); },
                 .before_sampling = parts_.before_sampling, .before_gathering = parts_.before_gathering, .nodes = parts_.labels.size(), .on = executor_},
             superbatch_inspector::place{at.epoch, at.from.index});
         const std::scoped_lock lock(mutex_);
-        inspector_ = std::move(made);
+        inspector_ = std::move(inspector);
     }
     [[nodiscard]] state_work acquire(const epoch_start& at, std::uint32_t /*state*/) const {
         auto batches = batches_of(at.epoch);
