@@ -1,0 +1,45 @@
+// error: train_loop: Batches must be a gneiss::batch_producer, see gneiss/train/slots.hpp
+// error: train_loop: Features must be a gneiss::feature_source, see gneiss/train/slots.hpp
+// error: train_loop: Embeddings must be a gneiss::embedding_source, see gneiss/train/slots.hpp
+// error: train_loop: Backend must be a gneiss::train_backend, see gneiss/train/slots.hpp
+// error: train_loop: Reducer must be a gneiss::gradient_reducer, see gneiss/train/slots.hpp
+// error: train_loop: a Reducer needs a Backend that is a gneiss::divisible_backend, see gneiss/train/slots.hpp
+// error: sampled_batches: Task must be a gneiss::train_task, see gneiss/train/tasks.hpp
+// error: sampled_batches: Topology must be a gneiss::topology, see gneiss/train/sampled_batches.hpp
+// error: sampled_batches: Sampler must be a gneiss::sampler_of<Sampler, Topology::view>, see gneiss/train/sampled_batches.hpp
+// error: cpu_encoder_backend: Head must be a gneiss::loss_head, see gneiss/train/cpu_backend.hpp
+// error: any_batches: the object must be a gneiss::batch_producer, see gneiss/train/slots.hpp
+// error: any_backend: the object must be a gneiss::train_backend, see gneiss/train/slots.hpp
+#include <gneiss/train/any_slots.hpp>
+#include <gneiss/train/cpu_backend.hpp>
+#include <gneiss/train/embeddings.hpp>
+#include <gneiss/train/features.hpp>
+#include <gneiss/train/inspected_batches.hpp>
+#include <gneiss/train/sampled_batches.hpp>
+
+using namespace gneiss;
+
+struct nothing {};
+using backend = cpu_encoder_backend<classification_head>;
+
+struct two_batches {
+    static constexpr std::uint32_t batches_per_step = 2;
+    void reduce(std::span<float>, std::uint32_t, bool) {}
+};
+struct whole : host_backend { // does not take its step apart
+    void begin(const training_optimizers&) {}
+    void compute(training_batch&) {}
+};
+
+template class gneiss::train_loop<nothing, no_features, no_embeddings, backend>;
+template class gneiss::train_loop<inspected_batches, nothing, no_embeddings, backend>;
+template class gneiss::train_loop<inspected_batches, no_features, nothing, backend>;
+template class gneiss::train_loop<inspected_batches, no_features, no_embeddings, nothing>;
+template class gneiss::train_loop<inspected_batches, no_features, no_embeddings, backend, nothing>;
+template class gneiss::train_loop<inspected_batches, no_features, no_embeddings, whole, two_batches>;
+template class gneiss::sampled_batches<nothing, buffered_topology, neighbor_sampler<>>;
+template class gneiss::sampled_batches<node_task, nothing, neighbor_sampler<>>;
+template class gneiss::sampled_batches<node_task, buffered_topology, nothing>;
+template class gneiss::cpu_encoder_backend<nothing>;
+any_batches batches(std::in_place_type<nothing>);
+any_backend any(std::in_place_type<nothing>);
