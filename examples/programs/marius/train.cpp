@@ -35,7 +35,7 @@ gneiss::embedding_table make_relations(const gneiss::any_link_model& model, cons
 
 /// What trains a plan's rows and these relations on a device.
 gneiss::any_backend backend_on(trainers::compute_device& device, const options& settings, const training_plan& plan, gneiss::embedding_table& relations) {
-    return device.embed(trainers::decoder_of(settings, *settings.batch, *settings.dim, relations), trainers::rows_on_device_of(settings, plan.partitioning.nodes, plan.layout));
+    return device.embed(trainers::decoder_of(settings, *settings.batch, *settings.dim, relations), trainers::device_embeddings_of(settings, plan.partitioning.nodes, plan.layout));
 }
 
 /// Assembles Marius: rows in a partition buffer, edges by bucket, negatives, a decoder, Adagrad, the pipeline.

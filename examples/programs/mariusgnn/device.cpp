@@ -26,19 +26,19 @@ gneiss::csr_graph<> whole_graph(const options& settings, const gneiss::bucket_st
 std::optional<gneiss::any_backend> backend_on(trainers::compute_device* device, const options& settings, const trainers::training_plan& plan,
     const gneiss::bucket_store& buckets, network& net) {
     if (device == nullptr) return std::nullopt;
-    const trainers::network_parts network{.layers = trainers::layers_of(net.encode), .in = net.encode.inputs(), .weights = net.weights, .seed = settings.seed};
-    trainers::device_use use;
-    if (settings.uses_rows()) use.keep = trainers::rows_on_device_of(settings, plan.partitioning.nodes, plan.layout);
+    const gneiss::network_setup network{.layers = trainers::layers_of(net.encode), .in = net.encode.inputs(), .weights = net.weights, .seed = settings.seed};
+    gneiss::device_choices choices;
+    if (settings.uses_rows()) choices.embeddings = trainers::device_embeddings_of(settings, plan.partitioning.nodes, plan.layout);
     const auto compute = [&] {
-        if (!settings.links()) return device->classify(network, use);
-        return device->predict(network, trainers::decoder_of(settings, *settings.batch, net.encode.outputs(), net.relations), use);
+        if (!settings.links()) return device->classify(network, choices);
+        return device->predict(network, trainers::decoder_of(settings, *settings.batch, net.encode.outputs(), net.relations), choices);
     };
     if (settings.sample_on == "cpu") return compute();
     if (!plan.keeps_all())
         throw gneiss::error(gneiss::errc::invalid_argument, "--sample-on gpu draws in the whole graph: --store memory or device, within --memory");
     const gneiss::csr_graph<> graph = whole_graph(settings, buckets, plan.budget);
     const gneiss::gnn_trainer_options training = settings.training_options();
-    use.sampling.emplace(trainers::samples_on_device{.graph = graph, .neighbors = training.neighbors,
+    choices.sampling.emplace(gneiss::device_sampling_setup{.graph = graph, .neighbors = training.neighbors,
         .dense = training.sampler == gneiss::sampler_kind::dense, .seed = settings.seed,
         .seeds = settings.links() ? gneiss::bound_link_batch(training.negatives, *settings.batch, plan.partitioning.nodes).nodes : *settings.batch});
     return compute();

@@ -19,10 +19,10 @@ using gneiss::test::temporary_directory;
 namespace {
 
 /// Trains on the emulated device.
-compute_factory on_device(memory_budget& budget, const std::optional<cuda::kept_rows>& keep = {}) {
+compute_factory on_device(memory_budget& budget, const std::optional<device_embeddings>& keep = {}) {
     return [&budget, keep](const set_up& with, embedding_table& relations) {
         return std::optional<any_backend>(std::in_place, std::in_place_type<cuda::device_embedding_backend>, budget,
-            cuda::decoder_setup{.decoder = with.decoder, .loss = with.loss, .margin = 1, .dim = with.dim, .options = with.model, .least = {}, .relations = relations}, keep);
+            decoder_setup{.decoder = with.decoder, .loss = with.loss, .margin = 1, .dim = with.dim, .options = with.model, .batch = 0, .negatives = {}, .relations = relations}, keep);
     };
 }
 
@@ -91,7 +91,7 @@ TEST_CASE("simt.train.device_embedding_compute: rows that live on the device are
     with.optimizer = "adagrad";
     with.order = "memory";
     with.order_slots = with.buffer_slots = 4;
-    const cuda::kept_rows keep{60, {with.dim, with.dim}};
+    const device_embeddings keep{60, {with.dim, with.dim}};
     const outcome want = train(graph, with, directory / "come and go", 0, on_device(budget));
     CHECK(train(graph, with, directory / "kept", 0, on_device(budget, keep)) == want);
     CHECK(same_parameters(train(graph, with, directory / "stopped", 3, on_device(budget, keep)), want));
@@ -102,7 +102,7 @@ TEST_CASE("simt.train.device_embedding_compute: rows that live on the device are
 TEST_CASE("simt.train.device_embedding_compute: what cannot be is refused with its reason") {
     embedding_table relations(3, {6, 0});
     const auto make = [&](const std::string& decoder, const std::string& loss, std::uint32_t dim, memory_budget& budget) {
-        cuda::device_embedding_backend result(budget, {.decoder = decoder, .loss = loss, .margin = 1, .dim = dim, .options = {}, .least = {}, .relations = relations});
+        cuda::device_embedding_backend result(budget, {.decoder = decoder, .loss = loss, .margin = 1, .dim = dim, .options = {}, .batch = 0, .negatives = {}, .relations = relations});
     };
     memory_budget budget, none(memory_budget::unlimited, memory_budget::unlimited, 16);
     CHECK_THROWS_WITH_AS(make("holographic", "softmax", 6, budget), doctest::Contains("holographic"), error);
@@ -112,7 +112,7 @@ TEST_CASE("simt.train.device_embedding_compute: what cannot be is refused with i
     embedding_table wide(3, {400, 0});
     for (auto* of : {&relations, &wide}) {
         const cuda::device_embedding_backend result(budget, {.decoder = "complex", .loss = "softmax", .margin = 1,
-            .dim = static_cast<std::uint32_t>(of->layout().dim), .options = {}, .least = {}, .relations = *of});
+            .dim = of->layout().dim, .options = {}, .batch = 0, .negatives = {}, .relations = *of});
         CHECK(result.path() == (of == &wide ? cuda::link_path::scores : cuda::link_path::tiles));
     }
 }

@@ -23,19 +23,19 @@ csr_graph<> graph_of(const graph_data& data) {
 /// Trains on the emulated device.
 std::function<std::optional<any_backend>(trainer&)> on_device(memory_budget& budget, bool keep = false, bool sample = false) {
     return [&budget, keep, sample](trainer& of) {
-        cuda::device_choices options;
-        if (keep) options.keep = cuda::kept_rows{of.data.rows.nodes, of.rows->layout()};
+        device_choices options;
+        if (keep) options.embeddings = device_embeddings{of.data.rows.nodes, of.rows->layout()};
         std::optional<csr_graph<>> graph;
         if (sample) {
             graph.emplace(graph_of(of.data));
-            options.sampling.emplace(cuda::sampling_setup{.graph = *graph, .neighbors = of.with.training.neighbors,
+            options.sampling.emplace(device_sampling_setup{.graph = *graph, .neighbors = of.with.training.neighbors,
                 .dense = of.with.training.sampler == sampler_kind::dense, .seed = of.with.training.seed, .seeds = 200});
         }
-        const cuda::network_setup network{.layers = of.with.encoder_layers(), .in = of.encode->inputs(), .weights = of.weights, .seed = of.with.training.seed};
+        const network_setup network{.layers = of.with.encoder_layers(), .in = of.encode->inputs(), .weights = of.weights, .seed = of.with.training.seed};
         if (!of.with.links) return std::optional<any_backend>(std::in_place, std::in_place_type<cuda::device_node_backend>, budget, network, options);
         return std::optional<any_backend>(std::in_place, std::in_place_type<cuda::device_link_backend>, budget, network,
-            cuda::decoder_setup{.decoder = of.with.decoder, .loss = "softmax", .margin = 1, .dim = static_cast<std::uint32_t>(of.encode->outputs()),
-                .options = {}, .least = {}, .relations = of.relations}, options);
+            decoder_setup{.decoder = of.with.decoder, .loss = "softmax", .margin = 1, .dim = of.encode->outputs(),
+                .options = {}, .batch = 0, .negatives = {}, .relations = of.relations}, options);
     };
 }
 

@@ -6,12 +6,12 @@
 
 namespace trainers {
 
-std::optional<rows_on_device> rows_on_device_of(const run_options& options, std::uint64_t nodes, const gneiss::row_layout& layout) {
+std::optional<gneiss::device_embeddings> device_embeddings_of(const run_options& options, std::uint64_t nodes, const gneiss::row_layout& layout) {
     if (options.store != "device") return {};
-    return rows_on_device{nodes, layout};
+    return gneiss::device_embeddings{nodes, layout};
 }
 
-decoder_parts decoder_of(const link_options& options, std::uint64_t batch, std::size_t dim, gneiss::embedding_table& relations) {
+gneiss::decoder_setup decoder_of(const link_options& options, std::uint64_t batch, std::size_t dim, gneiss::embedding_table& relations) {
     return {.decoder = *options.decoder, .loss = options.loss, .margin = static_cast<float>(options.margin), .dim = dim, .batch = batch,
         .negatives = options.negative_options(), .options = options.model_options(), .relations = relations};
 }

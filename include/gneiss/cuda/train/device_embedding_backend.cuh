@@ -37,8 +37,8 @@ public:
     /// \param keep  rows of so many nodes live and step on the device, too (the store `device`); none: they come and go
     ///
     /// Throws as `device_links` does.
-    device_embedding_backend(memory_budget& budget, const decoder_setup& with, const std::optional<kept_rows>& keep = {})
-        : links_(budget, with), dim_(with.dim), values_(budget, "rows of a batch"), gradients_(budget, "gradients of a batch"), lanes_(budget) {
+    device_embedding_backend(memory_budget& budget, const decoder_setup& with, const std::optional<device_embeddings>& keep = {})
+        : links_(budget, with), dim_(static_cast<std::uint32_t>(with.dim)), values_(budget, "rows of a batch"), gradients_(budget, "gradients of a batch"), lanes_(budget) {
         if (keep) rows_.emplace(budget, *keep);
     }
 

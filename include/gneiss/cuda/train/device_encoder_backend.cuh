@@ -28,12 +28,6 @@
 
 namespace gneiss::cuda {
 
-/// What a device does beside computing batches.
-struct device_choices {
-    std::optional<kept_rows> keep{};          ///< learned rows of all nodes live and step there (the store `device`); none: they come and go
-    std::optional<sampling_setup> sampling{}; ///< neighborhoods are drawn there, in the whole graph; none: on the host
-};
-
 namespace detail {
 
 /// What the backends of both tasks have alike. `Task` says what a task puts beside the network's batch, and how it is
@@ -117,7 +111,7 @@ protected:
     device_encoder_backend(memory_budget& budget, const network_setup& network, const device_choices& options, TaskArguments&&... of_task)
         : network_(budget, network), task_(budget, std::forward<TaskArguments>(of_task)...), values_(budget, "rows of a batch"),
           gradients_(budget, "gradients of a batch"), lanes_(budget) {
-        if (options.keep) rows_.emplace(budget, *options.keep);
+        if (options.embeddings) rows_.emplace(budget, *options.embeddings);
         if (options.sampling) sampling_.emplace(budget, *options.sampling);
     }
 

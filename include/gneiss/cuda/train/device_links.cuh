@@ -29,18 +29,9 @@
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/link_model.hpp>
 #include <gneiss/model/optimizer.hpp>
+#include <gneiss/train/device_setup.hpp>
 
 namespace gneiss::cuda {
-
-/// A decoder, by its names, and the table of relations that it trains.
-struct decoder_setup {
-    std::string decoder, loss;
-    float margin = 1;
-    std::uint32_t dim = 0; ///< of the rows that it compares
-    link_model_options options{};
-    link_capacities least{}; ///< what scratch is made for at first; results are those of any run whose batches keep within it
-    embedding_table& relations; ///< on the host; the device's copy is given back by `end`
-};
 
 /// The loss of that name. Throws `invalid_argument`.
 [[nodiscard]] inline link_loss loss_named(std::string_view name) {
@@ -60,15 +51,16 @@ public:
     /// Throws `invalid_argument` for a decoder, loss or dimension that cannot be; `over_budget`, `device_error`.
     device_links(memory_budget& budget, const decoder_setup& with)
         : budget_(budget), relations_(with.relations), table_(budget, "relations", with.relations.data().size()),
-          table_view_{table_.data(), with.relations.layout().dim, with.relations.layout().floats()}, most_(with.least) {
+          table_view_{table_.data(), with.relations.layout().dim, with.relations.layout().floats()}, most_(least(with)) {
+        const auto dim = static_cast<std::uint32_t>(with.dim);
         const link_step_options by{.loss = loss_named(with.loss), .margin = with.margin, .reduce = with.options.reduce,
             .penalty = with.options.penalty, .reciprocal = with.options.reciprocal,
             .relations = static_cast<std::uint32_t>(with.options.reciprocal ? with.relations.rows() / 2 : with.relations.rows()),
             .shared_memory = devices().front().shared_memory};
-        if (with.decoder == "dot") make_ = maker<dot_decoder>(with.dim, by);
-        else if (with.decoder == "distmult") make_ = maker<distmult_decoder>(with.dim, by);
-        else if (with.decoder == "complex") make_ = maker<complex_decoder>(with.dim, by);
-        else if (with.decoder == "transe") make_ = maker<transe_decoder>(with.dim, by);
+        if (with.decoder == "dot") make_ = maker<dot_decoder>(dim, by);
+        else if (with.decoder == "distmult") make_ = maker<distmult_decoder>(dim, by);
+        else if (with.decoder == "complex") make_ = maker<complex_decoder>(dim, by);
+        else if (with.decoder == "transe") make_ = maker<transe_decoder>(dim, by);
         else throw error(errc::invalid_argument, "no decoder \"" + with.decoder + "\" on a device");
         link_capacities none{};
         none.sides = 1;
@@ -129,6 +121,15 @@ public:
     }
 
 private:
+    /// What every batch is within, where that is known.
+    [[nodiscard]] static link_capacities least(const decoder_setup& with) {
+        link_capacities result;
+        if (with.batch == 0) return result;
+        result.positives = static_cast<std::uint32_t>(with.batch);
+        result.chunks = with.negatives.chunks;
+        result.negatives = with.negatives.all ? 0 : with.negatives.per_chunk; // else as many as nodes
+        return result;
+    }
     /// A `link_step` and the step of relations, whatever the decoder.
     struct stepper {
         stepper() = default;

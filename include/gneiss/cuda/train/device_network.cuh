@@ -28,17 +28,10 @@
 #include <gneiss/model/dense_parameters.hpp>
 #include <gneiss/model/layer_options.hpp>
 #include <gneiss/sample/layer_view.hpp>
+#include <gneiss/train/device_setup.hpp>
 #include <gneiss/train/training_batch.hpp>
 
 namespace gneiss::cuda {
-
-/// A GNN to train: its layers, the columns that go in, and the weights that an encoder of the host made for them.
-struct network_setup {
-    std::vector<layer_options> layers;
-    input_columns in;
-    dense_parameters<>& weights; ///< on the host; the device's copy is given back by `end`
-    std::uint64_t seed = 0;      ///< of dropout
-};
 
 /// A GNN whose weights live and step on a device; batches come from the host by transfer slots.
 ///

@@ -17,6 +17,7 @@
 #include <gneiss/cuda/model/device/row_maps.cuh>
 #include <gneiss/model/optimizer.hpp>
 #include <gneiss/storage/embedding/resident_embeddings.hpp>
+#include <gneiss/train/device_setup.hpp>
 
 namespace gneiss::cuda {
 
@@ -28,17 +29,11 @@ inline void step_rows_by(stream& in, const any_row_optimizer& optimizer, const s
     });
 }
 
-/// Rows that are to live on a device.
-struct kept_rows {
-    std::uint64_t nodes = 0;
-    row_layout layout{};
-};
-
 /// Rows of all nodes, value and optimizer's state, in device memory: the store `device`.
 class device_rows {
 public:
     /// Throws `over_budget`, `device_error`.
-    device_rows(memory_budget& budget, const kept_rows& of)
+    device_rows(memory_budget& budget, const device_embeddings& of)
         : layout_(of.layout), table_(budget, "rows of nodes", static_cast<std::size_t>(of.nodes * of.layout.floats())) {}
 
     [[nodiscard]] std::uint32_t dim() const noexcept { return layout_.dim; }

@@ -23,19 +23,10 @@
 #include <gneiss/cuda/sample/neighbor.cuh>
 #include <gneiss/cuda/train/reusable_memory.cuh>
 #include <gneiss/sample/fanout.hpp>
+#include <gneiss/train/device_setup.hpp>
 #include <gneiss/train/slots.hpp>
 
 namespace gneiss::cuda {
-
-/// How batches are sampled on a device.
-struct sampling_setup {
-    const csr_graph<>& graph; ///< of all nodes, in the directions of the fan-outs; copied
-    neighbor_options neighbors{};
-    bool dense = true;        ///< DENSE, else layer by layer
-    std::uint64_t seed = 0;
-    std::uint32_t seeds = 0;  ///< seed nodes of a batch at most
-    memory_kind where = memory_kind::device; ///< of neighbors; pinned: read over the bus
-};
 
 /// Samples of the batches in flight, each drawn into its slot on the device: the CPU's samples, bit for bit. The host learns the
 /// nodes, whose rows it may have to gather.
@@ -45,10 +36,10 @@ struct sampling_setup {
 class device_sampling {
 public:
     /// Throws as the samplers do.
-    device_sampling(memory_budget& budget, const sampling_setup& with)
+    device_sampling(memory_budget& budget, const device_sampling_setup& with)
         : budget_(budget), neighbors_(with.neighbors), dense_(with.dense), seed_(with.seed),
           seeds_(static_cast<std::uint32_t>(std::min<std::uint64_t>(with.seeds, with.graph.nodes()))),
-          graph_(budget, with.graph, copies_, with.where) {
+          graph_(budget, with.graph, copies_, with.over_bus ? memory_kind::pinned : memory_kind::device) {
         copies_.synchronize();
     }
 
