@@ -240,6 +240,7 @@
 #include <gneiss/storage/io/trace_file.hpp>
 #include <gneiss/train/any_slots.hpp>
 #include <gneiss/train/concepts.hpp>
+#include <gneiss/train/device_setup.hpp>
 #include <gneiss/train/embeddings.hpp>
 #include <gneiss/train/epoch_driver.hpp>
 #include <gneiss/train/features.hpp>

@@ -27,7 +27,7 @@ struct two_batches {
     void reduce(std::span<float>, std::uint32_t, bool) {}
 };
 struct whole : host_backend { // does not take its step apart
-    void begin(const training_optimizers&) {}
+    void upload(const training_optimizers&) {}
     void compute(training_batch&) {}
 };
 

@@ -160,7 +160,7 @@ void return_large_blocks() {
     ::mallopt(M_MMAP_THRESHOLD, 1 << 20); // set, it no longer grows with what is freed
 #endif
 }
-void give_back_memory() {
+void trim_memory() {
 #ifdef __GLIBC__
     ::malloc_trim(0);
 #endif

@@ -30,7 +30,7 @@ namespace programs {
 /// takes turns in memory is not there twice, nor holes where large blocks lay between small ones. Where the C library can be told.
 void return_large_blocks();
 /// Gives the system what is free.
-void give_back_memory();
+void trim_memory();
 /// Bytes that the device read for this process, pages of mapped files among them; 0 where the system does not tell.
 [[nodiscard]] std::uint64_t bytes_read_from_device();
 /// Pages that this process touched and had to wait for: mapped files that were not in the page cache.

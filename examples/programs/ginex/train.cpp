@@ -15,7 +15,7 @@
 #include "stores.hpp"
 #include "training_plan.hpp"
 #include "common/training/node_classification_training.hpp"
-#include "common/training/course.hpp"
+#include "common/training/run_loop.hpp"
 #include "common/training/device.hpp"
 #include "common/training/engine.hpp"
 #include "common/training/open_run.hpp"
@@ -35,17 +35,17 @@ std::size_t coalesce_bytes_of(const gneiss::dataset& data, const options& how) {
 std::filesystem::path superbatches_of(const std::filesystem::path& run) { return run / "superbatches"; }
 
 /// Assembles Ginex: a graph and features on disk, caches of both, superbatches, an encoder.
-class ginex_design final : public trainers::node_classification_training {
+class ginex_trainer final : public trainers::node_classification_training {
 public:
     /// Starts a run, or goes on with it. `lists` are charged to the budget, too.
-    ginex_design(const parts& of, const options& how, const training_plan& plan, topology& lists, trainers::compute_device* device, programs::progress& live)
+    ginex_trainer(const parts& of, const options& how, const training_plan& plan, topology& lists, trainers::compute_device* device, programs::progress& live)
         : node_classification_training(of, {"program", "node labels", "weights", "batches", "samplers", "encoder", "change sets", "evaluation"}),
           options_(how), plan_(plan), graph_(lists) {
         std::filesystem::remove_all(superbatches()); // of a run that could not, and that may have no batch left to train
         if (plan.neighbor_bytes != 0) open_neighbor_cache(live);
         std::vector<std::uint32_t> ranked_by;
         if (how.feature_cache == "static") ranked_by = occurrences(lists_of(of.data, how.neighbors()));
-        programs::give_back_memory();
+        programs::trim_memory();
         features_.emplace(how, of.features,
             features::settings{.slots = plan.slots, .table = plan.table, .coalesce_bytes = coalesce_bytes_of(of.data, how), .rank = ranked_by},
             of.engine.make, executor_, of.budget);
@@ -62,12 +62,12 @@ public:
             .training_nodes = of.classes.train, .encode = of.net.encode, .weights = of.net.weights, .backend = of.backend,
             .before_sampling = [this] {
                 if (features_->cache() != nullptr) features_->cache()->release();
-                programs::give_back_memory();
+                programs::trim_memory();
                 if (neighbors_) neighbors_->load();
             },
             .before_gathering = [this] {
                 if (neighbors_) neighbors_->release();
-                programs::give_back_memory();
+                programs::trim_memory();
                 if (features_->cache() != nullptr) features_->cache()->acquire();
             }};
         training_ = std::make_unique<gneiss::superbatch_trainer>(std::move(options), std::move(parts), how.dense_optimizer(0), executor_);
@@ -101,10 +101,10 @@ private:
     }
 
     std::uint64_t memory_between_epochs() override {
-        if (!plan_.lends_caches) return node_classification_training::memory_between_epochs();
+        if (!plan_.shares_caches) return node_classification_training::memory_between_epochs();
         if (features_->cache() != nullptr) features_->cache()->release();
         if (neighbors_) neighbors_->release();
-        programs::give_back_memory();
+        programs::trim_memory();
         return node_classification_training::memory_between_epochs() + plan_.cache_bytes;
     }
 
@@ -183,9 +183,9 @@ programs::exit_code train(options& settings, programs::command& command) {
     }
     const programs::plan_record planned = plan.common.record(buckets);
     if (!settings.quiet) live.say(trainers::describe(plan.common, planned));
-    ginex_design training({settings, command, data, data, given, classes, plan.common, *run, engine, net, budget, backend ? &*backend : nullptr, interrupts.token()}, settings, plan, lists, device.get(), live);
-    trainers::course course(settings, trainers::course_of_classes(settings, graph), plan.common, run->directory, live, command.configuration());
-    const programs::exit_code code = trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, device.get(), data, command, planned),
+    ginex_trainer training({settings, command, data, data, given, classes, plan.common, *run, engine, net, budget, backend ? &*backend : nullptr, interrupts.token()}, settings, plan, lists, device.get(), live);
+    trainers::run_loop run_loop(settings, trainers::node_classification_loop(settings, graph), plan.common, run->directory, live, command.configuration());
+    const programs::exit_code code = trainers::run_training(training, run_loop, *run, trainers::begin_record(program, engine, device.get(), data, command, planned),
         settings, live, interrupts.token(), began);
     if (plan.superbatch != 0)
         live.say(fmt::format("files of the largest superbatch: {}, planned {}", gneiss::format_bytes(training.largest_superbatch()), gneiss::format_bytes(plan.run_file_bytes / 2)));

@@ -285,8 +285,8 @@ training_plan plan_training(options& settings, const gneiss::dataset& data, cons
     if (*given.eval_every != 0 || least == 0) return result;
     // Evaluation comes when training is over, and may have what the caches had.
     training_plan lending = plan_with(given, data, features, net, seen, charged, trainers::evaluation_part(least, least));
-    lending.lends_caches = lending.common.evaluation_bytes + lending.cache_bytes >= least;
-    if (!lending.lends_caches) return result;
+    lending.shares_caches = lending.common.evaluation_bytes + lending.cache_bytes >= least;
+    if (!lending.shares_caches) return result;
     settings = given;
     return lending;
 }

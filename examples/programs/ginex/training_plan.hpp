@@ -46,7 +46,7 @@ struct training_plan {
     bool direct_table = false;          ///< its change sets are worked out with an array over all nodes
     std::uint64_t run_file_bytes = 0;   ///< of two superbatches
     std::uint64_t cache_bytes = 0;      ///< of neighbors and rows together, as they lie in memory at the end
-    bool lends_caches = false;          ///< evaluation, which comes when training is over, has their memory beside its part
+    bool shares_caches = false;          ///< evaluation, which comes when training is over, has their memory beside its part
 };
 
 /// Chooses topology, cache and pipeline where the user did not, by what fits, and writes the choice back: before lists of

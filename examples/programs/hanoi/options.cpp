@@ -64,7 +64,7 @@ options::hub_choice options::choice_of_hubs() const {
     }
 }
 
-bool options::partitions_anew() const {
+bool options::repartitions() const {
     const hub_choice chosen = choice_of_hubs();
     return *partitioner != "given" || chosen.count || chosen.file;
 }

@@ -38,7 +38,7 @@ struct options final : trainers::node_classification_options {
     /// Whether the run makes partitions, and not only brings rows in the order of given ones.
     [[nodiscard]] bool makes_parts() const { return *partitioner != "given" && *partitioner != "file"; }
     /// Whether the run trains on a dataset of its own, in other partitions.
-    [[nodiscard]] bool partitions_anew() const;
+    [[nodiscard]] bool repartitions() const;
     /// Leading partitions that stay in memory.
     [[nodiscard]] std::uint32_t pinned(const gneiss::dataset& data) const { return hubs && *hubs == "0" ? 0 : data.manifest().pinned; }
 };

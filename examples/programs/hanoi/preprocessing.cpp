@@ -24,7 +24,7 @@
 #include "common/run_directory.hpp"
 #include "common/training/checkpoint.hpp"
 #include "common/training/node_classification_commands.hpp"
-#include "common/training/course.hpp"
+#include "common/training/run_loop.hpp"
 
 namespace hanoi {
 

@@ -25,7 +25,7 @@
 #include "training_plan.hpp"
 #include "common/training/node_classification_commands.hpp"
 #include "common/training/node_classification_training.hpp"
-#include "common/training/course.hpp"
+#include "common/training/run_loop.hpp"
 #include "common/training/device.hpp"
 #include "common/training/engine.hpp"
 #include "common/training/open_run.hpp"
@@ -57,10 +57,10 @@ double row_bytes(const gneiss::node_features& features) { return static_cast<dou
 gneiss::any_row_optimizer no_rows() { return gneiss::make_row_optimizer("sgd", 1); }
 
 /// Assembles Hanoi: graph and features of a macro-batch, the next one on its way, samples within it, an encoder.
-class hanoi_design final : public trainers::node_classification_training {
+class hanoi_trainer final : public trainers::node_classification_training {
 public:
     /// Starts a run, or goes on with it.
-    hanoi_design(const parts& of, const options& settings, const std::optional<tier_rates>& rates)
+    hanoi_trainer(const parts& of, const options& settings, const std::optional<tier_rates>& rates)
         : node_classification_training(of, {"program", "node labels", "weights", "evaluation"}), options_(settings), rates_(rates), asked_(of.features.rows()),
           store_(of.features.files(), of.plan.partitioning) {
         gneiss::pass_record done;
@@ -129,7 +129,7 @@ private:
         return {done.position, done.stopped};
     }
     std::uint64_t memory_between_epochs() override {
-        return evaluates_beside() ? of_.plan.evaluation_bytes : trainers::take_lent(of_.plan, *training_);
+        return evaluates_beside() ? of_.plan.evaluation_bytes : trainers::enter_evaluation(of_.plan, *training_);
     }
     void add_progress(nlohmann::ordered_json& to) const override { to["passes"] = reuse_->record(); }
 
@@ -181,7 +181,7 @@ programs::exit_code train(options& how, programs::command& command) {
     if (const std::string chosen = choose_partitions(how, *dataset, given, net); !chosen.empty()) live.say(chosen);
     check_hubs(how, *dataset, trainers::budget_of(how));
     trainers::training_plan plan;
-    if (!how.partitions_anew()) {
+    if (!how.repartitions()) {
         plan = plan_training(how, *dataset, given, net);
     } else { // what fits is known to the byte when they are made
         if (how.dry_run) {
@@ -201,11 +201,11 @@ programs::exit_code train(options& how, programs::command& command) {
     const programs::interrupt_guard interrupts;
     std::shared_ptr<const gneiss::dataset> data = dataset;
     nlohmann::ordered_json before_training;
-    if (how.partitions_anew()) {
+    if (how.repartitions()) {
         preprocessed ready = preprocess({how, *dataset, *run, plan.budget, gneiss::tbb_executor(how.threads), live, interrupts.token()});
         data = std::move(ready.data);
         before_training = std::move(ready.record);
-        programs::give_back_memory();
+        programs::trim_memory();
         given = data->features();
         if (*how.normalize_features) given.normalize_rows();
         const std::uint64_t disk = plan.disk_bytes;
@@ -221,14 +221,14 @@ programs::exit_code train(options& how, programs::command& command) {
     }
     const trainers::node_classification classes(*data);
     gneiss::memory_budget budget(plan.budget);
-    hanoi_design training({how, command, *dataset, *data, given, classes, plan, *run, engine, net, budget, backend ? &*backend : nullptr, interrupts.token()}, how,
+    hanoi_trainer training({how, command, *dataset, *data, given, classes, plan, *run, engine, net, budget, backend ? &*backend : nullptr, interrupts.token()}, how,
         measure_tiers(*data, how, row_bytes(given), plan.budget));
-    trainers::course_settings settings = trainers::course_of_classes(how, graph);
+    trainers::run_loop_options settings = trainers::node_classification_loop(how, graph);
     settings.state = "macro-batch";
-    trainers::course course(how, settings, plan, run->directory, live, command.configuration());
+    trainers::run_loop run_loop(how, settings, plan, run->directory, live, command.configuration());
     programs::run_record known = trainers::begin_record(program, engine, device.get(), *dataset, command, planned);
     known.preprocessing = std::move(before_training);
-    const programs::exit_code code = trainers::train_to_end(training, course, *run, known, how, live, interrupts.token(), began);
+    const programs::exit_code code = trainers::run_training(training, run_loop, *run, known, how, live, interrupts.token(), began);
     if (training.cost()) live.say(training.cost()->text());
     return code;
 }

@@ -157,7 +157,7 @@ public:
             {"samplers", std::max<std::size_t>(training_.pipeline.sample_workers, 1) * bound.sampler}, {"encoder", bound.encoder},
             {"weights", net_.weights.size_bytes() + 4096}};
         plan.add_batches_and_evaluation(gneiss::gnn_trainer::in_flight(training_), options_.deterministic, bound.batch,
-            trainers::evaluation_part(evaluation_, plan.lent_bytes()));
+            trainers::evaluation_part(evaluation_, plan.borrowable_bytes()));
         plan.further_reads = of_.reads;
         return plan;
     }

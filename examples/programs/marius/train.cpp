@@ -12,7 +12,7 @@
 #include "common/signals.hpp"
 #include "training_plan.hpp"
 #include "common/training/checkpoint.hpp"
-#include "common/training/course.hpp"
+#include "common/training/run_loop.hpp"
 #include "common/training/device.hpp"
 #include "common/training/engine.hpp"
 #include "common/training/link_evaluation.hpp"
@@ -39,10 +39,10 @@ gneiss::any_backend backend_on(trainers::compute_device& device, const options& 
 }
 
 /// Assembles Marius: rows in a partition buffer, edges by bucket, negatives, a decoder, Adagrad, the pipeline.
-class marius_design final : public trainers::design {
+class marius_trainer final : public trainers::trainer {
 public:
     /// Starts a run, or goes on with it as `saved` tells.
-    marius_design(options& settings, programs::command& command, const gneiss::dataset& data, const training_plan& plan,
+    marius_trainer(options& settings, programs::command& command, const gneiss::dataset& data, const training_plan& plan,
         const trainers::opened_run& run, std::unique_ptr<gneiss::dataset> rebucketed, const gneiss::engine_choice& engine,
         trainers::compute_device* device, programs::progress& live, const std::stop_token& stop)
         : options_(settings), command_(command), data_(data), plan_(plan), checkpoint_(run.directory.checkpoint()), stop_(stop),
@@ -72,7 +72,7 @@ public:
         if (rows_->keeps_all()) rows_->for_each_block([](std::uint64_t, gneiss::matrix_view<const float>) {});
     }
 
-    trainers::epoch_end train(const gneiss::resume_position& from, const trainers::course_observer& observer, const std::stop_token& stop) override {
+    trainers::epoch_end train(const gneiss::resume_position& from, const trainers::run_observer& observer, const std::stop_token& stop) override {
         training_->set_optimizer(optimizer_of(from.epoch));
         const gneiss::training_epoch done =
             training_->run(plan_.order(from.epoch), from.epoch, from.next, trainers::training_observer_of(observer), stop);
@@ -180,11 +180,11 @@ programs::exit_code train(options& settings, programs::command& command) {
     const programs::plan_record planned = rebucketed ? plan.record(rebucketed->buckets()) : plan.record(buckets);
     if (!settings.quiet) live.say(trainers::describe(plan, planned));
 
-    marius_design training(settings, command, data, plan, *run, std::move(rebucketed), engine, device.get(), live, interrupts.token());
-    trainers::course course(settings,
+    marius_trainer training(settings, command, data, plan, *run, std::move(rebucketed), engine, device.get(), live, interrupts.token());
+    trainers::run_loop run_loop(settings,
         {.unit = "edges", .measure = "MRR", .examples = graph.train_edges, .validates = graph.valid_edges != 0}, plan,
         run->directory, live, command.configuration());
-    return trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, device.get(), data, command, planned), settings, live,
+    return trainers::run_training(training, run_loop, *run, trainers::begin_record(program, engine, device.get(), data, command, planned), settings, live,
         interrupts.token(), began);
 }
 

@@ -23,7 +23,7 @@
 #include "network.hpp"
 #include "training_plan.hpp"
 #include "common/training/checkpoint.hpp"
-#include "common/training/course.hpp"
+#include "common/training/run_loop.hpp"
 #include "common/training/device.hpp"
 #include "common/training/engine.hpp"
 #include "common/training/feature_diagnosis.hpp"
@@ -48,7 +48,7 @@ std::uint64_t least_full_read(const gneiss::dataset& data, const options& how) {
 }
 
 /// Assembles MariusGNN: graph, rows and features of the resident partitions, samples, an encoder, a head for the task.
-class mariusgnn_design final : public trainers::design {
+class mariusgnn_trainer final : public trainers::trainer {
 public:
     struct parts {
         options& how;
@@ -62,7 +62,7 @@ public:
     };
 
     /// Starts a run, or goes on with it. `data` is the graph that the run's checkpoint names.
-    mariusgnn_design(const parts& of, std::unique_ptr<run_graph> data, network& net, const std::stop_token& stop)
+    mariusgnn_trainer(const parts& of, std::unique_ptr<run_graph> data, network& net, const std::stop_token& stop)
         : of_(of), plan_(of.plan), data_(std::move(data)), net_(net), stop_(stop), executor_(of.how.threads), budget_(of.plan.budget) {
         for (const char* name : {"program", "tables", "decoder", "node labels", "weights", "evaluation"})
             for (const gneiss::memory_part& part : of.plan.parts) // the others charge for themselves
@@ -89,7 +89,7 @@ public:
         if (rows_ && rows_->keeps_all()) rows_->for_each_block([](std::uint64_t, gneiss::matrix_view<const float>) {});
     }
 
-    trainers::epoch_end train(const gneiss::resume_position& from, const trainers::course_observer& observer, const std::stop_token& stop) override {
+    trainers::epoch_end train(const gneiss::resume_position& from, const trainers::run_observer& observer, const std::stop_token& stop) override {
         evaluated_.clear();
         epoch_ = from.epoch;
         if (reshuffles_at(from) && !reshuffle(from, observer, stop)) return {from, true};
@@ -238,7 +238,7 @@ private:
 
     /// Sends all nodes to other partitions: a new graph, the rows in its order, and a checkpoint that names both. False: a
     /// stop came first, and nothing has changed.
-    bool reshuffle(const gneiss::resume_position& at, const trainers::course_observer& observer, const std::stop_token& stop) {
+    bool reshuffle(const gneiss::resume_position& at, const trainers::run_observer& observer, const std::stop_token& stop) {
         const auto began = clock::now();
         observer.checkpoint(at); // what a failure from here on goes back to
         const std::string name = graph_name(at.epoch);
@@ -320,7 +320,7 @@ private:
     }
     /// What an evaluation may take: its part, and by the whole graph, where that is too little, also what is lent to it.
     [[nodiscard]] std::uint64_t memory_between_epochs() {
-        return evaluates_resident() || evaluates_beside() ? plan_.evaluation_bytes : trainers::take_lent(plan_, *training_);
+        return evaluates_resident() || evaluates_beside() ? plan_.evaluation_bytes : trainers::enter_evaluation(plan_, *training_);
     }
     [[nodiscard]] resident_source resident() { return {*graph_, features_.get(), evaluation_states(of_.how, plan_, epoch_)}; }
 
@@ -432,14 +432,14 @@ programs::exit_code train(options& how, programs::command& command) {
     const programs::plan_record planned = plan.record(trained->buckets());
     if (!how.quiet) live.say(trainers::describe(plan, planned));
 
-    mariusgnn_design training({how, command, data, plan, *run, engine, backend ? &*backend : nullptr, live}, std::move(trained), net, interrupts.token());
+    mariusgnn_trainer training({how, command, data, plan, *run, engine, backend ? &*backend : nullptr, live}, std::move(trained), net, interrupts.token());
     const bool validates = how.links() ? graph.valid_edges != 0 : graph.node_attributes.valid != 0;
-    trainers::course course(how,
+    trainers::run_loop run_loop(how,
         {.unit = how.links() ? "edges" : "nodes", .measure = how.links() ? "MRR" : "accuracy",
             .examples = how.links() ? graph.train_edges : graph.node_attributes.train, .validates = validates,
             .best = how.early_stop != 0 && validates},
         plan, run->directory, live, command.configuration());
-    return trainers::train_to_end(training, course, *run, trainers::begin_record(program, engine, device.get(), data, command, planned), how, live,
+    return trainers::run_training(training, run_loop, *run, trainers::begin_record(program, engine, device.get(), data, command, planned), how, live,
         interrupts.token(), began);
 }
 

@@ -250,7 +250,7 @@ tuned_plan plan_training(options& chosen, const planning& of) {
         plan.parts.push_back({"encoder", bound.encoder});
         plan.parts.push_back({"weights", of.net.bytes()});
         const std::uint64_t evaluation = trainers::evaluation_part(
-            least_evaluation(o, of, plan.partitioning, shape, layers), o.eval_graph == "resident" ? 0 : plan.lent_bytes());
+            least_evaluation(o, of, plan.partitioning, shape, layers), o.eval_graph == "resident" ? 0 : plan.borrowable_bytes());
         plan.add_batches_and_evaluation(
             gneiss::gnn_trainer::in_flight(training), o.deterministic, bound.batch, std::max(evaluation, least_reshuffle(o, plan)));
         return plan;

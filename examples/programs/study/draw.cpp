@@ -105,13 +105,13 @@ std::string metric_of(const run_timeline& run, const std::string& wanted) {
 
 /// How a run came to where it is: a value of its epochs over the seconds that they and those before them took.
 std::vector<plot::point> course_of(const run_timeline& run, auto&& value) {
-    std::vector<plot::point> course;
+    std::vector<plot::point> run_loop;
     double seconds = 0;
     for (const ordered_json& epoch : run.epochs) {
         seconds += epoch.value("seconds", 0.0);
-        if (const std::optional<double> y = value(epoch)) course.push_back({seconds, *y});
+        if (const std::optional<double> y = value(epoch)) run_loop.push_back({seconds, *y});
     }
-    return course;
+    return run_loop;
 }
 
 /// Validation and loss of a run over its seconds.

@@ -130,11 +130,12 @@ public:
         weights.allocate(seed);
         const gneiss::dense_optimizer optimizer = gneiss::make_dense_optimizer("adam", static_cast<float>(flags_.lr));
         optimizer.allocate_state(weights);
-        const gneiss::classifier_step train{encode, weights, optimizer, seed};
+        gneiss::cpu_encoder_backend train(encode, weights, gneiss::classification_head{}, seed, executor_);
+        train.upload({.dense = optimizer});
+        gneiss::training_batch trained;
         const auto labels = gneiss::classes_of(data_.labels.values());
         const auto hops = static_cast<std::uint32_t>(flags_.layers);
         std::vector<node_id> batch;
-        std::vector<gneiss::class_id> of_batch;
         double best = -1, tested = 0;
         for (std::uint64_t epoch = 0, step = 0; epoch < flags_.epochs; ++epoch) {
             progress(epoch);
@@ -142,13 +143,17 @@ public:
             for (std::uint64_t b = 0; b < batches.size(); ++b) {
                 if (stop.stop_requested()) throw gneiss::error(gneiss::errc::canceled, "interrupted");
                 batches.choose(b, batch);
-                gneiss::labels_of(batch, labels, data_.classes, of_batch);
+                gneiss::labels_of(batch, labels, data_.classes, trained.labels);
                 subgraph around = make_.around(batch, hops);
                 const std::size_t others = around.nodes.size() - around.batch;
                 const auto kept = static_cast<std::size_t>(std::lround(static_cast<double>(others) * (1 - drop / 100)));
                 if (kept != others) around = make_.best(around, kept, policy, hops, gneiss::random_key{seed, gneiss::random_domain::user}.with(epoch).with(b));
-                layers_.assign(around.of_layers(flags_.layers), executor_);
-                (void)train({epoch, {0, 0, b}}, ++step, layers_, around.nodes, of_batch, rows_.of(*data_.rows, around.nodes, executor_), {}, executor_);
+                trained.key = {epoch, {0, 0, b}};
+                trained.step = ++step;
+                trained.layers.assign(around.of_layers(flags_.layers), executor_);
+                trained.nodes = around.nodes;
+                trained.in = rows_.of(*data_.rows, around.nodes, executor_);
+                train.compute(trained);
             }
             const auto [valid, test] = evaluate(encode, weights);
             if (valid > best || data_.valid.empty()) best = valid, tested = test;

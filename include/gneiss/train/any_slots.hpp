@@ -127,12 +127,12 @@ struct embeddings_model final : embeddings_interface {
 struct backend_interface {
     virtual ~backend_interface() = default;
     virtual void prepare(std::size_t in_flight) = 0;
-    virtual void begin(const training_optimizers& by) = 0;
-    virtual void end() = 0;
+    virtual void upload(const training_optimizers& by) = 0;
+    virtual void download() = 0;
     virtual void compute(training_batch& batch) = 0;
-    virtual bool keeps_rows() const = 0;
-    virtual void take_rows(const resident_embeddings& from) = 0;
-    virtual void give_rows(const resident_embeddings& to) = 0;
+    virtual bool device_resident() const = 0;
+    virtual void upload_embeddings(const resident_embeddings& from) = 0;
+    virtual void download_embeddings(const resident_embeddings& to) = 0;
     virtual bool samples() const = 0;
     virtual drawn_nodes draw(const batch_key& batch, std::size_t slot, std::span<const node_id> seeds) = 0;
     virtual bool transfers() const = 0;
@@ -146,12 +146,12 @@ struct backend_model final : backend_interface {
     template <class... Arguments>
     explicit backend_model(Arguments&&... arguments) : object(std::forward<Arguments>(arguments)...) {}
     void prepare(std::size_t in_flight) override { object.prepare(in_flight); }
-    void begin(const training_optimizers& by) override { object.begin(by); }
-    void end() override { object.end(); }
+    void upload(const training_optimizers& by) override { object.upload(by); }
+    void download() override { object.download(); }
     void compute(training_batch& batch) override { object.compute(batch); }
-    bool keeps_rows() const override { return object.keeps_rows(); }
-    void take_rows(const resident_embeddings& from) override { object.take_rows(from); }
-    void give_rows(const resident_embeddings& to) override { object.give_rows(to); }
+    bool device_resident() const override { return object.device_resident(); }
+    void upload_embeddings(const resident_embeddings& from) override { object.upload_embeddings(from); }
+    void download_embeddings(const resident_embeddings& to) override { object.download_embeddings(to); }
     bool samples() const override { return object.samples(); }
     drawn_nodes draw(const batch_key& batch, std::size_t slot, std::span<const node_id> seeds) override { return object.draw(batch, slot, seeds); }
     bool transfers() const override { return object.transfers(); }
@@ -215,12 +215,12 @@ class any_backend : public detail::erased<detail::backend_interface, detail::bac
 public:
     using erased::erased;
     void prepare(std::size_t in_flight) { self_->prepare(in_flight); }
-    void begin(const training_optimizers& by) { self_->begin(by); }
-    void end() { self_->end(); }
+    void upload(const training_optimizers& by) { self_->upload(by); }
+    void download() { self_->download(); }
     void compute(training_batch& batch) { self_->compute(batch); }
-    [[nodiscard]] bool keeps_rows() const { return self_->keeps_rows(); }
-    void take_rows(const resident_embeddings& from) { self_->take_rows(from); }
-    void give_rows(const resident_embeddings& to) { self_->give_rows(to); }
+    [[nodiscard]] bool device_resident() const { return self_->device_resident(); }
+    void upload_embeddings(const resident_embeddings& from) { self_->upload_embeddings(from); }
+    void download_embeddings(const resident_embeddings& to) { self_->download_embeddings(to); }
     [[nodiscard]] bool samples() const { return self_->samples(); }
     [[nodiscard]] drawn_nodes draw(const batch_key& batch, std::size_t slot, std::span<const node_id> seeds) { return self_->draw(batch, slot, seeds); }
     [[nodiscard]] bool transfers() const { return self_->transfers(); }

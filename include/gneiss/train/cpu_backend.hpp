@@ -79,7 +79,7 @@ class cpu_embedding_backend : public host_backend {
 public:
     cpu_embedding_backend(Head head, executor_ref executor) : head_(std::move(head)), executor_(executor) {}
 
-    void begin(const training_optimizers& by) { by_ = by; }
+    void upload(const training_optimizers& by) { by_ = by; }
     void compute(training_batch& b) {
         head_.differentiate(b, b.in.dense, b.gradients, executor_);
         head_.step(b, by_.rows, executor_);
@@ -103,7 +103,7 @@ public:
     cpu_encoder_backend(cpu_encoder& encode, dense_parameters<>& weights, Head head, std::uint64_t seed, executor_ref executor, memory_charge encoder = {})
         : encode_(encode), weights_(weights), head_(std::move(head)), seed_(seed), executor_(executor), charge_(std::move(encoder)) {}
 
-    void begin(const training_optimizers& by) { by_ = by; }
+    void upload(const training_optimizers& by) { by_ = by; }
     void compute(training_batch& b) {
         differentiate(b);
         head_.step(b, by_.rows, executor_);

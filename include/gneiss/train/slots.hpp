@@ -100,10 +100,10 @@ struct drawn_nodes {
 /// What a backend does by default where it lives in the memory of the host: a base for backends that need no more.
 struct host_backend {
     void prepare(std::size_t /*in_flight*/) {}
-    void end() {}
-    [[nodiscard]] bool keeps_rows() const noexcept { return false; }
-    void take_rows(const resident_embeddings& /*from*/) {}
-    void give_rows(const resident_embeddings& /*to*/) {}
+    void download() {}
+    [[nodiscard]] bool device_resident() const noexcept { return false; }
+    void upload_embeddings(const resident_embeddings& /*from*/) {}
+    void download_embeddings(const resident_embeddings& /*to*/) {}
     [[nodiscard]] bool samples() const noexcept { return false; }
     [[nodiscard]] drawn_nodes draw(const batch_key& /*batch*/, std::size_t /*slot*/, std::span<const node_id> /*seeds*/) { return {}; }
     [[nodiscard]] bool transfers() const noexcept { return false; }
@@ -114,10 +114,10 @@ struct host_backend {
 
 /// Computes batches, on whichever device: loss, gradients, and a step of the parameters that every batch uses.
 ///
-/// Meaning: between `begin` and `end` the parameters belong to the backend; before and after, the host's hold the truth.
+/// Meaning: between `upload` and `download` the parameters belong to the backend; before and after, the host's hold the truth.
 /// `compute` differentiates batch.in to batch.gradients and steps. Where `transfers()`, `to_device` and `to_host` are pipeline
 /// stages of their own, each called by one thread, for batch k + 1 while batch k is computed; a batch's memory stays until
-/// `to_host` has returned. `keeps_rows`: learned rows live and step in the backend, `take_rows` and `give_rows` move all of them.
+/// `to_host` has returned. `device_resident`: learned rows live and step in the backend, `upload_embeddings` and `download_embeddings` move all of them.
 /// `samples`: neighborhoods are drawn there, too; `draw` takes different slots from different threads.
 /// `prepare` says how many batches are in flight, their slots below that.
 /// Errors: errc::not_finite for a loss that is no number, naming the batch; what a device throws.
@@ -125,12 +125,12 @@ template <class C>
 concept train_backend = requires(C& c, const C& k, training_batch& batch, const training_optimizers& by, const resident_embeddings& rows,
     const batch_key& key, std::size_t n, std::span<const node_id> seeds) {
     c.prepare(n);
-    c.begin(by);
-    c.end();
+    c.upload(by);
+    c.download();
     c.compute(batch);
-    { k.keeps_rows() } -> std::convertible_to<bool>;
-    c.take_rows(rows);
-    c.give_rows(rows);
+    { k.device_resident() } -> std::convertible_to<bool>;
+    c.upload_embeddings(rows);
+    c.download_embeddings(rows);
     { k.samples() } -> std::convertible_to<bool>;
     { c.draw(key, n, seeds) } -> std::same_as<drawn_nodes>;
     { k.transfers() } -> std::convertible_to<bool>;

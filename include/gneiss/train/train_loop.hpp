@@ -95,7 +95,7 @@ public:
         const std::stop_callback stopped(stop, give_up), failed(driver_.failed(), give_up);
         stop_ = leave.get_token();
         const epoch_start at{states, number, from, ahead};
-        const auto upload = [&] { backend_.begin(optimizers_); };
+        const auto upload = [&] { backend_.upload(optimizers_); };
         observer watched = observe;
         if (observe.checkpoint)
             watched.checkpoint = [&](const resume_position& here) {
@@ -146,7 +146,7 @@ public:
 private:
     [[nodiscard]] static train_loop_options checked(train_loop_options options, const Batches& batches, const Features& features,
         const Embeddings& embeddings, const Backend& backend) {
-        if (backend.keeps_rows() && !embeddings.keeps_all())
+        if (backend.device_resident() && !embeddings.keeps_all())
             throw error(errc::invalid_argument, "rows that live on a device need a buffer of all of them");
         if (embeddings.state_columns() != 0 && features.columns().total() != 0)
             throw error(errc::invalid_argument, "rows are stepped in the compute stage only where nodes have no features");
@@ -199,8 +199,8 @@ private:
         b.in = {.dense = b.rows_read.middle_columns(0, columns)};
         b.gradients = {};
         b.relations = {};
-        if (learned != 0 && backend_.keeps_rows()) {
-            take_rows(b);
+        if (learned != 0 && backend_.device_resident()) {
+            upload_embeddings(b);
         } else if (learned != 0) {
             b.gradients = {b.memory_of_rows.gradients.at_least(count * columns), count, columns};
             embeddings_.gather(b, b.rows_read.middle_columns(0, width - fixed.dense));
@@ -234,22 +234,22 @@ private:
     }
 
     void update(training_batch& b) {
-        if (embeddings_.columns() != 0 && !backend_.keeps_rows()) embeddings_.apply(b);
+        if (embeddings_.columns() != 0 && !backend_.device_resident()) embeddings_.apply(b);
         b.links.reset();
         b.window.reset();
         memory_of_rows_.put(std::move(b.memory_of_rows));
     }
 
     /// Moves all rows to the backend, once: they stay where they are in memory after the lease.
-    void take_rows(const training_batch& b) {
+    void upload_embeddings(const training_batch& b) {
         if (rows_) return;
         rows_ = *embeddings_.resident(b.rows);
-        backend_.take_rows(*rows_);
+        backend_.upload_embeddings(*rows_);
     }
     /// Brings all parameters back to the host.
     void download() {
-        backend_.end();
-        if (rows_) backend_.give_rows(*rows_);
+        backend_.download();
+        if (rows_) backend_.download_embeddings(*rows_);
     }
 
     train_loop_options options_;

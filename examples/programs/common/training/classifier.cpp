@@ -77,10 +77,10 @@ std::uint64_t evaluation_part(std::uint64_t least, std::uint64_t lent) {
     return std::max(least - std::min(least, lent), std::min(least, beside_rows));
 }
 
-std::uint64_t take_lent(const training_plan& plan, gneiss::gnn_trainer& training) {
+std::uint64_t enter_evaluation(const training_plan& plan, gneiss::gnn_trainer& training) {
     training.enter(gneiss::phase::evaluate);
-    programs::give_back_memory();
-    return plan.evaluation_bytes + plan.lent_bytes();
+    programs::trim_memory();
+    return plan.evaluation_bytes + plan.borrowable_bytes();
 }
 
 bool evaluates_in_memory(const graph_encoder& encode, const gneiss::layerwise_input& input, const gneiss::bucket_store& buckets,

@@ -67,7 +67,7 @@ void for_each_block(const classifier_source& from, const gneiss::embedding_block
 [[nodiscard]] std::uint64_t evaluation_part(std::uint64_t least, std::uint64_t lent);
 /// Has the buffers give up what they hold until training goes on, and returns what an evaluation may take then: its part and what
 /// the other parts give up [bytes]. Precondition: no batch is in flight.
-[[nodiscard]] std::uint64_t take_lent(const training_plan& plan, gneiss::gnn_trainer& training);
+[[nodiscard]] std::uint64_t enter_evaluation(const training_plan& plan, gneiss::gnn_trainer& training);
 /// Whether an evaluation within `memory` bytes has all that it works on in memory: it reads features and edges once.
 [[nodiscard]] bool evaluates_in_memory(const graph_encoder& encode, const gneiss::layerwise_input& input,
     const gneiss::bucket_store& buckets, gneiss::neighbor_direction direction, std::uint64_t memory);

@@ -12,8 +12,8 @@ std::optional<gneiss::device_embeddings> device_embeddings_of(const run_options&
 }
 
 gneiss::decoder_setup decoder_of(const link_options& options, std::uint64_t batch, std::size_t dim, gneiss::embedding_table& relations) {
-    return {.decoder = *options.decoder, .loss = options.loss, .margin = static_cast<float>(options.margin), .dim = dim, .batch = batch,
-        .negatives = options.negative_options(), .options = options.model_options(), .relations = relations};
+    return {.decoder = *options.decoder, .loss = options.loss, .margin = static_cast<float>(options.margin), .dim = dim, .options = options.model_options(),
+        .batch = batch, .negatives = options.negative_options(), .relations = relations};
 }
 
 std::unique_ptr<compute_device> open_device(const run_options& options) {

@@ -26,7 +26,7 @@ namespace {
 class trained_model {
 public:
     /// The run's best state, or the last one where none was kept; `other` is a graph that it is applied to instead of its own.
-    trained_model(const class_design& of, const run_flags& flags, const std::optional<std::filesystem::path>& other = {})
+    trained_model(const node_classification_program& of, const run_flags& flags, const std::optional<std::filesystem::path>& other = {})
         : how(of.options()), memory(flags.memory_bytes()), on(flags.executor()), run_(flags.run) {
         const std::filesystem::path& run = run_;
         const bool best = std::filesystem::exists(run / "best" / checkpoint_name);
@@ -65,7 +65,7 @@ private:
     std::unique_ptr<gneiss::dataset> own_, other_;
 };
 
-programs::exit_code eval(const class_design& of, const eval_flags& flags) {
+programs::exit_code eval(const node_classification_program& of, const eval_flags& flags) {
     const programs::interrupt_guard interrupts;
     trained_model trained(of, flags);
     const auto labels = trained.data().labels();
@@ -82,7 +82,7 @@ struct predict_flags : run_flags, node_flags {
     std::optional<std::filesystem::path> graph;
 };
 
-programs::exit_code predict(const class_design& of, const predict_flags& flags) {
+programs::exit_code predict(const node_classification_program& of, const predict_flags& flags) {
     const programs::interrupt_guard interrupts;
     trained_model trained(of, flags, flags.graph);
     trained.data().verify_labels();
@@ -99,7 +99,7 @@ struct export_flags : run_flags {
     bool force = false;
 };
 
-programs::exit_code export_run(const class_design& of, const export_flags& flags) {
+programs::exit_code export_run(const node_classification_program& of, const export_flags& flags) {
     export_directory out(flags.out, flags.force, {"nodes.tsv", "predictions.tsv"});
     const programs::interrupt_guard interrupts;
     trained_model trained(of, flags, flags.graph);
@@ -115,7 +115,7 @@ programs::exit_code export_run(const class_design& of, const export_flags& flags
     return programs::exit_code::done;
 }
 
-void add_eval(programs::command_line& to, const class_design& of) {
+void add_eval(programs::command_line& to, const node_classification_program& of) {
     static eval_flags flags;
     programs::command& command = to.add("eval", "Evaluates a trained run on a split, by the neighbors of the whole graph.",
         [of](programs::command&) { return eval(of, flags); });
@@ -123,7 +123,7 @@ void add_eval(programs::command_line& to, const class_design& of) {
     command.option("split", flags.split, "whose nodes").choices({"valid", "test"});
 }
 
-void add_predict(programs::command_line& to, const class_design& of) {
+void add_predict(programs::command_line& to, const node_classification_program& of) {
     static predict_flags flags;
     programs::command& command = to.add("predict", "Predicts node labels.", [of](programs::command&) { return predict(of, flags); });
     flags.run_flags::add_to(command);
@@ -132,7 +132,7 @@ void add_predict(programs::command_line& to, const class_design& of) {
     command.option("graph", flags.graph, graph_help).value_name("DATASET");
 }
 
-void add_export(programs::command_line& to, const class_design& of) {
+void add_export(programs::command_line& to, const node_classification_program& of) {
     static export_flags flags;
     programs::command& command = to.add("export", "Writes the probabilities of classes of all nodes, with their names.",
         [of](programs::command&) { return export_run(of, flags); });
@@ -145,7 +145,7 @@ void add_export(programs::command_line& to, const class_design& of) {
 
 } // namespace
 
-void add_node_classification_commands(programs::command_line& to, const class_design& of) {
+void add_node_classification_commands(programs::command_line& to, const node_classification_program& of) {
     add_eval(to, of);
     add_predict(to, of);
     add_export(to, of);

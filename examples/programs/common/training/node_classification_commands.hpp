@@ -10,7 +10,7 @@
 namespace trainers {
 
 /// A design for node classification on given features, as far as reading its runs goes.
-struct class_design {
+struct node_classification_program {
     std::string program;
     std::function<std::unique_ptr<node_classification_options>()> options;
 };
@@ -19,11 +19,11 @@ struct class_design {
 inline constexpr const char* partitioned_name = "graph";
 
 /// Adds the commands that read a run, by all neighbors of the whole graph: `eval`, `predict`, `export`.
-void add_node_classification_commands(programs::command_line& to, const class_design& of);
+void add_node_classification_commands(programs::command_line& to, const node_classification_program& of);
 /// The same for a program whose flags of `train` are `Options`.
 template <class Options>
 void add_node_classification_commands(programs::command_line& to, const std::string& program) {
-    add_node_classification_commands(to, class_design{program, [] { return std::make_unique<Options>(); }});
+    add_node_classification_commands(to, node_classification_program{program, [] { return std::make_unique<Options>(); }});
 }
 
 } // namespace trainers

@@ -21,7 +21,7 @@ node_classification_training::node_classification_training(const parts& of, std:
     epoch_ = last_trained(of.run.saved->position);
 }
 
-epoch_end node_classification_training::train(const gneiss::resume_position& from, const course_observer& observer, const std::stop_token& stop) {
+epoch_end node_classification_training::train(const gneiss::resume_position& from, const run_observer& observer, const std::stop_token& stop) {
     evaluated_.clear();
     epoch_ = from.epoch;
     try {
@@ -83,7 +83,7 @@ std::optional<gneiss::any_backend> classifier_on(compute_device* device, const n
     return device->classify({.layers = layers_of(net.encode), .in = net.encode.inputs(), .weights = net.weights, .seed = how.seed}, {});
 }
 
-course_settings course_of_classes(const node_classification_options& how, const gneiss::dataset_manifest& graph) {
+run_loop_options node_classification_loop(const node_classification_options& how, const gneiss::dataset_manifest& graph) {
     const bool validates = graph.node_attributes.valid != 0;
     return {.unit = "nodes", .measure = "accuracy", .examples = graph.node_attributes.train, .validates = validates,
         .best = how.early_stop != 0 && validates};

@@ -17,7 +17,7 @@
 
 #include "common/training/node_classification_options.hpp"
 #include "common/training/classifier.hpp"
-#include "common/training/course.hpp"
+#include "common/training/run_loop.hpp"
 #include "common/training/device.hpp"
 
 namespace trainers {
@@ -34,7 +34,7 @@ struct node_classification {
 
 /// What designs for node classification share: checkpoints of the weights, the best state, evaluation by the whole
 /// graph. What differs is how an epoch is trained, and what is told of it.
-class node_classification_training : public design {
+class node_classification_training : public trainer {
 public:
     /// All outlive the design.
     struct parts {
@@ -53,7 +53,7 @@ public:
         std::stop_token stop; ///< of evaluations
     };
 
-    epoch_end train(const gneiss::resume_position& from, const course_observer& observer, const std::stop_token& stop) final;
+    epoch_end train(const gneiss::resume_position& from, const run_observer& observer, const std::stop_token& stop) final;
     void save(const gneiss::resume_position& at, const nlohmann::ordered_json& progress) final;
     void keep_best() final;
     programs::metric_values evaluate(const std::string& split) final;
@@ -93,6 +93,6 @@ private:
 [[nodiscard]] std::optional<gneiss::any_backend> classifier_on(compute_device* device, const node_classification_options& how, classifier& net);
 
 /// The course of such a run.
-[[nodiscard]] course_settings course_of_classes(const node_classification_options& how, const gneiss::dataset_manifest& graph);
+[[nodiscard]] run_loop_options node_classification_loop(const node_classification_options& how, const gneiss::dataset_manifest& graph);
 
 } // namespace trainers

@@ -51,7 +51,7 @@ struct training_plan {
     void add_evaluation();
     /// Bytes that an evaluation by the whole graph may take beside its own part: graph and features of states, which are read
     /// anew after it. None where all is resident.
-    [[nodiscard]] std::uint64_t lent_bytes() const noexcept { return keeps_all() ? 0 : graph_bytes + feature_bytes; }
+    [[nodiscard]] std::uint64_t borrowable_bytes() const noexcept { return keeps_all() ? 0 : graph_bytes + feature_bytes; }
     /// Adds the parts of batches of a GNN and of evaluation. Where memory is short, fewer batches are in flight, down to
     /// one that is sampled while one is computed; evaluation gets three quarters of what is left, up to 8 GiB.
     ///

@@ -2,12 +2,12 @@
 
 #include <gneiss/train/train_loop.hpp>
 
-#include "common/training/course.hpp"
+#include "common/training/run_loop.hpp"
 
 namespace trainers {
 
 /// `by` as a training loop takes it. It outlives what is returned.
-[[nodiscard]] inline gneiss::training_observer training_observer_of(const course_observer& by) {
+[[nodiscard]] inline gneiss::training_observer training_observer_of(const run_observer& by) {
     gneiss::training_observer told;
     told.on_batch = [&by](const gneiss::batch_key& key, const gneiss::training_statistics& s) {
         by.on_batch(key, {.loss = s.loss, .examples = s.examples, .sampled_edges = s.sampled_edges});

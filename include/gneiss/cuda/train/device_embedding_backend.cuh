@@ -49,19 +49,19 @@ public:
         lanes_.resize(in_flight);
         batches_.resize(in_flight);
     }
-    void begin(const training_optimizers& by) {
+    void upload(const training_optimizers& by) {
         optimizer_ = by.rows;
         links_.begin(by.rows, lanes_.computing());
         lanes_.computing().synchronize();
     }
-    void end() {
+    void download() {
         links_.end(lanes_.computing());
         lanes_.computing().synchronize();
     }
 
-    [[nodiscard]] bool keeps_rows() const noexcept { return rows_.has_value(); }
-    void take_rows(const resident_embeddings& from) { rows_->take(from, lanes_.coming()); }
-    void give_rows(const resident_embeddings& to) { rows_->give(to, lanes_.computing()); }
+    [[nodiscard]] bool device_resident() const noexcept { return rows_.has_value(); }
+    void upload_embeddings(const resident_embeddings& from) { rows_->take(from, lanes_.coming()); }
+    void download_embeddings(const resident_embeddings& to) { rows_->give(to, lanes_.computing()); }
 
     [[nodiscard]] double device_seconds() const noexcept { return lanes_.busy_seconds(); }
     [[nodiscard]] static bool samples() noexcept { return false; }

@@ -40,14 +40,14 @@ public:
         if (sampling_) sampling_->resize(in_flight);
         batches_.resize(in_flight);
     }
-    void begin(const training_optimizers& by) {
+    void upload(const training_optimizers& by) {
         if (rows_) check_steps_on_device(by.rows);
         row_optimizer_ = by.rows;
         network_.begin(by.dense, lanes_.computing());
         task_.begin(by.rows, lanes_.computing());
         lanes_.computing().synchronize();
     }
-    void end() {
+    void download() {
         network_.end(lanes_.computing());
         task_.end(lanes_.computing());
         lanes_.computing().synchronize();
@@ -56,9 +56,9 @@ public:
     [[nodiscard]] drawn_nodes draw(const batch_key& batch, std::size_t slot, std::span<const node_id> seeds) {
         return sampling_->draw(batch, slot, seeds);
     }
-    [[nodiscard]] bool keeps_rows() const noexcept { return rows_.has_value(); }
-    void take_rows(const resident_embeddings& from) { rows_->take(from, lanes_.coming()); }
-    void give_rows(const resident_embeddings& to) { rows_->give(to, lanes_.computing()); }
+    [[nodiscard]] bool device_resident() const noexcept { return rows_.has_value(); }
+    void upload_embeddings(const resident_embeddings& from) { rows_->take(from, lanes_.coming()); }
+    void download_embeddings(const resident_embeddings& to) { rows_->give(to, lanes_.computing()); }
     [[nodiscard]] double device_seconds() const noexcept { return lanes_.busy_seconds(); }
     [[nodiscard]] static bool transfers() noexcept { return true; }
 

@@ -1,4 +1,4 @@
-#include "common/training/course.hpp"
+#include "common/training/run_loop.hpp"
 
 #include <algorithm>
 
@@ -40,7 +40,7 @@ double seconds_since(clock::time_point since) { return std::chrono::duration<dou
 namespace {
 
 /// The design's, and the device's.
-programs::named<double> all_stages(const design& of) {
+programs::named<double> all_stages(const trainer& of) {
     programs::named<double> stages = of.stage_seconds();
     stages.emplace_back("device", of.device_seconds());
     return stages;
@@ -48,7 +48,7 @@ programs::named<double> all_stages(const design& of) {
 
 } // namespace
 
-programs::named<double> design::stage_seconds() const {
+programs::named<double> trainer::stage_seconds() const {
     const gneiss::pipeline_statistics now = pipeline();
     programs::named<double> result;
     for (std::size_t i = 0; i < gneiss::stage_count; ++i) result.emplace_back(gneiss::stage_names[i], now.busy_seconds[i]);
@@ -71,8 +71,8 @@ epoch_so_far epoch_so_far::from_json(const nlohmann::ordered_json& j) {
         j.at("read_requests"), j.at("wait_seconds"), j.at("cache_lookups"), j.at("cache_hits"), stages, j.value("first_examples", j.at("examples").get<std::uint64_t>())};
 }
 
-course_position course_position::of(const std::optional<gneiss::checkpoint>& saved) {
-    course_position at;
+loop_position loop_position::of(const std::optional<gneiss::checkpoint>& saved) {
+    loop_position at;
     if (!saved) return at;
     const nlohmann::ordered_json progress = progress_of(*saved);
     at.next = saved->position;
@@ -87,7 +87,7 @@ course_position course_position::of(const std::optional<gneiss::checkpoint>& sav
     return at;
 }
 
-void course::save(design& of, const gneiss::resume_position& at) {
+void run_loop::save(trainer& of, const gneiss::resume_position& at) {
     const epoch_so_far now = at.next != gneiss::batch_number{} ? totals(of) : epoch_so_far{};
     nlohmann::ordered_json progress{{"steps", of.steps()}, {"epoch", now.to_json()}, {"config", configuration_}};
     for (const auto& [name, value] : best_valid_) progress["best_valid"][name] = value;
@@ -97,7 +97,7 @@ void course::save(design& of, const gneiss::resume_position& at) {
     saved_at_ = clock::now();
 }
 
-epoch_so_far course::totals(const design& of) const {
+epoch_so_far run_loop::totals(const trainer& of) const {
     epoch_so_far sum = so_far_;
     sum.seconds += seconds_since(epoch_began_);
     sum.loss += loss_;
@@ -123,7 +123,7 @@ epoch_so_far course::totals(const design& of) const {
     return sum;
 }
 
-programs::epoch_record course::record_of(const design& of, std::uint64_t epoch) const {
+programs::epoch_record run_loop::record_of(const trainer& of, std::uint64_t epoch) const {
     const epoch_so_far sum = totals(of);
     programs::epoch_record record;
     record.epoch = epoch + 1;
@@ -147,7 +147,7 @@ programs::epoch_record course::record_of(const design& of, std::uint64_t epoch) 
     return record;
 }
 
-std::string course::line(const design& of, const gneiss::batch_key& key) const {
+std::string run_loop::line(const trainer& of, const gneiss::batch_key& key) const {
     const double seconds = seconds_since(epoch_began_);
     const auto done = static_cast<double>(so_far_.first_examples + first_examples_);
     const auto all = static_cast<double>(settings_.examples);
@@ -171,14 +171,14 @@ std::string course::line(const design& of, const gneiss::batch_key& key) const {
     return text;
 }
 
-programs::run_record course::operator()(design& of, programs::run_record record, const course_position& from,
+programs::run_record run_loop::operator()(trainer& of, programs::run_record record, const loop_position& from,
     const std::stop_token& stop, clock::time_point began) {
     gneiss::resume_position at = from.next;
     so_far_ = from.so_far;
     best_valid_ = from.valid;
     best_test_ = from.test;
     record.epochs = run_.keep_metrics_before(from.unvalidated ? at.epoch : at.epoch + 1);
-    course_observer observer;
+    run_observer observer;
     observer.on_batch = [&](const gneiss::batch_key& key, const batch_outcome& batch) {
         loss_ = loss_ + batch.loss;
         examples_ += batch.examples;
@@ -282,11 +282,11 @@ programs::run_record course::operator()(design& of, programs::run_record record,
     return record;
 }
 
-programs::exit_code train_to_end(design& of, course& through, const opened_run& run, const programs::run_record& known,
+programs::exit_code run_training(trainer& of, run_loop& through, const opened_run& run, const programs::run_record& known,
     const run_options& options, programs::progress& live, const std::stop_token& stop, clock::time_point began) {
     if (!run.saved) through.save(of, {});
     of.warm_up();
-    return report_result(through(of, known, course_position::of(run.saved), stop, began), options, run.directory, live);
+    return report_result(through(of, known, loop_position::of(run.saved), stop, began), options, run.directory, live);
 }
 
 } // namespace trainers

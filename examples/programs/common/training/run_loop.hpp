@@ -53,7 +53,7 @@ struct batch_outcome {
 };
 
 /// What a design tells and asks while it trains an epoch. The members are those of gneiss::training_observer.
-struct course_observer {
+struct run_observer {
     std::function<void(const gneiss::batch_key&, const batch_outcome&)> on_batch;
     std::function<bool()> checkpoint_due;
     std::function<void(const gneiss::resume_position&)> checkpoint;
@@ -66,11 +66,11 @@ struct epoch_end {
 };
 
 /// What a design (Marius, MariusGNN, …) brings to the course of a run.
-class design {
+class trainer {
 public:
-    virtual ~design() = default;
+    virtual ~trainer() = default;
     /// Trains epoch `from.epoch` from batch `from.next` on.
-    virtual epoch_end train(const gneiss::resume_position& from, const course_observer& observer, const std::stop_token& stop) = 0;
+    virtual epoch_end train(const gneiss::resume_position& from, const run_observer& observer, const std::stop_token& stop) = 0;
     /// Makes a checkpoint. Everything before `at` is applied.
     virtual void save(const gneiss::resume_position& at, const nlohmann::ordered_json& progress) = 0;
     /// Metrics of a split ("valid", "test"); empty when it is. Throws errc::canceled on a stop.
@@ -98,7 +98,7 @@ public:
 };
 
 /// What the course of a run depends on beside flags.
-struct course_settings {
+struct run_loop_options {
     std::string unit;    ///< of examples: "edges"
     std::string measure; ///< of validations, for people: "MRR"
     std::uint64_t examples = 0;       ///< of an epoch
@@ -108,39 +108,39 @@ struct course_settings {
 };
 
 /// Where a run is when a process begins with it.
-struct course_position {
+struct loop_position {
     gneiss::resume_position next{};
     epoch_so_far so_far{};                ///< what other processes did of the epoch that `next` is in
     programs::metric_values valid, test;  ///< of the best state so far, where it is kept
     std::optional<programs::epoch_record> unvalidated; ///< the epoch before `next`, when a stop came before its validation
 
     /// Of the run that `saved` is a checkpoint of; the beginning without one.
-    [[nodiscard]] static course_position of(const std::optional<gneiss::checkpoint>& saved);
+    [[nodiscard]] static loop_position of(const std::optional<gneiss::checkpoint>& saved);
 };
 
 /// The course of a run, the same for every design: epochs one after the other, told on a live line and in metrics.jsonl,
 /// validated, saved when it is time or when a stop is requested, ended early; and what comes of it in the run's directory.
-class course {
+class run_loop {
 public:
-    course(const run_options& options, const course_settings& settings, const training_plan& plan, const programs::run_directory& run,
+    run_loop(const run_options& options, const run_loop_options& settings, const training_plan& plan, const programs::run_directory& run,
         programs::progress& live, nlohmann::ordered_json configuration)
         : options_(options), settings_(settings), plan_(plan), run_(run), live_(live), configuration_(std::move(configuration)) {}
 
     /// Makes a checkpoint of `of` at `at`.
-    void save(design& of, const gneiss::resume_position& at);
+    void save(trainer& of, const gneiss::resume_position& at);
     /// Trains from `from` to the end or to a stop, evaluates, writes what the run's directory holds, and returns run.json's
     /// record. `record` has what is known before.
-    programs::run_record operator()(design& of, programs::run_record record, const course_position& from,
+    programs::run_record operator()(trainer& of, programs::run_record record, const loop_position& from,
         const std::stop_token& stop, clock::time_point began);
 
 private:
     /// The current epoch, with what processes before this one did of it.
-    [[nodiscard]] epoch_so_far totals(const design& of) const;
-    [[nodiscard]] programs::epoch_record record_of(const design& of, std::uint64_t epoch) const;
-    [[nodiscard]] std::string line(const design& of, const gneiss::batch_key& at) const;
+    [[nodiscard]] epoch_so_far totals(const trainer& of) const;
+    [[nodiscard]] programs::epoch_record record_of(const trainer& of, std::uint64_t epoch) const;
+    [[nodiscard]] std::string line(const trainer& of, const gneiss::batch_key& at) const;
 
     const run_options& options_;
-    course_settings settings_;
+    run_loop_options settings_;
     const training_plan& plan_;
     const programs::run_directory& run_;
     programs::progress& live_;
@@ -161,7 +161,7 @@ private:
 };
 
 /// Trains `of` in `run` to the end or to a stop by `through`, and tells what came of it; `known` is the record before.
-[[nodiscard]] programs::exit_code train_to_end(design& of, course& through, const opened_run& run, const programs::run_record& known,
+[[nodiscard]] programs::exit_code run_training(trainer& of, run_loop& through, const opened_run& run, const programs::run_record& known,
     const run_options& options, programs::progress& live, const std::stop_token& stop, clock::time_point began);
 
 } // namespace trainers
