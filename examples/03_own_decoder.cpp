@@ -56,14 +56,14 @@ int main() {
     initialize_rows(initializer::uniform(-3.14F, 3.14F), 0, 1, embedding_kind::relations, 0, dim / 2, angles.table(), executor);
 
     const id_range all{0, nodes};
-    const resident_nodes resident({&all, 1});
+    const negative_pool resident(resident_nodes({&all, 1}));
     link_batch_builder builder({.filtered = true, .all = true}, /*seed*/ 1);
     mini_batch_arena arena;
     embedding_table gradients(nodes, {dim, 0});
     sparse_gradients angle_gradients;
     double loss = 0;
     for (std::uint64_t step = 1; step <= 400; ++step) { // every node is a negative, so batch rows are the table
-        const link_batch batch = builder.build({step, {}}, edges, resident, 0, [](std::uint64_t) { return edge{}; }, arena);
+        const link_batch batch = builder.build({step, {}}, edges, resident, arena);
         loss = model.forward_backward(batch, rows.values(), angles.values(), gradients.table(), angle_gradients, executor).loss;
         optimizer.step_rows(rows.table(), gradients.table(), step, executor);
         optimizer.step_rows_at(angles.table(), angle_gradients.ids(), angle_gradients.rows(), step, executor);

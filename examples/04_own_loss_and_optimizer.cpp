@@ -58,12 +58,12 @@ int main() {
     initialize_rows(initializer::normal(0, 0.5F), 0, 1, embedding_kind::relations, 0, dim, relation_rows.table(), executor);
 
     const id_range all{0, nodes};
-    const resident_nodes resident({&all, 1});
+    const negative_pool resident(resident_nodes({&all, 1}));
     link_batch_builder builder({.filtered = true, .all = true}, /*seed*/ 1);
     mini_batch_arena arena;
     double first = 0, last = 0;
     for (std::uint64_t step = 1; step <= 300; ++step) { // every node is a negative, so batch rows are the table
-        const link_batch batch = builder.build({step, {}}, edges, resident, 0, [](std::uint64_t) { return edge{}; }, arena);
+        const link_batch batch = builder.build({step, {}}, edges, resident, arena);
         last = model.forward_backward(batch, rows.values(), relation_rows.values(), gradients.table(), relation_gradients, executor).mean_loss();
         if (step == 1) first = last;
         optimizer.step_rows(rows.table(), gradients.table(), step, executor);

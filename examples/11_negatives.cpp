@@ -8,14 +8,13 @@ int main() {
     using namespace gneiss;
     const std::vector<edge> edges{{0, 0, 1}, {0, 0, 2}, {1, 1, 2}, {7, 0, 2}};
     const std::vector<id_range> partitions{{0, 4}, {6, 10}}; // nodes 4 and 5 are on disk: they are never drawn
-    const resident_nodes resident(partitions);
+    const negative_pool resident(resident_nodes(partitions), edges);
 
     // Five negatives for the tails and five for the heads of each chunk; half of them in proportion to degree.
     link_batch_builder builder({.per_chunk = 5, .chunks = 2, .degree_fraction = .5}, /*seed*/ 1);
-    const auto edge_at = [&](std::uint64_t i) { return edges[i]; };
     mini_batch_arena arena, other;
     const batch_key key{.epoch = 3, .number = {.state = 0, .pass = 0, .index = 17}};
-    const link_batch batch = builder.build(key, edges, resident, edges.size(), edge_at, arena);
+    const link_batch batch = builder.build(key, edges, resident, arena);
 
     std::printf("%s: %zu positives, %zu distinct nodes\n", to_string(batch.key).c_str(), batch.positives(),
         batch.nodes.size());
@@ -33,6 +32,6 @@ int main() {
         }
 
     // A batch is a function of seed and number: it can be made again anywhere, at any time.
-    const link_batch again = builder.build(key, edges, resident, edges.size(), edge_at, other);
+    const link_batch again = builder.build(key, edges, resident, other);
     return good && std::ranges::equal(batch.negatives, again.negatives) ? 0 : 1;
 }

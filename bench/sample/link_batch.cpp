@@ -24,14 +24,13 @@ std::vector<edge> random_edges(std::size_t count, std::uint64_t nodes) {
 void build_link_batch(benchmark::State& state, bool filtered) {
     const auto positives = static_cast<std::size_t>(state.range(0));
     const id_range all{0, 10'000'000};
-    const resident_nodes resident({&all, 1});
     const std::vector<edge> edges = random_edges(positives, all.end);
+    const negative_pool resident(resident_nodes({&all, 1}), edges);
     link_batch_builder builder({.filtered = filtered}, 1);
     mini_batch_arena arena;
     std::uint64_t index = 0, occurrences = 0;
     for (auto _ : state) {
-        const link_batch batch = builder.build({0, {0, 0, index++}}, edges, resident, edges.size(),
-            [&](std::uint64_t i) { return edges[static_cast<std::size_t>(i)]; }, arena);
+        const link_batch batch = builder.build({0, {0, 0, index++}}, edges, resident, arena);
         occurrences += batch.node_occurrences.size();
     }
     state.SetItemsProcessed(static_cast<std::int64_t>(occurrences));
@@ -58,14 +57,13 @@ BENCHMARK(sort_and_search)->Arg(10000)->Arg(50000);
 
 void draw_negatives(benchmark::State& state) {
     const id_range all{0, 10'000'000};
-    const resident_nodes resident({&all, 1});
     const std::vector<edge> edges = random_edges(1 << 20, all.end);
+    const negative_pool resident(resident_nodes({&all, 1}), edges);
     const negative_sampler sampler({}, 1);
     std::vector<node_id> list(1000);
     std::uint64_t index = 0;
     for (auto _ : state) {
-        sampler.draw({0, {0, 0, index++}}, 0, side::tail, resident, edges.size(),
-            [&](std::uint64_t i) { return edges[static_cast<std::size_t>(i)]; }, list);
+        sampler.draw({0, {0, 0, index++}}, 0, side::tail, resident, list);
         benchmark::DoNotOptimize(list.data());
     }
     state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * 1000);

@@ -85,7 +85,7 @@ void link_training_compute_alone(benchmark::State& state, const char* decoder) {
     const auto dim = static_cast<std::uint32_t>(state.range(0));
     const std::vector<edge> graph = random_edges();
     const id_range all{0, partitioning.nodes};
-    const resident_nodes resident({&all, 1});
+    const negative_pool resident(resident_nodes({&all, 1}), graph);
     const edge_index size = graph.size();
     const state_batches cut({&size, 1}, options.batch_edges, edge_shuffle_key(options.seed, 0, 0), options.batch_from);
     link_batch_builder builder(options.negatives, options.seed);
@@ -97,8 +97,7 @@ void link_training_compute_alone(benchmark::State& state, const char* decoder) {
         cut.fill(b, positions);
         std::vector<edge> positives;
         for (const edge_position& at : positions) positives.push_back(graph[at.edge]);
-        batches.push_back(builder.build({0, {0, 0, b}}, positives, resident, size,
-            [&](std::uint64_t i) { return graph[i]; }, arenas[b]));
+        batches.push_back(builder.build({0, {0, 0, b}}, positives, resident, arenas[b]));
         most = std::max(most, batches.back().nodes.size());
     }
     const tbb_executor executor;

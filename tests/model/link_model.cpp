@@ -41,8 +41,7 @@ struct problem {
 
     problem(std::size_t count, const negative_options& options, std::uint64_t seed) : edges(some_edges(count, seed)) {
         const id_range all{0, nodes};
-        batch = link_batch_builder(options, seed).build({2, {1, 0, seed}}, edges, resident_nodes({&all, 1}), count,
-            [this](std::uint64_t i) { return edges[static_cast<std::size_t>(i)]; }, arena);
+        batch = link_batch_builder(options, seed).build({2, {1, 0, seed}}, edges, {resident_nodes({&all, 1}), edges}, arena);
     }
 };
 
@@ -233,8 +232,7 @@ TEST_CASE("negatives of resident partitions are weighed: the loss and its gradie
     const std::vector<edge> edges{{0, 0, 1}, {2, 1, 5}, {5, 2, 4}, {9, 0, 3}, {10, 1, 10}};
     const negative_options options{.per_chunk = 7, .chunks = 2, .degree_fraction = 0.3, .log_q_correction = true};
     mini_batch_arena arena;
-    const link_batch batch = link_batch_builder(options, 3).build({0, {}}, edges, resident_nodes(ranges, 5), edges.size(),
-        [&](std::uint64_t i) { return edges[static_cast<std::size_t>(i)]; }, arena);
+    const link_batch batch = link_batch_builder(options, 3).build({0, {}}, edges, {resident_nodes(ranges, 5), edges}, arena);
     REQUIRE(batch.corrections.size() == 2 * edges.size());
 
     random_stream draw(random_key(8, random_domain::user));

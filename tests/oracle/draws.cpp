@@ -146,14 +146,13 @@ void negatives(case_writer& cases) {
     for (const edge& e : edges) ends.insert(ends.end(), {e.source, e.destination});
     for (const double share : {0., .5, 1.}) {
         const negative_sampler sampler({.per_chunk = 100, .chunks = 4, .degree_fraction = share}, 9);
+        const negative_pool pool(resident_nodes(resident), edges);
         std::vector<std::uint32_t> lists;
         std::vector<node_id> list(100);
         for (std::uint64_t batch = 0; batch < 4000; ++batch)
             for (std::uint32_t chunk = 0; chunk < 2; ++chunk)
                 for (const side missing : {side::tail, side::head}) {
-                    sampler.draw(
-                        key_of(batch), chunk, missing, resident_nodes(resident), edges.size(),
-                        [&](std::uint64_t i) { return edges[i]; }, list);
+                    sampler.draw(key_of(batch), chunk, missing, pool, list);
                     lists.insert(lists.end(), list.begin(), list.end());
                 }
         cases.begin({{"kind", "negatives"}, {"share", share}});

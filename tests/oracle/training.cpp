@@ -72,8 +72,7 @@ void link_batch_of(
     link_batch_builder builder(of.negatives, 5 + cases.count());
     mini_batch_arena arena;
     const auto batch = builder.build(
-        {.epoch = 1, .number = {0, 0, cases.count()}}, edges, resident_nodes(resident, of.partitions), positives,
-        [&](std::uint64_t i) { return edges[i]; }, arena, answers);
+        {.epoch = 1, .number = {0, 0, cases.count()}}, edges, {resident_nodes(resident, of.partitions), edges}, arena, answers);
     auto model = make_link_model(decoder, loss, dim, of.model, 1.5F);
     const std::size_t table = model.relation_rows(relations);
     const auto embeddings = random.list(nodes * dim), relation_embeddings = random.list(2 * relations * dim);

@@ -75,8 +75,8 @@ TEST_CASE("a link batch says of every occurrence which node stands there, both w
         for (const std::size_t B : {1U, 2U, 7U, 100U}) {
             const auto edges = random_edges(B, 60, 4, B);
             link_batch_builder builder({.per_chunk = 9, .chunks = 3, .sides = sides}, 1);
-            const auto edge_at = [&](std::uint64_t i) { return edges[static_cast<std::size_t>(i)]; };
-            const link_batch batch = builder.build({0, {0, 0, B}}, edges, resident, B, edge_at, arena);
+            const negative_pool pool(resident, edges);
+            const link_batch batch = builder.build({0, {0, 0, B}}, edges, pool, arena);
             REQUIRE(batch.positives() == B);
             REQUIRE(batch.chunks == std::min<std::size_t>(3, B));
             CHECK(batch.chunk_begin(0) == 0);
@@ -90,7 +90,7 @@ TEST_CASE("a link batch says of every occurrence which node stands there, both w
             std::vector<node_id> list(9);
             for (std::size_t c = 0; c < batch.chunks; ++c)
                 for (std::size_t s = 0; s < batch.sides.size(); ++s) {
-                    sampler.draw(batch.key, c, batch.side_at(s), resident, B, edge_at, list);
+                    sampler.draw(batch.key, c, batch.side_at(s), pool, list);
                     for (std::size_t j = 0; j < 9; ++j) CHECK(batch.nodes[batch.list(c, s)[j]] == list[j]);
                 }
             std::vector<std::uint32_t> where(batch.heads.begin(), batch.heads.end());
@@ -115,18 +115,17 @@ TEST_CASE("a link batch says of every occurrence which node stands there, both w
 
 TEST_CASE("filtered negatives mask exactly the known true answers") {
     const id_range all{0, 20};
-    const resident_nodes resident({&all, 1});
     const auto edges = random_edges(120, 20, 3, 1);
+    const negative_pool resident(resident_nodes({&all, 1}), edges);
     const edge_set known(edges);
-    const auto edge_at = [&](std::uint64_t i) { return edges[static_cast<std::size_t>(i)]; };
     mini_batch_arena arena;
     for (const bool every : {false, true}) {
         link_batch_builder builder({.per_chunk = 30, .chunks = 4, .filtered = true, .all = every}, 1);
         const std::span<const edge> positives = std::span(edges).first(25);
         for (const bool only_positives : {false, true}) {
             const link_batch batch = only_positives
-                ? builder.build({}, positives, resident, 120, edge_at, arena)
-                : builder.build({}, positives, resident, 120, edge_at, arena, known);
+                ? builder.build({}, positives, resident, arena)
+                : builder.build({}, positives, resident, arena, known);
             if (every) CHECK(batch.chunks == 1);
             REQUIRE(batch.mask_offsets.size() == 2 * 25 + 1);
             for (std::size_t s = 0; s < 2; ++s)
@@ -149,14 +148,13 @@ TEST_CASE("filtered negatives mask exactly the known true answers") {
 
 TEST_CASE("a link batch survives relocation, and a reused builder gives what a fresh one gives") {
     const id_range all{0, 60};
-    const resident_nodes resident({&all, 1});
     const auto edges = random_edges(64, 60, 4, 9);
-    const auto edge_at = [&](std::uint64_t i) { return edges[static_cast<std::size_t>(i)]; };
+    const negative_pool resident(resident_nodes({&all, 1}), edges);
     mini_batch_arena arena, other;
     link_batch_builder used({.filtered = true}, 1), fresh({.filtered = true}, 1);
-    (void)used.build({0, {0, 0, 1}}, std::span(edges).first(9), resident, 64, edge_at, arena);
-    (void)used.build({0, {0, 0, 2}}, edges, resident, 64, edge_at, arena);
-    (void)fresh.build({0, {0, 0, 2}}, edges, resident, 64, edge_at, other);
+    (void)used.build({0, {0, 0, 1}}, std::span(edges).first(9), resident, arena);
+    (void)used.build({0, {0, 0, 2}}, edges, resident, arena);
+    (void)fresh.build({0, {0, 0, 2}}, edges, resident, other);
     const auto bytes = mini_batch::attach(arena.reserve(0)).bytes();
     mini_batch_arena copy;
     std::memcpy(copy.reserve(bytes.size()).data(), bytes.data(), bytes.size());
@@ -175,14 +173,99 @@ TEST_CASE("a link batch survives relocation, and a reused builder gives what a f
 TEST_CASE("a batch without a positive or a resident node is refused") {
     mini_batch_arena arena;
     const edge e{0, 0, 1};
-    link_batch_builder builder({}, 1);
-    const auto edge_at = [&](std::uint64_t) { return e; };
+    link_batch_builder<> builder({}, 1);
     const id_range all{0, 2};
-    CHECK_THROWS_AS(builder.build({}, {}, resident_nodes({&all, 1}), 1, edge_at, arena), error);
-    CHECK_THROWS_AS(builder.build({}, {&e, 1}, resident_nodes{}, 1, edge_at, arena), error);
+    CHECK_THROWS_AS(builder.build({}, {}, negative_pool(resident_nodes({&all, 1})), arena), error);
+    CHECK_THROWS_AS(builder.build({}, {&e, 1}, negative_pool{}, arena), error);
     const id_range huge{0, 1ULL << 32};
     link_batch_builder everything({.all = true}, 1);
-    CHECK_THROWS_AS(everything.build({}, {&e, 1}, resident_nodes({&huge, 1}), 1, edge_at, arena), error);
+    CHECK_THROWS_AS(everything.build({}, {&e, 1}, negative_pool(resident_nodes({&huge, 1})), arena), error);
+}
+
+namespace {
+
+/// The first nodes of a list of its own, in turn.
+struct listed_negatives {
+    std::vector<node_id> nodes;
+    std::uint64_t size = 5;
+
+    [[nodiscard]] std::uint64_t list_size(const negative_pool&) const { return size; }
+    void draw(const batch_key& key, std::uint64_t chunk, side corrupt_side, const negative_pool&, std::span<node_id> list) const {
+        for (std::size_t j = 0; j < list.size(); ++j)
+            list[j] = nodes[(key.number.index + chunk + (corrupt_side == side::head ? 1U : 0U) + j) % nodes.size()];
+    }
+};
+static_assert(negative_source<listed_negatives>);
+
+} // namespace
+
+TEST_CASE("own negatives stand where the library's would, masked and corrected as they are") {
+    const std::vector<id_range> ranges{{0, 10}, {20, 30}, {40, 50}};
+    const std::vector<edge> edges{{1, 0, 2}, {3, 0, 22}, {22, 1, 45}, {7, 0, 7}};
+    const negative_pool resident(resident_nodes(ranges, 6), edges);
+    const listed_negatives own{{2, 45, 22, 3, 29}};
+    const negative_options options{.per_chunk = 5, .chunks = 2, .filtered = true, .log_q_correction = true};
+    mini_batch_arena arena, other;
+    const batch_key key{3, {1, 0, 7}};
+    link_batch_builder builder(options, own);
+    const link_batch batch = builder.build(key, edges, resident, arena);
+    CHECK(batch.chunks == 2);
+    REQUIRE(batch.negatives_per_list == 5);
+    REQUIRE(batch.corrections.size() == 8);
+    REQUIRE(batch.mask_offsets.size() == 9);
+    for (std::size_t c = 0; c < 2; ++c)
+        for (std::size_t s = 0; s < 2; ++s) {
+            std::vector<node_id> expected(5), found;
+            own.draw(key, c, batch.side_at(s), resident, expected);
+            std::ranges::sort(expected); // by partition, as correction needs
+            for (const std::uint32_t at : batch.list(c, s)) found.push_back(batch.nodes[at]);
+            CHECK(found == expected);
+            for (std::size_t i = batch.chunk_begin(c); i < batch.chunk_begin(c + 1); ++i) {
+                const node_id answer = batch.side_at(s) == side::tail ? edges[i].destination : edges[i].source;
+                const auto masked = batch.masked(s, i);
+                REQUIRE(masked.size() == static_cast<std::size_t>(std::ranges::count(expected, answer)));
+                for (const std::uint32_t column : masked) CHECK(found[column] == answer);
+            }
+        }
+    link_batch_builder erased(options, any_negatives(own));
+    const link_batch same = erased.build(key, edges, resident, other);
+    CHECK(std::ranges::equal(same.negatives, batch.negatives));
+    CHECK(std::ranges::equal(same.corrections, batch.corrections));
+}
+
+TEST_CASE("the library's negatives are one source among others: erased, they draw the same") {
+    const id_range all{0, 60};
+    const auto edges = random_edges(64, 60, 4, 9);
+    const negative_pool resident(resident_nodes({&all, 1}), edges);
+    for (const bool every : {false, true}) {
+        const negative_options options{.per_chunk = 20, .chunks = 3, .filtered = true, .all = every};
+        mini_batch_arena arena, other;
+        const link_batch a = link_batch_builder(options, 4).build({1, {}}, edges, resident, arena);
+        const link_batch b = link_batch_builder(options, make_negatives(options, 4)).build({1, {}}, edges, resident, other);
+        CHECK(a.chunks == b.chunks);
+        CHECK(std::ranges::equal(a.nodes, b.nodes));
+        CHECK(std::ranges::equal(a.negatives, b.negatives));
+        CHECK(std::ranges::equal(a.mask_columns, b.mask_columns));
+    }
+}
+
+TEST_CASE("own negatives that are too many, none, or not resident are refused") {
+    const std::vector<id_range> ranges{{0, 10}, {20, 30}};
+    const std::vector<edge> edges{{1, 0, 2}};
+    const negative_pool resident(resident_nodes(ranges), edges);
+    mini_batch_arena arena;
+    const auto build = [&](const listed_negatives& from, const negative_options& options) {
+        const link_batch plain = link_batch_builder(options, from).build({3, {}}, edges, resident, arena);
+        return link_batch_builder(options, any_negatives(from)).build({3, {}}, edges, resident, arena).negatives_per_list == plain.negatives_per_list;
+    };
+    CHECK(build({{1, 29}, 5}, {.per_chunk = 5}));
+    CHECK(build({{1, 29}, 20}, {.per_chunk = 5, .all = true}));
+    CHECK_THROWS_WITH_AS(build({{1, 29}, 6}, {.per_chunk = 5}), doctest::Contains("lists of 6 negatives, where the options allow 1 to 5"), error);
+    CHECK_THROWS_AS(build({{1, 29}, 21}, {.per_chunk = 5, .all = true}), error);
+    CHECK_THROWS_AS(build({{1, 29}, 0}, {.per_chunk = 5}), error);
+    CHECK_THROWS_AS(build({{1}, 5}, {.per_chunk = 5, .chunks = 0}), error);
+    for (const node_id outside : {10U, 19U, 30U, 4000000000U})
+        CHECK_THROWS_WITH_AS(build({{1, outside}, 2}, {.per_chunk = 5}), doctest::Contains("which is not resident"), error);
 }
 
 } // namespace test_sample_link_batch_builder

@@ -17,7 +17,6 @@ namespace {
 
 constexpr std::array<id_range, 3> ranges = {{{10, 30}, {50, 50}, {70, 75}}};
 constexpr std::array<edge, 6> edges = {{{10, 0, 11}, {10, 0, 12}, {10, 0, 70}, {11, 1, 10}, {72, 1, 72}, {29, 0, 10}}};
-const auto edge_at = [](std::uint64_t i) { return edges[static_cast<std::size_t>(i)]; };
 
 double chi_square(const std::vector<double>& seen, const std::vector<double>& expected) {
     double chi = 0;
@@ -29,12 +28,12 @@ double chi_square(const std::vector<double>& seen, const std::vector<double>& ex
 }
 
 std::vector<double> count(double fraction, std::size_t lists) {
-    const resident_nodes resident(ranges);
+    const negative_pool resident(resident_nodes(ranges), edges);
     const negative_sampler sampler({.per_chunk = 40, .degree_fraction = fraction}, 5);
     std::vector<double> seen(100);
     std::vector<node_id> list(40);
     for (std::size_t i = 0; i < lists; ++i) {
-        sampler.draw({i / 64, {0, 0, i % 64}}, i % 3, i % 2 == 0 ? side::tail : side::head, resident, edges.size(), edge_at, list);
+        sampler.draw({i / 64, {0, 0, i % 64}}, i % 3, i % 2 == 0 ? side::tail : side::head, resident, list);
         for (const node_id id : list) ++seen[id];
     }
     return seen;
@@ -49,6 +48,17 @@ TEST_CASE("resident nodes number a union of ranges") {
     CHECK(resident[19] == 29);
     CHECK(resident[20] == 70);
     CHECK(resident[24] == 74);
+}
+
+TEST_CASE("a pool knows its nodes, and numbers edges through its runs") {
+    negative_pool pool(resident_nodes{ranges});
+    CHECK(pool.edges() == 0);
+    for (const auto& [node, there] : {std::pair(9U, false), {10U, true}, {29U, true}, {30U, false}, {50U, false}, {70U, true}, {74U, true}, {75U, false}})
+        CHECK(pool.contains(node) == there);
+    for (const auto run : {std::span(edges).first(0), std::span(edges).first(1), std::span(edges).subspan(1, 0), std::span(edges).subspan(1, 4), std::span(edges).subspan(5)})
+        pool.add(run);
+    REQUIRE(pool.edges() == edges.size());
+    for (std::uint64_t i = 0; i < edges.size(); ++i) CHECK(&pool.edge_at(i) == &edges[static_cast<std::size_t>(i)]);
 }
 
 TEST_CASE("uniform negatives are uniform over the resident nodes by chi-square") {
@@ -83,11 +93,11 @@ TEST_CASE("a mixed list holds both kinds in the asked proportion") {
 }
 
 TEST_CASE("a list is a function of its key: every field changes it") {
-    const resident_nodes resident(ranges);
+    const negative_pool resident(resident_nodes(ranges), edges);
     const negative_sampler sampler({}, 5);
     const auto draw = [&](const negative_sampler& from, batch_key key, std::uint64_t chunk, side missing) {
         std::vector<node_id> list(64);
-        from.draw(key, chunk, missing, resident, edges.size(), edge_at, list);
+        from.draw(key, chunk, missing, resident, list);
         return list;
     };
     const auto base = draw(sampler, {1, {2, 3, 4}}, 5, side::tail);
@@ -102,14 +112,14 @@ TEST_CASE("a list is a function of its key: every field changes it") {
 }
 
 TEST_CASE("without an edge every negative is uniform; all means every resident node once") {
-    const resident_nodes resident(ranges);
+    const negative_pool resident(resident_nodes{ranges});
     std::vector<node_id> list(8);
-    negative_sampler({}, 1).draw({}, 0, side::tail, resident, 0, edge_at, list);
+    negative_sampler({}, 1).draw({}, 0, side::tail, resident, list);
     for (const node_id id : list) CHECK((id >= 10 && id < 75));
     const negative_sampler everything({.all = true}, 1);
     REQUIRE(everything.list_size(resident) == 25);
     list.resize(25);
-    everything.draw({}, 0, side::tail, resident, edges.size(), edge_at, list);
+    everything.draw({}, 0, side::tail, negative_pool(resident, edges), list);
     for (std::size_t k = 0; k < 25; ++k) CHECK(list[k] == resident[k]);
 }
 
@@ -126,7 +136,7 @@ TEST_CASE("options that make no sense are refused") {
     CHECK_THROWS_AS(negative_sampler({.degree_fraction = 1.5}, 1), error);
     CHECK_THROWS_AS(negative_sampler({.degree_fraction = std::nan("")}, 1), error);
     std::vector<node_id> list(4);
-    CHECK_THROWS_AS(negative_sampler({}, 1).draw({}, 0, side::tail, resident_nodes{}, 0, edge_at, list), error);
+    CHECK_THROWS_AS(negative_sampler({}, 1).draw({}, 0, side::tail, negative_pool{}, list), error);
 }
 
 TEST_CASE("corrected for residence, the nodes of every partition weigh alike over all buffers that hold an edge's two ends") {

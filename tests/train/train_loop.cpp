@@ -37,7 +37,7 @@ struct slots_of<train_loop<B, F, E, C, R>> {
     using backend = C;
     using reducer = R;
 };
-static_assert(std::is_same_v<slots_of<marius_loop>::batches, sampled_batches<link_task, no_topology, no_hops>>);
+static_assert(std::is_same_v<slots_of<marius_loop>::batches, sampled_batches<link_task<>, no_topology, no_hops>>);
 static_assert(std::is_same_v<slots_of<marius_loop>::features, no_features>);
 static_assert(std::is_same_v<slots_of<marius_loop>::embeddings, buffered_embeddings>);
 static_assert(std::is_same_v<slots_of<marius_loop>::backend, cpu_embedding_backend<link_head>>);

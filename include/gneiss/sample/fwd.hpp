@@ -10,11 +10,12 @@ namespace gneiss {
 
 enum class corrupted_sides : std::uint8_t;
 
+class any_negatives;
 class key_grouping;
 class layer_stack;
-class link_batch_builder;
 class mini_batch;
 class mini_batch_arena;
+class negative_pool;
 class negative_sampler;
 class resident_nodes;
 struct batch_key;
@@ -31,6 +32,8 @@ template <node_id_type NodeId>
 struct dense_sample;
 template <node_id_type NodeId>
 class dense_sampler;
+template <class Negatives>
+class link_batch_builder;
 template <node_id_type NodeId>
 struct neighbor_sample;
 template <node_id_type NodeId>

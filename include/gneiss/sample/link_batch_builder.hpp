@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -87,25 +89,39 @@ private:
 
 /// Turns edges into a `link_batch`: draws negatives, numbers the distinct nodes and transposes.
 ///
+///     link_batch_builder builder({.per_chunk = 100}, seed);          // the library's negatives
+///     link_batch_builder own({.per_chunk = 100}, my_negatives{});    // any `negative_source`
+///
 /// A batch is a pure function of (seed, key, positives, what is resident). O(positives + negatives) time and scratch,
 /// and for filtered negatives a binary search per known true answer. Scratch is kept, so that steady state allocates
 /// nothing: one builder per thread.
+template <class Negatives = negative_sampler>
 class link_batch_builder {
-public:
-    link_batch_builder(const negative_options& options, std::uint64_t seed) : sampler_(options, seed) {}
+    static_assert(negative_source<Negatives>, "link_batch_builder: Negatives must be a gneiss::negative_source, see gneiss/sample/negative.hpp");
 
-    [[nodiscard]] const negative_options& options() const noexcept { return sampler_.options(); }
+public:
+    /// Throws `invalid_argument` for options that cannot be used.
+    link_batch_builder(const negative_options& options, std::uint64_t seed)
+        requires std::constructible_from<Negatives, const negative_options&, std::uint64_t>
+        : options_(options), source_(options, seed) {}
+    link_batch_builder(const negative_options& options, Negatives from)
+        requires(!std::integral<Negatives>)
+        : options_(options), source_(std::move(from)) {
+        validate(options);
+    }
+
+    [[nodiscard]] const negative_options& options() const noexcept { return options_; }
 
     /// Makes the batch in `arena`; the result is valid until the arena is used again, and lies whole in
-    /// `bytes()` of the mini-batch there.
-    /// `edge_at(position)`, position < edges, gives the resident training edges; `known` as `no_known_edges` explains.
-    /// Throws `out_of_range` for 2³² occurrences or more, `invalid_argument` if there is no positive or no node.
-    template <class EdgeAt, class KnownEdges = no_known_edges>
-    link_batch build(const batch_key& batch, std::span<const edge> positives, const resident_nodes& resident,
-        std::uint64_t edges, EdgeAt&& edge_at, mini_batch_arena& arena, const KnownEdges& known = {}) {
+    /// `bytes()` of the mini-batch there. `known` as `no_known_edges` explains.
+    /// Throws `out_of_range` for 2³² occurrences or more and for a negative that is not resident, `invalid_argument` if there is no
+    /// positive or no node, or for lists that are longer than the options allow.
+    template <class KnownEdges = no_known_edges>
+    link_batch build(const batch_key& batch, std::span<const edge> positives, const negative_pool& resident, mini_batch_arena& arena,
+        const KnownEdges& known = {}) {
         if (positives.empty()) throw error(errc::invalid_argument, "a batch needs a positive edge");
         const shape of = shape_for(positives.size(), resident);
-        draw(batch, positives, resident, edges, edge_at, of);
+        draw(batch, positives, resident, of);
         mask_offsets_.clear();
         mask_columns_.clear();
         if (options().filtered) mask(positives, of, known);
@@ -127,21 +143,21 @@ private:
         [[nodiscard]] std::size_t occurrences() const noexcept { return list_begin(chunks, 0); }
     };
 
-    shape shape_for(std::size_t positives, const resident_nodes& resident) {
+    shape shape_for(std::size_t positives, const negative_pool& resident) {
         sides_.clear();
         if (options().sides != corrupted_sides::head) sides_.push_back(static_cast<std::uint32_t>(side::tail));
         if (options().sides != corrupted_sides::tail) sides_.push_back(static_cast<std::uint32_t>(side::head));
         constexpr std::uint64_t limit = std::numeric_limits<std::uint32_t>::max();
-        const std::uint64_t list = sampler_.list_size(resident);
+        const std::uint64_t list = source_.list_size(resident), most = options().all ? resident.size() : options().per_chunk;
+        if (list > most || (list == 0 && most != 0))
+            throw error(errc::invalid_argument, "lists of " + std::to_string(list) + " negatives, where the options allow 1 to " + std::to_string(most));
         const std::size_t chunks = options().all ? 1 : std::min<std::size_t>(options().chunks, positives);
         if (positives > limit / 4 || list > limit / 4 / chunks / sides_.size())
             throw error(errc::out_of_range, "too many positives or negatives for one batch");
         return {positives, chunks, static_cast<std::size_t>(list), &sides_};
     }
 
-    template <class EdgeAt>
-    void draw(const batch_key& batch, std::span<const edge> positives, const resident_nodes& resident,
-        std::uint64_t edges, EdgeAt& edge_at, const shape& of) {
+    void draw(const batch_key& batch, std::span<const edge> positives, const negative_pool& resident, const shape& of) {
         ids_.resize(of.occurrences());
         relations_.resize(of.positives);
         for (std::size_t i = 0; i < of.positives; ++i) {
@@ -151,7 +167,7 @@ private:
         }
         for (std::size_t c = 0; c < of.chunks; ++c)
             for (std::size_t s = 0; s < sides_.size(); ++s)
-                sampler_.draw(batch, c, static_cast<side>(sides_[s]), resident, edges, edge_at, list(of, c, s));
+                detail::draw_resident(source_, batch, c, static_cast<side>(sides_[s]), resident, list(of, c, s));
         if (corrects(resident)) // by partition
             for (std::size_t c = 0; c < of.chunks; ++c)
                 for (std::size_t s = 0; s < sides_.size(); ++s) std::ranges::sort(list(of, c, s));
@@ -259,7 +275,8 @@ private:
         std::copy(from.begin(), from.end(), to.begin());
     }
 
-    negative_sampler sampler_;
+    negative_options options_;
+    Negatives source_;
     std::vector<std::uint32_t> sides_, ids_, relations_, rank_of_, mask_columns_;
     std::vector<std::uint64_t> columns_, mask_offsets_;
     std::vector<negative_correction> corrections_;

@@ -3,9 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <gneiss/core/error.hpp>
@@ -19,7 +24,8 @@ namespace gneiss {
 /// Which ends of the positives are replaced.
 enum class corrupted_sides : std::uint8_t { both, tail, head };
 
-/// What the negatives of a batch are.
+/// What the negatives of a batch are. An own `negative_source` replaces `degree_fraction` and what `per_chunk` and `all` draw; they
+/// still bound its lists, so that memory is planned by them.
 struct negative_options {
     std::uint32_t per_chunk = 1000; ///< nodes in the list that the positives of a chunk share, per side
     std::uint32_t chunks = 10;      ///< a batch has at most one chunk per positive
@@ -71,6 +77,11 @@ public:
     [[nodiscard]] const id_range& range_of(node_id node) const noexcept {
         return *std::ranges::upper_bound(ranges_, std::uint64_t{node}, {}, &id_range::end);
     }
+    /// Whether `node` is among them. O(log ranges). Precondition: ranges ascend.
+    [[nodiscard]] bool contains(node_id node) const noexcept {
+        const auto range = std::ranges::upper_bound(ranges_, std::uint64_t{node}, {}, &id_range::end);
+        return range != ranges_.end() && range->begin <= node;
+    }
     /// The k-th node. O(log ranges). Precondition: k < size().
     [[nodiscard]] node_id operator[](std::uint64_t k) const noexcept {
         const auto after = std::upper_bound(first_.begin(), first_.end(), k);
@@ -83,6 +94,54 @@ private:
     std::vector<std::uint64_t> first_;
     std::uint64_t size_ = 0;
     std::size_t partitions_ = 0;
+};
+
+/// What a batch may draw negatives from: the resident nodes, and the training edges among them.
+///
+/// Edges are numbered through the runs in which they lie, in the order of adding. A view: the edges outlive it.
+class negative_pool : public resident_nodes {
+public:
+    negative_pool() = default;
+    /// Nodes without an edge: draws by degree are uniform then.
+    explicit negative_pool(resident_nodes nodes) : resident_nodes(std::move(nodes)) {}
+    negative_pool(resident_nodes nodes, std::span<const edge> run) : resident_nodes(std::move(nodes)) { add(run); }
+
+    /// Adds a run of edges behind those that are there.
+    void add(std::span<const edge> run) {
+        if (run.empty()) return;
+        run_begins_.push_back(edges_);
+        runs_.push_back(run);
+        edges_ += run.size();
+    }
+
+    [[nodiscard]] std::uint64_t edges() const noexcept { return edges_; }
+    /// Edge `i`, with internal ids. O(log runs). Precondition: i < edges().
+    [[nodiscard]] const edge& edge_at(std::uint64_t i) const noexcept {
+        const auto after = std::upper_bound(run_begins_.begin() + 1, run_begins_.end(), i);
+        const auto run = static_cast<std::size_t>(after - run_begins_.begin()) - 1;
+        return runs_[run][static_cast<std::size_t>(i - run_begins_[run])];
+    }
+
+private:
+    std::vector<std::uint64_t> run_begins_;
+    std::vector<std::span<const edge>> runs_;
+    std::uint64_t edges_ = 0;
+};
+
+/// Draws the lists of negatives that the positives of a chunk share.
+///
+/// Meaning: `list_size(resident)` is the length of each list of a state; `draw(key, chunk, corrupt_side, resident, list)` fills one
+/// with resident nodes, which then stand at `corrupt_side` of the chunk's positives. A node may come several times. A pure function of
+/// its arguments: any thread may draw any list, and a resumed run draws the same ones; randomness comes from a `random_key` of the
+/// source's seed, `random_domain::user` and what the list depends on.
+/// Cost: one call a list, that is `chunks` · sides a batch. Thread-safe: many threads draw from one source.
+/// Errors: what it throws ends the epoch. `link_batch_builder` refuses lists that are longer than `negative_options` allow
+/// (errc::invalid_argument) and nodes that are not resident (errc::out_of_range).
+template <class N>
+concept negative_source = requires(const N& n, const batch_key& key, std::uint64_t chunk, side corrupt_side, const negative_pool& resident,
+    std::span<node_id> list) {
+    { n.list_size(resident) } -> std::convertible_to<std::uint64_t>;
+    n.draw(key, chunk, corrupt_side, resident, list);
 };
 
 /// How much a score changes because its question's negatives come from `resident` of `partitions` partitions, among them
@@ -126,11 +185,8 @@ public:
         return options_.all ? resident.size() : options_.per_chunk;
     }
 
-    /// Fills one list. `edge_at(position)` gives resident training edge `position` < edges, with internal ids.
-    /// O(list), at most one `edge_at` per entry. Throws `invalid_argument` if nothing is resident.
-    template <class EdgeAt>
-    void draw(const batch_key& batch, std::uint64_t chunk, side missing, const resident_nodes& resident,
-        std::uint64_t edges, EdgeAt&& edge_at, std::span<node_id> list) const {
+    /// Fills one list. O(list), at most one `edge_at` per entry. Throws `invalid_argument` if nothing is resident.
+    void draw(const batch_key& batch, std::uint64_t chunk, side corrupt_side, const negative_pool& resident, std::span<node_id> list) const {
         if (resident.size() == 0) throw error(errc::invalid_argument, "negatives need a resident node");
         if (options_.all) {
             std::size_t at = 0;
@@ -139,11 +195,12 @@ public:
             return;
         }
         const random_key key = key_.with(batch.epoch).with(batch.number.state).with(batch.number.pass)
-                                   .with(batch.number.index).with(chunk).with(static_cast<std::uint64_t>(missing));
+                                   .with(batch.number.index).with(chunk).with(static_cast<std::uint64_t>(corrupt_side));
+        const std::uint64_t edges = resident.edges();
         const auto by_degree = edges == 0 ? std::size_t{0}
             : static_cast<std::size_t>(std::floor(options_.degree_fraction * static_cast<double>(list.size()) + 0.5));
         for (std::size_t j = 0; j < by_degree; ++j) {
-            const edge drawn = edge_at(below(key[2 * j], edges));
+            const edge drawn = resident.edge_at(below(key[2 * j], edges));
             list[j] = key[2 * j + 1] >> 63 == 0 ? drawn.source : drawn.destination;
         }
         for (std::size_t j = by_degree; j < list.size(); ++j) list[j] = resident[below(key[2 * j], resident.size())];
@@ -153,5 +210,64 @@ private:
     negative_options options_;
     random_key key_;
 };
+static_assert(negative_source<negative_sampler>);
+
+class any_negatives;
+
+namespace detail {
+
+/// Draws a list. Throws errc::out_of_range, with its place, for a node that is not resident, unless the library's sampler drew it.
+template <class Source>
+void draw_resident(const Source& from, const batch_key& key, std::uint64_t chunk, side corrupt_side, const negative_pool& resident,
+    std::span<node_id> list) {
+    from.draw(key, chunk, corrupt_side, resident, list);
+    if constexpr (!std::same_as<Source, negative_sampler> && !std::same_as<Source, any_negatives>)
+        for (std::size_t j = 0; j < list.size(); ++j)
+            if (!resident.contains(list[j]))
+                throw error(errc::out_of_range, "negative " + std::to_string(j) + " of chunk " + std::to_string(chunk) + " of " + to_string(key) +
+                                                    " is node " + std::to_string(list[j]) + ", which is not resident");
+}
+
+} // namespace detail
+
+/// A `negative_source` of any type: one indirect call a list. Copies share the object.
+class any_negatives {
+public:
+    template <class Source>
+        requires(!std::same_as<Source, any_negatives>)
+    any_negatives(Source source) // NOLINT(google-explicit-constructor): stands for the source
+        : self_(std::make_shared<const model<Source>>(std::move(source))) {}
+
+    [[nodiscard]] std::uint64_t list_size(const negative_pool& resident) const { return self_->list_size(resident); }
+    void draw(const batch_key& key, std::uint64_t chunk, side corrupt_side, const negative_pool& resident, std::span<node_id> list) const {
+        self_->draw(key, chunk, corrupt_side, resident, list);
+    }
+
+private:
+    struct interface {
+        virtual ~interface() = default;
+        virtual std::uint64_t list_size(const negative_pool& resident) const = 0;
+        virtual void draw(const batch_key& key, std::uint64_t chunk, side corrupt_side, const negative_pool& resident, std::span<node_id> list) const = 0;
+    };
+    template <class Source>
+    struct model final : interface {
+        static_assert(negative_source<Source>, "any_negatives: the object must be a gneiss::negative_source, see gneiss/sample/negative.hpp");
+        explicit model(Source from) : source(std::move(from)) {}
+        std::uint64_t list_size(const negative_pool& resident) const override { return source.list_size(resident); }
+        void draw(const batch_key& key, std::uint64_t chunk, side corrupt_side, const negative_pool& resident, std::span<node_id> list) const override {
+            detail::draw_resident(source, key, chunk, corrupt_side, resident, list);
+        }
+        Source source;
+    };
+
+    std::shared_ptr<const interface> self_;
+};
+static_assert(negative_source<any_negatives>);
+
+/// `own`, or where there is none the library's sampler. Throws `invalid_argument` for options that cannot be used.
+[[nodiscard]] inline any_negatives make_negatives(
+    const negative_options& options, std::uint64_t seed, const std::optional<any_negatives>& own = std::nullopt) {
+    return own ? *own : any_negatives(negative_sampler(options, seed));
+}
 
 } // namespace gneiss

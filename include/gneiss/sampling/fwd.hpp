@@ -10,7 +10,6 @@ enum class sampler_kind : std::uint8_t;
 enum class superbatch_schedule : std::uint8_t;
 
 class any_sampler;
-class link_sampler;
 class node_batches;
 class superbatch;
 class superbatch_inspector;
@@ -19,5 +18,8 @@ struct link_batch_bound;
 struct link_state;
 struct superbatch_options;
 struct superbatch_statistics;
+
+template <class Negatives>
+class link_sampler;
 
 } // namespace gneiss

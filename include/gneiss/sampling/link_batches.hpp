@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -27,13 +28,14 @@ struct link_state {
         for (const partition_id p : s.resident) ranges.push_back({rows.begin(p), rows.begin(p + 1)});
         std::size_t with_nodes = 0;
         for (partition_id p = 0; p < rows.partitions; ++p) with_nodes += rows.size(p) != 0;
-        resident = resident_nodes(ranges, with_nodes);
+        resident = negative_pool(resident_nodes(ranges, with_nodes));
+        for (std::size_t i = 0; i < edges->buckets(); ++i) resident.add(edges->bucket(i));
     }
     [[nodiscard]] std::uint64_t size() const noexcept { return batches.size(); }
 
     std::shared_ptr<const state_edges> edges;
     state_batches batches;
-    resident_nodes resident;
+    negative_pool resident; ///< nodes and edges of the state
 };
 
 /// Upper bound of what a link batch of `batch_edges` edges takes, without rows [bytes]; and of its distinct nodes.
@@ -49,10 +51,16 @@ struct link_batch_bound {
 }
 
 /// Cuts link batches out of a state: its edges, negatives, distinct nodes. A pure function of the batch's number.
-/// Scratch is kept: one per thread.
+/// Scratch is kept: one per thread. `Negatives`: any `negative_source`.
+template <class Negatives = negative_sampler>
 class link_sampler {
 public:
-    link_sampler(const negative_options& negatives, std::uint64_t seed) : builder_(negatives, seed) {}
+    link_sampler(const negative_options& negatives, std::uint64_t seed)
+        requires std::constructible_from<Negatives, const negative_options&, std::uint64_t>
+        : builder_(negatives, seed) {}
+    link_sampler(const negative_options& negatives, Negatives from)
+        requires(!std::integral<Negatives>)
+        : builder_(negatives, std::move(from)) {}
 
     /// Makes batch `key` in `arena`; valid until the arena is used again. Errors as of `link_batch_builder::build`.
     link_batch sample(const batch_key& key, const link_state& of, mini_batch_arena& arena) {
@@ -67,14 +75,13 @@ public:
             std::ranges::sort(by_head_, {}, &ordered<side::tail>);
             std::ranges::sort(by_tail_, {}, &ordered<side::head>);
         }
-        const auto edge_at = [&](std::uint64_t position) { return (*of.edges)[position]; };
         const auto known = [&](side missing, node_id given, relation_id relation, auto&& visit) {
             if (missing == side::tail)
                 visit_answers<side::tail>(by_head_, given, relation, visit);
             else
                 visit_answers<side::head>(by_tail_, given, relation, visit);
         };
-        return builder_.build(key, positives_, of.resident, of.edges->size(), edge_at, arena, known);
+        return builder_.build(key, positives_, of.resident, arena, known);
     }
     /// The positives of the batch made last, and where they stand among the state's buckets.
     [[nodiscard]] std::span<const edge> positives() const noexcept { return positives_; }
@@ -97,7 +104,7 @@ private:
             visit(std::get<2>(ordered<Missing>(e)));
     }
 
-    link_batch_builder builder_;
+    link_batch_builder<Negatives> builder_;
     std::vector<edge_position> positions_;
     std::vector<edge> positives_;
     std::vector<edge> by_head_, by_tail_; // sorted by question, for filtered negatives

@@ -25,13 +25,14 @@
 namespace gneiss {
 
 /// Marius' slots: batches of edges alone, rows in a partition buffer (OSDI'21).
-using link_batches = sampled_batches<link_task, no_topology, no_hops>;
+using link_batches = sampled_batches<link_task<>, no_topology, no_hops>;
 using marius_loop = train_loop<link_batches, no_features, buffered_embeddings, cpu_embedding_backend<link_head>>;
 
 struct embedding_trainer_options {
     std::uint64_t batch_edges = 1000;
     batch_scope batch_from = batch_scope::state;
     negative_options negatives{}; ///< `filtered` masks what is true by another edge of the batch
+    std::optional<any_negatives> own_negatives{}; ///< drawn in place of the library's; `negatives` bounds their lists
     step_place step_at = step_place::update;
     bool async_relations = false; ///< as `buffered_embeddings::options::relations`
     pipeline_options pipeline{};
@@ -50,8 +51,9 @@ public:
     /// Precondition: everything passed outlives this. Throws over_budget, errc::invalid_argument.
     embedding_trainer(const embedding_trainer_options& options, any_link_model& model, const any_row_optimizer& optimizer, partition_buffer& rows,
         edge_buffer& edges, embedding_table& relations, executor_ref executor, memory_budget& budget, any_backend* backend = nullptr)
-        : relations_(relations), task_({options.batch_edges, options.batch_from, options.negatives, options.seed}, edges, rows.file().partitioning()),
-          batches_(std::in_place_type<link_batches>, task_, topology_, make_no_hops, executor), features_(std::in_place_type<no_features>),
+        : relations_(relations), task_({options.batch_edges, options.batch_from, options.negatives, options.seed},
+              make_negatives(options.negatives, options.seed, options.own_negatives), edges, rows.file().partitioning()),
+          batches_(std::in_place_type<sampled_batches<link_task<any_negatives>, no_topology, no_hops>>, task_, topology_, make_no_hops, executor), features_(std::in_place_type<no_features>),
           embeddings_(rows, {options.step_at, options.async_relations ? &relations : nullptr}, executor), any_embeddings_(std::ref(embeddings_)),
           backend_(backend != nullptr ? *backend : any_backend(std::in_place_type<cpu_embedding_backend<link_head>>, link_head(model, relations), executor)),
           loop_({.pipeline = options.pipeline, .batches_in_flight = options.batches_in_flight,
@@ -97,7 +99,7 @@ private:
     }
 
     embedding_table& relations_;
-    link_task task_;
+    link_task<any_negatives> task_;
     no_topology topology_;
     any_batches batches_;
     any_features features_;

@@ -25,7 +25,6 @@ class features_in_memory;
 class gnn_trainer;
 class inspected_batches;
 class link_head;
-class link_task;
 class macro_batch_reuse;
 class matrix_features;
 class node_task;
@@ -35,6 +34,10 @@ class state_sizes;
 class superbatch_trainer;
 struct classification_head;
 struct classified_nodes;
+struct decoder_setup;
+struct device_choices;
+struct device_embeddings;
+struct device_sampling_setup;
 struct drawn_nodes;
 struct embedding_trainer_options;
 struct epoch_start;
@@ -45,6 +48,8 @@ struct gnn_trainer_options;
 struct graph_inputs;
 struct host_backend;
 struct identity_reducer;
+struct link_task_options;
+struct network_setup;
 struct no_embeddings;
 struct no_features;
 struct no_hops;
@@ -79,6 +84,8 @@ template <class Statistics>
 struct epoch_result;
 template <class G>
 class graph_in_memory;
+template <class Negatives>
+class link_task;
 template <class T>
 class ordered_queue;
 template <class Batch>

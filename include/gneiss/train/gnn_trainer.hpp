@@ -202,7 +202,8 @@ private:
             return sampling([hops, seed] { return neighbor_sampler<>(hops, seed); });
         };
         if (const auto* links = std::get_if<predicted_links>(&task))
-            return with(links_, link_task::options{options.batch, options.batch_from, options.negatives, options.seed}, links->edges, partitioning,
+            return with(links_, link_task_options{options.batch, options.batch_from, options.negatives, options.seed},
+                make_negatives(options.negatives, options.seed, options.own_negatives), links->edges, partitioning,
                 options.exclude_target_edges ? &inputs.graph : nullptr);
         const auto& nodes = std::get<classified_nodes>(task);
         return with(nodes_, node_task::options{options.batch, options.seed}, nodes.labels, classes, partitioning, nodes.nodes);
@@ -210,7 +211,7 @@ private:
 
     gnn_memory memory_;
     const embedding_table* relations_ = nullptr;
-    std::optional<link_task> links_;
+    std::optional<link_task<any_negatives>> links_;
     std::optional<node_task> nodes_;
     std::unique_ptr<buffered_embeddings> buffered_;
     buffered_topology topology_;

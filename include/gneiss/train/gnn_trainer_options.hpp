@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 
 #include <gneiss/order/batches.hpp>
@@ -18,6 +19,7 @@ struct gnn_trainer_options {
     std::uint64_t batch = 1000; ///< edges, or nodes, of a batch
     batch_scope batch_from = batch_scope::state;
     negative_options negatives{};
+    std::optional<any_negatives> own_negatives{}; ///< drawn in place of the library's; `negatives` bounds their lists
     neighbor_options neighbors{}; ///< a hop for each layer that takes one
     sampler_kind sampler = sampler_kind::dense;
     bool exclude_target_edges = false; ///< link task: neighbors are not reached over the edges that the batch predicts

@@ -13,7 +13,9 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/sample/detail/excluded_positions.hpp>
 #include <gneiss/sample/mini_batch.hpp>
+#include <gneiss/sample/negative.hpp>
 #include <gneiss/sampling/link_batches.hpp>
 #include <gneiss/sampling/node_batches.hpp>
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
@@ -42,17 +44,22 @@ concept train_task = requires(T& t, const T& c, const epoch_start& at, std::uint
     { T::repeats } -> std::convertible_to<bool>;
 };
 
-/// Link prediction: batches of edges, with negatives.
+struct link_task_options {
+    std::uint64_t batch = 1000; ///< edges
+    batch_scope batch_from = batch_scope::state;
+    negative_options negatives{};
+    std::uint64_t seed = 0;
+};
+
+/// Link prediction: batches of edges, with negatives from any `negative_source`.
+template <class Negatives = negative_sampler>
 class link_task {
+    static_assert(negative_source<Negatives>, "link_task: Negatives must be a gneiss::negative_source, see gneiss/sample/negative.hpp");
+
 public:
     static constexpr bool repeats = false;
 
-    struct options {
-        std::uint64_t batch = 1000; ///< edges
-        batch_scope batch_from = batch_scope::state;
-        negative_options negatives{};
-        std::uint64_t seed = 0;
-    };
+    using options = link_task_options;
     struct view {
         link_state links;
         std::vector<edge_index> first_edge; ///< number of each bucket's edge 0, where target edges are excluded; else empty
@@ -60,9 +67,16 @@ public:
 
     /// \param partitioning  of the nodes
     /// \param exclude_from  numbers edges: neighbors are not reached over the edges that a batch predicts; null: they are
-    /// Precondition: buffers outlive this.
-    link_task(const options& how, edge_buffer& edges, const row_partitioning& partitioning, const graph_buffer* exclude_from = nullptr)
-        : options_(how), edges_(edges), partitioning_(partitioning), exclude_from_(exclude_from) {}
+    /// Precondition: buffers outlive this. Throws errc::invalid_argument for options of negatives that cannot be used.
+    link_task(const link_task_options& how, edge_buffer& edges, const row_partitioning& partitioning, const graph_buffer* exclude_from = nullptr)
+        requires std::constructible_from<Negatives, const negative_options&, std::uint64_t>
+        : link_task(how, Negatives(how.negatives, how.seed), edges, partitioning, exclude_from) {}
+    /// \param from  draws the negatives
+    link_task(const link_task_options& how, Negatives from, edge_buffer& edges, const row_partitioning& partitioning,
+        const graph_buffer* exclude_from = nullptr)
+        : options_(how), source_(std::move(from)), edges_(edges), partitioning_(partitioning), exclude_from_(exclude_from) {
+        validate(how.negatives);
+    }
 
     void begin_epoch(const epoch_start& at) { edges_.begin_epoch(at.states, at.from.state); }
     [[nodiscard]] std::shared_ptr<const view> acquire(const epoch_start& at, std::uint32_t i) {
@@ -76,7 +90,7 @@ public:
 
     class cutter_type {
     public:
-        cutter_type(const negative_options& negatives, std::uint64_t seed) : links_(negatives, seed) {}
+        cutter_type(const negative_options& negatives, const Negatives& from) : links_(negatives, from) {}
 
         seed_set cut(training_batch& b, const view& v) {
             b.links = links_.sample(b.key, v.links, b.link_arena);
@@ -92,18 +106,19 @@ public:
         }
 
     private:
-        link_sampler links_;
+        link_sampler<Negatives> links_;
         std::vector<excluded_edge<>> excluded_;
     };
-    [[nodiscard]] cutter_type cutter() const { return {options_.negatives, options_.seed}; }
+    [[nodiscard]] cutter_type cutter() const { return {options_.negatives, source_}; }
 
 private:
     options options_;
+    Negatives source_;
     edge_buffer& edges_;
     row_partitioning partitioning_;
     const graph_buffer* exclude_from_;
 };
-static_assert(train_task<link_task>);
+static_assert(train_task<link_task<>>);
 
 /// Batches of training nodes: node classification with their labels, or without labels any loss on nodes, whose head looks at
 /// batch.seeds.
