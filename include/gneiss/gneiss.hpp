@@ -42,7 +42,6 @@
 #include <gneiss/eval/concepts.hpp>
 #include <gneiss/eval/fwd.hpp>
 #include <gneiss/eval/known_edges.hpp>
-#include <gneiss/eval/link_scorer.hpp>
 #include <gneiss/eval/metrics.hpp>
 #include <gneiss/eval/ranking.hpp>
 #include <gneiss/eval/sampled_ranking.hpp>
@@ -125,6 +124,7 @@
 #include <gneiss/model/layer_memory.hpp>
 #include <gneiss/model/layer_options.hpp>
 #include <gneiss/model/link_model.hpp>
+#include <gneiss/model/link_scorer.hpp>
 #include <gneiss/model/loss.hpp>
 #include <gneiss/model/optimizer.hpp>
 #include <gneiss/model/regularizer.hpp>

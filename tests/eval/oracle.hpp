@@ -1,8 +1,9 @@
 #pragma once
 
 #include <gneiss/core/random.hpp>
-#include <gneiss/eval/link_scorer.hpp>
+#include <gneiss/eval/concepts.hpp>
 #include <gneiss/eval/metrics.hpp>
+#include <gneiss/model/link_scorer.hpp>
 #include <gneiss/storage/embedding/concepts.hpp>
 
 #include <algorithm>
@@ -59,7 +60,8 @@ struct problem {
         const std::size_t relation_rows = relations * (reciprocal ? 2 : 1);
         relation_values.resize(relation_rows * D::relation_floats(dim));
         std::ranges::generate(relation_values, integer);
-        model = link_scorer(D{}, {relation_values.data(), relation_rows, D::relation_floats(dim)}, reciprocal);
+        const matrix_view<const float> table(relation_values.data(), relation_rows, D::relation_floats(dim));
+        model = reciprocal ? link_scorer::reciprocal(D{}, table) : link_scorer(D{}, table);
         const auto edges = [&](std::size_t count) {
             std::vector<edge> result(count);
             for (edge& e : result)

@@ -152,7 +152,7 @@ TEST_CASE("a score that is not a number is an error that names the edge") {
 TEST_CASE("an edge that names no row or relation is refused before anything is ranked") {
     for (const edge bad : {edge{10, 0, 1}, edge{1, 0, 10}, edge{1, 2, 1}}) {
         problem<distmult_decoder> p(4, 10, 4, 4, 10, 3, true);
-        p.model = link_scorer(distmult_decoder{}, {p.relation_values.data(), 4, 4}, true); // 0, 1 and their inverses
+        p.model = link_scorer::reciprocal(distmult_decoder{}, {p.relation_values.data(), 4, 4}); // 0, 1 and their inverses
         p.test = {{1, 1, 2}, bad};
         CHECK_THROWS_AS(rank_all(p, false), error);
         CHECK(p.rows.passes == 0);

@@ -71,7 +71,7 @@ may_include() {
         case "$to" in
         graph/coo.hpp | order/plan.hpp | order/batches.hpp | cache/trace.hpp | cache/change_set.hpp) return 0 ;;
         sample/mini_batch.hpp | sample/link_batch.hpp | sample/layer_view.hpp) return 0 ;;
-        model/row_gradient.hpp | model/embedding_table.hpp) return 0 ;;
+        model/row_gradient.hpp | model/embedding_table.hpp | model/link_scorer.hpp) return 0 ;;
         storage/io/io_stats.hpp | storage/embedding/resident_embeddings.hpp | storage/feature/sparse_rows.hpp) return 0 ;;
         esac
         case "$from:$to" in

@@ -18,7 +18,7 @@ programs::exit_code eval(const trainers::eval_flags& flags) {
     trained_model trained(flags.run, memory);
     flags.change(trained.how);
     const auto executor = flags.executor();
-    const trainers::link_evaluation evaluate{trained.how, trained.how.seed, *trained.data, *trained.buckets, trained.relations,
+    const trainers::link_evaluation evaluate{trained.how, trained.how.seed, *trained.data, *trained.buckets, trained.scorer(),
         executor, trainers::memory_left(trained.budget, memory), interrupts.token()};
     trainers::report_metrics(program, flags, flags.split, evaluate(flags.split, {*trained.rows, interrupts.token()}), "edges",
         trained.how.dataset);
@@ -36,7 +36,7 @@ programs::exit_code predict(const predict_flags& flags) {
     const auto queries = trainers::read_queries(data, flags);
     const gneiss::edge_scan leave_out =
         flags.known ? gneiss::edge_scan{} : trainers::known_edges(data, *trained.buckets, interrupts.token());
-    trainers::predict_links(program, data, trainers::make_scorer(trained.how, trained.relations),
+    trainers::predict_links(program, data, trained.scorer(),
         {*trained.rows, interrupts.token()}, queries, leave_out, flags, flags.executor(),
         trainers::memory_left(trained.budget, memory), flags.json);
     return programs::exit_code::done;

@@ -91,7 +91,7 @@ public:
     }
 
     programs::metric_values evaluate(const std::string& split) override {
-        const trainers::link_evaluation ranking{options_, options_.seed, data_, buckets_, relations_, executor_, plan_.evaluation_bytes, stop_};
+        const trainers::link_evaluation ranking{options_, options_.seed, data_, buckets_, model_.scorer(relations_.values()), executor_, plan_.evaluation_bytes, stop_};
         return ranking(split, {*rows_, stop_});
     }
     void keep_best() override {}

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include <gneiss/model/any_link_model.hpp>
-
 #include "commands.hpp"
 #include "common/training/checkpoint.hpp"
 #include "common/training/engine.hpp"
@@ -23,10 +21,10 @@ trained_model::trained_model(const std::filesystem::path& run, std::uint64_t mem
     saved = std::move(opened.saved);
     data = std::move(opened.data);
     const auto optimizer = gneiss::make_row_optimizer(how.optimizer, static_cast<float>(how.lr));
-    const auto model = gneiss::make_link_model(*how.decoder, how.loss, *how.dim, how.model_options());
-    relations = gneiss::embedding_table(model.relation_rows(std::max<std::uint64_t>(data->manifest().relations, 1)),
-        {static_cast<std::uint32_t>(model.relation_floats()),
-            static_cast<std::uint32_t>(optimizer.state_floats(model.relation_floats()))});
+    model.emplace(gneiss::make_link_model(*how.decoder, how.loss, *how.dim, how.model_options()));
+    relations = gneiss::embedding_table(model->relation_rows(std::max<std::uint64_t>(data->manifest().relations, 1)),
+        {static_cast<std::uint32_t>(model->relation_floats()),
+            static_cast<std::uint32_t>(optimizer.state_floats(model->relation_floats()))});
     trainers::from_bytes(saved.sections.at("relations"), relations.data(), "relations");
     embedding_file = trainers::open_rows(trainers::choose_engine(how).make, where, data->rows(), saved);
     rows = std::make_unique<gneiss::partition_buffer>(

@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include <gneiss/io/dataset.hpp>
+#include <gneiss/model/any_link_model.hpp>
 #include <gneiss/model/embedding_table.hpp>
 #include <gneiss/storage/embedding/partition_buffer.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
@@ -20,10 +22,14 @@ public:
     /// Rows are charged to `memory` [bytes]; throws gneiss::over_budget.
     trained_model(const std::filesystem::path& run, std::uint64_t memory);
 
+    /// What scores with the trained relations.
+    [[nodiscard]] gneiss::link_scorer scorer() const { return model->scorer(relations.values()); }
+
     options how;
     std::unique_ptr<gneiss::dataset> data;
     std::unique_ptr<gneiss::bucket_store> buckets;
     gneiss::checkpoint saved;
+    std::optional<gneiss::any_link_model> model;
     gneiss::embedding_table relations;
     std::unique_ptr<gneiss::embedding_file> embedding_file;
     gneiss::memory_budget budget;

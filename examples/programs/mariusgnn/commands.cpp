@@ -42,7 +42,7 @@ programs::exit_code eval(const trainers::eval_flags& flags) {
     if (trained.how.links()) {
         flags.change(trained.how);
         const trainers::link_evaluation ranking{trained.how, trained.how.seed, trained.data(), trained.graph->buckets(),
-            trained.net->relations, executor, by.memory, interrupts.token()};
+            trained.net->scorer(), executor, by.memory, interrupts.token()};
         values = ranking(flags.split, {*by.rows.rows, interrupts.token()});
     } else {
         const auto labels = trained.data().labels();
@@ -87,7 +87,7 @@ programs::exit_code predict(const predict_flags& flags) {
     const gneiss::edge_scan leave_out =
         flags.known ? gneiss::edge_scan{} : trainers::known_edges(data, trained.graph->buckets(), interrupts.token());
     const applied by = apply(trained, executor, memory, interrupts.token());
-    trainers::predict_links(program, data, trainers::make_scorer(trained.how, trained.net->relations),
+    trainers::predict_links(program, data, trained.net->scorer(),
         {*by.rows.rows, interrupts.token()}, queries, leave_out, flags, executor, by.memory, flags.json);
     return programs::exit_code::done;
 }

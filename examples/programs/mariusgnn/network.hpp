@@ -30,6 +30,8 @@ public:
     void put(gneiss::checkpoint& to) const;
     void take(const gneiss::checkpoint& from);
 
+    /// What scores with the trained relations. Precondition: it predicts links.
+    [[nodiscard]] gneiss::link_scorer scorer() const { return links->scorer(relations.values()); }
     /// Bytes of weights with gradients and state, and of relations.
     [[nodiscard]] std::uint64_t bytes() const { return weights.size_bytes() + 2 * relations.size_bytes() + 4096; }
 };

@@ -327,7 +327,7 @@ private:
     programs::metric_values evaluate_links(const std::string& split) {
         const inference_source from = source();
         inferred_rows rows = evaluates_resident() ? infer_resident(from, resident()) : infer_full(from);
-        const trainers::link_evaluation ranking{of_.how, of_.how.seed, data_->data(), data_->buckets(), net_.relations, executor_,
+        const trainers::link_evaluation ranking{of_.how, of_.how.seed, data_->data(), data_->buckets(), net_.scorer(), executor_,
             from.memory - rows.bytes(), stop_};
         return ranking(split, {*rows.rows, stop_});
     }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cmath>
-#include <compare>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +11,7 @@
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/model/concepts.hpp>
+#include <gneiss/model/link_scorer.hpp>
 
 namespace gneiss {
 
@@ -21,23 +21,6 @@ using edge_visitor = std::function<void(std::span<const edge>)>;
 /// Shows every edge of some set to a visitor, in chunks of any size. Called again, it starts over and shows the same
 /// edges in the same order. Repeated edges count once where edges are known answers.
 using edge_scan = std::function<void(const edge_visitor&)>;
-
-/// A question to a model: which nodes complete (known, relation, ?) or (?, relation, known)?
-struct link_query {
-    node_id known{};
-    relation_id relation{};
-    side target_side = side::tail;
-
-    friend constexpr auto operator<=>(const link_query&, const link_query&) = default;
-};
-
-/// The question that `e` answers with its tail, or with its head.
-[[nodiscard]] constexpr link_query query_of(const edge& e, side target_side) noexcept {
-    return {target_side == side::tail ? e.source : e.destination, e.relation, target_side};
-}
-[[nodiscard]] constexpr node_id answer_of(const edge& e, side target_side) noexcept {
-    return target_side == side::tail ? e.destination : e.source;
-}
 
 /// Scores many queries against many candidate rows.
 ///

@@ -7,11 +7,9 @@ namespace gneiss {
 class classification_metrics;
 class fixed_order_kernel;
 class known_answers;
-class link_scorer;
 class rank_metrics;
 struct candidate_sampling;
 struct link_metrics;
-struct link_query;
 struct rank_counts;
 struct ranking_plan;
 struct scored_node;

@@ -14,9 +14,9 @@
 #include <gneiss/eval/concepts.hpp>
 #include <gneiss/eval/detail/score_tiles.hpp>
 #include <gneiss/eval/known_edges.hpp>
-#include <gneiss/eval/link_scorer.hpp>
 #include <gneiss/eval/metrics.hpp>
 #include <gneiss/eval/score_kernel.hpp>
+#include <gneiss/model/link_scorer.hpp>
 
 namespace gneiss {
 

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include <gneiss/core/error.hpp>
@@ -24,7 +26,7 @@ namespace gneiss {
 /// A `link_model` whose types are chosen at run time: one virtual call per batch. Members, costs and errors as there.
 class any_link_model {
 public:
-    /// `model` is built in place from the arguments of `link_model<Decoder, Loss, Backend>`.
+    /// `model` is built in place from the arguments of `link_model<Decoder, Loss, Backend>`; see `make_link_model`.
     template <class Model, class... Arguments>
     explicit any_link_model(std::in_place_type_t<Model>, Arguments&&... arguments)
         : self_(std::make_unique<holder<Model>>(std::forward<Arguments>(arguments)...)) {}
@@ -50,6 +52,8 @@ public:
         return self_->score(query, candidate);
     }
 
+    [[nodiscard]] link_scorer scorer(matrix_view<const float> relations = {}) const { return self_->scorer(relations); }
+
 private:
     struct base {
         virtual ~base() = default;
@@ -63,6 +67,7 @@ private:
             matrix_view<float>) const = 0;
         virtual void scores(matrix_view<const float>, matrix_view<const float>, matrix_view<float>) const = 0;
         [[nodiscard]] virtual float score(std::span<const float>, std::span<const float>) const = 0;
+        [[nodiscard]] virtual link_scorer scorer(matrix_view<const float>) const = 0;
     };
 
     template <class Model>
@@ -90,6 +95,7 @@ private:
         float score(std::span<const float> query, std::span<const float> candidate) const override {
             return model.score(query, candidate);
         }
+        link_scorer scorer(matrix_view<const float> relations) const override { return model.scorer(relations); }
 
         Model model;
     };
@@ -99,20 +105,58 @@ private:
 
 inline constexpr std::array<std::string_view, 4> decoder_names = {"dot", "distmult", "complex", "transe"};
 
+namespace detail {
+
+/// Calls make(decoder) with the library's decoder of that name.
+template <class Make>
+auto with_decoder(std::string_view name, Make&& make) {
+    if (name == "dot") return make(dot_decoder{});
+    if (name == "distmult") return make(distmult_decoder{});
+    if (name == "complex") return make(complex_decoder{});
+    if (name == "transe") return make(transe_decoder{});
+    throw error(errc::invalid_argument, "no decoder \"" + std::string(name) + "\": dot, distmult, complex or transe");
+}
+
+} // namespace detail
+
 /// The model of a decoder and a loss by their names. `margin` is the margin loss's. Throws `invalid_argument` for an
 /// unknown name, or a dimension that the decoder cannot use.
 template <gemm_backend Backend = eigen_backend>
 [[nodiscard]] any_link_model make_link_model(std::string_view decoder, std::string_view loss, std::size_t dim,
     const link_model_options& options = {}, float margin = 1, Backend multiply = {}) {
-    const auto with = [&]<class Decoder>(Decoder decode) {
+    return detail::with_decoder(decoder, [&]<class Decoder>(Decoder decode) {
         return any_link_model(std::in_place_type<link_model<Decoder, any_loss, Backend>>, dim, options, decode,
             make_loss(loss, margin), multiply);
+    });
+}
+
+/// The model of an own decoder, an own loss or both: each an object, or a name.
+///
+///     any_link_model model = make_link_model(my_decoder{}, "softmax", dim, {.reciprocal = true});
+///     any_link_model other = make_link_model("complex", my_loss{}, dim);
+///
+/// \param decode  a `decoder`, or one of `decoder_names`
+/// \param loss    a `ranking_loss`, or one of `loss_names`; for another margin than 1 pass margin_loss{.margin = …}
+/// Throws `invalid_argument` for an unknown name, or a dimension that the decoder does not accept.
+template <class Decoder, class Loss, gemm_backend Backend = eigen_backend>
+    requires(!std::convertible_to<Decoder, std::string_view> || !std::convertible_to<Loss, std::string_view>)
+[[nodiscard]] any_link_model make_link_model(
+    const Decoder& decode, const Loss& loss, std::size_t dim, const link_model_options& options = {}, Backend multiply = {}) {
+    const auto with = [&](const auto& own, const auto& by) {
+        using own_type = std::remove_cvref_t<decltype(own)>;
+        using loss_type = std::remove_cvref_t<decltype(by)>;
+        static_assert(decoder<own_type>, "make_link_model: the decoder must be a gneiss::decoder or a name, see gneiss/model/concepts.hpp");
+        static_assert(ranking_loss<loss_type>, "make_link_model: the loss must be a gneiss::ranking_loss or a name, see gneiss/model/concepts.hpp");
+        if constexpr (decoder<own_type> && ranking_loss<loss_type>)
+            return any_link_model(std::in_place_type<link_model<own_type, loss_type, Backend>>, dim, options, own, by, multiply);
     };
-    if (decoder == "dot") return with(dot_decoder{});
-    if (decoder == "distmult") return with(distmult_decoder{});
-    if (decoder == "complex") return with(complex_decoder{});
-    if (decoder == "transe") return with(transe_decoder{});
-    throw error(errc::invalid_argument, "no decoder \"" + std::string(decoder) + "\": dot, distmult, complex or transe");
+    if constexpr (std::convertible_to<Loss, std::string_view>) {
+        return with(decode, make_loss(loss));
+    } else if constexpr (std::convertible_to<Decoder, std::string_view>) {
+        return detail::with_decoder(decode, [&](const auto& named) { return with(named, loss); });
+    } else {
+        return with(decode, loss);
+    }
 }
 
 } // namespace gneiss

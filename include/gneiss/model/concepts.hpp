@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <type_traits>
 
+#include <gneiss/core/error.hpp>
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/types.hpp>
 
@@ -34,8 +36,9 @@ using vector_in = std::span<const std::type_identity_t<T>>;
 /// grad_known, grad_relation)` *adds* to both gradients. Pure functions; those of the library are templates over the
 /// scalar, so that tests check their gradients in double. `relation_floats(dim)` is the length of a relation's row, 0
 /// if there is none.
-/// Optional: `static constexpr bool complex_rows = true` says that a row is [real parts | imaginary parts]; then `dim`
-/// must be even, and N3 takes moduli.
+/// Optional: `accepts(dim)`, static or a member, says whether rows of `dim` floats can be used (else all but 0 are).
+/// `static constexpr bool complex_rows = true` says that a row is [real parts | imaginary parts]; then `dim` must be even, and N3
+/// takes moduli.
 /// Cost: O(dim), no allocation. Thread-safe.
 template <class D>
 concept decoder = requires(const D& d, side corrupt_side, std::span<const float> in, std::span<float> out, std::size_t dim) {
@@ -51,6 +54,16 @@ inline constexpr bool has_complex_rows = [] {
     if constexpr (requires { D::complex_rows; }) return bool{D::complex_rows};
     else return false;
 }();
+
+/// Throws `invalid_argument` for rows of `dim` floats that the decoder does not accept.
+template <decoder D>
+void check_dimension(const D& decode, std::size_t dim) {
+    bool fits = dim != 0 && (!has_complex_rows<D> || dim % 2 == 0);
+    if constexpr (requires { { decode.accepts(dim) } -> std::convertible_to<bool>; }) fits = fits && decode.accepts(dim);
+    if (!fits)
+        throw error(errc::invalid_argument, "the decoder does not accept rows of " + std::to_string(dim) + " floats" +
+                                                (has_complex_rows<D> && dim % 2 != 0 ? ": as complex numbers they are even" : ""));
+}
 
 /// What one question costs, and how that changes with the score of its true answer.
 template <class T = float>

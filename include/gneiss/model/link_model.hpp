@@ -18,6 +18,7 @@
 #include <gneiss/model/concepts.hpp>
 #include <gneiss/model/detail/candidate_scores.hpp>
 #include <gneiss/model/embedding_table.hpp>
+#include <gneiss/model/link_scorer.hpp>
 #include <gneiss/model/regularizer.hpp>
 #include <gneiss/sample/link_batch.hpp>
 
@@ -82,9 +83,7 @@ public:
     explicit link_model(std::size_t dim, const link_model_options& options = {}, Decoder decode = {},
         Loss loss = {}, Backend multiply = {})
         : dim_(dim), options_(options), decode_(std::move(decode)), loss_(std::move(loss)), score_(std::move(multiply)) {
-        if (dim == 0 || (has_complex_rows<Decoder> && dim % 2 != 0))
-            throw error(errc::invalid_argument, "this decoder needs " +
-                std::string(has_complex_rows<Decoder> ? "an even" : "a positive") + " dimension");
+        check_dimension(decode_, dim);
     }
 
     [[nodiscard]] std::size_t dim() const noexcept { return dim_; }
@@ -143,6 +142,17 @@ public:
     /// Similarity of one query and one candidate, without the rounding of a matrix product. Thread-safe.
     [[nodiscard]] float score(std::span<const float> query, std::span<const float> candidate) const noexcept {
         return score_.one(query, candidate);
+    }
+
+    /// What evaluation and prediction ask: the decoder with these relations, read as `options()` say. They outlive it.
+    /// \param relations  the trained table [relation_rows, relation_floats]; may be empty without relation parameters
+    /// Throws `invalid_argument` for a table of another shape.
+    [[nodiscard]] link_scorer scorer(matrix_view<const float> relations = {}) const {
+        if (relation_floats() != 0 && (relations.columns() != relation_floats() || (options_.reciprocal && relations.rows() % 2 != 0)))
+            throw error(errc::invalid_argument, "a table of " + std::to_string(relations.rows()) + " relations of " + std::to_string(relations.columns()) +
+                " floats is not that of this model: it has " + std::string(options_.reciprocal ? "two rows a relation" : "a row a relation") +
+                " of " + std::to_string(relation_floats()) + " floats");
+        return options_.reciprocal ? link_scorer::reciprocal(decode_, relations) : link_scorer(decode_, relations);
     }
 
 private:

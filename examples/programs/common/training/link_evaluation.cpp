@@ -5,20 +5,8 @@
 
 #include <gneiss/eval/ranking.hpp>
 #include <gneiss/eval/sampled_ranking.hpp>
-#include <gneiss/model/decoder/complex.hpp>
-#include <gneiss/model/decoder/distmult.hpp>
-#include <gneiss/model/decoder/dot.hpp>
-#include <gneiss/model/decoder/transe.hpp>
 
 namespace trainers {
-
-gneiss::link_scorer make_scorer(const link_options& how, const gneiss::embedding_table& relations) {
-    const auto with = [&](auto decoder) { return gneiss::link_scorer(decoder, relations.values(), *how.reciprocal); };
-    if (*how.decoder == "dot") return with(gneiss::dot_decoder{});
-    if (*how.decoder == "distmult") return with(gneiss::distmult_decoder{});
-    if (*how.decoder == "transe") return with(gneiss::transe_decoder{});
-    return with(gneiss::complex_decoder{});
-}
 
 void throw_if_stopped(const std::stop_token& stop) {
     if (stop.stop_requested()) throw gneiss::error(gneiss::errc::canceled, "interrupted");
@@ -39,7 +27,6 @@ programs::metric_values link_evaluation::operator()(const std::string& split, st
     const gneiss::mapped_edges all = data.split(split);
     const auto edges = gneiss::choose_edges(all.edges(), how.eval_edges->of(all.edges().size()), seed);
     if (edges.empty()) return {};
-    const gneiss::link_scorer scorer = make_scorer(how, relations);
     gneiss::link_metrics metrics;
     if (how.eval_negatives->all) {
         metrics = gneiss::rank_edges(scorer, rows, std::span(edges), known_edges(data, buckets, stop), on, memory);

@@ -7,9 +7,8 @@
 
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/eval/concepts.hpp>
-#include <gneiss/eval/link_scorer.hpp>
 #include <gneiss/io/dataset.hpp>
-#include <gneiss/model/embedding_table.hpp>
+#include <gneiss/model/link_scorer.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
 #include <gneiss/storage/embedding/concepts.hpp>
 
@@ -17,9 +16,6 @@
 #include "common/training/options.hpp"
 
 namespace trainers {
-
-/// What scores with the run's decoder. Precondition: the relations outlive it.
-[[nodiscard]] gneiss::link_scorer make_scorer(const link_options& how, const gneiss::embedding_table& relations);
 
 /// Throws errc::canceled when a stop is requested.
 void throw_if_stopped(const std::stop_token& stop);
@@ -58,7 +54,7 @@ struct link_evaluation {
     std::uint64_t seed;
     const gneiss::dataset& data;
     const gneiss::bucket_store& buckets;
-    const gneiss::embedding_table& relations;
+    gneiss::link_scorer scorer;
     const gneiss::tbb_executor& on;
     std::uint64_t memory = std::uint64_t{256} << 20;
     std::stop_token stop{};

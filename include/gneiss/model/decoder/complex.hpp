@@ -12,6 +12,7 @@ namespace gneiss {
 struct complex_decoder : detail::decoder_terms<complex_decoder, 2> {
     static constexpr similarity compare = similarity::inner_product;
     static constexpr bool complex_rows = true;
+    static constexpr bool accepts(std::size_t dim) noexcept { return dim % 2 == 0; }
     static constexpr std::size_t relation_floats(std::size_t dim) noexcept { return dim; }
 
     /// The query for a tail is head·relation; for a head it is tail·conj(relation).

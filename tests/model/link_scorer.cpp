@@ -1,4 +1,4 @@
-#include <gneiss/eval/link_scorer.hpp>
+#include <gneiss/model/link_scorer.hpp>
 
 #include <gneiss/model/decoder/complex.hpp>
 #include <gneiss/model/decoder/dot.hpp>
@@ -8,7 +8,7 @@
 
 #include <vector>
 
-namespace test_eval_link_scorer {
+namespace test_model_link_scorer {
 
 using namespace gneiss;
 
@@ -39,7 +39,7 @@ TEST_CASE("a scorer asks as its decoder does") {
 
 TEST_CASE("reciprocal relations ask for heads as tails of the turned relation") {
     const float relations[] = {1, 0, 0, 0, /**/ 0, 10, 0, 0};
-    const link_scorer score(transe_decoder{}, {relations, 2, 4}, true);
+    const link_scorer score = link_scorer::reciprocal(transe_decoder{}, {relations, 2, 4});
     CHECK(asked(score, {0, 0, side::tail}) == std::vector<float>{2, 2, 3, 4});
     CHECK(asked(score, {0, 0, side::head}) == std::vector<float>{1, 12, 3, 4});
     CHECK(score.knows(9, 0, 10, 4));
@@ -53,4 +53,4 @@ TEST_CASE("a decoder without relations takes edges of any relation") {
     CHECK(asked(score, {0, 77, side::head}) == std::vector<float>{1, 2, 3, 4});
 }
 
-} // namespace test_eval_link_scorer
+} // namespace test_model_link_scorer

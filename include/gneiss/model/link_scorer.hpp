@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+
+#include <gneiss/core/matrix_view.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/graph/coo.hpp>
+#include <gneiss/model/concepts.hpp>
+
+namespace gneiss {
+
+/// A question to a model: which nodes complete (known, relation, ?) or (?, relation, known)?
+struct link_query {
+    node_id known{};
+    relation_id relation{};
+    side target_side = side::tail;
+
+    friend constexpr auto operator<=>(const link_query&, const link_query&) = default;
+};
+
+/// The question that `e` answers with its tail, or with its head.
+[[nodiscard]] constexpr link_query query_of(const edge& e, side target_side) noexcept {
+    return {target_side == side::tail ? e.source : e.destination, e.relation, target_side};
+}
+[[nodiscard]] constexpr node_id answer_of(const edge& e, side target_side) noexcept {
+    return target_side == side::tail ? e.destination : e.source;
+}
+
+/// A trained decoder of any type with the relations' rows: what evaluation and prediction ask.
+///
+///     rank_edges(model.scorer(relations.values()), rows, edges, known, executor); // the decoder and options it was trained with
+///
+/// Copies share the relations, which must outlive them. Thread-safe. One indirect call per query, none per candidate.
+class link_scorer {
+public:
+    /// A decoder without a model. \param relations  [R, relation_floats(dim)]; unused by decoders without relations
+    template <decoder D>
+    explicit link_scorer(D decode, matrix_view<const float> relations = {}) : link_scorer(std::move(decode), relations, false) {}
+    /// A decoder without a model, with relations [2R, relation_floats(dim)]: relation r + R stands for r read backwards, and
+    /// (?, r, t) is asked as (t, r + R, ?) (Lacroix et al., ICML 2018, §4).
+    template <decoder D>
+    [[nodiscard]] static link_scorer reciprocal(D decode, matrix_view<const float> relations) {
+        return {std::move(decode), relations, true};
+    }
+
+    [[nodiscard]] similarity compare() const noexcept { return compare_; }
+
+    /// Whether (known, relation) are ids that rows and relations exist for.
+    [[nodiscard]] bool knows(std::uint64_t node, std::uint64_t relation, std::uint64_t rows, std::size_t dim) const {
+        return node < rows && (relation_floats_(dim) == 0 || relation < relations_.rows() / (reciprocal_ ? 2 : 1));
+    }
+
+    /// Writes the query vector [dim] for q, whose known node has the row `known` [dim].
+    void query(const link_query& q, std::span<const float> known, std::span<float> out) const {
+        const bool turned = reciprocal_ && q.target_side == side::head;
+        const std::span<const float> relation =
+            relation_floats_(out.size()) == 0 ? std::span<const float>{}
+                                              : relations_[q.relation + (turned ? relations_.rows() / 2 : 0)];
+        query_(turned ? side::tail : q.target_side, known, relation, out);
+    }
+
+private:
+    template <decoder D>
+    link_scorer(D decode, matrix_view<const float> relations, bool reversed)
+        : compare_(D::compare), relations_(relations), reciprocal_(reversed),
+          relation_floats_([decode](std::size_t dim) { return decode.relation_floats(dim); }),
+          query_([decode](side target_side, std::span<const float> known, std::span<const float> relation,
+                     std::span<float> out) { decode.query(target_side, known, relation, out); }) {}
+
+    similarity compare_;
+    matrix_view<const float> relations_;
+    bool reciprocal_;
+    std::function<std::size_t(std::size_t)> relation_floats_;
+    std::function<void(side, std::span<const float>, std::span<const float>, std::span<float>)> query_;
+};
+
+} // namespace gneiss
