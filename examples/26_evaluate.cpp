@@ -43,7 +43,8 @@ int main() {
 
     const edge& e = held_out.edges().front();
     const link_query query = query_of(e, side::tail);
-    for (const auto& answer : top_k(trainer.scorer(), trainer.nodes(), std::span(&query, 1), 3, known, run.executor()).front())
+    const auto answers = top_k(trainer.scorer(), trainer.nodes(), std::span(&query, 1), 3, known, run.executor());
+    for (const auto& answer : answers.front())
         std::printf("%s grandparent %s: %.2f\n", data.node_label(e.source).c_str(), data.node_label(answer.node).c_str(), static_cast<double>(answer.score));
     return mrr > .1 ? 0 : 1;
 }

@@ -18,10 +18,10 @@
 
 #include <gneiss/context.hpp>
 #include <gneiss/core/error.hpp>
-#include <gneiss/eval/link_scorer.hpp>
 #include <gneiss/eval/metrics.hpp>
 #include <gneiss/eval/ranking.hpp>
 #include <gneiss/model/any_link_model.hpp>
+#include <gneiss/model/link_scorer.hpp>
 #include <gneiss/model/initialize.hpp>
 #include <gneiss/model/loss.hpp>
 #include <gneiss/model/optimizer.hpp>
@@ -74,6 +74,7 @@ struct link_trainer_options {
     std::uint32_t prefetch = 2;      ///< further partitions, that arrive early or are being written
     std::string order = {};          ///< a name of `order_names`; empty: beta-randomized, or memory where all are resident
     std::uint64_t batch = 1000;      ///< edges
+    std::optional<any_negatives> own_negatives{}; ///< drawn in place of the library's; `negatives` bounds their lists
     negative_options negatives{.per_chunk = 1000, .chunks = 2, .degree_fraction = 0, .log_q_correction = true};
     any_loss loss = make_loss("softmax");
     link_model_options model{};
@@ -106,17 +107,17 @@ struct link_epoch {
 class link_trainer {
 public:
     /// Precondition: what is passed by reference outlives this.
-    template <decoder Decoder>
-    link_trainer(context& run, const bucketed_edges& edges, node_embeddings& nodes, Decoder decode, link_trainer_options options = {})
+    /// \param decode  a `decoder`
+    template <class Decoder>
+    link_trainer(context& run, const bucketed_edges& edges, node_embeddings& nodes, const Decoder& decode, link_trainer_options options = {})
         : run_(run), nodes_(nodes), options_(std::move(options)), partitions_(edges.rows().partitions),
           resident_(options_.resident == 0 ? partitions_ : std::min(options_.resident, partitions_)),
           order_(make_order(!options_.order.empty() ? options_.order : resident_ == partitions_ ? "memory" : "beta-randomized", partitions_, resident_, run.seed())),
-          model_(std::in_place_type<link_model<Decoder, any_loss, eigen_backend>>, nodes.dim(), options_.model, decode, options_.loss),
+          model_(make_link_model(decode, options_.loss, nodes.dim(), options_.model)),
           relations_(make_relations(edges)), buffer_(nodes.file(), {.resident_partitions = resident_, .prefetch = options_.prefetch}, run.budget()),
-          scorer_([this, decode] { return link_scorer(decode, std::as_const(relations_).values(), options_.model.reciprocal); }),
           reader_charge_(run.budget().charge("bucket blocks", edges.reader_bytes())), source_(edges.open(run.engines())),
           edges_(source_.loader, partitions_, resident_ == partitions_, edge_bytes(), run.budget()),
-          trainer_({.batch_edges = options_.batch, .negatives = options_.negatives, .pipeline = {.staleness = options_.staleness}, .seed = run.seed()},
+          trainer_({.batch_edges = options_.batch, .negatives = options_.negatives, .own_negatives = options_.own_negatives, .pipeline = {.staleness = options_.staleness}, .seed = run.seed()},
               model_, nodes.optimizer(), buffer_, edges_, relations_, run.executor(), run.budget()) {}
 
     /// Trains one epoch.
@@ -136,7 +137,7 @@ public:
         return rank_edges(scorer(), buffer_, edges, known, run_.executor());
     }
     /// The trained decoder, with its relations: what eval/ asks. This outlives it.
-    [[nodiscard]] link_scorer scorer() const { return scorer_(); }
+    [[nodiscard]] link_scorer scorer() const { return model_.scorer(relations_.values()); }
 
     /// Steps by this optimizer from the next epoch on: for schedules. Throws errc::invalid_argument for one with other state.
     void set_optimizer(const any_row_optimizer& optimizer) { trainer_.set_optimizer(optimizer); }
@@ -174,7 +175,6 @@ private:
     any_link_model model_;
     embedding_table relations_;
     partition_buffer buffer_;
-    std::function<link_scorer()> scorer_;
     memory_charge reader_charge_;
     bucketed_edges::source source_;
     edge_buffer edges_;
