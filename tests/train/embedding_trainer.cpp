@@ -287,4 +287,29 @@ TEST_CASE("an optimizer whose state the rows have no room for is refused, at con
     }
 }
 
+TEST_CASE("edges bucketed for other partitions than the embeddings' are refused at construction, with both numbers") {
+    const temporary_directory directory;
+    toy_graph graph(2000, 16, 2, 200, 1);
+    const row_partitioning eight{2000, 8};
+    const engine_factory engines = [] { return any_engine(threads_engine{}); };
+    const serial_executor executor;
+    memory_budget budget;
+    any_engine engine = engines();
+    embedding_file::create(engine, directory / "rows", eight, {8, 0}, 2);
+    embedding_file rows(engines, directory / "rows", eight, {8, 0}, 2);
+    partition_buffer buffer(rows, {.resident_partitions = 2}, budget);
+    edge_buffer edges(graph.source(), 16, false, 0, budget), mistaken(graph.source(), 8, false, 0, budget);
+    any_link_model model = make_link_model("distmult", "softmax", 8);
+    embedding_table relations(2, {8, 0});
+    const auto make = [&](edge_buffer& from) {
+        return std::make_unique<embedding_trainer>(embedding_trainer_options{}, model, sgd{}, buffer, from, relations, executor, budget);
+    };
+    CHECK_THROWS_WITH_AS((void)make(edges), "edges are in 16 partitions, embeddings and graph in 8", error);
+    rows.fill([](std::uint64_t, matrix_view<float>) {});
+    const auto training = make(mistaken); // what the loader does, its buffer does not know
+    CHECK(test::code_of([&] { (void)training->run(make_order("beta", 8, 2, 1)(0), 0); }) == errc::invalid_argument);
+    edge_buffer none({.size = [](edge_bucket) { return 0U; }, .load = {}}, 8, false, 0, budget);
+    CHECK_THROWS_WITH_AS((void)make(none)->run(make_order("row-major", 16, 2, 1)(0), 0), doctest::Contains(" of 8"), error); // a plan of 16
+}
+
 } // namespace test_train_embedding_trainer

@@ -8,8 +8,11 @@
 #include <memory>
 #include <numeric>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include <gneiss/core/error.hpp>
 #include <gneiss/core/types.hpp>
 
 namespace gneiss {
@@ -126,6 +129,18 @@ struct row_partitioning {
                (!a.borders || *a.borders == *b.borders);
     }
 };
+
+/// Throws errc::invalid_argument, with the numbers of both, unless two parts of a training are cut into the same partitions:
+/// a node of one would be looked for in another partition of the other.
+inline void check_same_partitions(const row_partitioning& a, std::string_view a_name, const row_partitioning& b, std::string_view b_name) {
+    if (a == b) return;
+    const auto name = [](const row_partitioning& rows) {
+        return std::to_string(rows.nodes) + " nodes in " + std::to_string(rows.partitions) + " partitions";
+    };
+    const bool sizes = a.nodes == b.nodes && a.partitions == b.partitions;
+    throw error(errc::invalid_argument, std::string(a_name) + " are of " + name(a) + ", " + std::string(b_name) + " of " +
+                                            (sizes ? "the same number in partitions of other sizes" : name(b)));
+}
 
 /// Finds rows of a partitioning for loops over many: one 32-bit division where sizes are equal. Thread-safe.
 class row_finder {

@@ -157,8 +157,8 @@ private:
         need(columns.total() != 0, "a GNN needs rows or features of nodes");
         validate(options.neighbors.fanout, encode.hops());
         need(encode.hops() != 0, "an encoder without a layer that reads neighbors needs no graph training");
-        need(inputs.rows == nullptr || inputs.rows->file().partitioning() == partitioning, "rows and graph have different partitions");
-        need(inputs.features == nullptr || inputs.features->store().rows() == partitioning, "features and graph have different partitions");
+        if (inputs.rows != nullptr) check_same_partitions(inputs.rows->file().partitioning(), "embeddings", partitioning, "the graph's lists");
+        if (inputs.features != nullptr) check_same_partitions(inputs.features->store().rows(), "features", partitioning, "the graph's lists");
         const auto* links = std::get_if<predicted_links>(&task);
         need(links == nullptr || links->model.dim() == encode.outputs(), "the decoder's rows are not as wide as the encoder's outputs");
         gnn_shape shape = state_sizes(inputs.graph.store(), inputs.features == nullptr ? nullptr : &inputs.features->store())

@@ -67,7 +67,8 @@ public:
 
     /// \param partitioning  of the nodes
     /// \param exclude_from  numbers edges: neighbors are not reached over the edges that a batch predicts; null: they are
-    /// Precondition: buffers outlive this. Throws errc::invalid_argument for options of negatives that cannot be used.
+    /// Precondition: buffers outlive this. Throws errc::invalid_argument for options of negatives that cannot be used,
+    /// or edges that are bucketed by other partitions.
     link_task(const link_task_options& how, edge_buffer& edges, const row_partitioning& partitioning, const graph_buffer* exclude_from = nullptr)
         requires std::constructible_from<Negatives, const negative_options&, std::uint64_t>
         : link_task(how, Negatives(how.negatives, how.seed), edges, partitioning, exclude_from) {}
@@ -76,6 +77,7 @@ public:
         const graph_buffer* exclude_from = nullptr)
         : options_(how), source_(std::move(from)), edges_(edges), partitioning_(partitioning), exclude_from_(exclude_from) {
         validate(how.negatives);
+        edges_.expect(partitioning_);
     }
 
     void begin_epoch(const epoch_start& at) { edges_.begin_epoch(at.states, at.from.state); }

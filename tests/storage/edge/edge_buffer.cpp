@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <thread>
 
+#include "support/error_code.hpp"
+
 namespace test_storage_edge_edge_buffer {
 
 using namespace gneiss;
@@ -53,6 +55,50 @@ TEST_CASE("no more edges than were charged are in memory, though a batch of the 
     }
     first.reset();
     CHECK(edges.acquire(2)->size() == 1000);
+}
+
+TEST_CASE("edges that are bucketed by other partitions than those who train have are refused") {
+    const row_partitioning eight{2000, 8}, sixteen{2000, 16};
+    const auto source_of = [](const row_partitioning& rows, bool says) { // each node has an edge to itself
+        edge_loader source{.size = [rows](edge_bucket b) { return b.first == b.second ? rows.size(b.first) : 0; },
+            .load = [rows](edge_bucket b, std::span<edge> to) {
+                auto v = static_cast<node_id>(rows.begin(b.first));
+                for (edge& e : to) e = {v, 0, v}, ++v;
+            }};
+        if (says) source.rows = rows;
+        return source;
+    };
+    memory_budget budget;
+    edge_buffer by_sixteen(source_of(sixteen, false), 16, false, 0, budget), said(source_of(sixteen, true), 8, false, 0, budget);
+    CHECK_THROWS_WITH_AS(by_sixteen.expect(eight), "edges are in 16 partitions, embeddings and graph in 8", error);
+    CHECK_THROWS_WITH_AS(said.expect(eight), "edges are of 2000 nodes in 16 partitions, embeddings and graph of 2000 nodes in 8 partitions", error);
+    said.expect(sixteen);
+    const std::array<std::uint64_t, 8> sizes{100, 400, 250, 250, 250, 250, 250, 250};
+    CHECK_THROWS_WITH_AS(edge_buffer(source_of(row_partitioning::of_sizes(sizes), true), 8, false, 0, budget).expect(eight),
+        "edges are of 2000 nodes in 8 partitions, embeddings and graph of the same number in partitions of other sizes", error);
+
+    // The buffer and its user agree, but the loader does not, and does not say so.
+    const epoch_plan states{{.resident = {0, 1}, .edge_buckets = {{0, 0}, {0, 1}, {1, 1}}}};
+    edge_buffer right(source_of(eight, false), 8, false, 0, budget), wrong(source_of(sixteen, false), 8, false, 0, budget);
+    right.expect(eight);
+    right.begin_epoch(states);
+    CHECK(right.acquire(0)->size() == 500);
+    wrong.expect(eight);
+    wrong.begin_epoch(states);
+    CHECK_THROWS_WITH_AS((void)wrong.acquire(0), "edge (125, 0, 125) is in bucket (1, 1), whose nodes in 8 partitions are others", error);
+}
+
+TEST_CASE("a plan of other partitions is refused before anything is loaded") {
+    const edge_loader source{.size = [](edge_bucket) { return 1U; }, .load = [](edge_bucket, std::span<edge>) { FAIL("loaded"); }};
+    memory_budget budget;
+    edge_buffer edges(source, 4, true, 0, budget);
+    const auto refused = [&](const buffer_state& s) { return test::code_of([&] { edges.begin_epoch({s}); }) == errc::invalid_argument; };
+    CHECK(refused({{0, 4}, {}}));
+    CHECK(refused({{1, 0}, {}}));
+    CHECK(refused({{1, 1}, {}}));
+    CHECK(refused({{0, 1}, {{0, 1}, {1, 2}}}));
+    CHECK_THROWS_WITH_AS(edges.begin_epoch({{{0}, {}}, {{0, 1}, {{7, 1}}}}),
+        "state 1 of a plan trains edges of bucket (7, 1), whose partitions are not resident", error);
 }
 
 } // namespace test_storage_edge_edge_buffer

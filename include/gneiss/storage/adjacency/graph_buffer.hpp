@@ -18,6 +18,7 @@
 #include <gneiss/order/plan.hpp>
 #include <gneiss/storage/adjacency/resident_csr.hpp>
 #include <gneiss/storage/adjacency/resident_graph.hpp>
+#include <gneiss/storage/detail/check_plan.hpp>
 #include <gneiss/storage/detail/state_prefetcher.hpp>
 #include <gneiss/storage/edge/block_reader.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
@@ -90,7 +91,11 @@ public:
     }
 
     /// Starts an epoch at `first_state`; loading begins at once. Precondition: no graph of an earlier epoch is held.
-    void begin_epoch(const epoch_plan& states, std::uint32_t first_state = 0) { loader_->begin(states, first_state); }
+    /// Throws errc::invalid_argument for a plan of other partitions.
+    void begin_epoch(const epoch_plan& states, std::uint32_t first_state = 0) {
+        detail::check_plan(states, store_.rows().partitions);
+        loader_->begin(states, first_state);
+    }
 
     /// The graph of state `index`. States are asked for in order, once each. Throws what loading threw, or
     /// errc::canceled. Precondition: it is dropped before this goes.

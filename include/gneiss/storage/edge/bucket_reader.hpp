@@ -48,7 +48,8 @@ public:
     /// This as where an `edge_buffer` takes its edges from. Precondition: this outlives it.
     [[nodiscard]] edge_loader source() {
         return {.size = [this](edge_bucket b) { return static_cast<edge_index>(store_.extent(b).edges); },
-            .load = [this](edge_bucket b, std::span<edge> to) { load(b, to); }};
+            .load = [this](edge_bucket b, std::span<edge> to) { load(b, to); },
+            .rows = store_.rows()};
     }
 
     [[nodiscard]] io_stats statistics() const {

@@ -74,12 +74,14 @@ public:
         if (disk_) {
             auto reader = std::make_shared<bucket_reader>(*disk_, engines);
             return {{.size = [disk = disk_](edge_bucket b) { return static_cast<edge_index>(disk->extent(b).edges); },
-                        .load = [disk = disk_, reader](edge_bucket b, std::span<edge> to) { reader->load(b, to); }},
+                        .load = [disk = disk_, reader](edge_bucket b, std::span<edge> to) { reader->load(b, to); },
+                        .rows = rows_},
                 reader};
         }
         const auto find = [held = memory_, partitions = rows_.partitions](edge_bucket b) { return held->bucket(std::size_t{b.first} * partitions + b.second); };
         return {{.size = [find](edge_bucket b) { return static_cast<edge_index>(find(b).size()); },
-                    .load = [find](edge_bucket b, std::span<edge> to) { std::ranges::copy(find(b), to.begin()); }},
+                    .load = [find](edge_bucket b, std::span<edge> to) { std::ranges::copy(find(b), to.begin()); },
+                    .rows = rows_},
             nullptr};
     }
     /// Memory of what `open` reads through [bytes].

@@ -5,16 +5,21 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/row_layout.hpp>
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/order/plan.hpp>
+#include <gneiss/storage/detail/check_plan.hpp>
 #include <gneiss/storage/detail/state_prefetcher.hpp>
 
 namespace gneiss {
@@ -50,10 +55,12 @@ private:
     std::vector<edge_index> first_{0};
 };
 
-/// Where a bucket's edges come from: how many there are, and a way to read them into memory of that size.
+/// Where a bucket's edges come from: how many there are, and a way to read them into memory of that size. An `edge_buffer` calls
+/// both from one thread at a time.
 struct edge_loader {
     std::function<edge_index(edge_bucket)> size;
-    std::function<void(edge_bucket, std::span<edge>)> load; ///< called from one thread at a time
+    std::function<void(edge_bucket, std::span<edge>)> load;
+    std::optional<row_partitioning> rows{}; ///< into which the buckets cut the nodes, where known: compared at construction of a trainer
 };
 
 /// Holds the edges of the current state and loads those of the next one meanwhile; or, with `cache_all`, all edges once.
@@ -93,7 +100,23 @@ public:
     }
 
     /// Starts an epoch at `first_state`; loading begins at once. Precondition: no edges of an earlier epoch are held.
-    void begin_epoch(const epoch_plan& states, std::uint32_t first_state = 0) { loader_.begin(states, first_state); }
+    /// Throws errc::invalid_argument for a plan of other partitions.
+    void begin_epoch(const epoch_plan& states, std::uint32_t first_state = 0) {
+        detail::check_plan(states, partitions_);
+        loader_.begin(states, first_state);
+    }
+
+    /// Announces the partitions in which those who train have the nodes. Throws errc::invalid_argument for others than the edges
+    /// are bucketed by; where the loader does not say which, `acquire` does for an edge that is in the wrong bucket: O(1) an edge,
+    /// when it is loaded. Precondition: no epoch is running.
+    void expect(const row_partitioning& rows) {
+        if (source_.rows) return check_same_partitions(*source_.rows, "edges", rows, "embeddings and graph");
+        if (rows.partitions != partitions_)
+            throw error(errc::invalid_argument, "edges are in " + std::to_string(partitions_) + " partitions, embeddings and graph in " +
+                                                    std::to_string(rows.partitions));
+        if (expected_) check_same_partitions(*expected_, "edges", rows, "embeddings and graph");
+        expected_ = rows;
+    }
 
     /// The edges of state `index`. States are asked for in order. Throws what loading threw, or errc::canceled.
     [[nodiscard]] std::shared_ptr<const state_edges> acquire(std::uint32_t index, const std::stop_token& stop = {}) {
@@ -109,6 +132,7 @@ private:
             if (!bucket) {
                 auto fresh = std::make_shared<state_edges::edges>(static_cast<std::size_t>(source_.size(b)));
                 if (!fresh->empty()) source_.load(b, fresh->span());
+                if (expected_) check(b, fresh->span());
                 bucket = std::move(fresh);
                 if (cache_all_) cached_[std::size_t{b.first} * partitions_ + b.second] = bucket;
             }
@@ -117,7 +141,19 @@ private:
         return result;
     }
 
+    /// Throws unless the edges lead from the first partition of a bucket to the second.
+    void check(edge_bucket b, std::span<const edge> edges) const {
+        const auto outside = [&](node_id v, partition_id p) { return v < expected_->begin(p) || v >= expected_->begin(p + 1); };
+        for (const edge& e : edges)
+            if (outside(e.source, b.first) || outside(e.destination, b.second))
+                throw error(errc::invalid_argument, "edge (" + std::to_string(e.source) + ", " + std::to_string(e.relation) + ", " +
+                                                        std::to_string(e.destination) + ") is in bucket (" + std::to_string(b.first) + ", " +
+                                                        std::to_string(b.second) + "), whose nodes in " + std::to_string(partitions_) +
+                                                        " partitions are others");
+    }
+
     edge_loader source_;
+    std::optional<row_partitioning> expected_; // where the loader does not say
     std::uint32_t partitions_;
     bool cache_all_;
     memory_charge charge_;

@@ -17,6 +17,7 @@
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/order/plan.hpp>
+#include <gneiss/storage/detail/check_plan.hpp>
 #include <gneiss/storage/embedding/concepts.hpp>
 #include <gneiss/storage/embedding/embedding_file.hpp>
 #include <gneiss/storage/embedding/residency.hpp>
@@ -75,8 +76,10 @@ public:
     [[nodiscard]] bool keeps_all() const noexcept { return keep_; }
 
     /// Starts an epoch at `first_state`; loading begins at once. `changes`: leases update rows, so partitions are
-    /// written when they leave. Precondition: no epoch is running; the plan's states fit `resident_partitions`.
+    /// written when they leave. Precondition: no epoch is running; the plan's states fit `resident_partitions`. Throws
+    /// errc::invalid_argument for a plan of other partitions.
     void begin_epoch(epoch_plan states, std::uint32_t first_state = 0, bool changes = true) {
+        detail::check_plan(states, partitions_);
         const std::scoped_lock lock(mutex_);
         GNEISS_ASSERT(remaining_states_ == 0);
         for (const buffer_state& s : states)

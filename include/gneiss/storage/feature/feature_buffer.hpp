@@ -23,6 +23,7 @@
 #include <gneiss/core/memory.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/order/plan.hpp>
+#include <gneiss/storage/detail/check_plan.hpp>
 #include <gneiss/storage/detail/state_prefetcher.hpp>
 #include <gneiss/storage/engine/any_engine.hpp>
 #include <gneiss/storage/engine/file.hpp>
@@ -178,7 +179,11 @@ public:
     [[nodiscard]] const feature_store& store() const noexcept { return store_; }
 
     /// Starts an epoch at `first_state`; loading begins at once. Precondition: nothing of an earlier epoch is held.
-    void begin_epoch(const epoch_plan& states, std::uint32_t first_state = 0) { loader_->begin(states, first_state); }
+    /// Throws errc::invalid_argument for a plan of other partitions.
+    void begin_epoch(const epoch_plan& states, std::uint32_t first_state = 0) {
+        detail::check_plan(states, store_.rows().partitions);
+        loader_->begin(states, first_state);
+    }
 
     /// The features of state `index`. States are asked for in order, once each. Throws what loading threw, or
     /// errc::canceled. Precondition: they are dropped before this goes.
