@@ -37,6 +37,8 @@ class link_batch_builder;
 template <node_id_type NodeId>
 struct neighbor_sample;
 template <node_id_type NodeId>
+class neighbor_sample_writer;
+template <node_id_type NodeId>
 class neighbor_sampler;
 
 } // namespace gneiss

@@ -11,10 +11,11 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/concepts.hpp>
+#include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/sample/detail/hop.hpp>
-#include <gneiss/sample/detail/node_numbering.hpp>
+#include <gneiss/sample/detail/layered_arrays.hpp>
 #include <gneiss/sample/layer_view.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 
@@ -66,7 +67,7 @@ struct neighbor_sample {
         if (!holds) throw error(errc::invalid_argument, "the arrays of " + to_string(key) + " are no sample of a neighbor sampler: their sizes differ");
     }
 
-    /// The sample that `neighbor_sampler`, or who writes such arrays, wrote into a mini-batch. Valid while its bytes are. Throws
+    /// The sample that `neighbor_sampler` or a `neighbor_sample_writer` wrote into a mini-batch. Valid while its bytes are. Throws
     /// as `check`, and what `mini_batch::get` throws.
     [[nodiscard]] static neighbor_sample of(const mini_batch& batch) {
         const neighbor_sample result{batch.key(), batch.get<NodeId>("sample_nodes"), batch.get<std::uint32_t>("node_counts"),
@@ -76,6 +77,98 @@ struct neighbor_sample {
         result.check();
         return result;
     }
+};
+
+/// Makes a `neighbor_sample` of what an own sampler chose: numbers nodes, lays out the arrays, checks shapes.
+///
+///     writer.begin(graph.nodes(), seeds);
+///     for (std::size_t hop = 0; hop < 2; ++hop) {
+///         …                                  // for every one of writer.nodes(), the seeds and all neighbors so far, some neighbors:
+///         writer.add_hop(offsets, neighbors); // those of node i are neighbors[offsets[i] …)
+///     }
+///     return writer.write(key, arena);
+///
+/// Cost: O(edges) time; memory is kept: one per thread.
+template <node_id_type NodeId = node_id>
+class neighbor_sample_writer {
+public:
+    /// \param nodes  of the graph
+    /// Throws `invalid_argument` for a seed that is given twice, `out_of_range` for one beyond the graph.
+    void begin(std::uint64_t nodes, std::span<const NodeId> seeds) {
+        graph_.count = nodes;
+        edges_ = 0;
+        relations_ = edge_ids_ = false;
+        sample_.begin(graph_, seeds);
+    }
+    /// The nodes whose neighbors the next hop lists, in this order: seeds first, then as they appeared. Until `add_hop`.
+    [[nodiscard]] std::span<const NodeId> nodes() const noexcept { return sample_.nodes(); }
+
+    /// Adds the next hop.
+    /// \param offsets    [nodes() + 1] into neighbors, ascending from 0 to their number
+    /// \param neighbors  [edges] ids of nodes; may repeat
+    /// \param relations  [edges], or empty in every hop; so for edge_ids
+    /// Throws `invalid_argument` for lists that are none of a hop, naming the hop and the position.
+    template <executor E = serial_executor>
+    void add_hop(std::span<const std::uint32_t> offsets, std::span<const NodeId> neighbors, std::span<const relation_id> relations = {},
+        std::span<const edge_index> edge_ids = {}, const E& executor = {}) {
+        check(offsets, neighbors);
+        check_optional("relations", relations.size(), neighbors.size(), relations_);
+        check_optional("edge ids", edge_ids.size(), neighbors.size(), edge_ids_);
+        edges_ += neighbors.size();
+        detail::hop_edges<NodeId>& to = sample_.next_hop();
+        to.offsets.assign(offsets.begin(), offsets.end());
+        to.neighbors.assign(neighbors.begin(), neighbors.end());
+        to.relations.assign(relations.begin(), relations.end());
+        to.edge_ids.assign(edge_ids.begin(), edge_ids.end());
+        sample_.end_hop(executor);
+    }
+
+    /// Makes the sample in `arena`, alone. Valid until the arena is used again.
+    neighbor_sample<NodeId> write(const batch_key& batch, mini_batch_arena& arena) const {
+        mini_batch result = mini_batch::format(arena.reserve(mini_batch::header_bytes() + bytes_needed()), batch);
+        return write(result);
+    }
+    /// What `write` adds to a mini-batch [bytes].
+    [[nodiscard]] std::size_t bytes_needed() const noexcept { return sample_.bytes_needed(relations_, edge_ids_); }
+    /// Adds the arrays to a mini-batch. Throws `out_of_range` where they do not fit.
+    neighbor_sample<NodeId> write(mini_batch& to) const {
+        sample_.write(to, relations_, edge_ids_);
+        return neighbor_sample<NodeId>::of(to);
+    }
+
+private:
+    struct graph_size {
+        std::uint64_t count = 0;
+        [[nodiscard]] std::uint64_t nodes() const noexcept { return count; }
+    };
+
+    [[noreturn]] void refuse(const std::string& what) const {
+        throw error(errc::invalid_argument, "hop " + std::to_string(sample_.hops()) + " of a sample " + what);
+    }
+    void check(std::span<const std::uint32_t> offsets, std::span<const NodeId> neighbors) const {
+        if (offsets.size() != nodes().size() + 1)
+            refuse("has " + std::to_string(offsets.size()) + " offsets for " + std::to_string(nodes().size()) + " nodes, one more is needed");
+        if (offsets[0] != 0) refuse("has offset 0 at " + std::to_string(offsets[0]));
+        for (std::size_t i = 1; i < offsets.size(); ++i)
+            if (offsets[i] < offsets[i - 1])
+                refuse("has offset " + std::to_string(i) + " at " + std::to_string(offsets[i]) + ", below the one before it, " + std::to_string(offsets[i - 1]));
+        if (offsets.back() != neighbors.size())
+            refuse("has " + std::to_string(neighbors.size()) + " neighbors, its last offset is " + std::to_string(offsets.back()));
+        for (std::size_t e = 0; e < neighbors.size(); ++e)
+            if (neighbors[e] >= graph_.count)
+                refuse("has node " + std::to_string(neighbors[e]) + " at position " + std::to_string(e) + ", of a graph of " +
+                       std::to_string(graph_.count) + " nodes");
+    }
+    void check_optional(const char* what, std::size_t count, std::size_t edges, bool& wanted) const {
+        if (count != 0 && count != edges) refuse("has " + std::to_string(count) + ' ' + what + " for " + std::to_string(edges) + " neighbors");
+        if (edges_ == 0) wanted = count != 0;
+        else if (edges != 0 && wanted != (count != 0)) refuse(std::string("differs from those before it in having ") + what);
+    }
+
+    detail::layered_arrays<NodeId> sample_;
+    graph_size graph_;
+    std::uint64_t edges_ = 0;
+    bool relations_ = false, edge_ids_ = false;
 };
 
 /// Samples neighbors hop by hop; at each hop every node known so far draws again (the semantics of DGL and GraphBolt,
@@ -93,8 +186,6 @@ public:
     /// Throws `invalid_argument` for a fan-out without hops or that cannot be used.
     neighbor_sampler(neighbor_options options, std::uint64_t seed) : options_(std::move(options)), seed_(seed) {
         validate(options_.fanout, std::max<std::size_t>(options_.fanout.size(), 1));
-        hops_.resize(options_.fanout.size());
-        numbers_.resize(options_.fanout.size());
     }
 
     [[nodiscard]] const neighbor_options& options() const noexcept { return options_; }
@@ -118,69 +209,31 @@ public:
     template <neighbor_source G, executor E, class Weight = equal_weights>
     void draw(const batch_key& batch, const G& graph, std::span<const NodeId> seeds, const E& executor,
         std::span<const excluded_edge<NodeId>> excluded = {}, const Weight& weight = {}) {
-        detail::number_seeds(numbering_, graph, seeds);
-        node_counts_.assign(1, static_cast<std::uint32_t>(seeds.size()));
+        sample_.begin(graph, seeds);
         const random_key key = detail::neighbor_key(seed_, batch);
-        for (std::size_t hop = 0; hop < hops_.size(); ++hop) {
-            detail::hop_edges<NodeId>& edges = hops_[hop];
+        for (std::size_t hop = 0; hop < options_.fanout.size(); ++hop) {
             const neighbor_direction direction = options_.fanout[hop].direction();
             if (hop == 0 || direction != options_.fanout[hop - 1].direction()) excluded_.find(graph, excluded, direction);
-            sampler_.sample(graph, numbering_.nodes(), options_.fanout[hop], key.with(hop), options_, excluded_, weight, executor, edges);
-            numbers_[hop].resize(edges.neighbors.size());
-            numbering_.number(std::span<const NodeId>(edges.neighbors), std::span(numbers_[hop]), executor);
-            node_counts_.push_back(static_cast<std::uint32_t>(numbering_.nodes().size()));
+            sampler_.sample(graph, sample_.nodes(), options_.fanout[hop], key.with(hop), options_, excluded_, weight, executor, sample_.next_hop());
+            sample_.end_hop(executor);
         }
     }
 
     /// What `write` adds to a mini-batch [bytes].
-    [[nodiscard]] std::size_t bytes_needed() const noexcept {
-        std::size_t offsets = 0, edges = 0;
-        for (const auto& hop : hops_) {
-            offsets += hop.offsets.size();
-            edges += hop.neighbors.size();
-        }
-        const auto bytes = [](std::size_t count, std::size_t width) { return mini_batch::array_bytes(count, width); };
-        return bytes(numbering_.nodes().size(), sizeof(NodeId)) + 2 * bytes(node_counts_.size(), 4) + bytes(offsets, 4) +
-               bytes(edges, 4) + bytes(options_.relations ? edges : 0, sizeof(relation_id)) +
-               bytes(options_.edge_ids ? edges : 0, sizeof(edge_index));
-    }
+    [[nodiscard]] std::size_t bytes_needed() const noexcept { return sample_.bytes_needed(options_.relations, options_.edge_ids); }
 
-    /// Adds the drawn sample's arrays to a mini-batch: sample_nodes, node_counts, edge_counts, offsets, neighbors,
-    /// edge_relations, edge_ids. Throws `out_of_range` where they do not fit.
+    /// Adds the drawn sample's arrays to a mini-batch. Throws `out_of_range` where they do not fit.
     neighbor_sample<NodeId> write(mini_batch& to) const {
-        std::vector<std::uint32_t> edge_counts{0};
-        std::size_t offsets = 0, edges = 0;
-        for (const auto& hop : hops_) {
-            offsets += hop.offsets.size();
-            edges += hop.neighbors.size();
-            if (edges >> 32 != 0) throw error(errc::out_of_range, "a sample has 2^32 edges or more");
-            edge_counts.push_back(static_cast<std::uint32_t>(edges));
-        }
-        std::ranges::copy(numbering_.nodes(), to.add<NodeId>("sample_nodes", numbering_.nodes().size()).begin());
-        std::ranges::copy(node_counts_, to.add<std::uint32_t>("node_counts", node_counts_.size()).begin());
-        std::ranges::copy(edge_counts, to.add<std::uint32_t>("edge_counts", edge_counts.size()).begin());
-        auto offsets_at = to.add<std::uint32_t>("offsets", offsets).begin();
-        auto neighbors_at = to.add<std::uint32_t>("neighbours", edges).begin();
-        auto relations_at = to.add<relation_id>("edge_relations", options_.relations ? edges : 0).begin();
-        auto ids_at = to.add<edge_index>("edge_ids", options_.edge_ids ? edges : 0).begin();
-        for (std::size_t h = 0; h < hops_.size(); ++h) {
-            offsets_at = std::ranges::copy(hops_[h].offsets, offsets_at).out;
-            neighbors_at = std::ranges::copy(numbers_[h], neighbors_at).out;
-            relations_at = std::ranges::copy(hops_[h].relations, relations_at).out;
-            ids_at = std::ranges::copy(hops_[h].edge_ids, ids_at).out;
-        }
+        sample_.write(to, options_.relations, options_.edge_ids);
         return neighbor_sample<NodeId>::of(to);
     }
 
 private:
     neighbor_options options_;
     std::uint64_t seed_;
-    detail::node_numbering<NodeId> numbering_;
+    detail::layered_arrays<NodeId> sample_;
     detail::hop_sampler<NodeId> sampler_;
     detail::excluded_positions<NodeId> excluded_;
-    std::vector<detail::hop_edges<NodeId>> hops_;
-    std::vector<std::vector<std::uint32_t>> numbers_; // of each hop's neighbors
-    std::vector<std::uint32_t> node_counts_;
 };
 
 } // namespace gneiss

@@ -27,6 +27,7 @@ class inspected_batches;
 class link_head;
 class macro_batch_reuse;
 class matrix_features;
+class node_task;
 class row_staleness_sampler;
 class staleness_gate;
 class state_sizes;

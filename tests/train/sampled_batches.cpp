@@ -1,0 +1,100 @@
+#include <gneiss/train/sampled_batches.hpp>
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "graph_harness.hpp"
+
+namespace test_train_sampled_batches {
+
+using namespace graph_harness;
+
+namespace {
+
+/// The first k neighbors of every node.
+struct first_neighbors {
+    std::uint32_t k;
+    std::size_t hops;
+    neighbor_sample_writer<> writer{};
+
+    template <neighbor_source G>
+    neighbor_sample<> sample(const batch_key& key, const G& graph, std::span<const node_id> seeds, const executor_ref& /*executor*/,
+        mini_batch_arena& arena, std::span<const excluded_edge<>> /*excluded*/) {
+        writer.begin(graph.nodes(), seeds);
+        for (std::size_t hop = 0; hop < hops; ++hop) {
+            std::vector<std::uint32_t> degrees(writer.nodes().size()), offsets{0}, positions;
+            graph.degrees(writer.nodes(), neighbor_direction::in, degrees);
+            for (const std::uint32_t degree : degrees) {
+                for (std::uint32_t i = 0; i < std::min(k, degree); ++i) positions.push_back(i);
+                offsets.push_back(static_cast<std::uint32_t>(positions.size()));
+            }
+            std::vector<node_id> neighbors(positions.size());
+            graph.neighbors_at({writer.nodes(), neighbor_direction::in, offsets, positions}, {.neighbors = neighbors});
+            writer.add_hop(offsets, neighbors);
+        }
+        return writer.write(key, arena);
+    }
+};
+static_assert(sampler_of<first_neighbors, resident_graph>);
+
+/// Nodes of classes, trained with any sampler in the graph of the resident partitions.
+struct node_training {
+    trainer all;
+    memory_budget budget{};
+    tbb_executor on;
+    epoch_plan states;
+    feature_buffer features;
+    graph_buffer graph;
+    node_task task;
+
+    node_training(const graph_data& data, const set_up& with)
+        : all(data, with), on(with.threads), states(all.order()(0)),
+          features(*all.features, with.engines, feature_buffer::bytes_needed(states, *all.features), budget),
+          graph(data.store, with.engines, all.direction(), graph_buffer::bytes_needed(states, data.store, all.direction()), budget),
+          task({with.training.batch, with.training.seed}, data.labels, all.encode->outputs(), data.rows,
+              [this](std::uint32_t s, std::vector<node_id>& out) { training_nodes(all.data, states)(s, out); }) {}
+
+    template <class Make>
+    outcome run(Make make) {
+        buffered_topology topology(graph, all.with.buffer_slots);
+        sampled_batches batches(task, topology, make, on);
+        buffered_features rows(features, on);
+        no_embeddings none;
+        cpu_encoder_backend<classification_head> backend(*all.encode, all.weights, {}, all.with.training.seed, on);
+        train_loop loop({.pipeline = all.with.training.pipeline}, batches, rows, none, backend, {all.optimizer, all.dense}, on, budget);
+        std::vector<training_statistics> found;
+        for (std::uint64_t e = 0; e < all.with.epochs; ++e) {
+            states = all.order()(e);
+            found.push_back(loop.run(states, e).model);
+        }
+        return all.end(std::move(found));
+    }
+};
+
+set_up with_features() {
+    set_up with;
+    with.rows = false;
+    with.features = test::feature_form{};
+    with.training.batch = 25;
+    with.training.neighbors.fanout = {{.in = all_neighbors}, {.in = all_neighbors}};
+    return with;
+}
+
+} // namespace
+
+TEST_CASE("an own sampler trains, on partitions from disk: where its k covers all neighbors it gives the bits of the library's") {
+    const graph_data data = graph_data::planted(200, 4);
+    set_up with = with_features();
+    const auto run = [&](auto make) { return node_training(data, with).run(make); };
+    const outcome expected = run([&] { return neighbor_sampler<>(with.training.neighbors, 0); });
+    CHECK(run([] { return first_neighbors{1000, 2}; }) == expected);
+    const outcome few = run([] { return first_neighbors{2, 2}; });
+    CHECK(few.epochs[0].sampled_edges < expected.epochs[0].sampled_edges);
+    CHECK(few.epochs[1].loss < few.epochs[0].loss);
+    with.threads = 2;
+    with.training.pipeline.sample_workers = 2;
+    CHECK(run([] { return first_neighbors{2, 2}; }) == few);
+}
+
+} // namespace test_train_sampled_batches
