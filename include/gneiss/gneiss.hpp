@@ -181,6 +181,7 @@
 #include <gneiss/sample/mini_batch.hpp>
 #include <gneiss/sample/negative.hpp>
 #include <gneiss/sample/neighbor.hpp>
+#include <gneiss/sample/weighted.hpp>
 #include <gneiss/sampling/any_sampler.hpp>
 #include <gneiss/sampling/fwd.hpp>
 #include <gneiss/sampling/link_batches.hpp>

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <gneiss/sample/weighted.hpp>
+
 #include <vector>
 
 #include "graph_harness.hpp"
@@ -95,6 +97,42 @@ TEST_CASE("an own sampler trains, on partitions from disk: where its k covers al
     with.threads = 2;
     with.training.pipeline.sample_workers = 2;
     CHECK(run([] { return first_neighbors{2, 2}; }) == few);
+}
+
+TEST_CASE("weights reach training: alike they draw all neighbors that have one, and edges of weight 0 are left out, by either sampler") {
+    const graph_data data = graph_data::planted(200, 4);
+    set_up with = with_features();
+    // Edge ids count the edges as the store shows them: the weight of an edge is 0 where it begins in an odd node.
+    std::vector<float> odd_left_out;
+    data.store.for_each_edge([&](std::span<const edge> edges) {
+        for (const edge& e : edges) odd_left_out.push_back(e.source % 2 == 0 ? 1.F : 0.F);
+    });
+    const auto by_id = [&](edge_index id) { return odd_left_out[static_cast<std::size_t>(id)]; };
+    const auto check = [&](auto make) {
+        const outcome expected = node_training(data, with).run(make);
+        const outcome alike = node_training(data, with).run([&] { return weighted(make(), [](edge_index) { return 2.F; }); });
+        const outcome even = node_training(data, with).run([&] { return weighted(make(), by_id); });
+        CHECK(alike.epochs[0].sampled_edges == expected.epochs[0].sampled_edges);
+        CHECK(alike.epochs[0].loss == doctest::Approx(expected.epochs[0].loss).epsilon(1e-4));
+        CHECK(even.epochs[0].sampled_edges < expected.epochs[0].sampled_edges);
+        CHECK(even.epochs[1].loss < even.epochs[0].loss);
+    };
+    check([&] { return neighbor_sampler<>(with.training.neighbors, 0); });
+    check([&] { return dense_sampler<>(with.training.neighbors, 0); });
+
+    // What it walks, batch by batch: no odd node but a seed.
+    node_training parts(data, with);
+    parts.states = {{.resident = {0, 1, 2, 3}, .edge_buckets = {}}};
+    graph_buffer whole(data.store, with.engines, neighbor_direction::in, graph_buffer::bytes_needed(parts.states, data.store, neighbor_direction::in), parts.budget);
+    whole.begin_epoch(parts.states, 0);
+    const auto graph = whole.acquire(0);
+    mini_batch_arena arena;
+    std::vector<node_id> seeds(50);
+    for (node_id v = 0; v < 50; ++v) seeds[v] = 4 * v + 1;
+    weighted sampler(neighbor_sampler<>(with.training.neighbors, 0), by_id);
+    const auto sample = sampler.sample({}, *graph, std::span<const node_id>(seeds), executor_ref(parts.on), arena);
+    REQUIRE(sample.nodes.size() > 60);
+    for (const node_id v : sample.nodes.subspan(50)) CHECK(v % 2 == 0);
 }
 
 } // namespace test_train_sampled_batches

@@ -40,5 +40,7 @@ template <node_id_type NodeId>
 class neighbor_sample_writer;
 template <node_id_type NodeId>
 class neighbor_sampler;
+template <class Sampler, class Weight>
+class weighted;
 
 } // namespace gneiss

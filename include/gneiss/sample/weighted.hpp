@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include <gneiss/core/executor/concepts.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/graph/concepts.hpp>
+#include <gneiss/sample/detail/excluded_positions.hpp>
+#include <gneiss/sample/mini_batch.hpp>
+
+namespace gneiss {
+
+/// A sampler that draws neighbors in proportion to the weights of their edges: fits wherever its `Sampler` does.
+///
+///     sampled_batches batches(task, topology, [&] { return weighted(neighbor_sampler<>(options, seed), weight); }, executor);
+///     any_sampler sampler(graph, [=] { return weighted(dense_sampler<>(options, seed), weight); });
+///
+/// `weight(edge id)` is at least 0 and finite; an edge of weight 0 is never walked. Edge ids are those of the graph: of a
+/// `graph_buffer` the positions in the order in which `bucket_store::for_each_edge` shows edges. Copied into each thread's sampler, and
+/// called by several threads of the executor.
+/// Cost: O(degrees of the nodes on the way), as `Sampler` says of weights. Errors: as of `Sampler`; errc::not_finite for a weight that
+/// is negative, infinite or not a number; errc::invalid_argument for a graph without edge ids.
+template <class Sampler, class Weight>
+class weighted {
+    static_assert(std::is_invocable_r_v<float, const Weight&, edge_index>, "weighted: Weight must give the weight of an edge id");
+
+public:
+    weighted(Sampler sampler, Weight weight) : sampler_(std::move(sampler)), weight_(std::move(weight)) {}
+
+    /// As `Sampler::sample`.
+    template <neighbor_source G, executor E>
+    auto sample(const batch_key& batch, const G& graph, std::span<const typename G::id_type> seeds, const E& executor, mini_batch_arena& arena,
+        std::span<const excluded_edge<typename G::id_type>> excluded = {}) {
+        return sampler_.sample(batch, graph, seeds, executor, arena, excluded, weight_);
+    }
+
+private:
+    Sampler sampler_;
+    Weight weight_;
+};
+
+} // namespace gneiss
