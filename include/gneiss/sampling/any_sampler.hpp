@@ -78,7 +78,7 @@ private:
         using sample_type = decltype(std::declval<sampler_type&>().sample(std::declval<const batch_key&>(), std::declval<const G&>(),
             std::declval<std::span<const node_id>>(), std::declval<const executor_ref&>(), std::declval<mini_batch_arena&>()));
 
-        model(const G& from, Make how) : graph(&from), make(std::move(how)), sampler(make()) {}
+        model(const G& of_graph, Make factory) : graph(&of_graph), make(std::move(factory)), sampler(make()) {}
         std::unique_ptr<interface> clone() const override { return std::make_unique<model>(*graph, make); }
         mini_batch sample(const batch_key& key, std::span<const node_id> seeds, const executor_ref& executor, mini_batch_arena& arena) override {
             (void)sampler.sample(key, *graph, seeds, executor, arena);

@@ -41,8 +41,8 @@ protected:
 
 struct batches_interface {
     virtual ~batches_interface() = default;
-    virtual void begin_epoch(const epoch_start& at, const std::stop_token& stop) = 0;
-    virtual state_work acquire(const epoch_start& at, std::uint32_t i) = 0;
+    virtual void begin_epoch(const epoch_start& start, const std::stop_token& stop) = 0;
+    virtual state_work acquire(const epoch_start& start, std::uint32_t i) = 0;
     virtual bool ready(std::uint32_t i) const = 0;
     virtual void produce(training_batch& batch, const std::stop_token& stop) = 0;
     virtual void gathered(training_batch& batch) = 0;
@@ -55,8 +55,8 @@ struct batches_model final : batches_interface {
     static_assert(batch_producer<std::remove_reference_t<T>>, "any_batches: the object must be a gneiss::batch_producer, see gneiss/train/slots.hpp");
     template <class... Arguments>
     explicit batches_model(Arguments&&... arguments) : object(std::forward<Arguments>(arguments)...) {}
-    void begin_epoch(const epoch_start& at, const std::stop_token& stop) override { object.begin_epoch(at, stop); }
-    state_work acquire(const epoch_start& at, std::uint32_t i) override { return object.acquire(at, i); }
+    void begin_epoch(const epoch_start& start, const std::stop_token& stop) override { object.begin_epoch(start, stop); }
+    state_work acquire(const epoch_start& start, std::uint32_t i) override { return object.acquire(start, i); }
     bool ready(std::uint32_t i) const override { return object.ready(i); }
     void produce(training_batch& batch, const std::stop_token& stop) override { object.produce(batch, stop); }
     void gathered(training_batch& batch) override { object.gathered(batch); }
@@ -69,7 +69,7 @@ struct batches_model final : batches_interface {
 struct features_interface {
     virtual ~features_interface() = default;
     virtual input_columns columns() const = 0;
-    virtual void begin_epoch(const epoch_start& at) = 0;
+    virtual void begin_epoch(const epoch_start& start) = 0;
     virtual lease acquire(std::uint32_t i) = 0;
     virtual bool ready(std::uint32_t i) const = 0;
     virtual void gather(training_batch& batch, matrix_view<float> dense) = 0;
@@ -81,7 +81,7 @@ struct features_model final : features_interface {
     template <class... Arguments>
     explicit features_model(Arguments&&... arguments) : object(std::forward<Arguments>(arguments)...) {}
     input_columns columns() const override { return object.columns(); }
-    void begin_epoch(const epoch_start& at) override { object.begin_epoch(at); }
+    void begin_epoch(const epoch_start& start) override { object.begin_epoch(start); }
     lease acquire(std::uint32_t i) override { return object.acquire(i); }
     bool ready(std::uint32_t i) const override { return object.ready(i); }
     void gather(training_batch& batch, matrix_view<float> dense) override { object.gather(batch, dense); }
@@ -167,8 +167,8 @@ struct backend_model final : backend_interface {
 class any_batches : public detail::erased<detail::batches_interface, detail::batches_model> {
 public:
     using erased::erased;
-    void begin_epoch(const epoch_start& at, const std::stop_token& stop) { self_->begin_epoch(at, stop); }
-    [[nodiscard]] state_work acquire(const epoch_start& at, std::uint32_t i) { return self_->acquire(at, i); }
+    void begin_epoch(const epoch_start& start, const std::stop_token& stop) { self_->begin_epoch(start, stop); }
+    [[nodiscard]] state_work acquire(const epoch_start& start, std::uint32_t i) { return self_->acquire(start, i); }
     [[nodiscard]] bool ready(std::uint32_t i) const { return self_->ready(i); }
     void produce(training_batch& batch, const std::stop_token& stop) { self_->produce(batch, stop); }
     void gathered(training_batch& batch) { self_->gathered(batch); }
@@ -183,7 +183,7 @@ class any_features : public detail::erased<detail::features_interface, detail::f
 public:
     using erased::erased;
     [[nodiscard]] input_columns columns() const { return self_->columns(); }
-    void begin_epoch(const epoch_start& at) { self_->begin_epoch(at); }
+    void begin_epoch(const epoch_start& start) { self_->begin_epoch(start); }
     [[nodiscard]] lease acquire(std::uint32_t i) { return self_->acquire(i); }
     [[nodiscard]] bool ready(std::uint32_t i) const { return self_->ready(i); }
     void gather(training_batch& batch, matrix_view<float> dense) { self_->gather(batch, dense); }

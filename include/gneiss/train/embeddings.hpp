@@ -60,8 +60,8 @@ public:
     };
 
     /// Precondition: everything passed outlives this.
-    buffered_embeddings(partition_buffer& rows, const options& how, executor_ref executor)
-        : rows_(rows), options_(how), layout_(rows.file().layout()), executor_(executor) {}
+    buffered_embeddings(partition_buffer& rows, const options& settings, executor_ref executor)
+        : rows_(rows), options_(settings), layout_(rows.file().layout()), executor_(executor) {}
 
     [[nodiscard]] std::size_t columns() const noexcept { return layout_.dim; }
     [[nodiscard]] std::size_t state_columns() const noexcept { return options_.step_at == step_place::compute ? layout_.state : 0; }

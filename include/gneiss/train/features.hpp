@@ -24,7 +24,7 @@ namespace gneiss {
 /// Nodes have no features.
 struct no_features {
     [[nodiscard]] static input_columns columns() noexcept { return {}; }
-    void begin_epoch(const epoch_start& /*at*/) noexcept {}
+    void begin_epoch(const epoch_start& /*start*/) noexcept {}
     [[nodiscard]] static lease acquire(std::uint32_t /*state*/) noexcept { return {}; }
     [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
     void gather(training_batch& /*batch*/, matrix_view<float> /*dense*/) noexcept {}
@@ -49,21 +49,21 @@ inline void gather_resident(const resident_features& from, training_batch& b, ma
 class buffered_features {
 public:
     /// Precondition: the buffer outlives this.
-    buffered_features(feature_buffer& from, executor_ref executor) : from_(from), executor_(executor) {}
+    buffered_features(feature_buffer& buffer, executor_ref executor) : buffer_(buffer), executor_(executor) {}
 
-    [[nodiscard]] input_columns columns() const { return detail::columns_of(from_.store().sparse(), from_.store().columns()); }
-    void begin_epoch(const epoch_start& at) { from_.begin_epoch(at.loaded(), at.from.state); }
-    [[nodiscard]] lease acquire(std::uint32_t state) { return from_.acquire(state); }
-    [[nodiscard]] bool ready(std::uint32_t state) const { return from_.ready(state); }
+    [[nodiscard]] input_columns columns() const { return detail::columns_of(buffer_.store().sparse(), buffer_.store().columns()); }
+    void begin_epoch(const epoch_start& start) { buffer_.begin_epoch(start.loaded(), start.from.state); }
+    [[nodiscard]] lease acquire(std::uint32_t state) { return buffer_.acquire(state); }
+    [[nodiscard]] bool ready(std::uint32_t state) const { return buffer_.ready(state); }
     void gather(training_batch& b, matrix_view<float> dense) const {
         detail::gather_resident(*static_cast<const resident_features*>(b.features.get()), b, dense, executor_);
     }
     void enter(phase next) {
-        if (next == phase::evaluate) from_.release();
+        if (next == phase::evaluate) buffer_.release();
     }
 
 private:
-    feature_buffer& from_;
+    feature_buffer& buffer_;
     executor_ref executor_;
 };
 static_assert(feature_source<buffered_features>);
@@ -74,7 +74,7 @@ public:
     features_in_memory(std::shared_ptr<const resident_features> all, executor_ref executor) : all_(std::move(all)), executor_(executor) {}
 
     [[nodiscard]] input_columns columns() const { return detail::columns_of(all_->sparse(), all_->columns()); }
-    void begin_epoch(const epoch_start& /*at*/) noexcept {}
+    void begin_epoch(const epoch_start& /*start*/) noexcept {}
     [[nodiscard]] lease acquire(std::uint32_t /*state*/) const { return all_; }
     [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
     void gather(training_batch& b, matrix_view<float> dense) const { detail::gather_resident(*all_, b, dense, executor_); }
@@ -92,7 +92,7 @@ public:
     explicit matrix_features(matrix_view<const float> features) : features_(features) {}
 
     [[nodiscard]] input_columns columns() const noexcept { return {.dense = features_.columns(), .sparse = 0}; }
-    void begin_epoch(const epoch_start& /*at*/) noexcept {}
+    void begin_epoch(const epoch_start& /*start*/) noexcept {}
     [[nodiscard]] static lease acquire(std::uint32_t /*state*/) noexcept { return {}; }
     [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
     void gather(training_batch& b, matrix_view<float> dense) const {
@@ -127,25 +127,25 @@ public:
     };
 
     /// \param empties  the cache is emptied between superbatches: it takes turns in memory
-    /// Precondition: what `from` refers to outlives this.
-    cached_features(const feature_rows& from, bool empties, executor_ref executor) : from_(from), empties_(empties), executor_(executor) {}
+    /// Precondition: what `rows` refers to outlives this.
+    cached_features(const feature_rows& rows, bool empties, executor_ref executor) : rows_(rows), empties_(empties), executor_(executor) {}
 
-    [[nodiscard]] input_columns columns() const noexcept { return {.dense = from_.columns, .sparse = 0}; }
-    void begin_epoch(const epoch_start& /*at*/) noexcept {}
+    [[nodiscard]] input_columns columns() const noexcept { return {.dense = rows_.columns, .sparse = 0}; }
+    void begin_epoch(const epoch_start& /*start*/) noexcept {}
     [[nodiscard]] static lease acquire(std::uint32_t /*state*/) noexcept { return {}; }
     [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
 
     void gather(training_batch& b, matrix_view<float> dense) {
-        if (from_.cache != nullptr) timed(times_.fill, [&] { fill(b); });
+        if (rows_.cache != nullptr) timed(times_.fill, [&] { fill(b); });
         const std::span<const node_id> ids = b.nodes;
         gather_target to = gather_target::of(dense);
-        if (from_.f16) to = {f16_rows_.at_least(ids.size() * from_.columns * sizeof(half)), from_.columns * sizeof(half)};
+        if (rows_.f16) to = {f16_rows_.at_least(ids.size() * rows_.columns * sizeof(half)), rows_.columns * sizeof(half)};
         timed(times_.gather, [&] {
-            if (from_.cache != nullptr) from_.cache->gather(ids, to);
-            else from_.source.gather(ids, to);
+            if (rows_.cache != nullptr) rows_.cache->gather(ids, to);
+            else rows_.source.gather(ids, to);
         });
-        if (from_.cache != nullptr) timed(times_.update, [&] { update(b, to); });
-        if (from_.f16 || from_.normalized) timed(times_.gather, [&] { convert(ids.size(), to, dense); });
+        if (rows_.cache != nullptr) timed(times_.update, [&] { update(b, to); });
+        if (rows_.f16 || rows_.normalized) timed(times_.gather, [&] { convert(ids.size(), to, dense); });
     }
 
     void enter(phase /*next*/) noexcept {} // what superbatches count on stays
@@ -163,10 +163,10 @@ private:
     void convert(std::size_t count, const gather_target& read, matrix_view<float> dense) const {
         parallel_for(executor_, count, 1024, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
-                if (from_.f16)
-                    std::ranges::transform(std::span(reinterpret_cast<const half*>(read.row(i)), from_.columns), dense[i].begin(),
+                if (rows_.f16)
+                    std::ranges::transform(std::span(reinterpret_cast<const half*>(read.row(i)), rows_.columns), dense[i].begin(),
                         [](half h) { return to_float(h); });
-                if (from_.normalized) normalize_row(dense[i]);
+                if (rows_.normalized) normalize_row(dense[i]);
             }
         });
     }
@@ -174,25 +174,25 @@ private:
     /// What the cache holds when training, or a superbatch, begins.
     void fill(const training_batch& b) {
         const bool begins = b.window && b.key.number.index == b.window->first();
-        if (from_.policy != nullptr) {
-            if (!std::exchange(filled_, true) || (begins && empties_)) from_.cache->fill(from_.policy->initial());
+        if (rows_.policy != nullptr) {
+            if (!std::exchange(filled_, true) || (begins && empties_)) rows_.cache->fill(rows_.policy->initial());
         } else if (begins) {
-            if (b.window->begins_empty() && from_.cache->held() != 0) {
-                from_.cache->release();
-                from_.cache->acquire();
+            if (b.window->begins_empty() && rows_.cache->held() != 0) {
+                rows_.cache->release();
+                rows_.cache->acquire();
             }
-            from_.cache->fill(b.window->fill().in, b.window->fill().out);
+            rows_.cache->fill(b.window->fill().in, b.window->fill().out);
         }
     }
 
     void update(const training_batch& b, const gather_target& rows) {
-        if (from_.policy != nullptr) from_.policy->next(b.nodes, changes_);
-        else if (b.window && from_.cache->capacity() != 0) b.window->changes(b.nodes, changes_);
+        if (rows_.policy != nullptr) rows_.policy->next(b.nodes, changes_);
+        else if (b.window && rows_.cache->capacity() != 0) b.window->changes(b.nodes, changes_);
         else return; // without slots nothing changes; what is sampled after a stop is of no superbatch
-        from_.cache->apply(changes_, b.nodes, rows);
+        rows_.cache->apply(changes_, b.nodes, rows);
     }
 
-    feature_rows from_;
+    feature_rows rows_;
     bool empties_;
     executor_ref executor_;
     bool filled_ = false; // the policy's rows are in the cache

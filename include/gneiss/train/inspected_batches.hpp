@@ -53,23 +53,23 @@ public:
     };
 
     /// Throws errc::invalid_argument without a training node.
-    inspected_batches(options how, parts of, executor_ref executor) : options_(std::move(how)), parts_(std::move(of)), executor_(executor) {
+    inspected_batches(options settings, parts given, executor_ref executor) : options_(std::move(settings)), parts_(std::move(given)), executor_(executor) {
         if (parts_.training_nodes.empty()) throw error(errc::invalid_argument, "there is no node to train on");
     }
 
-    void begin_epoch(const epoch_start& at, const std::stop_token& /*stop*/) {
+    void begin_epoch(const epoch_start& start, const std::stop_token& /*stop*/) {
         if (!superbatches()) return;
-        if (inspector_ && !inspector_->halted() && inspector_->position() == std::pair{at.epoch, at.from.index}) return;
+        if (inspector_ && !inspector_->halted() && inspector_->position() == std::pair{start.epoch, start.from.index}) return;
         end_inspection();
         auto inspector = std::make_unique<superbatch_inspector>(options_.superbatches,
             superbatch_inspector::surroundings{.sampler = parts_.sampler, .batches = [this](std::uint64_t e) { return batches_of(e); },
                 .before_sampling = parts_.before_sampling, .before_gathering = parts_.before_gathering, .nodes = parts_.labels.size(), .on = executor_},
-            superbatch_inspector::place{at.epoch, at.from.index});
+            superbatch_inspector::place{start.epoch, start.from.index});
         const std::scoped_lock lock(mutex_);
         inspector_ = std::move(inspector);
     }
-    [[nodiscard]] state_work acquire(const epoch_start& at, std::uint32_t /*state*/) const {
-        auto batches = batches_of(at.epoch);
+    [[nodiscard]] state_work acquire(const epoch_start& start, std::uint32_t /*state*/) const {
+        auto batches = batches_of(start.epoch);
         const std::uint64_t count = batches->size();
         return {.view = std::move(batches), .features = {}, .batches = count};
     }

@@ -28,9 +28,9 @@ namespace gneiss {
 ///
 /// Meaning: `acquire(i)` waits for the graph of state i; `enter(phase)` as of `batch_producer`. Thread-safety: the driving thread; views are read by many.
 template <class T>
-concept topology = requires(T& t, const T& c, const epoch_start& at, std::uint32_t i) {
-    t.begin_epoch(at);
-    { t.acquire(at, i) } -> std::same_as<std::shared_ptr<const typename T::view>>;
+concept topology = requires(T& t, const T& c, const epoch_start& start, std::uint32_t i) {
+    t.begin_epoch(start);
+    { t.acquire(start, i) } -> std::same_as<std::shared_ptr<const typename T::view>>;
     { c.ready(i) } -> std::convertible_to<bool>;
     t.enter(phase::evaluate);
 };
@@ -50,8 +50,8 @@ concept sampler_of = requires(S& s, const batch_key& key, const View& graph, std
 /// There is no graph: batches are their seeds alone.
 struct no_topology {
     struct view {};
-    void begin_epoch(const epoch_start& /*at*/) noexcept {}
-    [[nodiscard]] static std::shared_ptr<const view> acquire(const epoch_start& /*at*/, std::uint32_t /*state*/) noexcept { return {}; }
+    void begin_epoch(const epoch_start& /*start*/) noexcept {}
+    [[nodiscard]] static std::shared_ptr<const view> acquire(const epoch_start& /*start*/, std::uint32_t /*state*/) noexcept { return {}; }
     [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
     void enter(phase /*next*/) noexcept {}
 };
@@ -68,25 +68,25 @@ public:
     /// \param most  partitions that a state may have: what memory was planned for
     /// \param whole  every state must have all partitions
     /// Precondition: the buffer outlives this.
-    buffered_topology(graph_buffer& from, std::uint32_t most, bool whole = false) : from_(from), most_(most), whole_(whole) {}
+    buffered_topology(graph_buffer& buffer, std::uint32_t most, bool whole = false) : buffer_(buffer), most_(most), whole_(whole) {}
 
-    void begin_epoch(const epoch_start& at) { from_.begin_epoch(at.loaded(), at.from.state); }
-    [[nodiscard]] std::shared_ptr<const view> acquire(const epoch_start& at, std::uint32_t i) {
-        const std::size_t resident = at.states[i].resident.size();
+    void begin_epoch(const epoch_start& start) { buffer_.begin_epoch(start.loaded(), start.from.state); }
+    [[nodiscard]] std::shared_ptr<const view> acquire(const epoch_start& start, std::uint32_t i) {
+        const std::size_t resident = start.states[i].resident.size();
         if (resident > most_)
             throw error(errc::invalid_argument, "state " + std::to_string(i) + " has " + std::to_string(resident) +
                                                     " partitions, memory was planned for " + std::to_string(most_));
-        if (whole_ && resident != from_.store().rows().partitions)
+        if (whole_ && resident != buffer_.store().rows().partitions)
             throw error(errc::invalid_argument, "neighborhoods are drawn on a device in the whole graph, which a state does not have");
-        return from_.acquire(i);
+        return buffer_.acquire(i);
     }
-    [[nodiscard]] bool ready(std::uint32_t state) const { return from_.ready(state); }
+    [[nodiscard]] bool ready(std::uint32_t state) const { return buffer_.ready(state); }
     void enter(phase next) {
-        if (next == phase::evaluate) from_.release();
+        if (next == phase::evaluate) buffer_.release();
     }
 
 private:
-    graph_buffer& from_;
+    graph_buffer& buffer_;
     std::uint32_t most_;
     bool whole_;
 };
@@ -100,8 +100,8 @@ public:
 
     explicit graph_in_memory(const G& graph) : graph_(std::shared_ptr<const G>(), &graph) {}
 
-    void begin_epoch(const epoch_start& /*at*/) noexcept {}
-    [[nodiscard]] std::shared_ptr<const view> acquire(const epoch_start& /*at*/, std::uint32_t /*state*/) const noexcept { return graph_; }
+    void begin_epoch(const epoch_start& /*start*/) noexcept {}
+    [[nodiscard]] std::shared_ptr<const view> acquire(const epoch_start& /*start*/, std::uint32_t /*state*/) const noexcept { return graph_; }
     [[nodiscard]] static bool ready(std::uint32_t /*state*/) noexcept { return true; }
     void enter(phase /*next*/) noexcept {}
 
@@ -136,14 +136,14 @@ public:
     sampled_batches(Task& task, Topology& from, Make make, executor_ref executor, memory_charge samplers = {}, draw_elsewhere elsewhere = {})
         : task_(task), topology_(from), make_(std::move(make)), executor_(executor), charge_(std::move(samplers)), elsewhere_(std::move(elsewhere)) {}
 
-    void begin_epoch(const epoch_start& at, const std::stop_token& /*stop*/) {
-        task_.begin_epoch(at);
-        topology_.begin_epoch(at);
+    void begin_epoch(const epoch_start& start, const std::stop_token& /*stop*/) {
+        task_.begin_epoch(start);
+        topology_.begin_epoch(start);
     }
-    [[nodiscard]] state_work acquire(const epoch_start& at, std::uint32_t i) {
-        auto examples = task_.acquire(at, i);
+    [[nodiscard]] state_work acquire(const epoch_start& start, std::uint32_t i) {
+        auto examples = task_.acquire(start, i);
         const std::uint64_t batches = Task::batches(*examples);
-        return {.view = std::make_shared<const view>(view{std::move(examples), topology_.acquire(at, i)}), .features = {}, .batches = batches};
+        return {.view = std::make_shared<const view>(view{std::move(examples), topology_.acquire(start, i)}), .features = {}, .batches = batches};
     }
     [[nodiscard]] bool ready(std::uint32_t state) const { return topology_.ready(state); }
 

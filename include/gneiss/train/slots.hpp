@@ -32,7 +32,7 @@ struct training_optimizers {
 
 /// Makes batches: seeds and what a task puts beside them, and their sampled neighborhood.
 ///
-/// Meaning: `begin_epoch` starts an epoch; `acquire(at, i)` waits for what the batches of state i share and says how many there
+/// Meaning: `begin_epoch` starts an epoch; `acquire(start, i)` waits for what the batches of state i share and says how many there
 /// are, states in order; `produce` writes the producer's part of a batch. A batch is a pure function of its key and of its
 /// state, so any thread may produce it. `ready(i)`: whether `acquire` would not wait. `gathered` is called in batch order once
 /// the rows of a batch are read. `in_order`: batches must be produced by one thread, in order. `repeats`: a state may be passed
@@ -40,9 +40,9 @@ struct training_optimizers {
 /// Thread-safety: `produce` by several threads; the rest by the driving thread, `gathered` by the gather stage.
 /// Errors: what `produce` throws ends the epoch.
 template <class B>
-concept batch_producer = requires(B& b, const B& c, const epoch_start& at, std::uint32_t i, training_batch& batch, const std::stop_token& stop) {
-    b.begin_epoch(at, stop);
-    { b.acquire(at, i) } -> std::same_as<state_work>;
+concept batch_producer = requires(B& b, const B& c, const epoch_start& start, std::uint32_t i, training_batch& batch, const std::stop_token& stop) {
+    b.begin_epoch(start, stop);
+    { b.acquire(start, i) } -> std::same_as<state_work>;
     { c.ready(i) } -> std::convertible_to<bool>;
     b.produce(batch, stop);
     b.gathered(batch);
@@ -58,9 +58,9 @@ concept batch_producer = requires(B& b, const B& c, const epoch_start& at, std::
 /// look at batch.window for the accesses to come. `enter(phase)` as of `batch_producer`.
 /// Thread-safety: `gather` by the gather stage, the rest by the driving thread. Cost: O(nodes · columns) and what is read.
 template <class F>
-concept feature_source = requires(F& f, const F& c, const epoch_start& at, std::uint32_t i, training_batch& batch, matrix_view<float> dense) {
+concept feature_source = requires(F& f, const F& c, const epoch_start& start, std::uint32_t i, training_batch& batch, matrix_view<float> dense) {
     { c.columns() } -> std::same_as<input_columns>;
-    f.begin_epoch(at);
+    f.begin_epoch(start);
     { f.acquire(i) } -> std::same_as<lease>;
     { c.ready(i) } -> std::convertible_to<bool>;
     f.gather(batch, dense);

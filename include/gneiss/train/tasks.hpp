@@ -36,9 +36,9 @@ struct seed_set {
 /// `cut(batch, view)`, one per thread, which writes the task's part of a batch (links, labels or an own payload) and returns its
 /// seeds: a pure function of batch.key and the view. `repeats`: whether a state may be passed over again.
 template <class T>
-concept train_task = requires(T& t, const T& c, const epoch_start& at, std::uint32_t i, training_batch& batch, const typename T::view& view) {
-    t.begin_epoch(at);
-    { t.acquire(at, i) } -> std::same_as<std::shared_ptr<const typename T::view>>;
+concept train_task = requires(T& t, const T& c, const epoch_start& start, std::uint32_t i, training_batch& batch, const typename T::view& view) {
+    t.begin_epoch(start);
+    { t.acquire(start, i) } -> std::same_as<std::shared_ptr<const typename T::view>>;
     { T::batches(view) } -> std::convertible_to<std::uint64_t>;
     { c.cutter().cut(batch, view) } -> std::same_as<seed_set>;
     { T::repeats } -> std::convertible_to<bool>;
@@ -69,21 +69,21 @@ public:
     /// \param exclude_from  numbers edges: neighbors are not reached over the edges that a batch predicts; null: they are
     /// Precondition: buffers outlive this. Throws errc::invalid_argument for options of negatives that cannot be used,
     /// or edges that are bucketed by other partitions.
-    link_task(const link_task_options& how, edge_buffer& edges, const row_partitioning& partitioning, const graph_buffer* exclude_from = nullptr)
+    link_task(const link_task_options& settings, edge_buffer& edges, const row_partitioning& partitioning, const graph_buffer* exclude_from = nullptr)
         requires std::constructible_from<Negatives, const negative_options&, std::uint64_t>
-        : link_task(how, Negatives(how.negatives, how.seed), edges, partitioning, exclude_from) {}
-    /// \param from  draws the negatives
-    link_task(const link_task_options& how, Negatives from, edge_buffer& edges, const row_partitioning& partitioning,
+        : link_task(settings, Negatives(settings.negatives, settings.seed), edges, partitioning, exclude_from) {}
+    /// \param negatives  draws them
+    link_task(const link_task_options& settings, Negatives negatives, edge_buffer& edges, const row_partitioning& partitioning,
         const graph_buffer* exclude_from = nullptr)
-        : options_(how), source_(std::move(from)), edges_(edges), partitioning_(partitioning), exclude_from_(exclude_from) {
-        validate(how.negatives);
+        : options_(settings), source_(std::move(negatives)), edges_(edges), partitioning_(partitioning), exclude_from_(exclude_from) {
+        validate(settings.negatives);
         edges_.expect(partitioning_);
     }
 
-    void begin_epoch(const epoch_start& at) { edges_.begin_epoch(at.states, at.from.state); }
-    [[nodiscard]] std::shared_ptr<const view> acquire(const epoch_start& at, std::uint32_t i) {
-        const buffer_state& s = at.states[i];
-        view result{link_state(s, partitioning_, edges_.acquire(i), options_.batch, options_.batch_from, options_.seed, at.epoch, i), {}};
+    void begin_epoch(const epoch_start& start) { edges_.begin_epoch(start.states, start.from.state); }
+    [[nodiscard]] std::shared_ptr<const view> acquire(const epoch_start& start, std::uint32_t i) {
+        const buffer_state& s = start.states[i];
+        view result{link_state(s, partitioning_, edges_.acquire(i), options_.batch, options_.batch_from, options_.seed, start.epoch, i), {}};
         if (exclude_from_ != nullptr)
             for (const edge_bucket& b : s.edge_buckets) result.first_edge.push_back(exclude_from_->first_edge(b));
         return std::make_shared<const view>(std::move(result));
@@ -141,23 +141,23 @@ public:
     /// \param labels   of all nodes; outlives this; empty: there are none
     /// \param classes  labels are below that
     /// Throws errc::invalid_argument unless every node has a label, or `unlabeled`.
-    node_task(const options& how, std::span<const class_id> labels, std::size_t classes, row_partitioning partitioning, nodes_of_state nodes)
-        : options_(how), labels_(labels), classes_(classes), partitioning_(std::move(partitioning)), nodes_(std::move(nodes)) {
+    node_task(const options& settings, std::span<const class_id> labels, std::size_t classes, row_partitioning partitioning, nodes_of_state nodes)
+        : options_(settings), labels_(labels), classes_(classes), partitioning_(std::move(partitioning)), nodes_(std::move(nodes)) {
         if (!labels.empty() && labels.size() != partitioning_.nodes) throw error(errc::invalid_argument, "every node needs a label, or unlabeled");
     }
 
     /// Without labels.
-    node_task(const options& how, row_partitioning partitioning, nodes_of_state nodes) : node_task(how, {}, 0, std::move(partitioning), std::move(nodes)) {}
+    node_task(const options& settings, row_partitioning partitioning, nodes_of_state nodes) : node_task(settings, {}, 0, std::move(partitioning), std::move(nodes)) {}
 
-    void begin_epoch(const epoch_start& /*at*/) noexcept {}
+    void begin_epoch(const epoch_start& /*start*/) noexcept {}
     /// Throws errc::out_of_range for a training node that is not resident.
-    [[nodiscard]] std::shared_ptr<const view> acquire(const epoch_start& at, std::uint32_t i) const {
+    [[nodiscard]] std::shared_ptr<const view> acquire(const epoch_start& start, std::uint32_t i) const {
         std::vector<node_id> nodes;
         nodes_(i, nodes);
         for (const node_id v : nodes)
-            if (v >= partitioning_.nodes || !std::ranges::binary_search(at.states[i].resident, partitioning_.of(v)))
+            if (v >= partitioning_.nodes || !std::ranges::binary_search(start.states[i].resident, partitioning_.of(v)))
                 throw error(errc::out_of_range, "node " + std::to_string(v) + " trains in state " + std::to_string(i) + ", where it is not resident");
-        return std::make_shared<const view>(std::move(nodes), options_.batch, options_.seed, at.epoch, i);
+        return std::make_shared<const view>(std::move(nodes), options_.batch, options_.seed, start.epoch, i);
     }
     [[nodiscard]] static std::uint64_t batches(const view& v) noexcept { return v.size(); }
 

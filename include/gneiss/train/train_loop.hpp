@@ -94,7 +94,7 @@ public:
         const auto give_up = [&] { leave.request_stop(); };
         const std::stop_callback stopped(stop, give_up), failed(driver_.failed(), give_up);
         stop_ = leave.get_token();
-        const epoch_start at{states, number, from, ahead};
+        const epoch_start start{states, number, from, ahead};
         const auto upload = [&] { backend_.upload(optimizers_); };
         observer watched = observe;
         if (observe.checkpoint)
@@ -106,11 +106,11 @@ public:
         std::uint64_t planned = 0;
         const auto begin = [&] {
             upload();
-            batches_.begin_epoch(at, stop_);
-            features_.begin_epoch(at);
+            batches_.begin_epoch(start, stop_);
+            features_.begin_epoch(start);
         };
         const auto work_of = [&](std::uint32_t s) {
-            auto work = std::make_shared<state_work>(batches_.acquire(at, s));
+            auto work = std::make_shared<state_work>(batches_.acquire(start, s));
             work->features = features_.acquire(s);
             planned += work->batches;
             if (planned == 0 && from == batch_number{} && s + 1 == states.size())

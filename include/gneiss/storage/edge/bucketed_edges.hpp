@@ -35,21 +35,21 @@ struct bucketing {
 /// Immutable; copies share the edges.
 class bucketed_edges {
 public:
-    /// Throws errc::out_of_range for a node or a relation beyond what `how` says; errc::invalid_argument for no partition.
-    bucketed_edges(std::span<const edge> edges, const bucketing& how) {
+    /// Throws errc::out_of_range for a node or a relation beyond what `into` says; errc::invalid_argument for no partition.
+    bucketed_edges(std::span<const edge> edges, const bucketing& into) {
         auto held = std::make_shared<in_memory>();
         std::uint64_t nodes = 0, relations = 0;
         for (const edge& e : edges) {
             nodes = std::max<std::uint64_t>(nodes, std::uint64_t{std::max(e.source, e.destination)} + 1);
             relations = std::max<std::uint64_t>(relations, std::uint64_t{e.relation} + 1);
         }
-        if (how.partitions == 0) throw error(errc::invalid_argument, "edges need at least one partition");
-        if (how.nodes != 0 && nodes > how.nodes) throw error(errc::out_of_range, "edges name " + std::to_string(nodes) + " nodes of " + std::to_string(how.nodes));
-        if (how.relations != 0 && relations > how.relations)
-            throw error(errc::out_of_range, "edges name " + std::to_string(relations) + " relations of " + std::to_string(how.relations));
-        rows_ = {how.nodes != 0 ? how.nodes : nodes, how.partitions};
-        relations_ = std::max<std::uint64_t>(how.relations != 0 ? how.relations : relations, 1);
-        held->first.assign(std::size_t{how.partitions} * how.partitions + 1, 0);
+        if (into.partitions == 0) throw error(errc::invalid_argument, "edges need at least one partition");
+        if (into.nodes != 0 && nodes > into.nodes) throw error(errc::out_of_range, "edges name " + std::to_string(nodes) + " nodes of " + std::to_string(into.nodes));
+        if (into.relations != 0 && relations > into.relations)
+            throw error(errc::out_of_range, "edges name " + std::to_string(relations) + " relations of " + std::to_string(into.relations));
+        rows_ = {into.nodes != 0 ? into.nodes : nodes, into.partitions};
+        relations_ = std::max<std::uint64_t>(into.relations != 0 ? into.relations : relations, 1);
+        held->first.assign(std::size_t{into.partitions} * into.partitions + 1, 0);
         for (const edge& e : edges) ++held->first[bucket(e) + 1];
         std::partial_sum(held->first.begin(), held->first.end(), held->first.begin());
         held->edges.resize(edges.size());
