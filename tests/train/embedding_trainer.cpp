@@ -214,6 +214,25 @@ TEST_CASE("asynchronous relations are those of the batch's reading: the same bit
     }
 }
 
+TEST_CASE("a budget with room for the edges of one state only trains the same bits; with less it is refused with the numbers") {
+    const temporary_directory directory;
+    toy_graph graph(150, 6, 2, 3000, 5);
+    set_up with;
+    with.order_slots = with.buffer_slots = 3;
+    with.training.batch_edges = 20;
+    with.training.negatives = {.per_chunk = 8, .chunks = 2};
+    with.training.pipeline = {.staleness = 4, .deterministic = true};
+    const outcome whole = train(graph, with, directory / "whole");
+    std::uint64_t one = 0;
+    const auto order = make_order(with.order, 6, 3, 7);
+    for (std::uint64_t epoch = 0; epoch < with.epochs; ++epoch)
+        for (const buffer_state& s : order(epoch)) one = std::max(one, edge_buffer::bytes_needed({s}, graph.source()));
+    with.edge_memory = one;
+    CHECK(train(graph, with, directory / "one") == whole);
+    with.edge_memory = one - 1;
+    CHECK_THROWS_WITH_AS((void)train(graph, with, directory / "none"), doctest::Contains("edges of this plan"), over_budget);
+}
+
 TEST_CASE("asynchronous training learns: the loss falls, and every edge is trained once an epoch") {
     const temporary_directory directory;
     toy_graph graph(60, 4, 2, 0, 9);

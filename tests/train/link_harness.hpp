@@ -55,6 +55,7 @@ struct set_up {
     std::size_t threads = 1;
     std::uint64_t epochs = 2;
     engine_factory engines = [] { return any_engine(threads_engine{}); };
+    std::uint64_t edge_memory = memory_budget::unlimited; ///< the budget of the edge buffer
     embedding_trainer_options training{};
 };
 
@@ -99,7 +100,8 @@ inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem
     while (at.epoch < with.epochs) { // once, unless stopped: then from what a checkpoint would hold
         memory_budget budget;
         partition_buffer buffer(*rows, {.resident_partitions = with.buffer_slots, .prefetch = with.prefetch}, budget);
-        edge_buffer edges(graph.source(), graph.partitioning.partitions, false, 0, budget);
+        memory_budget for_edges(with.edge_memory);
+        edge_buffer edges(graph.source(), graph.partitioning.partitions, false, 0, for_edges);
         std::optional<any_backend> elsewhere = compute ? compute(with, relations) : std::nullopt;
         embedding_trainer training(with.training, model, optimizer, buffer, edges, relations, executor, budget, elsewhere ? &*elsewhere : nullptr);
         training.set_steps(steps);

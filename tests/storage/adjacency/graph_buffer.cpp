@@ -244,6 +244,16 @@ TEST_CASE("a direction that is not kept, a budget that is too small and a damage
     memory_budget small(bytes - 1), budget;
     CHECK_THROWS_AS(graph_buffer(data.store, threads(), neighbor_direction::in, bytes, small), over_budget);
     {
+        graph_buffer understated(data.store, threads(), neighbor_direction::in, 7, small);
+        CHECK_THROWS_WITH_AS(understated.begin_epoch(states), doctest::Contains("graph of this plan"), over_budget);
+        CHECK(small.used() == 7);
+        memory_budget enough(bytes);
+        graph_buffer charged(data.store, threads(), neighbor_direction::in, 7, enough);
+        charged.begin_epoch(states);
+        CHECK(enough.used() == bytes);
+        CHECK(charged.acquire(0) != nullptr);
+    }
+    {
         graph_buffer buffer(data.store, threads(), neighbor_direction::in, bytes, budget);
         buffer.begin_epoch(states);
         const auto graph = buffer.acquire(0);

@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <string>
 #include <thread>
 
 #include "support/error_code.hpp"
@@ -99,6 +101,64 @@ TEST_CASE("a plan of other partitions is refused before anything is loaded") {
     CHECK(refused({{0, 1}, {{0, 1}, {1, 2}}}));
     CHECK_THROWS_WITH_AS(edges.begin_epoch({{{0}, {}}, {{0, 1}, {{7, 1}}}}),
         "state 1 of a plan trains edges of bucket (7, 1), whose partitions are not resident", error);
+}
+
+TEST_CASE("what a plan needs beyond what was said is charged before it is loaded, for two states, for one, or not at all") {
+    constexpr std::array<edge_index, 3> sizes{1000, 10, 400};
+    std::atomic<std::uint64_t> loads{0};
+    const edge_loader source{.size = [&](edge_bucket b) { return sizes[b.first]; }, .load = [&](edge_bucket, std::span<edge>) { ++loads; }};
+    epoch_plan states(3);
+    for (partition_id p = 0; p < 3; ++p) states[p] = {.resident = {p}, .edge_buckets = {{p, p}}};
+    const auto run = [&](edge_buffer& edges, std::uint32_t first = 0) {
+        edges.begin_epoch(states, first);
+        for (std::uint32_t s = first; s < states.size(); ++s) CHECK(edges.acquire(s)->size() == sizes[s]);
+    };
+    SUBCASE("two states, once, and no less for later plans") {
+        memory_budget budget(1010 * sizeof(edge));
+        edge_buffer edges(source, 3, false, 7, budget);
+        run(edges, 1);
+        CHECK(budget.used() == 410 * sizeof(edge));
+        run(edges);
+        run(edges, 1);
+        CHECK(budget.used() == 1010 * sizeof(edge));
+    }
+    SUBCASE("all edges where all are kept, each bucket once") {
+        memory_budget budget(1410 * sizeof(edge));
+        edge_buffer edges(source, 3, true, 0, budget);
+        run(edges, 1);
+        CHECK(budget.used() == 410 * sizeof(edge));
+        run(edges);
+        run(edges);
+        CHECK(budget.used() == 1410 * sizeof(edge));
+        CHECK(loads == 3);
+    }
+    SUBCASE("one state: the next waits until it is gone") {
+        memory_budget budget(1009 * sizeof(edge));
+        edge_buffer edges(source, 3, false, 0, budget);
+        edges.begin_epoch(states);
+        auto first = edges.acquire(0);
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        CHECK(loads == 1);
+        first.reset();
+        CHECK(edges.acquire(1)->size() == 10);
+        CHECK(edges.acquire(2)->size() == 400);
+        CHECK(budget.used() == 1000 * sizeof(edge));
+    }
+    SUBCASE("no room for a state: an error with the numbers, and nothing is loaded") {
+        for (const bool all : {false, true}) {
+            memory_budget budget(999 * sizeof(edge));
+            edge_buffer edges(source, 3, all, 100, budget);
+            try {
+                edges.begin_epoch(states);
+                FAIL("accepted");
+            } catch (const over_budget& e) {
+                CHECK(e.needed() == (all ? 1410 : 1000) * sizeof(edge));
+                CHECK(e.limit() == 999 * sizeof(edge));
+                CHECK(std::string(e.what()).find("edges of this plan") != std::string::npos);
+            }
+            CHECK(loads == 0);
+        }
+    }
 }
 
 } // namespace test_storage_edge_edge_buffer

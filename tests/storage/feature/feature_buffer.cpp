@@ -244,6 +244,16 @@ TEST_CASE("features that do not fit the budget are refused; damaged ones name th
             const std::uint64_t bytes = feature_buffer::bytes_needed(states, data.store);
             memory_budget small(bytes - 1), budget;
             CHECK_THROWS_AS(feature_buffer(data.store, threads(), bytes, small), over_budget);
+            {
+                feature_buffer understated(data.store, threads(), 7, small);
+                CHECK_THROWS_WITH_AS(understated.begin_epoch(states), doctest::Contains("features of this plan"), over_budget);
+                CHECK(small.used() == 7);
+                memory_budget enough(bytes);
+                feature_buffer charged(data.store, threads(), 7, enough);
+                charged.begin_epoch(states);
+                CHECK(enough.used() == bytes);
+                CHECK(charged.acquire(0)->resident(3));
+            }
             damage(path, 4096 + data.store.range(2, part).offset);
             feature_buffer buffer(data.store, threads(), bytes, budget);
             buffer.begin_epoch(states);

@@ -19,6 +19,7 @@
 #include <gneiss/storage/adjacency/resident_csr.hpp>
 #include <gneiss/storage/adjacency/resident_graph.hpp>
 #include <gneiss/storage/detail/check_plan.hpp>
+#include <gneiss/storage/detail/growing_charge.hpp>
 #include <gneiss/storage/detail/state_prefetcher.hpp>
 #include <gneiss/storage/edge/block_reader.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
@@ -53,14 +54,14 @@ class graph_buffer {
 public:
     /// \param store  outlives this
     /// \param keeps  the lists to load; blocks of the other direction are not read
-    /// \param bytes  what `bytes_needed` said of the plans to come. Throws over_budget
+    /// \param bytes  what `bytes_needed` said of the plans to come; one with a state that takes more charges the rest when it
+    ///               begins. Throws over_budget
     graph_buffer(const bucket_store& store, engine_factory engines, neighbor_direction keeps, std::uint64_t bytes,
         memory_budget& budget, const graph_buffer_options& options = {})
         : store_(store),
           keeps_(keeps),
           options_(options),
-          bytes_(bytes),
-          charge_(budget.charge("graph", bytes)),
+          charge_(budget, "graph", bytes),
           first_edge_(static_cast<std::size_t>(store.layout().buckets()) + 1, 0),
           reader_(store, std::move(engines)) {
         for (std::size_t i = 0; i < store.table().size(); ++i) first_edge_[i + 1] = first_edge_[i] + store.table()[i].edges;
@@ -91,9 +92,11 @@ public:
     }
 
     /// Starts an epoch at `first_state`; loading begins at once. Precondition: no graph of an earlier epoch is held.
-    /// Throws errc::invalid_argument for a plan of other partitions.
+    /// Throws errc::invalid_argument for a plan of other partitions; over_budget for one with a state that the budget has no room
+    /// for, with the bytes of all that is charged.
     void begin_epoch(const epoch_plan& states, std::uint32_t first_state = 0) {
         detail::check_plan(states, store_.rows().partitions);
+        for (std::size_t s = first_state; s < states.size(); ++s) charge_.at_least(bytes_beside(states[s].resident, {}));
         loader_->begin(states, first_state);
     }
 
@@ -183,17 +186,19 @@ private:
         return lists + most + (before.empty() ? 0 : bytes_of_lists(store, keeps, columns, before));
     }
 
+    /// Bytes of the graph of a state, made while that of another is there.
+    [[nodiscard]] std::uint64_t bytes_beside(std::span<const partition_id> now, std::span<const partition_id> before) const {
+        return merges(store_, options_) ? bytes_of_merging(store_, keeps_, options_.columns, now, before)
+                                        : bytes_of_both(store_, keeps_, now, before);
+    }
+
     [[nodiscard]] static bool among(std::span<const partition_id> some, partition_id p) noexcept {
         return std::ranges::binary_search(some, p);
     }
 
     // What follows is called by the loading thread.
 
-    [[nodiscard]] bool fits_beside_last(const buffer_state& s) const {
-        const std::uint64_t both = merges(store_, options_) ? bytes_of_merging(store_, keeps_, options_.columns, s.resident, resident_)
-                                                            : bytes_of_both(store_, keeps_, s.resident, resident_);
-        return both <= bytes_;
-    }
+    [[nodiscard]] bool fits_beside_last(const buffer_state& s) const { return bytes_beside(s.resident, resident_) <= charge_.bytes(); }
 
     /// The lists of a state, partition by partition: blocks of the next one are read while those of one are merged.
     [[nodiscard]] std::unique_ptr<resident_graph> make_merged(const buffer_state& s) {
@@ -283,8 +288,7 @@ private:
     const bucket_store& store_;
     neighbor_direction keeps_;
     graph_buffer_options options_;
-    std::uint64_t bytes_;
-    memory_charge charge_;
+    detail::growing_charge charge_;
     std::vector<edge_index> first_edge_; // of each bucket, among all edges
 
     block_reader reader_; // the loading thread's from here on

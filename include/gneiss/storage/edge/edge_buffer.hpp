@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -20,6 +21,7 @@
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/storage/detail/check_plan.hpp>
+#include <gneiss/storage/detail/growing_charge.hpp>
 #include <gneiss/storage/detail/state_prefetcher.hpp>
 
 namespace gneiss {
@@ -67,18 +69,21 @@ struct edge_loader {
 ///
 /// At most two states are in memory: the third waits until the last batch of the first was cut. Buckets are loaded in the
 /// order of the plan by one background thread.
-/// Memory: see `bytes_needed`; charged to the budget. Thread-safety: one thread asks for states; a state's edges may be
+/// Memory: see `bytes_needed`; what a plan needs is charged to the budget before it is loaded. Where the budget has room for one
+/// state only, the next is loaded when that is gone. Thread-safety: one thread asks for states; a state's edges may be
 /// dropped on any thread. Errors of the background thread are rethrown by `acquire`.
 class edge_buffer {
 public:
-    /// `bytes` is what `bytes_needed` said for the plans to come. Throws over_budget.
+    /// `bytes` is what `bytes_needed` said for the plans to come; a plan that needs more, as a randomized order may, charges the
+    /// rest when it begins. Throws over_budget.
     edge_buffer(edge_loader source, std::uint32_t partitions, bool cache_all, std::uint64_t bytes, memory_budget& budget)
         : source_(std::move(source)),
           partitions_(partitions),
           cache_all_(cache_all),
-          charge_(budget.charge("edges", bytes)),
-          cached_(cache_all ? std::size_t{partitions} * partitions : 0),
-          loader_([this](const buffer_state& s) { return load(s.edge_buckets); }) {}
+          charge_(budget, "edges", bytes),
+          counted_(cache_all ? std::size_t{partitions} * partitions : 0),
+          cached_(counted_.size()),
+          loader_([this](const buffer_state& s) { return load(s.edge_buckets); }, [this](const buffer_state& s) { return fits_beside_last(s); }) {}
 
     /// What a plan needs: the largest sum of two consecutive states; with `cache_all` all of its buckets, each once [bytes].
     [[nodiscard]] static std::uint64_t bytes_needed(const epoch_plan& states, const edge_loader& source, bool cache_all = false) {
@@ -100,9 +105,11 @@ public:
     }
 
     /// Starts an epoch at `first_state`; loading begins at once. Precondition: no edges of an earlier epoch are held.
-    /// Throws errc::invalid_argument for a plan of other partitions.
+    /// Throws errc::invalid_argument for a plan of other partitions; over_budget for one with a state that the budget has no room
+    /// for, with the bytes of all that is charged, and then nothing is loaded.
     void begin_epoch(const epoch_plan& states, std::uint32_t first_state = 0) {
         detail::check_plan(states, partitions_);
+        charge(states, first_state);
         loader_.begin(states, first_state);
     }
 
@@ -124,18 +131,60 @@ public:
     }
 
 private:
+    [[nodiscard]] std::size_t index(edge_bucket b) const noexcept { return std::size_t{b.first} * partitions_ + b.second; }
+    [[nodiscard]] std::uint64_t bytes_of(const buffer_state& s) const {
+        const std::scoped_lock lock(source_turn_);
+        std::uint64_t edges = 0;
+        for (const edge_bucket& b : s.edge_buckets) edges += source_.size(b);
+        return edges * sizeof(edge);
+    }
+
+    /// Charges what two consecutive states take beyond what is charged, or else what one does; or all buckets of the plan that
+    /// were in none before.
+    void charge(const epoch_plan& states, std::uint32_t first_state) {
+        std::uint64_t one = 0, two = 0, before = 0;
+        if (cache_all_) {
+            const std::scoped_lock lock(source_turn_);
+            for (std::size_t s = first_state; s < states.size(); ++s)
+                for (const edge_bucket& b : states[s].edge_buckets)
+                    if (const auto i = index(b); !counted_[i]) {
+                        counted_[i] = true;
+                        counted_bytes_ += source_.size(b) * sizeof(edge);
+                    }
+            one = two = counted_bytes_;
+        } else {
+            for (std::size_t s = first_state; s < states.size(); ++s) {
+                const std::uint64_t now = bytes_of(states[s]);
+                one = std::max(one, now);
+                two = std::max(two, before + now);
+                before = now;
+            }
+        }
+        try {
+            charge_.at_least(two);
+        } catch (const over_budget&) {
+            charge_.at_least(one);
+        }
+    }
+
+    /// The loading thread's.
+    [[nodiscard]] bool fits_beside_last(const buffer_state& s) const { return cache_all_ || last_bytes_ + bytes_of(s) <= charge_.bytes(); }
+
     [[nodiscard]] std::unique_ptr<state_edges> load(const std::vector<edge_bucket>& wanted) {
         auto result = std::make_unique<state_edges>();
+        last_bytes_ = 0;
         for (const edge_bucket& b : wanted) {
             std::shared_ptr<const state_edges::edges> bucket;
-            if (cache_all_) bucket = cached_[std::size_t{b.first} * partitions_ + b.second];
+            if (cache_all_) bucket = cached_[index(b)];
             if (!bucket) {
+                const std::scoped_lock lock(source_turn_);
                 auto fresh = std::make_shared<state_edges::edges>(static_cast<std::size_t>(source_.size(b)));
                 if (!fresh->empty()) source_.load(b, fresh->span());
                 if (expected_) check(b, fresh->span());
                 bucket = std::move(fresh);
-                if (cache_all_) cached_[std::size_t{b.first} * partitions_ + b.second] = bucket;
+                if (cache_all_) cached_[index(b)] = bucket;
             }
+            last_bytes_ += bucket->size_bytes();
             result->add(std::move(bucket));
         }
         return result;
@@ -152,12 +201,16 @@ private:
                                                         " partitions are others");
     }
 
+    mutable std::mutex source_turn_; // an epoch may begin while a bucket of one that was given up is loaded
     edge_loader source_;
     std::optional<row_partitioning> expected_; // where the loader does not say
     std::uint32_t partitions_;
     bool cache_all_;
-    memory_charge charge_;
-    std::vector<std::shared_ptr<const state_edges::edges>> cached_; // loader thread only
+    detail::growing_charge charge_;
+    std::vector<bool> counted_; // buckets in plans so far, where all edges are kept
+    std::uint64_t counted_bytes_ = 0;
+    std::vector<std::shared_ptr<const state_edges::edges>> cached_; // loader thread only, with what follows
+    std::uint64_t last_bytes_ = 0;                                  // of the state made last
 
     detail::state_prefetcher<state_edges> loader_; // last: its thread uses the rest
 };

@@ -24,6 +24,7 @@
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/storage/detail/check_plan.hpp>
+#include <gneiss/storage/detail/growing_charge.hpp>
 #include <gneiss/storage/detail/state_prefetcher.hpp>
 #include <gneiss/storage/engine/any_engine.hpp>
 #include <gneiss/storage/engine/file.hpp>
@@ -161,9 +162,10 @@ private:
 class feature_buffer {
 public:
     /// \param store  outlives this
-    /// \param bytes  what `bytes_needed` said of the plans to come. Throws over_budget
+    /// \param bytes  what `bytes_needed` said of the plans to come; one with a state that takes more charges the rest when it
+    ///               begins. Throws over_budget
     feature_buffer(const feature_store& store, engine_factory engines, std::uint64_t bytes, memory_budget& budget)
-        : store_(store), engines_(std::move(engines)), bytes_(bytes), charge_(budget.charge("features", bytes)),
+        : store_(store), engines_(std::move(engines)), charge_(budget, "features", bytes),
           last_(store.rows().partitions) {
         loader_.emplace([this](const buffer_state& s) { return make(s); }, [this](const buffer_state& s) { return fits_beside_last(s); });
     }
@@ -179,9 +181,11 @@ public:
     [[nodiscard]] const feature_store& store() const noexcept { return store_; }
 
     /// Starts an epoch at `first_state`; loading begins at once. Precondition: nothing of an earlier epoch is held.
-    /// Throws errc::invalid_argument for a plan of other partitions.
+    /// Throws errc::invalid_argument for a plan of other partitions; over_budget for one with a state that the budget has no room
+    /// for, with the bytes of all that is charged.
     void begin_epoch(const epoch_plan& states, std::uint32_t first_state = 0) {
         detail::check_plan(states, store_.rows().partitions);
+        for (std::size_t s = first_state; s < states.size(); ++s) charge_.at_least(bytes_of_both(store_, states[s].resident, {}));
         loader_->begin(states, first_state);
     }
 
@@ -230,7 +234,7 @@ private:
 
     // What follows is called by the loading thread.
 
-    [[nodiscard]] bool fits_beside_last(const buffer_state& s) const { return bytes_of_both(store_, s.resident, resident_) <= bytes_; }
+    [[nodiscard]] bool fits_beside_last(const buffer_state& s) const { return bytes_of_both(store_, s.resident, resident_) <= charge_.bytes(); }
     [[nodiscard]] std::unique_ptr<resident_features> make(const buffer_state& s) {
         if (!fits_beside_last(s)) std::ranges::fill(last_, nullptr); // nobody holds it any more
         std::vector<resident_features::block> now(last_.size());
@@ -289,8 +293,7 @@ private:
 
     const feature_store& store_;
     engine_factory engines_;
-    std::uint64_t bytes_;
-    memory_charge charge_;
+    detail::growing_charge charge_;
     mutable std::mutex statistics_mutex_;
     io_stats statistics_;
 
