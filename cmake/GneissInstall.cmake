@@ -8,6 +8,13 @@ foreach(component ${GNEISS_COMPONENTS})
   install(TARGETS gneiss_${component} EXPORT gneiss-${component})
   install(EXPORT gneiss-${component} NAMESPACE gneiss:: DESTINATION ${gneiss_package_dir} COMPONENT gneiss_headers)
 endforeach()
+# The library has an install component of its own: gneiss_headers alone is all that header-only users need.
+set(gneiss_compiled_needs "")
+if(TARGET gneiss_compiled)
+  list(TRANSFORM compiled_needs REPLACE "^gneiss_" "gneiss::" OUTPUT_VARIABLE gneiss_compiled_needs)
+  install(TARGETS gneiss_compiled EXPORT gneiss-compiled ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT gneiss_compiled)
+  install(EXPORT gneiss-compiled NAMESPACE gneiss:: DESTINATION ${gneiss_package_dir} COMPONENT gneiss_compiled)
+endif()
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/gneissConfig.cmake.in
                               ${PROJECT_BINARY_DIR}/gneissConfig.cmake INSTALL_DESTINATION ${gneiss_package_dir})

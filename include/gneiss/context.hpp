@@ -5,16 +5,11 @@
 #include <cstdint>
 #include <iterator>
 #include <utility>
-#include <vector>
 
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/executor/tbb.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/storage/engine/any_engine.hpp>
-#include <gneiss/storage/engine/probe.hpp>
-#ifdef GNEISS_HAS_URING
-#include <gneiss/storage/engine/uring.hpp>
-#endif
 
 namespace gneiss {
 
@@ -43,14 +38,7 @@ public:
     [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
 
 private:
-    [[nodiscard]] static engine_factory working_engine() {
-        std::vector<engine_candidate> candidates;
-#ifdef GNEISS_HAS_URING
-        candidates.push_back(uring_candidate());
-#endif
-        candidates.push_back(threads_candidate());
-        return choose_engine("auto", candidates).make;
-    }
+    [[nodiscard]] static engine_factory working_engine();
 
     memory_budget budget_;
     tbb_executor executor_;
@@ -90,3 +78,7 @@ private:
 };
 
 } // namespace gneiss
+
+#ifndef GNEISS_COMPILED
+#include <gneiss/detail/context.hpp>
+#endif

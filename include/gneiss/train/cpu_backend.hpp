@@ -21,8 +21,6 @@
 
 namespace gneiss {
 
-using cpu_encoder = encoder<float, eigen_backend>;
-
 /// The loss of a batch on the outputs of an encoder.
 ///
 /// Meaning: `differentiate(batch, outputs, gradients, executor)` adds to batch.statistics and writes the gradient of each output

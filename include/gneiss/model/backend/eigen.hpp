@@ -22,6 +22,7 @@
 #include <gneiss/model/backend/segment_kernels.hpp>
 #include <gneiss/model/concepts.hpp>
 #include <gneiss/model/detail/tall_product.hpp>
+#include <gneiss/model/fwd.hpp>
 #include <gneiss/model/kernels.hpp>
 
 namespace gneiss {
@@ -92,5 +93,8 @@ private:
 };
 
 static_assert(gemm_backend<eigen_backend> && gnn_kernels<eigen_backend>);
+
+/// The encoder of a GNN on the CPU, model/encoder.hpp.
+using cpu_encoder = encoder<float, eigen_backend>;
 
 } // namespace gneiss

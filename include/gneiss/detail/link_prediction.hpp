@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <utility>
+
+#include <gneiss/core/detail/compiled.hpp>
+#include <gneiss/eval/ranking.hpp>
+#include <gneiss/link_prediction.hpp>
+#include <gneiss/model/schedule.hpp>
+#include <gneiss/order/any_order.hpp>
+#include <gneiss/storage/embedding/embedding_file.hpp>
+#include <gneiss/storage/embedding/partition_buffer.hpp>
+#include <gneiss/train/embedding_trainer.hpp>
+
+namespace gneiss {
+
+GNEISS_INLINE node_embeddings::node_embeddings(context& run, std::filesystem::path file, const row_partitioning& rows, node_embeddings_options options)
+    : options_(std::move(options)) {
+    const row_layout layout{options_.dim, static_cast<std::uint32_t>(options_.optimizer.state_floats(options_.dim))};
+    {
+        any_engine engine = run.engines()();
+        embedding_file::create(engine, file, rows, layout, rows.partitions);
+    }
+    file_ = std::make_unique<embedding_file>(run.engines(), std::move(file), rows, layout, rows.partitions);
+    file_->fill([&](std::uint64_t first, matrix_view<float> to) {
+        initialize_rows(options_.init, options_.optimizer.initial_state(), run.seed(), embedding_kind::nodes, first, options_.dim, to, run.executor());
+    });
+}
+GNEISS_INLINE node_embeddings::~node_embeddings() = default;
+GNEISS_INLINE node_embeddings::node_embeddings(node_embeddings&&) noexcept = default;
+GNEISS_INLINE node_embeddings& node_embeddings::operator=(node_embeddings&&) noexcept = default;
+
+/// What a link trainer is made of, in the order in which it is made.
+struct link_trainer::parts {
+    parts(context& run, const bucketed_edges& edges, node_embeddings& rows, any_link_model trained, const link_trainer_options& options)
+        : run_(run), nodes_(rows), options_(options), partitions_(edges.rows().partitions),
+          resident_(options_.resident == 0 ? partitions_ : std::min(options_.resident, partitions_)),
+          order_(make_order(!options_.order.empty() ? options_.order : resident_ == partitions_ ? "memory" : "beta-randomized", partitions_, resident_, run.seed())),
+          model_(std::move(trained)), relations_(make_relations(edges)),
+          buffer_(rows.file(), {.resident_partitions = resident_, .prefetch = options_.prefetch}, run.budget()),
+          reader_charge_(run.budget().charge("bucket blocks", edges.reader_bytes())), source_(edges.open(run.engines())),
+          edges_(source_.loader, partitions_, resident_ == partitions_, edge_bytes(), run.budget()),
+          trainer_({.batch_edges = options_.batch, .negatives = options_.negatives, .own_negatives = options_.own_negatives, .pipeline = {.staleness = options_.staleness}, .seed = run.seed()},
+              model_, rows.optimizer(), buffer_, edges_, relations_, run.executor(), run.budget()) {}
+
+    [[nodiscard]] embedding_table make_relations(const bucketed_edges& edges) const {
+        const any_row_optimizer& by = nodes_.optimizer();
+        const std::size_t floats = model_.relation_floats();
+        embedding_table result(model_.relation_rows(static_cast<std::size_t>(edges.relations())),
+            {static_cast<std::uint32_t>(floats), static_cast<std::uint32_t>(by.state_floats(floats))});
+        initialize_rows(options_.relations, by.initial_state(), run_.seed(), embedding_kind::relations, 0, floats, result.table(), run_.executor());
+        return result;
+    }
+    [[nodiscard]] std::uint64_t edge_bytes() const {
+        std::uint64_t most = 0;
+        for (std::uint64_t epoch = 0; epoch < 16; ++epoch) most = std::max(most, edge_buffer::bytes_needed(order_(epoch), source_.loader, resident_ == partitions_));
+        return most;
+    }
+    [[nodiscard]] link_scorer scorer() const { return model_.scorer(relations_.values()); }
+    [[nodiscard]] io_stats io() const {
+        io_stats sum = nodes_.file().statistics();
+        if (source_.reader) sum += source_.reader->statistics();
+        return sum;
+    }
+
+    context& run_;
+    node_embeddings& nodes_;
+    link_trainer_options options_;
+    std::uint32_t partitions_, resident_;
+    any_order order_;
+    any_link_model model_;
+    embedding_table relations_;
+    partition_buffer buffer_;
+    memory_charge reader_charge_;
+    bucketed_edges::source source_;
+    edge_buffer edges_;
+    std::uint64_t next_ = 0; // epoch
+    embedding_trainer trainer_;
+};
+
+GNEISS_INLINE link_trainer::link_trainer(
+    context& run, const bucketed_edges& edges, node_embeddings& nodes, any_link_model model, const link_trainer_options& options)
+    : parts_(std::make_unique<parts>(run, edges, nodes, std::move(model), options)) {}
+GNEISS_INLINE link_trainer::~link_trainer() = default;
+
+GNEISS_INLINE link_epoch link_trainer::train_epoch(const epoch_observer<training_statistics>& observer, const std::stop_token& stop) {
+    parts& p = *parts_;
+    const auto since = std::chrono::steady_clock::now();
+    const io_stats before = p.io();
+    const training_epoch done = p.trainer_.run(p.order_(p.next_), p.next_, {}, observer, stop);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - since;
+    return {p.next_++, done.model, p.io() - before, took.count()};
+}
+
+GNEISS_INLINE link_metrics link_trainer::evaluate(std::span<const edge> edges, const edge_scan& known) {
+    return rank_edges(parts_->scorer(), parts_->buffer_, edges, known, parts_->run_.executor());
+}
+GNEISS_INLINE link_scorer link_trainer::scorer() const { return parts_->scorer(); }
+GNEISS_INLINE void link_trainer::set_optimizer(const any_row_optimizer& optimizer) { parts_->trainer_.set_optimizer(optimizer); }
+GNEISS_INLINE embedding_table& link_trainer::relations() noexcept { return parts_->relations_; }
+GNEISS_INLINE partition_buffer& link_trainer::nodes() noexcept { return parts_->buffer_; }
+GNEISS_INLINE pipeline_statistics link_trainer::statistics() const { return parts_->trainer_.statistics(); }
+GNEISS_INLINE io_stats link_trainer::io() const { return parts_->io(); }
+
+} // namespace gneiss
