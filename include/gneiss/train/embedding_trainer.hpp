@@ -50,19 +50,8 @@ public:
     ///
     /// Precondition: everything passed outlives this. Throws over_budget, errc::invalid_argument.
     embedding_trainer(const embedding_trainer_options& options, any_link_model& model, const any_row_optimizer& optimizer, partition_buffer& rows,
-        edge_buffer& edges, embedding_table& relations, executor_ref executor, memory_budget& budget, any_backend* backend = nullptr)
-        : relations_(relations), task_({options.batch_edges, options.batch_from, options.negatives, options.seed},
-              make_negatives(options.negatives, options.seed, options.own_negatives), edges, rows.file().partitioning()),
-          batches_(std::in_place_type<sampled_batches<link_task<any_negatives>, no_topology, no_hops>>, task_, topology_, make_no_hops, executor), features_(std::in_place_type<no_features>),
-          embeddings_(rows, {options.step_at, options.async_relations ? &relations : nullptr}, executor), any_embeddings_(std::ref(embeddings_)),
-          backend_(backend != nullptr ? *backend : any_backend(std::in_place_type<cpu_embedding_backend<link_head>>, link_head(model, relations), executor)),
-          loop_({.pipeline = options.pipeline, .batches_in_flight = options.batches_in_flight,
-                    .batch_bytes = batch_bytes(options, rows.file().layout(), rows.rows(), relations.rows() * relations.layout().dim)},
-              batches_, features_, any_embeddings_, backend_, {.rows = optimizer}, executor, budget) {
-        check_relations(optimizer);
-        if (backend != nullptr && options.async_relations)
-            throw error(errc::invalid_argument, "asynchronous relations are stepped on the host: not with a device");
-    }
+        edge_buffer& edges, embedding_table& relations, executor_ref executor, memory_budget& budget, any_backend* backend = nullptr);
+    ~embedding_trainer();
 
     /// Batches that are in memory at once.
     [[nodiscard]] static std::size_t in_flight(const embedding_trainer_options& options) noexcept {
@@ -78,17 +67,12 @@ public:
 
     /// As `train_loop::run`.
     training_epoch run(const epoch_plan& states, std::uint64_t epoch, batch_number from = {}, const training_observer& observer = {},
-        const std::stop_token& stop = {}) {
-        return loop_.run(states, epoch, from, observer, stop);
-    }
+        const std::stop_token& stop = {});
     [[nodiscard]] std::uint64_t steps() const noexcept { return loop_.steps(); }
     void set_steps(std::uint64_t steps) noexcept { loop_.set_steps(steps); }
     /// Steps rows and relations so from the next epoch on: for schedules. Throws errc::invalid_argument for one that needs
     /// other floats of state.
-    void set_optimizer(const any_row_optimizer& optimizer) {
-        loop_.set_optimizers({.rows = optimizer});
-        check_relations(optimizer);
-    }
+    void set_optimizer(const any_row_optimizer& optimizer);
     [[nodiscard]] pipeline_statistics statistics() const { return loop_.statistics(); }
     /// Staleness of rows (sampled), beside the batches' in `statistics()`.
     [[nodiscard]] staleness_histogram row_staleness() const { return embeddings_.row_staleness(); }
@@ -110,3 +94,7 @@ private:
 };
 
 } // namespace gneiss
+
+#ifndef GNEISS_COMPILED
+#include <gneiss/train/detail/embedding_trainer.hpp>
+#endif

@@ -94,23 +94,8 @@ public:
     /// over_budget.
     gnn_trainer(const gnn_trainer_options& options, const gnn_task& task, cpu_encoder& encode, dense_parameters<>& weights,
         const dense_optimizer& dense, const any_row_optimizer& rows, const graph_inputs& inputs, executor_ref executor, memory_budget& budget,
-        any_backend* backend = nullptr)
-        : memory_(checked_memory(options, task, encode, inputs)),
-          topology_(inputs.graph, most_resident(options, inputs), backend != nullptr && backend->samples()),
-          features_(inputs.features == nullptr ? any_features(std::in_place_type<no_features>)
-                                               : any_features(std::in_place_type<buffered_features>, *inputs.features, executor)),
-          embeddings_(inputs.rows == nullptr ? any_embeddings(std::in_place_type<no_embeddings>) : make_embeddings(*inputs.rows, executor)),
-          backend_(backend != nullptr ? *backend : make_backend(options, task, encode, weights, executor)),
-          batch_bytes_(options.batch_memory != 0 ? options.batch_memory : memory_.batch),
-          batches_(make_batches(options, task, encode.outputs(), inputs, executor,
-              budget.charge("samplers", std::max<std::size_t>(options.pipeline.sample_workers, 1) * memory_.sampler))),
-          encoder_charge_(budget.charge("encoder", memory_.encoder)),
-          loop_({.pipeline = options.pipeline, .batches_in_flight = options.batches_in_flight, .batch_bytes = batch_bytes_, .limit_batches = true,
-                    .on_rows = options.on_rows},
-              batches_, features_, embeddings_, backend_, {rows, dense}, executor, budget) {
-        if (const auto* links = std::get_if<predicted_links>(&task)) relations_ = &links->relations;
-        check_relations(rows);
-    }
+        any_backend* backend = nullptr);
+    ~gnn_trainer();
 
     /// Batches that are in memory at once.
     [[nodiscard]] static std::size_t in_flight(const gnn_trainer_options& options) noexcept {
@@ -121,18 +106,13 @@ public:
 
     /// As `train_loop::run`.
     training_epoch run(const epoch_plan& states, std::uint64_t epoch, batch_number from = {}, const training_observer& observer = {},
-        const std::stop_token& stop = {}, const std::optional<buffer_state>& ahead = {}) {
-        return loop_.run(states, epoch, from, observer, stop, ahead ? &*ahead : nullptr);
-    }
+        const std::stop_token& stop = {}, const std::optional<buffer_state>& ahead = {});
     /// As `train_loop::enter`.
-    void enter(phase next) { loop_.enter(next); }
+    void enter(phase next);
     [[nodiscard]] std::uint64_t steps() const noexcept { return loop_.steps(); }
     void set_steps(std::uint64_t steps) noexcept { loop_.set_steps(steps); }
     /// As `train_loop::set_optimizers`, and for relations.
-    void set_optimizers(const any_row_optimizer& rows, const dense_optimizer& dense) {
-        loop_.set_optimizers({rows, dense});
-        check_relations(rows);
-    }
+    void set_optimizers(const any_row_optimizer& rows, const dense_optimizer& dense);
     [[nodiscard]] pipeline_statistics statistics() const { return loop_.statistics(); }
     /// Staleness of rows (sampled), beside the batches' in `statistics()`.
     [[nodiscard]] staleness_histogram row_staleness() const { return buffered_ == nullptr ? staleness_histogram{} : buffered_->row_staleness(); }
@@ -148,66 +128,15 @@ private:
 
     /// Checks that the parts fit, then bounds their memory.
     [[nodiscard]] static gnn_memory checked_memory(
-        const gnn_trainer_options& options, const gnn_task& task, const cpu_encoder& encode, const graph_inputs& inputs) {
-        const auto need = [](bool holds, const char* what) {
-            if (!holds) throw error(errc::invalid_argument, what);
-        };
-        const row_partitioning& partitioning = inputs.graph.store().rows();
-        const input_columns columns = inputs.columns();
-        need(columns.total() != 0, "a GNN needs rows or features of nodes");
-        validate(options.neighbors.fanout, encode.hops());
-        need(encode.hops() != 0, "an encoder without a layer that reads neighbors needs no graph training");
-        if (inputs.rows != nullptr) check_same_partitions(inputs.rows->file().partitioning(), "embeddings", partitioning, "the graph's lists");
-        if (inputs.features != nullptr) check_same_partitions(inputs.features->store().rows(), "features", partitioning, "the graph's lists");
-        const auto* links = std::get_if<predicted_links>(&task);
-        need(links == nullptr || links->model.dim() == encode.outputs(), "the decoder's rows are not as wide as the encoder's outputs");
-        gnn_shape shape = state_sizes(inputs.graph.store(), inputs.features == nullptr ? nullptr : &inputs.features->store())
-                                .of(most_resident(options, inputs));
-        shape.links = links != nullptr;
-        shape.columns = columns;
-        shape.learned = inputs.learned();
-        return bound_gnn_memory(options, shape, encode.factories());
-    }
+        const gnn_trainer_options& options, const gnn_task& task, const cpu_encoder& encode, const graph_inputs& inputs);
 
-    [[nodiscard]] any_embeddings make_embeddings(partition_buffer& rows, executor_ref executor) {
-        buffered_ = std::make_unique<buffered_embeddings>(rows, buffered_embeddings::options{}, executor);
-        return any_embeddings(std::ref(*buffered_));
-    }
+    [[nodiscard]] any_embeddings make_embeddings(partition_buffer& rows, executor_ref executor);
 
     [[nodiscard]] static any_backend make_backend(const gnn_trainer_options& options, const gnn_task& task, cpu_encoder& encode,
-        dense_parameters<>& weights, executor_ref executor) {
-        if (const auto* links = std::get_if<predicted_links>(&task))
-            return any_backend(std::in_place_type<cpu_encoder_backend<link_head>>, encode, weights, link_head(links->model, links->relations),
-                options.seed, executor);
-        return any_backend(std::in_place_type<cpu_encoder_backend<classification_head>>, encode, weights, classification_head{}, options.seed, executor);
-    }
+        dense_parameters<>& weights, executor_ref executor);
 
     [[nodiscard]] any_batches make_batches(const gnn_trainer_options& options, const gnn_task& task, std::size_t classes, const graph_inputs& inputs,
-        executor_ref executor, memory_charge samplers) {
-        if (backend_.samples() && options.exclude_target_edges)
-            throw error(errc::invalid_argument, "neighborhoods are drawn on a device, where edges of a batch are not hidden");
-        const row_partitioning& partitioning = inputs.graph.store().rows();
-        const auto with = [&]<class Task>(std::optional<Task>& held, auto&&... arguments) {
-            held.emplace(std::forward<decltype(arguments)>(arguments)...);
-            const auto sampling = [&]<class Make>(Make make) {
-                std::function<drawn_nodes(const batch_key&, std::size_t, std::span<const node_id>)> elsewhere;
-                if (backend_.samples())
-                    elsewhere = [this](const batch_key& key, std::size_t slot, std::span<const node_id> seeds) { return backend_.draw(key, slot, seeds); };
-                return any_batches(std::in_place_type<sampled_batches<Task, buffered_topology, std::invoke_result_t<Make>>>, *held, topology_, std::move(make),
-                    executor, std::move(samplers), std::move(elsewhere));
-            };
-            const neighbor_options& hops = options.neighbors;
-            const std::uint64_t seed = options.seed;
-            if (options.sampler == sampler_kind::dense) return sampling([hops, seed] { return dense_sampler<>(hops, seed); });
-            return sampling([hops, seed] { return neighbor_sampler<>(hops, seed); });
-        };
-        if (const auto* links = std::get_if<predicted_links>(&task))
-            return with(links_, link_task_options{options.batch, options.batch_from, options.negatives, options.seed},
-                make_negatives(options.negatives, options.seed, options.own_negatives), links->edges, partitioning,
-                options.exclude_target_edges ? &inputs.graph : nullptr);
-        const auto& nodes = std::get<classified_nodes>(task);
-        return with(nodes_, node_task::options{options.batch, options.seed}, nodes.labels, classes, partitioning, nodes.nodes);
-    }
+        executor_ref executor, memory_charge samplers);
 
     gnn_memory memory_;
     const embedding_table* relations_ = nullptr;
@@ -225,3 +154,7 @@ private:
 };
 
 } // namespace gneiss
+
+#ifndef GNEISS_COMPILED
+#include <gneiss/train/detail/gnn_trainer.hpp>
+#endif

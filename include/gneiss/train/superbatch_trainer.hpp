@@ -67,20 +67,8 @@ struct superbatch_times {
 class superbatch_trainer {
 public:
     /// Throws errc::invalid_argument for parts that do not fit together.
-    superbatch_trainer(const superbatch_trainer_options& options, superbatch_parts parts, const dense_optimizer& dense, executor_ref executor)
-        : batches_(batch_options(options, parts), {std::move(parts.sampler), parts.labels, parts.encode.outputs(), std::move(parts.training_nodes),
-              std::move(parts.before_sampling), std::move(parts.before_gathering)}, executor),
-          features_(make_features(options, parts, executor)), embeddings_(std::in_place_type<no_embeddings>),
-          backend_(parts.backend != nullptr ? *parts.backend : any_backend(std::in_place_type<cpu_encoder_backend<classification_head>>, parts.encode,
-              parts.weights, classification_head{}, options.seed, executor)),
-          any_batches_(std::ref(batches_)),
-          loop_({.pipeline = {.staleness = std::max<std::size_t>(options.rows_in_flight, 1) - 1, .deterministic = false,
-                     .sample_workers = workers(options), .queues = {}},
-                    .batches_in_flight = in_flight(options), .batch_nodes = options.batch_nodes},
-              any_batches_, features_, embeddings_, backend_, {.dense = dense}, executor, no_budget_) {
-        if (parts.encode.inputs().total() != features_.columns().total())
-            throw error(errc::invalid_argument, "the encoder is made for other features");
-    }
+    superbatch_trainer(const superbatch_trainer_options& options, superbatch_parts parts, const dense_optimizer& dense, executor_ref executor);
+    ~superbatch_trainer();
 
     /// Batches that are in memory at once, without rows: those whose rows are, and one for each thread that samples or loads.
     [[nodiscard]] static std::size_t in_flight(const superbatch_trainer_options& o) noexcept {
@@ -88,31 +76,15 @@ public:
     }
 
     /// Runs epoch `epoch` from batch `from` on, as `train_loop::run`.
-    training_epoch run(std::uint64_t epoch, batch_number from = {}, const training_observer& observer = {}, const std::stop_token& stop = {}) {
-        return loop_.run(epoch_plan(1), epoch, from, observer, stop);
-    }
+    training_epoch run(std::uint64_t epoch, batch_number from = {}, const training_observer& observer = {}, const std::stop_token& stop = {});
     [[nodiscard]] std::uint64_t steps() const noexcept { return loop_.steps(); }
     void set_steps(std::uint64_t steps) noexcept { loop_.set_steps(steps); }
     /// Steps so from the next epoch on: for schedules. The state floats must be the same.
-    void set_optimizer(const dense_optimizer& dense) { loop_.set_optimizers({.dense = dense}); }
+    void set_optimizer(const dense_optimizer& dense);
 
     [[nodiscard]] pipeline_statistics statistics() const { return loop_.statistics(); }
     [[nodiscard]] superbatch_statistics inspected() const { return batches_.inspected(); }
-    [[nodiscard]] superbatch_times times() const {
-        const superbatch_statistics ahead = inspected();
-        const pipeline_statistics stages = statistics();
-        const auto seconds = [](const std::atomic<std::int64_t>& ns) { return static_cast<double>(ns.load(std::memory_order_relaxed)) * 1e-9; };
-        constexpr auto compute = static_cast<std::size_t>(stage::compute), gather = static_cast<std::size_t>(stage::gather);
-        superbatch_times result{.sample = ahead.sample_seconds + seconds(batches_.spent().sample), .change_set = ahead.change_set_seconds,
-            .switching = ahead.switch_seconds, .load = seconds(batches_.spent().load), .gather = stages.busy_seconds[gather],
-            .compute = stages.busy_seconds[compute], .wait = stages.wait_seconds[compute]};
-        if (cached_ != nullptr) {
-            result.switching += seconds(cached_->spent().fill);
-            result.gather = seconds(cached_->spent().gather);
-            result.update = seconds(cached_->spent().update);
-        }
-        return result;
-    }
+    [[nodiscard]] superbatch_times times() const;
 
 private:
     [[nodiscard]] static bool superbatches(const superbatch_trainer_options& o) noexcept {
@@ -122,21 +94,8 @@ private:
         return superbatches(o) ? 1 : std::max<std::size_t>(o.sample_workers, 1);
     }
 
-    [[nodiscard]] static inspected_batches::options batch_options(const superbatch_trainer_options& options, const superbatch_parts& parts) {
-        const auto* rows = std::get_if<feature_rows>(&parts.features);
-        const bool changes = rows != nullptr && rows->cache != nullptr && rows->policy == nullptr;
-        if (changes && !superbatches(options)) throw error(errc::invalid_argument, "change sets need superbatches");
-        inspected_batches::options result{options.batch, options.seed, options.superbatches};
-        result.superbatches.cache_capacity = changes ? rows->cache->capacity() : 0;
-        return result;
-    }
-    [[nodiscard]] any_features make_features(const superbatch_trainer_options& options, const superbatch_parts& parts, executor_ref executor) {
-        if (const auto* all = std::get_if<std::shared_ptr<const resident_features>>(&parts.features))
-            return any_features(std::in_place_type<features_in_memory>, *all, executor);
-        cached_ = std::make_unique<cached_features>(
-            std::get<feature_rows>(parts.features), options.superbatches.schedule == superbatch_schedule::alternate, executor);
-        return any_features(std::ref(*cached_));
-    }
+    [[nodiscard]] static inspected_batches::options batch_options(const superbatch_trainer_options& options, const superbatch_parts& parts);
+    [[nodiscard]] any_features make_features(const superbatch_trainer_options& options, const superbatch_parts& parts, executor_ref executor);
 
     memory_budget no_budget_; // the caller charges
     inspected_batches batches_;
@@ -149,3 +108,7 @@ private:
 };
 
 } // namespace gneiss
+
+#ifndef GNEISS_COMPILED
+#include <gneiss/train/detail/superbatch_trainer.hpp>
+#endif

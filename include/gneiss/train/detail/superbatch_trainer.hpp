@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <utility>
+#include <variant>
+
+#include <gneiss/core/detail/compiled.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/train/cpu_backend.hpp>
+#include <gneiss/train/superbatch_trainer.hpp>
+
+namespace gneiss {
+
+GNEISS_INLINE superbatch_trainer::superbatch_trainer(const superbatch_trainer_options& options, superbatch_parts parts, const dense_optimizer& dense, executor_ref executor)
+    : batches_(batch_options(options, parts), {std::move(parts.sampler), parts.labels, parts.encode.outputs(), std::move(parts.training_nodes),
+          std::move(parts.before_sampling), std::move(parts.before_gathering)}, executor),
+      features_(make_features(options, parts, executor)), embeddings_(std::in_place_type<no_embeddings>),
+      backend_(parts.backend != nullptr ? *parts.backend : any_backend(std::in_place_type<cpu_encoder_backend<classification_head>>, parts.encode,
+          parts.weights, classification_head{}, options.seed, executor)),
+      any_batches_(std::ref(batches_)),
+      loop_({.pipeline = {.staleness = std::max<std::size_t>(options.rows_in_flight, 1) - 1, .deterministic = false,
+                 .sample_workers = workers(options), .queues = {}},
+                .batches_in_flight = in_flight(options), .batch_nodes = options.batch_nodes},
+          any_batches_, features_, embeddings_, backend_, {.dense = dense}, executor, no_budget_) {
+    if (parts.encode.inputs().total() != features_.columns().total())
+        throw error(errc::invalid_argument, "the encoder is made for other features");
+}
+
+GNEISS_INLINE superbatch_trainer::~superbatch_trainer() = default;
+
+GNEISS_INLINE training_epoch superbatch_trainer::run(std::uint64_t epoch, batch_number from, const training_observer& observer, const std::stop_token& stop) {
+    return loop_.run(epoch_plan(1), epoch, from, observer, stop);
+}
+
+GNEISS_INLINE void superbatch_trainer::set_optimizer(const dense_optimizer& dense) { loop_.set_optimizers({.dense = dense}); }
+
+GNEISS_INLINE superbatch_times superbatch_trainer::times() const {
+    const superbatch_statistics ahead = inspected();
+    const pipeline_statistics stages = statistics();
+    const auto seconds = [](const std::atomic<std::int64_t>& ns) { return static_cast<double>(ns.load(std::memory_order_relaxed)) * 1e-9; };
+    constexpr auto compute = static_cast<std::size_t>(stage::compute), gather = static_cast<std::size_t>(stage::gather);
+    superbatch_times result{.sample = ahead.sample_seconds + seconds(batches_.spent().sample), .change_set = ahead.change_set_seconds,
+        .switching = ahead.switch_seconds, .load = seconds(batches_.spent().load), .gather = stages.busy_seconds[gather],
+        .compute = stages.busy_seconds[compute], .wait = stages.wait_seconds[compute]};
+    if (cached_ != nullptr) {
+        result.switching += seconds(cached_->spent().fill);
+        result.gather = seconds(cached_->spent().gather);
+        result.update = seconds(cached_->spent().update);
+    }
+    return result;
+}
+
+GNEISS_INLINE inspected_batches::options superbatch_trainer::batch_options(const superbatch_trainer_options& options, const superbatch_parts& parts) {
+    const auto* rows = std::get_if<feature_rows>(&parts.features);
+    const bool changes = rows != nullptr && rows->cache != nullptr && rows->policy == nullptr;
+    if (changes && !superbatches(options)) throw error(errc::invalid_argument, "change sets need superbatches");
+    inspected_batches::options result{options.batch, options.seed, options.superbatches};
+    result.superbatches.cache_capacity = changes ? rows->cache->capacity() : 0;
+    return result;
+}
+
+GNEISS_INLINE any_features superbatch_trainer::make_features(const superbatch_trainer_options& options, const superbatch_parts& parts, executor_ref executor) {
+    if (const auto* all = std::get_if<std::shared_ptr<const resident_features>>(&parts.features))
+        return any_features(std::in_place_type<features_in_memory>, *all, executor);
+    cached_ = std::make_unique<cached_features>(
+        std::get<feature_rows>(parts.features), options.superbatches.schedule == superbatch_schedule::alternate, executor);
+    return any_features(std::ref(*cached_));
+}
+
+} // namespace gneiss
