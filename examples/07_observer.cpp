@@ -1,6 +1,8 @@
 // Around the training loop: watch the batches, make checkpoints when you like, lose the process, and go on from the
 // last checkpoint to the same bits.
 #include <gneiss/gneiss.hpp>
+#include <gneiss/storage/engine/threads.hpp>
+#include <gneiss/storage/io/checkpoint.hpp>
 #include <gneiss/train/embedding_trainer.hpp>
 
 #include <cstdio>

@@ -27,7 +27,7 @@ tree_in_order() {
     put storage/edge/e.hpp '#include <gneiss/storage/io/file.hpp>'
     put model/concepts.hpp
     put model/backend/eigen.hpp '#include <Eigen/Core>' '#include <gneiss/model/concepts.hpp>'
-    put io/manifest.hpp '#include <nlohmann/json.hpp>'
+    put io/detail/manifest_json.hpp '#include <nlohmann/json.hpp>'
     put train/p.hpp '#include <gneiss/model/concepts.hpp>' '#include <gneiss/order/plan.hpp>'
     put cuda/device_api.cuh '#include <simt/emulator.hpp>' '#include <cuda_runtime.h>'
     put cuda/order/plan.cuh '#include <gneiss/cuda/device_api.cuh>' '#include <gneiss/order/plan.hpp>'
