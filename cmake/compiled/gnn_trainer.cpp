@@ -1,0 +1,2 @@
+// Definitions of gneiss::compiled: gnn_trainer.
+#include <gneiss/train/detail/gnn_trainer.hpp>
