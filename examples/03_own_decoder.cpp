@@ -1,6 +1,7 @@
 // A decoder of one's own, trained and evaluated: RotatE, where a relation turns the complex numbers of a head into those of its
 // tail. Two functions are all the library asks for; batches, losses, optimizers and ranking are its own.
 #include <gneiss/gneiss.hpp>
+#include <gneiss/storage/engine/threads.hpp>
 #include <gneiss/train/embedding_trainer.hpp>
 
 #include <cmath>

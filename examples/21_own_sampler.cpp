@@ -1,6 +1,8 @@
 // A sampler of one's own: of each node's neighbors, the k with the fewest edges, since hubs say least. It lists the neighbors of
 // each hop; neighbor_sample_writer numbers them and lays them out. It trains GraphSAGE, with the features in a file.
 #include <gneiss/gneiss.hpp>
+#include <gneiss/storage/feature/mapped_rows.hpp>
+#include <gneiss/train/sampled_batches.hpp>
 #include <gneiss/train/superbatch_trainer.hpp>
 
 #include <cstdio>
