@@ -74,6 +74,7 @@ struct link_epoch {
     training_statistics model; ///< sums over the epoch
     io_stats io;               ///< of embeddings and edges
     double seconds = 0;
+    bool stopped = false;      ///< before its end: the next call goes on with it
 
     [[nodiscard]] double mean_loss() const noexcept { return model.mean_loss(); } ///< a question; an edge has two
 };
@@ -99,7 +100,7 @@ public:
         : link_trainer(run, edges, nodes, make_link_model(decode, options.loss, nodes.dim(), options.model), options) {}
     ~link_trainer();
 
-    /// Trains one epoch.
+    /// Trains one epoch, or the rest of one that was stopped.
     link_epoch train_epoch(const epoch_observer<training_statistics>& observer = {}, const std::stop_token& stop = {});
 
     /// `count` epochs, each trained when it is asked for: the range of a for loop.

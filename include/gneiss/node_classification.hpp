@@ -41,6 +41,7 @@ struct classification_epoch {
     training_statistics model; ///< sums over the epoch
     io_stats io;               ///< of graph and features
     double seconds = 0;
+    bool stopped = false;      ///< before its end: the next call goes on with it
 
     [[nodiscard]] double mean_loss() const noexcept { return model.mean_loss(); }   ///< a node
     [[nodiscard]] double accuracy() const noexcept { return model.accuracy(); }     ///< of the batches' scores while training
@@ -64,7 +65,7 @@ public:
     node_classifier(context& run, const dataset& data, node_classifier_options options = {});
     ~node_classifier();
 
-    /// Trains one epoch.
+    /// Trains one epoch, or the rest of one that was stopped.
     classification_epoch train_epoch(const epoch_observer<training_statistics>& observer = {}, const std::stop_token& stop = {});
 
     /// `count` epochs, each trained when it is asked for: the range of a for loop.

@@ -53,6 +53,46 @@ TEST_CASE("a seed names the result, whatever the threads and however far batches
     CHECK(train({.threads = 1, .seed = 2}, {.resident = 2}) != expected);
 }
 
+TEST_CASE("an evaluation has the memory of what the next epoch reads again, and an epoch that was stopped goes on") {
+    const dataset data(fixtures / "node");
+    const node_classifier_options options{.layers = "sage:16,sage", .fanout = "5,5", .batch = 20, .resident = 2, .staleness = 0};
+    const auto run_within = [&](std::uint64_t memory, std::uint64_t stop_after) {
+        context run({.memory = memory, .threads = 1});
+        node_classifier training(run, data, options);
+        std::stop_source stop;
+        std::uint64_t batches = 0, examples = 0;
+        training_observer observer;
+        observer.on_batch = [&](const batch_key&, const training_statistics&) {
+            if (++batches == stop_after) stop.request_stop();
+        };
+        const classification_epoch first = training.train_epoch(observer, stop.get_token());
+        CHECK(first.stopped == (stop_after != 0));
+        examples = first.model.examples;
+        if (first.stopped) {
+            const classification_epoch rest = training.train_epoch();
+            CHECK(rest.number == first.number);
+            examples += rest.model.examples;
+        }
+        CHECK(examples == data.manifest().node_attributes.train);
+        const double accuracy = training.evaluate(node_split::test).accuracy();
+        CHECK(training.train_epoch().number == 1);
+        return accuracy;
+    };
+    const double expected = run_within(memory_budget::unlimited, 0);
+    CHECK(run_within(memory_budget::unlimited, 2) == expected);
+    std::uint64_t least = 0; // that trains: nearly all of it is charged
+    for (std::uint64_t memory = 1 << 20; least == 0; memory += 1 << 16) {
+        try {
+            context run({.memory = memory, .threads = 1});
+            node_classifier training(run, data, options);
+            least = memory;
+        } catch (const over_budget&) {
+            CHECK(memory < 64 << 20);
+        }
+    }
+    CHECK(run_within(least + (1 << 16), 0) == expected);
+}
+
 TEST_CASE("what does not fit ends in one error that names it") {
     context run;
     const dataset links(fixtures / "link"), nodes(fixtures / "node");

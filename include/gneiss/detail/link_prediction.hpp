@@ -81,7 +81,7 @@ struct link_trainer::parts {
     memory_charge reader_charge_;
     bucketed_edges::source source_;
     edge_buffer edges_;
-    std::uint64_t next_ = 0; // epoch
+    resume_position at_{}; // where training goes on
     embedding_trainer trainer_;
 };
 
@@ -94,13 +94,18 @@ GNEISS_INLINE link_epoch link_trainer::train_epoch(const epoch_observer<training
     parts& p = *parts_;
     const auto since = std::chrono::steady_clock::now();
     const io_stats before = p.io();
-    const training_epoch done = p.trainer_.run(p.order_(p.next_), p.next_, {}, observer, stop);
+    const std::uint64_t number = p.at_.epoch;
+    const training_epoch done = p.trainer_.run(p.order_(number), number, p.at_.next, observer, stop);
+    p.at_ = done.position;
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - since;
-    return {p.next_++, done.model, p.io() - before, took.count()};
+    return {number, done.model, p.io() - before, took.count(), done.stopped};
 }
 
 GNEISS_INLINE link_metrics link_trainer::evaluate(std::span<const edge> edges, const edge_scan& known) {
-    return rank_edges(parts_->scorer(), parts_->buffer_, edges, known, parts_->run_.executor());
+    memory_budget& budget = parts_->run_.budget();
+    const std::uint64_t memory = std::min<std::uint64_t>(std::uint64_t{1} << 30, budget.available());
+    const memory_charge ranking = budget.charge("evaluation", memory);
+    return rank_edges(parts_->scorer(), parts_->buffer_, edges, known, parts_->run_.executor(), memory);
 }
 GNEISS_INLINE link_scorer link_trainer::scorer() const { return parts_->scorer(); }
 GNEISS_INLINE void link_trainer::set_optimizer(const any_row_optimizer& optimizer) { parts_->trainer_.set_optimizer(optimizer); }

@@ -81,7 +81,7 @@ struct node_classifier::parts {
     }
     [[nodiscard]] static graph_buffer_options form() noexcept { return {.form = graph_form::csr}; }
     [[nodiscard]] node_plan plan(std::uint64_t epoch) const { return macro_batches(partitions_, 0, resident_, run_.seed(), epoch); }
-    /// Bytes of a buffer for whichever partitions are together: twice the most that one state of the first epochs needs alone.
+    /// Bytes of a buffer: the most that a plan of the first epochs needs. Later plans charge what they need beyond it.
     template <class Need>
     [[nodiscard]] std::uint64_t bytes(Need need) const {
         std::uint64_t most = 0;
@@ -101,10 +101,12 @@ struct node_classifier::parts {
     dense_parameters<> weights_;
     cpu_encoder encode_;
     feature_store store_;
+    std::uint64_t used_before_ = run_.budget().used();
     feature_buffer feature_buffer_;
     graph_buffer graph_buffer_;
+    std::uint64_t buffer_bytes_ = run_.budget().used() - used_before_; // what an evaluation may have meanwhile
     node_plan plan_; // of the epoch
-    std::uint64_t next_ = 0;
+    resume_position at_{}; // where training goes on
     std::optional<gnn_trainer> trainer_;
 };
 
@@ -116,19 +118,23 @@ GNEISS_INLINE classification_epoch node_classifier::train_epoch(const epoch_obse
     parts& p = *parts_;
     const auto since = std::chrono::steady_clock::now();
     const io_stats before = p.io();
-    p.plan_ = p.plan(p.next_);
-    const training_epoch done = p.trainer_->run(p.plan_.states, p.next_, {}, observer, stop);
+    const std::uint64_t number = p.at_.epoch;
+    p.plan_ = p.plan(number);
+    const training_epoch done = p.trainer_->run(p.plan_.states, number, p.at_.next, observer, stop);
+    p.at_ = done.position;
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - since;
-    return {p.next_++, done.model, p.io() - before, took.count()};
+    return {number, done.model, p.io() - before, took.count(), done.stopped};
 }
 
 GNEISS_INLINE classification_metrics node_classifier::evaluate(node_split part) {
     parts& p = *parts_;
     p.trainer_->enter(phase::evaluate);
+    const std::uint64_t left = p.run_.budget().available();
+    memory_budget memory(left > memory_budget::unlimited - p.buffer_bytes_ ? memory_budget::unlimited : left + p.buffer_bytes_);
     const std::vector<node_id> wanted = p.data_.nodes_of(part);
     classification_metrics result(p.classes());
     const layerwise_result scores = infer_layerwise(p.encode_, p.weights_, fixed_features(p.features_, p.buckets_.rows()), p.buckets_,
-        {.direction = p.options_.direction, .engines = p.run_.engines(), .scratch = p.scratch()}, p.run_.executor(), p.run_.budget());
+        {.direction = p.options_.direction, .engines = p.run_.engines(), .scratch = p.scratch()}, p.run_.executor(), memory);
     scores.rows->for_each_block([&](std::uint64_t first, matrix_view<const float> rows) {
         for (auto node = std::ranges::lower_bound(wanted, first); node != wanted.end() && *node < first + rows.rows(); ++node)
             result.add(p.labels_[*node], predicted_class(rows[static_cast<std::size_t>(*node - first)]));

@@ -79,7 +79,7 @@ public:
     [[nodiscard]] bool commit_wanted() const { return rows_.commit_wanted(); }
 
     void gather(training_batch& b, matrix_view<float> to) {
-        staleness_.read(b.step, b.nodes);
+        staleness_.read(b.nodes);
         gather_rows(executor_, *resident(b.rows), b.nodes, to);
         if (options_.relations == nullptr) return;
         const matrix_view<const float> now = std::as_const(*options_.relations).values();
@@ -118,7 +118,7 @@ public:
             const std::scoped_lock lock(relations_turn_);
             optimizer_.step_rows_at(options_.relations->table(), b.relation_gradients.ids(), b.relation_gradients.rows(), b.step, executor_);
         }
-        staleness_.applied(b.step);
+        staleness_.applied();
     }
 
     [[nodiscard]] static const resident_embeddings* resident(const lease& of) noexcept {

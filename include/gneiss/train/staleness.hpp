@@ -6,7 +6,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <limits>
-#include <map>
+#include <deque>
 #include <mutex>
 #include <span>
 #include <unordered_map>
@@ -125,23 +125,22 @@ private:
 /// there are unapplied batches that also read it. O(followed rows of the batch). Thread-safe.
 class row_staleness_sampler {
 public:
-    /// Batch `step` is about to read the rows `ids`.
-    void read(std::uint64_t step, std::span<const node_id> ids) {
+    /// The next batch is about to read the rows `ids`.
+    void read(std::span<const node_id> ids) {
         std::vector<node_id> followed;
         for (const node_id id : ids)
             if (mix64(id) % 64 == 0) followed.push_back(id);
         const std::scoped_lock lock(mutex_);
         for (const node_id id : followed) histogram_.add(pending_[id]++);
-        unapplied_.emplace(step, std::move(followed));
+        unapplied_.push_back(std::move(followed));
     }
-    /// The update of batch `step` is applied.
-    void applied(std::uint64_t step) {
+    /// The update of the next batch, in the order of reading, is applied.
+    void applied() {
         const std::scoped_lock lock(mutex_);
-        const auto found = unapplied_.find(step);
-        if (found == unapplied_.end()) return;
-        for (const node_id id : found->second)
+        if (unapplied_.empty()) return;
+        for (const node_id id : unapplied_.front())
             if (const auto row = pending_.find(id); --row->second == 0) pending_.erase(row);
-        unapplied_.erase(found);
+        unapplied_.pop_front();
     }
     [[nodiscard]] staleness_histogram histogram() const {
         const std::scoped_lock lock(mutex_);
@@ -150,7 +149,7 @@ public:
 
 private:
     mutable std::mutex mutex_;
-    std::map<std::uint64_t, std::vector<node_id>> unapplied_;
+    std::deque<std::vector<node_id>> unapplied_; // of batches that have read, in order
     std::unordered_map<node_id, std::uint64_t> pending_; // unapplied batches that read the row
     staleness_histogram histogram_;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -195,7 +196,7 @@ private:
         const std::size_t columns = learned + fixed.dense, width = columns + embeddings_.state_columns();
         check_size(b, width);
         if (auto idle = memory_of_rows_.take()) b.memory_of_rows = std::move(*idle);
-        b.rows_read = {b.memory_of_rows.rows.at_least(count * width), count, width};
+        b.rows_read = {b.memory_of_rows.rows.at_least(std::max<std::size_t>(count, options_.batch_nodes) * width), count, width};
         b.in = {.dense = b.rows_read.middle_columns(0, columns)};
         b.gradients = {};
         b.relations = {};
@@ -243,7 +244,9 @@ private:
     /// Moves all rows to the backend, once: they stay where they are in memory after the lease.
     void upload_embeddings(const training_batch& b) {
         if (rows_) return;
-        rows_ = *embeddings_.resident(b.rows);
+        const resident_embeddings* const rows = embeddings_.resident(b.rows);
+        if (rows == nullptr) throw error(errc::invalid_argument, "embeddings that live elsewhere cannot live on a device");
+        rows_ = *rows;
         backend_.upload_embeddings(*rows_);
     }
     /// Brings all parameters back to the host.

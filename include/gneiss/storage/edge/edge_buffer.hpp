@@ -117,6 +117,7 @@ public:
     /// are bucketed by; where the loader does not say which, `acquire` does for an edge that is in the wrong bucket: O(1) an edge,
     /// when it is loaded. Precondition: no epoch is running.
     void expect(const row_partitioning& rows) {
+        const std::scoped_lock lock(source_turn_);
         if (source_.rows) return check_same_partitions(*source_.rows, "edges", rows, "embeddings and graph");
         if (rows.partitions != partitions_)
             throw error(errc::invalid_argument, "edges are in " + std::to_string(partitions_) + " partitions, embeddings and graph in " +

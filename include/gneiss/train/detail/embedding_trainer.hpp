@@ -37,8 +37,8 @@ GNEISS_INLINE training_epoch embedding_trainer::run(const epoch_plan& states, st
 }
 
 GNEISS_INLINE void embedding_trainer::set_optimizer(const any_row_optimizer& optimizer) {
-    loop_.set_optimizers({.rows = optimizer});
     check_relations(optimizer);
+    loop_.set_optimizers({.rows = optimizer});
 }
 
 } // namespace gneiss

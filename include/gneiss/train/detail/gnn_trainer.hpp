@@ -54,8 +54,8 @@ GNEISS_INLINE training_epoch gnn_trainer::run(const epoch_plan& states, std::uin
 GNEISS_INLINE void gnn_trainer::enter(phase next) { loop_.enter(next); }
 
 GNEISS_INLINE void gnn_trainer::set_optimizers(const any_row_optimizer& rows, const dense_optimizer& dense) {
-    loop_.set_optimizers({rows, dense});
     check_relations(rows);
+    loop_.set_optimizers({rows, dense});
 }
 
 GNEISS_INLINE gnn_memory gnn_trainer::checked_memory(
@@ -70,6 +70,8 @@ GNEISS_INLINE gnn_memory gnn_trainer::checked_memory(
     need(encode.hops() != 0, "an encoder without a layer that reads neighbors needs no graph training");
     if (inputs.rows != nullptr) check_same_partitions(inputs.rows->file().partitioning(), "embeddings", partitioning, "the graph's lists");
     if (inputs.features != nullptr) check_same_partitions(inputs.features->store().rows(), "features", partitioning, "the graph's lists");
+    if (const auto* nodes = std::get_if<classified_nodes>(&task))
+        need(nodes->labels.size() == partitioning.nodes, "every node needs a label, or unlabeled");
     const auto* links = std::get_if<predicted_links>(&task);
     need(links == nullptr || links->model.dim() == encode.outputs(), "the decoder's rows are not as wide as the encoder's outputs");
     gnn_shape shape = state_sizes(inputs.graph.store(), inputs.features == nullptr ? nullptr : &inputs.features->store())
