@@ -106,6 +106,16 @@ struct dataset_manifest {
     friend bool operator==(const dataset_manifest&, const dataset_manifest&) = default;
 };
 
+namespace detail {
+
+[[nodiscard]] inline std::string hexadecimal(std::uint64_t value) {
+    std::string text(16, '0');
+    for (std::size_t i = text.size(); i-- > 0; value >>= 4) text[i] = "0123456789abcdef"[value & 15];
+    return text;
+}
+
+} // namespace detail
+
 /// The text of manifest.json. `checksum` covers all of it, its own 16 digits taken as zeros.
 [[nodiscard]] GNEISS_INLINE std::string format_manifest(const dataset_manifest& m);
 

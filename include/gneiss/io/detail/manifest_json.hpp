@@ -27,12 +27,6 @@ namespace detail {
 inline constexpr std::string_view manifest_checksum_key = "\"checksum\": \"";
 inline constexpr std::size_t manifest_checksum_digits = 16;
 
-[[nodiscard]] inline std::string hexadecimal(std::uint64_t value) {
-    std::string text(manifest_checksum_digits, '0');
-    for (std::size_t i = text.size(); i-- > 0; value >>= 4) text[i] = "0123456789abcdef"[value & 15];
-    return text;
-}
-
 /// Takes typed fields out of an object; what is wrong is one error that names file and field.
 class json_fields {
 public:
