@@ -302,7 +302,7 @@ TEST_CASE("an optimizer whose state the rows have no room for is refused, at con
         CHECK(test::code_of([&] { (void)make(good, other); }) == errc::invalid_argument);
         const auto training = make(good, fitting);
         training->set_optimizer(good);
-        CHECK_THROWS_WITH_AS(training->set_optimizer(bad), doctest::Contains("rows of nodes have"), error);
+        CHECK_THROWS_WITH_AS(training->set_optimizer(bad), doctest::Contains("rows of relations have"), error);
     }
 }
 

@@ -529,7 +529,7 @@ TEST_CASE("what cannot be trained is refused with its reason, and errors of stag
         trainer all(data, with);
         const dense_optimizer dense = all.dense;
         all.run([&](gnn_trainer& training, const auto&) {
-            CHECK_THROWS_WITH_AS(training.set_optimizers(make_row_optimizer("adam", 1), dense), doctest::Contains("rows of nodes"), error);
+            CHECK_THROWS_WITH_AS(training.set_optimizers(make_row_optimizer("adam", 1), dense), doctest::Contains("rows of relations"), error);
             training.set_optimizers(make_row_optimizer("adagrad", 1), dense);
         });
         all.relations = embedding_table(all.relations.rows(), {all.relations.layout().dim, 0});
