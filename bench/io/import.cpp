@@ -76,7 +76,7 @@ void raw_loop_lines_cached(benchmark::State& state, const char* name) {
         std::uint64_t sum = 0;
         for (bool more = true; more;) {
             const std::size_t end = kept + std::fread(buffer.data() + kept, 1, buffer.size() - kept, file);
-            more = end == buffer.size();
+            more = std::feof(file) == 0 && std::ferror(file) == 0;
             const char* at = buffer.data();
             const char* const stop = at + end;
             while (const void* newline = std::memchr(at, '\n', static_cast<std::size_t>(stop - at))) {
