@@ -241,7 +241,8 @@ TEST_CASE("random headers are read or refused, never worse") {
             CHECK(reader.header().data_offset + reader.header().bytes() <= bytes.size());
             std::vector<double> values(1000);
             (void)reader.read_as(std::span(values));
-        } catch (const gneiss::error&) {
+        } catch (const gneiss::error& refused) {
+            CHECK(std::string(refused.what()).find(path.string()) != std::string::npos);
         }
     }
 }

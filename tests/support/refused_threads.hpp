@@ -44,6 +44,7 @@ extern "C" {
 // That of a sanitizer which is linked into the binary, where there is one.
 int __interceptor_pthread_create(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*) __attribute__((weak)); // NOLINT
 
+// NOLINTNEXTLINE(misc-definitions-in-headers): one unit of a test has it
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) noexcept {
     using function = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
     static const auto real = &__interceptor_pthread_create != nullptr ? &__interceptor_pthread_create

@@ -10,6 +10,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -104,9 +105,7 @@ public:
     link_batch_builder(const negative_options& options, std::uint64_t seed)
         requires std::constructible_from<Negatives, const negative_options&, std::uint64_t>
         : options_(options), source_(options, seed) {}
-    link_batch_builder(const negative_options& options, Negatives from)
-        requires(!std::integral<Negatives>)
-        : options_(options), source_(std::move(from)) {
+    link_batch_builder(const negative_options& options, std::type_identity_t<Negatives> from) : options_(options), source_(std::move(from)) {
         validate(options);
     }
 
@@ -282,5 +281,9 @@ private:
     std::vector<negative_correction> corrections_;
     key_grouping nodes_, related_;
 };
+
+template <class Negatives>
+    requires std::is_class_v<Negatives>
+link_batch_builder(const negative_options&, Negatives) -> link_batch_builder<Negatives>;
 
 } // namespace gneiss

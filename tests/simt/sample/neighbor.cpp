@@ -225,7 +225,7 @@ TEST_CASE("simt.sample.neighbor: neighbors are read once an edge, in whole secto
     const double drawn = measured("10"), whole = measured("24");
     CHECK(drawn >= 2 * 10 * targets);
     CHECK(drawn <= apart * 10 * targets + 7 * targets + 5 * warps);
-    CHECK(whole <= (apart - 1) * 24 * targets + (24 / 8 + 1) * targets + 7 * targets + 5 * warps); // neighbors side by side
+    CHECK(whole <= (apart - 1) * 24 * targets + (24.0 / 8 + 1) * targets + 7 * targets + 5 * warps); // neighbors side by side
 }
 #endif
 
