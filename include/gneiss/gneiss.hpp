@@ -63,6 +63,7 @@
 #include <gneiss/graph/generate/rmat.hpp>
 #include <gneiss/graph/generate/stream.hpp>
 #include <gneiss/graph/listed_edges.hpp>
+#include <gneiss/graph/neighbor_lists.hpp>
 #include <gneiss/graph/symmetric.hpp>
 #include <gneiss/graph/visit_counter.hpp>
 #include <gneiss/model/activation.hpp>

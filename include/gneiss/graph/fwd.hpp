@@ -47,6 +47,8 @@ struct memory_scratch;
 template <node_id_type NodeId>
 struct neighbor_answer;
 template <node_id_type NodeId>
+class neighbor_lists;
+template <node_id_type NodeId>
 struct neighbor_request;
 template <node_id_type NodeId>
 class planted_partition;
