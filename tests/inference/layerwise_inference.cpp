@@ -367,6 +367,7 @@ TEST_CASE("whatever fails on disk, a run ends with a typed error or the right ro
                     const auto rows = all_rows(*result.rows);
                     CHECK(same_bits(rows, expected));
                 } catch (const io_error&) {
+                    CHECK(injector->operations() >= at);
                 } catch (const error& e) {
                     CHECK(e.code() == errc::corrupt);
                 }

@@ -119,7 +119,7 @@ TEST_CASE("without an edge every negative is uniform; all means every resident n
     const negative_sampler everything({.all = true}, 1);
     REQUIRE(everything.list_size(resident) == 25);
     list.resize(25);
-    everything.draw({}, 0, side::tail, negative_pool(resident, edges), list);
+    everything.draw({}, 0, side::tail, negative_pool(resident_nodes{ranges}, edges), list);
     for (std::size_t k = 0; k < 25; ++k) CHECK(list[k] == resident[k]);
 }
 

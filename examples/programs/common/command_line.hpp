@@ -130,8 +130,7 @@ private:
         added.write_ = [&value] { return flag_type<T>::write(value); };
         added.read_ = [&value](const std::vector<std::string>& words) {
             if constexpr (is_list<T>) {
-                using list = std::conditional_t < requires { value.reset(); }
-                , std::remove_cvref_t<decltype(inner(value))>, T > ;
+                using list = typename without_optional<T>::type;
                 value = flag_type<list>::read_parts(words);
             } else {
                 value = flag_type<T>::read(words.front());
@@ -139,16 +138,6 @@ private:
         };
         return added;
     }
-    template <class T>
-    static const T& inner(const std::optional<T>& value) {
-        return *value;
-    }
-    template <class T>
-    static const T& inner(const T& value) {
-        return value;
-    }
-    template <class T>
-    static const T& inner(const T&& value) = delete;
 
     flag& add(flag& added, const std::string& name, std::string help, kind what);
     void read_file(const std::string& path);

@@ -121,6 +121,15 @@ inline constexpr bool is_list<std::vector<T>> = true;
 template <class T>
 inline constexpr bool is_list<std::optional<std::vector<T>>> = true;
 
+template <class T>
+struct without_optional {
+    using type = T;
+};
+template <class T>
+struct without_optional<std::optional<T>> {
+    using type = T;
+};
+
 /// `10,10`; an empty text is an empty list.
 template <class T>
 struct flag_type<std::vector<T>> {

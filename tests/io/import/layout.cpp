@@ -36,7 +36,7 @@ void spit(const std::filesystem::path& path, const std::string& text) {
 }
 void zip_text(const std::filesystem::path& path, const std::string& text) {
     std::filesystem::create_directories(path.parent_path());
-    const gzFile file = ::gzopen(path.c_str(), "wb");
+    gzFile file = ::gzopen(path.c_str(), "wb");
     ::gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
     ::gzclose(file);
 }

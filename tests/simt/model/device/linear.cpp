@@ -61,7 +61,6 @@ public:
 
     void check_backward(bool accumulate) {
         const rows<T> before(of_.first + of_.rows + 3, of_.k, of_.how, 6);
-        rows<T> first_x = before;
         doubles want_x(of_.rows, of_.k), sizes_x(of_.rows, of_.k), want_w(of_.k, of_.n), sizes_w(of_.k, of_.n);
         for (std::size_t i = 0; i < of_.rows; ++i)
             for (std::size_t k = 0; k < of_.k; ++k) {

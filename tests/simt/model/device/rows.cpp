@@ -61,7 +61,7 @@ TEST_CASE_TEMPLATE("simt.model.rows: biases, functions and dropout, and their wa
             if (rate > 0) mask = {.rate = dropout_rate(rate), .key = &key};
             doubles want(x);
             oracle::bias_activate(doubles(bias).memory, then, want.view, serial);
-            doubles activated(want);
+            doubles activated(want); // NOLINT(performance-unnecessary-copy-initialization): want changes
             if (rate > 0) oracle::dropout(cpu_mask, want.view, want.view, serial);
             rows<T> out(of.rows + spare, of.columns, of.how);
             cuda::bias_activate<T>(nullptr, &count, count + spare, bias.begin(), then, x.view(), out.view(), mask);
