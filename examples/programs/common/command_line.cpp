@@ -335,7 +335,7 @@ std::string command::hash(std::span<const std::string_view> ignored) const {
     for (const auto& f : flags_)
         if (!f->transient_ && !contains(ignored, f->name_)) canonical[f->name_] = f->value().dump();
     std::string text = program_ + ' ' + name_ + '\n';
-    for (const auto& [name, value] : canonical) text += name + '=' + value + '\n';
+    for (const auto& [name, value] : canonical) text.append(name).append(1, '=').append(value).append(1, '\n');
     return fmt::format("{:016x}", gneiss::checksum(text));
 }
 

@@ -70,7 +70,7 @@ public:
             constexpr double hair = 1e-3; // a value that close to a power of ten opens no decade
             least_ = std::floor(std::log10(least) + hair), most_ = std::ceil(std::log10(most) - hair);
             if (least_ == most_) ++most_;
-            for (double power = least_; power <= most_; ++power)
+            for (int power = static_cast<int>(least_); power <= static_cast<int>(most_); ++power)
                 ticks_.push_back({std::pow(10, power), fmt::format("{:g}", std::pow(10, power) / unit.divisor)});
             return;
         }
@@ -312,7 +312,7 @@ std::string svg(const line_chart& chart, use options) {
             path += fmt::format("{}{:.1f} {:.1f}", pen ? "L" : "M", at, out.y_of(y.share(p.y)));
             pen = true;
             if (line.style == line_style::area) {
-                back = fmt::format("L{:.1f} {:.1f}", at, out.y_of(y.share(under[p.x]))) + back;
+                back = fmt::format("L{:.1f} {:.1f}{}", at, out.y_of(y.share(under[p.x])), back);
                 under[p.x] = p.y;
             }
             std::string& tip = tips[p.x];

@@ -43,7 +43,7 @@ std::vector<edge> first_training_edges(const dataset& data, std::size_t most) {
     std::vector<edge> found;
     const bucket_store buckets = data.buckets();
     const mapped_npy words = data.map("edges.out");
-    const row_partitioning rows = buckets.rows();
+    const row_partitioning& rows = buckets.rows();
     buckets.for_each_bucket([&](edge_bucket bucket) {
         if (found.size() >= most || buckets.extent(bucket).edges == 0) return;
         const byte_range range = buckets.extent(bucket).out;

@@ -52,7 +52,8 @@ public:
         if (std::filesystem::exists(record_path())) {
             try {
                 record_ = json::parse(programs::read_file(record_path()));
-            } catch (const json::exception&) { // begins anew
+            } catch (const json::exception&) {
+                record_ = json::object(); // begins again
             }
             if (!is_record(record_)) record_ = json::object();
         }

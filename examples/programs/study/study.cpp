@@ -93,7 +93,7 @@ outcome summarize(const std::string& name, const runs_of_case& runs, const std::
     std::vector<ordered_json> done;
     for (const auto& run : runs)
         if (run) done.push_back(*run);
-    const auto of_runs = [&](auto value) {
+    const auto of_runs = [&](const auto& value) {
         std::vector<double> values;
         for (const ordered_json& run : done) values.push_back(value(run));
         return values;
