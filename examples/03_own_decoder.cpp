@@ -52,8 +52,8 @@ int main() {
     memory_budget budget(8 << 20);
     partition_buffer buffer(rows, {.resident_partitions = 1}, budget);
     edge_buffer edges(source, 1, true, 1 << 20, budget);
-    embedding_trainer training({.negatives = {.chunks = 1, .filtered = true, .all = true}}, model, adagrad{.rate = .1F}, buffer,
-        edges, angles, executor, budget);
+    embedding_trainer training({.negatives = {.chunks = 1, .filtered = true, .all = true}},
+        {.model = model, .optimizer = adagrad{.rate = .1F}, .rows = buffer, .edges = edges, .relations = angles}, executor, budget);
     for (std::uint64_t e = 0; e < 400; ++e) (void)training.run(in_memory_order(1)(0), e);
     const link_metrics ranks = rank_edges(model.scorer(angles.values()), buffer, test, [&](const auto& show) { show(graph); }, executor);
     std::printf("MRR %.3f of edges that did not train\n", ranks.both().mrr());

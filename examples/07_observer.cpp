@@ -55,7 +55,8 @@ void train(const std::string& name, std::uint64_t most) {
     edge_buffer edges(source, nodes.partitions, /*keep*/ false, 1 << 16, budget);
     embedding_trainer_options options{.batch_edges = 50, .negatives = {.per_chunk = 50, .chunks = 1}};
     options.pipeline.staleness = 0; // synchronous: the bits depend on nothing but the plan and the seed
-    embedding_trainer training(options, model, adagrad{.rate = .1F}, buffer, edges, relations, executor, budget);
+    embedding_trainer training(options,
+        {.model = model, .optimizer = adagrad{.rate = .1F}, .rows = buffer, .edges = edges, .relations = relations}, executor, budget);
 
     std::stop_source stop;
     std::uint64_t applied = 0, asked = 0;

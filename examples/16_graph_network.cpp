@@ -55,8 +55,8 @@ int main() {
     const dense_optimizer optimizer = make_dense_optimizer("adam", .01F);
     optimizer.allocate_state(weights);
     const tbb_executor executor;
-    gnn_trainer training({.batch = 200, .neighbors = {.fanout = parse_fanout("10,10", both)}}, task, encode, weights,
-        optimizer, adagrad{}, inputs, executor, budget);
+    gnn_trainer training({.batch = 200, .neighbors = {.fanout = parse_fanout("10,10", both)}},
+        {.task = task, .encode = encode, .weights = weights, .optimizer = optimizer, .inputs = inputs}, executor, budget);
 
     training_statistics tenth;
     const training_observer watch{.on_batch = [&](const batch_key& key, const training_statistics& batch) {

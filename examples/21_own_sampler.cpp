@@ -56,7 +56,7 @@ int main() {
     weights.allocate(/*seed*/ 1);
     superbatch_trainer training({.batch = 200, .superbatches = {.schedule = superbatch_schedule::conventional}},
         {.sampler = {graph, [] { return least_known{5, 2}; }}, .features = feature_rows{.source = features, .columns = columns}, .labels = labels,
-            .training_nodes = training_nodes, .encode = encode, .weights = weights}, make_dense_optimizer("sgd", .5F), executor);
+            .training_nodes = training_nodes, .encode = encode, .weights = weights, .optimizer = make_dense_optimizer("sgd", .5F)}, executor);
     for (std::uint64_t e = 0; e < 5; ++e) std::printf("accuracy %.3f while training\n", training.run(e).model.accuracy());
     return training.run(5).model.accuracy() > .8 ? 0 : 1;
 }

@@ -73,7 +73,8 @@ void link_training_epoch(benchmark::State& state, const char* decoder) {
     embedding_table relations = relation_table(model, optimizer);
     partition_buffer buffer(rows, {.resident_partitions = 1, .prefetch = 0}, budget);
     edge_buffer edges(source, 1, true, edge_buffer::bytes_needed(states, source, true), budget);
-    embedding_trainer training(options, model, optimizer, buffer, edges, relations, executor, budget);
+    embedding_trainer training(options,
+        {.model = model, .optimizer = optimizer, .rows = buffer, .edges = edges, .relations = relations}, executor, budget);
     std::uint64_t epoch = 0;
     (void)training.run(states, epoch++);
     for (auto _ : state) benchmark::DoNotOptimize(training.run(states, epoch++).model.loss);

@@ -104,8 +104,10 @@ void count(benchmark::State& state, std::uint64_t examples, std::uint64_t edges)
 void graph_training_batches(benchmark::State& state, bool links, sampler_kind sampler) {
     set_up with(links);
     with.options.sampler = sampler;
-    gnn_trainer training(with.options, with.task(links), *with.encode, with.weights, with.optimizer, adagrad{},
-        {.rows = &*with.buffer, .graph = *with.graph}, with.on, with.budget);
+    gnn_trainer training(with.options,
+        {.task = with.task(links), .encode = *with.encode, .weights = with.weights, .optimizer = with.optimizer, .row_optimizer = adagrad{},
+            .inputs = {.rows = &*with.buffer, .graph = *with.graph}},
+        with.on, with.budget);
     std::uint64_t epoch = 0, examples = 0, edges = 0;
     const auto some = [&] {
         std::stop_source stop;

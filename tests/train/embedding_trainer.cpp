@@ -138,7 +138,8 @@ TEST_CASE("when edges cannot be loaded, no stage is at work any more once the er
         options.batch_edges = 10;
         options.negatives = {.per_chunk = 4, .chunks = 1};
         const serial_executor executor;
-        embedding_trainer training(options, model, make_row_optimizer("sgd", .1F), buffer, edges, none, executor, budget);
+        embedding_trainer training(options,
+            {.model = model, .optimizer = make_row_optimizer("sgd", .1F), .rows = buffer, .edges = edges, .relations = none}, executor, budget);
         std::atomic<bool> over{false}, late{false};
         const training_observer observer{.on_batch =
                                              [&](const batch_key&, const training_statistics&) {
@@ -295,7 +296,8 @@ TEST_CASE("an optimizer whose state the rows have no room for is refused, at con
         embedding_table fitting(2, {8, state}), other(2, {8, 8 - state});
         const any_row_optimizer sgd = make_row_optimizer("sgd", .1F), adagrad = make_row_optimizer("adagrad", .1F);
         const auto make = [&](const any_row_optimizer& optimizer, embedding_table& relations) {
-            return std::make_unique<embedding_trainer>(embedding_trainer_options{}, model, optimizer, buffer, edges, relations, executor, budget);
+            return std::make_unique<embedding_trainer>(embedding_trainer_options{},
+                embedding_parts{.model = model, .optimizer = optimizer, .rows = buffer, .edges = edges, .relations = relations}, executor, budget);
         };
         const any_row_optimizer &good = state == 0 ? sgd : adagrad, &bad = state == 0 ? adagrad : sgd;
         CHECK(test::code_of([&] { (void)make(bad, fitting); }) == errc::invalid_argument);
@@ -321,7 +323,8 @@ TEST_CASE("edges bucketed for other partitions than the embeddings' are refused 
     any_link_model model = make_link_model("distmult", "softmax", 8);
     embedding_table relations(2, {8, 0});
     const auto make = [&](edge_buffer& from) {
-        return std::make_unique<embedding_trainer>(embedding_trainer_options{}, model, sgd{}, buffer, from, relations, executor, budget);
+        return std::make_unique<embedding_trainer>(embedding_trainer_options{},
+            embedding_parts{.model = model, .optimizer = sgd{}, .rows = buffer, .edges = from, .relations = relations}, executor, budget);
     };
     CHECK_THROWS_WITH_AS((void)make(edges), "edges are in 16 partitions, embeddings and graph in 8", error);
     rows.fill([](std::uint64_t, matrix_view<float>) {});

@@ -227,7 +227,10 @@ outcome train_macro(const graph_data& data, const set_up& with, macro_run& optio
         const gnn_task task = classified_nodes{data.labels, [&](std::uint32_t s, std::vector<node_id>& out) {
             append_training_nodes(plan_of(epoch), s, data.rows, training, out);
         }};
-        gnn_trainer run(with.training, task, *all.encode, all.weights, all.dense, all.optimizer, {.features = &features, .graph = graph}, executor, budget);
+        gnn_trainer run(with.training,
+            {.task = task, .encode = *all.encode, .weights = all.weights, .optimizer = all.dense, .row_optimizer = all.optimizer,
+                .inputs = {.features = &features, .graph = graph}},
+            executor, budget);
         run.set_steps(steps);
         std::stop_source stop;
         std::atomic<std::uint64_t> applied{0};

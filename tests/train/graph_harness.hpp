@@ -221,9 +221,11 @@ struct trainer {
                 training_nodes(data, states, every)(s, out);
             }});
         std::optional<any_backend> elsewhere = compute ? compute(*this) : std::nullopt;
-        gnn_trainer training(with.training, *task, *encode, weights, dense, optimizer,
-            {.rows = row_buffer ? &*row_buffer : nullptr, .features = feature_rows ? &*feature_rows : nullptr, .graph = graph}, executor, budget,
-            elsewhere ? &*elsewhere : nullptr);
+        gnn_trainer training(with.training,
+            {.task = *task, .encode = *encode, .weights = weights, .optimizer = dense, .row_optimizer = optimizer,
+                .inputs = {.rows = row_buffer ? &*row_buffer : nullptr, .features = feature_rows ? &*feature_rows : nullptr, .graph = graph},
+                .backend = elsewhere ? &*elsewhere : nullptr},
+            executor, budget);
         use(training, [&](std::uint64_t epoch) -> const epoch_plan& {
             if (fixed == nullptr) states = orders(epoch);
             return states;

@@ -103,7 +103,9 @@ inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem
         memory_budget for_edges(with.edge_memory);
         edge_buffer edges(graph.source(), graph.partitioning.partitions, false, 0, for_edges);
         std::optional<any_backend> elsewhere = compute ? compute(with, relations) : std::nullopt;
-        embedding_trainer training(with.training, model, optimizer, buffer, edges, relations, executor, budget, elsewhere ? &*elsewhere : nullptr);
+        embedding_trainer training(with.training,
+            {.model = model, .optimizer = optimizer, .rows = buffer, .edges = edges, .relations = relations, .backend = elsewhere ? &*elsewhere : nullptr},
+            executor, budget);
         training.set_steps(steps);
         std::stop_source stop;
         std::atomic<std::uint64_t> applied{0};

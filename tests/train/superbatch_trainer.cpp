@@ -167,8 +167,9 @@ outcome in_memory(const graph_data& data, sampler_kind sampler, std::uint64_t ep
     feature_buffer rows(features, threads(), feature_buffer::bytes_needed(whole, features), budget);
     graph_buffer graph(data.store, threads(), neighbor_direction::in, graph_buffer::bytes_needed(whole, data.store, neighbor_direction::in), budget);
     const gnn_task task = classified_nodes{data.labels, [&](std::uint32_t, std::vector<node_id>& out) { out = data.train; }};
-    gnn_trainer training({.batch = 10, .neighbors = hops(), .sampler = sampler, .pipeline = {.staleness = 0}, .seed = 9}, task, net.encode,
-        net.weights, net.dense, make_row_optimizer("sgd", .1F), {.rows = nullptr, .features = &rows, .graph = graph}, on, budget);
+    gnn_trainer training({.batch = 10, .neighbors = hops(), .sampler = sampler, .pipeline = {.staleness = 0}, .seed = 9},
+        {.task = task, .encode = net.encode, .weights = net.weights, .optimizer = net.dense, .inputs = {.features = &rows, .graph = graph}}, on,
+        budget);
     std::vector<double> losses;
     for (std::uint64_t e = 0; e < epochs; ++e) losses.push_back(training.run(whole, e).model.loss);
     return net.end(std::move(losses));
@@ -240,7 +241,7 @@ struct trainer {
                 .superbatches = {.schedule = with.schedule, .batches = with.superbatch, .directory = run / "superbatches", .cache_capacity = 0,
                     .direct_table = with.direct_table, .carry = with.carry, .accesses = with.accesses, .epochs = with.epochs, .change_sets = with.change_sets}},
             superbatch_parts{.sampler = *sampler, .features = input(), .labels = data.labels, .training_nodes = data.train, .encode = net.encode,
-                .weights = net.weights,
+                .weights = net.weights, .optimizer = net.dense,
                 .before_sampling = [this] {
                     ++turns;
                     watch.use(!watch.gathering);
@@ -253,7 +254,7 @@ struct trainer {
                     if (cache) cache->acquire();
                     watch.for_gathering = true;
                 }},
-            net.dense, on);
+            on);
     }
 
     feature_input input() {

@@ -59,7 +59,8 @@ public:
                 .cache_capacity = 0, .direct_table = plan.direct_table, .carry = *how.carry == "on", .accesses = plan.accesses, .epochs = *how.epochs,
                 .change_sets = device == nullptr ? gneiss::change_set_maker{} : device->change_sets()}};
         gneiss::superbatch_parts parts{.sampler = lists.sampler(), .features = features_->input(), .labels = of.classes.labels(),
-            .training_nodes = of.classes.train, .encode = of.net.encode, .weights = of.net.weights, .backend = of.backend,
+            .training_nodes = of.classes.train, .encode = of.net.encode, .weights = of.net.weights,
+            .optimizer = how.dense_optimizer(0), .backend = of.backend,
             .before_sampling = [this] {
                 if (features_->cache() != nullptr) features_->cache()->release();
                 programs::trim_memory();
@@ -70,7 +71,7 @@ public:
                 programs::trim_memory();
                 if (features_->cache() != nullptr) features_->cache()->acquire();
             }};
-        training_ = std::make_unique<gneiss::superbatch_trainer>(std::move(options), std::move(parts), how.dense_optimizer(0), executor_);
+        training_ = std::make_unique<gneiss::superbatch_trainer>(std::move(options), std::move(parts), executor_);
         if (of.run.saved) training_->set_steps(saved_progress().at("steps").get<std::uint64_t>());
     }
 

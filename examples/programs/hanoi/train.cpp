@@ -53,9 +53,6 @@ gneiss::pass_record read_passes(const std::filesystem::path& file) {
 /// Of a node, on average where features are sparse.
 double row_bytes(const gneiss::node_features& features) { return static_cast<double>(features.bytes()) / static_cast<double>(features.rows()); }
 
-/// There are no learned rows to step.
-gneiss::any_row_optimizer no_rows() { return gneiss::make_row_optimizer("sgd", 1); }
-
 /// Assembles Hanoi: graph and features of a macro-batch, the next one on its way, samples within it, an encoder.
 class hanoi_trainer final : public trainers::node_classification_training {
 public:
@@ -77,9 +74,10 @@ public:
         const gneiss::classified_nodes task{of.classes.labels(), [this](std::uint32_t state, std::vector<gneiss::node_id>& out) {
             gneiss::append_training_nodes(now_, state, of_.plan.partitioning, of_.classes.train, out);
         }};
-        training_ = std::make_unique<gneiss::gnn_trainer>(training, task, of.net.encode, of.net.weights,
-            settings.dense_optimizer(0), no_rows(),
-            gneiss::graph_inputs{.features = features_.get(), .graph = *graph_}, executor_, of.budget, of.backend);
+        training_ = std::make_unique<gneiss::gnn_trainer>(training,
+            gneiss::gnn_parts{.task = task, .encode = of.net.encode, .weights = of.net.weights, .optimizer = settings.dense_optimizer(0),
+                .inputs = {.features = features_.get(), .graph = *graph_}, .backend = of.backend},
+            executor_, of.budget);
         if (of.run.saved) training_->set_steps(saved_progress().at("steps").get<std::uint64_t>());
     }
 
@@ -112,7 +110,7 @@ public:
 private:
     trainers::epoch_end train_epoch(const gneiss::resume_position& from, gneiss::training_observer told, const std::stop_token& stop) override {
         now_ = epoch_of(options_, of_.data, from.epoch);
-        training_->set_optimizers(no_rows(), options_.dense_optimizer(from.epoch));
+        training_->set_optimizers(gneiss::sgd{}, options_.dense_optimizer(from.epoch));
         told.again = [&](std::uint32_t state, std::uint32_t passes, bool next_is_ready) { return reuse_->again(from.epoch, state, passes, next_is_ready); };
         const gneiss::epoch_plan states = with_next(options_, of_.data, from.epoch);
         std::optional<gneiss::buffer_state> ahead;

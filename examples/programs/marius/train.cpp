@@ -63,8 +63,10 @@ public:
         edges_ = std::make_unique<gneiss::edge_buffer>(
             reader_->source(), plan_.partitioning.partitions, rows_->keeps_all(), plan_.edge_bytes, budget_);
         if (device != nullptr) backend_ = backend_on(*device, options_, plan_, relations_);
-        training_ = std::make_unique<gneiss::embedding_trainer>(
-            options_.training_options(), model_, optimizer_of(0), *rows_, *edges_, relations_, executor_, budget_, backend_ ? &*backend_ : nullptr);
+        training_ = std::make_unique<gneiss::embedding_trainer>(options_.training_options(),
+            gneiss::embedding_parts{.model = model_, .optimizer = optimizer_of(0), .rows = *rows_, .edges = *edges_, .relations = relations_,
+                .backend = backend_ ? &*backend_ : nullptr},
+            executor_, budget_);
         if (run.saved) training_->set_steps(trainers::progress_of(*run.saved).at("steps").get<std::uint64_t>());
     }
 

@@ -211,9 +211,11 @@ private:
         gneiss::gnn_trainer_options training = how.training_options();
         training.batches_in_flight = plan_.batches;
         training.resident_partitions = plan_.slots;
-        training_ = std::make_unique<gneiss::gnn_trainer>(training, make_task(), net_.encode, net_.weights,
-            how.dense_optimizer(0), how.any_row_optimizer(0),
-            gneiss::graph_inputs{.rows = rows_.get(), .features = features_.get(), .graph = *graph_}, executor_, budget_, of_.backend);
+        training_ = std::make_unique<gneiss::gnn_trainer>(training,
+            gneiss::gnn_parts{.task = make_task(), .encode = net_.encode, .weights = net_.weights, .optimizer = how.dense_optimizer(0),
+                .row_optimizer = how.any_row_optimizer(0),
+                .inputs = {.rows = rows_.get(), .features = features_.get(), .graph = *graph_}, .backend = of_.backend},
+            executor_, budget_);
     }
 
     /// Gives up what `assemble` made. Rows must have been flushed.

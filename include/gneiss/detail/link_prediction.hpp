@@ -48,7 +48,7 @@ struct link_trainer::parts {
           reader_charge_(run.budget().charge("bucket blocks", edges.reader_bytes())), source_(edges.open(run.engines())),
           edges_(source_.loader, partitions_, resident_ == partitions_, edge_bytes(), run.budget()),
           trainer_({.batch_edges = options_.batch, .negatives = options_.negatives, .own_negatives = options_.own_negatives, .pipeline = {.staleness = options_.staleness}, .seed = run.seed()},
-              model_, rows.optimizer(), buffer_, edges_, relations_, run.executor(), run.budget()) {}
+              {.model = model_, .optimizer = rows.optimizer(), .rows = buffer_, .edges = edges_, .relations = relations_}, run.executor(), run.budget()) {}
 
     [[nodiscard]] embedding_table make_relations(const bucketed_edges& edges) const {
         const any_row_optimizer& by = nodes_.optimizer();

@@ -47,9 +47,13 @@ struct node_classifier::parts {
         gnn_trainer_options training{.batch = options_.batch, .sampler = options_.sampler, .pipeline = {.staleness = options_.staleness},
             .resident_partitions = resident_, .seed = run.seed()};
         training.neighbors.fanout = parse_fanout(options_.fanout, options_.direction);
-        trainer_.emplace(training, classified_nodes{labels_, [this](std::uint32_t s, std::vector<node_id>& out) {
+        const auto append = [this](std::uint32_t s, std::vector<node_id>& out) {
             append_training_nodes(plan_, s, buckets_.rows(), training_nodes_, out);
-        }}, encode_, weights_, options_.optimizer, sgd{}, graph_inputs{.features = &feature_buffer_, .graph = graph_buffer_}, run.executor(), run.budget());
+        };
+        trainer_.emplace(training,
+            gnn_parts{.task = classified_nodes{labels_, append}, .encode = encode_, .weights = weights_, .optimizer = options_.optimizer,
+                .inputs = {.features = &feature_buffer_, .graph = graph_buffer_}},
+            run.executor(), run.budget());
     }
     [[nodiscard]] io_stats io() const { return graph_buffer_.statistics() + feature_buffer_.statistics(); }
 

@@ -40,17 +40,24 @@ struct embedding_trainer_options {
     std::uint64_t seed = 0;
 };
 
+/// What an `embedding_trainer` works with; all that is held by reference outlives the training.
+struct embedding_parts {
+    any_link_model& model;
+    any_row_optimizer optimizer; ///< steps node rows and relations
+    partition_buffer& rows;
+    edge_buffer& edges;
+    embedding_table& relations;
+    any_backend* backend = nullptr; ///< computes batches elsewhere than on the CPU, with the same relations
+};
+
 /// Trains node rows and relation rows for link prediction through a partition buffer: `train_loop` with the slots of Marius
 /// (OSDI'21, §3 and Algorithm 2).
 ///
 /// Memory: in_flight · `batch_bytes`, charged to the budget. Thread-safety: one driving thread.
 class embedding_trainer {
 public:
-    /// \param backend  computes batches elsewhere than on the CPU, with the same relations; null: on the CPU
-    ///
-    /// Precondition: everything passed outlives this. Throws over_budget, errc::invalid_argument.
-    embedding_trainer(const embedding_trainer_options& options, any_link_model& model, const any_row_optimizer& optimizer, partition_buffer& rows,
-        edge_buffer& edges, embedding_table& relations, executor_ref executor, memory_budget& budget, any_backend* backend = nullptr);
+    /// Precondition: executor and budget outlive this. Throws over_budget; errc::invalid_argument for parts that do not fit together.
+    embedding_trainer(const embedding_trainer_options& options, const embedding_parts& parts, executor_ref executor, memory_budget& budget);
     ~embedding_trainer();
 
     /// Batches that are in memory at once.

@@ -21,6 +21,7 @@
 #include <gneiss/model/dense_optimizer.hpp>
 #include <gneiss/model/dense_parameters.hpp>
 #include <gneiss/model/embedding_table.hpp>
+#include <gneiss/model/optimizer.hpp>
 #include <gneiss/sample/dense.hpp>
 #include <gneiss/sample/fanout.hpp>
 #include <gneiss/sample/neighbor.hpp>
@@ -74,6 +75,17 @@ struct classified_nodes {
 };
 using gnn_task = std::variant<predicted_links, classified_nodes>;
 
+/// What a `gnn_trainer` works with; all that is held by reference outlives the training.
+struct gnn_parts {
+    gnn_task task;
+    cpu_encoder& encode;         ///< made for inputs.columns(); its outputs are the decoder's rows, or the scores of the classes
+    dense_parameters<>& weights; ///< the encoder's, allocated, with the state of `optimizer`
+    dense_optimizer optimizer;   ///< steps the weights
+    any_row_optimizer row_optimizer{sgd{}}; ///< steps learned rows and relations
+    graph_inputs inputs;
+    any_backend* backend = nullptr; ///< computes batches elsewhere than on the CPU, with the same parameters
+};
+
 /// Trains a graph neural network on sampled neighborhoods, for link prediction or node classification, in memory or out of
 /// core: `train_loop` with the slots of MariusGNN (EuroSys'23, sections 3 to 5) or Hanoi.
 ///
@@ -85,16 +97,8 @@ using gnn_task = std::variant<predicted_links, classified_nodes>;
 /// says, charged to the budget. Thread-safety: one driving thread.
 class gnn_trainer {
 public:
-    /// \param encode   made for inputs.columns(); its outputs are the decoder's rows, or the scores of the classes
-    /// \param weights  the encoder's, allocated, with the state of `dense`
-    /// \param rows     steps node rows and relations
-    /// \param backend  computes batches elsewhere than on the CPU, with the same parameters; null: on the CPU
-    ///
-    /// Precondition: everything passed outlives this. Throws errc::invalid_argument for parts that do not fit together;
-    /// over_budget.
-    gnn_trainer(const gnn_trainer_options& options, const gnn_task& task, cpu_encoder& encode, dense_parameters<>& weights,
-        const dense_optimizer& dense, const any_row_optimizer& rows, const graph_inputs& inputs, executor_ref executor, memory_budget& budget,
-        any_backend* backend = nullptr);
+    /// Precondition: executor and budget outlive this. Throws errc::invalid_argument for parts that do not fit together; over_budget.
+    gnn_trainer(const gnn_trainer_options& options, const gnn_parts& parts, executor_ref executor, memory_budget& budget);
     ~gnn_trainer();
 
     /// Batches that are in memory at once.
@@ -127,16 +131,14 @@ private:
     }
 
     /// Checks that the parts fit, then bounds their memory.
-    [[nodiscard]] static gnn_memory checked_memory(
-        const gnn_trainer_options& options, const gnn_task& task, const cpu_encoder& encode, const graph_inputs& inputs);
+    [[nodiscard]] static gnn_memory checked_memory(const gnn_trainer_options& options, const gnn_parts& parts);
 
     [[nodiscard]] any_embeddings make_embeddings(partition_buffer& rows, executor_ref executor);
 
-    [[nodiscard]] static any_backend make_backend(const gnn_trainer_options& options, const gnn_task& task, cpu_encoder& encode,
-        dense_parameters<>& weights, executor_ref executor);
+    [[nodiscard]] static any_backend make_backend(const gnn_trainer_options& options, const gnn_parts& parts, executor_ref executor);
 
-    [[nodiscard]] any_batches make_batches(const gnn_trainer_options& options, const gnn_task& task, std::size_t classes, const graph_inputs& inputs,
-        executor_ref executor, memory_charge samplers);
+    [[nodiscard]] any_batches make_batches(
+        const gnn_trainer_options& options, const gnn_parts& parts, executor_ref executor, memory_charge samplers);
 
     gnn_memory memory_;
     const embedding_table* relations_ = nullptr;

@@ -41,14 +41,15 @@ struct superbatch_trainer_options {
     superbatch_options superbatches{}; ///< their slots are set to those of the cache, if change sets decide what it holds
 };
 
-/// What the training of nodes by superbatches works with; all of it outlives the training.
+/// What a `superbatch_trainer` works with; all that is held by reference outlives the training.
 struct superbatch_parts {
     any_sampler sampler; ///< of the whole graph, made with the options' seed
     feature_input features;
     std::span<const class_id> labels;    ///< of all nodes
     std::vector<node_id> training_nodes; ///< distinct
     cpu_encoder& encode;
-    dense_parameters<>& weights;
+    dense_parameters<>& weights; ///< the encoder's, allocated, with the state of `optimizer`
+    dense_optimizer optimizer;   ///< steps the weights
     any_backend* backend = nullptr; ///< computes batches elsewhere than on the CPU, with the same parameters
     std::function<void()> before_sampling{}, before_gathering{}; ///< `alternate`: caches take turns in memory
 };
@@ -67,7 +68,7 @@ struct superbatch_times {
 class superbatch_trainer {
 public:
     /// Throws errc::invalid_argument for parts that do not fit together.
-    superbatch_trainer(const superbatch_trainer_options& options, superbatch_parts parts, const dense_optimizer& dense, executor_ref executor);
+    superbatch_trainer(const superbatch_trainer_options& options, superbatch_parts parts, executor_ref executor);
     ~superbatch_trainer();
 
     /// Batches that are in memory at once, without rows: those whose rows are, and one for each thread that samples or loads.
@@ -80,7 +81,7 @@ public:
     [[nodiscard]] std::uint64_t steps() const noexcept { return loop_.steps(); }
     void set_steps(std::uint64_t steps) noexcept { loop_.set_steps(steps); }
     /// Steps so from the next epoch on: for schedules. The state floats must be the same.
-    void set_optimizer(const dense_optimizer& dense);
+    void set_optimizer(const dense_optimizer& optimizer);
 
     [[nodiscard]] pipeline_statistics statistics() const { return loop_.statistics(); }
     [[nodiscard]] superbatch_statistics inspected() const { return batches_.inspected(); }

@@ -28,7 +28,7 @@ namespace gneiss::cuda {
 /// back, each in a stream of its own beside the kernels; relations stay (Marius, OSDI'21, section 3).
 ///
 ///     any_backend backend(std::in_place_type<device_embedding_backend>, budget, setup);
-///     embedding_trainer training(…, budget, &backend);
+///     embedding_trainer training(options, {…, .backend = &backend}, executor, budget);
 ///
 /// Losses and gradients are those of `link_model` up to rounding, and a function of the batch alone.
 /// Memory: of the largest batch so far, for each batch in flight its arrays, rows and gradients, pinned and on the device.

@@ -209,7 +209,7 @@ private:
 /// batches and their rows come through pinned memory, gradients of learned rows go back (MariusGNN, EuroSys'23, section 3).
 ///
 ///     any_backend backend(std::in_place_type<device_node_backend>, budget, network);
-///     gnn_trainer training(…, budget, &backend);
+///     gnn_trainer training(options, {…, .backend = &backend}, executor, budget);
 ///
 /// Losses and gradients are those of `cpu_encoder_backend` up to rounding, and a function of the batch alone.
 /// Memory: of the largest batch so far, for each batch in flight its arrays, rows and gradients, pinned and on the device; the

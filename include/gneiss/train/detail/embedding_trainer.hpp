@@ -14,18 +14,21 @@
 
 namespace gneiss {
 
-GNEISS_INLINE embedding_trainer::embedding_trainer(const embedding_trainer_options& options, any_link_model& model, const any_row_optimizer& optimizer, partition_buffer& rows,
-    edge_buffer& edges, embedding_table& relations, executor_ref executor, memory_budget& budget, any_backend* backend)
-    : relations_(relations), task_({options.batch_edges, options.batch_from, options.negatives, options.seed},
-          make_negatives(options.negatives, options.seed, options.own_negatives), edges, rows.file().partitioning()),
-      batches_(std::in_place_type<sampled_batches<link_task<any_negatives>, no_topology, no_hops>>, task_, topology_, make_no_hops, executor), features_(std::in_place_type<no_features>),
-      embeddings_(rows, {options.step_at, options.async_relations ? &relations : nullptr}, executor), any_embeddings_(std::ref(embeddings_)),
-      backend_(backend != nullptr ? *backend : any_backend(std::in_place_type<cpu_embedding_backend<link_head>>, link_head(model, relations), executor)),
+GNEISS_INLINE embedding_trainer::embedding_trainer(
+    const embedding_trainer_options& options, const embedding_parts& parts, executor_ref executor, memory_budget& budget)
+    : relations_(parts.relations), task_({options.batch_edges, options.batch_from, options.negatives, options.seed},
+          make_negatives(options.negatives, options.seed, options.own_negatives), parts.edges, parts.rows.file().partitioning()),
+      batches_(std::in_place_type<sampled_batches<link_task<any_negatives>, no_topology, no_hops>>, task_, topology_, make_no_hops, executor),
+      features_(std::in_place_type<no_features>),
+      embeddings_(parts.rows, {options.step_at, options.async_relations ? &relations_ : nullptr}, executor), any_embeddings_(std::ref(embeddings_)),
+      backend_(parts.backend != nullptr
+                   ? *parts.backend
+                   : any_backend(std::in_place_type<cpu_embedding_backend<link_head>>, link_head(parts.model, relations_), executor)),
       loop_({.pipeline = options.pipeline, .batches_in_flight = options.batches_in_flight,
-                .batch_bytes = batch_bytes(options, rows.file().layout(), rows.rows(), relations.rows() * relations.layout().dim)},
-          batches_, features_, any_embeddings_, backend_, {.rows = optimizer}, executor, budget) {
-    check_relations(optimizer);
-    if (backend != nullptr && options.async_relations)
+                .batch_bytes = batch_bytes(options, parts.rows.file().layout(), parts.rows.rows(), relations_.rows() * relations_.layout().dim)},
+          batches_, features_, any_embeddings_, backend_, {.rows = parts.optimizer}, executor, budget) {
+    check_relations(parts.optimizer);
+    if (parts.backend != nullptr && options.async_relations)
         throw error(errc::invalid_argument, "asynchronous relations are stepped on the host: not with a device");
 }
 

@@ -24,24 +24,23 @@
 
 namespace gneiss {
 
-GNEISS_INLINE gnn_trainer::gnn_trainer(const gnn_trainer_options& options, const gnn_task& task, cpu_encoder& encode, dense_parameters<>& weights,
-    const dense_optimizer& dense, const any_row_optimizer& rows, const graph_inputs& inputs, executor_ref executor, memory_budget& budget,
-    any_backend* backend)
-    : memory_(checked_memory(options, task, encode, inputs)),
-      topology_(inputs.graph, most_resident(options, inputs), backend != nullptr && backend->samples()),
-      features_(inputs.features == nullptr ? any_features(std::in_place_type<no_features>)
-                                           : any_features(std::in_place_type<buffered_features>, *inputs.features, executor)),
-      embeddings_(inputs.rows == nullptr ? any_embeddings(std::in_place_type<no_embeddings>) : make_embeddings(*inputs.rows, executor)),
-      backend_(backend != nullptr ? *backend : make_backend(options, task, encode, weights, executor)),
+GNEISS_INLINE gnn_trainer::gnn_trainer(
+    const gnn_trainer_options& options, const gnn_parts& parts, executor_ref executor, memory_budget& budget)
+    : memory_(checked_memory(options, parts)),
+      topology_(parts.inputs.graph, most_resident(options, parts.inputs), parts.backend != nullptr && parts.backend->samples()),
+      features_(parts.inputs.features == nullptr ? any_features(std::in_place_type<no_features>)
+                                                 : any_features(std::in_place_type<buffered_features>, *parts.inputs.features, executor)),
+      embeddings_(parts.inputs.rows == nullptr ? any_embeddings(std::in_place_type<no_embeddings>) : make_embeddings(*parts.inputs.rows, executor)),
+      backend_(parts.backend != nullptr ? *parts.backend : make_backend(options, parts, executor)),
       batch_bytes_(options.batch_memory != 0 ? options.batch_memory : memory_.batch),
-      batches_(make_batches(options, task, encode.outputs(), inputs, executor,
+      batches_(make_batches(options, parts, executor,
           budget.charge("samplers", std::max<std::size_t>(options.pipeline.sample_workers, 1) * memory_.sampler))),
       encoder_charge_(budget.charge("encoder", memory_.encoder)),
       loop_({.pipeline = options.pipeline, .batches_in_flight = options.batches_in_flight, .batch_bytes = batch_bytes_, .limit_batches = true,
                 .on_rows = options.on_rows},
-          batches_, features_, embeddings_, backend_, {rows, dense}, executor, budget) {
-    if (const auto* links = std::get_if<predicted_links>(&task)) relations_ = &links->relations;
-    check_relations(rows);
+          batches_, features_, embeddings_, backend_, {parts.row_optimizer, parts.optimizer}, executor, budget) {
+    if (const auto* links = std::get_if<predicted_links>(&parts.task)) relations_ = &links->relations;
+    check_relations(parts.row_optimizer);
 }
 
 GNEISS_INLINE gnn_trainer::~gnn_trainer() = default;
@@ -58,8 +57,9 @@ GNEISS_INLINE void gnn_trainer::set_optimizers(const any_row_optimizer& rows, co
     loop_.set_optimizers({rows, dense});
 }
 
-GNEISS_INLINE gnn_memory gnn_trainer::checked_memory(
-    const gnn_trainer_options& options, const gnn_task& task, const cpu_encoder& encode, const graph_inputs& inputs) {
+GNEISS_INLINE gnn_memory gnn_trainer::checked_memory(const gnn_trainer_options& options, const gnn_parts& parts) {
+    const cpu_encoder& encode = parts.encode;
+    const graph_inputs& inputs = parts.inputs;
     const auto need = [](bool holds, const char* what) {
         if (!holds) throw error(errc::invalid_argument, what);
     };
@@ -70,9 +70,9 @@ GNEISS_INLINE gnn_memory gnn_trainer::checked_memory(
     need(encode.hops() != 0, "an encoder without a layer that reads neighbors needs no graph training");
     if (inputs.rows != nullptr) check_same_partitions(inputs.rows->file().partitioning(), "embeddings", partitioning, "the graph's lists");
     if (inputs.features != nullptr) check_same_partitions(inputs.features->store().rows(), "features", partitioning, "the graph's lists");
-    if (const auto* nodes = std::get_if<classified_nodes>(&task))
+    if (const auto* nodes = std::get_if<classified_nodes>(&parts.task))
         need(nodes->labels.size() == partitioning.nodes, "every node needs a label, or unlabeled");
-    const auto* links = std::get_if<predicted_links>(&task);
+    const auto* links = std::get_if<predicted_links>(&parts.task);
     need(links == nullptr || links->model.dim() == encode.outputs(), "the decoder's rows are not as wide as the encoder's outputs");
     gnn_shape shape = state_sizes(inputs.graph.store(), inputs.features == nullptr ? nullptr : &inputs.features->store())
                             .of(most_resident(options, inputs));
@@ -87,19 +87,18 @@ GNEISS_INLINE any_embeddings gnn_trainer::make_embeddings(partition_buffer& rows
     return any_embeddings(std::ref(*buffered_));
 }
 
-GNEISS_INLINE any_backend gnn_trainer::make_backend(const gnn_trainer_options& options, const gnn_task& task, cpu_encoder& encode,
-    dense_parameters<>& weights, executor_ref executor) {
-    if (const auto* links = std::get_if<predicted_links>(&task))
-        return any_backend(std::in_place_type<cpu_encoder_backend<link_head>>, encode, weights, link_head(links->model, links->relations),
-            options.seed, executor);
-    return any_backend(std::in_place_type<cpu_encoder_backend<classification_head>>, encode, weights, classification_head{}, options.seed, executor);
+GNEISS_INLINE any_backend gnn_trainer::make_backend(const gnn_trainer_options& options, const gnn_parts& parts, executor_ref executor) {
+    if (const auto* links = std::get_if<predicted_links>(&parts.task))
+        return any_backend(std::in_place_type<cpu_encoder_backend<link_head>>, parts.encode, parts.weights,
+            link_head(links->model, links->relations), options.seed, executor);
+    return any_backend(std::in_place_type<cpu_encoder_backend<classification_head>>, parts.encode, parts.weights, classification_head{}, options.seed, executor);
 }
 
-GNEISS_INLINE any_batches gnn_trainer::make_batches(const gnn_trainer_options& options, const gnn_task& task, std::size_t classes, const graph_inputs& inputs,
-    executor_ref executor, memory_charge samplers) {
+GNEISS_INLINE any_batches gnn_trainer::make_batches(
+    const gnn_trainer_options& options, const gnn_parts& parts, executor_ref executor, memory_charge samplers) {
     if (backend_.samples() && options.exclude_target_edges)
         throw error(errc::invalid_argument, "neighborhoods are drawn on a device, where edges of a batch are not hidden");
-    const row_partitioning& partitioning = inputs.graph.store().rows();
+    const row_partitioning& partitioning = parts.inputs.graph.store().rows();
     const auto with = [&]<class Task>(std::optional<Task>& held, auto&&... arguments) {
         held.emplace(std::forward<decltype(arguments)>(arguments)...);
         const auto sampling = [&]<class Make>(Make make) {
@@ -114,12 +113,12 @@ GNEISS_INLINE any_batches gnn_trainer::make_batches(const gnn_trainer_options& o
         if (options.sampler == sampler_kind::dense) return sampling([hops, seed] { return dense_sampler<>(hops, seed); });
         return sampling([hops, seed] { return neighbor_sampler<>(hops, seed); });
     };
-    if (const auto* links = std::get_if<predicted_links>(&task))
+    if (const auto* links = std::get_if<predicted_links>(&parts.task))
         return with(links_, link_task_options{options.batch, options.batch_from, options.negatives, options.seed},
             make_negatives(options.negatives, options.seed, options.own_negatives), links->edges, partitioning,
-            options.exclude_target_edges ? &inputs.graph : nullptr);
-    const auto& nodes = std::get<classified_nodes>(task);
-    return with(nodes_, node_task::options{options.batch, options.seed}, nodes.labels, classes, partitioning, nodes.nodes);
+            options.exclude_target_edges ? &parts.inputs.graph : nullptr);
+    const auto& nodes = std::get<classified_nodes>(parts.task);
+    return with(nodes_, node_task::options{options.batch, options.seed}, nodes.labels, parts.encode.outputs(), partitioning, nodes.nodes);
 }
 
 } // namespace gneiss

@@ -18,7 +18,7 @@
 
 namespace gneiss {
 
-GNEISS_INLINE superbatch_trainer::superbatch_trainer(const superbatch_trainer_options& options, superbatch_parts parts, const dense_optimizer& dense, executor_ref executor)
+GNEISS_INLINE superbatch_trainer::superbatch_trainer(const superbatch_trainer_options& options, superbatch_parts parts, executor_ref executor)
     : batches_(batch_options(options, parts), {std::move(parts.sampler), parts.labels, parts.encode.outputs(), std::move(parts.training_nodes),
           std::move(parts.before_sampling), std::move(parts.before_gathering)}, executor),
       features_(make_features(options, parts, executor)), embeddings_(std::in_place_type<no_embeddings>),
@@ -28,7 +28,7 @@ GNEISS_INLINE superbatch_trainer::superbatch_trainer(const superbatch_trainer_op
       loop_({.pipeline = {.staleness = std::max<std::size_t>(options.rows_in_flight, 1) - 1, .deterministic = false,
                  .sample_workers = workers(options), .queues = {}},
                 .batches_in_flight = in_flight(options), .batch_nodes = options.batch_nodes},
-          any_batches_, features_, embeddings_, backend_, {.dense = dense}, executor, no_budget_) {
+          any_batches_, features_, embeddings_, backend_, {.dense = parts.optimizer}, executor, no_budget_) {
     if (parts.encode.inputs().total() != features_.columns().total())
         throw error(errc::invalid_argument, "the encoder is made for other features");
 }
@@ -39,7 +39,7 @@ GNEISS_INLINE training_epoch superbatch_trainer::run(std::uint64_t epoch, batch_
     return loop_.run(epoch_plan(1), epoch, from, observer, stop);
 }
 
-GNEISS_INLINE void superbatch_trainer::set_optimizer(const dense_optimizer& dense) { loop_.set_optimizers({.dense = dense}); }
+GNEISS_INLINE void superbatch_trainer::set_optimizer(const dense_optimizer& optimizer) { loop_.set_optimizers({.dense = optimizer}); }
 
 GNEISS_INLINE superbatch_times superbatch_trainer::times() const {
     const superbatch_statistics ahead = inspected();
