@@ -37,7 +37,7 @@ void link_model_step(benchmark::State& state, const char* decoder, const char* l
             static_cast<relation_id>(below(key[3 * i + 1], 100)),
             static_cast<node_id>(below(key[3 * i + 2], all.end))};
     mini_batch_arena arena;
-    link_batch_builder builder({.per_chunk = per_chunk, .chunks = chunks}, 1);
+    link_batch_builder builder({.per_chunk = per_chunk, .chunks = chunks, .degree_fraction = .5}, 1);
     const link_batch batch = builder.build({}, edges, {resident, edges}, arena);
     any_link_model model = make_link_model(decoder, loss, dim);
     const std::size_t relation_size = model.relation_floats();

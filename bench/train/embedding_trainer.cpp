@@ -20,7 +20,8 @@ using namespace gneiss;
 const row_partitioning partitioning{.nodes = 50'000, .partitions = 1};
 constexpr std::uint32_t relation_count = 100;
 constexpr std::size_t edge_count = 100'000;
-const embedding_trainer_options options{.batch_edges = 1000, .negatives = {.per_chunk = 1000, .chunks = 2}, .seed = 1}; // gneiss-marius' defaults
+// gneiss-marius' defaults, but for the share by degree.
+const embedding_trainer_options options{.batch_edges = 1000, .negatives = {.per_chunk = 1000, .chunks = 2, .degree_fraction = .5}, .seed = 1};
 
 std::vector<edge> random_edges() {
     std::vector<edge> edges(edge_count);

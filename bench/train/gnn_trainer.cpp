@@ -48,7 +48,7 @@ struct set_up {
     dense_optimizer optimizer = make_dense_optimizer("adam", .01F);
     any_link_model model = make_link_model("distmult", "softmax", dim);
     embedding_table relations{1, {dim, dim}};
-    gnn_trainer_options options{.batch = 1000, .negatives = {.per_chunk = 500, .chunks = 1},
+    gnn_trainer_options options{.batch = 1000, .negatives = {.per_chunk = 500, .chunks = 1, .degree_fraction = .5},
         .neighbors = {.fanout = parse_fanout("10,10", neighbor_direction::both)}, .seed = 1};
 
     explicit set_up(bool links) {

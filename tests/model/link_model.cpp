@@ -89,7 +89,7 @@ void check_gradients(const char* decoder, const char* loss, Loss of, std::uint64
     if (draw.below(2) == 0) // many tiles and several tasks for a list
         options.tuning = {.tile_rows = 1 + draw.below(3), .task_rows = 2, .nodes_per_task = 2};
     const negative_options sampling{.per_chunk = static_cast<std::uint32_t>(1 + draw.below(7)),
-        .chunks = static_cast<std::uint32_t>(1 + draw.below(3)), .filtered = draw.below(2) == 0, .all = draw.below(4) == 0,
+        .chunks = static_cast<std::uint32_t>(1 + draw.below(3)), .degree_fraction = .5, .filtered = draw.below(2) == 0, .all = draw.below(4) == 0,
         .sides = static_cast<corrupted_sides>(draw.below(3))};
     CAPTURE(decoder);
     CAPTURE(loss);
@@ -142,7 +142,7 @@ TEST_CASE("loss and all gradients equal a naive model in double and its finite d
 TEST_CASE("results are bit-identical for any executor and number of threads") {
     for (const char* decoder : {"complex", "transe"})
         for (const std::size_t task_rows : {std::size_t{3}, std::size_t{1000}}) {
-            problem p(57, {.per_chunk = 13, .chunks = 4, .filtered = true}, 3);
+            problem p(57, {.per_chunk = 13, .chunks = 4, .degree_fraction = .5, .filtered = true}, 3);
             const link_model_options options{.penalty = {norm_penalty::n3, 0.1}, .reciprocal = true,
                 .tuning = {.tile_rows = 5, .task_rows = task_rows, .nodes_per_task = 2}};
             any_link_model model = make_link_model(decoder, "softmax", dim, options);
@@ -155,7 +155,7 @@ TEST_CASE("results are bit-identical for any executor and number of threads") {
 }
 
 TEST_CASE("equal rows give equal scores, finite gradients and the loss of a guess") {
-    problem p(9, {.per_chunk = 6, .chunks = 1}, 4);
+    problem p(9, {.per_chunk = 6, .chunks = 1, .degree_fraction = .5}, 4);
     oracle::table values(nodes, dim, 1), zeros(relations, dim, 1, 0);
     for (std::size_t i = 0; i < values.values.size(); ++i) values.values[i] = values.values[i % dim];
     for (const char* decoder : {"dot", "transe"}) {
@@ -198,7 +198,7 @@ TEST_CASE("scores of queries equal the naive scores, on both sides") {
 }
 
 TEST_CASE("a loss that is not a number is a typed error that names the batch") {
-    problem p(9, {.per_chunk = 6, .chunks = 2}, 4);
+    problem p(9, {.per_chunk = 6, .chunks = 2, .degree_fraction = .5}, 4);
     for (const char* loss : {"softmax", "marius", "logistic", "margin"})
         for (const double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
             oracle::table values(nodes, dim, 1);
@@ -219,7 +219,7 @@ TEST_CASE("unknown names and shapes that do not fit are refused") {
     CHECK_THROWS_AS((void)make_link_model("dot", "hinge", 4), error);
     CHECK_THROWS_AS((void)make_link_model("complex", "softmax", 5), error);
     CHECK_THROWS_AS((void)make_link_model("dot", "softmax", 0), error);
-    problem p(9, {.per_chunk = 6, .chunks = 2}, 4);
+    problem p(9, {.per_chunk = 6, .chunks = 2, .degree_fraction = .5}, 4);
     any_link_model model = make_link_model("distmult", "softmax", dim, {.reciprocal = true});
     const oracle::table values(nodes, dim, 1);
     CHECK_THROWS_AS((void)run(model, p.batch, values, oracle::table(relations, dim, 1), serial_executor{}), error);

@@ -74,7 +74,7 @@ TEST_CASE("a link batch says of every occurrence which node stands there, both w
     for (const auto sides : {corrupted_sides::both, corrupted_sides::tail, corrupted_sides::head})
         for (const std::size_t B : {1U, 2U, 7U, 100U}) {
             const auto edges = random_edges(B, 60, 4, B);
-            link_batch_builder builder({.per_chunk = 9, .chunks = 3, .sides = sides}, 1);
+            link_batch_builder builder({.per_chunk = 9, .chunks = 3, .degree_fraction = .5, .sides = sides}, 1);
             const negative_pool pool(resident, edges);
             const link_batch batch = builder.build({0, {0, 0, B}}, edges, pool, arena);
             REQUIRE(batch.positives() == B);
@@ -120,7 +120,7 @@ TEST_CASE("filtered negatives mask exactly the known true answers") {
     const edge_set known(edges);
     mini_batch_arena arena;
     for (const bool every : {false, true}) {
-        link_batch_builder builder({.per_chunk = 30, .chunks = 4, .filtered = true, .all = every}, 1);
+        link_batch_builder builder({.per_chunk = 30, .chunks = 4, .degree_fraction = .5, .filtered = true, .all = every}, 1);
         const std::span<const edge> positives = std::span(edges).first(25);
         for (const bool only_positives : {false, true}) {
             const link_batch batch = only_positives
@@ -204,7 +204,7 @@ TEST_CASE("own negatives stand where the library's would, masked and corrected a
     const std::vector<edge> edges{{1, 0, 2}, {3, 0, 22}, {22, 1, 45}, {7, 0, 7}};
     const negative_pool resident(resident_nodes(ranges, 6), edges);
     const listed_negatives own{{2, 45, 22, 3, 29}};
-    const negative_options options{.per_chunk = 5, .chunks = 2, .filtered = true, .log_q_correction = true};
+    const negative_options options{.per_chunk = 5, .chunks = 2, .degree_fraction = .5, .filtered = true, .log_q_correction = true};
     mini_batch_arena arena, other;
     const batch_key key{3, {1, 0, 7}};
     link_batch_builder builder(options, own);
@@ -238,7 +238,7 @@ TEST_CASE("the library's negatives are one source among others: erased, they dra
     const auto edges = random_edges(64, 60, 4, 9);
     const negative_pool resident(resident_nodes({&all, 1}), edges);
     for (const bool every : {false, true}) {
-        const negative_options options{.per_chunk = 20, .chunks = 3, .filtered = true, .all = every};
+        const negative_options options{.per_chunk = 20, .chunks = 3, .degree_fraction = .5, .filtered = true, .all = every};
         mini_batch_arena arena, other;
         const link_batch a = link_batch_builder(options, 4).build({1, {}}, edges, resident, arena);
         const link_batch b = link_batch_builder(options, make_negatives(options, 4)).build({1, {}}, edges, resident, other);
@@ -246,6 +246,22 @@ TEST_CASE("the library's negatives are one source among others: erased, they dra
         CHECK(std::ranges::equal(a.nodes, b.nodes));
         CHECK(std::ranges::equal(a.negatives, b.negatives));
         CHECK(std::ranges::equal(a.mask_columns, b.mask_columns));
+    }
+}
+
+TEST_CASE("options without chunks give a batch one for each 1000 positives, from 2 to 64") {
+    CHECK(default_chunks(1) == 2);
+    CHECK(default_chunks(3999) == 3);
+    CHECK(default_chunks(1'000'000) == 64);
+    CHECK(with_chunks({}, 5000).chunks == 5);
+    CHECK(with_chunks({.chunks = 7}, 5000).chunks == 7);
+    const id_range all{0, 60};
+    const negative_pool resident(resident_nodes({&all, 1}));
+    mini_batch_arena arena;
+    for (const std::size_t positives : {1U, 2U, 3500U}) {
+        const auto edges = random_edges(positives, 60, 4, 9);
+        const link_batch batch = link_batch_builder({.per_chunk = 3}, 1).build({}, edges, resident, arena);
+        CHECK(batch.chunks == std::min<std::size_t>(positives, default_chunks(positives)));
     }
 }
 
@@ -263,7 +279,6 @@ TEST_CASE("own negatives that are too many, none, or not resident are refused") 
     CHECK_THROWS_WITH_AS(build({{1, 29}, 6}, {.per_chunk = 5}), doctest::Contains("lists of 6 negatives, where the options allow 1 to 5"), error);
     CHECK_THROWS_AS(build({{1, 29}, 21}, {.per_chunk = 5, .all = true}), error);
     CHECK_THROWS_AS(build({{1, 29}, 0}, {.per_chunk = 5}), error);
-    CHECK_THROWS_AS(build({{1}, 5}, {.per_chunk = 5, .chunks = 0}), error);
     for (const node_id outside : {10U, 19U, 30U, 4000000000U})
         CHECK_THROWS_WITH_AS(build({{1, outside}, 2}, {.per_chunk = 5}), doctest::Contains("which is not resident"), error);
 }

@@ -132,7 +132,6 @@ TEST_CASE("partitions without nodes are nobody's, whether told or not") {
 
 TEST_CASE("options that make no sense are refused") {
     CHECK_THROWS_AS(negative_sampler({.per_chunk = 0}, 1), error);
-    CHECK_THROWS_AS(negative_sampler({.chunks = 0}, 1), error);
     CHECK_THROWS_AS(negative_sampler({.degree_fraction = 1.5}, 1), error);
     CHECK_THROWS_AS(negative_sampler({.degree_fraction = std::nan("")}, 1), error);
     std::vector<node_id> list(4);

@@ -136,7 +136,7 @@ TEST_CASE("when edges cannot be loaded, no stage is at work any more once the er
         embedding_table none(model.relation_rows(1), {static_cast<std::uint32_t>(model.relation_floats()), 0});
         embedding_trainer_options options{};
         options.batch_edges = 10;
-        options.negatives = {.per_chunk = 4, .chunks = 1};
+        options.negatives = {.per_chunk = 4, .chunks = 1, .degree_fraction = .5};
         const serial_executor executor;
         embedding_trainer training(options,
             {.model = model, .optimizer = make_row_optimizer("sgd", .1F), .rows = buffer, .edges = edges, .relations = none}, executor, budget);
@@ -164,7 +164,7 @@ TEST_CASE("training stopped and continued anywhere equals training that was not 
         set_up with;
         with.buffer_slots = with.order_slots = 3;
         with.training.batch_edges = 17;
-        with.training.negatives = {.per_chunk = 10, .chunks = 2};
+        with.training.negatives = {.per_chunk = 10, .chunks = 2, .degree_fraction = .5};
         with.training.pipeline = {.staleness = staleness, .deterministic = true};
         const outcome whole = train(graph, with, directory / "whole");
         for (const std::uint64_t every : {1U, 5U, 7U, 40U}) {
@@ -181,7 +181,7 @@ TEST_CASE("a deterministic staleness gives the same bits at any thread count and
     set_up with;
     with.order_slots = 2;
     with.training.batch_edges = 20;
-    with.training.negatives = {.per_chunk = 8, .chunks = 2};
+    with.training.negatives = {.per_chunk = 8, .chunks = 2, .degree_fraction = .5};
     with.training.pipeline = {.staleness = 4, .deterministic = true};
     with.buffer_slots = 5;
     const outcome first = train(graph, with, directory / "first");
@@ -201,7 +201,7 @@ TEST_CASE("asynchronous relations are those of the batch's reading: the same bit
         set_up with;
         with.order_slots = with.buffer_slots = 2;
         with.training.batch_edges = 20;
-        with.training.negatives = {.per_chunk = 8, .chunks = 2};
+        with.training.negatives = {.per_chunk = 8, .chunks = 2, .degree_fraction = .5};
         with.training.pipeline = {.staleness = staleness, .deterministic = true};
         const outcome current = train(graph, with, directory / "current");
         with.training.async_relations = true;
@@ -221,7 +221,7 @@ TEST_CASE("a budget with room for the edges of one state only trains the same bi
     set_up with;
     with.order_slots = with.buffer_slots = 3;
     with.training.batch_edges = 20;
-    with.training.negatives = {.per_chunk = 8, .chunks = 2};
+    with.training.negatives = {.per_chunk = 8, .chunks = 2, .degree_fraction = .5};
     with.training.pipeline = {.staleness = 4, .deterministic = true};
     const outcome whole = train(graph, with, directory / "whole");
     std::uint64_t one = 0;
@@ -245,7 +245,7 @@ TEST_CASE("asynchronous training learns: the loss falls, and every edge is train
     set_up with;
     with.dim = 32;
     with.training.batch_edges = 10;
-    with.training.negatives = {.per_chunk = 20, .chunks = 1};
+    with.training.negatives = {.per_chunk = 20, .chunks = 1, .degree_fraction = .5};
     with.epochs = 1;
     const double first = train(graph, with, directory / "one").loss;
     with.epochs = 30;

@@ -111,7 +111,7 @@ struct set_up {
     float rate = .1F, dense_rate = .02F;
     engine_factory engines = graph_harness::threads();
     std::optional<memory_file_system> memory{}; ///< that the engines are on: what is on disk is copied there
-    gnn_trainer_options training{.batch = 50, .negatives = {.per_chunk = 10, .chunks = 2},
+    gnn_trainer_options training{.batch = 50, .negatives = {.per_chunk = 10, .chunks = 2, .degree_fraction = .5},
         .neighbors = {.fanout = {{.in = 3}, {.in = 3}}}, .pipeline = {.staleness = 0}};
 
     [[nodiscard]] std::vector<layer_options> encoder_layers() const { return parse_layers(layers, {.dropout = .1}); }

@@ -56,7 +56,7 @@ struct set_up {
     std::uint64_t epochs = 2;
     engine_factory engines = [] { return any_engine(threads_engine{}); };
     std::uint64_t edge_memory = memory_budget::unlimited; ///< the budget of the edge buffer
-    embedding_trainer_options training{};
+    embedding_trainer_options training{.negatives = {.chunks = 10, .degree_fraction = .5}};
 };
 
 /// Makes what computes batches elsewhere than on the CPU; empty: nothing does.

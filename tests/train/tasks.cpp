@@ -59,7 +59,7 @@ TEST_CASE("own negatives train embeddings: drawn as the library draws they give 
     const temporary_directory directory;
     link_harness::toy_graph graph(120, 4, 3, 600, 1);
     link_harness::set_up with;
-    with.training = {.batch_edges = 70, .negatives = {.per_chunk = 12, .chunks = 3, .filtered = true, .log_q_correction = true},
+    with.training = {.batch_edges = 70, .negatives = {.per_chunk = 12, .chunks = 3, .degree_fraction = .5, .filtered = true, .log_q_correction = true},
         .pipeline = {.staleness = 0}, .seed = 3};
     const auto expected = train(graph, with, directory / "library");
     with.training.own_negatives = as_the_library{negative_sampler(with.training.negatives, 3)};
@@ -77,11 +77,29 @@ TEST_CASE("own negatives train embeddings: drawn as the library draws they give 
     CHECK_THROWS_WITH_AS((void)train(graph, with, directory / "longer"), doctest::Contains("lists of 10 negatives, where the options allow 1 to 9"), error);
 }
 
+TEST_CASE("chunks that options leave out are those of a whole batch, also in the last batch of a state") {
+    const temporary_directory directory;
+    link_harness::toy_graph graph(120, 1, 3, 3500, 1);
+    link_harness::set_up with;
+    with.order = "memory";
+    with.order_slots = with.buffer_slots = 1;
+    with.epochs = 1;
+    with.training = {.batch_edges = 3000, .negatives = {.per_chunk = 5, .chunks = 3}, .pipeline = {.staleness = 0}};
+    const auto expected = train(graph, with, directory / "given");
+    with.training.negatives.chunks = 0;
+    CHECK(train(graph, with, directory / "derived") == expected);
+    with.training.negatives.chunks = 2;
+    CHECK_FALSE(train(graph, with, directory / "other") == expected);
+    const link_batch_bound bound = bound_link_batch({.chunks = 5}, 5000, 1 << 20), derived = bound_link_batch({}, 5000, 1 << 20);
+    CHECK(derived.bytes == bound.bytes);
+    CHECK(derived.nodes == bound.nodes);
+}
+
 TEST_CASE("a loop with own negatives of a concrete type trains the bits of the trainer") {
     const temporary_directory directory;
     link_harness::toy_graph graph(120, 4, 3, 600, 1);
     link_harness::set_up with;
-    with.training = {.batch_edges = 70, .negatives = {.per_chunk = 12, .chunks = 3}, .pipeline = {.staleness = 0}, .seed = 3};
+    with.training = {.batch_edges = 70, .negatives = {.per_chunk = 12, .chunks = 3, .degree_fraction = .5}, .pipeline = {.staleness = 0}, .seed = 3};
     const by_power_of_degree own(degrees(graph), 12);
     with.training.own_negatives = own;
     const auto expected = train(graph, with, directory / "rows");

@@ -150,7 +150,7 @@ private:
         const std::uint64_t list = source_.list_size(resident), most = options().all ? resident.size() : options().per_chunk;
         if (list > most || (list == 0 && most != 0))
             throw error(errc::invalid_argument, "lists of " + std::to_string(list) + " negatives, where the options allow 1 to " + std::to_string(most));
-        const std::size_t chunks = options().all ? 1 : std::min<std::size_t>(options().chunks, positives);
+        const std::size_t chunks = options().all ? 1 : std::min<std::size_t>(with_chunks(options(), positives).chunks, positives);
         if (positives > limit / 4 || list > limit / 4 / chunks / sides_.size())
             throw error(errc::out_of_range, "too many positives or negatives for one batch");
         return {positives, chunks, static_cast<std::size_t>(list), &sides_};

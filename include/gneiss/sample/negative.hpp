@@ -28,8 +28,8 @@ enum class corrupted_sides : std::uint8_t { both, tail, head };
 /// still bound its lists, so that memory is planned by them.
 struct negative_options {
     std::uint32_t per_chunk = 1000; ///< nodes in the list that the positives of a chunk share, per side
-    std::uint32_t chunks = 10;      ///< a batch has at most one chunk per positive
-    double degree_fraction = 0.5;   ///< share of a list drawn in proportion to degree; the rest is uniform
+    std::uint32_t chunks = 0;       ///< of a batch, at most one per positive; 0: as many as `default_chunks` says
+    double degree_fraction = 0;     ///< share of a list drawn in proportion to degree; the rest is uniform
     bool filtered = false;          ///< masks negatives that are known true answers
     bool log_q_correction = false;         ///< makes up for partitions that are not resident, by `log_q_correction_of`
     bool all = false;               ///< every resident node instead of a draw; one chunk. For small graphs
@@ -38,10 +38,19 @@ struct negative_options {
     friend bool operator==(const negative_options&, const negative_options&) = default;
 };
 
+/// Chunks of a batch of `batch` positives: one for each 1000, 2 to 64.
+[[nodiscard]] constexpr std::uint32_t default_chunks(std::uint64_t batch) noexcept {
+    return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(batch / 1000, 2, 64));
+}
+/// The options of batches of `batch` positives, with their number of chunks.
+[[nodiscard]] constexpr negative_options with_chunks(negative_options options, std::uint64_t batch) noexcept {
+    if (options.chunks == 0) options.chunks = default_chunks(batch);
+    return options;
+}
+
 /// Throws `invalid_argument` for options that cannot be used.
 inline void validate(const negative_options& options) {
     if (!options.all && options.per_chunk == 0) throw error(errc::invalid_argument, "negatives per chunk must be positive");
-    if (options.chunks == 0) throw error(errc::invalid_argument, "chunks must be positive");
     if (!(options.degree_fraction >= 0 && options.degree_fraction <= 1))
         throw error(errc::invalid_argument, "the fraction of negatives by degree must lie in [0, 1]");
 }

@@ -77,6 +77,7 @@ public:
         const graph_buffer* exclude_from = nullptr)
         : options_(settings), source_(std::move(negatives)), edges_(edges), partitioning_(partitioning), exclude_from_(exclude_from) {
         validate(settings.negatives);
+        options_.negatives = with_chunks(settings.negatives, settings.batch);
         edges_.expect(partitioning_);
     }
 

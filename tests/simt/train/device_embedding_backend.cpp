@@ -48,7 +48,7 @@ set_up small(const std::string& decoder, const std::string& loss) {
     with.optimizer = "sgd"; // the others divide rounding by small sums at first
     with.epochs = 1;
     with.training.batch_edges = 60;
-    with.training.negatives = {.per_chunk = 12, .chunks = 2};
+    with.training.negatives = {.per_chunk = 12, .chunks = 2, .degree_fraction = .5};
     with.training.pipeline = {.staleness = 0};
     return with;
 }

@@ -92,7 +92,7 @@ TEST_CASE("simt.train.device_graph_compute: edges on the device are trained as o
     with.links = true;
     with.layers = "sage:6,gat:4x2";
     with.decoder = "complex";
-    with.training.negatives = {.per_chunk = 8, .chunks = 2};
+    with.training.negatives = {.per_chunk = 8, .chunks = 2, .degree_fraction = .5};
     check_run(data, with);
     with.layers = "sage:8";
     with.training.neighbors.fanout = parse_fanout("3", neighbor_direction::in);
@@ -125,7 +125,7 @@ TEST_CASE("simt.train.device_graph_compute: rows that live on the device are ste
         with.order = "memory";
         with.order_slots = with.buffer_slots = 3;
         with.epochs = 2;
-        with.training.negatives = {.per_chunk = 8, .chunks = 2};
+        with.training.negatives = {.per_chunk = 8, .chunks = 2, .degree_fraction = .5};
         if (links) with.features.reset();
         const outcome want = train(data, with, 0, on_device(budget));
         CHECK(train(data, with, 0, on_device(budget, true)) == want);
@@ -147,7 +147,7 @@ TEST_CASE("simt.train.device_graph_compute: neighborhoods drawn on the device ar
         with.order = "memory";
         with.order_slots = with.buffer_slots = 3;
         with.training.sampler = links ? sampler_kind::neighbor : sampler_kind::dense;
-        with.training.negatives = {.per_chunk = 8, .chunks = 2};
+        with.training.negatives = {.per_chunk = 8, .chunks = 2, .degree_fraction = .5};
         const outcome want = train(data, with, 0, on_device(budget));
         CHECK(train(data, with, 0, on_device(budget, links, true)) == want);
     }

@@ -111,7 +111,7 @@ void link_options::resolve_model(const gneiss::dataset_manifest& graph, double w
 }
 
 void link_options::resolve_negatives(const gneiss::dataset_manifest& graph, std::uint64_t batch, std::size_t width) {
-    if (!chunks) chunks = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(batch / 1000, 2, 64));
+    if (!chunks) chunks = gneiss::default_chunks(batch);
     const bool softmax = loss == "softmax" || loss == "marius";
     if (!log_q_correction) log_q_correction = softmax;
     if (*log_q_correction && !softmax)

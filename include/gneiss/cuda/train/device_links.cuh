@@ -126,7 +126,7 @@ private:
         link_capacities result;
         if (with.batch == 0) return result;
         result.positives = static_cast<std::uint32_t>(with.batch);
-        result.chunks = with.negatives.chunks;
+        result.chunks = with_chunks(with.negatives, with.batch).chunks;
         result.negatives = with.negatives.all ? 0 : with.negatives.per_chunk; // else as many as nodes
         return result;
     }

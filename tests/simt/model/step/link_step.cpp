@@ -205,7 +205,7 @@ TEST_CASE_TEMPLATE("simt.model.link_step: a batch gives the loss and the gradien
         random_stream draw(random_key(seed, random_domain::user).with(9));
         const bool all = seed % 5 == 4, filtered = draw.below(2) == 0;
         const negative_options sampling{.per_chunk = static_cast<std::uint32_t>(1 + draw.below(30)), .chunks = static_cast<std::uint32_t>(1 + draw.below(4)),
-            .filtered = filtered, .log_q_correction = seed % 4 == 1, .all = all, .sides = static_cast<corrupted_sides>(seed % 3)};
+            .degree_fraction = .5, .filtered = filtered, .log_q_correction = seed % 4 == 1, .all = all, .sides = static_cast<corrupted_sides>(seed % 3)};
         cuda::link_step_options by{.loss = static_cast<cuda::link_loss>(seed % 4), .margin = .7F, .reduce = static_cast<reduction>(draw.below(2)),
             .penalty = {static_cast<norm_penalty>(draw.below(3)), .05}, .reciprocal = draw.below(2) == 0, .relations = graph_relations};
         const auto positives = static_cast<std::uint32_t>(2 + draw.below(40));
@@ -230,7 +230,7 @@ TEST_CASE("simt.model.link_step: which way scores are made is told by the shapes
 }
 
 TEST_CASE("simt.model.link_step: a captured step serves batches of other counts") {
-    const negative_options sampling{.per_chunk = 12, .chunks = 3, .filtered = true};
+    const negative_options sampling{.per_chunk = 12, .chunks = 3, .degree_fraction = .5, .filtered = true};
     const cuda::link_step_options by{.penalty = {norm_penalty::n3, .1}, .relations = graph_relations};
     const cuda::link_capacities most{.nodes = graph_nodes, .positives = 30, .relations = graph_relations, .chunks = 3, .negatives = 12};
     const step_in_memory<distmult_decoder, float> run(most, 8, by);
