@@ -6,7 +6,9 @@
 // error: train_loop: a Reducer needs a Backend that is a gneiss::divisible_backend, see gneiss/train/slots.hpp
 // error: sampled_batches: Task must be a gneiss::train_task, see gneiss/train/tasks.hpp
 // error: sampled_batches: Topology must be a gneiss::topology, see gneiss/train/sampled_batches.hpp
-// error: sampled_batches: Sampler must be a gneiss::sampler_of<Sampler, Topology::view>, see gneiss/train/sampled_batches.hpp
+// error: sampled_batches: Sampler must be a gneiss::sampler_of<Sampler, Topology::view>, see gneiss/sampling/any_sampler.hpp
+// error: any_graph_sampler: takes a function without arguments that makes a gneiss::sampler_of<S, resident_graph>, see gneiss/sampling/any_sampler.hpp
+// error: any_graph_sampler: what is made must be a gneiss::sampler_of<S, resident_graph>, see gneiss/sampling/any_sampler.hpp
 // error: cpu_encoder_backend: Head must be a gneiss::loss_head, see gneiss/train/cpu_backend.hpp
 // error: any_batches: the object must be a gneiss::batch_producer, see gneiss/train/slots.hpp
 // error: any_backend: the object must be a gneiss::train_backend, see gneiss/train/slots.hpp
@@ -43,3 +45,4 @@ template class gneiss::sampled_batches<node_task, buffered_topology, nothing>;
 template class gneiss::cpu_encoder_backend<nothing>;
 any_batches batches(std::in_place_type<nothing>);
 any_backend any(std::in_place_type<nothing>);
+any_graph_sampler no_function(nothing{}), no_sampler([] { return nothing{}; });

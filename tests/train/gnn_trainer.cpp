@@ -9,6 +9,7 @@
 #include <gneiss/order/any_order.hpp>
 #include <gneiss/order/in_memory.hpp>
 #include <gneiss/order/macro_batches.hpp>
+#include <gneiss/sample/weighted.hpp>
 #include <gneiss/storage/edge/bucket_reader.hpp>
 #include <gneiss/storage/engine/faulty.hpp>
 #include <gneiss/train/macro_batch_reuse.hpp>
@@ -19,6 +20,7 @@
 #include <storage/features.hpp>
 #include <storage/support.hpp>
 #include <support/cut_into.hpp>
+#include <support/error_code.hpp>
 #include <support/temporary_directory.hpp>
 
 #include <atomic>
@@ -57,6 +59,23 @@ double held_out_accuracy(trainer& of) {
     const auto scores = of.encode->forward(of.weights, layers, {.dense = {in.data(), sample.node_ids.size(), width}}, {}, executor);
     return softmax_cross_entropy(scores, std::span<const class_id>(labels), executor).accuracy();
 }
+
+/// The library's sampler, as a type of a user.
+struct as_the_library {
+    neighbor_sampler<> by;
+    neighbor_sample<> sample(const batch_key& key, const resident_graph& graph, std::span<const node_id> seeds, const executor_ref& executor,
+        mini_batch_arena& arena, std::span<const excluded_edge<>> excluded) {
+        return by.sample(key, graph, seeds, executor, arena, excluded);
+    }
+};
+static_assert(sampler_of<as_the_library, resident_graph>);
+
+/// Draws neighborhoods as a device does.
+struct draws_itself : host_backend {
+    [[nodiscard]] bool samples() const noexcept { return true; }
+    void upload(const training_optimizers& /*by*/) {}
+    void compute(training_batch& /*batch*/) {}
+};
 
 } // namespace
 
@@ -101,7 +120,7 @@ TEST_CASE("a link task learns: the loss falls, with rows, features or both, on d
             with.layers = "sage:16,sage:16";
             with.order = "comet";
             with.training.batch = 100;
-            with.training.negatives = {.per_chunk = 50, .chunks = 1};
+            with.training.negatives = {.per_chunk = 50, .chunks = 1, .degree_fraction = .5};
             with.training.neighbors.fanout = parse_fanout("5,5", neighbor_direction::both);
             with.training.exclude_target_edges = true;
             with.training.pipeline = {.staleness = 4};
@@ -454,6 +473,65 @@ TEST_CASE("hidden edges of a batch are not walked, features are the same in ever
     }
     CHECK(changed == trained);
     CHECK(trained > 3);
+}
+
+TEST_CASE("an own sampler that draws as the library's trains the same bits, on nodes and on links, whatever the threads") {
+    const graph_data data = graph_data::random(150, 4, 3, 900, 2);
+    for (const bool links : {false, true}) {
+        CAPTURE(links);
+        set_up with;
+        with.links = links;
+        with.features = test::feature_form{};
+        with.layers = "sage:8,sage:4";
+        with.training.seed = 5;
+        with.training.neighbors.fanout = parse_fanout("3,3", neighbor_direction::both);
+        with.training.exclude_target_edges = links;
+        const auto bytes = [&] {
+            std::uint64_t result = 0;
+            trainer(data, with).run([&](gnn_trainer& training, const auto&) { result = training.batch_bytes(); });
+            return result;
+        };
+        const outcome dense = train(data, with);
+        with.training.sampler = sampler_kind::neighbor;
+        const outcome expected = train(data, with);
+        const std::uint64_t bound = bytes();
+        CHECK_FALSE(dense == expected);
+        with.training.sampler = sampler_kind::dense; // is not asked
+        with.training.own_sampler = [options = with.training.neighbors] { return as_the_library{{options, 5}}; };
+        CHECK(bytes() == bound);
+        CHECK(train(data, with) == expected);
+        with.threads = 2;
+        with.training.pipeline.sample_workers = 3;
+        CHECK(train(data, with) == expected);
+        CHECK(train(data, with, 3).weights == expected.weights);
+        if (links) {
+            with.training.exclude_target_edges = false;
+            CHECK_FALSE(train(data, with) == expected);
+        }
+        with.training.own_sampler = [options = with.training.neighbors] { return weighted(neighbor_sampler<>(options, 5), [](edge_index) { return 0.F; }); };
+        CHECK(train(data, with).epochs[0].sampled_edges == 0);
+    }
+}
+
+TEST_CASE("samples of an own sampler are bounded as the library's: a batch of more is an error, and so is a device that draws itself") {
+    const graph_data data = graph_data::planted(2000, 2);
+    set_up with;
+    with.features = test::feature_form{};
+    with.rows = false;
+    with.layers = "sage:8,sage:4";
+    with.order = "memory";
+    with.order_slots = with.buffer_slots = 2;
+    with.epochs = 1;
+    with.training.batch = 500;
+    with.training.neighbors.fanout = parse_fanout("1,1", neighbor_direction::both);
+    with.training.own_sampler = [] { return as_the_library{{{.fanout = parse_fanout("1,1", neighbor_direction::both)}, 5}}; };
+    CHECK(train(data, with).epochs[0].examples > 0);
+    with.training.own_sampler = [] { return as_the_library{{{.fanout = parse_fanout("all,all", neighbor_direction::both)}, 5}}; };
+    CHECK(test::code_of([&] { (void)train(data, with); }) == errc::over_budget);
+    with.training.own_sampler = [] { return as_the_library{{{.fanout = parse_fanout("1", neighbor_direction::both)}, 5}}; };
+    CHECK_THROWS_WITH_AS((void)train(data, with), doctest::Contains("a sample of 1 hops for 2 layers"), error);
+    CHECK_THROWS_WITH_AS((void)train(data, with, 0, [](trainer&) { return any_backend(std::in_place_type<draws_itself>); }),
+        doctest::Contains("a sampler of your own draws on the CPU"), error);
 }
 
 TEST_CASE("what cannot be trained is refused with its reason, and errors of stages are rethrown") {

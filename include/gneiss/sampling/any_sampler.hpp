@@ -30,10 +30,29 @@ template <class Sample>
     else return sample.nodes;
 }
 
-/// A sample that lies in a mini-batch, as training reads it.
+/// A sample, as training reads it.
 struct drawn_sample {
     std::span<const node_id> nodes; ///< of the first layer's input, distinct
     std::uint64_t edges = 0;
+};
+
+/// Lays out the layers of a sample. Throws as `layer_stack::assign`.
+template <class Sample>
+drawn_sample lay_out(const Sample& sample, layer_stack& layers, const executor_ref& executor) {
+    layers.assign(sample, executor);
+    return {input_nodes(sample), sample.edges()};
+}
+
+/// Draws neighborhoods: `sample` makes the sample of seeds in a graph, in the arena, without the excluded edges. Its result has
+/// the members of `dense_sample` or `neighbor_sample` that training reads: `layers()`, `layer(i, …)`, `edges()`, and the distinct
+/// nodes of the first layer's input, `nodes` or `node_ids`.
+///
+/// Meaning: a pure function of (key, graph, seeds, excluded). Several that are made alike are used side by side, one per thread.
+template <class S, class View>
+concept sampler_of = requires(S& s, const batch_key& key, const View& graph, std::span<const node_id> seeds,
+    const executor_ref& executor, mini_batch_arena& arena, std::span<const excluded_edge<>> excluded) {
+    s.sample(key, graph, seeds, executor, arena, excluded).layers();
+    { s.sample(key, graph, seeds, executor, arena, excluded).edges() } -> std::convertible_to<std::uint64_t>;
 };
 
 /// A sampler and its graph, of types chosen at run time. One indirect call a batch; copies are used side by side, one per thread.
@@ -85,9 +104,7 @@ private:
             return mini_batch::attach(arena.reserve(0));
         }
         drawn_sample read(const mini_batch& from, layer_stack& layers, const executor_ref& executor) const override {
-            const auto sample = sample_type::of(from);
-            layers.assign(sample, executor);
-            return {input_nodes(sample), sample.edges()};
+            return lay_out(sample_type::of(from), layers, executor);
         }
         std::span<const node_id> nodes(const mini_batch& from) const override { return input_nodes(sample_type::of(from)); }
 

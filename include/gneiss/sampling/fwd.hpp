@@ -9,6 +9,7 @@ namespace gneiss {
 enum class sampler_kind : std::uint8_t;
 enum class superbatch_schedule : std::uint8_t;
 
+class any_graph_sampler;
 class any_sampler;
 class node_batches;
 class superbatch;

@@ -127,7 +127,7 @@ template <class Layers>
 [[nodiscard]] gnn_memory bound_gnn_memory(const gnn_trainer_options& options, const gnn_shape& of, const Layers& layers) {
     const link_batch_bound links = of.links ? bound_link_batch(options.negatives, options.batch, of.nodes) : link_batch_bound{};
     const std::size_t hops = options.neighbors.fanout.size();
-    const bool dense = options.sampler == sampler_kind::dense, repeated = options.neighbors.replace;
+    const bool dense = options.sampler == sampler_kind::dense && !options.own_sampler, repeated = options.neighbors.replace;
     std::vector<std::uint64_t> known{std::min(of.links ? links.nodes : options.batch, of.nodes)}; // after each hop
     std::vector<detail::hop_request> asked;
     const auto drawn = [&](std::size_t from, std::size_t count) { // by hops from … from + count − 1

@@ -10,6 +10,7 @@
 #include <gneiss/order/batches.hpp>
 #include <gneiss/sample/fanout.hpp>
 #include <gneiss/sample/negative.hpp>
+#include <gneiss/sampling/any_graph_sampler.hpp>
 #include <gneiss/sampling/any_sampler.hpp>
 #include <gneiss/train/training_pipeline.hpp>
 
@@ -22,6 +23,9 @@ struct gnn_trainer_options {
     std::optional<any_negatives> own_negatives{}; ///< drawn in place of the library's; `negatives` bounds their lists
     neighbor_options neighbors{}; ///< a hop for each layer that takes one
     sampler_kind sampler = sampler_kind::dense;
+    /// Draws neighborhoods in place of `sampler`, and leaves out the edges that `exclude_target_edges` says. `neighbors` bounds its
+    /// samples: memory is planned for those of `sampler_kind::neighbor`, and a batch of more is an error (errc::over_budget).
+    std::optional<any_graph_sampler> own_sampler{};
     bool exclude_target_edges = false; ///< link task: neighbors are not reached over the edges that the batch predicts
     pipeline_options pipeline{};
     std::size_t batches_in_flight = 0; ///< 0: as many as the stages can use, at most staleness + 2

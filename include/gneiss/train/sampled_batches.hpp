@@ -17,6 +17,7 @@
 #include <gneiss/core/object_pool.hpp>
 #include <gneiss/sample/layer_view.hpp>
 #include <gneiss/sample/mini_batch.hpp>
+#include <gneiss/sampling/any_graph_sampler.hpp>
 #include <gneiss/sampling/any_sampler.hpp>
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
 #include <gneiss/train/slots.hpp>
@@ -33,18 +34,6 @@ concept topology = requires(T& t, const T& c, const epoch_start& start, std::uin
     { t.acquire(start, i) } -> std::same_as<std::shared_ptr<const typename T::view>>;
     { c.ready(i) } -> std::convertible_to<bool>;
     t.enter(phase::evaluate);
-};
-
-/// Draws neighborhoods: `sample` makes the sample of seeds in a graph, in the arena, without the excluded edges. Its result has
-/// the members of `dense_sample` or `neighbor_sample` that training reads: `layers()`, `layer(i, …)`, `edges()`, and the distinct
-/// nodes of the first layer's input, `nodes` or `node_ids`.
-///
-/// Meaning: a pure function of (key, graph, seeds, excluded). Several that are made alike are used side by side, one per thread.
-template <class S, class View>
-concept sampler_of = requires(S& s, const batch_key& key, const View& graph, std::span<const node_id> seeds,
-    const executor_ref& executor, mini_batch_arena& arena, std::span<const excluded_edge<>> excluded) {
-    s.sample(key, graph, seeds, executor, arena, excluded).layers();
-    { s.sample(key, graph, seeds, executor, arena, excluded).edges() } -> std::convertible_to<std::uint64_t>;
 };
 
 /// There is no graph: batches are their seeds alone.
@@ -113,6 +102,7 @@ private:
 ///
 ///     sampled_batches batches(task, topology, [&] { return dense_sampler<>(options, seed); }, executor);
 ///
+/// `Sampler`: a `sampler_of` the topology's view, or `any_graph_sampler`.
 /// Memory: a sampler and a cutter of the task for each thread that produces; charged by `samplers`.
 /// Thread-safety: as of `batch_producer`.
 template <class Task, class Topology, class Sampler>
@@ -120,8 +110,9 @@ class sampled_batches {
     static_assert(train_task<Task>, "sampled_batches: Task must be a gneiss::train_task, see gneiss/train/tasks.hpp");
     static_assert(topology<Topology>, "sampled_batches: Topology must be a gneiss::topology, see gneiss/train/sampled_batches.hpp");
     static constexpr bool samples = !std::same_as<Sampler, no_hops>;
-    static_assert(!samples || sampler_of<Sampler, typename Topology::view>,
-        "sampled_batches: Sampler must be a gneiss::sampler_of<Sampler, Topology::view>, see gneiss/train/sampled_batches.hpp");
+    static constexpr bool erased = std::same_as<Sampler, any_graph_sampler>;
+    static_assert(!samples || erased || sampler_of<Sampler, typename Topology::view>,
+        "sampled_batches: Sampler must be a gneiss::sampler_of<Sampler, Topology::view>, see gneiss/sampling/any_sampler.hpp");
 
 public:
     /// Draws neighborhoods elsewhere than on the host, into the slot of a batch.
@@ -158,10 +149,9 @@ public:
                 b.nodes = drawn.nodes;
                 b.statistics.sampled_edges = drawn.edges;
             } else {
-                const auto sample = mine->sampler.sample(b.key, *of.graph, seeds.nodes, executor_, b.sample_arena, seeds.excluded);
-                b.layers.assign(sample, executor_);
-                b.nodes = input_nodes(sample);
-                b.statistics.sampled_edges = sample.edges();
+                const drawn_sample drawn = draw(mine->sampler, b, *of.graph, seeds);
+                b.nodes = drawn.nodes;
+                b.statistics.sampled_edges = drawn.edges;
             }
         });
     }
@@ -180,6 +170,11 @@ private:
         decltype(std::declval<const Task&>().cutter()) cutter;
         Sampler sampler;
     };
+
+    drawn_sample draw(Sampler& by, training_batch& b, const typename Topology::view& graph, const seed_set& seeds) {
+        if constexpr (erased) return by.draw(b.key, graph, seeds.nodes, executor_, b.sample_arena, seeds.excluded, b.layers);
+        else return lay_out(by.sample(b.key, graph, seeds.nodes, executor_, b.sample_arena, seeds.excluded), b.layers, executor_);
+    }
 
     Task& task_;
     Topology& topology_;

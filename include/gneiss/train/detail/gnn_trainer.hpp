@@ -98,6 +98,8 @@ GNEISS_INLINE any_batches gnn_trainer::make_batches(
     const gnn_trainer_options& options, const gnn_parts& parts, executor_ref executor, memory_charge samplers) {
     if (backend_.samples() && options.exclude_target_edges)
         throw error(errc::invalid_argument, "neighborhoods are drawn on a device, where edges of a batch are not hidden");
+    if (backend_.samples() && options.own_sampler)
+        throw error(errc::invalid_argument, "neighborhoods are drawn on a device by the library's samplers: a sampler of your own draws on the CPU");
     const row_partitioning& partitioning = parts.inputs.graph.store().rows();
     const auto with = [&]<class Task>(std::optional<Task>& held, auto&&... arguments) {
         held.emplace(std::forward<decltype(arguments)>(arguments)...);
@@ -108,6 +110,7 @@ GNEISS_INLINE any_batches gnn_trainer::make_batches(
             return any_batches(std::in_place_type<sampled_batches<Task, buffered_topology, std::invoke_result_t<Make>>>, *held, topology_, std::move(make),
                 executor, std::move(samplers), std::move(elsewhere));
         };
+        if (options.own_sampler) return sampling([own = *options.own_sampler] { return own; });
         const neighbor_options& hops = options.neighbors;
         const std::uint64_t seed = options.seed;
         if (options.sampler == sampler_kind::dense) return sampling([hops, seed] { return dense_sampler<>(hops, seed); });

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include <gneiss/core/executor/ref.hpp>
+#include <gneiss/core/types.hpp>
+#include <gneiss/sample/layer_view.hpp>
+#include <gneiss/sample/mini_batch.hpp>
+#include <gneiss/sample/neighbor.hpp>
+#include <gneiss/sampling/any_sampler.hpp>
+#include <gneiss/storage/adjacency/resident_graph.hpp>
+
+namespace gneiss {
+
+/// A sampler of the graph of a state, of any type: what `make` returns, a `sampler_of<S, resident_graph>`.
+///
+///     .own_sampler = [] { return my_sampler{.k = 5}; }
+///     .own_sampler = [=] { return weighted(neighbor_sampler<>(options, seed), weight); }
+///
+/// Copies are used side by side, one per thread, each with a sampler that `make` returned to it; threads call `make` at once.
+/// Cost: one indirect call a batch.
+class any_graph_sampler {
+public:
+    template <class Make>
+        requires(!std::same_as<Make, any_graph_sampler>)
+    any_graph_sampler(Make make) // NOLINT(google-explicit-constructor): stands for the sampler
+        : self_(std::make_unique<model<Make>>(std::move(make))) {}
+
+    any_graph_sampler(const any_graph_sampler& other) : self_(other.self_->clone()) {}
+    any_graph_sampler& operator=(const any_graph_sampler& other) {
+        self_ = other.self_->clone();
+        return *this;
+    }
+    any_graph_sampler(any_graph_sampler&&) noexcept = default;
+    any_graph_sampler& operator=(any_graph_sampler&&) noexcept = default;
+    ~any_graph_sampler() = default;
+
+    /// Makes the sample of a batch in `arena`, without the excluded edges, and lays out its layers. Errors as of the sampler and of
+    /// `layer_stack::assign`.
+    drawn_sample draw(const batch_key& key, const resident_graph& graph, std::span<const node_id> seeds, const executor_ref& executor,
+        mini_batch_arena& arena, std::span<const excluded_edge<>> excluded, layer_stack& layers) {
+        return self_->draw(key, graph, seeds, executor, arena, excluded, layers);
+    }
+
+private:
+    struct interface {
+        virtual ~interface() = default;
+        virtual std::unique_ptr<interface> clone() const = 0;
+        virtual drawn_sample draw(const batch_key& key, const resident_graph& graph, std::span<const node_id> seeds, const executor_ref& executor,
+            mini_batch_arena& arena, std::span<const excluded_edge<>> excluded, layer_stack& layers) = 0;
+    };
+    template <class Make>
+    struct model final : interface {
+        static_assert(std::copy_constructible<Make> && std::invocable<const Make&>,
+            "any_graph_sampler: takes a function without arguments that makes a gneiss::sampler_of<S, resident_graph>, see gneiss/sampling/any_sampler.hpp");
+        using sampler_type = std::invoke_result_t<const Make&>;
+        static_assert(sampler_of<sampler_type, resident_graph>,
+            "any_graph_sampler: what is made must be a gneiss::sampler_of<S, resident_graph>, see gneiss/sampling/any_sampler.hpp");
+
+        explicit model(Make factory) : make(std::move(factory)), sampler(make()) {}
+        std::unique_ptr<interface> clone() const override { return std::make_unique<model>(make); }
+        drawn_sample draw(const batch_key& key, const resident_graph& graph, std::span<const node_id> seeds, const executor_ref& executor,
+            mini_batch_arena& arena, std::span<const excluded_edge<>> excluded, layer_stack& layers) override {
+            return lay_out(sampler.sample(key, graph, seeds, executor, arena, excluded), layers, executor);
+        }
+
+        Make make;
+        sampler_type sampler;
+    };
+
+    std::unique_ptr<interface> self_;
+};
+
+} // namespace gneiss
