@@ -7,13 +7,16 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include <gneiss/context.hpp>
 #include <gneiss/eval/accuracy.hpp>
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/io/dataset.hpp>
+#include <gneiss/model/any_layer_factory.hpp>
 #include <gneiss/model/backend/eigen.hpp>
 #include <gneiss/model/dense_optimizer.hpp>
+#include <gneiss/sampling/any_graph_sampler.hpp>
 #include <gneiss/sampling/any_sampler.hpp>
 #include <gneiss/storage/io/io_stats.hpp>
 #include <gneiss/train/epoch_driver.hpp>
@@ -24,9 +27,11 @@ namespace gneiss {
 /// Defaults are those of gneiss-hanoi, where they do not depend on the graph.
 struct node_classifier_options {
     std::string layers = "sage:256,sage"; ///< as of `parse_layers`; the last width is the number of classes
+    std::vector<cpu_layer> own_layers{};  ///< in place of `layers` and `dropout`; the last is as wide as there are classes
     std::string fanout = "10,10";         ///< of each hop, as of `parse_fanout`; "all": every neighbor
     neighbor_direction direction = neighbor_direction::both;
     sampler_kind sampler = sampler_kind::neighbor;
+    std::optional<any_graph_sampler> own_sampler{}; ///< draws in place of `sampler`; `fanout` bounds its samples
     double dropout = 0.5;
     dense_optimizer optimizer = make_dense_optimizer("adam", .01F);
     std::uint64_t batch = 1000;           ///< nodes

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <model/own_layers.hpp>
+
 #include <filesystem>
 #include <vector>
 
@@ -22,7 +24,7 @@ struct trained {
 trained train(const context_options& how, node_classifier_options options, std::uint64_t epochs = 5) {
     context run(how);
     const dataset data(fixtures / "node");
-    options.layers = "sage:16,sage";
+    if (options.own_layers.empty()) options.layers = "sage:16,sage";
     options.fanout = "5,5";
     options.batch = 50;
     node_classifier training(run, data, options);
@@ -51,6 +53,21 @@ TEST_CASE("a seed names the result, whatever the threads and however far batches
     CHECK(train({.threads = 2}, {.resident = 2}) == expected);
     CHECK(train({.threads = 2}, {.resident = 2, .staleness = 0}) == expected);
     CHECK(train({.threads = 1, .seed = 2}, {.resident = 2}) != expected);
+}
+
+TEST_CASE("an own sampler and own layers train: those of the library, given as objects, give the same bits") {
+    const trained expected = train({}, {.resident = 2});
+    const auto classes = static_cast<std::size_t>(dataset(fixtures / "node").manifest().node_attributes.classes);
+    const auto layers = parse_layers("sage:16,sage", {.dropout = .5, .last_width = classes});
+    CHECK(train({}, {.own_layers = {layers[0], layers[1]}, .resident = 2}) == expected);
+    const neighbor_options hops{.fanout = parse_fanout("5,5", neighbor_direction::both)};
+    CHECK(train({}, {.sampler = sampler_kind::dense, .own_sampler = [hops] { return neighbor_sampler<>(hops, 1); }, .resident = 2}) == expected);
+    CHECK(train({}, {.own_sampler = [hops] { return neighbor_sampler<>(hops, 2); }, .resident = 2}) != expected);
+    for (const std::uint32_t resident : {0U, 2U}) {
+        const trained result = train({}, {.own_layers = {{own_layers::pool{.width = 16}, {.then = activation::relu}}, own_layers::pool{.width = classes}}, .resident = resident}, 20);
+        CHECK(result.losses.back() < result.losses.front());
+        CHECK(result.accuracy > .6);
+    }
 }
 
 TEST_CASE("an evaluation has the memory of what the next epoch reads again, and an epoch that was stopped goes on") {
@@ -99,6 +116,7 @@ TEST_CASE("what does not fit ends in one error that names it") {
     CHECK_THROWS_WITH_AS(node_classifier(run, links), doctest::Contains("no node labels"), error);
     CHECK_THROWS_WITH_AS(node_classifier(run, nodes, {.layers = "sage:16,sage:1000"}), doctest::Contains("leave out the last width"), error);
     CHECK_THROWS_AS(node_classifier(run, nodes, {.fanout = "5"}), error);
+    CHECK_THROWS_WITH_AS(node_classifier(run, nodes, {.own_layers = {own_layers::gin{.width = 1000}}, .fanout = "5"}), doctest::Contains("own layers give 1000"), error);
     context small({.memory = 10'000});
     CHECK_THROWS_AS(node_classifier(small, nodes), over_budget);
 }

@@ -34,17 +34,18 @@ struct node_classifier::parts {
         : run_(run), data_(checked(data)), options_(std::move(options)), buckets_(data.buckets()), features_(features_of(data)),
           partitions_(buckets_.rows().partitions), resident_(options_.resident == 0 ? partitions_ : std::min(options_.resident, partitions_)),
           training_nodes_(data.nodes_of(node_split::train)), labels_(labels_of_rows()),
-          encode_(weights_, parse_layers(options_.layers, {.dropout = options_.dropout, .last_width = classes()}), columns()),
+          encode_(weights_, layers(), columns()),
           store_(features_.files(), buckets_.rows()),
           feature_buffer_(store_, run.engines(), bytes([&](const epoch_plan& plan) { return feature_buffer::bytes_needed(plan, store_); }), run.budget()),
           graph_buffer_(buckets_, run.engines(), options_.direction,
               bytes([&](const epoch_plan& plan) { return graph_buffer::bytes_needed(plan, buckets_, options_.direction, form()); }), run.budget(), form()) {
         if (encode_.outputs() != classes())
-            throw error(errc::invalid_argument, "layers " + options_.layers + " give " + std::to_string(encode_.outputs()) + " columns for " +
-                                                    std::to_string(classes()) + " classes: leave out the last width");
+            throw error(errc::invalid_argument, (options_.own_layers.empty() ? "layers " + options_.layers : "own layers") + " give " +
+                std::to_string(encode_.outputs()) + " columns for " + std::to_string(classes()) + " classes" +
+                (options_.own_layers.empty() ? ": leave out the last width" : ""));
         weights_.allocate(run.seed());
         options_.optimizer.allocate_state(weights_);
-        gnn_trainer_options training{.batch = options_.batch, .sampler = options_.sampler, .pipeline = {.staleness = options_.staleness},
+        gnn_trainer_options training{.batch = options_.batch, .sampler = options_.sampler, .own_sampler = options_.own_sampler, .pipeline = {.staleness = options_.staleness},
             .resident_partitions = resident_, .seed = run.seed()};
         training.neighbors.fanout = parse_fanout(options_.fanout, options_.direction);
         const auto append = [this](std::uint32_t s, std::vector<node_id>& out) {
@@ -79,6 +80,11 @@ struct node_classifier::parts {
         return result;
     }
     [[nodiscard]] std::size_t classes() const noexcept { return static_cast<std::size_t>(data_.manifest().node_attributes.classes); }
+    [[nodiscard]] std::vector<cpu_layer> layers() const {
+        if (!options_.own_layers.empty()) return options_.own_layers;
+        const std::vector<layer_options> parsed = parse_layers(options_.layers, {.dropout = options_.dropout, .last_width = classes()});
+        return std::vector<cpu_layer>(parsed.begin(), parsed.end());
+    }
     [[nodiscard]] input_columns columns() const {
         const auto count = static_cast<std::size_t>(features_.columns());
         return features_.sparse() ? input_columns{.dense = 0, .sparse = count} : input_columns{.dense = count, .sparse = 0};

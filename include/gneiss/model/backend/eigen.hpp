@@ -96,5 +96,6 @@ static_assert(gemm_backend<eigen_backend> && gnn_kernels<eigen_backend>);
 
 /// The encoder of a GNN on the CPU, model/encoder.hpp.
 using cpu_encoder = encoder<float, eigen_backend>;
+using cpu_layer = any_layer_factory<float, eigen_backend>; ///< of a `cpu_encoder`
 
 } // namespace gneiss
