@@ -10,7 +10,11 @@
 // error: any_graph_sampler: takes a function without arguments that makes a gneiss::sampler_of<S, resident_graph>, see gneiss/sampling/any_sampler.hpp
 // error: any_graph_sampler: what is made must be a gneiss::sampler_of<S, resident_graph>, see gneiss/sampling/any_sampler.hpp
 // error: cpu_encoder_backend: Head must be a gneiss::loss_head, see gneiss/train/cpu_backend.hpp
+// error: cpu_embedding_backend: Head must be a gneiss::loss_head, see gneiss/train/cpu_backend.hpp
+// error: training_pipeline: Batch must be a gneiss::pipeline_item, see gneiss/train/concepts.hpp
 // error: any_batches: the object must be a gneiss::batch_producer, see gneiss/train/slots.hpp
+// error: any_features: the object must be a gneiss::feature_source, see gneiss/train/slots.hpp
+// error: any_embeddings: the object must be a gneiss::embedding_source, see gneiss/train/slots.hpp
 // error: any_backend: the object must be a gneiss::train_backend, see gneiss/train/slots.hpp
 #include <gneiss/train/any_slots.hpp>
 #include <gneiss/train/cpu_backend.hpp>
@@ -43,6 +47,10 @@ template class gneiss::sampled_batches<nothing, buffered_topology, neighbor_samp
 template class gneiss::sampled_batches<node_task, nothing, neighbor_sampler<>>;
 template class gneiss::sampled_batches<node_task, buffered_topology, nothing>;
 template class gneiss::cpu_encoder_backend<nothing>;
+template class gneiss::cpu_embedding_backend<nothing>;
+template class gneiss::training_pipeline<nothing>;
 any_batches batches(std::in_place_type<nothing>);
+any_features features(std::in_place_type<nothing>);
+any_embeddings embeddings(std::in_place_type<nothing>);
 any_backend any(std::in_place_type<nothing>);
 any_graph_sampler no_function(nothing{}), no_sampler([] { return nothing{}; });

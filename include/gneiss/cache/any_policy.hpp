@@ -16,7 +16,7 @@ namespace gneiss {
 /// Any cache policy behind one type, chosen at run time: one indirect call a batch. Models `cache_policy`; moves.
 class any_cache_policy {
 public:
-    template <cache_policy Policy>
+    template <class Policy>
         requires(!std::same_as<Policy, any_cache_policy>)
     any_cache_policy(Policy policy) // NOLINT(google-explicit-constructor): stands for the policy
         : policy_(std::make_unique<held<Policy>>(std::move(policy))) {}
@@ -34,6 +34,7 @@ private:
     };
     template <class Policy>
     struct held final : any {
+        static_assert(cache_policy<Policy>, "any_cache_policy: the object must be a gneiss::cache_policy, see gneiss/cache/concepts.hpp");
         explicit held(Policy p) : policy(std::move(p)) {}
         [[nodiscard]] std::size_t capacity() const override { return policy.capacity(); }
         [[nodiscard]] std::span<const node_id> initial() const override { return policy.initial(); }

@@ -59,12 +59,13 @@ struct belady_options {
 /// Source: Belady, IBM Systems Journal 5(2), 1966; Ginex (VLDB'22), sections 3.3 and 3.4.
 class belady_policy {
 public:
-    template <access_trace Trace, executor E>
+    template <class Trace, executor E>
     belady_policy(Trace& trace, const belady_options& options, const E& executor)
         : capacity_(options.capacity),
           uses_(trace),
           lists_(uses_.batches() + 1),
           incoming_(uses_.batches() + 1) {
+        static_assert(access_trace<Trace>, "belady_policy: Trace must be a gneiss::access_trace, see gneiss/cache/concepts.hpp");
         if (options.resident.size() > capacity_)
             throw error(errc::invalid_argument, std::to_string(options.resident.size()) + " resident rows in a cache of " +
                                                     std::to_string(capacity_) + " slots");
@@ -288,7 +289,7 @@ struct belady_outcome {
 
 /// All change sets of a superbatch, ahead of it: `visit(batch, change_set)` for each batch in order.
 /// Reads the trace twice. Otherwise as `belady_policy`.
-template <access_trace Trace, executor E, class Visit>
+template <class Trace, executor E, class Visit>
 belady_outcome belady(Trace& trace, const belady_options& options, const E& executor, Visit&& visit) {
     belady_policy policy(trace, options, executor);
     std::vector<node_id> room;

@@ -27,7 +27,7 @@ struct cache_counts;
 struct change_set;
 struct superbatch_caching;
 
-template <change_set_source Source>
+template <class Source>
 class change_set_replay;
 template <access_trace Trace>
 class trace_part;

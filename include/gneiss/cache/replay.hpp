@@ -18,8 +18,10 @@ namespace gneiss {
 /// Ginex' executor: an inspector computed the change sets (cache/belady.hpp), this hands them out. Cost: O(changes) and what
 /// the source costs. Errors: errc::invalid_argument for more batches than change sets; errc::corrupt for a position beyond
 /// the batch; what the source throws.
-template <change_set_source Source>
+template <class Source>
 class change_set_replay {
+    static_assert(change_set_source<Source>, "change_set_replay: Source must be a gneiss::change_set_source, see gneiss/cache/concepts.hpp");
+
 public:
     /// \param initial  rows in the cache before the first batch
     change_set_replay(std::size_t capacity, std::vector<node_id> initial, Source source)

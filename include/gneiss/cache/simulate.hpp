@@ -92,9 +92,10 @@ private:
 };
 
 /// The next batch of a policy through a cache, added to `counts`; `changes` is reused. Errors as `simulate`.
-template <cache_policy Policy>
+template <class Policy>
 void simulate_batch(
     Policy& policy, std::span<const node_id> ids, simulated_cache& cache, change_set& changes, cache_counts& counts) {
+    static_assert(cache_policy<Policy>, "simulate: Policy must be a gneiss::cache_policy, see gneiss/cache/concepts.hpp");
     const std::uint64_t hits = cache.held(ids);
     counts.hits += hits;
     counts.misses += ids.size() - hits;
@@ -109,8 +110,10 @@ void simulate_batch(
 
 /// What `policy` saves on `trace`, and what the cache holds in the end. Cost: O(accesses), memory O(slots).
 /// Throws errc::invalid_argument if a change set breaks the rule, or puts in what the batch does not have at that position.
-template <cache_policy Policy, access_trace Trace>
+template <class Policy, class Trace>
 cache_counts simulate(Policy& policy, Trace& trace, simulated_cache& cache) {
+    static_assert(cache_policy<Policy>, "simulate: Policy must be a gneiss::cache_policy, see gneiss/cache/concepts.hpp");
+    static_assert(access_trace<Trace>, "simulate: Trace must be a gneiss::access_trace, see gneiss/cache/concepts.hpp");
     cache_counts counts;
     cache.fill(policy.initial());
     counts.fills = policy.initial().size();
@@ -120,8 +123,10 @@ cache_counts simulate(Policy& policy, Trace& trace, simulated_cache& cache) {
         simulate_batch(policy, trace.read(batch, room), cache, changes, counts);
     return counts;
 }
-template <cache_policy Policy, access_trace Trace>
+template <class Policy, class Trace>
 cache_counts simulate(Policy& policy, Trace& trace) {
+    static_assert(cache_policy<Policy>, "simulate: Policy must be a gneiss::cache_policy, see gneiss/cache/concepts.hpp");
+    static_assert(access_trace<Trace>, "simulate: Trace must be a gneiss::access_trace, see gneiss/cache/concepts.hpp");
     simulated_cache cache(policy.capacity());
     return simulate(policy, trace, cache);
 }

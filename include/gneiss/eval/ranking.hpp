@@ -54,7 +54,7 @@ template <score_kernel K = fixed_order_kernel>
 /// the known edges. The result is the same bit for bit for any memory, blocks of the table and number of threads.
 /// Errors: out_of_range for an edge that names no row or relation; not_finite if a score is NaN; over_budget if one
 /// edge does not fit. Source: Bordes et al., NIPS 2013, §4.1; Marius, OSDI'21, §5.1 (FilteredMRR).
-template <embedding_stream Rows, executor E, score_kernel K = fixed_order_kernel>
+template <class Rows, class E, class K = fixed_order_kernel>
 link_metrics rank_edges(const link_scorer& score, Rows& rows, std::span<const edge> edges, const edge_scan& known,
     const E& executor, std::uint64_t memory = std::uint64_t{1} << 30, const rank_visitor& visit = {}, const K& kernel = {});
 
@@ -200,9 +200,12 @@ ranking_plan plan_ranking(std::size_t edges, std::size_t dim, bool filtered, std
     return plan;
 }
 
-template <embedding_stream Rows, executor E, score_kernel K>
+template <class Rows, class E, class K>
 link_metrics rank_edges(const link_scorer& score, Rows& rows, std::span<const edge> edges, const edge_scan& known,
     const E& executor, std::uint64_t memory, const rank_visitor& visit, const K& kernel) {
+    static_assert(embedding_stream<Rows>, "rank_edges: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp");
+    static_assert(gneiss::executor<E>, "rank_edges: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
+    static_assert(score_kernel<K>, "rank_edges: K must be a gneiss::score_kernel, see gneiss/eval/concepts.hpp");
     link_metrics metrics;
     if (edges.empty()) return metrics;
     const auto dim = static_cast<std::size_t>(rows.dim());

@@ -62,7 +62,7 @@ struct training_edges {
 /// edges. The result is the same bit for bit for any memory, blocks of the table and number of threads.
 /// Errors: those of `rank_edges`; invalid_argument for a fraction outside [0, 1], no candidates, an empty set, or draws
 /// by degree without edges. Source: Marius, OSDI'21, §5.1 (unfiltered metrics, n_e and α_ne).
-template <embedding_stream Rows, executor E, score_kernel K = fixed_order_kernel>
+template <class Rows, class E, class K = fixed_order_kernel>
 link_metrics rank_edges_sampled(const link_scorer& score, Rows& rows, std::span<const edge> edges,
     const candidate_sampling& sampling, const training_edges& training, const E& executor,
     std::uint64_t memory = std::uint64_t{1} << 30, const rank_visitor& visit = {}, const K& kernel = {});
@@ -206,10 +206,13 @@ std::vector<rank_counts> rank_sampled_block(const link_scorer& score, Rows& rows
 
 } // namespace detail
 
-template <embedding_stream Rows, executor E, score_kernel K>
+template <class Rows, class E, class K>
 link_metrics rank_edges_sampled(const link_scorer& score, Rows& rows, std::span<const edge> edges,
     const candidate_sampling& asked, const training_edges& training, const E& executor, std::uint64_t memory,
     const rank_visitor& visit, const K& kernel) {
+    static_assert(embedding_stream<Rows>, "rank_edges_sampled: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp");
+    static_assert(gneiss::executor<E>, "rank_edges_sampled: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
+    static_assert(score_kernel<K>, "rank_edges_sampled: K must be a gneiss::score_kernel, see gneiss/eval/concepts.hpp");
     candidate_sampling sampling = asked;
     if (!(sampling.by_degree >= 0 && sampling.by_degree <= 1))
         throw error(errc::invalid_argument, "the fraction of candidates by degree must lie in [0, 1]");

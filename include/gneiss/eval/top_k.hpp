@@ -36,7 +36,7 @@ struct scored_node {
 /// Cost: queries · n · dim multiply-adds; per block of queries two passes over the table and, if edges are left out,
 /// two scans of them. The result is the same for any memory, blocks of the table and number of threads.
 /// Errors: out_of_range for a query that names no row or relation; not_finite if a score is NaN; over_budget.
-template <embedding_stream Rows, executor E, score_kernel K = fixed_order_kernel>
+template <class Rows, class E, class K = fixed_order_kernel>
 std::vector<std::vector<scored_node>> top_k(const link_scorer& score, Rows& rows, std::span<const link_query> queries,
     std::size_t k, const edge_scan& leave_out, const E& executor, std::uint64_t memory = std::uint64_t{1} << 30,
     const K& kernel = {});
@@ -130,9 +130,12 @@ void top_k_block(const link_scorer& score, Rows& rows, std::span<const link_quer
 
 } // namespace detail
 
-template <embedding_stream Rows, executor E, score_kernel K>
+template <class Rows, class E, class K>
 std::vector<std::vector<scored_node>> top_k(const link_scorer& score, Rows& rows, std::span<const link_query> queries,
     std::size_t k, const edge_scan& leave_out, const E& executor, std::uint64_t memory, const K& kernel) {
+    static_assert(embedding_stream<Rows>, "top_k: Rows must be a gneiss::embedding_stream, see gneiss/storage/embedding/concepts.hpp");
+    static_assert(gneiss::executor<E>, "top_k: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
+    static_assert(score_kernel<K>, "top_k: K must be a gneiss::score_kernel, see gneiss/eval/concepts.hpp");
     std::vector<std::vector<scored_node>> results(queries.size());
     if (queries.empty() || k == 0) return results;
     const auto dim = static_cast<std::size_t>(rows.dim());

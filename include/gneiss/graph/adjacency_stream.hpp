@@ -47,7 +47,7 @@ concept adjacency_stream = requires(S& stream, const S& constant) {
 /// Any adjacency stream behind one type, chosen at run time: one indirect call a chunk. Models `adjacency_stream`; moves.
 class any_adjacency {
 public:
-    template <adjacency_stream Stream>
+    template <class Stream>
         requires(!std::same_as<Stream, any_adjacency>)
     any_adjacency(Stream stream) // NOLINT(google-explicit-constructor): stands for the stream
         : stream_(std::make_unique<held<Stream>>(std::move(stream))) {}
@@ -67,6 +67,7 @@ private:
     };
     template <class Stream>
     struct held final : any {
+        static_assert(adjacency_stream<Stream>, "any_adjacency: the object must be a gneiss::adjacency_stream, see gneiss/graph/adjacency_stream.hpp");
         explicit held(Stream s) : stream(std::move(s)) {}
         [[nodiscard]] adjacency_chunk next() override { return stream.next(); }
         void rewind() override { stream.rewind(); }

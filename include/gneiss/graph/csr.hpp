@@ -204,8 +204,9 @@ private:
 static_assert(neighbor_source<csr_graph<>>);
 
 /// The graph of a stream of edges, in the directions asked. Reads the stream twice a direction.
-template <edge_stream Stream>
+template <class Stream>
 [[nodiscard]] auto make_csr_graph(Stream& edges, neighbor_direction d, const csr_options& columns = {}) {
+    static_assert(edge_stream<Stream>, "make_csr_graph: Stream must be a gneiss::edge_stream, see gneiss/graph/concepts.hpp");
     using id = decltype(Stream::edge_type::source);
     const auto one = [&](neighbor_direction side) {
         if (d != side && d != neighbor_direction::both) return csr<id>();

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include <gneiss/core/executor/concepts.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/graph/concepts.hpp>
 
@@ -34,7 +33,7 @@ template <node_id_type NodeId>
 class csr_graph;
 template <node_id_type NodeId>
 class edge_list;
-template <edge_generator Generator, executor Executor>
+template <class Generator, class Executor>
 class generated_edges;
 template <node_id_type NodeId>
 class geometric;
@@ -54,7 +53,7 @@ template <node_id_type NodeId>
 class planted_partition;
 template <node_id_type NodeId>
 class rmat;
-template <neighbor_source G>
+template <class G>
 class visit_counter;
 
 } // namespace gneiss

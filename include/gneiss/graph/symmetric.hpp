@@ -35,8 +35,9 @@ struct symmetric_csr {
 
 /// The edges of a stream without their directions; lists in the order of the stream. Reads it twice. O(nodes + edges).
 /// Throws errc::out_of_range for an edge beyond the nodes or a node of 2³² neighbors.
-template <edge_stream Stream>
+template <class Stream>
 [[nodiscard]] symmetric_csr make_symmetric_csr(Stream& edges) {
+    static_assert(edge_stream<Stream>, "make_symmetric_csr: Stream must be a gneiss::edge_stream, see gneiss/graph/concepts.hpp");
     const std::uint64_t nodes = edges.nodes();
     symmetric_csr result;
     result.offsets = huge_page_vector<edge_index>(static_cast<std::size_t>(nodes) + 2); // list v begins at v + 1 until all are filled

@@ -19,8 +19,10 @@ namespace gneiss {
 /// drawn: once for a short list, up to the fan-out for a hub. Without that, what is kept would spare few reads of long
 /// lists. Cost beside the graph's: a sort of each list's positions. Memory: 4 bytes a node. Thread-safe; read the
 /// counts when nobody samples. Precondition: the graph outlives this.
-template <neighbor_source G>
+template <class G>
 class visit_counter {
+    static_assert(neighbor_source<G>, "visit_counter: G must be a gneiss::neighbor_source, see gneiss/graph/concepts.hpp");
+
 public:
     using id_type = typename G::id_type;
     static constexpr std::size_t neighbor_batch = G::neighbor_batch;

@@ -57,8 +57,10 @@ struct encoder_pass {
 /// Layers are objects behind one virtual call per batch. Rows between layers are kept for the way back; memory is kept
 /// between batches. One batch at a time per object; several encoders made alike may share the same weights. Results do
 /// not depend on the executor.
-template <class T, gnn_kernels<T> Backend>
+template <class T, class Backend>
 class encoder {
+    static_assert(gnn_kernels<Backend, T>, "encoder: Backend must be a gneiss::gnn_kernels<Backend, T>, see gneiss/model/kernels.hpp");
+
 public:
     /// Adds its arrays to `weights`. Throws `invalid_argument` for no layers, no columns, or options that do not fit.
     encoder(dense_parameters<T>& weights, std::vector<any_layer_factory<T, Backend>> layers, input_columns in, Backend by = {})

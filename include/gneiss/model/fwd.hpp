@@ -4,8 +4,6 @@
 
 #include <cstdint>
 
-#include <gneiss/model/concepts.hpp>
-
 namespace gneiss {
 
 enum class activation : std::uint8_t;
@@ -69,7 +67,7 @@ template <class T, gnn_kernels<T> Backend>
 class any_layer_factory;
 template <class T>
 class dense_parameters;
-template <class T, gnn_kernels<T> Backend>
+template <class T, class Backend>
 class encoder;
 template <class T>
 struct encoder_hook;
@@ -93,7 +91,7 @@ template <class T, gnn_kernels<T> Backend>
 class linear_aggregation;
 template <class T, gnn_kernels<T> Backend>
 class linear_layer;
-template <decoder Decoder, ranking_loss Loss, gemm_backend Backend>
+template <class Decoder, class Loss, class Backend>
 class link_model;
 template <class T>
 struct loss_and_gradient;

@@ -76,8 +76,12 @@ struct link_statistics {
 ///
 /// Cost: 6 · questions · negatives · dim floating point operations plus O((positives + negatives) · dim); memory is kept
 /// between batches. One thread at a time calls an object; several objects work side by side.
-template <decoder Decoder, ranking_loss Loss, gemm_backend Backend>
+template <class Decoder, class Loss, class Backend>
 class link_model {
+    static_assert(decoder<Decoder>, "link_model: Decoder must be a gneiss::decoder, see gneiss/model/concepts.hpp");
+    static_assert(ranking_loss<Loss>, "link_model: Loss must be a gneiss::ranking_loss, see gneiss/model/concepts.hpp");
+    static_assert(gemm_backend<Backend>, "link_model: Backend must be a gneiss::gemm_backend, see gneiss/model/concepts.hpp");
+
 public:
     /// Rows of nodes have `dim` floats. Throws `invalid_argument` if the decoder cannot use that.
     explicit link_model(std::size_t dim, const link_model_options& options = {}, Decoder decode = {},

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <compare>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -40,11 +41,12 @@ struct link_query {
 class link_scorer {
 public:
     /// A decoder without a model. \param relations  [R, relation_floats(dim)]; unused by decoders without relations
-    template <decoder D>
+    template <class D>
+        requires(!std::same_as<D, link_scorer>)
     explicit link_scorer(D decode, matrix_view<const float> relations = {}) : link_scorer(std::move(decode), relations, false) {}
     /// A decoder without a model, with relations [2R, relation_floats(dim)]: relation r + R stands for r read backwards, and
     /// (?, r, t) is asked as (t, r + R, ?) (Lacroix et al., ICML 2018, §4).
-    template <decoder D>
+    template <class D>
     [[nodiscard]] static link_scorer reciprocal(D decode, matrix_view<const float> relations) {
         return {std::move(decode), relations, true};
     }
@@ -66,12 +68,14 @@ public:
     }
 
 private:
-    template <decoder D>
+    template <class D>
     link_scorer(D decode, matrix_view<const float> relations, bool reversed)
         : compare_(D::compare), relations_(relations), reciprocal_(reversed),
           relation_floats_([decode](std::size_t dim) { return decode.relation_floats(dim); }),
           query_([decode](side target_side, std::span<const float> known, std::span<const float> relation,
-                     std::span<float> out) { decode.query(target_side, known, relation, out); }) {}
+                     std::span<float> out) { decode.query(target_side, known, relation, out); }) {
+        static_assert(decoder<D>, "link_scorer: the object must be a gneiss::decoder, see gneiss/model/concepts.hpp");
+    }
 
     similarity compare_;
     matrix_view<const float> relations_;

@@ -106,7 +106,8 @@ static_assert(row_optimizer<sgd> && row_optimizer<adagrad> && row_optimizer<adam
 /// immutable and thread-safe. A row is `dim` values, then `state_floats(dim)` floats of state (`row_layout`).
 class any_row_optimizer {
 public:
-    template <row_optimizer O>
+    template <class O>
+        requires(!std::same_as<O, any_row_optimizer>)
     any_row_optimizer(O optimizer) // NOLINT(google-explicit-constructor): stands for the optimizer
         : self_(std::make_shared<holder<O>>(optimizer)) {}
 
@@ -154,6 +155,7 @@ private:
     };
     template <class O>
     struct holder final : base {
+        static_assert(row_optimizer<O>, "any_row_optimizer: the object must be a gneiss::row_optimizer, see gneiss/model/concepts.hpp");
         explicit holder(const O& o) : optimizer(o) {}
         std::size_t state_floats(std::size_t dim) const override { return O::state_floats(dim); }
         float initial_state() const override { return optimizer.initial_state(); }

@@ -22,13 +22,15 @@ namespace gneiss {
 /// Any order behind one type, chosen at run time: one indirect call per epoch. Models `edge_bucket_order`.
 class any_order {
 public:
-    template <edge_bucket_order Order>
+    template <class Order>
         requires(!std::same_as<Order, any_order>)
     any_order(std::string name, Order order)
         : name_(std::move(name)),
           partitions_(order.partitions()),
           resident_partitions_(order.resident_partitions()),
-          states_(std::move(order)) {}
+          states_(std::move(order)) {
+        static_assert(edge_bucket_order<Order>, "any_order: the object must be a gneiss::edge_bucket_order, see gneiss/order/concepts.hpp");
+    }
 
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
     [[nodiscard]] std::uint32_t partitions() const noexcept { return partitions_; }

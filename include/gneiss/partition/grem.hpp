@@ -334,9 +334,12 @@ private:
 /// chunk; errc::config_mismatch for a journal of another graph, or one that does not hold together; errc::canceled; what streams and scratch throw.
 /// Source: Armada (Waleffe et al.), section 4, Algorithms 1 and 2. As printed, `fix_sizes` has lost its minus sign, and `assign`
 /// counts the node itself in its old part, so that a full part drives out its own nodes; both are put right.
-template <edge_stream Stream, scratch Scratch, seed_bisector Seed>
+template <class Stream, class Scratch, class Seed>
 [[nodiscard]] std::vector<partition_id16> grem(Stream& edges, Scratch& place, const partition_request& request,
     const grem_options& options, Seed&& seed) {
+    static_assert(edge_stream<Stream>, "grem: Stream must be a gneiss::edge_stream, see gneiss/graph/concepts.hpp");
+    static_assert(scratch<Scratch>, "grem: Scratch must be a gneiss::scratch, see gneiss/graph/concepts.hpp");
+    static_assert(seed_bisector<Seed>, "grem: Seed must be a gneiss::seed_bisector, see gneiss/partition/grem.hpp");
     const auto check = [](bool good, const char* field, const char* what) {
         if (!good) throw error(errc::invalid_argument, what, {.field = field});
     };

@@ -35,6 +35,8 @@ namespace gneiss {
 /// theirs.
 template <class... Candidates>
 struct portfolio_partitioner {
+    static_assert((partitioner<Candidates> && ...), "portfolio_partitioner: each of Candidates must be a gneiss::partitioner, see gneiss/partition/concepts.hpp");
+
     std::tuple<Candidates...> candidates{};
     std::uint64_t most_edges = 0; ///< of the graph by which two results are combined; 0: nodes + arcs / 4
 

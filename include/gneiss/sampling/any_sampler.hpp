@@ -84,6 +84,9 @@ public:
     [[nodiscard]] std::span<const node_id> nodes(const mini_batch& from) const { return self_->nodes(from); }
 
 private:
+    template <class S, class G>
+    static constexpr bool draws_in = requires(S& s, const batch_key& key, const G& graph, std::span<const node_id> seeds,
+        const executor_ref& executor, mini_batch_arena& arena) { s.sample(key, graph, seeds, executor, arena).edges(); };
     struct interface {
         virtual ~interface() = default;
         virtual std::unique_ptr<interface> clone() const = 0;
@@ -94,6 +97,8 @@ private:
     template <class G, class Make>
     struct model final : interface {
         using sampler_type = std::invoke_result_t<const Make&>;
+        static_assert(draws_in<sampler_type, G>,
+            "any_sampler: make() must return a sampler of the graph: sample(key, graph, seeds, executor, arena), see gneiss/sampling/any_sampler.hpp");
         using sample_type = decltype(std::declval<sampler_type&>().sample(std::declval<const batch_key&>(), std::declval<const G&>(),
             std::declval<std::span<const node_id>>(), std::declval<const executor_ref&>(), std::declval<mini_batch_arena&>()));
 
@@ -117,8 +122,9 @@ private:
 };
 
 /// A library's sampler of `graph`, which outlives it. Throws errc::invalid_argument for a fan-out that cannot be used.
-template <neighbor_source G>
+template <class G>
 [[nodiscard]] any_sampler make_sampler(const G& graph, sampler_kind kind, const neighbor_options& options, std::uint64_t seed) {
+    static_assert(neighbor_source<G>, "make_sampler: the graph must be a gneiss::neighbor_source, see gneiss/graph/concepts.hpp");
     if (kind == sampler_kind::dense) return {graph, [options, seed] { return dense_sampler<>(options, seed); }};
     return {graph, [options, seed] { return neighbor_sampler<>(options, seed); }};
 }

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include <gneiss/core/executor/concepts.hpp>
-#include <gneiss/storage/engine/concepts.hpp>
 
 namespace gneiss {
 
@@ -109,11 +108,15 @@ struct throttle_options;
 
 template <executor E>
 class bucket_builder;
+template <class Array, class E>
+class bucket_writer;
 template <class Key>
 struct by_key;
-template <io_engine Engine>
+template <class Below>
+class cached_rows;
+template <class Engine>
 class faulty;
-template <io_engine Engine, class Timer>
+template <class Engine, class Timer>
 class throttled;
 template <class Timer>
 class throttled_device;

@@ -4,8 +4,6 @@
 
 #include <cstdint>
 
-#include <gneiss/train/concepts.hpp>
-
 namespace gneiss {
 
 enum class phase : std::uint8_t;
@@ -96,7 +94,7 @@ template <class Task, class Topology, class Sampler>
 class sampled_batches;
 template <class Batches, class Features, class Embeddings, class Backend, class Reducer>
 class train_loop;
-template <pipeline_item Batch>
+template <class Batch>
 class training_pipeline;
 
 } // namespace gneiss

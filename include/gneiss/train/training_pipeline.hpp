@@ -80,8 +80,10 @@ struct pipeline_statistics {
 /// Compute and update see the batches in order whatever the number of sample workers. The batches given at construction
 /// are all there are: their number bounds what is in flight.
 /// Thread-safety: one driving thread. Errors of a stage close the pipeline and are rethrown by the driving calls.
-template <pipeline_item Batch>
+template <class Batch>
 class training_pipeline {
+    static_assert(pipeline_item<Batch>, "training_pipeline: Batch must be a gneiss::pipeline_item, see gneiss/train/concepts.hpp");
+
 public:
     /// Throws errc::invalid_argument for too few batches; std::system_error where the system refuses a thread.
     training_pipeline(pipeline_stages<Batch> stages, pipeline_options options, std::vector<std::unique_ptr<Batch>> batches)

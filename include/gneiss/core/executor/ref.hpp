@@ -13,14 +13,16 @@ namespace gneiss {
 /// must outlive it. Copies are three pointers. Tasks, exceptions and thread-safety as the executor's.
 class executor_ref {
 public:
-    template <executor E>
+    template <class E>
         requires(!std::same_as<E, executor_ref>)
     executor_ref(const E& executor) noexcept // NOLINT(google-explicit-constructor): stands for the executor
         : object_(std::addressof(executor)),
           run_([](const void* object, std::size_t tasks, const void* body, call task) {
               static_cast<const E*>(object)->run(tasks, [body, task](std::size_t i) { task(body, i); });
           }),
-          concurrency_([](const void* object) { return static_cast<std::size_t>(static_cast<const E*>(object)->concurrency()); }) {}
+          concurrency_([](const void* object) { return static_cast<std::size_t>(static_cast<const E*>(object)->concurrency()); }) {
+        static_assert(gneiss::executor<E>, "executor_ref: the object must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
+    }
 
     template <class Body>
     void run(std::size_t tasks, const Body& body) const {

@@ -25,8 +25,11 @@ void generate_edges(
 }
 
 /// A synthetic graph as an `edge_stream`: `chunk` edges at a time, made when asked for.
-template <edge_generator Generator, executor Executor = serial_executor>
+template <class Generator, class Executor = serial_executor>
 class generated_edges {
+    static_assert(edge_generator<Generator>, "generated_edges: Generator must be a gneiss::edge_generator, see gneiss/graph/concepts.hpp");
+    static_assert(executor<Executor>, "generated_edges: Executor must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
+
 public:
     using edge_type = typename Generator::edge_type;
 

@@ -40,8 +40,11 @@ concept word_array = requires(A& a, std::span<const std::uint32_t> words) {
 /// fit, in scratch files beyond it. The incoming block is a sort of the bucket, in memory while it fits. The files are
 /// equal for any memory. Cost: O(edges) plus the sorts. Errors: `io_error`; errc::unsupported for 2³² edges in one
 /// bucket.
-template <word_array Array, executor E = serial_executor>
+template <class Array, class E = serial_executor>
 class bucket_writer {
+    static_assert(word_array<Array>, "bucket_writer: Array must be a gneiss::word_array, see gneiss/storage/edge/bucket_builder.hpp");
+    static_assert(executor<E>, "bucket_writer: E must be a gneiss::executor, see gneiss/core/executor/concepts.hpp");
+
 public:
     bucket_writer(const bucket_layout& layout, Array& out, Array& in, std::uint64_t memory,
         std::filesystem::path scratch, E executor = {})

@@ -17,7 +17,7 @@ namespace gneiss {
 class any_engine {
 public:
     template <class E>
-        requires(!std::same_as<E, any_engine> && io_engine<E>)
+        requires(!std::same_as<E, any_engine>)
     any_engine(E engine) // NOLINT(google-explicit-constructor): an engine is an any_engine
         : self_(std::make_unique<model<E>>(std::move(engine))) {}
 
@@ -48,8 +48,9 @@ private:
         virtual std::size_t wait(std::span<io_completion> done, std::size_t at_least) = 0;
         virtual std::size_t in_flight() const = 0;
     };
-    template <io_engine E>
+    template <class E>
     struct model final : interface {
+        static_assert(io_engine<E>, "any_engine: the object must be a gneiss::io_engine, see gneiss/storage/engine/concepts.hpp");
         explicit model(E&& from) : engine(std::move(from)) {}
         engine_traits traits() const override { return engine.traits(); }
         int open(const std::filesystem::path& path, const open_options& options) override { return engine.open(path, options); }

@@ -95,8 +95,10 @@ private:
 /// length (a multiple of the direct alignment; a transfer of one unit is left alone). A struck read, write or sync
 /// completes with the error's number, as a device reports it; a struck `open` or `resize` throws io_error.
 /// Cost: that of `Engine`, and a copy of each request. Thread-safety: that of `Engine`. Models `io_engine`.
-template <io_engine Engine>
+template <class Engine>
 class faulty {
+    static_assert(io_engine<Engine>, "faulty: Engine must be a gneiss::io_engine, see gneiss/storage/engine/concepts.hpp");
+
 public:
     faulty(Engine engine, std::shared_ptr<fault_injector> injector)
         : engine_(std::move(engine)), injector_(std::move(injector)) {}

@@ -67,8 +67,10 @@ private:
 /// Meaning: bytes move as `Engine` moves them; a completion is held back until the device would be done with it. So
 /// n bytes take at least n / bandwidth, whatever lies below. Blocks in `wait`, never longer than what is in flight
 /// takes. Models `io_engine`.
-template <io_engine Engine, class Timer = steady_timer>
+template <class Engine, class Timer = steady_timer>
 class throttled {
+    static_assert(io_engine<Engine>, "throttled: Engine must be a gneiss::io_engine, see gneiss/storage/engine/concepts.hpp");
+
 public:
     using device_type = throttled_device<Timer>;
 

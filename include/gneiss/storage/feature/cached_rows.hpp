@@ -35,8 +35,10 @@ namespace gneiss {
 /// cache empty, so that no slot claims a row it does not hold.
 /// Thread-safety: as a row source; `fill`, `apply`, `release` and `acquire` count as gathers.
 /// Source: Park et al., "Ginex", VLDB 2022, section 3.3 (feature cache: structure and update).
-template <row_source Below>
+template <class Below>
 class cached_rows {
+    static_assert(row_source<Below>, "cached_rows: Below must be a gneiss::row_source, see gneiss/storage/feature/row_source.hpp");
+
 public:
     /// \param slots  rows that the cache holds at most; 0: it only passes on
     /// Precondition: the source below, the executor and the budget outlive this. Throws over_budget.

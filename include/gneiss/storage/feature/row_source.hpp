@@ -103,7 +103,7 @@ concept async_row_source =
 class any_row_source {
 public:
     /// Makes the source in place: any_row_source(std::in_place_type<disk_rows>, arguments of disk_rows…).
-    template <row_source S, class... Arguments>
+    template <class S, class... Arguments>
     explicit any_row_source(std::in_place_type_t<S> /*which*/, Arguments&&... arguments)
         : self_(std::make_unique<model<S>>(std::forward<Arguments>(arguments)...)) {}
 
@@ -124,8 +124,9 @@ private:
         virtual void finish() = 0;
         virtual gather_stats statistics() const = 0;
     };
-    template <row_source S>
+    template <class S>
     struct model final : interface {
+        static_assert(row_source<S>, "any_row_source: the object must be a gneiss::row_source, see gneiss/storage/feature/row_source.hpp");
         template <class... Arguments>
         explicit model(Arguments&&... arguments) : source(std::forward<Arguments>(arguments)...) {}
         std::uint64_t rows() const override { return source.rows(); }
