@@ -51,7 +51,7 @@ int main() {
     initialize_rows(initializer::uniform(-3.14F, 3.14F), 0, 1, embedding_kind::relations, 0, dim / 2, angles.table(), executor);
     memory_budget budget(8 << 20);
     partition_buffer buffer(rows, {.resident_partitions = 1}, budget);
-    edge_buffer edges(source, 1, true, 1 << 20, budget);
+    edge_buffer edges(source, {.partitions = 1, .cache_all = true}, budget);
     embedding_trainer training({.negatives = {.chunks = 1, .filtered = true, .all = true}},
         {.model = model, .optimizer = adagrad{.rate = .1F}, .rows = buffer, .edges = edges, .relations = angles}, executor, budget);
     for (std::uint64_t e = 0; e < 400; ++e) (void)training.run(in_memory_order(1)(0), e);

@@ -52,7 +52,7 @@ void train(const std::string& name, std::uint64_t most) {
     partition_buffer buffer(rows, {.resident_partitions = 2, .prefetch = 1}, budget);
     const edge_loader source{.size = [](edge_bucket b) { return edges_of(b).size(); },
         .load = [](edge_bucket b, std::span<edge> to) { std::ranges::copy(edges_of(b), to.begin()); }};
-    edge_buffer edges(source, nodes.partitions, /*keep*/ false, 1 << 16, budget);
+    edge_buffer edges(source, {.partitions = nodes.partitions}, budget);
     embedding_trainer_options options{.batch_edges = 50, .negatives = {.per_chunk = 50, .chunks = 1}};
     options.pipeline.staleness = 0; // synchronous: the bits depend on nothing but the plan and the seed
     embedding_trainer training(options,

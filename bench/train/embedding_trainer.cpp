@@ -73,7 +73,7 @@ void link_training_epoch(benchmark::State& state, const char* decoder) {
     any_link_model model = make_link_model(decoder, "softmax", dim);
     embedding_table relations = relation_table(model, optimizer);
     partition_buffer buffer(rows, {.resident_partitions = 1, .prefetch = 0}, budget);
-    edge_buffer edges(source, 1, true, edge_buffer::bytes_needed(states, source, true), budget);
+    edge_buffer edges(source, {.partitions = 1, .cache_all = true}, budget);
     embedding_trainer training(options,
         {.model = model, .optimizer = optimizer, .rows = buffer, .edges = edges, .relations = relations}, executor, budget);
     std::uint64_t epoch = 0;

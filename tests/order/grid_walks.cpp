@@ -34,7 +34,7 @@ TEST_CASE("both orders swap as often as the published table says, with Belady's 
     std::size_t row = 0;
     for (std::uint32_t p = 8; p <= 128; p *= 2, ++row) {
         CHECK(cost_of(hilbert_order(p, p / 4)(0), 1).swaps == plain[row]);
-        CHECK(cost_of(hilbert_order(p, p / 4, true)(0), 1).swaps == symmetric[row]);
+        CHECK(cost_of(hilbert_order(p, p / 4, {.symmetric = true})(0), 1).swaps == symmetric[row]);
     }
 }
 
@@ -48,7 +48,7 @@ TEST_CASE("any number of partitions and slots gives a valid plan") {
         for (const std::uint32_t c : {2U, 3U, p / 4, p})
             for (const bool symmetric : {false, true}) {
                 if (c < 2 || c > p) continue;
-                CHECK_NOTHROW(validate(hilbert_order(p, c, symmetric)(0), p, c));
+                CHECK_NOTHROW(validate(hilbert_order(p, c, {.symmetric = symmetric})(0), p, c));
             }
 }
 

@@ -377,7 +377,7 @@ TEST_CASE("one batch steps rows and weights by the gradients of encoder and task
             std::vector<class_id> labels;
             if (links) {
                 memory_budget budget;
-                edge_buffer buffer({.size = [&](edge_bucket) { return edges.size(); }, .load = [&](edge_bucket, std::span<edge> to) { std::ranges::copy(edges, to.begin()); }}, 1, false, 0, budget);
+                edge_buffer buffer({.size = [&](edge_bucket) { return edges.size(); }, .load = [&](edge_bucket, std::span<edge> to) { std::ranges::copy(edges, to.begin()); }}, {.partitions = 1}, budget);
                 buffer.begin_epoch(states);
                 const link_state of(states[0], data.rows, buffer.acquire(0), 1000, batch_scope::state, 0, 0, 0);
                 batch = link_sampler(with.training.negatives, 0).sample({}, of, link_arena);

@@ -212,7 +212,7 @@ struct trainer {
         std::optional<feature_buffer> feature_rows;
         if (features) feature_rows.emplace(*features, with.engines, feature_bytes, budget);
         bucket_reader reader(data.store, with.engines);
-        edge_buffer edges(reader.source(), data.rows.partitions, false, 0, budget);
+        edge_buffer edges(reader.source(), {}, budget);
         graph_buffer graph(data.store, with.engines, direction(), graph_bytes, budget);
         std::optional<gnn_task> task;
         if (with.links) task.emplace(predicted_links{*model, relations, edges});

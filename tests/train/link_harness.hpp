@@ -101,7 +101,7 @@ inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem
         memory_budget budget;
         partition_buffer buffer(*rows, {.resident_partitions = with.buffer_slots, .prefetch = with.prefetch}, budget);
         memory_budget for_edges(with.edge_memory);
-        edge_buffer edges(graph.source(), graph.partitioning.partitions, false, 0, for_edges);
+        edge_buffer edges(graph.source(), {.partitions = graph.partitioning.partitions}, for_edges);
         std::optional<any_backend> elsewhere = compute ? compute(with, relations) : std::nullopt;
         embedding_trainer training(with.training,
             {.model = model, .optimizer = optimizer, .rows = buffer, .edges = edges, .relations = relations, .backend = elsewhere ? &*elsewhere : nullptr},

@@ -59,7 +59,7 @@ struct node_training {
 
     template <class Make>
     outcome run(Make make) {
-        buffered_topology topology(graph, all.with.buffer_slots);
+        buffered_topology topology(graph, {.resident_partitions = all.with.buffer_slots});
         sampled_batches batches(task, topology, make, on);
         buffered_features rows(features, on);
         no_embeddings none;

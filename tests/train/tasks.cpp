@@ -118,7 +118,7 @@ TEST_CASE("a loop with own negatives of a concrete type trains the bits of the t
     });
     memory_budget budget;
     partition_buffer buffer(rows, {.resident_partitions = with.buffer_slots}, budget);
-    edge_buffer edges(graph.source(), 4, false, 0, budget);
+    edge_buffer edges(graph.source(), {.partitions = 4}, budget);
     link_task task({with.training.batch_edges, with.training.batch_from, with.training.negatives, with.training.seed}, own, edges, graph.partitioning);
     no_topology topology;
     sampled_batches batches(task, topology, make_no_hops, executor);

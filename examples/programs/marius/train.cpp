@@ -61,7 +61,7 @@ public:
             budget_);
         reader_ = std::make_unique<gneiss::bucket_reader>(buckets_, engine.make);
         edges_ = std::make_unique<gneiss::edge_buffer>(
-            reader_->source(), plan_.partitioning.partitions, rows_->keeps_all(), plan_.edge_bytes, budget_);
+            reader_->source(), gneiss::edge_buffer_options{.cache_all = rows_->keeps_all(), .bytes = plan_.edge_bytes}, budget_);
         if (device != nullptr) backend_ = backend_on(*device, options_, plan_, relations_);
         training_ = std::make_unique<gneiss::embedding_trainer>(options_.training_options(),
             gneiss::embedding_parts{.model = model_, .optimizer = optimizer_of(0), .rows = *rows_, .edges = *edges_, .relations = relations_,

@@ -89,7 +89,7 @@ void infer_resident(const inference_source& from, const resident_source& by,
     };
     by.graph.begin_epoch(by.states);
     if (by.features != nullptr) by.features->begin_epoch(by.states);
-    if (from.rows != nullptr) from.rows->begin_epoch(by.states, 0, false);
+    if (from.rows != nullptr) from.rows->begin_epoch(by.states, 0, gneiss::lease_use::read);
     epoch_of_rows held{from.rows, {}};
     for (std::uint32_t s = 0; s < by.states.size(); ++s) {
         const auto graph = by.graph.acquire(s, from.stop);

@@ -205,8 +205,8 @@ private:
         if (how.links()) {
             block_charge_.emplace(budget_.charge("bucket blocks", gneiss::bucket_reader::bytes_needed(buckets)));
             reader_ = std::make_unique<gneiss::bucket_reader>(buckets, of_.engine.make);
-            edges_ = std::make_unique<gneiss::edge_buffer>(reader_->source(), plan_.partitioning.partitions, plan_.keeps_all(),
-                plan_.edge_bytes, budget_);
+            edges_ = std::make_unique<gneiss::edge_buffer>(reader_->source(),
+                gneiss::edge_buffer_options{.cache_all = plan_.keeps_all(), .bytes = plan_.edge_bytes}, budget_);
         }
         gneiss::gnn_trainer_options training = how.training_options();
         training.batches_in_flight = plan_.batches;

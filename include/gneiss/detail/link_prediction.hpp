@@ -46,7 +46,7 @@ struct link_trainer::parts {
           model_(std::move(trained)), relations_(make_relations(edges)),
           buffer_(rows.file(), {.resident_partitions = resident_, .prefetch = options_.prefetch}, run.budget()),
           reader_charge_(run.budget().charge("bucket blocks", edges.reader_bytes())), source_(edges.open(run.engines())),
-          edges_(source_.loader, partitions_, resident_ == partitions_, edge_bytes(), run.budget()),
+          edges_(source_.loader, {.cache_all = keeps_all(), .bytes = edge_bytes()}, run.budget()),
           trainer_({.batch_edges = options_.batch, .negatives = options_.negatives, .own_negatives = options_.own_negatives, .pipeline = {.staleness = options_.staleness}, .seed = run.seed()},
               {.model = model_, .optimizer = rows.optimizer(), .rows = buffer_, .edges = edges_, .relations = relations_}, run.executor(), run.budget()) {}
 
@@ -58,9 +58,10 @@ struct link_trainer::parts {
         initialize_rows(options_.relations, by.initial_state(), run_.seed(), embedding_kind::relations, 0, floats, result.table(), run_.executor());
         return result;
     }
+    [[nodiscard]] bool keeps_all() const noexcept { return resident_ == partitions_; }
     [[nodiscard]] std::uint64_t edge_bytes() const {
         std::uint64_t most = 0;
-        for (std::uint64_t epoch = 0; epoch < 16; ++epoch) most = std::max(most, edge_buffer::bytes_needed(order_(epoch), source_.loader, resident_ == partitions_));
+        for (std::uint64_t epoch = 0; epoch < 16; ++epoch) most = std::max(most, edge_buffer::bytes_needed(order_(epoch), source_.loader, {.cache_all = keeps_all()}));
         return most;
     }
     [[nodiscard]] link_scorer scorer() const { return model_.scorer(relations_.values()); }

@@ -42,7 +42,7 @@ struct layerwise_input {
         explicit epoch(partition_buffer& in) : of(in) {
             epoch_plan one_by_one(of.file().partitioning().partitions);
             for (partition_id p = 0; p < one_by_one.size(); ++p) one_by_one[p].resident = {p};
-            of.begin_epoch(std::move(one_by_one), 0, false);
+            of.begin_epoch(std::move(one_by_one), 0, lease_use::read);
         }
         ~epoch() {
             lease.reset();

@@ -66,7 +66,7 @@ inline constexpr std::array<std::string_view, 10> order_names{"memory", "row-maj
     }
     if (name == "row-major") return named(row_major_order(partitions, resident_partitions));
     if (name == "hilbert") return named(hilbert_order(partitions, resident_partitions));
-    if (name == "hilbert-symmetric") return named(hilbert_order(partitions, resident_partitions, true));
+    if (name == "hilbert-symmetric") return named(hilbert_order(partitions, resident_partitions, {.symmetric = true}));
     if (name == "beta") return named(beta_order(partitions, resident_partitions, seed));
     if (name == "beta-randomized") return named(beta_order(partitions, resident_partitions, seed, {.randomize_bucket_states = true}));
     if (name == "comet") return named(comet_order(partitions, resident_partitions, seed));

@@ -80,9 +80,12 @@ static_assert(edge_bucket_order<row_major_order>);
 /// epoch. The baseline of the paper. Source: Marius, OSDI'21, §4.1 and Figure 7.
 class hilbert_order : public bucket_list_order {
 public:
-    hilbert_order(std::uint32_t partitions, std::uint32_t resident_partitions, bool symmetric = false)
+    struct options {
+        bool symmetric; ///< (i, j) and (j, i) successively: `hilbert_symmetric_buckets`
+    };
+    hilbert_order(std::uint32_t partitions, std::uint32_t resident_partitions, const options& walk = {.symmetric = false})
         : bucket_list_order((detail::check_buffer(partitions, resident_partitions),
-                                symmetric ? hilbert_symmetric_buckets(partitions) : hilbert_buckets(partitions)),
+                                walk.symmetric ? hilbert_symmetric_buckets(partitions) : hilbert_buckets(partitions)),
               partitions, resident_partitions) {}
 };
 

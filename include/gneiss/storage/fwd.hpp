@@ -12,6 +12,7 @@ enum class fault_kind : std::uint8_t;
 enum class feature_part : std::uint8_t;
 enum class graph_form : std::uint8_t;
 enum class io_operation : std::uint8_t;
+enum class lease_use : std::uint8_t;
 
 class adjacency_file_stream;
 class any_engine;
@@ -80,6 +81,7 @@ struct csc_files;
 struct csc_stamp;
 struct disk_csc_options;
 struct disk_csc_stats;
+struct edge_buffer_options;
 struct edge_loader;
 struct engine_candidate;
 struct engine_choice;

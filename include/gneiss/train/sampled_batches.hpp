@@ -54,18 +54,20 @@ class buffered_topology {
 public:
     using view = resident_graph;
 
-    /// \param most  partitions that a state may have: what memory was planned for
-    /// \param whole  every state must have all partitions
+    struct options {
+        std::uint32_t resident_partitions; ///< of a state at most: what memory was planned for
+        bool whole_graph = false;          ///< every state must have all partitions
+    };
     /// Precondition: the buffer outlives this.
-    buffered_topology(graph_buffer& buffer, std::uint32_t most, bool whole = false) : buffer_(buffer), most_(most), whole_(whole) {}
+    buffered_topology(graph_buffer& buffer, const options& of_states) : buffer_(buffer), options_(of_states) {}
 
     void begin_epoch(const epoch_start& start) { buffer_.begin_epoch(start.loaded(), start.from.state); }
     [[nodiscard]] std::shared_ptr<const view> acquire(const epoch_start& start, std::uint32_t i) {
         const std::size_t resident = start.states[i].resident.size();
-        if (resident > most_)
+        if (resident > options_.resident_partitions)
             throw error(errc::invalid_argument, "state " + std::to_string(i) + " has " + std::to_string(resident) +
-                                                    " partitions, memory was planned for " + std::to_string(most_));
-        if (whole_ && resident != buffer_.store().rows().partitions)
+                                                    " partitions, memory was planned for " + std::to_string(options_.resident_partitions));
+        if (options_.whole_graph && resident != buffer_.store().rows().partitions)
             throw error(errc::invalid_argument, "neighborhoods are drawn on a device in the whole graph, which a state does not have");
         return buffer_.acquire(i);
     }
@@ -76,8 +78,7 @@ public:
 
 private:
     graph_buffer& buffer_;
-    std::uint32_t most_;
-    bool whole_;
+    options options_;
 };
 static_assert(topology<buffered_topology>);
 

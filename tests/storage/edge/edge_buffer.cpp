@@ -25,10 +25,10 @@ TEST_CASE("bytes_needed counts the largest two consecutive states; where all edg
     for (std::size_t s = 0; s < states.size(); ++s) states[s] = {.resident = {order[s]}, .edge_buckets = {{order[s], order[s]}}};
     CHECK(edge_buffer::bytes_needed(states, source) == 1010 * sizeof(edge));
 
-    const std::uint64_t all = edge_buffer::bytes_needed(states, source, true);
+    const std::uint64_t all = edge_buffer::bytes_needed(states, source, {.cache_all = true});
     CHECK(all == 1410 * sizeof(edge));
     memory_budget budget;
-    edge_buffer kept(source, 3, true, all, budget);
+    edge_buffer kept(source, {.partitions = 3, .cache_all = true, .bytes = all}, budget);
     for (int epoch = 0; epoch < 2; ++epoch) {
         kept.begin_epoch(states);
         for (std::uint32_t s = 0; s < states.size(); ++s) CHECK(kept.acquire(s)->size() == sizes[order[s]]);
@@ -43,7 +43,7 @@ TEST_CASE("no more edges than were charged are in memory, though a batch of the 
     for (partition_id p = 0; p < 3; ++p) states[p] = {.resident = {p}, .edge_buckets = {{p, p}}};
     memory_budget budget;
     const std::uint64_t charged = edge_buffer::bytes_needed(states, source);
-    edge_buffer edges(source, 3, false, charged, budget);
+    edge_buffer edges(source, {.partitions = 3, .bytes = charged}, budget);
     edges.begin_epoch(states);
     auto first = edges.acquire(0);
     edges.acquire(1).reset();
@@ -71,17 +71,20 @@ TEST_CASE("edges that are bucketed by other partitions than those who train have
         return source;
     };
     memory_budget budget;
-    edge_buffer by_sixteen(source_of(sixteen, false), 16, false, 0, budget), said(source_of(sixteen, true), 8, false, 0, budget);
+    edge_buffer by_sixteen(source_of(sixteen, false), {.partitions = 16}, budget), said(source_of(sixteen, true), {}, budget);
     CHECK_THROWS_WITH_AS(by_sixteen.expect(eight), "edges are in 16 partitions, embeddings and graph in 8", error);
     CHECK_THROWS_WITH_AS(said.expect(eight), "edges are of 2000 nodes in 16 partitions, embeddings and graph of 2000 nodes in 8 partitions", error);
     said.expect(sixteen);
+    CHECK_THROWS_WITH_AS(edge_buffer(source_of(sixteen, true), {.partitions = 8}, budget), "partitions: edges are in 16 partitions, an edge buffer was made for 8", error);
+    CHECK_THROWS_WITH_AS(edge_buffer(source_of(sixteen, false), {}, budget),
+        "partitions: an edge buffer needs the number of partitions where the loader does not know it", error);
     const std::array<std::uint64_t, 8> sizes{100, 400, 250, 250, 250, 250, 250, 250};
-    CHECK_THROWS_WITH_AS(edge_buffer(source_of(row_partitioning::of_sizes(sizes), true), 8, false, 0, budget).expect(eight),
+    CHECK_THROWS_WITH_AS(edge_buffer(source_of(row_partitioning::of_sizes(sizes), true), {}, budget).expect(eight),
         "edges are of 2000 nodes in 8 partitions, embeddings and graph of the same number in partitions of other sizes", error);
 
     // The buffer and its user agree, but the loader does not, and does not say so.
     const epoch_plan states{{.resident = {0, 1}, .edge_buckets = {{0, 0}, {0, 1}, {1, 1}}}};
-    edge_buffer right(source_of(eight, false), 8, false, 0, budget), wrong(source_of(sixteen, false), 8, false, 0, budget);
+    edge_buffer right(source_of(eight, false), {.partitions = 8}, budget), wrong(source_of(sixteen, false), {.partitions = 8}, budget);
     right.expect(eight);
     right.begin_epoch(states);
     CHECK(right.acquire(0)->size() == 500);
@@ -93,7 +96,7 @@ TEST_CASE("edges that are bucketed by other partitions than those who train have
 TEST_CASE("a plan of other partitions is refused before anything is loaded") {
     const edge_loader source{.size = [](edge_bucket) { return 1U; }, .load = [](edge_bucket, std::span<edge>) { FAIL("loaded"); }};
     memory_budget budget;
-    edge_buffer edges(source, 4, true, 0, budget);
+    edge_buffer edges(source, {.partitions = 4, .cache_all = true}, budget);
     const auto refused = [&](const buffer_state& s) { return test::code_of([&] { edges.begin_epoch({s}); }) == errc::invalid_argument; };
     CHECK(refused({{0, 4}, {}}));
     CHECK(refused({{1, 0}, {}}));
@@ -115,7 +118,7 @@ TEST_CASE("what a plan needs beyond what was said is charged before it is loaded
     };
     SUBCASE("two states, once, and no less for later plans") {
         memory_budget budget(1010 * sizeof(edge));
-        edge_buffer edges(source, 3, false, 7, budget);
+        edge_buffer edges(source, {.partitions = 3, .bytes = 7}, budget);
         run(edges, 1);
         CHECK(budget.used() == 410 * sizeof(edge));
         run(edges);
@@ -124,7 +127,7 @@ TEST_CASE("what a plan needs beyond what was said is charged before it is loaded
     }
     SUBCASE("all edges where all are kept, each bucket once") {
         memory_budget budget(1410 * sizeof(edge));
-        edge_buffer edges(source, 3, true, 0, budget);
+        edge_buffer edges(source, {.partitions = 3, .cache_all = true}, budget);
         run(edges, 1);
         CHECK(budget.used() == 410 * sizeof(edge));
         run(edges);
@@ -134,7 +137,7 @@ TEST_CASE("what a plan needs beyond what was said is charged before it is loaded
     }
     SUBCASE("one state: the next waits until it is gone") {
         memory_budget budget(1009 * sizeof(edge));
-        edge_buffer edges(source, 3, false, 0, budget);
+        edge_buffer edges(source, {.partitions = 3}, budget);
         edges.begin_epoch(states);
         auto first = edges.acquire(0);
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -147,7 +150,7 @@ TEST_CASE("what a plan needs beyond what was said is charged before it is loaded
     SUBCASE("no room for a state: an error with the numbers, and nothing is loaded") {
         for (const bool all : {false, true}) {
             memory_budget budget(999 * sizeof(edge));
-            edge_buffer edges(source, 3, all, 100, budget);
+            edge_buffer edges(source, {.partitions = 3, .cache_all = all, .bytes = 100}, budget);
             try {
                 edges.begin_epoch(states);
                 FAIL("accepted");

@@ -65,6 +65,12 @@ struct edge_loader {
     std::optional<row_partitioning> rows{}; ///< into which the buckets cut the nodes, where known: compared at construction of a trainer
 };
 
+struct edge_buffer_options {
+    std::uint32_t partitions = 0; ///< into which the nodes are cut; 0: as the loader's `rows` say
+    bool cache_all = false;       ///< each bucket is loaded once and stays; else those of two states
+    std::uint64_t bytes = 0;      ///< charged at construction: what `bytes_needed` says for the plans to come
+};
+
 /// Holds the edges of the current state and loads those of the next one meanwhile; or, with `cache_all`, all edges once.
 ///
 /// At most two states are in memory: the third waits until the last batch of the first was cut. Buckets are loaded in the
@@ -74,21 +80,21 @@ struct edge_loader {
 /// dropped on any thread. Errors of the background thread are rethrown by `acquire`.
 class edge_buffer {
 public:
-    /// `bytes` is what `bytes_needed` said for the plans to come; a plan that needs more, as a randomized order may, charges the
-    /// rest when it begins. Throws over_budget.
-    edge_buffer(edge_loader source, std::uint32_t partitions, bool cache_all, std::uint64_t bytes, memory_budget& budget)
+    /// A plan that needs more than `options.bytes`, as a randomized order may, charges the rest when it begins.
+    /// Throws over_budget; errc::invalid_argument for partitions that neither says, or that options and loader say differently.
+    edge_buffer(edge_loader source, const edge_buffer_options& options, memory_budget& budget)
         : source_(std::move(source)),
-          partitions_(partitions),
-          cache_all_(cache_all),
-          charge_(budget, "edges", bytes),
-          counted_(cache_all ? std::size_t{partitions} * partitions : 0),
+          partitions_(partitions_of(source_, options)),
+          cache_all_(options.cache_all),
+          charge_(budget, "edges", options.bytes),
+          counted_(cache_all_ ? std::size_t{partitions_} * partitions_ : 0),
           cached_(counted_.size()),
           loader_([this](const buffer_state& s) { return load(s.edge_buckets); }, [this](const buffer_state& s) { return fits_beside_last(s); }) {}
 
     /// What a plan needs: the largest sum of two consecutive states; with `cache_all` all of its buckets, each once [bytes].
-    [[nodiscard]] static std::uint64_t bytes_needed(const epoch_plan& states, const edge_loader& source, bool cache_all = false) {
+    [[nodiscard]] static std::uint64_t bytes_needed(const epoch_plan& states, const edge_loader& source, const edge_buffer_options& options = {}) {
         std::uint64_t most = 0, before = 0;
-        if (cache_all) {
+        if (options.cache_all) {
             std::set<edge_bucket> seen;
             for (const buffer_state& s : states)
                 for (const edge_bucket& b : s.edge_buckets)
@@ -132,6 +138,14 @@ public:
     }
 
 private:
+    [[nodiscard]] static std::uint32_t partitions_of(const edge_loader& source, const edge_buffer_options& options) {
+        if (!source.rows && options.partitions == 0)
+            throw error(errc::invalid_argument, "an edge buffer needs the number of partitions where the loader does not know it", {.field = "partitions"});
+        if (source.rows && options.partitions != 0 && options.partitions != source.rows->partitions)
+            throw error(errc::invalid_argument, "edges are in " + std::to_string(source.rows->partitions) + " partitions, an edge buffer was made for " +
+                                                    std::to_string(options.partitions), {.field = "partitions"});
+        return options.partitions != 0 ? options.partitions : source.rows->partitions;
+    }
     [[nodiscard]] std::size_t index(edge_bucket b) const noexcept { return std::size_t{b.first} * partitions_ + b.second; }
     [[nodiscard]] std::uint64_t bytes_of(const buffer_state& s) const {
         const std::scoped_lock lock(source_turn_);

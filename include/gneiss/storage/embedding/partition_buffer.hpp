@@ -28,6 +28,9 @@ namespace gneiss {
 /// A batch's hold on the rows of its state. Copies share it; the last one to go lets partitions leave.
 using state_lease = std::shared_ptr<const resident_embeddings>;
 
+/// What the leases of an epoch do with rows.
+enum class lease_use : std::uint8_t { update, read };
+
 /// How much memory a partition buffer takes.
 struct partition_buffer_options {
     std::uint32_t resident_partitions = 8;    ///< partitions that a state may name (the paper's c)
@@ -75,10 +78,10 @@ public:
     /// Whether every partition stays in memory.
     [[nodiscard]] bool keeps_all() const noexcept { return keep_; }
 
-    /// Starts an epoch at `first_state`; loading begins at once. `changes`: leases update rows, so partitions are
-    /// written when they leave. Precondition: no epoch is running; the plan's states fit `resident_partitions`. Throws
+    /// Starts an epoch at `first_state`; loading begins at once. Where leases update rows, partitions are written when they
+    /// leave. Precondition: no epoch is running; the plan's states fit `resident_partitions`. Throws
     /// errc::invalid_argument for a plan of other partitions.
-    void begin_epoch(epoch_plan states, std::uint32_t first_state = 0, bool changes = true) {
+    void begin_epoch(epoch_plan states, std::uint32_t first_state = 0, lease_use use = lease_use::update) {
         detail::check_plan(states, partitions_);
         const std::scoped_lock lock(mutex_);
         GNEISS_ASSERT(remaining_states_ == 0);
@@ -87,7 +90,7 @@ public:
                 throw error(errc::invalid_argument, "a state names " + std::to_string(s.resident.size()) +
                                                         " partitions, the buffer has " + std::to_string(memory_slots_) +
                                                         " slots");
-        changes_ = changes;
+        changes_ = use == lease_use::update;
         plan_ = std::move(states);
         remaining_states_ = plan_.size() - first_state;
         if (!keep_ || residencies_.empty()) {
@@ -191,7 +194,7 @@ public:
     void for_each_block(const embedding_block_visitor& visit) {
         epoch_plan one_by_one(partitions_);
         for (partition_id p = 0; p < partitions_; ++p) one_by_one[p].resident = {p};
-        begin_epoch(std::move(one_by_one), 0, false);
+        begin_epoch(std::move(one_by_one), 0, lease_use::read);
         try {
             for (partition_id p = 0; p < partitions_; ++p)
                 visit(file_.partitioning().begin(p), (*acquire(p))->values(p));

@@ -27,7 +27,8 @@ namespace gneiss {
 GNEISS_INLINE gnn_trainer::gnn_trainer(
     const gnn_trainer_options& options, const gnn_parts& parts, executor_ref executor, memory_budget& budget)
     : memory_(checked_memory(options, parts)),
-      topology_(parts.inputs.graph, most_resident(options, parts.inputs), parts.backend != nullptr && parts.backend->samples()),
+      topology_(parts.inputs.graph,
+          {.resident_partitions = most_resident(options, parts.inputs), .whole_graph = parts.backend != nullptr && parts.backend->samples()}),
       features_(parts.inputs.features == nullptr ? any_features(std::in_place_type<no_features>)
                                                  : any_features(std::in_place_type<buffered_features>, *parts.inputs.features, executor)),
       embeddings_(parts.inputs.rows == nullptr ? any_embeddings(std::in_place_type<no_embeddings>) : make_embeddings(*parts.inputs.rows, executor)),
