@@ -35,7 +35,7 @@ TEST_CASE("where all nodes are resident no partition is missing, also when some 
     memory_budget budget;
     edge_buffer buffer({.size = [&](edge_bucket b) { return b == edge_bucket{0, 0} ? edges.size() : 0; },
                            .load = [&](edge_bucket, std::span<edge> to) { std::ranges::copy(edges, to.begin()); }},
-        8, false, 0, budget);
+        {.partitions = 8}, budget);
     const epoch_plan states = in_memory_order(8)(0);
     buffer.begin_epoch(states);
     const link_state all(states[0], rows, buffer.acquire(0), 1000, batch_scope::state, 0, 0, 0);
@@ -131,7 +131,7 @@ TEST_CASE("when edges cannot be loaded, no stage is at work any more once the er
             if (left-- == 0) throw io_error(EIO, "cannot read", {});
             whole(b, to);
         };
-        edge_buffer edges(broken, graph.partitioning.partitions, false, 0, budget);
+        edge_buffer edges(broken, {.partitions = graph.partitioning.partitions}, budget);
         auto model = make_link_model("dot", "softmax", 8);
         embedding_table none(model.relation_rows(1), {static_cast<std::uint32_t>(model.relation_floats()), 0});
         embedding_trainer_options options{};
@@ -285,7 +285,7 @@ TEST_CASE("an optimizer whose state the rows have no room for is refused, at con
     const engine_factory engines = [] { return any_engine(threads_engine{}); };
     const serial_executor executor;
     memory_budget budget;
-    edge_buffer edges(graph.source(), 2, false, 1 << 20, budget);
+    edge_buffer edges(graph.source(), {.partitions = 2}, budget);
     any_link_model model = make_link_model("distmult", "softmax", 8);
     for (const std::uint32_t state : {0U, 8U}) { // of nodes and of relations, where Adagrad needs 8
         CAPTURE(state);
@@ -319,7 +319,7 @@ TEST_CASE("edges bucketed for other partitions than the embeddings' are refused 
     embedding_file::create(engine, directory / "rows", eight, {8, 0}, 2);
     embedding_file rows(engines, directory / "rows", eight, {8, 0}, 2);
     partition_buffer buffer(rows, {.resident_partitions = 2}, budget);
-    edge_buffer edges(graph.source(), 16, false, 0, budget), mistaken(graph.source(), 8, false, 0, budget);
+    edge_buffer edges(graph.source(), {.partitions = 16}, budget), mistaken(graph.source(), {.partitions = 8}, budget);
     any_link_model model = make_link_model("distmult", "softmax", 8);
     embedding_table relations(2, {8, 0});
     const auto make = [&](edge_buffer& from) {
@@ -330,8 +330,26 @@ TEST_CASE("edges bucketed for other partitions than the embeddings' are refused 
     rows.fill([](std::uint64_t, matrix_view<float>) {});
     const auto training = make(mistaken); // what the loader does, its buffer does not know
     CHECK(test::code_of([&] { (void)training->run(make_order("beta", 8, 2, 1)(0), 0); }) == errc::invalid_argument);
-    edge_buffer none({.size = [](edge_bucket) { return 0U; }, .load = {}}, 8, false, 0, budget);
+    edge_buffer none({.size = [](edge_bucket) { return 0U; }, .load = {}}, {.partitions = 8}, budget);
     CHECK_THROWS_WITH_AS((void)make(none)->run(make_order("row-major", 16, 2, 1)(0), 0), doctest::Contains(" of 8"), error); // a plan of 16
+}
+
+TEST_CASE("an epoch without edges is refused, as one without training nodes is") {
+    const temporary_directory directory;
+    const row_partitioning partitioning{100, 4};
+    const engine_factory engines = [] { return any_engine(threads_engine{}); };
+    const serial_executor executor;
+    memory_budget budget;
+    any_engine engine = engines();
+    embedding_file::create(engine, directory / "rows", partitioning, {8, 0}, 2);
+    embedding_file rows(engines, directory / "rows", partitioning, {8, 0}, 2);
+    rows.fill([](std::uint64_t, matrix_view<float>) {});
+    partition_buffer buffer(rows, {.resident_partitions = 2}, budget);
+    edge_buffer none({.size = [](edge_bucket) { return 0U; }, .load = {}, .rows = partitioning}, {}, budget);
+    any_link_model model = make_link_model("distmult", "softmax", 8);
+    embedding_table relations(2, {8, 0});
+    embedding_trainer training({}, model, sgd{}, buffer, none, relations, executor, budget);
+    CHECK_THROWS_WITH_AS((void)training.run(make_order("beta", 4, 2, 1)(0), 0), doctest::Contains("nothing to train"), error);
 }
 
 } // namespace test_train_embedding_trainer
