@@ -1,21 +1,10 @@
-// A GNN layer of one's own beside one of the library: GIN (Xu et al., ICLR 2019). Finite differences check its gradients first.
-#include <gneiss/core/executor/tbb.hpp>
-#include <gneiss/graph/csr.hpp>
-#include <gneiss/graph/generate/planted_partition.hpp>
+// A GNN layer of your own among the library's: GIN (Xu et al., ICLR 2019). Finite differences check its gradients.
+#include "small_graph.hpp"
+
+#include <gneiss/gneiss.hpp>
 #include <gneiss/model/backend/eigen.hpp>
-#include <gneiss/model/classify.hpp>
-#include <gneiss/model/dense_optimizer.hpp>
-#include <gneiss/model/gradient_check.hpp>
-#include <gneiss/sample/neighbor.hpp>
 
-#include <algorithm>
 #include <cstdio>
-#include <functional>
-#include <numeric>
-#include <span>
-#include <string>
-#include <vector>
-
 using namespace gneiss;
 
 /// out = (x + Σ neighbors) W. A message is the neighbor's row.
@@ -29,7 +18,8 @@ struct gin {
     }
     void update(auto& c, auto own, auto reduced, auto out) const {
         const auto sum = c.keep(0, own.rows(), own.columns());
-        c.apply_nodes(own.rows(), [&](std::size_t i) { std::ranges::transform(own[i], reduced[i], sum[i].begin(), std::plus()); });
+        const auto add = [&](auto i) { std::ranges::transform(own[i], reduced[i], sum[i].begin(), std::plus()); };
+        c.apply_nodes(own.rows(), add);
         c.multiply(sum, c.value(weight), out);
     }
     void update_backward(auto& c, auto own, auto, auto g, auto grad_own, auto grad_reduced) const {
@@ -43,20 +33,14 @@ static_assert(message_passing_layer<gin>);
 int main() {
     if (check_gradients({gin{.width = 4}}).error > 1e-6) return 1;
     constexpr std::uint32_t nodes = 1000, columns = 16;
-    const planted_partition<> planted({.nodes = nodes, .edges = 6000, .communities = 4, .mixing = .1});
-    std::vector<node_id> all(nodes);
-    std::iota(all.begin(), all.end(), 0U);
-    std::vector<class_id> train(nodes, unlabeled), test(nodes, unlabeled); // one node of ten trains
-    for (const node_id v : all) (v % 10 == 0 ? train : test)[v] = planted.label(v);
-    std::vector<float> rows(nodes * columns);
-    for (const node_id v : all) planted.features(v, std::span(rows).subspan(v * columns, columns));
+    const small_graph graph({.nodes = nodes, .edges = 6000, .communities = 4, .mixing = .1}, columns);
+    std::vector<class_id> train(nodes, unlabeled), test = graph.labels; // one node of ten trains
+    for (node_id v = 0; v < nodes; v += 10) std::swap(train[v], test[v]);
     neighbor_sampler<> sampler({parse_fanout("all,all", neighbor_direction::both)}, /*seed*/ 1);
-    generated_edges edges(planted);
-    const auto graph = make_csr_graph(edges, neighbor_direction::both);
-    const tbb_executor on;
+    const tbb_executor executor;
     mini_batch_arena arena;
     layer_stack layers; // one batch of all nodes
-    layers.assign(sampler.sample({}, graph, std::span<const node_id>(all), on, arena), on);
+    layers.assign(sampler.sample({}, graph.edges, graph.nodes, executor, arena), executor);
     dense_parameters<> weights;
     encoder<float, eigen_backend> encode(weights,
         {{gin{.width = 32}, {.then = activation::relu, .norm = true}}, parse_layers("sage:4")[0]}, {.dense = columns});
@@ -64,13 +48,13 @@ int main() {
     const dense_optimizer optimizer(adam{.rate = .01F});
     optimizer.allocate_state(weights);
     for (std::uint64_t t = 1; t <= 60; ++t) {
-        const auto scores = encode.forward(weights, layers, {{rows.data(), nodes, columns}}, {}, on);
-        softmax_cross_entropy<float>(scores, train, on); // scores become their gradients
-        encode.backward(weights, scores, {}, on);
-        optimizer.step(weights, t, 1, on);
+        const auto scores = encode.forward(weights, layers, {graph.rows()}, {}, executor);
+        softmax_cross_entropy<float>(scores, train, executor); // scores become their gradients
+        encode.backward(weights, scores, {}, executor);
+        optimizer.step(weights, t, 1, executor);
     }
-    const auto scores = encode.forward(weights, layers, {{rows.data(), nodes, columns}}, {}, on);
-    const double accuracy = softmax_cross_entropy<float>(scores, test, on).accuracy();
+    const auto scores = encode.forward(weights, layers, {graph.rows()}, {}, executor);
+    const double accuracy = softmax_cross_entropy<float>(scores, test, executor).accuracy();
     std::printf("accuracy %.3f on nodes that did not train\n", accuracy);
     return accuracy > .8 ? 0 : 1;
 }

@@ -1,5 +1,7 @@
-// A sampler of one's own: of each node's neighbors, the k with the fewest edges, since hubs say least. It lists the neighbors of
-// each hop; neighbor_sample_writer numbers them and lays them out. It trains GraphSAGE, with the features in a file.
+// A sampler of your own: of each node's neighbors, the k with the fewest edges, since hubs say least. It lists the
+// neighbors of each hop; neighbor_sample_writer numbers them and lays them out. Features lie in a file.
+#include "small_graph.hpp"
+
 #include <gneiss/gneiss.hpp>
 #include <gneiss/storage/feature/mapped_rows.hpp>
 #include <gneiss/train/sampled_batches.hpp>
@@ -15,8 +17,8 @@ struct least_known {
     neighbor_sample_writer<> writer{};
     std::vector<std::uint32_t> offsets{};
     std::vector<node_id> order{}, neighbors{};
-    neighbor_sample<> sample(const batch_key& key, const csr_graph<>& graph, std::span<const node_id> seeds, const executor_ref& /*executor*/,
-        mini_batch_arena& arena, std::span<const excluded_edge<>> /*excluded*/ = {}) {
+    neighbor_sample<> sample(const batch_key& key, const csr_graph<>& graph, std::span<const node_id> seeds,
+        const executor_ref& /*executor*/, mini_batch_arena& arena, std::span<const excluded_edge<>> /*excluded*/ = {}) {
         writer.begin(graph.nodes(), seeds);
         for (int hop = 0; hop < hops; ++hop) {
             offsets.assign(1, 0), neighbors.clear();
@@ -36,27 +38,21 @@ static_assert(sampler_of<least_known, csr_graph<>>);
 
 int main() {
     constexpr std::uint32_t nodes = 5000, classes = 8, columns = 16;
-    const planted_partition<> planted({.nodes = nodes, .edges = 50000, .communities = classes, .mixing = .1});
-    generated_edges edges(planted);
-    const csr_graph<> graph = make_csr_graph(edges, neighbor_direction::in);
-    std::vector<class_id> labels;
-    std::vector<node_id> training_nodes;
-    std::vector<float> row(columns);
-    std::ofstream file("features", std::ios::binary);
-    for (node_id v = 0; v < nodes; ++v) {
-        labels.push_back(planted.label(v));
-        training_nodes.push_back(v);
-        planted.features(v, row); // noise, and a little of the class
-        file.write(reinterpret_cast<const char*>(row.data()), columns * sizeof(float)).flush();
-    }
+    const small_graph graph({.nodes = nodes, .edges = 50000, .communities = classes, .mixing = .1},
+        columns, neighbor_direction::in);
+    std::ofstream("features", std::ios::binary)
+        .write(reinterpret_cast<const char*>(graph.features.data()), nodes * columns * sizeof(float));
     const tbb_executor executor;
-    any_row_source features(std::in_place_type<mapped_rows>, stored_rows{"features", 0, nodes, columns * sizeof(float)}, executor);
+    const stored_rows file{"features", 0, nodes, columns * sizeof(float)};
+    any_row_source features(std::in_place_type<mapped_rows>, file, executor);
     dense_parameters<> weights;
     cpu_encoder encode(weights, parse_layers("sage:32,sage:8"), {.dense = columns, .sparse = 0});
     weights.allocate(/*seed*/ 1);
     superbatch_trainer training({.batch = 200, .superbatches = {.schedule = superbatch_schedule::conventional}},
-        {.sampler = {graph, [] { return least_known{5, 2}; }}, .features = feature_rows{.source = features, .columns = columns}, .labels = labels,
-            .training_nodes = training_nodes, .encode = encode, .weights = weights, .optimizer = make_dense_optimizer("sgd", .5F)}, executor);
-    for (std::uint64_t e = 0; e < 5; ++e) std::printf("accuracy %.3f while training\n", training.run(e).model.accuracy());
+        {.sampler = {graph.edges, [] { return least_known{5, 2}; }},
+            .features = feature_rows{.source = features, .columns = columns}, .labels = graph.labels,
+            .training_nodes = graph.nodes, .encode = encode, .weights = weights,
+            .optimizer = make_dense_optimizer("sgd", .5F)}, executor);
+    for (std::uint64_t e = 0; e < 5; ++e) std::printf("accuracy %.3f\n", training.run(e).model.accuracy());
     return training.run(5).model.accuracy() > .8 ? 0 : 1;
 }
