@@ -75,7 +75,7 @@ struct set_up {
         buffer.emplace(*rows, partition_buffer_options{.resident_partitions = 1, .prefetch = 0}, budget);
         graph.emplace(*store, engines, neighbor_direction::both, graph_buffer::bytes_needed(states, *store, neighbor_direction::both), budget);
         reader.emplace(*store, engines);
-        edges.emplace(reader->source(), 1, true, 0, budget);
+        edges.emplace(reader->source(), edge_buffer_options{.partitions = 1, .cache_all = true}, budget);
         encode.emplace(weights, parse_layers(links ? layers : "sage:64,sage:16"), input_columns{.dense = dim});
         weights.allocate(1);
         optimizer.allocate_state(weights);
@@ -134,7 +134,7 @@ void graph_training_compute_alone(benchmark::State& state, bool links, sampler_k
     set_up with(links);
     training_batch b;
     const auto produce = [&](auto& task) {
-        buffered_topology topology(*with.graph, 1);
+        buffered_topology topology(*with.graph, {.resident_partitions = 1});
         const auto by = [&](auto make) {
             sampled_batches batches(task, topology, make, with.on);
             const epoch_start first{states};

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
 
+#include <gneiss/cache/any_policy.hpp>
 #include <gneiss/context.hpp>
 #include <gneiss/eval/accuracy.hpp>
 #include <gneiss/graph/concepts.hpp>
@@ -32,6 +34,11 @@ struct node_classifier_options {
     neighbor_direction direction = neighbor_direction::both;
     sampler_kind sampler = sampler_kind::neighbor;
     std::optional<any_graph_sampler> own_sampler{}; ///< draws in place of `sampler`; `fanout` bounds its samples
+    /// Makes the policy of a cache: features stay on disk, dense rows are read one by one, and those that the policy says stay in
+    /// memory. Empty: features of the resident partitions are in memory.
+    ///
+    ///     .own_cache = [] { return lru(/*rows*/ 100'000); }
+    std::function<any_cache_policy()> own_cache{};
     double dropout = 0.5;
     dense_optimizer optimizer = make_dense_optimizer("adam", .01F);
     std::uint64_t batch = 1000;           ///< nodes

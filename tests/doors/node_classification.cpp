@@ -4,8 +4,12 @@
 
 #include <model/own_layers.hpp>
 
+#include <algorithm>
 #include <filesystem>
+#include <span>
 #include <vector>
+
+#include <gneiss/cache/lru.hpp>
 
 namespace test_doors_node_classification {
 
@@ -68,6 +72,33 @@ TEST_CASE("an own sampler and own layers train: those of the library, given as o
         CHECK(result.losses.back() < result.losses.front());
         CHECK(result.accuracy > .6);
     }
+}
+
+TEST_CASE("features on disk behind a cache, the library's or an own one, train the same bits") {
+    struct first_come { // the rows of the first batches stay
+        std::size_t rows;
+        std::vector<node_id> held{};
+        [[nodiscard]] std::size_t capacity() const { return rows; }
+        [[nodiscard]] std::span<const node_id> initial() const { return {}; }
+        void next(std::span<const node_id> ids, change_set& out) {
+            out.clear();
+            for (std::uint32_t i = 0; i < ids.size() && held.size() < rows; ++i)
+                if (std::ranges::find(held, ids[i]) == held.end()) held.push_back(ids[i]), out.in.push_back(ids[i]), out.in_position.push_back(i);
+        }
+    };
+    for (const std::uint32_t resident : {0U, 2U}) {
+        const trained expected = train({}, {.resident = resident});
+        CHECK(train({}, {.own_cache = [] { return lru(20); }, .resident = resident}) == expected);
+        CHECK(train({}, {.own_cache = [] { return first_come{20}; }, .resident = resident}) == expected);
+    }
+    context run;
+    const dataset data(fixtures / "node");
+    const auto read = [&](std::size_t rows) {
+        node_classifier training(run, data, {.fanout = "5,5", .own_cache = [rows] { return lru(rows); }});
+        (void)training.train_epoch();
+        return training.train_epoch().io.read_bytes;
+    };
+    CHECK(read(1'000'000) < read(1)); // all rows are in memory after the first epoch
 }
 
 TEST_CASE("an evaluation has the memory of what the next epoch reads again, and an epoch that was stopped goes on") {

@@ -104,7 +104,7 @@ TEST_CASE("a loop of concrete slots trains the bits of one whose slots are chose
         with.order_slots = with.buffer_slots = 4;
         const outcome expected = train(data, with);
         parts of(data, with);
-        buffered_topology topology(of.graph, 4);
+        buffered_topology topology(of.graph, {.resident_partitions = 4});
         sampled_batches batches(of.task, topology, of.make_sampler(), of.on);
         buffered_features features(of.features, of.on);
         cpu_encoder_backend<classification_head> backend(*of.all.encode, of.all.weights, {}, with.training.seed, of.on);
@@ -358,7 +358,7 @@ TEST_CASE("replicas on threads, one of whose producers leaves in the middle of a
     with.epochs = 3;
     const auto run = [&](auto reducer, auto wrap) {
         parts of(data, with);
-        buffered_topology topology(of.graph, 2);
+        buffered_topology topology(of.graph, {.resident_partitions = 2});
         sampled_batches batches(of.task, topology, of.make_sampler(), of.on);
         auto mine = wrap(batches);
         buffered_features features(of.features, of.on);
@@ -481,7 +481,7 @@ TEST_CASE("learned rows may live with an owner elsewhere, and messages may come 
     const outcome expected = train(data, with);
     parts of(data, with);
     remote::owner owner(of.all.all_rows(), with.dim, of.all.optimizer);
-    buffered_topology topology(of.graph, 2);
+    buffered_topology topology(of.graph, {.resident_partitions = 2});
     sampled_batches batches(of.task, topology, of.make_sampler(), of.on);
     buffered_features features(of.features, of.on);
     remote::embeddings rows{owner, with.dim};
@@ -513,7 +513,7 @@ TEST_CASE("a phase gives up what the next epoch reads again") {
 TEST_CASE("what slots cannot do together is refused at construction") {
     const graph_data data = graph_data::planted(100, 2);
     parts of(data, with_classes());
-    buffered_topology topology(of.graph, 2);
+    buffered_topology topology(of.graph, {.resident_partitions = 2});
     sampled_batches batches(of.task, topology, of.make_sampler(), of.on);
     buffered_features features(of.features, of.on);
     buffered_embeddings stepped_in_compute(*of.rows, {.step_at = step_place::compute}, of.on);

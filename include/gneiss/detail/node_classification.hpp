@@ -22,8 +22,10 @@
 #include <gneiss/order/node_plan.hpp>
 #include <gneiss/sample/fanout.hpp>
 #include <gneiss/storage/adjacency/graph_buffer.hpp>
+#include <gneiss/storage/feature/cached_rows.hpp>
 #include <gneiss/storage/feature/feature_buffer.hpp>
 #include <gneiss/storage/feature/feature_store.hpp>
+#include <gneiss/storage/feature/row_gather.hpp>
 #include <gneiss/train/gnn_trainer.hpp>
 
 namespace gneiss {
@@ -36,7 +38,6 @@ struct node_classifier::parts {
           training_nodes_(data.nodes_of(node_split::train)), labels_(labels_of_rows()),
           encode_(weights_, layers(), columns()),
           store_(features_.files(), buckets_.rows()),
-          feature_buffer_(store_, run.engines(), bytes([&](const epoch_plan& plan) { return feature_buffer::bytes_needed(plan, store_); }), run.budget()),
           graph_buffer_(buckets_, run.engines(), options_.direction,
               bytes([&](const epoch_plan& plan) { return graph_buffer::bytes_needed(plan, buckets_, options_.direction, form()); }), run.budget(), form()) {
         if (encode_.outputs() != classes())
@@ -53,10 +54,31 @@ struct node_classifier::parts {
         };
         trainer_.emplace(training,
             gnn_parts{.task = classified_nodes{labels_, append}, .encode = encode_, .weights = weights_, .optimizer = options_.optimizer,
-                .inputs = {.features = &feature_buffer_, .graph = graph_buffer_}},
+                .inputs = inputs()},
             run.executor(), run.budget());
     }
-    [[nodiscard]] io_stats io() const { return graph_buffer_.statistics() + feature_buffer_.statistics(); }
+    /// Opens the features, as the options say.
+    [[nodiscard]] graph_inputs inputs() {
+        if (!options_.own_cache) {
+            const std::uint64_t most = bytes([&](const epoch_plan& plan) { return feature_buffer::bytes_needed(plan, store_); });
+            feature_buffer_.emplace(store_, run_.engines(), most, run_.budget());
+            buffer_bytes_ += most;
+            return {.features = &*feature_buffer_, .graph = graph_buffer_};
+        }
+        if (store_.sparse())
+            throw error(errc::invalid_argument, "has sparse features: a cache holds dense rows", {.path = data_.directory(), .field = "features"});
+        const auto columns = static_cast<std::size_t>(store_.columns());
+        const feature_files::array& values = store_.file(feature_part::values);
+        const stored_rows rows{values.path, values.checksums.data_offset(), store_.rows().nodes, columns * store_.value_bytes()};
+        rows_.emplace(std::in_place_type<disk_rows>, run_.engines(), rows, gather_options{}, run_.executor(), run_.budget());
+        policy_.emplace(options_.own_cache());
+        cache_.emplace(*rows_, policy_->capacity(), slot_table_kind::hashed, run_.executor(), run_.budget());
+        return {.stored_features = feature_rows{.source = *rows_, .cache = &*cache_, .policy = &*policy_, .columns = columns, .f16 = store_.f16(),
+                    .normalized = store_.normalized()}, .graph = graph_buffer_};
+    }
+    [[nodiscard]] io_stats io() const {
+        return graph_buffer_.statistics() + (cache_ ? cache_->statistics().io : feature_buffer_->statistics());
+    }
 
     [[nodiscard]] static const dataset& checked(const dataset& data) {
         const auto& of = data.manifest().node_attributes;
@@ -112,9 +134,12 @@ struct node_classifier::parts {
     cpu_encoder encode_;
     feature_store store_;
     std::uint64_t used_before_ = run_.budget().used();
-    feature_buffer feature_buffer_;
     graph_buffer graph_buffer_;
     std::uint64_t buffer_bytes_ = run_.budget().used() - used_before_; // what an evaluation may have meanwhile
+    std::optional<feature_buffer> feature_buffer_;
+    std::optional<any_row_source> rows_; // with a cache, in place of the buffer
+    std::optional<any_cache_policy> policy_;
+    std::optional<cached_rows<any_row_source>> cache_;
     node_plan plan_; // of the epoch
     resume_position at_{}; // where training goes on
     std::optional<gnn_trainer> trainer_;

@@ -45,11 +45,12 @@ template <class Task, class Sampler, class Head, class Features = buffered_featu
 using mariusgnn_loop = train_loop<sampled_batches<Task, buffered_topology, Sampler>, Features, Embeddings, cpu_encoder_backend<Head>>;
 using hanoi_loop = mariusgnn_loop<node_task, neighbor_sampler<>, classification_head, buffered_features, no_embeddings>;
 
-/// Where the rows that go into the first layer and the graph come from. At least one of rows and features is there; dense
+/// Where the rows that go into the first layer and the graph come from. There are learned rows, features, or both; dense
 /// columns are the learned ones, then the features.
 struct graph_inputs {
     partition_buffer* rows = nullptr;   ///< learned, stepped by the training
-    feature_buffer* features = nullptr; ///< fixed
+    feature_buffer* features = nullptr; ///< fixed, of the resident partitions
+    std::optional<feature_rows> stored_features{}; ///< in place of `features`: fixed, read row by row
     graph_buffer& graph;
 
     [[nodiscard]] std::size_t learned() const noexcept { return rows == nullptr ? 0 : rows->dim(); }
@@ -58,6 +59,7 @@ struct graph_inputs {
         input_columns sum{.dense = learned(), .sparse = 0};
         if (features != nullptr)
             (features->store().sparse() ? sum.sparse : sum.dense) += static_cast<std::size_t>(features->store().columns());
+        if (stored_features) sum.dense += stored_features->columns;
         return sum;
     }
 };
@@ -94,7 +96,7 @@ struct gnn_parts {
 /// encoder backward; a step of dense parameters, and of relations, in the compute stage; a step of the sample's learned
 /// rows in the update stage, with bounded staleness.
 /// Memory: `in_flight` batches, a sampler for each sampling thread and what the encoder keeps, all as `bound_gnn_memory`
-/// says, charged to the budget. Thread-safety: one driving thread.
+/// says, charged to the budget; a cache of stored features is charged by itself. Thread-safety: one driving thread.
 class gnn_trainer {
 public:
     /// Precondition: executor and budget outlive this. Throws errc::invalid_argument for parts that do not fit together; over_budget.
@@ -133,6 +135,7 @@ private:
     /// Checks that the parts fit, then bounds their memory.
     [[nodiscard]] static gnn_memory checked_memory(const gnn_trainer_options& options, const gnn_parts& parts);
 
+    [[nodiscard]] static any_features make_features(const graph_inputs& inputs, executor_ref executor);
     [[nodiscard]] any_embeddings make_embeddings(partition_buffer& rows, executor_ref executor);
 
     [[nodiscard]] static any_backend make_backend(const gnn_trainer_options& options, const gnn_parts& parts, executor_ref executor);

@@ -29,8 +29,7 @@ GNEISS_INLINE gnn_trainer::gnn_trainer(
     : memory_(checked_memory(options, parts)),
       topology_(parts.inputs.graph,
           {.resident_partitions = most_resident(options, parts.inputs), .whole_graph = parts.backend != nullptr && parts.backend->samples()}),
-      features_(parts.inputs.features == nullptr ? any_features(std::in_place_type<no_features>)
-                                                 : any_features(std::in_place_type<buffered_features>, *parts.inputs.features, executor)),
+      features_(make_features(parts.inputs, executor)),
       embeddings_(parts.inputs.rows == nullptr ? any_embeddings(std::in_place_type<no_embeddings>) : make_embeddings(*parts.inputs.rows, executor)),
       backend_(parts.backend != nullptr ? *parts.backend : make_backend(options, parts, executor)),
       batch_bytes_(options.batch_memory != 0 ? options.batch_memory : memory_.batch),
@@ -81,6 +80,12 @@ GNEISS_INLINE gnn_memory gnn_trainer::checked_memory(const gnn_trainer_options& 
     shape.columns = columns;
     shape.learned = inputs.learned();
     return bound_gnn_memory(options, shape, encode.factories());
+}
+
+GNEISS_INLINE any_features gnn_trainer::make_features(const graph_inputs& inputs, executor_ref executor) {
+    if (inputs.stored_features) return any_features(std::in_place_type<cached_features>, *inputs.stored_features, /*empties*/ false, executor);
+    if (inputs.features != nullptr) return any_features(std::in_place_type<buffered_features>, *inputs.features, executor);
+    return any_features(std::in_place_type<no_features>);
 }
 
 GNEISS_INLINE any_embeddings gnn_trainer::make_embeddings(partition_buffer& rows, executor_ref executor) {
