@@ -348,7 +348,7 @@ TEST_CASE("an epoch without edges is refused, as one without training nodes is")
     edge_buffer none({.size = [](edge_bucket) { return 0U; }, .load = {}, .rows = partitioning}, {}, budget);
     any_link_model model = make_link_model("distmult", "softmax", 8);
     embedding_table relations(2, {8, 0});
-    embedding_trainer training({}, model, sgd{}, buffer, none, relations, executor, budget);
+    embedding_trainer training({}, {.model = model, .optimizer = sgd{}, .rows = buffer, .edges = none, .relations = relations}, executor, budget);
     CHECK_THROWS_WITH_AS((void)training.run(make_order("beta", 4, 2, 1)(0), 0), doctest::Contains("nothing to train"), error);
 }
 

@@ -171,8 +171,8 @@ partition_result make_parts(const dataset& data, const partition_job& job, graph
     const auto began = clock::now();
     const std::vector<partition_id16> parts = chosen.run(from.graph, request, place, with.on);
     result.partition_seconds = seconds_since(began);
-    if (job.out) write_assignment(data, parts, request.parts, result.method, *job.out, job.format);
     measure(result, from, parts, request.parts, labels, with);
+    if (job.out) write_assignment(data, parts, request.parts, result.method, *job.out, job.format); // last: until then a run goes on
     result.disk_bytes = disk_bytes(data) + from.disk_bytes + place.peak_bytes() + (journal ? journal->bytes() : 0);
     if (journal) journal->remove();
     return result;

@@ -33,7 +33,7 @@ namespace gneiss {
 /// What a node classifier is made of, in the order in which it is made.
 struct node_classifier::parts {
     parts(context& run, const dataset& data, node_classifier_options options)
-        : run_(run), data_(checked(data)), options_(std::move(options)), buckets_(data.buckets()), features_(features_of(data)),
+        : run_(run), data_(data), options_(std::move(options)), buckets_(data.buckets()), features_(features_of(data)),
           partitions_(buckets_.rows().partitions), resident_(options_.resident == 0 ? partitions_ : std::min(options_.resident, partitions_)),
           training_nodes_(data.nodes_of(node_split::train)), labels_(labels_of_rows()),
           encode_(weights_, layers(), columns()),
@@ -80,7 +80,7 @@ struct node_classifier::parts {
         return graph_buffer_.statistics() + (cache_ ? cache_->statistics().io : feature_buffer_->statistics());
     }
 
-    [[nodiscard]] static const dataset& checked(const dataset& data) {
+    static void check(const dataset& data) {
         const auto& of = data.manifest().node_attributes;
         const auto need = [&](bool there, const char* what, const char* field) {
             if (!there) throw error(errc::invalid_argument, what, {.path = data.directory(), .field = field});
@@ -88,7 +88,6 @@ struct node_classifier::parts {
         need(of.classes != 0, "has no node labels", "labels");
         need(of.train != 0, "has no nodes to train on", "split");
         need(of.features != 0, "has no features of nodes", "features");
-        return data;
     }
     [[nodiscard]] node_features features_of(const dataset& data) const {
         node_features result = data.features();
@@ -145,8 +144,10 @@ struct node_classifier::parts {
     std::optional<gnn_trainer> trainer_;
 };
 
-GNEISS_INLINE node_classifier::node_classifier(context& run, const dataset& data, node_classifier_options options)
-    : parts_(std::make_unique<parts>(run, data, std::move(options))) {}
+GNEISS_INLINE node_classifier::node_classifier(context& run, const dataset& data, node_classifier_options options) {
+    parts::check(data);
+    parts_ = std::make_unique<parts>(run, data, std::move(options));
+}
 GNEISS_INLINE node_classifier::~node_classifier() = default;
 
 GNEISS_INLINE classification_epoch node_classifier::train_epoch(const epoch_observer<training_statistics>& observer, const std::stop_token& stop) {

@@ -21,8 +21,8 @@ TEST_CASE("every edge is visited once with its ends, in the order of its target 
     for (const bool by_source : {false, true}) {
         std::vector<ends> seen(v.edges());
         std::vector<std::size_t> before(by_source ? v.sources : v.targets, 0); // of each end: the last edge + 1
-        const auto visit = [&, count = 0](std::size_t e, std::size_t s, std::size_t t) mutable {
-            ++count; // of the task
+        const auto visit = [&, count = std::size_t{0}](std::size_t e, std::size_t s, std::size_t t) mutable {
+            CHECK(++count <= seen.size()); // of the task
             seen[e] = {s, t, seen[e].visits + 1};
             std::size_t& last = before[by_source ? s : t];
             CHECK(last <= e);
