@@ -40,7 +40,7 @@ ranks rank_all(P& p, bool filtered, std::uint64_t memory = std::uint64_t{1} << 3
 }
 
 std::uint64_t memory_of_blocks(std::size_t edges, std::size_t dim, std::uint64_t answers) {
-    const auto whole = plan_ranking(edges, dim, true, 1, std::uint64_t{1} << 40);
+    const auto whole = plan_ranking({edges, dim, true, 1}, std::uint64_t{1} << 40);
     return whole.parts[0].bytes + whole.parts[1].bytes + answers * sizeof(node_id);
 }
 
@@ -164,7 +164,7 @@ TEST_CASE("a budget that holds no edge is refused with what was asked") {
     CHECK_THROWS_AS(rank_all(p, true, 1000), over_budget);
     CHECK_THROWS_AS(rank_all(p, true, memory_of_blocks(1, 4, 1)), over_budget); // the answers do not fit
     CHECK_NOTHROW(rank_all(p, true, memory_of_blocks(1, 4, 200)));
-    const auto plan = plan_ranking(1000, 100, true, 2, 64U << 20);
+    const auto plan = plan_ranking({1000, 100, true, 2}, 64U << 20);
     std::uint64_t sum = 0;
     for (const memory_part& part : plan.parts) sum += part.bytes;
     CHECK(sum <= 64U << 20);

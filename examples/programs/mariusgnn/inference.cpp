@@ -130,11 +130,12 @@ inferred_rows infer_resident(const inference_source& from, const resident_source
     const std::size_t columns = from.net.encode.outputs();
     inferred_rows result;
     result.budget = std::make_unique<gneiss::memory_budget>(from.memory);
-    const bool fits = gneiss::scratch_rows::memory_bytes(partitioning, columns, true) <= from.memory / 2;
+    const std::uint64_t in_memory = gneiss::scratch_rows::memory_bytes(partitioning, columns);
+    const bool fits = in_memory <= from.memory / 2;
     std::filesystem::create_directories(from.scratch);
     result.rows = fits ? std::make_unique<gneiss::scratch_rows>(partitioning, columns)
                      : std::make_unique<gneiss::scratch_rows>(partitioning, columns, from.engines, from.scratch);
-    result.charge = result.budget->charge("rows of the last layer", gneiss::scratch_rows::memory_bytes(partitioning, columns, fits));
+    result.charge = result.budget->charge("rows of the last layer", fits ? in_memory : gneiss::scratch_rows::file_memory_bytes(partitioning, columns));
     std::vector<gneiss::node_id> nodes;
     const auto all_of = [&](gneiss::partition_id p) {
         nodes.resize(static_cast<std::size_t>(partitioning.size(p)));

@@ -12,6 +12,7 @@ struct candidate_sampling;
 struct link_metrics;
 struct rank_counts;
 struct ranking_plan;
+struct ranking_shape;
 struct scored_node;
 struct training_edges;
 

@@ -30,13 +30,19 @@ struct ranking_plan {
     std::vector<memory_part> parts;  ///< sum: at most the memory given
 };
 
-/// Plans a ranking of `edges` edges within `memory` bytes, with rows of `dim` floats.
+/// What a ranking is about.
+struct ranking_shape {
+    std::size_t edges = 0, dim = 0;  ///< ranked; floats of a row
+    bool filtered = false;           ///< among answers that are not known to be true
+    std::size_t concurrency = 1;     ///< threads of the executor
+};
+
+/// Plans a ranking within `memory` bytes.
 ///
 /// Blocks are as large as memory allows; when not all edges fit, half of what blocks may use is kept for known answers
 /// if `filtered`. Throws over_budget when one edge does not fit.
 template <score_kernel K = fixed_order_kernel>
-[[nodiscard]] ranking_plan plan_ranking(std::size_t edges, std::size_t dim, bool filtered, std::size_t concurrency,
-    std::uint64_t memory, const K& kernel = {});
+[[nodiscard]] ranking_plan plan_ranking(const ranking_shape& shape, std::uint64_t memory, const K& kernel = {});
 
 /// Ranks both ends of every edge among all rows of the table, and adds up the metrics.
 ///
@@ -114,9 +120,9 @@ void make_queries(const link_scorer& score, std::span<const link_query> queries,
 }
 
 /// Bytes that a block holds for each edge: rows or queries, targets, counts, requests, and the filter's share.
-[[nodiscard]] constexpr std::uint64_t block_bytes_per_edge(std::size_t dim, bool filtered) {
-    return 2 * (dim * sizeof(float) + sizeof(float) + tile_shape::groups * sizeof(rank_counts) + sizeof(row_request) +
-                   sizeof(link_query) + (filtered ? known_answers::bytes_per_query : 0));
+[[nodiscard]] constexpr std::uint64_t block_bytes_per_edge(const ranking_shape& shape) {
+    return 2 * (shape.dim * sizeof(float) + sizeof(float) + tile_shape::groups * sizeof(rank_counts) + sizeof(row_request) +
+                   sizeof(link_query) + (shape.filtered ? known_answers::bytes_per_query : 0));
 }
 
 /// Ranks one block: counts[2i] for the tail of edge i, counts[2i + 1] for its head. `known` covers all queries or none.
@@ -179,21 +185,21 @@ std::vector<rank_counts> rank_block(const link_scorer& score, Rows& rows, std::s
 } // namespace detail
 
 template <score_kernel K>
-ranking_plan plan_ranking(std::size_t edges, std::size_t dim, bool filtered, std::size_t concurrency,
-    std::uint64_t memory, const K& kernel) {
-    const std::uint64_t tiles = (detail::superblock_floats(kernel, dim) +
-                                    concurrency * detail::tile_scratch_floats(kernel, dim)) * sizeof(float);
-    const std::uint64_t per_edge = detail::block_bytes_per_edge(dim, filtered);
+ranking_plan plan_ranking(const ranking_shape& shape, std::uint64_t memory, const K& kernel) {
+    const std::uint64_t edges = shape.edges;
+    const std::uint64_t tiles = (detail::superblock_floats(kernel, shape.dim) +
+                                    shape.concurrency * detail::tile_scratch_floats(kernel, shape.dim)) * sizeof(float);
+    const std::uint64_t per_edge = detail::block_bytes_per_edge(shape);
     ranking_plan plan;
     plan.parts = {{"ranking tiles", tiles}, {"queries of a block", per_edge}};
     if (memory < tiles || memory - tiles < per_edge) throw over_budget(memory, std::move(plan.parts));
     const std::uint64_t rest = memory - tiles;
     std::uint64_t fit = rest / per_edge;
-    if (filtered && fit < 2 * std::uint64_t{edges}) fit = std::max<std::uint64_t>(1, fit / 2);
+    if (shape.filtered && fit < 2 * edges) fit = std::max<std::uint64_t>(1, fit / 2);
     constexpr std::uint64_t most = std::uint64_t{1} << 30; // slots are 32-bit
-    plan.edges_per_block = static_cast<std::size_t>(std::min({fit, std::uint64_t{edges}, most}));
+    plan.edges_per_block = static_cast<std::size_t>(std::min({fit, edges, most}));
     plan.parts[1].bytes = plan.edges_per_block * per_edge;
-    if (filtered) {
+    if (shape.filtered) {
         plan.answer_bytes = rest - plan.parts[1].bytes;
         plan.parts.push_back({"known answers of a block", plan.answer_bytes});
     }
@@ -211,7 +217,7 @@ link_metrics rank_edges(const link_scorer& score, Rows& rows, std::span<const ed
     const auto dim = static_cast<std::size_t>(rows.dim());
     detail::check_edges(score, edges, rows.rows(), dim);
     const ranking_plan plan =
-        plan_ranking(edges.size(), dim, static_cast<bool>(known), executor.concurrency(), memory, kernel);
+        plan_ranking({edges.size(), dim, static_cast<bool>(known), executor.concurrency()}, memory, kernel);
     detail::scratch_pool scratch(detail::tile_scratch_floats(kernel, dim));
     for (std::size_t first = 0; first < edges.size();) {
         std::size_t count = std::min(plan.edges_per_block, edges.size() - first);

@@ -79,7 +79,8 @@ template <class Backend>
     const row_partitioning& rows, const layerwise_edges& edges, const layerwise_options& options, std::uint64_t memory) {
     const std::uint64_t capacity = rows.capacity(), some = std::min<std::uint64_t>(capacity, detail::layerwise_rows);
     const auto bytes = [&](std::size_t columns, bool in_memory) {
-        return columns == 0 ? 0 : scratch_rows::memory_bytes(rows, columns, in_memory);
+        if (columns == 0) return std::uint64_t{0};
+        return in_memory ? scratch_rows::memory_bytes(rows, columns) : scratch_rows::file_memory_bytes(rows, columns);
     };
     std::uint64_t sums = 0, work = 0, between[2] = {}, before[2] = {}; // in files, in memory
     bool degrees = false;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -58,9 +59,7 @@ public:
     link_sampler(const negative_options& negatives, std::uint64_t seed)
         requires std::constructible_from<Negatives, const negative_options&, std::uint64_t>
         : builder_(negatives, seed) {}
-    link_sampler(const negative_options& negatives, Negatives from)
-        requires(!std::integral<Negatives>)
-        : builder_(negatives, std::move(from)) {}
+    link_sampler(const negative_options& negatives, std::type_identity_t<Negatives> from) : builder_(negatives, std::move(from)) {}
 
     /// Makes batch `key` in `arena`; valid until the arena is used again. Errors as of `link_batch_builder::build`.
     link_batch sample(const batch_key& key, const link_state& of, mini_batch_arena& arena) {
@@ -109,5 +108,9 @@ private:
     std::vector<edge> positives_;
     std::vector<edge> by_head_, by_tail_; // sorted by question, for filtered negatives
 };
+
+template <class Negatives>
+    requires std::is_class_v<Negatives>
+link_sampler(const negative_options&, Negatives) -> link_sampler<Negatives>;
 
 } // namespace gneiss

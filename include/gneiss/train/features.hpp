@@ -115,6 +115,9 @@ struct feature_rows {
     bool normalized = false; ///< rows are scaled by `normalize_row`
 };
 
+/// What becomes of the rows in a cache where a superbatch ends. Emptied, the cache takes turns in memory with the inspection of the next.
+enum class cache_between_superbatches : std::uint8_t { kept, emptied };
+
 /// Features that are read row by row, through a cache whose content a policy or the change sets of superbatches decide.
 ///
 /// The cache is filled when training, or a superbatch, begins; a change set is applied behind each batch.
@@ -126,9 +129,9 @@ public:
         std::atomic<std::int64_t> fill{0}, gather{0}, update{0};
     };
 
-    /// \param empties  the cache is emptied between superbatches: it takes turns in memory
     /// Precondition: what `rows` refers to outlives this.
-    cached_features(const feature_rows& rows, bool empties, executor_ref executor) : rows_(rows), empties_(empties), executor_(executor) {}
+    cached_features(const feature_rows& rows, cache_between_superbatches between, executor_ref executor)
+        : rows_(rows), between_(between), executor_(executor) {}
 
     [[nodiscard]] input_columns columns() const noexcept { return {.dense = rows_.columns, .sparse = 0}; }
     void begin_epoch(const epoch_start& /*start*/) noexcept {}
@@ -175,7 +178,7 @@ private:
     void fill(const training_batch& b) {
         const bool begins = b.window && b.key.number.index == b.window->first();
         if (rows_.policy != nullptr) {
-            if (!std::exchange(filled_, true) || (begins && empties_)) rows_.cache->fill(rows_.policy->initial());
+            if (!std::exchange(filled_, true) || (begins && between_ == cache_between_superbatches::emptied)) rows_.cache->fill(rows_.policy->initial());
         } else if (begins) {
             if (b.window->begins_empty() && rows_.cache->held() != 0) {
                 rows_.cache->release();
@@ -193,7 +196,7 @@ private:
     }
 
     feature_rows rows_;
-    bool empties_;
+    cache_between_superbatches between_;
     executor_ref executor_;
     bool filled_ = false; // the policy's rows are in the cache
     change_set changes_;

@@ -6,6 +6,7 @@
 
 namespace gneiss {
 
+enum class cache_between_superbatches : std::uint8_t;
 enum class phase : std::uint8_t;
 enum class stage : std::uint8_t;
 enum class step_place : std::uint8_t;
@@ -60,6 +61,7 @@ struct predicted_links;
 struct queue_capacity;
 struct row_memory;
 struct seed_set;
+struct staleness_bound;
 struct staleness_histogram;
 struct state_work;
 struct superbatch_parts;

@@ -52,10 +52,16 @@ struct staleness_histogram {
     }
 };
 
-/// Bounds how many updates behind a batch may read: batch k gathers after batch k − 1 − bound was applied.
+/// How far behind batches read.
+struct staleness_bound {
+    std::uint64_t updates = 0; ///< that a batch may miss, at most
+    bool exact = false;        ///< it misses all of them, but behind a fence
+};
+
+/// Bounds how many updates behind a batch may read: batch k gathers after batch k − 1 − updates was applied.
 ///
-/// `bound` 0 is synchronous training: every batch sees all earlier updates, so results do not depend on timing. With
-/// `exact`, batch k sees the updates *up to* k − 1 − bound and no later ones, which makes any bound deterministic; the
+/// `updates` 0 is synchronous training: every batch sees all earlier updates, so results do not depend on timing. With
+/// `exact`, batch k sees the updates *up to* k − 1 − updates and no later ones, which makes any bound deterministic; the
 /// window is cut at the borders that `fence` names (a state of a plan), where everything is applied first.
 ///
 /// Batches are numbered 0, 1, 2, … in the order of the plan; both calls come in that order, each from one thread.
@@ -63,7 +69,7 @@ struct staleness_histogram {
 /// Source: Marius, OSDI'21, §3.
 class staleness_gate {
 public:
-    explicit staleness_gate(std::uint64_t bound, bool exact = false) : bound_(bound), exact_(exact) {}
+    explicit staleness_gate(staleness_bound bound) : bound_(bound.updates), exact_(bound.exact) {}
 
     /// Blocks until batch `k` may read rows; returns how many updates it misses. False when closed.
     bool begin_read(std::uint64_t k, std::uint64_t fence, std::uint64_t* missed) {

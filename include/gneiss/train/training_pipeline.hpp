@@ -87,7 +87,7 @@ class training_pipeline {
 public:
     /// Throws errc::invalid_argument for too few batches; std::system_error where the system refuses a thread.
     training_pipeline(pipeline_stages<Batch> stages, pipeline_options options, std::vector<std::unique_ptr<Batch>> batches)
-        : stages_(std::move(stages)), options_(options), gate_(options.staleness, options.deterministic),
+        : stages_(std::move(stages)), options_(options), gate_({.updates = options.staleness, .exact = options.deterministic}),
           idle_(std::move(batches)) {
         if (idle_.empty()) throw error(errc::invalid_argument, "a pipeline needs at least one batch");
         if (options.deterministic) { // batch k waits for batch k + staleness to gather: all between must find room

@@ -68,7 +68,7 @@ TEST_CASE("records come back as they were written, in order, from any place and 
     for (const records& all : {some_records(1), records(), records{std::vector<std::byte>(3 << 20, std::byte{7})}}) {
         write(path, all);
         CHECK(read_all(path) == all);
-        run_file_reader file(path, 0, true);
+        run_file_reader file(path);
         REQUIRE(file.records() == all.size());
         std::vector<std::byte> room(4 << 20);
         for (std::size_t i = all.size(); i-- > 0;) {

@@ -61,11 +61,13 @@ public:
         memory_[0] = aligned_buffer<float>::zeroed(buffer_floats(partitioning, dim));
     }
 
-    /// Memory of rows in memory, and of those in a file [bytes].
-    [[nodiscard]] static std::uint64_t memory_bytes(
-        const row_partitioning& partitioning, std::size_t dim, bool in_memory) {
-        const std::uint64_t slot = buffer_floats(partitioning, dim) * sizeof(float);
-        return in_memory ? slot * partitioning.partitions : slot;
+    /// Memory of rows in memory [bytes].
+    [[nodiscard]] static std::uint64_t memory_bytes(const row_partitioning& partitioning, std::size_t dim) {
+        return file_memory_bytes(partitioning, dim) * partitioning.partitions;
+    }
+    /// Memory of rows in a file: a buffer of one partition [bytes].
+    [[nodiscard]] static std::uint64_t file_memory_bytes(const row_partitioning& partitioning, std::size_t dim) {
+        return buffer_floats(partitioning, dim) * sizeof(float);
     }
     /// Floats of a buffer that a partition of a file is read into.
     [[nodiscard]] static std::size_t buffer_floats(const row_partitioning& partitioning, std::size_t dim) {

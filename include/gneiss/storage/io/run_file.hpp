@@ -108,16 +108,14 @@ private:
 
 /// Reads a run file, each record whole and verified or not at all.
 ///
-/// Cost: a record is one read; what was read leaves the page cache unless it is kept. Memory: 24 bytes a record.
+/// Cost: a record is one read, which leaves the page cache. Memory: 24 bytes a record.
 /// Errors: `io_error`; errc::corrupt with path and offset for a file that was not finished, was cut, or is damaged, when it is
 /// opened or when the record is read; errc::config_mismatch for another identity.
 /// Thread-safety: `read` and `next` by one thread each.
 class run_file_reader {
 public:
-    explicit run_file_reader(const std::filesystem::path& path, std::uint64_t identity = 0, bool keep_cached = false)
-        : file_(plain_file::open(path)),
-          identity_(identity),
-          keep_cached_(keep_cached) {
+    explicit run_file_reader(const std::filesystem::path& path, std::uint64_t identity = 0)
+        : file_(plain_file::open(path)), identity_(identity) {
         const std::uint64_t bytes = file_.size();
         std::uint64_t magic = 0;
         format::footer footer;
@@ -159,7 +157,7 @@ public:
         const std::uint64_t begin = begin_of(record);
         const auto bytes = to.first(size(record));
         file_.read_at(begin, bytes);
-        if (!keep_cached_) file_.drop_cached(begin, bytes.size());
+        file_.drop_cached(begin, bytes.size());
         if (checksum(bytes, block_seed(identity_, record)) != index_[record].hash)
             throw wrong("checksum mismatch", begin, bytes.size());
         return bytes;
@@ -187,7 +185,6 @@ private:
 
     plain_file file_;
     std::uint64_t identity_;
-    bool keep_cached_;
     std::vector<format::record> index_;
     std::size_t next_ = 0;
 };

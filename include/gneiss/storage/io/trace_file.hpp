@@ -51,8 +51,7 @@ private:
 /// Memory: a batch, and 24 bytes a batch. Errors as `run_file_reader`. One thread at a time.
 class trace_file {
 public:
-    explicit trace_file(const std::filesystem::path& path, std::uint64_t identity = 0, bool keep_cached = false)
-        : file_(path, identity, keep_cached) {}
+    explicit trace_file(const std::filesystem::path& path, std::uint64_t identity = 0) : file_(path, identity) {}
 
     [[nodiscard]] std::size_t batches() const noexcept { return file_.records(); }
     [[nodiscard]] std::size_t size(std::size_t batch) const noexcept { return static_cast<std::size_t>(file_.items(batch)); }

@@ -83,7 +83,7 @@ GNEISS_INLINE gnn_memory gnn_trainer::checked_memory(const gnn_trainer_options& 
 }
 
 GNEISS_INLINE any_features gnn_trainer::make_features(const graph_inputs& inputs, executor_ref executor) {
-    if (inputs.stored_features) return any_features(std::in_place_type<cached_features>, *inputs.stored_features, /*empties*/ false, executor);
+    if (inputs.stored_features) return any_features(std::in_place_type<cached_features>, *inputs.stored_features, cache_between_superbatches::kept, executor);
     if (inputs.features != nullptr) return any_features(std::in_place_type<buffered_features>, *inputs.features, executor);
     return any_features(std::in_place_type<no_features>);
 }

@@ -69,8 +69,9 @@ GNEISS_INLINE inspected_batches::options superbatch_trainer::batch_options(const
 GNEISS_INLINE any_features superbatch_trainer::make_features(const superbatch_trainer_options& options, const superbatch_parts& parts, executor_ref executor) {
     if (const auto* all = std::get_if<std::shared_ptr<const resident_features>>(&parts.features))
         return any_features(std::in_place_type<features_in_memory>, *all, executor);
-    cached_ = std::make_unique<cached_features>(
-        std::get<feature_rows>(parts.features), options.superbatches.schedule == superbatch_schedule::alternate, executor);
+    const bool turns = options.superbatches.schedule == superbatch_schedule::alternate;
+    cached_ = std::make_unique<cached_features>(std::get<feature_rows>(parts.features),
+        turns ? cache_between_superbatches::emptied : cache_between_superbatches::kept, executor);
     return any_features(std::ref(*cached_));
 }
 
