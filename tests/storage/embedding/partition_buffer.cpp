@@ -6,13 +6,16 @@
 #include <gneiss/core/random.hpp>
 #include <gneiss/order/beta.hpp>
 #include <gneiss/order/cost.hpp>
+#include <gneiss/storage/engine/memory.hpp>
 #include <gneiss/storage/engine/threads.hpp>
 
 #include "support/error_code.hpp"
 #include "support/refused_threads.hpp"
 #include "support/temporary_directory.hpp"
 
+#include <atomic>
 #include <fstream>
+#include <future>
 #include <thread>
 
 namespace test_storage_embedding_partition_buffer {
@@ -26,12 +29,43 @@ engine_factory engines() {
     return [] { return any_engine(threads_engine{}); };
 }
 
+/// Does something in the middle of an operation: whatever engine first starts one of that kind calls it.
+struct interception {
+    io_operation kind;
+    std::function<void()> during;
+    std::atomic<bool> armed = false;
+};
+
+/// Files in memory whose operations can be intercepted.
+class intercepted_engine {
+public:
+    intercepted_engine(const memory_file_system& disk, interception& by) : engine_(disk), by_(&by) {}
+
+    [[nodiscard]] engine_traits traits() const { return engine_.traits(); }
+    [[nodiscard]] int open(const std::filesystem::path& path, const open_options& options) { return engine_.open(path, options); }
+    void close(int file) { engine_.close(file); }
+    [[nodiscard]] std::uint64_t size(int file) const { return engine_.size(file); }
+    void resize(int file, std::uint64_t bytes) { engine_.resize(file, bytes); }
+    [[nodiscard]] std::size_t direct_alignment(int file) const { return engine_.direct_alignment(file); }
+    [[nodiscard]] std::size_t submit(std::span<const io_request> requests) {
+        for (const io_request& each : requests)
+            if (each.operation == by_->kind && by_->armed.exchange(false)) by_->during();
+        return engine_.submit(requests);
+    }
+    [[nodiscard]] std::size_t wait(std::span<io_completion> done, std::size_t at_least) { return engine_.wait(done, at_least); }
+    [[nodiscard]] std::size_t in_flight() const { return engine_.in_flight(); }
+
+private:
+    memory_engine engine_;
+    interception* by_;
+};
+
 /// A row file whose row i holds i, 1000 + i, … in its floats.
-std::unique_ptr<embedding_file> make_rows(
-    const std::filesystem::path& path, row_partitioning partitioning, row_layout layout, std::uint32_t spare) {
-    any_engine engine = engines()();
+std::unique_ptr<embedding_file> make_rows(const std::filesystem::path& path, row_partitioning partitioning, row_layout layout,
+    std::uint32_t spare, const engine_factory& make = engines()) {
+    any_engine engine = make();
     embedding_file::create(engine, path, partitioning, layout, spare);
-    auto rows = std::make_unique<embedding_file>(engines(), path, partitioning, layout, spare);
+    auto rows = std::make_unique<embedding_file>(make, path, partitioning, layout, spare);
     rows->fill([&](std::uint64_t first, matrix_view<float> to) {
         for (std::size_t i = 0; i < to.rows(); ++i)
             for (std::size_t f = 0; f < to.columns(); ++f) to(i, f) = static_cast<float>(first + i + 1000 * f);
@@ -181,6 +215,39 @@ TEST_CASE("a flush that has too few spare slots is a typed error, and does not w
     const auto lease = buffer.acquire(0);
     for (const partition_id p : all[0].resident) (**lease)[static_cast<node_id>(partitioning.begin(p))][0] += 1;
     CHECK(test::code_of([&] { buffer.flush(); }) == errc::no_space); // two spare slots, four partitions
+}
+
+TEST_CASE("a lease dropped while its partition is flushed lets the partition leave") {
+    const memory_file_system disk;
+    interception writing{.kind = io_operation::write, .during = {}};
+    const row_partitioning partitioning{40, 4};
+    const auto rows = make_rows("rows", partitioning, {4, 0}, 4, [&] { return any_engine(intercepted_engine(disk, writing)); });
+    memory_budget budget;
+    partition_buffer buffer(*rows, {.resident_partitions = 1, .prefetch = 0}, budget); // state 1 needs the memory of state 0
+    buffer.begin_epoch(epoch_plan{{{0}, {}}, {{1}, {}}, {{0}, {}}});
+    std::optional<state_lease> lease = buffer.acquire(0);
+    REQUIRE(lease);
+    (**lease)[0][0] = 7;
+    writing.during = [&] { lease.reset(); }; // by the writing thread, which holds no lock then
+    writing.armed = true;
+    buffer.flush();
+    CHECK_FALSE(lease);
+    buffer.committed();
+    // Where the partition stays, the next state is never there: ends the wait then.
+    std::stop_source give_up;
+    std::promise<void> over;
+    const std::jthread watch([&, passed = over.get_future()] {
+        if (passed.wait_for(std::chrono::seconds(20)) == std::future_status::timeout) give_up.request_stop();
+    });
+    for (const std::uint32_t s : {1U, 2U}) {
+        lease.reset();
+        CHECK_NOTHROW(lease = buffer.acquire(s, give_up.get_token()));
+    }
+    over.set_value();
+    REQUIRE(lease);
+    CHECK((**lease)[0][0] == 7);
+    lease.reset();
+    buffer.end_epoch();
 }
 
 TEST_CASE("a failed load is a typed error of the next call, and the buffer can be destroyed") {

@@ -147,7 +147,6 @@ public:
                    std::ranges::all_of(residencies_, [](const tracked_residency& s) { return s.status == phase::gone; });
         });
         if (failure_) std::rethrow_exception(failure_);
-        ending_ = false;
     }
     /// Whether `end_epoch` left partitions behind because the disk needs a commit first: `flush`, then end again.
     [[nodiscard]] bool commit_wanted() const {
@@ -157,7 +156,7 @@ public:
 
     /// Writes everything that changed and makes it durable; partitions stay where they are. Throws errc::no_space where the
     /// file has no spare slot for each.
-    /// Precondition: nobody reads or updates rows meanwhile; leases may be held.
+    /// Precondition: no thread reads or updates rows meanwhile; leases may be held and dropped.
     void flush() {
         std::unique_lock lock(mutex_);
         flushing_ = true;
@@ -166,7 +165,7 @@ public:
         changed_.notify_all();
         changed_.wait(lock, [&] {
             return failure_ || std::ranges::none_of(residencies_, [](const tracked_residency& s) {
-                return s.status == phase::flushing || s.status == phase::retired || s.status == phase::writing;
+                return s.status == phase::flushing || s.status == phase::writing || leaving(s);
             });
         });
         flushing_ = false;
@@ -208,15 +207,20 @@ public:
     [[nodiscard]] std::size_t dim() const noexcept { return file_.layout().dim; }
 
 private:
-    enum class phase : std::uint8_t { planned, loading, resident, flushing, retired, writing, gone };
+    /// What the background threads do with a partition. Whether it leaves is no phase: leases are dropped in any of them.
+    enum class phase : std::uint8_t { planned, loading, resident, flushing, writing, gone };
     struct tracked_residency {
         residency span;
-        std::uint32_t states_left = 0;
+        std::uint32_t states_left = 0; // 0: leaves as soon as nothing is done with it
         std::uint32_t leases = 0;
         buffer_slot slot{};
         phase status = phase::planned;
         bool dirty = false;
     };
+
+    [[nodiscard]] static bool leaving(const tracked_residency& s) noexcept {
+        return s.status == phase::resident && s.states_left == 0;
+    }
 
     void notify() {
         const std::scoped_lock lock(mutex_);
@@ -252,7 +256,7 @@ private:
         lock.unlock();
         file_.read(p, to.bytes());
         lock.lock();
-        residencies_[index].status = ending_ ? phase::retired : phase::resident;
+        residencies_[index].status = phase::resident;
         changed_.notify_all();
         return true;
     }
@@ -262,10 +266,9 @@ private:
         while (first_live_ < next_load_ && residencies_[first_live_].status == phase::gone) ++first_live_;
         const auto found = std::find_if(residencies_.begin() + static_cast<std::ptrdiff_t>(first_live_),
             residencies_.begin() + static_cast<std::ptrdiff_t>(next_load_),
-            [](const tracked_residency& s) { return s.status == phase::retired || s.status == phase::flushing; });
+            [](const tracked_residency& s) { return s.status == phase::flushing || leaving(s); });
         if (found == residencies_.begin() + static_cast<std::ptrdiff_t>(next_load_)) return false;
         const std::size_t index = static_cast<std::size_t>(found - residencies_.begin());
-        const bool leaves = found->status == phase::retired;
         if (found->dirty) {
             const partition_id p = found->span.partition;
             const auto slot = file_.begin_write(p, flushing_ ? 0 : memory_slots_);
@@ -284,8 +287,8 @@ private:
         }
         tracked_residency& done = residencies_[index];
         done.dirty = false;
-        done.status = leaves ? phase::gone : phase::resident;
-        if (leaves) free_memory_.push_back(done.slot);
+        done.status = done.states_left == 0 ? phase::gone : phase::resident;
+        if (done.status == phase::gone) free_memory_.push_back(done.slot);
         changed_.notify_all();
         return true;
     }
@@ -311,18 +314,17 @@ private:
         for (const std::size_t i : residencies_of_partition(index)) {
             tracked_residency& s = residencies_[i];
             --s.leases;
-            if (!keep_ && --s.states_left == 0) s.status = phase::retired;
+            if (!keep_) --s.states_left;
         }
         changed_.notify_all();
     }
 
-    /// What an abandoned epoch leaves: resident stays leave, planned ones are dropped.
+    /// What an abandoned epoch leaves: loaded stays leave, planned ones are dropped.
     void retire_all() {
         remaining_states_ = 0;
         if (keep_) return;
-        ending_ = true;
         for (tracked_residency& s : residencies_) {
-            if (s.status == phase::resident) s.status = phase::retired;
+            s.states_left = 0;
             if (s.status == phase::planned) s.status = phase::gone;
         }
         next_load_ = residencies_.size();
@@ -346,7 +348,6 @@ private:
     std::size_t remaining_states_ = 0;
     std::uint32_t leases_ = 0;
     bool changes_ = true;
-    bool ending_ = false;
     bool flushing_ = false;
     bool commit_wanted_ = false;
     std::exception_ptr failure_;
