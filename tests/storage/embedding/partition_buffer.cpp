@@ -250,6 +250,75 @@ TEST_CASE("a lease dropped while its partition is flushed lets the partition lea
     buffer.end_epoch();
 }
 
+TEST_CASE("between flush and committed nothing is written: what the new checkpoint names stays whole") {
+    for (const bool syncing : {true, false}) { // when the last lease goes: while the flush waits for the device, or after it
+        CAPTURE(syncing);
+        const memory_file_system disk;
+        interception syncs{.kind = io_operation::sync, .during = {}};
+        const engine_factory make = [&] { return any_engine(intercepted_engine(disk, syncs)); };
+        const row_partitioning partitioning{40, 4};
+        const row_layout layout{4, 0};
+        const auto rows = make_rows("rows", partitioning, layout, 8, make);
+        memory_budget budget;
+        partition_buffer buffer(*rows, {.resident_partitions = 1, .prefetch = 1}, budget);
+        buffer.begin_epoch(epoch_plan{{{0}, {}}, {{1}, {}}, {{2}, {}}});
+        std::optional<state_lease> lease = buffer.acquire(0);
+        REQUIRE(lease);
+        (**lease)[0][0] = 2;
+        std::uint64_t flushed = 0;
+        const auto drop = [&] { // and lets the buffer write the partition, or decide that it must not
+            flushed = rows->statistics().writes;
+            lease.reset();
+            while (!buffer.commit_wanted() && rows->statistics().writes == flushed) std::this_thread::yield();
+        };
+        syncs.during = drop;
+        syncs.armed = syncing;
+        buffer.flush();
+        const std::vector<disk_slot> slots = rows->slots();
+        const std::vector<std::uint64_t> checksums = rows->checksums();
+        float expected = 2;
+        if (!syncing) {
+            (**lease)[0][0] = expected = 3; // its batches go on
+            drop();
+        }
+        CHECK(rows->statistics().writes == flushed);
+        embedding_file restarted(make, "rows", partitioning, layout, slots, rows->disk_slots(), checksums);
+        auto found = aligned_buffer<float>::zeroed(static_cast<std::size_t>(restarted.slot_bytes() / sizeof(float)));
+        CHECK_NOTHROW(restarted.read(0, found.bytes()));
+        CHECK(found[0] == 2);
+        buffer.committed();
+        for (const std::uint32_t s : {1U, 2U}) CHECK(buffer.acquire(s));
+        buffer.end_epoch();
+        CHECK_FALSE(buffer.commit_wanted());
+        rows->read(0, found.bytes());
+        CHECK(found[0] == expected);
+    }
+}
+
+TEST_CASE("an epoch whose flush was never committed asks for a commit; one that follows a flush does not") {
+    const temporary_directory directory;
+    const auto rows = make_rows(directory / "rows", {40, 4}, {4, 0}, 12);
+    memory_budget budget;
+    partition_buffer buffer(*rows, {.resident_partitions = 1, .prefetch = 0}, budget);
+    const epoch_plan states{{{0}, {}}, {{1}, {}}};
+    buffer.begin_epoch(states);
+    std::optional<state_lease> lease = buffer.acquire(0);
+    REQUIRE(lease);
+    buffer.flush(); // for no checkpoint
+    lease.reset();
+    CHECK_FALSE(buffer.acquire(1));
+    buffer.flush();
+    buffer.committed();
+    CHECK(buffer.acquire(1));
+    buffer.end_epoch();
+    buffer.flush(); // for no checkpoint either
+    buffer.for_each_block([](std::uint64_t, matrix_view<const float>) {});
+    buffer.begin_epoch(states);
+    for (const std::uint32_t s : {0U, 1U}) CHECK(buffer.acquire(s));
+    buffer.end_epoch();
+    CHECK_FALSE(buffer.commit_wanted());
+}
+
 TEST_CASE("a failed load is a typed error of the next call, and the buffer can be destroyed") {
     const temporary_directory directory;
     const row_partitioning partitioning{100, 4};

@@ -91,6 +91,8 @@ public:
                                                         " partitions, the buffer has " + std::to_string(memory_slots_) +
                                                         " slots");
         changes_ = use == lease_use::update;
+        commit_wanted_ = false;
+        if (changes_) flushed_ = false;
         plan_ = std::move(states);
         remaining_states_ = plan_.size() - first_state;
         if (!keep_ || residencies_.empty()) {
@@ -107,8 +109,9 @@ public:
 
     /// The rows of state `index`, once all its partitions are here. States are asked for in order, each once.
     ///
-    /// Empty when the disk has no free slot for a partition that must leave: drop every lease, then `flush`, make a
-    /// checkpoint, call `committed` and ask again. Throws errc::canceled on stop, and what the background threads met.
+    /// Empty when the disk has no free slot for a partition that must leave, or `committed` did not follow a `flush`: drop
+    /// every lease, then `flush`, make a checkpoint, call `committed` and ask again. Throws errc::canceled on stop, and what the
+    /// background threads met.
     [[nodiscard]] std::optional<state_lease> acquire(std::uint32_t index, const std::stop_token& stop = {}) {
         const std::stop_callback wake(stop, [this] { notify(); });
         std::unique_lock lock(mutex_);
@@ -156,9 +159,12 @@ public:
 
     /// Writes everything that changed and makes it durable; partitions stay where they are. Throws errc::no_space where the
     /// file has no spare slot for each.
+    /// From then on nothing is written until `committed`, so that the checkpoint made meanwhile names whole partitions. Another
+    /// `flush`, or an epoch of updates, gives up a checkpoint that was not committed.
     /// Precondition: no thread reads or updates rows meanwhile; leases may be held and dropped.
     void flush() {
         std::unique_lock lock(mutex_);
+        flushed_ = false;
         flushing_ = true;
         for (tracked_residency& s : residencies_)
             if (s.status == phase::resident && s.dirty) s.status = phase::flushing;
@@ -171,6 +177,7 @@ public:
         flushing_ = false;
         if (failure_) std::rethrow_exception(failure_);
         for (tracked_residency& s : residencies_) s.dirty |= changes_ && s.leases > 0; // their batches go on
+        flushed_ = true;
         lock.unlock();
         try {
             file_.sync();
@@ -185,7 +192,7 @@ public:
     void committed() {
         const std::scoped_lock lock(mutex_);
         file_.commit();
-        commit_wanted_ = false;
+        commit_wanted_ = flushed_ = false;
         changed_.notify_all();
     }
 
@@ -271,7 +278,8 @@ private:
         const std::size_t index = static_cast<std::size_t>(found - residencies_.begin());
         if (found->dirty) {
             const partition_id p = found->span.partition;
-            const auto slot = file_.begin_write(p, flushing_ ? 0 : memory_slots_);
+            std::optional<disk_slot> slot;
+            if (!flushed_) slot = file_.begin_write(p, flushing_ ? 0 : memory_slots_);
             if (!slot) {
                 if (flushing_) // `committed` frees slots, and comes after it
                     throw error(errc::no_space, "has fewer spare slots than partitions that changed in memory", {.path = file_.path()});
@@ -349,6 +357,7 @@ private:
     std::uint32_t leases_ = 0;
     bool changes_ = true;
     bool flushing_ = false;
+    bool flushed_ = false; // and not committed: a checkpoint may name the slots written last, which would be written in place
     bool commit_wanted_ = false;
     std::exception_ptr failure_;
 
