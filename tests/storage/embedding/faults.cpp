@@ -89,7 +89,7 @@ TEST_CASE("whatever operation of an epoch, a flush or a load fails, the last che
     std::uint64_t runs = 0;
     for (const auto& [name, engines] : all_engines(4))
         for (const fault_kind kind : {fault_kind::device_error, fault_kind::no_space, fault_kind::short_transfer,
-                 fault_kind::zero_read, fault_kind::interrupted, fault_kind::try_again})
+                 fault_kind::zero_read, fault_kind::interrupted, fault_kind::try_again, fault_kind::canceled})
             for (const bool sticky : {false, true})
                 for (std::uint64_t at = 1;; ++at, ++runs) {
                     CAPTURE(name);

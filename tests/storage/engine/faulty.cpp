@@ -20,7 +20,7 @@ using gneiss::test::temporary_directory;
 namespace {
 
 constexpr fault_kind all_kinds[] = {fault_kind::device_error, fault_kind::no_space, fault_kind::short_transfer,
-    fault_kind::zero_read, fault_kind::interrupted, fault_kind::try_again};
+    fault_kind::zero_read, fault_kind::interrupted, fault_kind::try_again, fault_kind::canceled};
 
 struct outcome {
     bool right = false;      ///< ran to the end with the right bytes

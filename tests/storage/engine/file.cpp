@@ -82,6 +82,34 @@ TEST_CASE("after a failed sync, whatever its errno, the file refuses writes and 
     }
 }
 
+TEST_CASE("a canceled sync never ran: it runs again and poisons nothing") {
+    constexpr fault_targets only_sync{.open = false, .resize = false, .read = false, .write = false};
+    for (const bool sticky : {false, true}) {
+        CAPTURE(sticky);
+        const auto injector = std::make_shared<fault_injector>(fault{fault_kind::canceled, 1, sticky, only_sync});
+        any_engine engine = faulty(memory_engine(), injector);
+        file target(engine, "f", {.write = true, .create = true});
+        std::vector<std::byte> bytes(100);
+        io_queue queue(engine, {.retries = 3});
+        queue.write(target, 0, bytes);
+        queue.sync(target);
+        if (sticky) {
+            try {
+                queue.drain();
+                FAIL("no error");
+            } catch (const io_error& e) {
+                CHECK(e.code().value() == ECANCELED);
+            }
+        } else {
+            CHECK_NOTHROW(queue.drain());
+        }
+        CHECK(injector->operations() == (sticky ? 4 : 2));
+        CHECK(target.poison() == 0);
+        CHECK_NOTHROW(queue.write(target, 0, bytes));
+        CHECK_NOTHROW(queue.drain());
+    }
+}
+
 TEST_CASE("an error that an engine throws about a handle names the file") {
     const temporary_directory folder;
     any_engine engine = threads_engine(1);

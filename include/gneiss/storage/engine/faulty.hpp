@@ -21,7 +21,8 @@ enum class fault_kind : std::uint8_t {
     short_transfer, ///< a read or write moves about half of what was asked
     zero_read,      ///< a read moves nothing, as at the end of a file
     interrupted,    ///< EINTR, from read, write and sync
-    try_again       ///< EAGAIN, from read, write and sync
+    try_again,      ///< EAGAIN, from read, write and sync
+    canceled        ///< ECANCELED, from read, write and sync
 };
 
 /// The calls that a fault may strike. Only those to which its kind applies are counted.
@@ -78,6 +79,7 @@ private:
             break;
         case fault_kind::interrupted:
         case fault_kind::try_again:
+        case fault_kind::canceled:
             if (!moves && which != call::sync) return false;
             break;
         }
@@ -163,6 +165,7 @@ private:
         case fault_kind::no_space: return ENOSPC;
         case fault_kind::interrupted: return EINTR;
         case fault_kind::try_again: return EAGAIN;
+        case fault_kind::canceled: return ECANCELED;
         default: return EIO;
         }
     }

@@ -21,7 +21,7 @@ namespace gneiss {
 struct io_queue_options {
     std::size_t piece_bytes = std::size_t{1} << 20; ///< largest request; a multiple of every direct alignment
     std::size_t depth = 0;     ///< requests in flight at most; 0: as many as the engine takes
-    std::uint32_t retries = 16; ///< of one request in a row that move nothing (EINTR, EAGAIN), before it is an error
+    std::uint32_t retries = 16; ///< of one request in a row that move nothing (EINTR, EAGAIN, ECANCELED), before it is an error
 };
 
 /// The smallest aligned range that covers [offset, offset + length).
@@ -47,7 +47,8 @@ struct aligned_range {
 /// Precondition: the engine serves no other queue at the same time; files and buffers outlive their operations.
 /// Errors: an operation that fails ends the lot: what has not begun is dropped, what is in flight is waited for, and
 /// only then `io_error` (path, offset, length, errno) or `error` (corrupt: the file ends too early) is thrown. After
-/// that all buffers are free and the queue is empty and usable. A failed sync poisons its file and is not repeated.
+/// that all buffers are free and the queue is empty and usable. A failed sync poisons its file and is not repeated; a
+/// canceled one never ran, and is.
 /// Thread-safety: one thread at a time. Source: window and waiting as measured in `docs/architecture.md`.
 class io_queue {
 public:
@@ -132,11 +133,8 @@ public:
         try {
             while (engine_->in_flight() > 0) {
                 const std::size_t count = engine_->wait(completions_, 1);
-                for (std::size_t i = 0; i < count; ++i) {
-                    const operation& from = operations_[pieces_[completions_[i].tag].of];
-                    if (from.kind == io_operation::sync && completions_[i].result < 0)
-                        from.target->set_poison(static_cast<int>(-completions_[i].result));
-                }
+                for (std::size_t i = 0; i < count; ++i)
+                    poison_after(operations_[pieces_[completions_[i].tag].of], completions_[i].result);
             }
         } catch (...) { // NOLINT(bugprone-empty-catch): an engine that cannot wait has nothing more to give
         }
@@ -296,23 +294,27 @@ private:
         }
     }
 
+    /// After a failed sync the kernel may have dropped what was to become durable. One that was canceled never ran.
+    static void poison_after(const operation& done, std::int64_t result) noexcept {
+        if (done.kind == io_operation::sync && result < 0 && result != -ECANCELED)
+            done.target->set_poison(static_cast<int>(-result));
+    }
+
     void complete(const io_completion& done) {
         const auto slot = static_cast<std::uint32_t>(done.tag);
         piece& p = pieces_[slot];
         const operation& from = operations_[p.of];
-        if (from.kind == io_operation::sync) {
-            if (done.result >= 0) return finish(slot);
-            from.target->set_poison(static_cast<int>(-done.result));
-            return fail(p, static_cast<int>(-done.result), "cannot sync");
-        }
-        const bool reading = from.kind == io_operation::read;
-        const char* const what = reading ? "cannot read" : "cannot write";
+        const bool syncing = from.kind == io_operation::sync, reading = from.kind == io_operation::read;
         if (done.result < 0) {
             const int number = static_cast<int>(-done.result);
-            if ((number != EINTR && number != EAGAIN) || ++p.stalls > options_.retries) return fail(p, number, what);
+            const bool again = number == ECANCELED || (!syncing && (number == EINTR || number == EAGAIN));
+            poison_after(from, done.result);
+            if (!again || ++p.stalls > options_.retries)
+                return fail(p, number, syncing ? "cannot sync" : reading ? "cannot read" : "cannot write");
             if (number == EAGAIN) back_off(p.stalls);
             return repeat(slot);
         }
+        if (syncing) return finish(slot);
         const std::size_t moved = std::min(static_cast<std::size_t>(done.result), p.length - p.moved);
         (reading ? stats_.read_bytes : stats_.written_bytes) += moved;
         if (p.moved + moved >= p.needed) return finish(slot);
