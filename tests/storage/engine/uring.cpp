@@ -4,9 +4,14 @@
 #include "storage/support.hpp"
 #include "support/temporary_directory.hpp"
 
+#include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/storage/io/io_queue.hpp>
 
 #include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include <sys/resource.h>
 
 namespace test_storage_engine_uring {
 
@@ -24,6 +29,22 @@ bool allowed() {
     }
 }
 
+/// While it lives the process gets no new file descriptors.
+class no_descriptors {
+public:
+    no_descriptors() {
+        REQUIRE(::getrlimit(RLIMIT_NOFILE, &before_) == 0);
+        const rlimit none{.rlim_cur = 0, .rlim_max = before_.rlim_max};
+        REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+    }
+    ~no_descriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+    no_descriptors(const no_descriptors&) = delete;
+    no_descriptors& operator=(const no_descriptors&) = delete;
+
+private:
+    rlimit before_{};
+};
+
 } // namespace
 
 TEST_CASE("a ring may be made in one thread and used in another, and again in a third") {
@@ -40,6 +61,38 @@ TEST_CASE("a ring may be made in one thread and used in another, and again in a 
             queue.drain();
             CHECK(engine.in_flight() == 0);
         }).join();
+}
+
+TEST_CASE("a thread that cannot take a ring over leaves nothing in the engine, and its buffer is free") {
+    if (!allowed()) return;
+    const temporary_directory folder;
+    constexpr std::size_t half = 64 * 1024;
+    any_engine engine = uring_engine(4);
+    file target(engine, folder / "f", {.write = true, .create = true});
+    auto mine = aligned_buffer<std::byte>::zeroed(half), others = aligned_buffer<std::byte>::zeroed(half);
+    io_queue queue(engine);
+    for (std::size_t i = 0; i < 2; ++i) {
+        std::ranges::fill(mine.span(), static_cast<std::byte>(i + 1));
+        queue.write(target, i * half, mine.bytes());
+        queue.drain(); // this thread owns the ring
+    }
+    std::jthread([&] {
+        const no_descriptors refused; // a ring is one
+        queue.read(target, 0, others.bytes());
+        CHECK_THROWS_AS(queue.drain(), io_error);
+        CHECK(queue.outstanding() == 0);
+        CHECK(queue.in_flight() == 0);
+    }).join();
+    std::ranges::fill(others.span(), std::byte{9}); // used for something else
+    queue.read(target, half, mine.bytes());
+    CHECK_NOTHROW(queue.drain());
+    CHECK(std::ranges::all_of(mine.span(), [](std::byte b) { return b == std::byte{2}; }));
+    CHECK(std::ranges::all_of(others.span(), [](std::byte b) { return b == std::byte{9}; }));
+    std::jthread([&] { // and it may be taken over later
+        queue.read(target, 0, others.bytes());
+        CHECK_NOTHROW(queue.drain());
+        CHECK(std::ranges::all_of(others.span(), [](std::byte b) { return b == std::byte{1}; }));
+    }).join();
 }
 
 TEST_CASE("many rings live at once") {

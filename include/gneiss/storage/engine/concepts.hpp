@@ -54,7 +54,7 @@ struct engine_traits {
 /// Meaning: `submit` takes a prefix of the requests (at most `traits().depth` in flight) and returns how many;
 /// `wait` blocks until at least `at_least` completions are there (or none is in flight) and returns how many it
 /// wrote. Completions come in any order. A failed operation is a completion with −errno; only failures of the engine
-/// itself throw. `open` throws io_error. Cost: one system call per `submit` and per `wait`, amortized over many
+/// itself throw, and a `submit` that throws has taken nothing. `open` throws io_error. Cost: one system call per `submit` and per `wait`, amortized over many
 /// requests. One thread uses an engine at a time.
 template <class E>
 concept io_engine = requires(E& e, const E& c, const std::filesystem::path& path, const open_options& options, int file,

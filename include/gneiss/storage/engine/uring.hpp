@@ -24,30 +24,31 @@ namespace gneiss {
 /// Meaning: made anywhere; the thread of the first `submit` becomes the ring's owner (SINGLE_ISSUER | DEFER_TASKRUN,
 /// Linux 6.1; older kernels get COOP_TASKRUN or no flags). Another thread may take the engine over while nothing is
 /// in flight, which costs a new ring. Cost: one system call per `submit` and at most one per `wait`. Errors: the
-/// constructor throws `io_error` with the kernel's refusal (EPERM, ENOSYS, ENOMEM, …). Models `io_engine`; the
-/// destructor, called by the owner, waits for operations in flight.
+/// constructor throws `io_error` with the kernel's refusal (EPERM, ENOSYS, ENOMEM, …), and so does a `submit` that needs a
+/// new ring. Models `io_engine`; the destructor, called by the owner, waits for operations in flight.
 class uring_engine {
 public:
     /// \param depth  operations in flight at most, 1 … 4096
     explicit uring_engine(std::size_t depth = 64)
-        : ring_(std::make_unique<ring>(static_cast<unsigned>(std::clamp<std::size_t>(depth, 1, 4096)))) {}
+        : depth_(std::clamp<std::size_t>(depth, 1, 4096)), ring_(std::make_unique<ring>(depth_)) {}
     uring_engine(uring_engine&&) noexcept = default;
     uring_engine& operator=(uring_engine&& other) noexcept {
         std::swap(files_, other.files_);
+        std::swap(depth_, other.depth_);
         std::swap(ring_, other.ring_);
         return *this;
     }
     ~uring_engine() {
         try {
             io_completion dropped[16];
-            while (ring_ && ring_->in_flight > 0) (void)wait(dropped, 1);
+            while (in_flight() > 0) (void)wait(dropped, 1);
         } catch (...) { // a destructor has nobody to tell; closing the ring cancels the rest
             ring_->in_flight = 0;
         }
     }
 
     [[nodiscard]] engine_traits traits() const noexcept {
-        return {.name = "uring", .direct = true, .durable = true, .depth = ring_->depth};
+        return {.name = "uring", .direct = true, .durable = true, .depth = depth_};
     }
 
     [[nodiscard]] int open(const std::filesystem::path& path, const open_options& options) {
@@ -59,21 +60,23 @@ public:
     [[nodiscard]] std::size_t direct_alignment(int file) const noexcept { return files_.direct_alignment(file); }
 
     [[nodiscard]] std::size_t submit(std::span<const io_request> requests) {
-        const std::size_t count = std::min(requests.size(), ring_->depth - ring_->in_flight);
+        const std::size_t before = in_flight(), count = std::min(requests.size(), depth_ - before);
         if (count == 0) return 0;
-        const bool idle = ring_->in_flight == 0;
+        if (!ring_) ring_ = std::make_unique<ring>(depth_);
         int result = start(requests.first(count));
-        if (result == -EEXIST && idle) { // the ring belongs to another thread, which is done with it
-            ring_ = std::make_unique<ring>(static_cast<unsigned>(ring_->depth));
+        if (result == -EEXIST && before == 0) { // the ring belongs to another thread, which is done with it
+            drop_ring();
+            ring_ = std::make_unique<ring>(depth_);
             result = start(requests.first(count));
         }
-        if (result < 0) throw io_error(-result, "io_uring refuses requests", {});
-        return count;
+        if (result == 0) return count;
+        if (before == 0 && io_uring_sq_ready(&ring_->value) == count) drop_ring();
+        throw io_error(-result, "io_uring refuses requests", {});
     }
 
     [[nodiscard]] std::size_t wait(std::span<io_completion> done, std::size_t at_least) {
-        at_least = std::min({at_least, done.size(), ring_->in_flight});
-        if (ring_->in_flight == 0) return 0;
+        at_least = std::min({at_least, done.size(), in_flight()});
+        if (in_flight() == 0) return 0;
         std::size_t count = collect(done);
         if (at_least == 0 && count == 0) {
             io_uring_get_events(&ring_->value);
@@ -92,17 +95,17 @@ public:
         return count;
     }
 
-    [[nodiscard]] std::size_t in_flight() const noexcept { return ring_->in_flight; }
+    [[nodiscard]] std::size_t in_flight() const noexcept { return ring_ ? ring_->in_flight : 0; }
 
 private:
     struct ring {
-        explicit ring(unsigned entries) : depth(entries) {
+        explicit ring(std::size_t depth) {
             int result = -EINVAL;
             for (const unsigned attempt : {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
                                                IORING_SETUP_R_DISABLED,
                      IORING_SETUP_COOP_TASKRUN, 0U}) {
                 flags = attempt;
-                result = io_uring_queue_init(entries, &value, attempt);
+                result = io_uring_queue_init(static_cast<unsigned>(depth), &value, attempt);
                 if (result != -EINVAL) break; // EINVAL: a flag that this kernel does not know
             }
             if (result < 0) throw io_error(-result, "cannot set up io_uring", {});
@@ -120,7 +123,6 @@ private:
         }
 
         io_uring value{};
-        std::size_t depth;
         unsigned flags = 0;
         std::size_t in_flight = 0;
         bool enabled = false;
@@ -167,8 +169,13 @@ private:
         return count;
     }
 
+    /// Requests that the kernel has not seen go with their ring; kept, they would reach it later, when their memory is used for
+    /// something else. Precondition: it has seen none of those in flight.
+    void drop_ring() noexcept { ring_.reset(); }
+
     detail::posix_files files_;
-    std::unique_ptr<ring> ring_;
+    std::size_t depth_;
+    std::unique_ptr<ring> ring_; // null: nothing is in flight, and the next `submit` makes one
 };
 static_assert(io_engine<uring_engine>);
 
