@@ -1,6 +1,7 @@
 #include <gneiss/storage/engine/file.hpp>
 
 #include "storage/support.hpp"
+#include "support/direct_alignment.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <gneiss/core/aligned_buffer.hpp>
@@ -46,6 +47,28 @@ TEST_CASE("a direct file has an alignment that is a power of two, and falls back
     CHECK(buffered.alignment() == 1);
     const file status(engine, "/proc/self/status", {.direct = true}); // O_DIRECT is EINVAL there
     CHECK_FALSE(status.direct());
+}
+
+TEST_CASE("direct I/O that wants more than a page is replaced by the page cache") {
+    const temporary_directory folder(std::filesystem::current_path());
+    for (const auto& [name, make] : all_engines()) {
+        CAPTURE(name);
+        any_engine engine = make();
+        const open_options options{.write = true, .create = true, .direct = true};
+        const bool possible = file(engine, folder / "f", options).direct();
+        for (const std::uint32_t wanted : {0U, 512U, 4096U, 8192U, 65536U}) {
+            CAPTURE(wanted);
+            const gneiss::test::claim_direct_alignment claim(wanted);
+            file target(engine, folder / "f", options);
+            CHECK(target.direct() == (possible && wanted != 0 && wanted <= page_alignment));
+            auto page = aligned_buffer<std::byte>::zeroed(page_alignment); // as rows and slots are padded
+            io_queue queue(engine);
+            CHECK_NOTHROW(queue.write(target, 3 * page_alignment, page.bytes()));
+            CHECK_NOTHROW(queue.drain());
+            CHECK_NOTHROW(queue.read(target, 3 * page_alignment, page.bytes()));
+            CHECK_NOTHROW(queue.drain());
+        }
+    }
 }
 
 TEST_CASE("a moved file is the same file, and closes once") {

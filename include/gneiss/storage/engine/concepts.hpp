@@ -38,7 +38,7 @@ struct open_options {
     bool write = false;  ///< read only otherwise
     bool create = false; ///< made when absent
     bool truncate = false;
-    bool direct = false; ///< bypass the page cache; ignored where the file system cannot
+    bool direct = false; ///< bypass the page cache; ignored where the file system cannot, or not by pages of 4096 bytes
 };
 
 /// What an engine can do.

@@ -67,7 +67,9 @@ public:
             fd = open_once(path, flags | O_DIRECT);
             direct = fd >= 0;
             if (fd < 0 && errno != EINVAL) fail("cannot open", path);
-            if (direct && (alignment = query_direct_alignment(fd)) == 0) {
+            if (direct) alignment = query_direct_alignment(fd);
+            // Buffers and what files hold are aligned to pages: blocks beyond them go through the page cache.
+            if (direct && (alignment == 0 || alignment > page_alignment)) {
                 ::close(fd);
                 direct = false;
                 alignment = 1;
