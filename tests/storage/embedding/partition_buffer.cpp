@@ -319,6 +319,62 @@ TEST_CASE("an epoch whose flush was never committed asks for a commit; one that 
     CHECK_FALSE(buffer.commit_wanted());
 }
 
+TEST_CASE("an epoch may be abandoned after any state: what it changed is kept, and the next one finds all rows") {
+    const temporary_directory directory;
+    const row_partitioning partitioning{60, 6};
+    epoch_plan states;
+    for (partition_id p = 0; p < partitioning.partitions; ++p) states.push_back({{p}, {}});
+    for (const std::uint32_t slots : {2U, 6U})
+        for (std::uint32_t trained = 0; trained <= states.size(); ++trained) {
+            CAPTURE(slots);
+            CAPTURE(trained);
+            const auto rows = make_rows(directory / "rows", partitioning, {4, 0}, 6);
+            memory_budget budget;
+            partition_buffer buffer(*rows, {.resident_partitions = slots, .prefetch = 1}, budget);
+            for (const std::uint32_t until : {trained, static_cast<std::uint32_t>(states.size())}) {
+                buffer.begin_epoch(states);
+                for (std::uint32_t s = 0; s < until; ++s) {
+                    const auto lease = buffer.acquire(s);
+                    REQUIRE(lease);
+                    (**lease)[static_cast<node_id>(partitioning.begin(s))][0] += 1000;
+                }
+                CHECK(test::code_of([&] { buffer.begin_epoch(states); }) == errc::invalid_argument); // end it first
+                buffer.end_epoch();
+            }
+            buffer.for_each_block([&](std::uint64_t first, matrix_view<const float> block) {
+                const float added = first / partitioning.size(0) < trained ? 2000 : 1000;
+                CHECK(block(0, 0) == static_cast<float>(first) + added);
+            });
+        }
+}
+
+TEST_CASE("no epoch begins while the last one's changes wait for a commit") {
+    const temporary_directory directory;
+    const auto rows = make_rows(directory / "rows", {40, 4}, {4, 0}, 1); // a spare slot less than memory slots: each write waits
+    memory_budget budget;
+    partition_buffer buffer(*rows, {.resident_partitions = 1, .prefetch = 0}, budget);
+    buffer.begin_epoch(epoch_plan{{{0}, {}}});
+    {
+        const auto lease = buffer.acquire(0);
+        REQUIRE(lease);
+        (**lease)[0][0] = 7;
+    }
+    buffer.end_epoch();
+    REQUIRE(buffer.commit_wanted());
+    const auto first_row = [&] {
+        float found = 0;
+        buffer.for_each_block([&](std::uint64_t first, matrix_view<const float> block) {
+            if (first == 0) found = block(0, 0);
+        });
+        return found;
+    };
+    CHECK(test::code_of([&] { (void)first_row(); }) == errc::invalid_argument);
+    buffer.flush();
+    buffer.committed();
+    buffer.end_epoch();
+    CHECK(first_row() == 7);
+}
+
 TEST_CASE("a failed load is a typed error of the next call, and the buffer can be destroyed") {
     const temporary_directory directory;
     const row_partitioning partitioning{100, 4};

@@ -79,12 +79,13 @@ public:
     [[nodiscard]] bool keeps_all() const noexcept { return keep_; }
 
     /// Starts an epoch at `first_state`; loading begins at once. Where leases update rows, partitions are written when they
-    /// leave. Precondition: no epoch is running; the plan's states fit `resident_partitions`. Throws
-    /// errc::invalid_argument for a plan of other partitions.
+    /// leave. Throws errc::invalid_argument for a plan of other partitions, for a state that names more than there are slots, and
+    /// where the epoch before, finished or abandoned, was not ended: its changes would be lost.
     void begin_epoch(epoch_plan states, std::uint32_t first_state = 0, lease_use use = lease_use::update) {
         detail::check_plan(states, partitions_);
         const std::scoped_lock lock(mutex_);
-        GNEISS_ASSERT(remaining_states_ == 0);
+        if (failure_) std::rethrow_exception(failure_);
+        if (running_) throw error(errc::invalid_argument, "an epoch begins before the one before it was ended");
         for (const buffer_state& s : states)
             if (s.resident.size() > memory_slots_)
                 throw error(errc::invalid_argument, "a state names " + std::to_string(s.resident.size()) +
@@ -94,7 +95,7 @@ public:
         commit_wanted_ = false;
         if (changes_) flushed_ = false;
         plan_ = std::move(states);
-        remaining_states_ = plan_.size() - first_state;
+        running_ = true;
         if (!keep_ || residencies_.empty()) {
             residencies_.clear();
             next_load_ = first_live_ = 0;
@@ -150,6 +151,7 @@ public:
                    std::ranges::all_of(residencies_, [](const tracked_residency& s) { return s.status == phase::gone; });
         });
         if (failure_) std::rethrow_exception(failure_);
+        running_ = commit_wanted_;
     }
     /// Whether `end_epoch` left partitions behind because the disk needs a commit first: `flush`, then end again.
     [[nodiscard]] bool commit_wanted() const {
@@ -318,7 +320,6 @@ private:
     void release(std::uint32_t index) {
         const std::scoped_lock lock(mutex_);
         --leases_;
-        if (remaining_states_ > 0) --remaining_states_;
         for (const std::size_t i : residencies_of_partition(index)) {
             tracked_residency& s = residencies_[i];
             --s.leases;
@@ -329,7 +330,6 @@ private:
 
     /// What an abandoned epoch leaves: loaded stays leave, planned ones are dropped.
     void retire_all() {
-        remaining_states_ = 0;
         if (keep_) return;
         for (tracked_residency& s : residencies_) {
             s.states_left = 0;
@@ -353,8 +353,8 @@ private:
     std::vector<tracked_residency> residencies_; // of the current plan, in load order
     std::size_t next_load_ = 0;
     std::size_t first_live_ = 0; // all stays before it are gone
-    std::size_t remaining_states_ = 0;
     std::uint32_t leases_ = 0;
+    bool running_ = false; // an epoch, until it ended
     bool changes_ = true;
     bool flushing_ = false;
     bool flushed_ = false; // and not committed: a checkpoint may name the slots written last, which would be written in place
