@@ -6,14 +6,13 @@
 #include <gneiss/core/random.hpp>
 #include <gneiss/order/beta.hpp>
 #include <gneiss/order/cost.hpp>
-#include <gneiss/storage/engine/memory.hpp>
 #include <gneiss/storage/engine/threads.hpp>
 
+#include "storage/intercepted_engine.hpp"
 #include "support/error_code.hpp"
 #include "support/refused_threads.hpp"
 #include "support/temporary_directory.hpp"
 
-#include <atomic>
 #include <fstream>
 #include <future>
 #include <thread>
@@ -22,43 +21,14 @@ namespace test_storage_embedding_partition_buffer {
 
 using namespace gneiss;
 using gneiss::test::temporary_directory;
+using storage_test::intercepted_engine;
+using storage_test::interception;
 
 namespace {
 
 engine_factory engines() {
     return [] { return any_engine(threads_engine{}); };
 }
-
-/// Does something in the middle of an operation: whatever engine first starts one of that kind calls it.
-struct interception {
-    io_operation kind;
-    std::function<void()> during;
-    std::atomic<bool> armed = false;
-};
-
-/// Files in memory whose operations can be intercepted.
-class intercepted_engine {
-public:
-    intercepted_engine(const memory_file_system& disk, interception& by) : engine_(disk), by_(&by) {}
-
-    [[nodiscard]] engine_traits traits() const { return engine_.traits(); }
-    [[nodiscard]] int open(const std::filesystem::path& path, const open_options& options) { return engine_.open(path, options); }
-    void close(int file) { engine_.close(file); }
-    [[nodiscard]] std::uint64_t size(int file) const { return engine_.size(file); }
-    void resize(int file, std::uint64_t bytes) { engine_.resize(file, bytes); }
-    [[nodiscard]] std::size_t direct_alignment(int file) const { return engine_.direct_alignment(file); }
-    [[nodiscard]] std::size_t submit(std::span<const io_request> requests) {
-        for (const io_request& each : requests)
-            if (each.operation == by_->kind && by_->armed.exchange(false)) by_->during();
-        return engine_.submit(requests);
-    }
-    [[nodiscard]] std::size_t wait(std::span<io_completion> done, std::size_t at_least) { return engine_.wait(done, at_least); }
-    [[nodiscard]] std::size_t in_flight() const { return engine_.in_flight(); }
-
-private:
-    memory_engine engine_;
-    interception* by_;
-};
 
 /// A row file whose row i holds i, 1000 + i, … in its floats.
 std::unique_ptr<embedding_file> make_rows(const std::filesystem::path& path, row_partitioning partitioning, row_layout layout,

@@ -33,7 +33,7 @@ namespace gneiss {
 ///
 /// A file has a name of its own in the directory and is removed by the destructor (only a killed process leaves it);
 /// its blocks have checksums that are verified on read. Cost: a partition is one write, and one read each time. Memory:
-/// `memory_bytes`, and what readers bring. Thread-safety: one thread may read while another writes other partitions.
+/// `memory_bytes`, and what readers bring. Thread-safety: one thread may `read` while another writes other partitions.
 /// Errors: io_error (no space among them); errc::corrupt.
 class scratch_rows {
 public:
@@ -98,11 +98,11 @@ public:
         return view(to, p);
     }
 
-    /// Visits all rows in order, one partition a block. Memory: a buffer for those of a file.
+    /// Visits all rows in order, one partition a block. Those of a file are read into the room, whose content is lost.
+    /// Precondition: all were put, and none is put meanwhile.
     void for_each_block(const embedding_block_visitor& visit) {
-        aligned_buffer<float> buffer;
         for (partition_id p = 0; p < partitioning_.partitions; ++p) {
-            const auto rows = read(p, file_ ? memory_[0] : buffer);
+            const auto rows = read(p, memory_[0]);
             if (rows.rows() != 0) visit(partitioning_.begin(p), rows);
         }
     }
