@@ -82,6 +82,18 @@ TEST_CASE("no part exceeds its cap: weights of nodes, numbers of parts, slack an
     }
 }
 
+TEST_CASE("a stop ends the run at the next level") {
+    const weighted_graph graph = test::weighted(5000, test::random_edges(5000, 20000, 3, 1));
+    std::stop_source stop;
+    stop.request_stop();
+    try {
+        (void)cut(graph, {.parts = 4, .stop = stop.get_token()});
+        FAIL("not stopped");
+    } catch (const error& e) {
+        CHECK(e.code() == errc::canceled);
+    }
+}
+
 TEST_CASE("parts may have different caps") {
     const weighted_graph graph = test::weighted(900, test::random_edges(900, 5000, 3, 1));
     const multilevel_options options{.parts = 4, .max_weights = {500, 10, 200, 190}};

@@ -67,7 +67,7 @@ struct in_memory_multilevel {
         check_stop(request);
         if (request.progress) request.progress("multilevel", 0, 0);
         return multilevel_partition(whole,
-            {.parts = request.parts, .imbalance = request.imbalance, .effort = effort, .seed = request.seed}, executor);
+            {.parts = request.parts, .imbalance = request.imbalance, .effort = effort, .seed = request.seed, .stop = request.stop}, executor);
     }
     [[nodiscard]] std::uint64_t memory(std::uint64_t nodes, edge_index arcs, const partition_request&) const noexcept {
         return 52 * nodes + 16 * arcs;

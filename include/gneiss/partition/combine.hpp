@@ -74,7 +74,7 @@ void combine_parts(Stream& stream, std::span<partition_id16> parts, std::span<co
         else if (caps[parts[v]] != 0)
             --caps[parts[v]]; // stays where it is, and weighs 1 by nodes and by edges
     multilevel_refine(*graph, of_cluster,
-        multilevel_options{.parts = request.parts, .max_weights = std::move(caps), .seed = request.seed}, executor);
+        multilevel_options{.parts = request.parts, .max_weights = std::move(caps), .seed = request.seed, .stop = request.stop}, executor);
     for (std::size_t v = 0; v < parts.size(); ++v)
         if (clusters.of[v] != no_cluster) parts[v] = of_cluster[clusters.of[v]];
     refine_parts(stream, parts, request, 4, executor);

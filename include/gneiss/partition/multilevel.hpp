@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +37,7 @@ struct multilevel_options {
     std::vector<std::uint64_t> max_weights{}; ///< [parts] instead of `imbalance`: a cap for each part
     multilevel_effort effort = multilevel_effort::normal;
     std::uint64_t seed = 0;
+    std::stop_token stop{}; ///< ends the run with errc::canceled at the next level
 };
 
 namespace detail {
@@ -131,6 +133,7 @@ private:
     void coarsen(std::span<const partition_id16> parts) {
         std::vector<partition_id16> coarse_parts;
         while (coarsest().nodes() > 2 * coarse_nodes) {
+            check_stop();
             const weighted_graph& fine = coarsest();
             const double blocks =
                 std::clamp(static_cast<double>(fine.nodes()) / coarse_nodes, 2.0, std::max(2.0, 1.0 * options_.parts));
@@ -175,7 +178,11 @@ private:
             levels_.pop_back();
         }
     }
+    void check_stop() const {
+        if (options_.stop.stop_requested()) throw error(errc::canceled, "partitioning was stopped");
+    }
     void refine_level(const weighted_graph& graph, std::span<const std::uint64_t> caps, random_key key) {
+        check_stop();
         kway_refiner refiner(graph, parts_, caps);
         refiner.balance();
         refiner.propagate(3, key.with(1));
@@ -227,8 +234,8 @@ void multilevel_refine(
 /// \returns the part of each node, [nodes]. A pure function of graph and options, whatever the executor.
 /// Cost: O(arcs · log k) expected, on one thread but for contractions and bisections of different blocks. Memory beside the
 /// graph: some 25 bytes a node and the coarse graphs, 8 bytes an arc; one and a half to three times the graph in all.
-/// Errors: errc::invalid_argument for no or too many parts, caps of another number, a graph whose arrays do not fit.
-/// Thread-safe. Source: Gottesbüren, Heuer, Sanders, Schulz and Seemaier, ESA 2021 (deep multilevel); Sanders and Schulz,
+/// Errors: errc::invalid_argument for no or too many parts, caps of another number, a graph whose arrays do not fit;
+/// errc::canceled. Thread-safe. Source: Gottesbüren, Heuer, Sanders, Schulz and Seemaier, ESA 2021 (deep multilevel); Sanders and Schulz,
 /// ESA 2011 (localised searches).
 template <executor E>
 [[nodiscard]] std::vector<partition_id16> multilevel_partition(

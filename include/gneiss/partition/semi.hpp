@@ -110,7 +110,7 @@ private:
             if (!graph) continue;
             const std::vector<std::uint32_t> weights = graph->node_weights;
             const std::vector<partition_id16> of_cluster = multilevel_partition(*std::move(graph),
-                multilevel_options{.parts = request.parts, .max_weights = caps, .seed = request.seed}, executor);
+                multilevel_options{.parts = request.parts, .max_weights = caps, .seed = request.seed, .stop = request.stop}, executor);
             std::vector<std::uint64_t> held(request.parts);
             for (std::size_t c = 0; c < weights.size(); ++c) held[of_cluster[c]] += weights[c];
             std::vector<partition_id16> parts = detail::project_parts(clusters, of_cluster, held, request.parts);
