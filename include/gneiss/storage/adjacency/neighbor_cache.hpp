@@ -126,28 +126,31 @@ public:
     /// Takes the memory and reads the file, all of it verified. Loaded already: nothing.
     void load() {
         if (loaded()) return;
-        memory_charge charge = budget_->charge("neighbor cache", memory_bytes());
+        const std::uint64_t most = std::max(lists_, entries_); // whose lists, then neighbors
+        memory_charge charge = budget_->charge("neighbor cache", memory_bytes() + (most - entries_) * sizeof(node_id));
         const plain_file file = plain_file::open(path_);
         std::vector<std::uint64_t> starts(static_cast<std::size_t>(lists_) + 1);
-        std::vector<node_id> members(static_cast<std::size_t>(lists_));
-        auto neighbors = huge_page_vector<node_id>(static_cast<std::size_t>(entries_));
+        auto neighbors = huge_page_vector<node_id>(static_cast<std::size_t>(most));
         std::uint64_t at = 0;
-        const auto get = [&](auto& values) {
+        const auto get = [&](auto&& values) {
             const auto bytes = std::as_writable_bytes(std::span(values));
             sums_.read(file, at, bytes);
             at += bytes.size();
         };
         get(starts);
+        const std::span<node_id> members = std::span(neighbors).first(static_cast<std::size_t>(lists_));
         get(members);
-        get(neighbors);
-        file.drop_cached(0, header_bytes + at);
         if (!std::ranges::is_sorted(starts) || starts.front() != 0 || starts.back() != entries_ ||
             std::ranges::adjacent_find(members, std::greater_equal<>()) != members.end() ||
             (!members.empty() && members.back() >= nodes_))
             throw wrong("lists out of order");
+        ranked_bitmap kept(nodes_, members);
+        neighbors.resize(static_cast<std::size_t>(entries_));
+        get(neighbors);
+        file.drop_cached(0, header_bytes + at);
         const auto beyond = [&](node_id v) { return v >= nodes_; };
         if (std::ranges::any_of(neighbors, beyond)) throw wrong("a neighbor beyond the nodes");
-        members_ = ranked_bitmap(nodes_, members);
+        members_ = std::move(kept);
         starts_ = std::move(starts);
         neighbors_ = std::move(neighbors);
         charge_ = std::move(charge);
