@@ -16,6 +16,7 @@
 #include <sys/statvfs.h>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
 #include <gneiss/storage/detail/retry_interrupted.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
@@ -75,7 +76,7 @@ struct removed_unless_renamed {
 inline void require_disk_space(const std::filesystem::path& path, std::uint64_t bytes) {
     if (const std::uint64_t available = free_disk_bytes(path); bytes > available)
         throw error(errc::no_space,
-            std::to_string(bytes) + " bytes are needed on this disk, " + std::to_string(available) + " are free",
+            format_bytes(bytes) + " are needed on this disk, " + format_bytes(available) + " are free",
             {.path = path});
 }
 

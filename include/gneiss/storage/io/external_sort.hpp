@@ -16,6 +16,7 @@
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/memory_budget.hpp>
 #include <gneiss/storage/io/detail/radix_sort.hpp>
 #include <gneiss/storage/io/detail/run_merge.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
@@ -77,7 +78,7 @@ public:
           executor_(std::move(executor)) {
         if (memory_ < minimum_memory)
             throw error(errc::invalid_argument,
-                "external sort needs at least " + std::to_string(minimum_memory) + " bytes of memory");
+                "external sort needs at least " + format_bytes(minimum_memory) + " of memory");
         piece_ = std::clamp<std::uint64_t>(memory_ / 16, std::uint64_t{256} << 10, std::uint64_t{8} << 20);
         capacity_ = static_cast<std::size_t>((memory_ - memory_ / 8) / (2 * sizeof(Record)));
     }
