@@ -117,6 +117,22 @@ TEST_CASE("what is wrong with the input is told with its place, exit 1, and noth
     shop.refuses(1, "verify data", {"names.bytes.npy", "checksum mismatch"});
 }
 
+TEST_CASE("a first line that looks like a header and is read as an edge is reported, and only then") {
+    const workshop shop;
+    shop.write("named.csv", "Source,rel,Target\na,r,b\nb,r,c\n");
+    const auto edges = [&](const std::string& flags) {
+        const auto got = shop.run("import " + flags + " --force --out data --json");
+        CAPTURE(got.err);
+        REQUIRE(got.code == 0);
+        return std::pair(nlohmann::json::parse(got.out)["edges"].get<int>(), got.err.find("looks like a header") != std::string::npos);
+    };
+    CHECK(edges("named.csv") == std::pair(3, true));
+    CHECK(edges("named.csv --header") == std::pair(2, false));
+    CHECK(edges("named.csv --columns Source,rel,Target") == std::pair(2, false));
+    shop.write("plain.tsv", "from\tr\tb\nb\tr\tto\n"); // one such word is a name
+    CHECK(edges("plain.tsv") == std::pair(2, false));
+}
+
 TEST_CASE("too little memory is refused with numbers, exit 3") {
     const workshop shop;
     shop.write("a.tsv", triples);

@@ -157,6 +157,9 @@ programs::exit_code run_import(gneiss::import_options options, const output_flag
             fmt::format("warning: {} valid and test edges name a node or relation that no training edge has; they are "
                         "kept, and no model can know them",
                 created.unseen));
+    for (const auto& [file, line] : created.header_like)
+        live.say(fmt::format("warning: {}: the first line, \"{}\", looks like a header and was read as an edge; if it is one, import with --header",
+            file.string(), line));
     if (created.unlabeled_tests != 0)
         live.say(fmt::format("warning: {} test nodes have no label and are in no part", created.unlabeled_tests));
     const double seconds = seconds_since(start);

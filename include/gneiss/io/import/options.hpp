@@ -11,6 +11,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <gneiss/graph/coo.hpp>
@@ -114,6 +115,7 @@ struct import_report {
     std::uint64_t moved = 0;  ///< of these, moved to train
     dataset_node_attributes node_attributes{};
     std::uint64_t unlabeled_tests = 0; ///< test nodes without a label: in no part
+    std::vector<std::pair<std::filesystem::path, std::string>> header_like{}; ///< files, and first lines: read as edges, though like headers
     bool resumed = false;               ///< went on from a part that an earlier run left
 };
 

@@ -77,6 +77,8 @@ inline void publish_dataset(import_state& state) {
     state.nodes = {};
     state.report.node_attributes = {state.journal["features"], state.journal["classes"], state.journal["train_nodes"],
         state.journal["valid_nodes"], state.journal["test_nodes"]};
+    for (const planned_source& source : state.sources)
+        if (!source.header_like.empty()) state.report.header_like.emplace_back(source.source.path, source.header_like);
     state.report.unlabeled_tests = state.journal["unlabelled_tests"];
     write_manifest(partial / "manifest.json", make_manifest(state));
     (void)dataset(partial).buckets(); // opens it as a reader would

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +37,7 @@ struct planned_source {
     std::uint64_t relations = 0; ///< integer relations the source declares; 0: nothing
     bool integer_ids = false;    ///< both ends of the first edge are integers
     bool integer_relation = false;
+    std::string header_like{}; ///< a first line that is read as an edge, and looks like names of columns
 
     [[nodiscard]] std::unique_ptr<byte_source> open() const {
         return source.open ? source.open() : std::make_unique<file_source>(source.path);
@@ -192,6 +194,16 @@ inline std::size_t find_column(
     return static_cast<std::size_t>(found - names.begin());
 }
 
+/// Whether a file may call one end of an edge so in its header.
+inline bool names_an_end(std::string_view field) {
+    std::string word(field);
+    for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (word.ends_with("_id")) word.resize(word.size() - 3);
+    constexpr std::string_view words[] = {"source", "src", "head", "from", "subject", "target", "destination", "dst", "dest", "tail", "to",
+        "object", "node1", "node2", "node_1", "node_2"};
+    return std::find(std::begin(words), std::end(words), word) != std::end(words);
+}
+
 inline void plan_text(planned_source& planned, const import_options& options) {
     text_format& text = planned.text;
     const bool list = planned.format == edge_format::edge_list;
@@ -269,6 +281,9 @@ inline void plan_text(planned_source& planned, const import_options& options) {
     };
     planned.integer_ids = integer(text.source) && integer(text.destination);
     planned.integer_relation = text.relation && integer(*text.relation);
+    if (!header && std::max(text.source, text.destination) < std::min(count, line_fields::capacity) &&
+        names_an_end(fields.at[text.source]) && names_an_end(fields.at[text.destination]))
+        planned.header_like = line;
 }
 
 } // namespace detail
