@@ -39,7 +39,7 @@ class ginex_trainer final : public trainers::node_classification_training {
 public:
     /// Starts a run, or goes on with it. `lists` are charged to the budget, too.
     ginex_trainer(const parts& of, const options& how, const training_plan& plan, topology& lists, trainers::compute_device* device, programs::progress& live)
-        : node_classification_training(of, {"program", "node labels", "weights", "batches", "samplers", "encoder", "change sets", "evaluation"}),
+        : node_classification_training(of),
           options_(how), plan_(plan), graph_(lists) {
         std::filesystem::remove_all(superbatches()); // of a run that could not, and that may have no batch left to train
         if (plan.neighbor_bytes != 0) open_neighbor_cache(live);
@@ -111,14 +111,24 @@ private:
 
     [[nodiscard]] std::filesystem::path superbatches() const { return superbatches_of(of_.run.directory.path()); }
 
-    /// That of the run, unless there is none yet or it is larger than this process' plan.
+    /// That of the run, unless there is none yet, it is damaged, or it is larger than this process' plan.
     void open_neighbor_cache(programs::progress& live) {
         const std::filesystem::path path = of_.run.directory.path() / "neighbours.cache";
         const gneiss::neighbor_direction d = options_.neighbors();
         gneiss::disk_csc& graph = *graph_.on_disk();
         const std::uint64_t fingerprint = graph.fingerprint(d);
         const auto open = [&] { neighbors_ = std::make_unique<gneiss::neighbor_cache>(path, fingerprint, of_.budget); };
-        if (of_.run.saved && std::filesystem::exists(path)) open();
+        if (of_.run.saved && std::filesystem::exists(path)) {
+            try {
+                open();
+                if (neighbors_->memory_bytes() <= plan_.neighbor_bytes) neighbors_->load(); // verified
+                neighbors_->release();
+            } catch (const gneiss::error& e) { // what is damaged, or of another version, is built again
+                if (e.code() == gneiss::errc::over_budget) throw;
+                live.say(fmt::format("{}: not used", e.what()));
+                neighbors_.reset();
+            }
+        }
         if (!neighbors_ || neighbors_->memory_bytes() > plan_.neighbor_bytes) {
             live.say(fmt::format("building the cache of neighbors, {}", gneiss::format_bytes(plan_.neighbor_bytes)));
             const std::vector<std::uint32_t> lengths = graph_.lengths();
