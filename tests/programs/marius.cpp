@@ -148,6 +148,35 @@ TEST_CASE("a run that is there is not overwritten; a finished one is told again 
     CHECK(shop.parameters("a") != before);
 }
 
+TEST_CASE("files that flags name are found again from any folder: a run keeps their whole path") {
+    const marius_workshop shop;
+    shop.write("order.txt", "0 0\n0 1\n1 0\n1 1\n");
+    const auto planned = shop.run("train data --order order.txt --partitions 2 --buffer 2 --store disk --dim 8 --dry-run --json");
+    CAPTURE(planned.err);
+    REQUIRE(planned.code == 0);
+    CHECK(nlohmann::json::parse(planned.out)["config"]["order"] == (shop / "order.txt").string());
+}
+
+TEST_CASE("where memory is short fewer batches are in flight, and a batch is in memory as often as the plan says") {
+    const marius_workshop shop;
+    REQUIRE(shop.run("generate rmat --nodes 20000 --edges 100000 --out big", "gneiss-data").code == 0);
+    const auto batches = [&](const std::string& flags) {
+        const auto planned = shop.run("train big --dim 512 --negatives 2000 --batch 40 --chunks 10 --store memory --dry-run " + flags);
+        CAPTURE(planned.err);
+        REQUIRE(planned.code == 0);
+        const std::string before = "batches: ";
+        const std::size_t at = planned.out.find(before);
+        REQUIRE(at != std::string::npos);
+        return std::stoi(planned.out.substr(at + before.size()));
+    };
+    CHECK(batches("--memory 4GiB --staleness 16 --threads 1") == 6); // as many as stages can use
+    CHECK(batches("--memory 4GiB --staleness 1 --threads 1") == 3);
+    CHECK(batches("--memory 4GiB --threads 1") == 4); // 2500 batches an epoch: one may miss two updates
+    const int fewer = batches("--memory 384MiB --staleness 16 --threads 1");
+    CHECK(fewer >= 2);
+    CHECK(fewer < 6);
+}
+
 TEST_CASE("predictions are by name, ranked, and leave out what is known unless asked") {
     const marius_workshop shop;
     REQUIRE(shop.run(std::string("train data --epochs 60 --out a --no-eval --dim 32 --negatives 40 --batch 16 --quiet")).code == 0);
@@ -197,6 +226,8 @@ TEST_CASE("what cannot be is refused in one line that says why") {
     shop.refuses(2, "train data --decoder magic" + to, {"decoder", "complex"});
     shop.refuses(2, "train data --negatives -3" + to, {"negatives"});
     shop.refuses(2, "train data --memory 12furlongs" + to, {"memory"});
+    for (const char* flag : {"throttle", "negatives", "eval-negatives", "eval-edges"})
+        shop.refuses(2, "train data --" + std::string(flag) + " 0" + to, {flag, "0 is less than 1"});
     shop.refuses(2, "train data --node-init sideways" + to, {"node-init"});
     shop.refuses(1, "train nowhere" + to, {"nowhere: No such file"});
     shop.refuses(1, "train train.tsv" + to, {"train.tsv: is not a dataset but a file", "import"});

@@ -113,6 +113,9 @@ TEST_CASE("edges are learned by a GNN over learned rows, over features, over bot
         seen.insert(shop.representations(inputs));
     }
     CHECK(seen.size() == 3);
+    (void)shop.train("data --task link --inputs rows --epochs 3 --dim 16 --layers sage:16 --batch 200 --negatives 50 --regularizer n3 --out n3");
+    CHECK(shop.read("n3/config.toml").find("regularizer-weight = 0.05") != std::string::npos);
+    CHECK(!seen.contains(shop.representations("n3")));
     const auto answers = nlohmann::json::parse(shop.run("predict rows --head 3 --k 4 --json").out);
     CHECK(answers["predictions"][0]["answers"].size() == 4);
 }

@@ -19,6 +19,8 @@
 
 namespace ginex {
 
+using trainers::charged_by;
+
 namespace {
 
 /// A little more than was seen: batches of an epoch are much alike, small ones less so. Their sizes are sums of draws, so that
@@ -165,8 +167,8 @@ training_plan plan_with(options& settings, const gneiss::dataset& data, const gn
         for (gneiss::partition_id p = 0; p < partitions; ++p) all.resident.push_back(p);
         return gneiss::epoch_plan{all};
     };
-    const auto add = [&](const char* name, std::uint64_t bytes) {
-        if (bytes != 0) plan.parts.push_back({name, bytes});
+    const auto add = [&](const char* name, std::uint64_t bytes, charged_by by) {
+        if (bytes != 0) plan.memory.add(name, bytes, by);
     };
     const gneiss::feature_store store(features.files(), {graph.nodes, 1});
     const gneiss::gnn_memory bound = memory_of_batches(settings, net, seen, graph.nodes, store.sparse() ? store.nnz() : 0);
@@ -178,26 +180,26 @@ training_plan plan_with(options& settings, const gneiss::dataset& data, const gn
     const bool halves = store.f16() && *settings.feature_cache != "memory";
     const std::uint64_t staged = halves ? result.batch_nodes * row_bytes * 9 / 8 : 0;
     const std::uint64_t rss = programs::anonymous_rss(), code = std::uint64_t{24} << 20;
-    add("program", rss - std::min(rss, charged) + code);
-    add("node labels", (graph.nodes + graph.node_attributes.train * 2 + (settings.no_eval ? 0 : graph.node_attributes.valid + graph.node_attributes.test)) * 4);
-    add("weights", net.weights.size_bytes() + 4096);
-    add("lists of neighbors", memory_of_lists(settings, lists_of(data, settings.neighbors())));
-    if (*settings.topology == "disk") add("reading neighbors", gneiss::disk_csc::engine_bytes({}));
+    add("program", rss - std::min(rss, charged) + code, charged_by::run);
+    add("node labels", (graph.nodes + graph.node_attributes.train * 2 + (settings.no_eval ? 0 : graph.node_attributes.valid + graph.node_attributes.test)) * 4, charged_by::run);
+    add("weights", net.weights.size_bytes() + 4096, charged_by::run);
+    add("lists of neighbors", memory_of_lists(settings, lists_of(data, settings.neighbors())), charged_by::component);
+    if (*settings.topology == "disk") add("reading neighbors", gneiss::disk_csc::engine_bytes({}), charged_by::component);
     if (*settings.feature_cache == "memory")
-        add("features", gneiss::feature_buffer::bytes_needed({gneiss::buffer_state{.resident = {0}, .edge_buckets = {}}}, store));
+        add("features", gneiss::feature_buffer::bytes_needed({gneiss::buffer_state{.resident = {0}, .edge_buckets = {}}}, store), charged_by::component);
     else if (*settings.feature_cache != "mmap")
-        add("row gather", gneiss::gather_options{}.staging_bytes + result.batch_nodes * 28);
-    add("batches", (*settings.in_flight + workers + (settings.superbatches() ? 1 : 0)) * sample + *settings.in_flight * rows_of_batch + staged);
-    add("samplers", workers * bound.sampler);
-    add("encoder", bound.encoder);
+        add("row gather", gneiss::gather_options{}.staging_bytes + result.batch_nodes * 28, charged_by::component);
+    add("batches", (*settings.in_flight + workers + (settings.superbatches() ? 1 : 0)) * sample + *settings.in_flight * rows_of_batch + staged, charged_by::run);
+    add("samplers", workers * bound.sampler, charged_by::run);
+    add("encoder", bound.encoder, charged_by::run);
     plan.evaluation_bytes = least_evaluation;
-    add("evaluation", plan.evaluation_bytes);
+    add("evaluation", plan.evaluation_bytes, charged_by::run);
 
     const std::uint64_t used = plan.memory_bytes(), margin = plan.budget / 20; // as the paper leaves 5 %
     if (used > plan.budget)
         throw gneiss::error(gneiss::errc::over_budget,
             fmt::format("{}; what helps: a larger --memory, a smaller --batch, smaller --fanout, fewer --batches-in-flight{}",
-                gneiss::over_budget(plan.budget, plan.parts).what(),
+                gneiss::over_budget(plan.budget, plan.memory.parts()).what(),
                 *settings.topology == "memory" || *settings.feature_cache == "memory" ? ", --topology disk and --feature-cache belady" : ""));
     std::uint64_t rest = plan.budget - used > margin ? plan.budget - used - margin : 0;
 
@@ -260,11 +262,11 @@ training_plan plan_with(options& settings, const gneiss::dataset& data, const gn
     const std::uint64_t rows = result.slots == 0 ? 0 : result.slots * row_bytes + gneiss::slot_table::bytes_needed(graph.nodes, result.slots, result.table);
     result.cache_bytes = in_turns ? rows : rows + result.neighbor_bytes;
     if (in_turns) {
-        add("caches, in turns", std::max(rows, result.neighbor_bytes + change_sets));
+        add("caches, in turns", std::max(rows, result.neighbor_bytes + change_sets), charged_by::component);
     } else {
-        add("change sets", change_sets);
-        add("neighbor cache", result.neighbor_bytes);
-        add("feature cache", rows);
+        add("change sets", change_sets, charged_by::run);
+        add("neighbor cache", result.neighbor_bytes, charged_by::component);
+        add("feature cache", rows, charged_by::component);
     }
     plan.disk_bytes = result.run_file_bytes + result.neighbor_bytes + 4 * net.weights.size_bytes() + (std::uint64_t{1} << 20);
     if (!settings.no_eval) { // rows of a layer and the next, when they do not stay in memory

@@ -45,6 +45,9 @@ void options::resolve(const gneiss::dataset& data) {
     if (partitions && !makes_parts()) throw programs::usage_error("--partitions is for partitioners that make them: --partitioner given and file say how many there are");
     if (partitions && *partitions > std::max<std::uint64_t>(graph.nodes / 2, 1))
         throw programs::usage_error(fmt::format("--partitions {}: at most half as many as nodes, of which {} has {}", *partitions, data.directory().string(), graph.nodes));
+    make_absolute(assignment);
+    make_absolute(reuse_plan);
+    if (const hub_choice chosen = choice_of_hubs(); chosen.file) hubs = std::filesystem::absolute(*chosen.file).string();
     if (partitioner) resolve_hubs(graph);
 }
 

@@ -58,7 +58,7 @@ class hanoi_trainer final : public trainers::node_classification_training {
 public:
     /// Starts a run, or goes on with it.
     hanoi_trainer(const parts& of, const options& settings, const std::optional<tier_rates>& rates)
-        : node_classification_training(of, {"program", "node labels", "weights", "evaluation"}), options_(settings), rates_(rates), asked_(of.features.rows()),
+        : node_classification_training(of), options_(settings), rates_(rates), asked_(of.features.rows()),
           store_(of.features.files(), of.plan.partitioning) {
         gneiss::pass_record done;
         if (of.run.saved) done = saved_progress().at("passes").get<gneiss::pass_record>();

@@ -23,6 +23,7 @@
 
 namespace hanoi {
 
+using trainers::charged_by;
 using trainers::training_plan;
 
 gneiss::node_plan epoch_of(const options& settings, const gneiss::dataset& data, std::uint64_t epoch) {
@@ -151,11 +152,13 @@ public:
         gneiss::gnn_shape shape = of_.shape(plan.slots);
         shape.columns = net_.encode.inputs();
         const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(training_, shape, layers_);
-        plan.parts = {{"program", programs::current_rss() + (std::uint64_t{12} << 20)}, {"features", plan.feature_bytes},
-            {"graph", plan.graph_bytes},
-            {"node labels", graph_.nodes * 5 + (graph_.node_attributes.train * 2 + graph_.node_attributes.valid + graph_.node_attributes.test) * 4},
-            {"samplers", std::max<std::size_t>(training_.pipeline.sample_workers, 1) * bound.sampler}, {"encoder", bound.encoder},
-            {"weights", net_.weights.size_bytes() + 4096}};
+        plan.memory.add("program", programs::current_rss() + (std::uint64_t{12} << 20), charged_by::run);
+        plan.memory.add("features", plan.feature_bytes, charged_by::component);
+        plan.memory.add("graph", plan.graph_bytes, charged_by::component);
+        plan.memory.add("node labels", trainers::label_memory(graph_), charged_by::run);
+        plan.memory.add("samplers", std::max<std::size_t>(training_.pipeline.sample_workers, 1) * bound.sampler, charged_by::component);
+        plan.memory.add("encoder", bound.encoder, charged_by::component);
+        plan.memory.add("weights", net_.weights.size_bytes() + 4096, charged_by::run);
         plan.add_batches_and_evaluation(gneiss::gnn_trainer::in_flight(training_), options_.deterministic, bound.batch,
             trainers::evaluation_part(evaluation_, plan.borrowable_bytes()));
         plan.further_reads = of_.reads;
@@ -190,7 +193,7 @@ public:
             if (fits(asked)) return asked;
             const auto best = largest();
             throw gneiss::error(gneiss::errc::over_budget,
-                fmt::format("{}; {}", gneiss::over_budget(budget_, asked.parts).what(),
+                fmt::format("{}; {}", gneiss::over_budget(budget_, asked.memory.parts()).what(),
                     best ? fmt::format("--macro {} fits, {} does not", macro_of(*best), *settings.macro)
                          : fmt::format("no --macro fits: one partition takes {}", gneiss::format_bytes(with(1).memory_bytes()))));
         }
@@ -206,7 +209,7 @@ public:
         }
         throw gneiss::error(gneiss::errc::over_budget,
             fmt::format("{}; what helps: a larger --memory, more partitions, {}a smaller --batch or --fanout",
-                gneiss::over_budget(budget_, least.parts).what(), fewer));
+                gneiss::over_budget(budget_, least.memory.parts()).what(), fewer));
     }
 
 private:

@@ -9,7 +9,7 @@ namespace marius {
 void options::add_to(programs::command& to) {
     add_dataset(to);
     to.group("Model");
-    add_model(to);
+    add_model(to, "n3; none for dot, transe");
     to.group("Training");
     to.option("epochs", epochs, "passes over the edges").range(1).default_text("from the graph");
     to.option("batch", batch, "edges of a batch").range(1).default_text("from the graph");
@@ -31,7 +31,9 @@ void options::add_to(programs::command& to) {
 
 void options::resolve(const gneiss::dataset_manifest& graph) {
     const std::uint64_t edges = graph.train_edges;
-    resolve_model(graph, 0.05);
+    resolve_model(graph, "n3");
+    make_absolute(init);
+    make_order_absolute();
     if (!dim) dim = 100;
     if (*decoder == "complex" && *dim % 2 != 0)
         throw programs::usage_error("--dim " + std::to_string(*dim) + " is odd: ComplEx rows are pairs of floats");
@@ -39,6 +41,7 @@ void options::resolve(const gneiss::dataset_manifest& graph) {
     if (!batch) batch = edges < 4'000'000 ? 1000 : edges < 100'000'000 ? 10'000 : 50'000;
     // About ten million examples: small graphs are passed many times, huge ones a few.
     if (!epochs) epochs = std::clamp<std::uint64_t>(edges == 0 ? 1 : 10'000'000 / edges, 3, 40);
+    resolve_staleness(gneiss::ceil_div(edges, *batch));
     resolve_negatives(graph, *batch, *dim);
     if (node_init.empty()) node_init = "normal:0,0.1";
     if (!eval_every) eval_every = std::max<std::uint64_t>(1, *epochs / 5);

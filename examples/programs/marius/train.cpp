@@ -49,9 +49,7 @@ public:
           rebucketed_(std::move(rebucketed)), buckets_((rebucketed_ ? *rebucketed_ : data).buckets()), executor_(settings.threads),
           budget_(plan_.budget), model_(gneiss::make_link_model(*settings.decoder, settings.loss, *settings.dim, settings.model_options(), static_cast<float>(settings.margin))),
           relations_(make_relations(model_, optimizer_of(0), data.manifest())) {
-        for (const gneiss::memory_part& part : plan_.parts) // the buffers charge for themselves
-            if (part.name != "partition buffer" && part.name != "edges" && part.name != "batches")
-                charges_.push_back(budget_.charge(part.name, part.bytes));
+        charges_ = plan_.memory.charge_run(budget_);
         if (run.saved)
             load(*run.saved, engine);
         else
@@ -63,7 +61,9 @@ public:
         edges_ = std::make_unique<gneiss::edge_buffer>(
             reader_->source(), gneiss::edge_buffer_options{.cache_all = rows_->keeps_all(), .bytes = plan_.edge_bytes}, budget_);
         if (device != nullptr) backend_ = backend_on(*device, options_, plan_, relations_);
-        training_ = std::make_unique<gneiss::embedding_trainer>(options_.training_options(),
+        gneiss::embedding_trainer_options training = options_.training_options();
+        training.batches_in_flight = plan_.batches;
+        training_ = std::make_unique<gneiss::embedding_trainer>(training,
             gneiss::embedding_parts{.model = model_, .optimizer = optimizer_of(0), .rows = *rows_, .edges = *edges_, .relations = relations_,
                 .backend = backend_ ? &*backend_ : nullptr},
             executor_, budget_);

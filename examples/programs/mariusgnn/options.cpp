@@ -28,7 +28,7 @@ void options::add_to(programs::command& to) {
     add_layers(to);
     to.option("inputs", inputs, "learned rows, given features, or both side by side").choices({"rows", "features", "both"}).default_text("features where there are some");
     add_dropout(to);
-    add_model(to);
+    add_model(to, "none");
     to.group("Training");
     to.option("epochs", epochs, "passes over the edges, or the training nodes").range(1).default_text("from the graph");
     to.option("batch", batch, "edges or nodes of a batch").range(1).default_text("from the graph");
@@ -95,6 +95,8 @@ void options::resolve(const gneiss::dataset& data, const programs::command& self
         if (!row_optimizer) row_optimizer = "adagrad";
         if (!row_lr) row_lr = 0.1;
     }
+    make_absolute(init);
+    make_order_absolute();
     if (uses_rows()) {
         if (node_init.empty()) node_init = links() ? "normal:0,0.1" : "glorot";
         (void)node_initializer();
@@ -103,13 +105,14 @@ void options::resolve(const gneiss::dataset& data, const programs::command& self
         resolve_link(graph);
     else
         resolve_classes(graph);
+    resolve_staleness(uses_rows() ? gneiss::ceil_div(links() ? graph.train_edges : graph.node_attributes.train, *batch) : 0);
     resolve_sampling(graph, links() ? "linear" : "constant");
     if (eval_fanout) check_fanout(*eval_fanout);
 }
 
 void options::resolve_link(const gneiss::dataset_manifest& graph) {
     const std::uint64_t edges = graph.train_edges;
-    resolve_model(graph, 0);
+    resolve_model(graph, "none");
     if (!layers) layers = fmt::format("sage:{}", *dim);
     const std::size_t width = layer_options(*dim).back().outputs();
     if (*decoder == "complex" && width % 2 != 0)

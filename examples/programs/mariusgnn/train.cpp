@@ -64,9 +64,7 @@ public:
     /// Starts a run, or goes on with it. `data` is the graph that the run's checkpoint names.
     mariusgnn_trainer(const parts& of, std::unique_ptr<run_graph> data, network& net, const std::stop_token& stop)
         : of_(of), plan_(of.plan), data_(std::move(data)), net_(net), stop_(stop), executor_(of.how.threads), budget_(of.plan.budget) {
-        for (const char* name : {"program", "tables", "decoder", "node labels", "weights", "evaluation"})
-            for (const gneiss::memory_part& part : of.plan.parts) // the others charge for themselves
-                if (part.name == name) charges_.push_back(budget_.charge(part.name, part.bytes));
+        charges_ = plan_.memory.charge_run(budget_);
         const options& how = of.how;
         std::filesystem::create_directories(of.run.directory.checkpoint());
         if (of.run.saved) {

@@ -23,6 +23,7 @@ namespace {
 
 using gneiss::edge_direction;
 using trainers::reads_of;
+using trainers::charged_by;
 using trainers::training_plan;
 
 /// The most that a function of the states of an epoch, of what is read ahead, and of those of an evaluation is: in all epochs where
@@ -129,9 +130,8 @@ std::vector<std::string> tune_comet(options& o, const planning& of, const With& 
     trial.order = o.order.value_or("comet");
     const training_plan some = with(trial, std::max(given, 4U), 2, false);
     gneiss::tuning_input input{.nodes = graph.nodes, .memory = some.budget};
-    for (const gneiss::memory_part& part : some.parts)
-        if (part.name != "partition buffer" && part.name != "graph" && part.name != "features" && part.name != "edges" && part.name != "evaluation") input.other_bytes += part.bytes;
-    input.other_bytes += some.least_evaluation_bytes; // what is left over goes to it
+    input.other_bytes = some.memory_bytes() - some.buffer_bytes() - some.graph_bytes - some.feature_bytes - some.edge_bytes -
+                        some.evaluation_bytes + some.least_evaluation_bytes; // what is left over goes to evaluation
     input.row_bytes = some.layout.bytes();
     if (of.graph.features() != nullptr) input.row_bytes += of.graph.features()->bytes() / std::max<std::uint64_t>(graph.nodes, 1);
     input.access = o.uses_rows() ? gneiss::row_use::updated : gneiss::row_use::read_only;
@@ -234,21 +234,22 @@ tuned_plan plan_training(options& chosen, const planning& of) {
             shape.sparse_entries += shape.sparse_entries / 8;
         }
         const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(training, shape, layers);
-        plan.parts = {{"program", programs::current_rss() + (std::uint64_t{12} << 20)}};
-        if (o.uses_rows()) plan.parts.push_back({"partition buffer", plan.memory_slots() * plan.slot_bytes()});
-        if (of.graph.features() != nullptr) plan.parts.push_back({"features", plan.feature_bytes});
-        plan.parts.push_back({"graph", plan.graph_bytes});
-        plan.parts.push_back({"tables", trainers::table_memory(plan, of.graph.buckets(), o.links())});
+        plan.table_bytes = trainers::table_memory(plan, of.graph.buckets(), o.links());
+        plan.memory.add("program", programs::current_rss() + (std::uint64_t{12} << 20), charged_by::run);
+        if (o.uses_rows()) plan.memory.add("partition buffer", plan.buffer_bytes(), charged_by::component);
+        if (of.graph.features() != nullptr) plan.memory.add("features", plan.feature_bytes, charged_by::component);
+        plan.memory.add("graph", plan.graph_bytes, charged_by::component);
+        plan.memory.add("tables", plan.table_bytes, charged_by::run);
         if (o.links()) {
-            plan.parts.push_back({"edges", plan.edge_bytes});
-            plan.parts.push_back({"bucket blocks", gneiss::bucket_reader::bytes_needed(of.graph.buckets())});
-            plan.parts.push_back({"decoder", trainers::link_model_bytes(o, *o.batch, o.threads, *of.net.links, graph.nodes)});
+            plan.memory.add("edges", plan.edge_bytes, charged_by::component);
+            plan.memory.add("bucket blocks", gneiss::bucket_reader::bytes_needed(of.graph.buckets()), charged_by::run);
+            plan.memory.add("decoder", trainers::link_model_bytes(o, *o.batch, o.threads, *of.net.links, graph.nodes), charged_by::run);
         } else { // classes and parts of all nodes, those that train, are validated, tested
-            plan.parts.push_back({"node labels", graph.nodes * 5 + (graph.node_attributes.train * 2 + graph.node_attributes.valid + graph.node_attributes.test) * 4});
+            plan.memory.add("node labels", trainers::label_memory(graph), charged_by::run);
         }
-        plan.parts.push_back({"samplers", std::max<std::size_t>(training.pipeline.sample_workers, 1) * bound.sampler});
-        plan.parts.push_back({"encoder", bound.encoder});
-        plan.parts.push_back({"weights", of.net.bytes()});
+        plan.memory.add("samplers", std::max<std::size_t>(training.pipeline.sample_workers, 1) * bound.sampler, charged_by::component);
+        plan.memory.add("encoder", bound.encoder, charged_by::component);
+        plan.memory.add("weights", of.net.bytes(), charged_by::run);
         const std::uint64_t evaluation = trainers::evaluation_part(
             least_evaluation(o, of, plan.partitioning, shape, layers), o.eval_graph == "resident" ? 0 : plan.borrowable_bytes());
         plan.add_batches_and_evaluation(

@@ -31,6 +31,7 @@ void node_classification_options::resolve(const gneiss::dataset& data) {
     if (!normalize_features) normalize_features = data.has("features.indptr");
     resolve_direction(data);
     resolve_classes(graph);
+    resolve_staleness(0);
     resolve_sampling(graph, "constant");
 }
 

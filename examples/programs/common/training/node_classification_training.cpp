@@ -11,9 +11,8 @@
 
 namespace trainers {
 
-node_classification_training::node_classification_training(const parts& of, std::initializer_list<const char*> charged) : of_(of), executor_(of.how.threads) {
-    for (const gneiss::memory_part& part : of.plan.parts)
-        if (std::ranges::find(charged, part.name) != charged.end()) charges_.push_back(of.budget.charge(part.name, part.bytes));
+node_classification_training::node_classification_training(const parts& of)
+    : of_(of), executor_(of.how.threads), charges_(of.plan.memory.charge_run(of.budget)) {
     std::filesystem::create_directories(of.run.directory.checkpoint());
     if (!of.run.saved) return;
     of.net.take(*of.run.saved);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <map>
 #include <memory>
 #include <span>
@@ -61,8 +60,8 @@ public:
     [[nodiscard]] double device_seconds() const final { return of_.backend == nullptr ? 0 : of_.backend->device_seconds(); }
 
 protected:
-    /// Starts a run, or goes on with it. \param charged  parts of the plan that nothing else charges to the budget
-    node_classification_training(const parts& of, std::initializer_list<const char*> charged);
+    /// Starts a run, or goes on with it.
+    explicit node_classification_training(const parts& of);
 
     /// Trains epoch `from.epoch` from batch `from.next` on.
     virtual epoch_end train_epoch(

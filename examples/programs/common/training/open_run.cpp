@@ -89,9 +89,7 @@ std::unique_ptr<gneiss::dataset> rebucketed(const gneiss::dataset& data, const o
         std::filesystem::create_directories(run.directory.checkpoint());
         live.say(fmt::format("sorting the edges into {0} x {0} buckets", partitions));
         // Beside what the process has by now, and the tables, which the plan foresees.
-        std::uint64_t taken = programs::current_rss() + (std::uint64_t{12} << 20);
-        for (const gneiss::memory_part& part : plan.parts)
-            if (part.name == "tables") taken += part.bytes;
+        const std::uint64_t taken = programs::current_rss() + (std::uint64_t{12} << 20) + plan.table_bytes;
         const std::uint64_t left = plan.budget - std::min(plan.budget, taken);
         gneiss::rebucket(data, partitions, to, std::clamp(left, std::uint64_t{8} << 20, std::max(plan.budget / 2, std::uint64_t{8} << 20)),
             gneiss::tbb_executor(options.threads), stop);

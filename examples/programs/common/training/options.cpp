@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+
+#include <gneiss/order/any_order.hpp>
 
 #include "common/machine.hpp"
 
@@ -18,7 +21,7 @@ void run_options::add_budget(programs::command& to) {
 
 void run_options::add_disk(programs::command& to) {
     to.option("io-engine", io_engine, "auto tries io_uring").choices({"auto", "uring", "threads"});
-    to.option("throttle", throttle, "bytes a second at most: stands for a slower disk").default_text("no limit");
+    to.option("throttle", throttle, "bytes a second at most: stands for a slower disk").range(1).default_text("no limit");
 }
 
 void run_options::add_memory(programs::command& to, const std::string& orders, const std::string& default_order) {
@@ -41,7 +44,7 @@ void run_options::add_device(programs::command& to) {
 void run_options::add_execution(programs::command& to) {
     add_device(to);
     to.option("threads", threads, "at work in a batch").range(0, 1024).default_text("all CPUs");
-    to.option("staleness", staleness, "batches that may be unapplied when one reads; 0: synchronous").range(0, 4096);
+    to.option("staleness", staleness, "updates that a batch may miss; 0: synchronous").range(0, 4096).default_text("one of 1000 batches of an epoch, at most 16");
     to.option("deterministic", deterministic, "the same bits at any staleness > 0 too");
 }
 
@@ -69,18 +72,31 @@ void run_options::check_device() const {
     if (device_memory) throw programs::usage_error("--device-memory is for --device cuda");
 }
 
-gneiss::pipeline_options run_options::pipeline_options() const {
-    return {.staleness = staleness, .deterministic = deterministic, .sample_workers = threads > 4 ? threads / 4 : 1};
+void run_options::make_absolute(std::optional<std::filesystem::path>& file) {
+    if (file) file = std::filesystem::absolute(*file);
 }
 
-void link_options::add_model(programs::command& to) {
+void run_options::make_order_absolute() {
+    if (order && std::filesystem::is_regular_file(*order) && std::ranges::find(gneiss::order_names, *order) == gneiss::order_names.end())
+        order = std::filesystem::absolute(*order).string();
+}
+
+void run_options::resolve_staleness(std::uint64_t batches) {
+    if (!staleness) staleness = batches == 0 ? 16 : std::min<std::uint64_t>(batches / 1000, 16);
+}
+
+gneiss::pipeline_options run_options::pipeline_options() const {
+    return {.staleness = *staleness, .deterministic = deterministic, .sample_workers = threads > 4 ? threads / 4 : 1};
+}
+
+void link_options::add_model(programs::command& to, const std::string& default_regularizer) {
     to.option("decoder", decoder, "scores an edge").choices({"dot", "distmult", "complex", "transe"}).default_text("complex; dot without relations");
     to.option("dim", dim, "floats of a row (ComplEx: rank N/2)").range(1, 65536).default_text("100");
     to.option("loss", loss, "softmax has the positive in the log-sum, marius outside (eq. 1)").choices({"softmax", "marius", "logistic", "margin"});
     to.option("reduction", reduction, "over the examples of a batch").choices({"sum", "mean"});
     to.option("margin", margin, "of the margin loss").range(0);
-    to.option("regularizer", regularizer, "of the rows of positive edges").choices({"none", "l2", "n3"}).default_text("n3; none for dot, transe");
-    to.option("regularizer-weight", regularizer_weight, "its factor").range(0).default_text("0.05");
+    to.option("regularizer", regularizer, "of the rows of positive edges").choices({"none", "l2", "n3"}).default_text(default_regularizer);
+    to.option("regularizer-weight", regularizer_weight, "its factor").range(0).default_text("0.05; 0 without one");
     to.option("reciprocal", reciprocal, "ask for heads by reversed relations").value_name("BOOL").default_text("with relations");
     to.option("node-init", node_init, "zeros, uniform:A,B, normal:MEAN,STD or glorot").default_text("normal:0,0.1");
     to.option("relation-init", relation_init, "the same").default_text("uniform:-0.1,0.1");
@@ -88,7 +104,7 @@ void link_options::add_model(programs::command& to) {
 }
 
 void link_options::add_negatives(programs::command& to) {
-    to.option("negatives", negatives, "nodes that a chunk's edges share, each side").default_text("from the graph");
+    to.option("negatives", negatives, "nodes that a chunk's edges share, each side").range(1).default_text("from the graph");
     to.option("chunks", chunks, "of a batch, each with negatives of its own").range(1).default_text("batch / 1000, at least 2");
     to.option("negatives-by-degree", negatives_by_degree, "share drawn by degree").range(0, 1);
     to.option("filter-negatives", filter_negatives, "negatives that are true by another edge of the batch take no part");
@@ -96,17 +112,17 @@ void link_options::add_negatives(programs::command& to) {
 }
 
 void link_options::add_ranking(programs::command& to) {
-    to.option("eval-negatives", eval_negatives, "candidates: all (filtered) or N sampled").default_text("all");
-    to.option("eval-edges", eval_edges, "edges ranked, a random subset").default_text("as many as a minute allows");
+    to.option("eval-negatives", eval_negatives, "candidates: all (filtered) or N sampled").range(1).default_text("all");
+    to.option("eval-edges", eval_edges, "edges ranked, a random subset").range(1).default_text("as many as a minute allows");
     to.option("eval-negatives-by-degree", eval_negatives_by_degree, "share of sampled candidates").range(0, 1);
 }
 
-void link_options::resolve_model(const gneiss::dataset_manifest& graph, double weight) {
+void link_options::resolve_model(const gneiss::dataset_manifest& graph, const std::string& default_regularizer) {
     if (!decoder) decoder = graph.relations > 1 ? "complex" : "dot";
-    const bool factors = *decoder == "complex" || *decoder == "distmult";
     if (!reciprocal) reciprocal = graph.relations > 1;
-    if (!regularizer) regularizer = factors && weight != 0 ? "n3" : "none";
-    if (!regularizer_weight) regularizer_weight = *regularizer == "none" ? 0 : weight;
+    const bool factors = *decoder == "complex" || *decoder == "distmult";
+    if (!regularizer) regularizer = factors ? default_regularizer : "none";
+    if (!regularizer_weight) regularizer_weight = *regularizer == "none" ? 0 : 0.05;
     if (relation_init.empty()) relation_init = "uniform:-0.1,0.1";
 }
 

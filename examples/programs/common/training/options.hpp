@@ -36,7 +36,7 @@ struct run_options {
     std::string device = "cpu";
     std::optional<programs::byte_size> device_memory;
     std::uint64_t threads = 0;
-    std::uint64_t staleness = 16;
+    std::optional<std::uint64_t> staleness;
     bool deterministic = false;
 
     std::optional<std::uint64_t> eval_every;
@@ -60,6 +60,14 @@ struct run_options {
     void add_validation(programs::command& to, const std::string& default_every);
     void add_output(programs::command& to, const std::string& program);
 
+    /// Makes a file's name that a later process may resume with absolute.
+    static void make_absolute(std::optional<std::filesystem::path>& file);
+    /// The same of --order where that names a file.
+    void make_order_absolute();
+    /// Sets the default of --staleness: where rows are learned, a batch may miss one update of every 1000 of an epoch, at most
+    /// 16, so that small graphs train in turns.
+    /// \param batches  of an epoch; 0: no rows are learned, and nothing is missed
+    void resolve_staleness(std::uint64_t batches);
     [[nodiscard]] gneiss::pipeline_options pipeline_options() const;
     /// Whether the run is validated when so many epochs are trained, given something to validate by.
     [[nodiscard]] bool validates_after(std::uint64_t trained) const {
@@ -91,12 +99,13 @@ struct link_options {
     std::optional<programs::count_or_all> eval_negatives, eval_edges;
     double eval_negatives_by_degree = 0.5;
 
-    void add_model(programs::command& to);
+    void add_model(programs::command& to, const std::string& default_regularizer);
     void add_negatives(programs::command& to);
     void add_ranking(programs::command& to);
 
     /// What decoder and loss are unless they are said, and the regularizer's weight where there is one.
-    void resolve_model(const gneiss::dataset_manifest& graph, double weight);
+    /// \param default_regularizer  of decoders that multiply: ComplEx, DistMult
+    void resolve_model(const gneiss::dataset_manifest& graph, const std::string& default_regularizer);
     /// Negatives for batches of that size, and how many edges are ranked in about a minute.
     void resolve_negatives(const gneiss::dataset_manifest& graph, std::uint64_t batch, std::size_t width);
 

@@ -70,6 +70,11 @@ std::uint32_t prefetch_of(const run_options& options, bool keeps_all) {
     return keeps_all ? 0 : static_cast<std::uint32_t>(slots);
 }
 
+std::uint64_t label_memory(const gneiss::dataset_manifest& graph) {
+    const gneiss::dataset_node_attributes& of = graph.node_attributes;
+    return graph.nodes * 5 + (of.train * 2 + of.valid + of.test) * 4;
+}
+
 std::uint64_t link_model_bytes(const link_options& options, std::uint64_t batch, std::uint64_t threads,
     const gneiss::any_link_model& model, std::uint64_t nodes) {
     const std::uint64_t dim = model.dim(), query_count = 2 * batch;
@@ -91,36 +96,47 @@ std::uint64_t training_plan::slot_bytes() const {
     return layout.floats() == 0 ? 0 : gneiss::embedding_file::slot_bytes_of(partitioning, layout);
 }
 
-std::uint64_t training_plan::memory_bytes() const {
+std::uint64_t memory_plan::bytes() const noexcept {
     std::uint64_t sum = 0;
-    for (const memory_part& part : parts) sum += part.bytes;
+    for (const memory_part& part : parts_) sum += part.bytes;
     return sum;
+}
+
+std::vector<gneiss::memory_charge> memory_plan::charge_run(gneiss::memory_budget& budget) const {
+    std::vector<gneiss::memory_charge> charges;
+    for (std::size_t i = 0; i < parts_.size(); ++i)
+        if (by_[i] == charged_by::run) charges.push_back(budget.charge(parts_[i].name, parts_[i].bytes));
+    return charges;
 }
 
 void training_plan::add_evaluation() {
     const std::uint64_t used = memory_bytes();
-    constexpr std::uint64_t least = std::uint64_t{8} << 20, most = std::uint64_t{1} << 30;
-    evaluation_bytes = std::clamp(used < budget ? (budget - used) / 2 : 0, least, most);
-    parts.push_back({"evaluation", evaluation_bytes});
+    constexpr std::uint64_t most = std::uint64_t{1} << 30;
+    evaluation_bytes = std::clamp(used < budget ? (budget - used) / 2 : 0, least_ranking_bytes, most);
+    memory.add("evaluation", evaluation_bytes, charged_by::run);
+}
+
+void training_plan::add_batches(std::size_t in_flight, bool fixed, std::uint64_t one_batch, std::uint64_t others) {
+    const std::uint64_t used = memory_bytes() + others, left = used < budget ? budget - used : 0;
+    batches = fixed ? in_flight
+                    : static_cast<std::size_t>(std::clamp<std::uint64_t>(left / one_batch, std::min<std::size_t>(2, in_flight), in_flight));
+    batch_bytes = batches * one_batch;
+    memory.add("batches", batch_bytes, charged_by::component);
 }
 
 void training_plan::add_batches_and_evaluation(std::size_t in_flight, bool fixed, std::uint64_t one_batch, std::uint64_t least) {
+    add_batches(in_flight, fixed, one_batch, least);
     constexpr std::uint64_t most = std::uint64_t{8} << 30;
-    const auto left = [&](std::uint64_t used) { return used < budget ? budget - used : 0; };
-    batches = in_flight;
-    if (!fixed)
-        batches = static_cast<std::size_t>(std::clamp<std::uint64_t>(left(memory_bytes() + least) / one_batch, std::min<std::size_t>(2, in_flight), in_flight));
-    batch_bytes = batches * one_batch;
-    parts.push_back({"batches", batch_bytes});
+    const std::uint64_t used = memory_bytes(), left = used < budget ? budget - used : 0;
     least_evaluation_bytes = least;
-    evaluation_bytes = std::max(least, std::min(left(memory_bytes()) / 4 * 3, most));
-    parts.push_back({"evaluation", evaluation_bytes});
+    evaluation_bytes = std::max(least, std::min(left / 4 * 3, most));
+    memory.add("evaluation", evaluation_bytes, charged_by::run);
 }
 
 programs::plan_record training_plan::record(const gneiss::bucket_store& buckets, std::uint64_t epoch) const {
     programs::plan_record result;
     result.budget_bytes = budget;
-    for (const memory_part& part : parts) result.parts.emplace_back(part.name, part.bytes);
+    for (const memory_part& part : memory.parts()) result.parts.emplace_back(part.name, part.bytes);
     const gneiss::epoch_plan states = order(epoch);
     const auto cost = gneiss::cost_of(states, [&](gneiss::partition_id p) {
         return gneiss::round_up(partitioning.size(p) * layout.bytes(), std::uint64_t{gneiss::page_alignment});
@@ -178,7 +194,7 @@ training_plan choose_plan(run_options& o, const gneiss::dataset_manifest& graph,
     const auto refuse = [&o](const training_plan& plan) -> void {
         throw gneiss::error(gneiss::errc::over_budget,
             fmt::format("{}; what helps: a larger --memory, {}{}a smaller --batch or --dim, fewer --negatives",
-                gneiss::over_budget(plan.budget, plan.parts).what(), plan.in_memory ? "--store disk, " : "",
+                gneiss::over_budget(plan.budget, plan.memory.parts()).what(), plan.in_memory ? "--store disk, " : "",
                 o.buffer ? "a smaller --buffer, " : ""));
     };
 
@@ -221,7 +237,7 @@ training_plan choose_plan(run_options& o, const gneiss::dataset_manifest& graph,
         // trains fewer nodes' edges in a row, which costs accuracy: the fewest partitions within a third of the best.
         std::optional<training_plan> least;
         std::vector<training_plan> fitting;
-        for (std::uint32_t p = given; p <= 4096; p *= 2) {
+        for (std::uint32_t p = given; p <= std::max(given, 4096U); p *= 2) {
             if (!fitting.empty() && p > std::max(given, 128U)) break;
             if (auto found = largest_buffer(p)) {
                 fitting.push_back(std::move(*found));
@@ -272,10 +288,11 @@ std::string describe(const training_plan& plan, const programs::plan_record& rec
     else
         text += fmt::format("nodes: {} ({} partitions{})\n", plan.partitioning.nodes, plan.partitioning.partitions, where);
     programs::table parts({{"memory", programs::align::left}, {"bytes"}});
-    for (const memory_part& part : plan.parts) parts.add({part.name, gneiss::format_bytes(part.bytes)});
+    for (const memory_part& part : plan.memory.parts()) parts.add({part.name, gneiss::format_bytes(part.bytes)});
     parts.add({"sum", gneiss::format_bytes(plan.memory_bytes())});
     parts.add({"budget", gneiss::format_bytes(plan.budget)});
     text += parts.str();
+    if (plan.batches > 1) text += fmt::format("batches: {} in flight, so that one misses at most {} updates\n", plan.batches, plan.batches - 1);
     if (!plan.in_memory)
         text += fmt::format("an epoch: {} states, {} swaps{}, reads {}, writes {}\n", *record.states, *record.swaps,
             record.swap_bound ? fmt::format(" (no order needs fewer than {})", *record.swap_bound) : "",

@@ -19,6 +19,26 @@
 
 namespace trainers {
 
+/// Who charges a part to the budget: the run, when it begins, or the component that takes the memory, when it is made.
+enum class charged_by : std::uint8_t { run, component };
+
+/// What a run takes in memory, part by part: the table before a run, its refusal and the budget's charges show these.
+class memory_plan {
+public:
+    void add(std::string name, std::uint64_t bytes, charged_by by) {
+        parts_.push_back({std::move(name), bytes});
+        by_.push_back(by);
+    }
+    [[nodiscard]] const std::vector<gneiss::memory_part>& parts() const noexcept { return parts_; }
+    [[nodiscard]] std::uint64_t bytes() const noexcept;
+    /// Charges the parts of the run.
+    [[nodiscard]] std::vector<gneiss::memory_charge> charge_run(gneiss::memory_budget& budget) const;
+
+private:
+    std::vector<gneiss::memory_part> parts_;
+    std::vector<charged_by> by_; // [parts]
+};
+
 /// What a run holds in memory, moves and writes, decided before it begins.
 struct training_plan {
     gneiss::row_partitioning partitioning{};
@@ -29,11 +49,12 @@ struct training_plan {
     bool loads_next_epoch = false;  ///< what the next epoch begins with is read in this one
     std::uint32_t spare = 1;        ///< free slots of the row file
     std::uint64_t budget = 0;       ///< bytes
-    std::vector<gneiss::memory_part> parts;
+    memory_plan memory;
+    std::uint64_t table_bytes = 0; ///< what `table_memory` says
     std::uint64_t edge_bytes = 0, evaluation_bytes = 0, batch_bytes = 0;
     std::uint64_t least_evaluation_bytes = 0; ///< what evaluation_bytes may be where memory is worth more elsewhere
     std::uint64_t graph_bytes = 0, feature_bytes = 0; ///< of the buffers of a design that samples neighbors
-    std::size_t batches = 0; ///< in flight; 0: as many as the stages can use
+    std::size_t batches = 0; ///< in flight: one misses the updates of all others at most
     std::uint64_t disk_bytes = 0; ///< of the run at most
     std::function<gneiss::epoch_plan(std::uint64_t)> order;
     /// Bytes that the states of an epoch read beside rows and edges to train: features, graph. Empty: none.
@@ -41,22 +62,27 @@ struct training_plan {
 
     [[nodiscard]] std::uint64_t slot_bytes() const;
     [[nodiscard]] std::uint64_t embedding_bytes() const { return partitioning.nodes * layout.bytes(); }
-    [[nodiscard]] std::uint64_t memory_bytes() const;
+    [[nodiscard]] std::uint64_t memory_bytes() const noexcept { return memory.bytes(); }
+    [[nodiscard]] std::uint64_t buffer_bytes() const { return memory_slots() * slot_bytes(); } ///< of the partition buffer
     /// Slots of the partition buffer: all partitions, or those of a state and the ones ahead.
     [[nodiscard]] bool keeps_all() const noexcept { return in_memory || slots >= partitioning.partitions; }
     [[nodiscard]] std::uint64_t memory_slots() const noexcept {
         return keeps_all() ? partitioning.partitions : std::uint64_t{slots} + prefetch;
     }
-    /// Gives evaluation half of what is left of the budget, 8 MiB to 1 GiB.
+    /// Gives evaluation half of what is left of the budget, `least_ranking_bytes` to 1 GiB.
     void add_evaluation();
+    static constexpr std::uint64_t least_ranking_bytes = std::uint64_t{8} << 20;
     /// Bytes that an evaluation by the whole graph may take beside its own part: graph and features of states, which are read
     /// anew after it. None where all is resident.
     [[nodiscard]] std::uint64_t borrowable_bytes() const noexcept { return keeps_all() ? 0 : graph_bytes + feature_bytes; }
-    /// Adds the parts of batches of a GNN and of evaluation. Where memory is short, fewer batches are in flight, down to
-    /// one that is sampled while one is computed; evaluation gets three quarters of what is left, up to 8 GiB.
+    /// Adds the part of batches. Where memory is short, fewer are in flight, down to one that is sampled while one is computed.
     ///
     /// \param in_flight  batches that the stages can use; all of them with --deterministic, `fixed`
-    /// \param least      of the part of evaluation [bytes]
+    /// \param others     what parts that are added later take at least [bytes]
+    void add_batches(std::size_t in_flight, bool fixed, std::uint64_t one_batch, std::uint64_t others);
+    /// Adds the parts of batches and of evaluation of a GNN: evaluation gets three quarters of what is left, up to 8 GiB.
+    ///
+    /// \param least  of the part of evaluation [bytes]
     void add_batches_and_evaluation(std::size_t in_flight, bool fixed, std::uint64_t one_batch, std::uint64_t least);
     /// One epoch's states and traffic, the edges' included.
     [[nodiscard]] programs::plan_record record(const gneiss::bucket_store& buckets, std::uint64_t epoch = 0) const;
@@ -75,6 +101,8 @@ struct training_plan {
 /// are bucketed anew, the tables of their buckets, twice while they are made [bytes].
 /// \param links  states train buckets of edges, so that all pairs of partitions meet
 [[nodiscard]] std::uint64_t table_memory(const training_plan& plan, const gneiss::bucket_store& buckets, bool links);
+/// What classes and splits of all nodes, and the nodes that train, are validated and tested, take [bytes].
+[[nodiscard]] std::uint64_t label_memory(const gneiss::dataset_manifest& graph);
 /// What a decoder and its threads hold between batches of `batch` edges [bytes].
 [[nodiscard]] std::uint64_t link_model_bytes(const link_options& options, std::uint64_t batch, std::uint64_t threads,
     const gneiss::any_link_model& model, std::uint64_t nodes);
