@@ -105,18 +105,18 @@ TEST_CASE("a run that is interrupted goes on to the unbroken run's bits, with an
         }
     // What is damaged beside the parameters is built again.
     (void)shop.run("train data " + base + "--feature-cache belady --superbatch 7 --checkpoint-every 1epoch --quiet --out hurt", "", "timeout --foreground --preserve-status -s INT .4");
-    if (fs::exists(shop / "hurt/neighbours.cache")) {
-        std::string bytes = shop.read("hurt/neighbours.cache");
+    if (fs::exists(shop / "hurt/neighbors.cache")) {
+        std::string bytes = shop.read("hurt/neighbors.cache");
         bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
-        shop.write("hurt/neighbours.cache", bytes);
+        shop.write("hurt/neighbors.cache", bytes);
     }
     const auto mended = shop.run("train data " + base + "--feature-cache belady --superbatch 7 --quiet --out hurt --resume");
     CAPTURE(mended.err);
     CHECK(mended.code == 0);
     CHECK(shop.predictions("hurt") == expected);
-    CHECK(fs::exists(shop / "hurt/neighbours.cache"));
+    CHECK(fs::exists(shop / "hurt/neighbors.cache"));
     (void)shop.train(task + "--topology memory --no-eval --force --out hurt");
-    CHECK_FALSE(fs::exists(shop / "hurt/neighbours.cache"));
+    CHECK_FALSE(fs::exists(shop / "hurt/neighbors.cache"));
     fs::create_directories(shop / "cut/superbatches/0"); // as of a run that was killed after it had finished
     CHECK(shop.run("train data --resume --out cut --quiet").code == 0);
     CHECK_FALSE(fs::exists(shop / "cut/superbatches"));

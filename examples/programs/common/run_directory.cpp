@@ -23,7 +23,7 @@ using gneiss::errc;
 using gneiss::io_error;
 
 constexpr std::array run_files{
-    "config.toml", "metrics.jsonl", "timeline.jsonl", "run.json", "report.html", "checkpoint", "best", "reuse.json", "neighbours.cache", ".lock"};
+    "config.toml", "metrics.jsonl", "timeline.jsonl", "run.json", "report.html", "checkpoint", "best", "reuse.json", "neighbors.cache", "neighbors.cache.xxh3", ".lock"};
 
 class descriptor {
 public:

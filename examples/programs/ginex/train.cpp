@@ -113,7 +113,7 @@ private:
 
     /// That of the run, unless there is none yet, it is damaged, or it is larger than this process' plan.
     void open_neighbor_cache(programs::progress& live) {
-        const std::filesystem::path path = of_.run.directory.path() / "neighbours.cache";
+        const std::filesystem::path path = of_.run.directory.path() / "neighbors.cache";
         const gneiss::neighbor_direction d = options_.neighbors();
         gneiss::disk_csc& graph = *graph_.on_disk();
         const std::uint64_t fingerprint = graph.fingerprint(d);
