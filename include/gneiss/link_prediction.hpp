@@ -61,7 +61,8 @@ struct link_trainer_options {
     std::string order = {};          ///< a name of `order_names`; empty: beta-randomized, or memory where all are resident
     std::uint64_t batch = 1000;      ///< edges
     std::optional<any_negatives> own_negatives{}; ///< drawn in place of the library's; `negatives` bounds their lists
-    negative_options negatives{.log_q_correction = true};
+    negative_options negatives{};
+    std::optional<bool> log_q_correction{}; ///< of negatives; unset: where the loss has a log-sum
     any_loss loss = make_loss("softmax");
     link_model_options model{};
     initializer relations = initializer::uniform(-.1F, .1F);

@@ -57,6 +57,22 @@ TEST_CASE("embeddings are learned, on disk and in memory") {
     }
 }
 
+TEST_CASE("negatives of resident partitions alone are corrected where the loss has a log-sum, by default") {
+    const link_trainer_options some{.resident = 2, .staleness = 0};
+    const auto with = [&](std::string_view loss, bool wanted) {
+        link_trainer_options options = some;
+        options.loss = make_loss(loss);
+        options.log_q_correction = wanted;
+        return train({}, options);
+    };
+    CHECK(train({}, some) == with("softmax", true));
+    CHECK(train({}, some).losses != with("softmax", false).losses);
+    link_trainer_options logistic = some;
+    logistic.loss = make_loss("logistic");
+    CHECK(train({}, logistic) == with("logistic", false));
+    CHECK_THROWS_WITH_AS((void)with("logistic", true), doctest::Contains("losses with a log-sum"), error);
+}
+
 TEST_CASE("without staleness a seed names the result, whatever the threads and the engine") {
     const link_trainer_options synchronous{.resident = 2, .staleness = 0};
     const trained expected = train({.threads = 1, .seed = 3}, synchronous);

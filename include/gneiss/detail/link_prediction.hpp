@@ -47,9 +47,16 @@ struct link_trainer::parts {
           buffer_(rows.file(), {.resident_partitions = resident_, .prefetch = options_.prefetch}, run.budget()),
           reader_charge_(run.budget().charge("bucket blocks", edges.reader_bytes())), source_(edges.open(run.engines())),
           edges_(source_.loader, {.cache_all = keeps_all(), .bytes = edge_bytes()}, run.budget()),
-          trainer_({.batch_edges = options_.batch, .negatives = options_.negatives, .own_negatives = options_.own_negatives, .pipeline = {.staleness = options_.staleness}, .seed = run.seed()},
+          trainer_({.batch_edges = options_.batch, .negatives = negatives(), .own_negatives = options_.own_negatives, .pipeline = {.staleness = options_.staleness}, .seed = run.seed()},
               {.model = model_, .optimizer = rows.optimizer(), .rows = buffer_, .edges = edges_, .relations = relations_}, run.executor(), run.budget()) {}
 
+    [[nodiscard]] negative_options negatives() const {
+        negative_options result = options_.negatives;
+        result.log_q_correction = options_.log_q_correction.value_or(result.log_q_correction || options_.loss.has_log_sum());
+        if (result.log_q_correction && !options_.loss.has_log_sum())
+            throw error(errc::invalid_argument, "is for losses with a log-sum: softmax, marius", {.field = "log_q_correction"});
+        return result;
+    }
     [[nodiscard]] embedding_table make_relations(const bucketed_edges& edges) const {
         const any_row_optimizer& by = nodes_.optimizer();
         const std::size_t floats = model_.relation_floats();

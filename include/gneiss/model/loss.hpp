@@ -148,6 +148,10 @@ public:
     loss_and_gradient<T> operator()(T positive, vector_in<T> negatives, std::span<T> gradient) const {
         return std::visit([&](const auto& loss) { return loss(positive, negatives, gradient); }, loss_);
     }
+    /// Whether it has a log-sum over the candidates, which `log_q_correction_of` makes up for.
+    [[nodiscard]] bool has_log_sum() const noexcept {
+        return std::holds_alternative<softmax_loss>(loss_) || std::holds_alternative<marius_loss>(loss_);
+    }
 
 private:
     std::variant<softmax_loss, marius_loss, logistic_loss, margin_loss> loss_;
