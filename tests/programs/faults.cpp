@@ -270,7 +270,7 @@ std::uint64_t damage_dataset(std::uint64_t flips, std::uint64_t cuts) {
     const fault_workshop shop;
     REQUIRE(shop.data(import_command).code == 0);
     REQUIRE(shop.run(train_command).code == 0);
-    const std::string export_run = "export run --out exported --force", train = train_command + " --force --no-eval";
+    const std::string export_run = "export run --out exported --force";
     REQUIRE(shop.run(export_run).code == 0);
     const file_map exported = shop.files("exported");
     return damage_files(shop, "data", flips, cuts, [&](const std::string& name, std::size_t) {
