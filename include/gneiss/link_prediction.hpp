@@ -99,6 +99,8 @@ public:
     template <class Decoder>
     link_trainer(context& run, const bucketed_edges& edges, node_embeddings& nodes, const Decoder& decode, const link_trainer_options& options = {})
         : link_trainer(run, edges, nodes, make_link_model(decode, options.loss, nodes.dim(), options.model), options) {}
+    template <class Decoder>
+    link_trainer(context&, const bucketed_edges&&, node_embeddings&, const Decoder&, const link_trainer_options& = {}) = delete; // edges outlive this
     ~link_trainer();
 
     /// Trains one epoch, or the rest of one that was stopped.

@@ -75,6 +75,7 @@ class node_classifier {
 public:
     /// Precondition: what is passed by reference outlives this.
     node_classifier(context& run, const dataset& data, node_classifier_options options = {});
+    node_classifier(context&, const dataset&&, node_classifier_options = {}) = delete; // the dataset outlives this
     ~node_classifier();
 
     /// Trains one epoch, or the rest of one that was stopped.
