@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include <gneiss/model/kernels.hpp>
+
 namespace gneiss {
 
 enum class activation : std::uint8_t;

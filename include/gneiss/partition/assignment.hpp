@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,9 +84,10 @@ inline void check_without_labels(const partition_request& request, const std::st
 }
 
 /// Throws errc::canceled once a stop is asked for.
-inline void check_stop(const partition_request& request) {
-    if (request.stop.stop_requested()) throw error(errc::canceled, "partitioning was stopped");
+inline void check_stop(const std::stop_token& stop) {
+    if (stop.stop_requested()) throw error(errc::canceled, "partitioning was stopped");
 }
+inline void check_stop(const partition_request& request) { check_stop(request.stop); }
 
 /// Throws unless every node has a part below `parts`: errc::invalid_argument for another number of nodes,
 /// errc::out_of_range for a part. O(nodes).

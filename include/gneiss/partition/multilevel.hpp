@@ -133,7 +133,7 @@ private:
     void coarsen(std::span<const partition_id16> parts) {
         std::vector<partition_id16> coarse_parts;
         while (coarsest().nodes() > 2 * coarse_nodes) {
-            check_stop();
+            check_stop(options_.stop);
             const weighted_graph& fine = coarsest();
             const double blocks =
                 std::clamp(static_cast<double>(fine.nodes()) / coarse_nodes, 2.0, std::max(2.0, 1.0 * options_.parts));
@@ -178,11 +178,8 @@ private:
             levels_.pop_back();
         }
     }
-    void check_stop() const {
-        if (options_.stop.stop_requested()) throw error(errc::canceled, "partitioning was stopped");
-    }
     void refine_level(const weighted_graph& graph, std::span<const std::uint64_t> caps, random_key key) {
-        check_stop();
+        check_stop(options_.stop);
         kway_refiner refiner(graph, parts_, caps);
         refiner.balance();
         refiner.propagate(3, key.with(1));

@@ -1,6 +1,5 @@
 #include "common/training/node_classification_training.hpp"
 
-#include <algorithm>
 #include <filesystem>
 #include <utility>
 

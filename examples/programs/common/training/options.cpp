@@ -72,12 +72,16 @@ void run_options::check_device() const {
     if (device_memory) throw programs::usage_error("--device-memory is for --device cuda");
 }
 
+bool is_order_file(const std::string& order) {
+    return std::ranges::find(gneiss::order_names, order) == gneiss::order_names.end();
+}
+
 void run_options::make_absolute(std::optional<std::filesystem::path>& file) {
     if (file) file = std::filesystem::absolute(*file);
 }
 
 void run_options::make_order_absolute() {
-    if (order && std::filesystem::is_regular_file(*order) && std::ranges::find(gneiss::order_names, *order) == gneiss::order_names.end())
+    if (order && is_order_file(*order) && std::filesystem::is_regular_file(*order))
         order = std::filesystem::absolute(*order).string();
 }
 

@@ -18,6 +18,9 @@
 /// What the trainers share: flags, plans, checkpoints, the course of a run, evaluation and prediction of links.
 namespace trainers {
 
+/// Whether `--order` is none of the library's names.
+[[nodiscard]] bool is_order_file(const std::string& order);
+
 /// The flags of `train` that steer any run. Optionals that the user leaves out are chosen from the graph.
 struct run_options {
     std::filesystem::path dataset;

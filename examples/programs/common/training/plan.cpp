@@ -21,10 +21,6 @@ namespace trainers {
 
 using gneiss::memory_part;
 
-bool is_order_file(const std::string& order) {
-    return std::ranges::find(gneiss::order_names, order) == gneiss::order_names.end();
-}
-
 std::function<gneiss::epoch_plan(std::uint64_t)> make_order(const run_options& options, std::uint32_t partitions, std::uint32_t slots) {
     const std::string& name = *options.order;
     if (!is_order_file(name)) return gneiss::make_order(name, partitions, slots, options.seed);

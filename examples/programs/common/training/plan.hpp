@@ -88,8 +88,6 @@ struct training_plan {
     [[nodiscard]] programs::plan_record record(const gneiss::bucket_store& buckets, std::uint64_t epoch = 0) const;
 };
 
-/// Whether `--order` is none of the library's names.
-[[nodiscard]] bool is_order_file(const std::string& order);
 /// The order that `--order` names, or that of a file of buckets.
 [[nodiscard]] std::function<gneiss::epoch_plan(std::uint64_t)> make_order(
     const run_options& options, std::uint32_t partitions, std::uint32_t slots);

@@ -79,6 +79,12 @@ struct first_lines {
 
 namespace detail {
 
+inline std::string lowered(std::string_view text) {
+    std::string result(text);
+    for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return result;
+}
+
 inline edge_format guess_format(const import_source& source, const import_options& options) {
     if (options.format != edge_format::automatic) return options.format;
     const std::string extension = plain_extension(source.path);
@@ -128,11 +134,7 @@ inline void plan_metis(planned_source& planned) {
 inline void plan_mtx(planned_source& planned) {
     const auto source = planned.open();
     const first_lines first(*source, planned.source.path, "", 1);
-    const auto lower = [](std::string text) {
-        for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-        return text;
-    };
-    const std::string banner = first.lines.empty() ? "" : lower(first.lines[0]);
+    const std::string banner = first.lines.empty() ? "" : lowered(first.lines[0]);
     const std::uint64_t number = first.lines.empty() ? 1 : first.numbers[0];
     const line_place top{&planned.source.path, number, banner.data(), banner.size()};
     if (!banner.starts_with("%%matrixmarket matrix coordinate"))
@@ -196,8 +198,7 @@ inline std::size_t find_column(
 
 /// Whether a file may call one end of an edge so in its header.
 inline bool names_an_end(std::string_view field) {
-    std::string word(field);
-    for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    std::string word = lowered(field);
     if (word.ends_with("_id")) word.resize(word.size() - 3);
     constexpr std::string_view words[] = {"source", "src", "head", "from", "subject", "target", "destination", "dst", "dest", "tail", "to",
         "object", "node1", "node2", "node_1", "node_2"};
