@@ -85,10 +85,6 @@ void warn_renamed(std::string_view former, std::string_view now) {
     fmt::print(stderr, "warning: {} is now {}; the former spelling goes with the next release\n", former, now);
 }
 
-bool contains(std::span<const std::string_view> names, std::string_view name) {
-    return std::ranges::find(names, name) != names.end();
-}
-
 } // namespace
 
 nlohmann::ordered_json flag_type<float>::write(float value) { return parse_number(fmt::format("{}", value)); }
@@ -133,6 +129,10 @@ flag& flag::formerly(std::string value, std::string now) {
 }
 flag& flag::transient() {
     transient_ = true;
+    return *this;
+}
+flag& flag::neutral() {
+    neutral_ = true;
     return *this;
 }
 flag& flag::hidden() {
@@ -330,19 +330,19 @@ std::string command::to_toml() const {
            programs::to_toml(object);
 }
 
-std::string command::hash(std::span<const std::string_view> ignored) const {
+std::string command::hash() const {
     std::map<std::string, std::string> canonical;
     for (const auto& f : flags_)
-        if (!f->transient_ && !contains(ignored, f->name_)) canonical[f->name_] = f->value().dump();
+        if (f->changes_result()) canonical[f->name_] = f->value().dump();
     std::string text = program_ + ' ' + name_ + '\n';
     for (const auto& [name, value] : canonical) text.append(name).append(1, '=').append(value).append(1, '\n');
     return fmt::format("{:016x}", gneiss::checksum(text));
 }
 
-std::vector<std::string> command::differences(const json& before, std::span<const std::string_view> ignored) const {
+std::vector<std::string> command::differences(const json& before) const {
     std::vector<std::string> found;
     for (const auto& f : flags_) {
-        if (f->transient_ || contains(ignored, f->name_)) continue;
+        if (!f->changes_result()) continue;
         const json now = f->value(), then = before.contains(f->name_) ? before[f->name_] : json();
         if (now != then)
             found.push_back(fmt::format("{}: {}, was {}", f->name_, now.is_null() ? "absent" : to_word(now),

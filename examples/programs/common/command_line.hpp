@@ -38,6 +38,8 @@ public:
     flag& words(int least, int most);
     /// Steers this call and not the result (`--resume`): is not written to config.toml nor hashed.
     flag& transient();
+    /// Does not change the result: is written to config.toml, but not hashed, and a resumed run may have another value.
+    flag& neutral();
     /// An earlier name of the flag: works for one release, with a warning.
     flag& formerly(std::string name);
     /// An earlier spelling of the value `now`: works for one release, with a warning.
@@ -56,13 +58,14 @@ private:
     friend class command_line;
 
     void assign(const std::vector<std::string>& words, const std::string& place);
+    [[nodiscard]] bool changes_result() const noexcept { return !transient_ && !neutral_; }
 
     std::string name_, help_, group_, value_name_, default_text_;
     std::vector<std::string> choices_;
     std::string former_name_;
     std::map<std::string, std::string> former_values_; ///< and what they are now
     double least_ = -std::numeric_limits<double>::infinity(), most_ = std::numeric_limits<double>::infinity();
-    bool positional_ = false, required_ = false, list_ = false, boolean_ = false, transient_ = false, hidden_ = false;
+    bool positional_ = false, required_ = false, list_ = false, boolean_ = false, transient_ = false, neutral_ = false, hidden_ = false;
     bool given_ = false, split_ = true;
     std::size_t fewest_ = 0; ///< values of a list
     CLI::Option* option_ = nullptr;
@@ -103,12 +106,11 @@ public:
     [[nodiscard]] nlohmann::ordered_json configuration() const;
     /// The same as a file for `--config`, without transient flags.
     [[nodiscard]] std::string to_toml() const;
-    /// Hash over name and value of all flags but transient ones and `ignored` (output, logging, checkpoints): two runs
-    /// with the same hash compute the same. 16 hexadecimal digits.
-    [[nodiscard]] std::string hash(std::span<const std::string_view> ignored = {}) const;
-    /// One entry "lr: 0.1, was 0.2" for each value, but the transient and `ignored`, that differs from `before`.
-    [[nodiscard]] std::vector<std::string> differences(
-        const nlohmann::ordered_json& before, std::span<const std::string_view> ignored = {}) const;
+    /// Hash over name and value of all flags but transient and neutral ones: two runs with the same hash compute the same. 16
+    /// hexadecimal digits.
+    [[nodiscard]] std::string hash() const;
+    /// One entry "lr: 0.1, was 0.2" for each value, but of transient and neutral flags, that differs from `before`.
+    [[nodiscard]] std::vector<std::string> differences(const nlohmann::ordered_json& before) const;
     [[nodiscard]] std::string help() const;
 
 private:

@@ -10,5 +10,5 @@ int main(int argc, char** argv) {
         ginex::program, "Trains GNNs on graphs and features larger than memory (Ginex).");
     ginex::add_train(program);
     trainers::add_node_classification_commands<ginex::options>(program, ginex::program);
-    return trainers::run_trainer(program, argc, argv);
+    return trainers::run_program(program, argc, argv);
 }

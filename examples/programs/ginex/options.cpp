@@ -36,45 +36,47 @@ void take(std::optional<std::string>& flag, std::string_view value, std::string_
 void options::add_to(programs::command& to) {
     add_training(to);
     add_budget(to);
-    to.option("preset", preset, "the systems of the paper: sets the next three").choices({"pyg+", "ali+pg", "ginex-pg", "ginex", "memory"}).default_text("none");
-    to.option("topology", topology, "where neighbors are read").choices({"disk", "mmap", "memory"}).default_text("memory if all fits, else disk");
-    to.option("feature-cache", feature_cache, "which rows stay in memory, or: none, mmap, memory for all").choices({"belady", "lru", "s3fifo", "static", "none", "mmap", "memory"}).default_text("memory if all fits, else belady");
-    to.option("pipeline", pipeline, "superbatches sampled beside training or in turns with it, or none").choices({"overlap", "alternate", "conventional"}).default_text("overlap with belady");
-    to.option("cache-split", cache_split, "share of the caches' memory for neighbors").range(0, 1).default_text("from a profile");
-    to.option("neighbor-rank", adjacency_cache_score, "whose neighbors are cached: out- by in-degree, or visits by bytes in a profile").formerly("neighbour-rank").choices({"ratio", "visits"}).default_text("ratio; visits where undirected");
-    to.option("superbatch", superbatch, "batches sampled ahead").range(1).default_text("from --run-files");
-    to.option("run-files", run_files, "disk for at most two superbatches").default_text("10GiB, a tenth of what is free");
-    to.option("carry", carry, "cached rows stay from one superbatch to the next").choices({"on", "off"}).default_text("on, off with alternate");
-    to.option("gather-threads", gather_threads, "that wait for pages with mmap").range(1, 1024).default_text("4 for each CPU");
+    to.option("preset", preset, "the systems of the paper: sets the next three").choices({"pyg+", "ali+pg", "ginex-pg", "ginex", "memory"}).default_text("none").neutral();
+    to.option("topology", topology, "where neighbors are read").choices({"disk", "mmap", "memory"}).default_text("memory if all fits, else disk").neutral();
+    to.option("feature-cache", feature_cache, "which rows stay in memory, or: none, mmap, memory for all").choices({"belady", "lru", "s3fifo", "static", "none", "mmap", "memory"}).default_text("memory if all fits, else belady").neutral();
+    to.option("pipeline", pipeline, "superbatches sampled beside training or in turns with it, or none").choices({"overlap", "alternate", "conventional"}).default_text("overlap with belady").neutral();
+    to.option("cache-split", cache_split, "share of the caches' memory for neighbors").range(0, 1).default_text("from a profile").neutral();
+    to.option("neighbor-rank", adjacency_cache_score, "whose neighbors are cached: out- by in-degree, or visits by bytes in a profile").formerly("neighbour-rank").choices({"ratio", "visits"}).default_text("ratio; visits where undirected").neutral();
+    to.option("superbatch", superbatch, "batches sampled ahead").range(1).default_text("from --run-files").neutral();
+    to.option("run-files", run_files, "disk for at most two superbatches").default_text("10GiB, a tenth of what is free").neutral();
+    to.option("carry", carry, "cached rows stay from one superbatch to the next").choices({"on", "off"}).default_text("on, off with alternate").neutral();
+    to.option("gather-threads", gather_threads, "that wait for pages with mmap").range(1, 1024).default_text("4 for each CPU").neutral();
     add_disk(to);
     add_device(to);
-    to.option("threads", threads, "at work in a batch").range(0, 1024).default_text("all CPUs");
-    to.option("batches-in-flight", in_flight, "whose rows are in memory: the one that is computed, those gathered ahead").range(1, 64).default_text("2");
+    to.option("threads", threads, "at work in a batch").range(0, 1024).default_text("all CPUs").neutral();
+    to.option("batches-in-flight", in_flight, "whose rows are in memory: the one that is computed, those gathered ahead").range(1, 64).default_text("2").neutral();
     add_evaluation(to);
     add_output(to, "gneiss-ginex");
 }
 
-void options::resolve(const gneiss::dataset& data) {
-    node_classification_options::resolve(data);
-    if (preset) {
-        const auto& of = *std::ranges::find(presets, *preset, &preset::name);
-        take(topology, of.topology, "topology", of.name);
-        take(feature_cache, of.feature_cache, "feature-cache", of.name);
-        take(pipeline, of.pipeline, "pipeline", of.name);
-        if (!carry) carry = of.carry;
+options resolve(const options& given, const gneiss::dataset& data) {
+    options o = given;
+    o.resolve_node_classification(data);
+    if (o.preset) {
+        const auto& of = *std::ranges::find(presets, *o.preset, &preset::name);
+        take(o.topology, of.topology, "topology", of.name);
+        take(o.feature_cache, of.feature_cache, "feature-cache", of.name);
+        take(o.pipeline, of.pipeline, "pipeline", of.name);
+        if (!o.carry) o.carry = of.carry;
     }
     const bool sparse = data.has("features.indptr");
-    if (sparse && feature_cache && *feature_cache != "memory")
-        throw programs::usage_error(fmt::format("--feature-cache {} is for rows of one size, and these features are sparse: memory, or import them with --project N", *feature_cache));
-    if (feature_cache && pipeline) {
-        const bool online = *feature_cache == "lru" || *feature_cache == "s3fifo";
-        if (*feature_cache == "belady" && *pipeline == "conventional")
+    if (sparse && o.feature_cache && *o.feature_cache != "memory")
+        throw programs::usage_error(fmt::format("--feature-cache {} is for rows of one size, and these features are sparse: memory, or import them with --project N", *o.feature_cache));
+    if (o.feature_cache && o.pipeline) {
+        const bool online = *o.feature_cache == "lru" || *o.feature_cache == "s3fifo";
+        if (*o.feature_cache == "belady" && *o.pipeline == "conventional")
             throw programs::usage_error("--feature-cache belady needs superbatches: --pipeline overlap or alternate");
-        if (online && *pipeline == "alternate")
-            throw programs::usage_error(fmt::format("--feature-cache {} does not survive --pipeline alternate, where caches take turns in memory", *feature_cache));
+        if (online && *o.pipeline == "alternate")
+            throw programs::usage_error(fmt::format("--feature-cache {} does not survive --pipeline alternate, where caches take turns in memory", *o.feature_cache));
     }
-    if (!gather_threads) gather_threads = 4 * programs::usable_cpus();
-    if (!in_flight) in_flight = 2;
+    if (!o.gather_threads) o.gather_threads = 4 * programs::usable_cpus();
+    if (!o.in_flight) o.in_flight = 2;
+    return o;
 }
 
 gneiss::superbatch_schedule options::schedule() const {

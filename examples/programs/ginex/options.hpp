@@ -12,7 +12,7 @@
 namespace ginex {
 
 /// Every flag of `gneiss-ginex train`. Optionals that the user leaves out are chosen by `resolve`, or by the plan.
-struct options final : trainers::node_classification_options {
+struct options : trainers::node_classification_options {
     std::optional<std::string> preset;
     std::optional<std::string> topology, feature_cache, pipeline;
     std::optional<double> cache_split; ///< share of the caches' memory that is for neighbors, 0 to 1
@@ -23,8 +23,7 @@ struct options final : trainers::node_classification_options {
     std::optional<std::uint64_t> gather_threads;
     std::optional<std::uint64_t> in_flight;
 
-    void add_to(programs::command& to) override;
-    void resolve(const gneiss::dataset& data) override;
+    void add_to(programs::command& to);
 
     [[nodiscard]] gneiss::superbatch_schedule schedule() const;
     [[nodiscard]] bool superbatches() const { return *pipeline != "conventional"; }
@@ -33,5 +32,9 @@ struct options final : trainers::node_classification_options {
         return *feature_cache != "none" && *feature_cache != "mmap" && *feature_cache != "memory";
     }
 };
+
+/// The flags with what was left out filled in from the graph; what depends on memory is a plan's. Throws usage_error for what does
+/// not go together, errc::invalid_argument for a dataset without classes, training nodes or features.
+[[nodiscard]] options resolve(const options& given, const gneiss::dataset& data);
 
 } // namespace ginex

@@ -9,16 +9,12 @@
 #include <gneiss/train/superbatch_trainer.hpp>
 
 #include "commands.hpp"
-#include "common/dataset_path.hpp"
 #include "common/machine.hpp"
-#include "common/signals.hpp"
 #include "stores.hpp"
 #include "training_plan.hpp"
 #include "common/training/node_classification_training.hpp"
-#include "common/training/run_loop.hpp"
-#include "common/training/device.hpp"
 #include "common/training/engine.hpp"
-#include "common/training/open_run.hpp"
+#include "common/training/train.hpp"
 
 namespace ginex {
 
@@ -40,7 +36,7 @@ public:
     /// Starts a run, or goes on with it. `lists` are charged to the budget, too.
     ginex_trainer(const parts& of, const options& how, const training_plan& plan, topology& lists, trainers::compute_device* device, programs::progress& live)
         : node_classification_training(of),
-          options_(how), plan_(plan), graph_(lists) {
+          options_(how), plan_(plan), graph_(lists), live_(live) {
         std::filesystem::remove_all(superbatches()); // of a run that could not, and that may have no batch left to train
         if (plan.neighbor_bytes != 0) open_neighbor_cache(live);
         std::vector<std::uint32_t> ranked_by;
@@ -75,8 +71,11 @@ public:
         if (of.run.saved) training_->set_steps(saved_progress().at("steps").get<std::uint64_t>());
     }
 
-    /// Files of the largest superbatch [bytes]; 0 without superbatches.
-    [[nodiscard]] std::uint64_t largest_superbatch() const { return training_->inspected().largest_bytes; }
+    void add_to(programs::run_record&) override {
+        if (plan_.superbatch == 0) return;
+        live_.say(fmt::format("files of the largest superbatch: {}, planned {}", gneiss::format_bytes(training_->inspected().largest_bytes),
+            gneiss::format_bytes(plan_.run_file_bytes / 2)));
+    }
     [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_->statistics(); }
     [[nodiscard]] gneiss::io_stats io() const override {
@@ -144,72 +143,76 @@ private:
     const options& options_;
     const training_plan& plan_;
     topology& graph_;
+    programs::progress& live_;
     std::unique_ptr<gneiss::neighbor_cache> neighbors_;
     std::optional<features> features_;
     std::unique_ptr<gneiss::superbatch_trainer> training_;
 };
 
-programs::exit_code train(options& settings, programs::command& command) {
-    const auto began = clock::now();
-    const std::unique_ptr<trainers::compute_device> device = trainers::open_device(settings);
-    programs::check_dataset(settings.dataset);
-    const gneiss::dataset data(settings.dataset);
-    const gneiss::dataset_manifest& graph = data.manifest();
-    settings.resolve(data);
-    trainers::classifier net(settings, data);
-    gneiss::node_features given = data.features();
-    if (*settings.normalize_features) given.normalize_rows();
-    const trainers::node_classification classes(data);
-    choose_stores(settings, data, net);
-    programs::progress live(settings.quiet);
-    const gneiss::engine_choice engine = trainers::choose_engine(settings);
-    live.say(trainers::describe_machine(program, settings, engine, device.get()));
-    live.say(fmt::format("{}: {} nodes, {} edges, {} classes, {} nodes to train; {} of {} features, fan-out {} ({}); neighbors {}, rows {}, {}",
-        graph.name, graph.nodes, graph.train_edges, graph.node_attributes.classes, graph.node_attributes.train, *settings.layers, graph.node_attributes.features,
-        *settings.fanout, *settings.direction, *settings.topology, *settings.feature_cache, *settings.pipeline));
-    auto backend = trainers::classifier_on(device.get(), settings, net); // what a device cannot hold is told before a run is touched
-    const programs::interrupt_guard interrupts;
-    const gneiss::tbb_executor executor(settings.threads);
-    make_lists(data, settings.neighbors(), trainers::budget_of(settings) / 2, executor, interrupts.token(), [&](std::uint64_t done, std::uint64_t edges) {
-        live.update([&] { return fmt::format("sorting neighbors: {} of {} edges", programs::human_count(static_cast<double>(done)), programs::human_count(static_cast<double>(edges))); });
-    });
-    gneiss::memory_budget budget(trainers::budget_of(settings));
-    topology lists(settings, lists_of(data, settings.neighbors()), engine.make, budget);
-    const gneiss::node_batches first(classes.train, *settings.batch, settings.seed, 0, 0);
-    const profile seen = take_profile(settings, lists, lists_of(data, settings.neighbors()), static_cast<std::size_t>(given.bytes() / given.rows()), first, executor, interrupts.token());
-    const training_plan plan = plan_training(settings, data, given, net, seen, budget.used());
-    live.say(fmt::format("{} batches drawn: {} nodes and {} each, {:.1f} ms{}{}", seen.batches, programs::human_count(seen.nodes),
-        gneiss::format_bytes(static_cast<std::uint64_t>(seen.sample_bytes)), 1000 * seen.seconds,
-        seen.rows.requests() == 0 ? "" : fmt::format("; {} of the caches' memory for neighbors", programs::human_percent(*settings.cache_split)),
-        plan.superbatch == 0 ? "" : fmt::format("; superbatches of {}, {} of files", plan.superbatch, gneiss::format_bytes(plan.run_file_bytes))));
-    const gneiss::bucket_store buckets = data.buckets();
-    if (settings.dry_run) {
-        trainers::report_dry_run(program, settings, command, plan.common, buckets);
-        return programs::exit_code::done;
+/// A run of Ginex: flags resolved, lists of neighbors opened, a few batches drawn, memory planned by them.
+class run final : public trainers::prepared_run {
+public:
+    using options = ginex::options;
+    static constexpr const char* program = ginex::program;
+
+    run(const options& given, trainers::run_context&& context)
+        : run(std::move(context), resolve(given, *context.data)) {}
+
+    [[nodiscard]] const trainers::run_options& flags() const override { return config_.flags; }
+    [[nodiscard]] const programs::command& command() const override { return config_.command(); }
+    [[nodiscard]] const trainers::training_plan& plan() const override { return plan_.common; }
+    [[nodiscard]] const gneiss::bucket_store& buckets() const override { return buckets_; }
+    [[nodiscard]] trainers::run_loop_options loop() const override { return trainers::node_classification_loop(config_.flags, context_.data->manifest()); }
+    void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override { config_.flags.place(dataset, out); }
+    void clean(const trainers::opened_run& opened) override { std::filesystem::remove_all(superbatches_of(opened.directory.path())); }
+    [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
+        return std::make_unique<ginex_trainer>(ginex_trainer::parts{config_.flags, config_.command(), *context_.data, *context_.data, features_, classes_,
+            plan_.common, opened, context_.engine, net_, budget_, backend_ ? &*backend_ : nullptr, context_.stop}, config_.flags, plan_, *lists_,
+            context_.device.get(), context_.live);
     }
-    const auto run = trainers::open_run(program, settings, command, data, plan.common);
-    if (!run) { // it was finished; what it left when it was killed right after that
-        if (settings.out) std::filesystem::remove_all(superbatches_of(*settings.out));
-        return programs::exit_code::done;
+
+private:
+    run(trainers::run_context&& context, const options& resolved)
+        : prepared_run(std::move(context)), data_(*context_.data), net_(resolved, data_), config_(program, choose_stores(resolved, data_, net_)),
+          features_(data_.features()), classes_(data_), buckets_(data_.buckets()), budget_(resolved.memory->bytes) {
+        options& o = config_.flags;
+        if (*o.normalize_features) features_.normalize_rows();
+        const gneiss::dataset_manifest& graph = data_.manifest();
+        programs::progress& live = context_.live;
+        live.say(fmt::format("{}: {} nodes, {} edges, {} classes, {} nodes to train; {} of {} features, fan-out {} ({}); neighbors {}, rows {}, {}",
+            graph.name, graph.nodes, graph.train_edges, graph.node_attributes.classes, graph.node_attributes.train, *o.layers, graph.node_attributes.features,
+            *o.fanout, *o.direction, *o.topology, *o.feature_cache, *o.pipeline));
+        backend_ = trainers::classifier_on(context_.device.get(), o, net_);
+        const gneiss::tbb_executor executor(o.threads);
+        make_lists(data_, o.neighbors(), o.memory->bytes / 2, executor, context_.stop, [&](std::uint64_t done, std::uint64_t edges) {
+            live.update([&] { return fmt::format("sorting neighbors: {} of {} edges", programs::human_count(static_cast<double>(done)), programs::human_count(static_cast<double>(edges))); });
+        });
+        lists_.emplace(o, lists_of(data_, o.neighbors()), context_.engine.make, budget_);
+        const gneiss::node_batches first(classes_.train, *o.batch, o.seed, 0, 0);
+        const profile seen = take_profile(o, *lists_, lists_of(data_, o.neighbors()), static_cast<std::size_t>(features_.bytes() / features_.rows()), first, executor, context_.stop);
+        plan_ = plan_training(o, data_, features_, net_, seen, budget_.used());
+        o.cache_split = plan_.cache_split;
+        o.run_files = plan_.run_files;
+        live.say(fmt::format("{} batches drawn: {} nodes and {} each, {:.1f} ms{}{}", seen.batches, programs::human_count(seen.nodes),
+            gneiss::format_bytes(static_cast<std::uint64_t>(seen.sample_bytes)), 1000 * seen.seconds,
+            seen.rows.requests() == 0 ? "" : fmt::format("; {} of the caches' memory for neighbors", programs::human_percent(plan_.cache_split)),
+            plan_.superbatch == 0 ? "" : fmt::format("; superbatches of {}, {} of files", plan_.superbatch, gneiss::format_bytes(plan_.run_file_bytes))));
     }
-    const programs::plan_record planned = plan.common.record(buckets);
-    if (!settings.quiet) live.say(trainers::describe(plan.common, planned));
-    ginex_trainer training({settings, command, data, data, given, classes, plan.common, *run, engine, net, budget, backend ? &*backend : nullptr, interrupts.token()}, settings, plan, lists, device.get(), live);
-    trainers::run_loop run_loop(settings, trainers::node_classification_loop(settings, graph), plan.common, run->directory, live, command.configuration());
-    const programs::exit_code code = trainers::run_training(training, run_loop, *run, trainers::begin_record(program, engine, device.get(), data, command, planned),
-        settings, live, interrupts.token(), began);
-    if (plan.superbatch != 0)
-        live.say(fmt::format("files of the largest superbatch: {}, planned {}", gneiss::format_bytes(training.largest_superbatch()), gneiss::format_bytes(plan.run_file_bytes / 2)));
-    return code;
-}
+
+    const gneiss::dataset& data_;
+    trainers::classifier net_;
+    trainers::configuration<options> config_;
+    gneiss::node_features features_;
+    trainers::node_classification classes_;
+    gneiss::bucket_store buckets_;
+    gneiss::memory_budget budget_;
+    std::optional<topology> lists_;
+    std::optional<gneiss::any_backend> backend_;
+    training_plan plan_;
+};
 
 } // namespace
 
-void add_train(programs::command_line& to) {
-    static options settings;
-    programs::command& command = to.add("train", "Trains a GNN for node classification.",
-        [](programs::command& self) { return train(settings, self); });
-    settings.add_to(command);
-}
+void add_train(programs::command_line& to) { trainers::add_train<run>(to, "Trains a GNN for node classification."); }
 
 } // namespace ginex

@@ -129,36 +129,36 @@ profile take_profile(const options& settings, const topology& graph, const gneis
     return seen;
 }
 
-void choose_stores(options& settings, const gneiss::dataset& data, const trainers::classifier& net) {
-    const std::uint64_t budget = trainers::budget_of(settings);
+options choose_stores(const options& given, const gneiss::dataset& data, const trainers::classifier& net) {
+    options o = given;
+    const std::uint64_t budget = o.memory->bytes;
     const gneiss::dataset_manifest& graph = data.manifest();
-    const std::uint64_t sides = settings.neighbors() == gneiss::neighbor_direction::both ? 2 : 1;
+    const std::uint64_t sides = o.neighbors() == gneiss::neighbor_direction::both ? 2 : 1;
     const std::uint64_t lists = sides * (graph.train_edges * 4 + graph.nodes * 8), rows = data.features().bytes();
     const std::uint64_t work = std::min(budget / 4, std::uint64_t{4} << 30) + net.weights.size_bytes();
-    const bool sparse = data.has("features.indptr");
-    if (!settings.topology) settings.topology = lists + rows + work <= budget ? "memory" : "disk";
-    if (!settings.feature_cache)
-        settings.feature_cache = sparse || lists + rows + work <= budget ? "memory"
-                            : settings.pipeline && *settings.pipeline == "conventional" ? "static" : "belady";
-    if (!settings.pipeline) {
-        const bool changes = settings.caches_rows() && *settings.feature_cache != "static";
-        settings.pipeline = changes ? "overlap" : "conventional";
+    const bool sparse = data.has("features.indptr"), all_fits = lists + rows + work <= budget;
+    if (!o.topology) o.topology = all_fits ? "memory" : "disk";
+    if (!o.feature_cache) o.feature_cache = sparse || all_fits ? "memory" : o.pipeline && *o.pipeline == "conventional" ? "static" : "belady";
+    if (!o.pipeline) {
+        const bool changes = o.caches_rows() && *o.feature_cache != "static";
+        o.pipeline = changes ? "overlap" : "conventional";
     }
-    if (!settings.carry) settings.carry = *settings.pipeline == "alternate" ? "off" : "on";
-    if (*settings.carry == "on" && *settings.pipeline == "alternate")
+    if (!o.carry) o.carry = *o.pipeline == "alternate" ? "off" : "on";
+    if (*o.carry == "on" && *o.pipeline == "alternate")
         throw programs::usage_error("--carry on is for --pipeline overlap: with alternate the caches take turns in memory");
-    if (!settings.adjacency_cache_score) settings.adjacency_cache_score = sides == 1 && *settings.direction == "in" && !trainers::looks_undirected(data) ? "ratio" : "visits";
+    if (!o.adjacency_cache_score) o.adjacency_cache_score = sides == 1 && *o.direction == "in" && !trainers::looks_undirected(data) ? "ratio" : "visits";
+    return o;
 }
 
 namespace {
 
 /// \param least_evaluation  of its part [bytes]
-training_plan plan_with(options& settings, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net, const profile& seen,
+training_plan plan_with(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net, const profile& seen,
     std::uint64_t charged, std::uint64_t least_evaluation) {
     const gneiss::dataset_manifest& graph = data.manifest();
     training_plan result;
     trainers::training_plan& plan = result.common;
-    plan.budget = trainers::budget_of(settings);
+    plan.budget = settings.memory->bytes;
     plan.partitioning = data.buckets().rows();
     plan.in_memory = *settings.topology == "memory" && *settings.feature_cache == "memory";
     plan.slots = plan.partitioning.partitions;
@@ -209,19 +209,19 @@ training_plan plan_with(options& settings, const gneiss::dataset& data, const gn
     const bool in_turns = *settings.pipeline == "alternate";
     std::uint64_t change_sets = 0;
     if (settings.superbatches()) {
-        const bool asked = settings.run_files.has_value();
-        if (!asked) {
+        result.run_files = settings.run_files;
+        if (!result.run_files) {
             std::error_code ignored;
             const auto space = std::filesystem::space(std::filesystem::absolute(settings.out.value_or(".")).parent_path(), ignored);
-            settings.run_files = programs::byte_size{std::min<std::uint64_t>(std::uint64_t{10} << 30, ignored ? ~std::uint64_t{0} : space.available / 10)};
+            result.run_files = programs::byte_size{std::min<std::uint64_t>(std::uint64_t{10} << 30, ignored ? ~std::uint64_t{0} : space.available / 10)};
         }
         const std::uint64_t slots = std::min<std::uint64_t>(graph.nodes, rest / (row_bytes + 60)); // with 12 of a table, 48 of bookkeeping
         const double each = run_file_bytes(seen, slots, rest);
-        result.superbatch = static_cast<std::uint64_t>(static_cast<double>(settings.run_files->bytes) / (2 * each)); // the paper's rule
+        result.superbatch = static_cast<std::uint64_t>(static_cast<double>(result.run_files->bytes) / (2 * each)); // the paper's rule
         if (result.superbatch == 0) {
-            const std::string what = fmt::format("--run-files {} holds no two batches of {}", programs::to_flag(*settings.run_files),
+            const std::string what = fmt::format("--run-files {} holds no two batches of {}", programs::to_flag(*result.run_files),
                 gneiss::format_bytes(static_cast<std::uint64_t>(each)));
-            if (asked) throw programs::usage_error(what);
+            if (settings.run_files) throw programs::usage_error(what);
             throw gneiss::error(gneiss::errc::no_space, "of the disk's free space a tenth is for superbatches: " + what);
         }
         if (settings.superbatch) result.superbatch = *settings.superbatch;
@@ -246,10 +246,10 @@ training_plan plan_with(options& settings, const gneiss::dataset& data, const gn
         result.run_file_bytes = static_cast<std::uint64_t>(2 * static_cast<double>(result.superbatch) * each);
     }
     const std::uint64_t sampling = rest - change_sets; // what the caches have while superbatches are sampled
-    if (!settings.cache_split) settings.cache_split = settings.caches_rows() ? gneiss::best_split(seen.lists, seen.rows, sampling) : 1.0;
-    const bool neighbors = *settings.topology == "disk" && *settings.cache_split > 0;
+    result.cache_split = settings.cache_split ? *settings.cache_split : settings.caches_rows() ? gneiss::best_split(seen.lists, seen.rows, sampling) : 1.0;
+    const bool neighbors = *settings.topology == "disk" && result.cache_split > 0;
     if (neighbors)
-        result.neighbor_bytes = in_turns ? sampling : static_cast<std::uint64_t>(static_cast<double>(sampling) * *settings.cache_split);
+        result.neighbor_bytes = in_turns ? sampling : static_cast<std::uint64_t>(static_cast<double>(sampling) * result.cache_split);
     if (settings.caches_rows()) {
         const std::uint64_t bytes = in_turns ? rest : sampling - result.neighbor_bytes;
         result.table = gneiss::slot_table::choose(graph.nodes, static_cast<std::size_t>(bytes / row_bytes), bytes / 16);
@@ -279,18 +279,15 @@ training_plan plan_with(options& settings, const gneiss::dataset& data, const gn
 
 } // namespace
 
-training_plan plan_training(options& settings, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net, const profile& seen,
+training_plan plan_training(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net, const profile& seen,
     std::uint64_t charged) {
     const std::uint64_t least = trainers::least_evaluation(settings, net, features, data.buckets());
-    options given = settings;
     training_plan result = plan_with(settings, data, features, net, seen, charged, least);
-    if (*given.eval_every != 0 || least == 0) return result;
+    if (*settings.eval_every != 0 || least == 0) return result;
     // Evaluation comes when training is over, and may have what the caches had.
-    training_plan lending = plan_with(given, data, features, net, seen, charged, trainers::evaluation_part(least, least));
+    training_plan lending = plan_with(settings, data, features, net, seen, charged, trainers::evaluation_part(least, least));
     lending.shares_caches = lending.common.evaluation_bytes + lending.cache_bytes >= least;
-    if (!lending.shares_caches) return result;
-    settings = given;
-    return lending;
+    return lending.shares_caches ? lending : result;
 }
 
 } // namespace ginex

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <stop_token>
 #include <string>
 
@@ -47,16 +48,17 @@ struct training_plan {
     std::uint64_t run_file_bytes = 0;   ///< of two superbatches
     std::uint64_t cache_bytes = 0;      ///< of neighbors and rows together, as they lie in memory at the end
     bool shares_caches = false;          ///< evaluation, which comes when training is over, has their memory beside its part
+    double cache_split = 1;              ///< --cache-split
+    std::optional<programs::byte_size> run_files{}; ///< --run-files, of superbatches
 };
 
-/// Chooses topology, cache and pipeline where the user did not, by what fits, and writes the choice back: before lists of
-/// neighbors are opened.
-void choose_stores(options& settings, const gneiss::dataset& data, const trainers::classifier& net);
+/// The flags with topology, cache and pipeline chosen where they were left out, by what fits: before lists of neighbors are opened.
+[[nodiscard]] options choose_stores(const options& given, const gneiss::dataset& data, const trainers::classifier& net);
 
 /// The plan, with every part; `charged` of what the process takes is in a part of its own already. Without evaluations between epochs
 /// the caches have the memory of the last one until training is over. Throws gneiss::error (over_budget) with the parts when not even
 /// empty caches fit, usage_error for --run-files that hold no superbatch.
-[[nodiscard]] training_plan plan_training(options& settings, const gneiss::dataset& data, const gneiss::node_features& features,
+[[nodiscard]] training_plan plan_training(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features,
     const trainers::classifier& net, const profile& seen, std::uint64_t charged);
 
 } // namespace ginex

@@ -10,5 +10,5 @@ int main(int argc, char** argv) {
         hanoi::program, "Trains GNNs on graphs and features larger than memory, macro-batch by macro-batch (Hanoi).");
     hanoi::add_train(program);
     trainers::add_node_classification_commands<hanoi::options>(program, hanoi::program);
-    return trainers::run_trainer(program, argc, argv);
+    return trainers::run_program(program, argc, argv);
 }

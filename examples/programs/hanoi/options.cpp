@@ -30,29 +30,31 @@ void options::add_to(programs::command& to) {
     add_output(to, "gneiss-hanoi");
 }
 
-void options::resolve(const gneiss::dataset& data) {
-    node_classification_options::resolve(data);
+options resolve(const options& given, const gneiss::dataset& data) {
+    options o = given;
+    o.resolve_node_classification(data);
     const gneiss::dataset_manifest& graph = data.manifest();
-    if (!partitioner) {
-        if (assignment)
-            partitioner = "file";
-        else if (!graph.partition_sizes.empty() && !partitions)
-            partitioner = "given";
-        else if (partitions || macro || hubs)
-            partitioner = "gap";
+    if (!o.partitioner) {
+        if (o.assignment)
+            o.partitioner = "file";
+        else if (!graph.partition_sizes.empty() && !o.partitions)
+            o.partitioner = "given";
+        else if (o.partitions || o.macro || o.hubs)
+            o.partitioner = "gap";
     }
-    if (assignment.has_value() != (partitioner == "file")) throw programs::usage_error("--assignment FILE.npy is for --partitioner file, which needs it");
-    if (partitions && !makes_parts()) throw programs::usage_error("--partitions is for partitioners that make them: --partitioner given and file say how many there are");
-    if (partitions && *partitions > std::max<std::uint64_t>(graph.nodes / 2, 1))
-        throw programs::usage_error(fmt::format("--partitions {}: at most half as many as nodes, of which {} has {}", *partitions, data.directory().string(), graph.nodes));
-    make_absolute(assignment);
-    make_absolute(reuse_plan);
-    if (const hub_choice chosen = choice_of_hubs(); chosen.file) hubs = std::filesystem::absolute(*chosen.file).string();
-    if (partitioner) resolve_hubs(graph);
+    if (o.assignment.has_value() != (o.partitioner == "file")) throw programs::usage_error("--assignment FILE.npy is for --partitioner file, which needs it");
+    if (o.partitions && !o.makes_parts()) throw programs::usage_error("--partitions is for partitioners that make them: --partitioner given and file say how many there are");
+    if (o.partitions && *o.partitions > std::max<std::uint64_t>(graph.nodes / 2, 1))
+        throw programs::usage_error(fmt::format("--partitions {}: at most half as many as nodes, of which {} has {}", *o.partitions, data.directory().string(), graph.nodes));
+    o.make_absolute(o.assignment);
+    o.make_absolute(o.reuse_plan);
+    if (const auto chosen = o.choice_of_hubs(); chosen.file) o.hubs = std::filesystem::absolute(*chosen.file).string();
+    if (o.partitioner) o.hubs = hubs_with(o, *o.partitioner, graph);
+    return o;
 }
 
-void options::resolve_hubs(const gneiss::dataset_manifest& graph) {
-    if (!hubs && *partitioner != "given" && graph.pinned == 0) hubs = "auto";
+std::optional<std::string> hubs_with(const options& o, const std::string& partitioner, const gneiss::dataset_manifest& graph) {
+    return !o.hubs && partitioner != "given" && graph.pinned == 0 ? "auto" : o.hubs;
 }
 
 options::hub_choice options::choice_of_hubs() const {

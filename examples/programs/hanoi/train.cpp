@@ -15,20 +15,16 @@
 #include <gneiss/train/macro_batch_reuse.hpp>
 
 #include "commands.hpp"
-#include "common/dataset_path.hpp"
 #include "common/machine.hpp"
 #include "common/node_file.hpp"
 #include "common/run_directory.hpp"
-#include "common/signals.hpp"
 #include "io_cost.hpp"
 #include "preprocessing.hpp"
 #include "training_plan.hpp"
 #include "common/training/node_classification_commands.hpp"
 #include "common/training/node_classification_training.hpp"
-#include "common/training/run_loop.hpp"
-#include "common/training/device.hpp"
 #include "common/training/engine.hpp"
-#include "common/training/open_run.hpp"
+#include "common/training/train.hpp"
 
 namespace hanoi {
 
@@ -57,8 +53,8 @@ double row_bytes(const gneiss::node_features& features) { return static_cast<dou
 class hanoi_trainer final : public trainers::node_classification_training {
 public:
     /// Starts a run, or goes on with it.
-    hanoi_trainer(const parts& of, const options& settings, const std::optional<tier_rates>& rates)
-        : node_classification_training(of), options_(settings), rates_(rates), asked_(of.features.rows()),
+    hanoi_trainer(const parts& of, const options& settings, const std::optional<tier_rates>& rates, programs::progress& live)
+        : node_classification_training(of), options_(settings), live_(live), rates_(rates), asked_(of.features.rows()),
           store_(of.features.files(), of.plan.partitioning) {
         gneiss::pass_record done;
         if (of.run.saved) done = saved_progress().at("passes").get<gneiss::pass_record>();
@@ -81,16 +77,16 @@ public:
         if (of.run.saved) training_->set_steps(saved_progress().at("steps").get<std::uint64_t>());
     }
 
-    /// What I/O cost by the model and as measured, once training has ended and if something was trained in this process.
-    [[nodiscard]] const std::optional<io_cost>& cost() const { return cost_; }
-    void tell(programs::run_record& record) override {
+    /// What I/O cost by the model and as measured, if something was trained in this process.
+    void add_to(programs::run_record& record) override {
         if (!rates_ || seen_.batches == 0) return;
         seen_.read_bytes = io().read_bytes;
         seen_.wait_seconds = pipeline().wait_seconds[static_cast<std::size_t>(gneiss::stage::compute)];
         const double row = row_bytes(of_.features);
         const std::uint64_t memory = of_.plan.feature_bytes;
-        cost_ = cost_of(seen_, *rates_, row, memory, asked_.miss_ratio(static_cast<std::uint64_t>(static_cast<double>(memory) / row)));
-        record.io_cost = cost_->record();
+        const io_cost cost = cost_of(seen_, *rates_, row, memory, asked_.miss_ratio(static_cast<std::uint64_t>(static_cast<double>(memory) / row)));
+        record.io_cost = cost.record();
+        live_.say(cost.text());
     }
 
     [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
@@ -138,6 +134,7 @@ private:
     }
 
     const options& options_;
+    programs::progress& live_;
     std::optional<tier_rates> rates_;
     gneiss::miss_ratio_sampler asked_; // by batches, of rows
     gneiss::feature_store store_;
@@ -145,7 +142,6 @@ private:
     gneiss::node_plan now_; // of the epoch
     std::optional<gneiss::macro_batch_reuse> reuse_;
     io_counts seen_; // in this process
-    std::optional<io_cost> cost_;
 
     std::unique_ptr<gneiss::feature_buffer> features_;
     std::unique_ptr<gneiss::graph_buffer> graph_;
@@ -159,85 +155,100 @@ void check_files(const options& settings, const gneiss::dataset& data, std::uint
     if (settings.reuse_plan) (void)read_passes(*settings.reuse_plan);
 }
 
-programs::exit_code train(options& how, programs::command& command) {
-    const auto began = clock::now();
-    const std::unique_ptr<trainers::compute_device> device = trainers::open_device(how);
-    programs::check_dataset(how.dataset);
-    const auto dataset = std::make_shared<const gneiss::dataset>(how.dataset);
-    const gneiss::dataset_manifest& graph = dataset->manifest();
-    how.resolve(*dataset);
-    check_files(how, *dataset, trainers::budget_of(how));
-    trainers::classifier net(how, *dataset);
-    gneiss::node_features given = dataset->features();
-    if (*how.normalize_features) given.normalize_rows();
-    programs::progress live(how.quiet);
-    const gneiss::engine_choice engine = trainers::choose_engine(how);
-    live.say(trainers::describe_machine(program, how, engine, device.get()));
-    live.say(fmt::format("{}: {} nodes, {} edges, {} classes, {} nodes to train; {} of {} features, fan-out {} ({})", graph.name, graph.nodes,
-        graph.train_edges, graph.node_attributes.classes, graph.node_attributes.train, *how.layers, graph.node_attributes.features, *how.fanout, *how.direction));
-    auto backend = trainers::classifier_on(device.get(), how, net); // what a device cannot hold is told before a run is touched
-    if (const std::string chosen = choose_partitions(how, *dataset, given, net); !chosen.empty()) live.say(chosen);
-    check_hubs(how, *dataset, trainers::budget_of(how));
-    trainers::training_plan plan;
-    if (!how.repartitions()) {
-        plan = plan_training(how, *dataset, given, net);
-    } else { // what fits is known to the byte when they are made
-        if (how.dry_run) {
-            plan = plan_by_sizes(how, *dataset, given, net);
-            live.say("the partitions are not made yet: this is about the plan for those with as many nodes as one may have, as if no edge lay between two");
+/// A run of Hanoi: flags resolved and memory planned, then partitions and hubs made where the run has its own.
+class run final : public trainers::prepared_run {
+public:
+    using options = hanoi::options;
+    static constexpr const char* program = hanoi::program;
+
+    run(const options& given, trainers::run_context&& context)
+        : prepared_run(std::move(context)), data_(context_.data), config_(program, resolve(given, *data_)), net_(config_.flags, *data_), features_(features()) {
+        options& o = config_.flags;
+        const gneiss::dataset_manifest& graph = data_->manifest();
+        check_files(o, *data_, o.memory->bytes);
+        context_.live.say(fmt::format("{}: {} nodes, {} edges, {} classes, {} nodes to train; {} of {} features, fan-out {} ({})", graph.name, graph.nodes,
+            graph.train_edges, graph.node_attributes.classes, graph.node_attributes.train, *o.layers, graph.node_attributes.features, *o.fanout, *o.direction));
+        backend_ = trainers::classifier_on(context_.device.get(), o, net_);
+        partitions_choice chosen = choose_partitions(o, *data_, features_, net_);
+        o = std::move(chosen.flags);
+        if (!chosen.reason.empty()) context_.live.say(chosen.reason);
+        check_hubs(o, *data_, o.memory->bytes);
+        if (!o.repartitions()) {
+            take(plan_training(o, *data_, features_, net_));
+            return;
         }
-        plan.budget = trainers::budget_of(how);
-        plan.disk_bytes = 12 * graph.train_edges + 8 * graph.nodes;
-        for (const gneiss::dataset_array& a : graph.arrays) plan.disk_bytes += 2 * a.bytes;
+        // What fits is known to the byte when they are made.
+        if (o.dry_run) {
+            take(plan_by_sizes(o, *data_, features_, net_));
+            context_.live.say("the partitions are not made yet: this is about the plan for those with as many nodes as one may have, as if no edge lay between two");
+        }
+        plan_.budget = o.memory->bytes;
+        plan_.disk_bytes = 12 * graph.train_edges + 8 * graph.nodes;
+        for (const gneiss::dataset_array& a : graph.arrays) plan_.disk_bytes += 2 * a.bytes;
     }
-    if (how.dry_run) {
-        trainers::report_dry_run(program, how, command, plan, dataset->buckets());
-        return programs::exit_code::done;
+
+    [[nodiscard]] const trainers::run_options& flags() const override { return config_.flags; }
+    [[nodiscard]] const programs::command& command() const override { return config_.command(); }
+    [[nodiscard]] const trainers::training_plan& plan() const override { return plan_; }
+    [[nodiscard]] const gneiss::bucket_store& buckets() const override { return buckets_; }
+    [[nodiscard]] trainers::run_loop_options loop() const override {
+        trainers::run_loop_options result = trainers::node_classification_loop(config_.flags, data_->manifest());
+        result.state = "macro-batch";
+        return result;
     }
-    const auto run = trainers::open_run(program, how, command, *dataset, plan);
-    if (!run) return programs::exit_code::done;
-    const programs::interrupt_guard interrupts;
-    std::shared_ptr<const gneiss::dataset> data = dataset;
-    nlohmann::ordered_json before_training;
-    if (how.repartitions()) {
-        preprocessed ready = preprocess({how, *dataset, *run, plan.budget, gneiss::tbb_executor(how.threads), live, interrupts.token()});
-        data = std::move(ready.data);
-        before_training = std::move(ready.record);
-        programs::trim_memory();
-        given = data->features();
-        if (*how.normalize_features) given.normalize_rows();
-        const std::uint64_t disk = plan.disk_bytes;
-        plan = plan_training(how, *data, given, net);
-        plan.disk_bytes = disk;
-        run->directory.write_config(command.to_toml()); // with the macro-batch that was chosen
+    void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override { config_.flags.place(dataset, out); }
+    void open(const trainers::opened_run& opened) override {
+        const options& o = config_.flags;
+        if (o.repartitions()) {
+            preprocessed ready = preprocess({o, *data_, opened, plan_.budget, gneiss::tbb_executor(o.threads), context_.live, context_.stop});
+            data_ = std::move(ready.data);
+            preprocessing_ = std::move(ready.record);
+            programs::trim_memory();
+            features_ = features();
+            buckets_ = data_->buckets();
+            const std::uint64_t disk = plan_.disk_bytes;
+            take(plan_training(o, *data_, features_, net_));
+            plan_.disk_bytes = disk;
+        }
+        const std::uint32_t pinned = o.pinned(*data_);
+        context_.live.say(fmt::format("macro-batches of {} partitions{}, {} an epoch", *o.macro,
+            pinned == 0 ? "" : fmt::format(" and {} hubs", data_->rows().begin(pinned)), plan_.order(0).size()));
     }
-    const programs::plan_record planned = plan.record(data->buckets());
-    if (!how.quiet) {
-        live.say(trainers::describe(plan, planned));
-        live.say(fmt::format("macro-batches of {} partitions{}, {} an epoch", *how.macro,
-            how.pinned(*data) == 0 ? "" : fmt::format(" and {} hubs", data->rows().begin(how.pinned(*data))), *planned.states));
+    void add_to(programs::run_record& record) const override { record.preprocessing = preprocessing_; }
+    [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
+        const options& o = config_.flags;
+        classes_.emplace(*data_);
+        budget_.emplace(plan_.budget);
+        return std::make_unique<hanoi_trainer>(hanoi_trainer::parts{o, config_.command(), *context_.data, *data_, features_, *classes_, plan_, opened,
+            context_.engine, net_, *budget_, backend_ ? &*backend_ : nullptr, context_.stop}, o,
+            measure_tiers(*data_, o, row_bytes(features_), plan_.budget), context_.live);
     }
-    const trainers::node_classification classes(*data);
-    gneiss::memory_budget budget(plan.budget);
-    hanoi_trainer training({how, command, *dataset, *data, given, classes, plan, *run, engine, net, budget, backend ? &*backend : nullptr, interrupts.token()}, how,
-        measure_tiers(*data, how, row_bytes(given), plan.budget));
-    trainers::run_loop_options settings = trainers::node_classification_loop(how, graph);
-    settings.state = "macro-batch";
-    trainers::run_loop run_loop(how, settings, plan, run->directory, live, command.configuration());
-    programs::run_record known = trainers::begin_record(program, engine, device.get(), *dataset, command, planned);
-    known.preprocessing = std::move(before_training);
-    const programs::exit_code code = trainers::run_training(training, run_loop, *run, known, how, live, interrupts.token(), began);
-    if (training.cost()) live.say(training.cost()->text());
-    return code;
-}
+
+private:
+    [[nodiscard]] gneiss::node_features features() const {
+        gneiss::node_features result = data_->features();
+        if (*config_.flags.normalize_features) result.normalize_rows();
+        return result;
+    }
+    void take(macro_plan chosen) {
+        plan_ = std::move(chosen.plan);
+        config_.flags.macro = chosen.macro;
+    }
+
+    std::shared_ptr<const gneiss::dataset> data_; ///< in the partitions that are trained on, once the run is open
+    trainers::configuration<options> config_;
+    trainers::classifier net_;
+    gneiss::node_features features_;
+    gneiss::bucket_store buckets_ = data_->buckets();
+    trainers::training_plan plan_;
+    nlohmann::ordered_json preprocessing_;
+    std::optional<trainers::node_classification> classes_;
+    std::optional<gneiss::memory_budget> budget_;
+    std::optional<gneiss::any_backend> backend_;
+};
 
 } // namespace
 
-void add_train(programs::command_line& to) {
-    static options settings;
-    programs::command& command = to.add("train", "Trains a GNN for node classification.",
-        [](programs::command& self) { return train(settings, self); });
-    settings.add_to(command);
-}
+void add_train(programs::command_line& to) { trainers::add_train<run>(to, "Trains a GNN for node classification."); }
 
 } // namespace hanoi

@@ -185,21 +185,21 @@ public:
     /// Partitions of its macro-batches.
     [[nodiscard]] std::uint32_t macro_of(const training_plan& plan) const noexcept { return plan.slots - of_.pinned; }
 
-    /// With --macro, or the largest there is; written back into `how`. `hub`: bytes of a hub's features.
-    [[nodiscard]] training_plan choose(options& settings, std::uint64_t hub) const {
-        if (settings.macro) {
-            settings.macro = std::min(*settings.macro, others());
-            training_plan asked = with(*settings.macro);
-            if (fits(asked)) return asked;
+    /// With --macro, or the largest there is. `hub`: bytes of a hub's features.
+    [[nodiscard]] macro_plan choose(std::uint64_t hub) const {
+        if (options_.macro) {
+            const std::uint32_t macro = std::min(*options_.macro, others());
+            training_plan asked = with(macro);
+            if (fits(asked)) return {std::move(asked), macro};
             const auto best = largest();
             throw gneiss::error(gneiss::errc::over_budget,
                 fmt::format("{}; {}", gneiss::over_budget(budget_, asked.memory.parts()).what(),
-                    best ? fmt::format("--macro {} fits, {} does not", macro_of(*best), *settings.macro)
+                    best ? fmt::format("--macro {} fits, {} does not", macro_of(*best), macro)
                          : fmt::format("no --macro fits: one partition takes {}", gneiss::format_bytes(with(1).memory_bytes()))));
         }
         if (auto found = largest()) {
-            settings.macro = macro_of(*found);
-            return std::move(*found);
+            const std::uint32_t macro = macro_of(*found);
+            return {std::move(*found), macro};
         }
         const training_plan least = with(1);
         std::string fewer;
@@ -249,45 +249,42 @@ std::vector<std::uint64_t> sizes_in_assignment(const std::filesystem::path& file
     return sizes;
 }
 
-std::string choose_partitions(
-    options& settings, const gneiss::dataset& from, const gneiss::node_features& features, const trainers::classifier& net) {
-    const std::uint64_t budget = trainers::budget_of(settings), nodes = from.manifest().nodes;
-    if (!settings.partitioner) {
-        options whole = settings;
-        whole.partitioner = "given";
-        const planner all(whole, from, measured(whole, from, features), features, net, budget);
+partitions_choice choose_partitions(
+    const options& given, const gneiss::dataset& from, const gneiss::node_features& features, const trainers::classifier& net) {
+    const std::uint64_t budget = given.memory->bytes, nodes = from.manifest().nodes;
+    partitions_choice chosen{given};
+    options& o = chosen.flags;
+    if (!o.partitioner) {
+        o.partitioner = "given";
+        const planner all(o, from, measured(o, from, features), features, net, budget);
         if (planner::fits(all.with(all.others()))) {
-            settings.partitioner = "given";
-            return "memory holds all of it at once: one macro-batch, and no partitions are made";
+            chosen.reason = "memory holds all of it at once: one macro-batch, and no partitions are made";
+            return chosen;
         }
-        settings.partitioner = "gap";
-        settings.resolve_hubs(from.manifest());
+        o.partitioner = "gap";
+        o.hubs = hubs_with(o, *o.partitioner, from.manifest());
     }
-    if (!settings.makes_parts() || settings.partitions) return {};
+    if (!o.makes_parts() || o.partitions) return chosen;
     const auto most = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(nodes / 64, std::min<std::uint64_t>(2, std::max<std::uint64_t>(nodes / 2, 1)), 1024));
-    const planner all(settings, from, at_most(settings, from, features, capped_sizes(nodes, most), most_hubs(settings, from, budget)), features, net, budget);
+    const planner all(o, from, at_most(o, from, features, capped_sizes(nodes, most), most_hubs(o, from, budget)), features, net, budget);
     const auto found = all.largest();
     constexpr std::uint32_t together = 16;
     // A share of m / most of the partitions fits, whichever number there is of them.
-    const std::uint32_t m = found ? all.macro_of(*found) : 1, asked = settings.macro.value_or(0);
+    const std::uint32_t m = found ? all.macro_of(*found) : 1, asked = o.macro.value_or(0);
     const auto for_so_many = [&](std::uint64_t in_macro) { return std::bit_ceil(gneiss::ceil_div(in_macro * most, std::uint64_t{m})); };
-    settings.partitions = static_cast<std::uint32_t>(
+    o.partitions = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(most, std::max({std::uint64_t{together}, for_so_many(asked == 0 ? together : asked), 4 * std::uint64_t{asked}})));
-    return fmt::format("{} partitions: about {} of them fit in memory twice, so that others lie together in every epoch", *settings.partitions,
-        std::max<std::uint64_t>(1, std::uint64_t{m} * *settings.partitions / most));
+    chosen.reason = fmt::format("{} partitions: about {} of them fit in memory twice, so that others lie together in every epoch", *o.partitions,
+        std::max<std::uint64_t>(1, std::uint64_t{m} * *o.partitions / most));
+    return chosen;
 }
 
-training_plan plan_training(
-    options& settings, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net) {
-    const options resolved = settings;
-    const planner plans(resolved, data, measured(settings, data, features), features, net, trainers::budget_of(settings));
-    return plans.choose(settings, bytes_of_hubs(settings, data).node);
+macro_plan plan_training(const options& settings, const gneiss::dataset& data, const gneiss::node_features& features, const trainers::classifier& net) {
+    return planner(settings, data, measured(settings, data, features), features, net, settings.memory->bytes).choose(bytes_of_hubs(settings, data).node);
 }
 
-training_plan plan_by_sizes(
-    options& settings, const gneiss::dataset& from, const gneiss::node_features& features, const trainers::classifier& net) {
-    const std::uint64_t budget = trainers::budget_of(settings), hubs = most_hubs(settings, from, budget);
-    const options resolved = settings;
+macro_plan plan_by_sizes(const options& settings, const gneiss::dataset& from, const gneiss::node_features& features, const trainers::classifier& net) {
+    const std::uint64_t budget = settings.memory->bytes, hubs = most_hubs(settings, from, budget);
     std::vector<std::uint64_t> sizes;
     if (settings.makes_parts())
         sizes = capped_sizes(from.manifest().nodes, *settings.partitions);
@@ -295,8 +292,7 @@ training_plan plan_by_sizes(
         sizes = sizes_in_assignment(*settings.assignment, from);
     else
         for (gneiss::partition_id p = 0; p < from.rows().partitions; ++p) sizes.push_back(from.rows().size(p));
-    const planner plans(resolved, from, at_most(settings, from, features, std::move(sizes), hubs), features, net, budget);
-    return plans.choose(settings, bytes_of_hubs(settings, from).node);
+    return planner(settings, from, at_most(settings, from, features, std::move(sizes), hubs), features, net, budget).choose(bytes_of_hubs(settings, from).node);
 }
 
 } // namespace hanoi

@@ -10,5 +10,5 @@ int main(int argc, char** argv) {
     marius::add_eval(program);
     marius::add_predict(program);
     marius::add_export(program);
-    return trainers::run_trainer(program, argc, argv);
+    return trainers::run_program(program, argc, argv);
 }

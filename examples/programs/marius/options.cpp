@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/machine.hpp"
+#include <gneiss/model/schedule.hpp>
 
 namespace marius {
 
@@ -29,25 +29,29 @@ void options::add_to(programs::command& to) {
     add_output(to, "gneiss-marius");
 }
 
-void options::resolve(const gneiss::dataset_manifest& graph) {
+options resolve(const options& given, const gneiss::dataset& data) {
+    const gneiss::dataset_manifest& graph = data.manifest();
     const std::uint64_t edges = graph.train_edges;
-    resolve_model(graph, "n3");
-    make_absolute(init);
-    make_order_absolute();
-    if (!dim) dim = 100;
-    if (*decoder == "complex" && *dim % 2 != 0)
-        throw programs::usage_error("--dim " + std::to_string(*dim) + " is odd: ComplEx rows are pairs of floats");
-    if (async_relations && device == "cuda") throw programs::usage_error("--async-relations is for --device cpu");
-    if (!batch) batch = edges < 4'000'000 ? 1000 : edges < 100'000'000 ? 10'000 : 50'000;
+    if (edges == 0) throw gneiss::error(gneiss::errc::invalid_argument, "has no training edges", {.path = data.directory()});
+    options o = given;
+    o.resolve_model(graph, "n3");
+    o.make_absolute(o.init);
+    o.make_order_absolute();
+    if (!o.dim) o.dim = 100;
+    if (*o.decoder == "complex" && *o.dim % 2 != 0)
+        throw programs::usage_error("--dim " + std::to_string(*o.dim) + " is odd: ComplEx rows are pairs of floats");
+    if (o.async_relations && o.device == "cuda") throw programs::usage_error("--async-relations is for --device cpu");
+    if (!o.batch) o.batch = edges < 4'000'000 ? 1000 : edges < 100'000'000 ? 10'000 : 50'000;
     // About ten million examples: small graphs are passed many times, huge ones a few.
-    if (!epochs) epochs = std::clamp<std::uint64_t>(edges == 0 ? 1 : 10'000'000 / edges, 3, 40);
-    resolve_staleness(gneiss::ceil_div(edges, *batch));
-    resolve_negatives(graph, *batch, *dim);
-    if (node_init.empty()) node_init = "normal:0,0.1";
-    if (!eval_every) eval_every = std::max<std::uint64_t>(1, *epochs / 5);
-    if (threads == 0) threads = programs::usable_cpus();
-    (void)node_initializer();
-    (void)relation_initializer();
+    if (!o.epochs) o.epochs = std::clamp<std::uint64_t>(10'000'000 / edges, 3, 40);
+    o.resolve_staleness(gneiss::ceil_div(edges, *o.batch));
+    o.resolve_negatives(graph, *o.batch, *o.dim);
+    if (o.node_init.empty()) o.node_init = "normal:0,0.1";
+    if (!o.eval_every) o.eval_every = std::max<std::uint64_t>(1, *o.epochs / 5);
+    o.resolve_machine();
+    (void)o.node_initializer();
+    (void)o.relation_initializer();
+    return o;
 }
 
 gneiss::embedding_trainer_options options::training_options() const {
@@ -60,6 +64,14 @@ gneiss::embedding_trainer_options options::training_options() const {
     result.pipeline = pipeline_options();
     result.seed = seed;
     return result;
+}
+
+gneiss::any_link_model options::model() const {
+    return gneiss::make_link_model(*decoder, loss, *dim, model_options(), static_cast<float>(margin));
+}
+
+gneiss::any_row_optimizer options::row_optimizer(std::uint64_t epoch) const {
+    return gneiss::make_row_optimizer(optimizer, static_cast<float>(lr * gneiss::make_schedule(lr_schedule).factor(epoch, *epochs)));
 }
 
 } // namespace marius

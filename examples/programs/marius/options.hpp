@@ -3,14 +3,16 @@
 #include <cstdint>
 #include <string>
 
-#include <gneiss/io/manifest.hpp>
+#include <gneiss/io/dataset.hpp>
+#include <gneiss/model/any_link_model.hpp>
+#include <gneiss/model/optimizer.hpp>
 #include <gneiss/train/embedding_trainer.hpp>
 
 #include "common/training/options.hpp"
 
 namespace marius {
 
-/// Every flag of `gneiss-marius train`. Optionals that the user leaves out are chosen by `resolve`.
+/// Every flag of `gneiss-marius train`. Optionals that the user leaves out are chosen by `resolve`, or by the plan.
 struct options : trainers::run_options, trainers::link_options {
     std::string optimizer = "adagrad";
     double lr = 0.2;
@@ -20,10 +22,14 @@ struct options : trainers::run_options, trainers::link_options {
 
     void add_to(programs::command& to);
 
-    /// Fills what was left out from the graph. The rules are those of docs/guide.
-    void resolve(const gneiss::dataset_manifest& graph);
-
     [[nodiscard]] gneiss::embedding_trainer_options training_options() const;
+    [[nodiscard]] gneiss::any_link_model model() const;
+    /// With the learning rate of an epoch.
+    [[nodiscard]] gneiss::any_row_optimizer row_optimizer(std::uint64_t epoch) const;
 };
+
+/// The flags with what was left out filled in from the graph, by the rules of docs/guide. Throws usage_error for what does not go
+/// together, errc::invalid_argument for a dataset without edges to train.
+[[nodiscard]] options resolve(const options& given, const gneiss::dataset& data);
 
 } // namespace marius

@@ -3,28 +3,22 @@
 
 #include <fmt/format.h>
 
-#include <gneiss/model/schedule.hpp>
 #include <gneiss/storage/edge/bucket_reader.hpp>
 
 #include "commands.hpp"
-#include "common/dataset_path.hpp"
 #include "common/machine.hpp"
-#include "common/signals.hpp"
-#include "training_plan.hpp"
+#include "options.hpp"
 #include "common/training/checkpoint.hpp"
-#include "common/training/run_loop.hpp"
-#include "common/training/device.hpp"
-#include "common/training/engine.hpp"
 #include "common/training/link_evaluation.hpp"
-#include "common/training/open_run.hpp"
 #include "common/training/row_store.hpp"
+#include "common/training/train.hpp"
 #include "common/training/training_observer.hpp"
 
 namespace marius {
 
 namespace {
 
-using trainers::clock;
+using trainers::charged_by;
 using trainers::training_plan;
 
 /// The table of relations, with room for the optimizer's state.
@@ -34,37 +28,63 @@ gneiss::embedding_table make_relations(const gneiss::any_link_model& model, cons
 }
 
 /// What trains a plan's rows and these relations on a device.
-gneiss::any_backend backend_on(trainers::compute_device& device, const options& settings, const training_plan& plan, gneiss::embedding_table& relations) {
-    return device.embed(trainers::decoder_of(settings, *settings.batch, *settings.dim, relations), trainers::device_embeddings_of(settings, plan.partitioning.nodes, plan.layout));
+gneiss::any_backend backend_on(trainers::compute_device& device, const options& o, const training_plan& plan, gneiss::embedding_table& relations) {
+    return device.embed(trainers::decoder_of(o, *o.batch, *o.dim, relations), trainers::device_embeddings_of(o, plan.partitioning.nodes, plan.layout));
+}
+
+/// Chooses store, partitions, buffer and order within the budget. With other partitions than those of `buckets`, edges are estimated.
+training_plan plan_training(const options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets) {
+    const gneiss::any_link_model model = o.model();
+    const std::size_t state_floats = o.row_optimizer(0).state_floats(*o.dim);
+    const gneiss::embedding_trainer_options training = o.training_options();
+    const std::uint64_t relation_rows = model.relation_rows(std::max<std::uint64_t>(graph.relations, 1));
+    const std::uint64_t relations = relation_rows * (model.relation_floats() + state_floats) * sizeof(float);
+    return trainers::choose_plan(o, graph, buckets, "beta-randomized", [&](const trainers::plan_choice& choice) {
+        training_plan plan(choice, buckets.rows());
+        plan.layout = {static_cast<std::uint32_t>(model.dim()), static_cast<std::uint32_t>(state_floats)};
+        plan.budget = o.memory->bytes;
+        plan.order = trainers::make_order(choice, o.seed);
+        plan.edge_bytes = trainers::edge_memory(o, plan, graph, buckets);
+        plan.table_bytes = trainers::table_memory(plan, buckets, true);
+        plan.memory.add("program", programs::current_rss() + (std::uint64_t{12} << 20), charged_by::run);
+        plan.memory.add("partition buffer", plan.buffer_bytes(), charged_by::component);
+        plan.memory.add("edges", plan.edge_bytes, charged_by::component);
+        plan.memory.add("tables", plan.table_bytes, charged_by::run);
+        plan.memory.add("bucket blocks", gneiss::bucket_reader::bytes_needed(buckets), charged_by::run);
+        plan.memory.add("model", trainers::link_model_bytes(o, *o.batch, o.threads, model, graph.nodes), charged_by::run);
+        plan.memory.add("relations", 2 * relations + 4096, charged_by::run);
+        plan.add_batches(gneiss::embedding_trainer::in_flight(training), o.deterministic,
+            gneiss::embedding_trainer::batch_bytes(training, plan.layout, graph.nodes, relation_rows * model.relation_floats()), plan.least_ranking_bytes);
+        plan.add_evaluation();
+        return plan;
+    });
 }
 
 /// Assembles Marius: rows in a partition buffer, edges by bucket, negatives, a decoder, Adagrad, the pipeline.
 class marius_trainer final : public trainers::trainer {
 public:
-    /// Starts a run, or goes on with it as `saved` tells.
-    marius_trainer(options& settings, programs::command& command, const gneiss::dataset& data, const training_plan& plan,
-        const trainers::opened_run& run, std::unique_ptr<gneiss::dataset> rebucketed, const gneiss::engine_choice& engine,
-        trainers::compute_device* device, programs::progress& live, const std::stop_token& stop)
-        : options_(settings), command_(command), data_(data), plan_(plan), checkpoint_(run.directory.checkpoint()), stop_(stop),
-          rebucketed_(std::move(rebucketed)), buckets_((rebucketed_ ? *rebucketed_ : data).buckets()), executor_(settings.threads),
-          budget_(plan_.budget), model_(gneiss::make_link_model(*settings.decoder, settings.loss, *settings.dim, settings.model_options(), static_cast<float>(settings.margin))),
-          relations_(make_relations(model_, optimizer_of(0), data.manifest())) {
-        charges_ = plan_.memory.charge_run(budget_);
+    /// Starts a run, or goes on with it. All outlive the trainer.
+    marius_trainer(const trainers::configuration<options>& config, const training_plan& plan, const gneiss::bucket_store& buckets,
+        const trainers::run_context& context, const trainers::opened_run& run)
+        : options_(config.flags), command_(config.command()), data_(*context.data), plan_(plan), checkpoint_(run.directory.checkpoint()),
+          stop_(context.stop), buckets_(buckets), executor_(options_.threads), budget_(plan.budget), charges_(plan.memory.charge_run(budget_)),
+          model_(options_.model()), relations_(make_relations(model_, options_.row_optimizer(0), data_.manifest())) {
+        const gneiss::engine_factory& engines = context.engine.make;
         if (run.saved)
-            load(*run.saved, engine);
+            load(*run.saved, engines);
         else
-            initialize(engine, live);
+            initialize(engines, context.live);
         rows_ = std::make_unique<gneiss::partition_buffer>(*rows_file_,
             gneiss::partition_buffer_options{.resident_partitions = plan_.in_memory ? plan_.partitioning.partitions : plan_.slots, .prefetch = plan_.prefetch},
             budget_);
-        reader_ = std::make_unique<gneiss::bucket_reader>(buckets_, engine.make);
+        reader_ = std::make_unique<gneiss::bucket_reader>(buckets_, engines);
         edges_ = std::make_unique<gneiss::edge_buffer>(
             reader_->source(), gneiss::edge_buffer_options{.cache_all = rows_->keeps_all(), .bytes = plan_.edge_bytes}, budget_);
-        if (device != nullptr) backend_ = backend_on(*device, options_, plan_, relations_);
+        if (context.device) backend_ = backend_on(*context.device, options_, plan_, relations_);
         gneiss::embedding_trainer_options training = options_.training_options();
         training.batches_in_flight = plan_.batches;
         training_ = std::make_unique<gneiss::embedding_trainer>(training,
-            gneiss::embedding_parts{.model = model_, .optimizer = optimizer_of(0), .rows = *rows_, .edges = *edges_, .relations = relations_,
+            gneiss::embedding_parts{.model = model_, .optimizer = options_.row_optimizer(0), .rows = *rows_, .edges = *edges_, .relations = relations_,
                 .backend = backend_ ? &*backend_ : nullptr},
             executor_, budget_);
         if (run.saved) training_->set_steps(trainers::progress_of(*run.saved).at("steps").get<std::uint64_t>());
@@ -75,7 +95,7 @@ public:
     }
 
     trainers::epoch_end train(const gneiss::resume_position& from, const trainers::run_observer& observer, const std::stop_token& stop) override {
-        training_->set_optimizer(optimizer_of(from.epoch));
+        training_->set_optimizer(options_.row_optimizer(from.epoch));
         const gneiss::training_epoch done =
             training_->run(plan_.order(from.epoch), from.epoch, from.next, trainers::training_observer_of(observer), stop);
         return {done.position, done.stopped};
@@ -105,34 +125,27 @@ public:
     [[nodiscard]] gneiss::io_stats io() const override { return rows_file_->statistics() + reader_->statistics(); }
 
 private:
-    /// With the learning rate of an epoch.
-    [[nodiscard]] gneiss::any_row_optimizer optimizer_of(std::uint64_t epoch) const {
-        const double factor = gneiss::make_schedule(options_.lr_schedule).factor(epoch, *options_.epochs);
-        return gneiss::make_row_optimizer(options_.optimizer, static_cast<float>(options_.lr * factor));
-    }
-
-    void initialize(const gneiss::engine_choice& engine, programs::progress& live) {
+    void initialize(const gneiss::engine_factory& engines, programs::progress& live) {
         const auto given = trainers::load_initial_embeddings(options_.init, plan_.partitioning.nodes, plan_.layout.dim);
-        const float state = optimizer_of(0).initial_state();
-        rows_file_ = trainers::create_rows(engine.make, checkpoint_, plan_,
+        const float state = options_.row_optimizer(0).initial_state();
+        rows_file_ = trainers::create_rows(engines, checkpoint_, plan_,
             {.values = options_.node_initializer(), .state = state, .seed = options_.seed, .given = given ? &*given : nullptr}, live, executor_, stop_);
         gneiss::initialize_rows(options_.relation_initializer(), state, options_.seed, gneiss::embedding_kind::relations, 0,
             model_.relation_floats(), relations_.table(), executor_);
     }
-    void load(const gneiss::checkpoint& saved, const gneiss::engine_choice& engine) {
-        rows_file_ = trainers::open_rows(engine.make, checkpoint_, plan_, saved);
+    void load(const gneiss::checkpoint& saved, const gneiss::engine_factory& engines) {
+        rows_file_ = trainers::open_rows(engines, checkpoint_, plan_, saved);
         trainers::from_bytes(saved.sections.at("relations"), relations_.data(), "relations");
         generation_ = saved.generation;
     }
 
-    options& options_;
-    programs::command& command_;
+    const options& options_;
+    const programs::command& command_;
     const gneiss::dataset& data_;
     const training_plan& plan_;
     std::filesystem::path checkpoint_;
     std::stop_token stop_;
-    std::unique_ptr<gneiss::dataset> rebucketed_;
-    gneiss::bucket_store buckets_;
+    const gneiss::bucket_store& buckets_;
     gneiss::tbb_executor executor_;
     gneiss::memory_budget budget_;
     std::vector<gneiss::memory_charge> charges_;
@@ -148,55 +161,53 @@ private:
     std::unique_ptr<gneiss::embedding_trainer> training_;
 };
 
-programs::exit_code train(options& settings, programs::command& command) {
-    const auto began = clock::now();
-    const std::unique_ptr<trainers::compute_device> device = trainers::open_device(settings);
-    programs::check_dataset(settings.dataset);
-    const gneiss::dataset data(settings.dataset);
-    const gneiss::dataset_manifest& graph = data.manifest();
-    if (graph.train_edges == 0)
-        throw gneiss::error(gneiss::errc::invalid_argument, "has no training edges", {.path = settings.dataset});
-    settings.resolve(graph);
-    const auto model = gneiss::make_link_model(*settings.decoder, settings.loss, *settings.dim, settings.model_options(), static_cast<float>(settings.margin));
-    const auto optimizer = gneiss::make_row_optimizer(settings.optimizer, static_cast<float>(settings.lr));
-    const gneiss::bucket_store buckets = data.buckets();
-    const training_plan plan = plan_training(settings, graph, buckets, model, optimizer.state_floats(*settings.dim));
-    if (device) { // what it cannot hold is told before a run is touched
-        gneiss::embedding_table relations = make_relations(model, optimizer, graph);
-        (void)backend_on(*device, settings, plan, relations);
-    }
-    programs::progress live(settings.quiet);
-    const gneiss::engine_choice engine = trainers::choose_engine(settings);
-    live.say(trainers::describe_machine(program, settings, engine, device.get()));
-    live.say(fmt::format("{}: {} nodes, {} edges, {} relations; {} d={}", graph.name, graph.nodes, graph.train_edges,
-        graph.relations, *settings.decoder, *settings.dim));
-    if (settings.dry_run) {
-        trainers::report_dry_run(program, settings, command, plan, buckets);
-        return programs::exit_code::done;
-    }
-    (void)trainers::load_initial_embeddings(settings.init, graph.nodes, *settings.dim); // what cannot be is told before a run is touched
-    const auto run = trainers::open_run(program, settings, command, data, plan);
-    if (!run) return programs::exit_code::done;
-    const programs::interrupt_guard interrupts;
-    std::unique_ptr<gneiss::dataset> rebucketed = trainers::rebucketed(data, *run, plan, settings, live, interrupts.token());
-    const programs::plan_record planned = rebucketed ? plan.record(rebucketed->buckets()) : plan.record(buckets);
-    if (!settings.quiet) live.say(trainers::describe(plan, planned));
+/// A run of Marius: flags resolved and memory planned, then edges in the plan's partitions.
+class run final : public trainers::prepared_run {
+public:
+    using options = marius::options;
+    static constexpr const char* program = marius::program;
 
-    marius_trainer training(settings, command, data, plan, *run, std::move(rebucketed), engine, device.get(), live, interrupts.token());
-    trainers::run_loop run_loop(settings,
-        {.unit = "edges", .measure = "MRR", .examples = graph.train_edges, .validates = graph.valid_edges != 0}, plan,
-        run->directory, live, command.configuration());
-    return trainers::run_training(training, run_loop, *run, trainers::begin_record(program, engine, device.get(), data, command, planned), settings, live,
-        interrupts.token(), began);
-}
+    run(const options& given, trainers::run_context&& context)
+        : prepared_run(std::move(context)), config_(program, resolve(given, *context_.data)), buckets_(context_.data->buckets()) {
+        options& o = config_.flags;
+        const gneiss::dataset_manifest& graph = context_.data->manifest();
+        plan_ = plan_training(o, graph, buckets_);
+        trainers::take_choice(o, plan_);
+        if (context_.device) { // refuses what the device cannot hold
+            gneiss::embedding_table relations = make_relations(o.model(), o.row_optimizer(0), graph);
+            (void)backend_on(*context_.device, o, plan_, relations);
+        }
+        context_.live.say(fmt::format("{}: {} nodes, {} edges, {} relations; {} d={}", graph.name, graph.nodes, graph.train_edges,
+            graph.relations, *o.decoder, *o.dim));
+        (void)trainers::load_initial_embeddings(o.init, graph.nodes, *o.dim);
+    }
+
+    [[nodiscard]] const trainers::run_options& flags() const override { return config_.flags; }
+    [[nodiscard]] const programs::command& command() const override { return config_.command(); }
+    [[nodiscard]] const training_plan& plan() const override { return plan_; }
+    [[nodiscard]] const gneiss::bucket_store& buckets() const override { return buckets_; }
+    [[nodiscard]] trainers::run_loop_options loop() const override {
+        const gneiss::dataset_manifest& graph = context_.data->manifest();
+        return {.unit = "edges", .measure = "MRR", .examples = graph.train_edges, .validates = graph.valid_edges != 0};
+    }
+    void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override { config_.flags.place(dataset, out); }
+    void open(const trainers::opened_run& opened) override {
+        rebucketed_ = trainers::rebucketed(*context_.data, opened, plan_, config_.flags.threads, context_.live, context_.stop);
+        if (rebucketed_) buckets_ = rebucketed_->buckets();
+    }
+    [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
+        return std::make_unique<marius_trainer>(config_, plan_, buckets_, context_, opened);
+    }
+
+private:
+    trainers::configuration<options> config_;
+    std::unique_ptr<gneiss::dataset> rebucketed_; ///< the edges in the plan's partitions, where the dataset has others
+    gneiss::bucket_store buckets_;
+    training_plan plan_;
+};
 
 } // namespace
 
-void add_train(programs::command_line& to) {
-    static options settings;
-    programs::command& command = to.add("train", "Trains embeddings of a dataset's nodes and relations.",
-        [](programs::command& self) { return train(settings, self); });
-    settings.add_to(command);
-}
+void add_train(programs::command_line& to) { trainers::add_train<run>(to, "Trains embeddings of a dataset's nodes and relations."); }
 
 } // namespace marius

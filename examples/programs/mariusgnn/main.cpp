@@ -10,5 +10,5 @@ int main(int argc, char** argv) {
     mariusgnn::add_eval(program);
     mariusgnn::add_predict(program);
     mariusgnn::add_export(program);
-    return trainers::run_trainer(program, argc, argv);
+    return trainers::run_program(program, argc, argv);
 }

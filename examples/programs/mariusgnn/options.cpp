@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "common/machine.hpp"
+#include "common/training/configuration.hpp"
 
 namespace mariusgnn {
 
@@ -43,90 +43,95 @@ void options::add_to(programs::command& to) {
     add_memory(to, "comet, comet-balanced, beta, beta-randomized, … or a file of \"i j\" lines; for classes training-first", "comet; training-first");
     to.option("reshuffle", reshuffle, "epochs between new random partitions of the nodes; 0: never").value_name("N");
     add_execution(to);
-    to.option("sample-on", sample_on, "where neighborhoods are drawn; gpu: in the whole graph, which is copied there").choices({"cpu", "gpu"});
+    to.option("sample-on", sample_on, "where neighborhoods are drawn; gpu: in the whole graph, which is copied there").choices({"cpu", "gpu"}).neutral();
     add_validation(to, "from the graph");
-    to.option("eval-graph", eval_graph, "neighbors are those of the whole graph, or those in the buffer").choices({"full", "resident"});
-    to.option("eval-fanout", eval_fanout, "neighbors at each hop, for resident").value_name("N,N").default_text("all");
+    to.option("eval-graph", eval_graph, "neighbors are those of the whole graph, or those in the buffer").choices({"full", "resident"}).neutral();
+    to.option("eval-fanout", eval_fanout, "neighbors at each hop, for resident").value_name("N,N").default_text("all").neutral();
     add_ranking(to);
     add_early_stop(to);
     add_output(to, "gneiss-mariusgnn");
 }
 
-void options::refuse_unused(const programs::command& self) const {
-    options fresh;
-    programs::command_line reader("", "");
-    programs::command& defaults = reader.add("train", "", {});
-    fresh.add_to(defaults);
+namespace {
+
+/// Throws usage_error for flags that neither task nor inputs use.
+void refuse_unused(const options& o) {
+    const trainers::configuration<options> given("", o), fresh("", {});
     const auto refuse = [&](std::span<const char* const> flags, const std::string& why) {
         for (const char* name : flags)
-            if (self.at(name).value() != defaults.at(name).value())
+            if (given.command().at(name).value() != fresh.command().at(name).value())
                 throw programs::usage_error(fmt::format("--{} is for {}", name, why));
     };
-    if (!links()) refuse(of_links, "--task link");
-    if (!uses_rows()) refuse(of_rows, "learned rows: --inputs rows or both");
-    if (!uses_rows() && !links()) refuse(of_rows_and_links, "learned rows: --inputs rows or both");
-    if (!uses_features() && normalize_features) throw programs::usage_error("--normalize-features is for --inputs features or both");
-    if (eval_fanout && eval_graph != "resident") throw programs::usage_error("--eval-fanout is for --eval-graph resident: the whole graph takes all neighbors");
+    if (!o.links()) refuse(of_links, "--task link");
+    if (!o.uses_rows()) refuse(of_rows, "learned rows: --inputs rows or both");
+    if (!o.uses_rows() && !o.links()) refuse(of_rows_and_links, "learned rows: --inputs rows or both");
+    if (!o.uses_features() && o.normalize_features) throw programs::usage_error("--normalize-features is for --inputs features or both");
+    if (o.eval_fanout && o.eval_graph != "resident") throw programs::usage_error("--eval-fanout is for --eval-graph resident: the whole graph takes all neighbors");
 }
 
-void options::resolve(const gneiss::dataset& data, const programs::command& self) {
-    const gneiss::dataset_manifest& graph = data.manifest();
-    if (!task) task = graph.node_attributes.classes != 0 && graph.node_attributes.train != 0 ? "node" : "link";
-    if (!links() && graph.node_attributes.classes == 0)
-        throw gneiss::error(gneiss::errc::invalid_argument, "has no node labels: --task node needs them (gneiss-data import --labels)", {.path = data.directory()});
-    if (!links() && graph.node_attributes.train == 0)
-        throw gneiss::error(gneiss::errc::invalid_argument, "has no nodes to train on", {.path = data.directory(), .field = "split"});
-    if (links() && graph.train_edges == 0)
-        throw gneiss::error(gneiss::errc::invalid_argument, "has no training edges", {.path = data.directory()});
-    if (!inputs) inputs = has_features(graph) ? "features" : "rows";
-    if (uses_features() && !has_features(graph))
-        throw gneiss::error(gneiss::errc::invalid_argument, "has no features: --inputs rows learns some", {.path = data.directory()});
-    refuse_unused(self);
-    if (sample_on == "gpu" && device == "cpu") throw programs::usage_error("--sample-on gpu is for --device cuda");
-    if (sample_on == "gpu" && reshuffle != 0) throw programs::usage_error("--sample-on gpu does not go with --reshuffle: nodes keep their numbers there");
-    if (sample_on == "gpu" && exclude_target_edges) throw programs::usage_error("--sample-on gpu does not go with --exclude-target-edges: the device walks all edges");
-    if (order && *order != "memory" && (*order == training_first) == links())
-        throw programs::usage_error(fmt::format("--order {} is not for --task {}{}", *order, *task,
-            links() ? "" : ": its partitions come by training-first, or all at once (memory)"));
-    if (uses_features() && !normalize_features) normalize_features = data.has("features.indptr");
-    resolve_direction(data);
-    if (uses_rows() || links()) {
-        if (!dim) dim = links() ? 100 : 64;
-        if (!row_optimizer) row_optimizer = "adagrad";
-        if (!row_lr) row_lr = 0.1;
-    }
-    make_absolute(init);
-    make_order_absolute();
-    if (uses_rows()) {
-        if (node_init.empty()) node_init = links() ? "normal:0,0.1" : "glorot";
-        (void)node_initializer();
-    }
-    if (links())
-        resolve_link(graph);
-    else
-        resolve_classes(graph);
-    resolve_staleness(uses_rows() ? gneiss::ceil_div(links() ? graph.train_edges : graph.node_attributes.train, *batch) : 0);
-    resolve_sampling(graph, links() ? "linear" : "constant");
-    if (eval_fanout) check_fanout(*eval_fanout);
-}
-
-void options::resolve_link(const gneiss::dataset_manifest& graph) {
+/// What is left out of link prediction.
+void fill_link(options& o, const gneiss::dataset_manifest& graph) {
     const std::uint64_t edges = graph.train_edges;
-    resolve_model(graph, "none");
-    if (!layers) layers = fmt::format("sage:{}", *dim);
-    const std::size_t width = layer_options(*dim).back().outputs();
-    if (*decoder == "complex" && width % 2 != 0)
+    o.resolve_model(graph, "none");
+    if (!o.layers) o.layers = fmt::format("sage:{}", *o.dim);
+    const std::size_t width = o.layer_options(*o.dim).back().outputs();
+    if (*o.decoder == "complex" && width % 2 != 0)
         throw programs::usage_error(fmt::format("the last layer gives {} floats: ComplEx compares pairs of them", width));
-    if (!dropout) dropout = 0;
-    if (!batch) batch = edges < 4'000'000 ? 1000 : 10'000;
-    if (!epochs) epochs = std::clamp<std::uint64_t>(5'000'000 / edges, 3, 20);
-    if (!optimizer) optimizer = "adagrad";
-    if (!lr) lr = 0.1;
-    if (!weight_decay) weight_decay = 0;
-    resolve_negatives(graph, *batch, width);
-    if (!eval_every) eval_every = std::max<std::uint64_t>(1, *epochs / 5);
-    if (!stop_early) stop_early = 0;
-    (void)trainers::parse_initializer(relation_init, "relation-init", width);
+    if (!o.dropout) o.dropout = 0;
+    if (!o.batch) o.batch = edges < 4'000'000 ? 1000 : 10'000;
+    if (!o.epochs) o.epochs = std::clamp<std::uint64_t>(5'000'000 / edges, 3, 20);
+    if (!o.optimizer) o.optimizer = "adagrad";
+    if (!o.lr) o.lr = 0.1;
+    if (!o.weight_decay) o.weight_decay = 0;
+    o.resolve_negatives(graph, *o.batch, width);
+    if (!o.eval_every) o.eval_every = std::max<std::uint64_t>(1, *o.epochs / 5);
+    if (!o.stop_early) o.stop_early = 0;
+    (void)trainers::parse_initializer(o.relation_init, "relation-init", width);
+}
+
+} // namespace
+
+options resolve(const options& given, const gneiss::dataset& data) {
+    const gneiss::dataset_manifest& graph = data.manifest();
+    options o = given;
+    if (!o.task) o.task = graph.node_attributes.classes != 0 && graph.node_attributes.train != 0 ? "node" : "link";
+    if (!o.links() && graph.node_attributes.classes == 0)
+        throw gneiss::error(gneiss::errc::invalid_argument, "has no node labels: --task node needs them (gneiss-data import --labels)", {.path = data.directory()});
+    if (!o.links() && graph.node_attributes.train == 0)
+        throw gneiss::error(gneiss::errc::invalid_argument, "has no nodes to train on", {.path = data.directory(), .field = "split"});
+    if (o.links() && graph.train_edges == 0)
+        throw gneiss::error(gneiss::errc::invalid_argument, "has no training edges", {.path = data.directory()});
+    if (!o.inputs) o.inputs = has_features(graph) ? "features" : "rows";
+    if (o.uses_features() && !has_features(graph))
+        throw gneiss::error(gneiss::errc::invalid_argument, "has no features: --inputs rows learns some", {.path = data.directory()});
+    refuse_unused(o);
+    if (o.sample_on == "gpu" && o.device == "cpu") throw programs::usage_error("--sample-on gpu is for --device cuda");
+    if (o.sample_on == "gpu" && o.reshuffle != 0) throw programs::usage_error("--sample-on gpu does not go with --reshuffle: nodes keep their numbers there");
+    if (o.sample_on == "gpu" && o.exclude_target_edges) throw programs::usage_error("--sample-on gpu does not go with --exclude-target-edges: the device walks all edges");
+    if (o.order && *o.order != "memory" && (*o.order == training_first) == o.links())
+        throw programs::usage_error(fmt::format("--order {} is not for --task {}{}", *o.order, *o.task,
+            o.links() ? "" : ": its partitions come by training-first, or all at once (memory)"));
+    if (o.uses_features() && !o.normalize_features) o.normalize_features = data.has("features.indptr");
+    o.resolve_direction(data);
+    if (o.uses_rows() || o.links()) {
+        if (!o.dim) o.dim = o.links() ? 100 : 64;
+        if (!o.row_optimizer) o.row_optimizer = "adagrad";
+        if (!o.row_lr) o.row_lr = 0.1;
+    }
+    o.make_absolute(o.init);
+    o.make_order_absolute();
+    if (o.uses_rows()) {
+        if (o.node_init.empty()) o.node_init = o.links() ? "normal:0,0.1" : "glorot";
+        (void)o.node_initializer();
+    }
+    if (o.links())
+        fill_link(o, graph);
+    else
+        o.resolve_classes(graph);
+    o.resolve_staleness(o.uses_rows() ? gneiss::ceil_div(o.links() ? graph.train_edges : graph.node_attributes.train, *o.batch) : 0);
+    o.resolve_sampling(graph, o.links() ? "linear" : "constant");
+    if (o.eval_fanout) o.check_fanout(*o.eval_fanout);
+    return o;
 }
 
 gneiss::gnn_trainer_options options::training_options() const {

@@ -16,7 +16,7 @@
 
 namespace mariusgnn {
 
-/// Every flag of `gneiss-mariusgnn train`. Optionals that the user leaves out are chosen by `resolve`.
+/// Every flag of `gneiss-mariusgnn train`. Optionals that the user leaves out are chosen by `resolve`, or by the plan.
 struct options : trainers::gnn_options, trainers::link_options {
     std::optional<std::string> task, inputs;
     bool exclude_target_edges = false;
@@ -30,20 +30,17 @@ struct options : trainers::gnn_options, trainers::link_options {
     options() { sampler = "dense"; }
     void add_to(programs::command& to);
 
-    /// Fills what was left out from the graph, and refuses what does not go together or the task does not use: `self` is
-    /// the command that these flags belong to. Every default that depends on the graph stands here.
-    void resolve(const gneiss::dataset& data, const programs::command& self);
-
     [[nodiscard]] bool links() const { return *task == "link"; }
     [[nodiscard]] bool uses_rows() const { return *inputs != "features"; }
     [[nodiscard]] bool uses_features() const { return *inputs != "rows"; }
     [[nodiscard]] gneiss::gnn_trainer_options training_options() const;
     [[nodiscard]] gneiss::any_row_optimizer any_row_optimizer(std::uint64_t epoch) const;
-
-private:
-    void refuse_unused(const programs::command& self) const;
-    void resolve_link(const gneiss::dataset_manifest& graph);
 };
+
+/// The flags with what was left out filled in from the graph: every default that depends on the graph stands here. Throws
+/// usage_error for what does not go together or the task does not use, errc::invalid_argument for a dataset that lacks what the
+/// task needs.
+[[nodiscard]] options resolve(const options& given, const gneiss::dataset& data);
 
 /// The order of a node task on disk: partitions with training nodes stay, or every one meets some others.
 inline constexpr const char* training_first = "training-first";

@@ -15,22 +15,18 @@
 
 #include "commands.hpp"
 #include "device.hpp"
-#include "common/dataset_path.hpp"
 #include "common/machine.hpp"
-#include "common/signals.hpp"
 #include "graph.hpp"
 #include "inference.hpp"
 #include "network.hpp"
 #include "training_plan.hpp"
 #include "common/training/checkpoint.hpp"
-#include "common/training/run_loop.hpp"
-#include "common/training/device.hpp"
 #include "common/training/engine.hpp"
 #include "common/training/feature_diagnosis.hpp"
 #include "common/training/training_observer.hpp"
 #include "common/training/link_evaluation.hpp"
-#include "common/training/open_run.hpp"
 #include "common/training/row_store.hpp"
+#include "common/training/train.hpp"
 
 namespace mariusgnn {
 
@@ -51,8 +47,8 @@ std::uint64_t least_full_read(const gneiss::dataset& data, const options& how) {
 class mariusgnn_trainer final : public trainers::trainer {
 public:
     struct parts {
-        options& how;
-        programs::command& command;
+        const options& how;
+        const programs::command& command;
         const gneiss::dataset& dataset; ///< the run's
         const training_plan& plan;
         const trainers::opened_run& run;
@@ -390,66 +386,67 @@ private:
     std::map<std::string, programs::metric_values> evaluated_; // since the last epoch was trained
 };
 
-programs::exit_code train(options& how, programs::command& command) {
-    const auto began = clock::now();
-    const std::unique_ptr<trainers::compute_device> device = trainers::open_device(how);
-    programs::check_dataset(how.dataset);
-    const auto dataset = std::make_shared<const gneiss::dataset>(how.dataset);
-    const gneiss::dataset& data = *dataset;
-    const gneiss::dataset_manifest& graph = data.manifest();
-    how.resolve(data, command);
-    network net(how, graph);
-    auto trained = std::make_unique<run_graph>(how, dataset);
-    programs::progress live(how.quiet);
-    const gneiss::engine_choice engine = trainers::choose_engine(how);
-    const auto read_size = [&] { return least_full_read(data, how); };
-    const bool buffer_given = how.buffer.has_value();
-    tuned_plan tuned = plan_training(how, {*trained, net, buffer_given, read_size});
-    training_plan& plan = tuned.plan;
-    live.say(trainers::describe_machine(program, how, engine, device.get()));
-    live.say(fmt::format("{}: {} nodes, {} edges, {}; {} of {}, fan-out {} ({}), {}", graph.name, graph.nodes, graph.train_edges,
-        how.links() ? fmt::format("{} relations", graph.relations) : fmt::format("{} classes, {} nodes to train", graph.node_attributes.classes, graph.node_attributes.train),
-        *how.layers, *how.inputs, *how.fanout, *how.direction, how.links() ? *how.decoder : "softmax"));
-    for (const std::string& reason : tuned.reasons) live.say(reason);
-    auto backend = backend_on(device.get(), how, plan, trained->buckets(), net); // what a device cannot hold is told before a run is touched
-    if (how.dry_run) {
-        trainers::report_dry_run(program, how, command, plan, trained->buckets());
-        return programs::exit_code::done;
-    }
-    if (how.uses_rows()) (void)trainers::load_initial_embeddings(how.init, graph.nodes, *how.dim); // what cannot be is told before a run is touched
-    const auto run = trainers::open_run(program, how, command, data, plan);
-    if (!run) return programs::exit_code::done;
-    const programs::interrupt_guard interrupts;
-    std::shared_ptr<const gneiss::dataset> reshuffled, sorted;
-    if (run->saved) reshuffled = open_graph(run->directory.path(), *run->saved);
-    if (!reshuffled) sorted = trainers::rebucketed(data, *run, plan, how, live, interrupts.token());
-    if (reshuffled || sorted) { // now the plan can be exact; but it does not see what the sorted edges took of the disk
-        const std::uint64_t disk = plan.disk_bytes;
-        trained = std::make_unique<run_graph>(how, reshuffled ? reshuffled : dataset, sorted);
-        plan = plan_training(how, {*trained, net, buffer_given, {}}).plan;
-        plan.disk_bytes = std::max(plan.disk_bytes, disk);
-    }
-    const programs::plan_record planned = plan.record(trained->buckets());
-    if (!how.quiet) live.say(trainers::describe(plan, planned));
+/// A run of MariusGNN: flags resolved and memory planned, then the graph in the plan's partitions.
+class run final : public trainers::prepared_run {
+public:
+    using options = mariusgnn::options;
+    static constexpr const char* program = mariusgnn::program;
 
-    mariusgnn_trainer training({how, command, data, plan, *run, engine, backend ? &*backend : nullptr, live}, std::move(trained), net, interrupts.token());
-    const bool validates = how.links() ? graph.valid_edges != 0 : graph.node_attributes.valid != 0;
-    trainers::run_loop run_loop(how,
-        {.unit = how.links() ? "edges" : "nodes", .measure = how.links() ? "MRR" : "accuracy",
-            .examples = how.links() ? graph.train_edges : graph.node_attributes.train, .validates = validates,
-            .best = how.early_stop != 0 && validates},
-        plan, run->directory, live, command.configuration());
-    return trainers::run_training(training, run_loop, *run, trainers::begin_record(program, engine, device.get(), data, command, planned), how, live,
-        interrupts.token(), began);
-}
+    run(const options& given, trainers::run_context&& context)
+        : prepared_run(std::move(context)), asked_(resolve(given, *context_.data)), config_(program, asked_), net_(asked_, context_.data->manifest()),
+          trained_(std::make_unique<run_graph>(asked_, context_.data)) {
+        const gneiss::dataset_manifest& graph = context_.data->manifest();
+        tuned_plan tuned = plan_training(asked_, {*trained_, net_, [&] { return least_full_read(*context_.data, asked_); }});
+        plan_ = std::move(tuned.plan);
+        trainers::take_choice(config_.flags, plan_);
+        const options& o = config_.flags;
+        context_.live.say(fmt::format("{}: {} nodes, {} edges, {}; {} of {}, fan-out {} ({}), {}", graph.name, graph.nodes, graph.train_edges,
+            o.links() ? fmt::format("{} relations", graph.relations) : fmt::format("{} classes, {} nodes to train", graph.node_attributes.classes, graph.node_attributes.train),
+            *o.layers, *o.inputs, *o.fanout, *o.direction, o.links() ? *o.decoder : "softmax"));
+        for (const std::string& reason : tuned.reasons) context_.live.say(reason);
+        backend_ = backend_on(context_.device.get(), o, plan_, trained_->buckets(), net_);
+        if (o.uses_rows()) (void)trainers::load_initial_embeddings(o.init, graph.nodes, *o.dim);
+    }
+
+    [[nodiscard]] const trainers::run_options& flags() const override { return config_.flags; }
+    [[nodiscard]] const programs::command& command() const override { return config_.command(); }
+    [[nodiscard]] const training_plan& plan() const override { return plan_; }
+    [[nodiscard]] const gneiss::bucket_store& buckets() const override { return trained_->buckets(); }
+    [[nodiscard]] trainers::run_loop_options loop() const override {
+        const gneiss::dataset_manifest& graph = context_.data->manifest();
+        const bool links = asked_.links(), validates = links ? graph.valid_edges != 0 : graph.node_attributes.valid != 0;
+        return {.unit = links ? "edges" : "nodes", .measure = links ? "MRR" : "accuracy",
+            .examples = links ? graph.train_edges : graph.node_attributes.train, .validates = validates,
+            .best = asked_.early_stop != 0 && validates};
+    }
+    void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override { config_.flags.place(dataset, out); }
+    void open(const trainers::opened_run& opened) override {
+        std::shared_ptr<const gneiss::dataset> reshuffled, sorted;
+        if (opened.saved) reshuffled = open_graph(opened.directory.path(), *opened.saved);
+        if (!reshuffled) sorted = trainers::rebucketed(*context_.data, opened, plan_, asked_.threads, context_.live, context_.stop);
+        if (!reshuffled && !sorted) return;
+        trained_ = std::make_unique<run_graph>(asked_, reshuffled ? reshuffled : context_.data, sorted);
+        plan_ = plan_again(asked_, {*trained_, net_, {}}, plan_);
+        trainers::take_choice(config_.flags, plan_);
+    }
+    [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
+        return std::make_unique<mariusgnn_trainer>(mariusgnn_trainer::parts{config_.flags, config_.command(), *context_.data, plan_, opened, context_.engine,
+            backend_ ? &*backend_ : nullptr, context_.live}, std::move(trained_), net_, context_.stop);
+    }
+
+private:
+    options asked_; ///< what plans are made of
+    trainers::configuration<options> config_;
+    network net_;
+    std::unique_ptr<run_graph> trained_; ///< until `begin`
+    training_plan plan_;
+    std::optional<gneiss::any_backend> backend_;
+};
 
 } // namespace
 
 void add_train(programs::command_line& to) {
-    static options how;
-    programs::command& command = to.add("train", "Trains a GNN for link prediction or node classification.",
-        [](programs::command& self) { return train(how, self); });
-    how.add_to(command);
+    trainers::add_train<run>(to, "Trains a GNN for link prediction or node classification.");
 }
 
 } // namespace mariusgnn

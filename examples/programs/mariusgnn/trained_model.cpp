@@ -18,8 +18,8 @@ trained_model::trained_model(const std::filesystem::path& run, std::uint64_t mem
     : budget(memory), run_(run) {
     best = std::filesystem::exists(run / "best" / trainers::checkpoint_name);
     const std::filesystem::path where = run / (best ? "best" : "checkpoint");
-    trainers::trained_run opened = trainers::open_trained(program, run, where, how,
-        [this](const gneiss::dataset& from, const programs::command& self) { how.resolve(from, self); });
+    auto opened = trainers::open_trained<options>(program, run, where);
+    how = std::move(opened.flags);
     const gneiss::checkpoint& saved = opened.saved;
     const std::shared_ptr<const gneiss::dataset> dataset = std::move(opened.data);
     net.emplace(how, dataset->manifest());

@@ -114,21 +114,25 @@ void add_reshuffle(const options& o, training_plan& plan, const gneiss::dataset_
                            graph.nodes * (plan.layout.bytes() + 12);
 }
 
-/// COMET's partitions by their formulas, where nothing says otherwise and not all fits; taken if the plan they give fits.
+/// Flags with COMET's partitions by their formulas, where nothing says otherwise, not all fits, and the plan they give does.
+struct tuned_flags {
+    options flags;
+    std::vector<std::string> reasons{};
+};
 template <class With>
-std::vector<std::string> tune_comet(options& o, const planning& of, const With& with) {
+tuned_flags tune_comet(const options& o, const planning& of, const With& with) {
     const bool comet = !o.order || *o.order == "comet" || *o.order == "comet-balanced";
-    if (!o.links() || !comet || o.partitions || o.buffer || o.store.value_or("disk") != "disk") return {};
+    if (!o.links() || !comet || o.partitions || o.buffer || o.store.value_or("disk") != "disk") return {o};
     const gneiss::dataset_manifest& graph = of.graph.data().manifest();
     const std::uint32_t given = graph.partitions;
-    options trial = o;
-    if (!trial.order) trial.order = o.store ? "comet" : "memory";
     if (!o.store && !o.order) {
-        const training_plan all = with(trial, given, given, true);
-        if (all.memory_bytes() <= all.budget) return {};
+        const training_plan all = with({.partitions = given, .slots = given, .in_memory = true, .order = "memory", .prefetch = o.prefetch});
+        if (all.memory_bytes() <= all.budget) return {o};
     }
-    trial.order = o.order.value_or("comet");
-    const training_plan some = with(trial, std::max(given, 4U), 2, false);
+    const auto on_disk = [&](std::uint32_t partitions, std::uint32_t slots, const std::string& prefetch) {
+        return with({.partitions = partitions, .slots = slots, .in_memory = false, .order = o.order.value_or("comet"), .prefetch = prefetch});
+    };
+    const training_plan some = on_disk(std::max(given, 4U), 2, o.prefetch);
     gneiss::tuning_input input{.nodes = graph.nodes, .memory = some.budget};
     input.other_bytes = some.memory_bytes() - some.buffer_bytes() - some.graph_bytes - some.feature_bytes - some.edge_bytes -
                         some.evaluation_bytes + some.least_evaluation_bytes; // what is left over goes to evaluation
@@ -144,20 +148,87 @@ std::vector<std::string> tune_comet(options& o, const planning& of, const With& 
     if (of.read_size) input.read_bytes = of.read_size();
     try {
         const gneiss::tuned_partitions found = gneiss::tune(input);
-        if (found.logical == 1) return {};
-        trial.prefetch = o.prefetch == "auto" ? std::to_string(found.prefetch) : o.prefetch;
-        const training_plan exact = with(trial, found.partitions, found.resident_partitions, false);
-        if (exact.memory_bytes() > exact.budget) return {}; // blocks of unequal size: the search decides
-        o.order = trial.order;
-        o.prefetch = trial.prefetch;
-        o.partitions = found.partitions;
-        o.buffer = found.resident_partitions;
-        o.store = "disk";
-        return found.reasons;
+        if (found.logical == 1) return {o};
+        const std::string prefetch = o.prefetch == "auto" ? std::to_string(found.prefetch) : o.prefetch;
+        const training_plan exact = on_disk(found.partitions, found.resident_partitions, prefetch);
+        if (exact.memory_bytes() > exact.budget) return {o}; // blocks of unequal size: the search decides
+        tuned_flags tuned{o, found.reasons};
+        trainers::take_choice(tuned.flags, exact);
+        return tuned;
     } catch (const gneiss::over_budget&) {
-        return {}; // the search tells what the least is
+        return {o}; // the search shows what the least is
     }
 }
+
+/// Plans of a run by their choices.
+class planner {
+public:
+    planner(const options& settings, const planning& of)
+        : o_(settings), of_(of), training_(settings.training_options()), layers_(trainers::layers_of(of.net.encode)) {
+        if (of.graph.features() != nullptr) stored_.emplace(of.graph.features()->files(), of.graph.buckets().rows());
+        sizes_.emplace(of.graph.buckets(), stored_ ? &*stored_ : nullptr);
+    }
+
+    /// Classes: an epoch is few states, often one, so that its first one is worth loading ahead. Where the buffer is not given,
+    /// memory for more neighbors is worth more. After a reshuffle the graph is another.
+    [[nodiscard]] training_plan operator()(const trainers::plan_choice& choice) const {
+        const bool some = !choice.in_memory && choice.slots < choice.partitions && !o_.links() && o_.reshuffle == 0;
+        if (some && choice.prefetch != "off" && (choice.prefetch != "auto" || o_.buffer)) {
+            training_plan ahead = of_one_kind(choice, true);
+            if (choice.prefetch != "auto" || ahead.memory_bytes() <= ahead.budget) return ahead;
+        }
+        return of_one_kind(choice, false);
+    }
+
+private:
+    [[nodiscard]] training_plan of_one_kind(const trainers::plan_choice& choice, bool loads_next_epoch) const {
+        const gneiss::bucket_store& buckets = of_.graph.buckets();
+        const gneiss::dataset_manifest& graph = of_.graph.data().manifest();
+        training_plan plan(choice, buckets.rows());
+        if (o_.uses_rows()) plan.layout = {*o_.dim, static_cast<std::uint32_t>(o_.any_row_optimizer(0).state_floats(*o_.dim))};
+        plan.budget = o_.memory->bytes;
+        plan.loads_next_epoch = loads_next_epoch;
+        take_order(o_, plan, of_.graph);
+        gneiss::gnn_shape shape = shape_of_states(of_, *sizes_, plan);
+        shape.links = o_.links();
+        shape.columns = of_.net.encode.inputs();
+        shape.learned = plan.layout.dim;
+        if (o_.reshuffle != 0) { // other partitions have other sizes
+            for (std::uint64_t* bytes : {&plan.graph_bytes, &plan.feature_bytes, &plan.edge_bytes}) *bytes += *bytes / 8;
+            shape.edges = std::min(shape.edges + shape.edges / 8, graph.train_edges);
+            shape.sparse_entries += shape.sparse_entries / 8;
+        }
+        const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(training_, shape, layers_);
+        plan.table_bytes = trainers::table_memory(plan, buckets, o_.links());
+        plan.memory.add("program", programs::current_rss() + (std::uint64_t{12} << 20), charged_by::run);
+        if (o_.uses_rows()) plan.memory.add("partition buffer", plan.buffer_bytes(), charged_by::component);
+        if (of_.graph.features() != nullptr) plan.memory.add("features", plan.feature_bytes, charged_by::component);
+        plan.memory.add("graph", plan.graph_bytes, charged_by::component);
+        plan.memory.add("tables", plan.table_bytes, charged_by::run);
+        if (o_.links()) {
+            plan.memory.add("edges", plan.edge_bytes, charged_by::component);
+            plan.memory.add("bucket blocks", gneiss::bucket_reader::bytes_needed(buckets), charged_by::run);
+            plan.memory.add("decoder", trainers::link_model_bytes(o_, *o_.batch, o_.threads, *of_.net.links, graph.nodes), charged_by::run);
+        } else { // classes and parts of all nodes, those that train, are validated, tested
+            plan.memory.add("node labels", trainers::label_memory(graph), charged_by::run);
+        }
+        plan.memory.add("samplers", std::max<std::size_t>(training_.pipeline.sample_workers, 1) * bound.sampler, charged_by::component);
+        plan.memory.add("encoder", bound.encoder, charged_by::component);
+        plan.memory.add("weights", of_.net.bytes(), charged_by::run);
+        const std::uint64_t evaluation = trainers::evaluation_part(
+            least_evaluation(o_, of_, plan.partitioning, shape, layers_), o_.eval_graph == "resident" ? 0 : plan.borrowable_bytes());
+        plan.add_batches_and_evaluation(
+            gneiss::gnn_trainer::in_flight(training_), o_.deterministic, bound.batch, std::max(evaluation, least_reshuffle(o_, plan)));
+        return plan;
+    }
+
+    const options& o_;
+    const planning& of_;
+    gneiss::gnn_trainer_options training_;
+    std::vector<gneiss::layer_options> layers_;
+    std::optional<gneiss::feature_store> stored_;
+    std::optional<gneiss::state_sizes> sizes_;
+};
 
 } // namespace
 
@@ -190,7 +261,7 @@ void take_order(const options& settings, training_plan& plan, const run_graph& g
     std::shared_ptr<const gneiss::feature_store> store;
     if (graph.features() != nullptr) store = std::make_shared<const gneiss::feature_store>(graph.features()->files(), plan.partitioning);
     if (settings.links())
-        plan.order = trainers::make_order(settings, plan.partitioning.partitions, plan.slots);
+        plan.order = trainers::make_order(plan.choice, settings.seed);
     else
         plan.order = [epochs = node_epochs(settings, plan.partitioning, plan.slots, graph.training_nodes())](std::uint64_t e) { return epochs(e).states; };
     plan.further_reads = [store, keeps = settings.neighbors(), &buckets](const gneiss::epoch_plan& states) {
@@ -203,75 +274,25 @@ void take_order(const options& settings, training_plan& plan, const run_graph& g
     if (settings.links()) at_least(plan.edge_bytes, trainers::edge_memory(settings, plan, graph.data().manifest(), buckets));
 }
 
-tuned_plan plan_training(options& chosen, const planning& of) {
-    const gneiss::dataset_manifest& graph = of.graph.data().manifest();
-    training_plan result;
-    if (chosen.uses_rows())
-        result.layout = {*chosen.dim, static_cast<std::uint32_t>(chosen.any_row_optimizer(0).state_floats(*chosen.dim))};
-    result.budget = trainers::budget_of(chosen);
-    const gneiss::gnn_trainer_options training = chosen.training_options();
-    const std::vector<gneiss::layer_options> layers = trainers::layers_of(of.net.encode);
-    std::optional<gneiss::feature_store> stored;
-    if (of.graph.features() != nullptr) stored.emplace(of.graph.features()->files(), of.graph.buckets().rows());
-    const gneiss::state_sizes sizes(of.graph.buckets(), stored ? &*stored : nullptr);
-
-    const auto of_one_kind = [&](const options& o, std::uint32_t partitions, std::uint32_t slots, bool in_memory, bool loads_next_epoch) {
-        training_plan plan = result;
-        plan.loads_next_epoch = loads_next_epoch;
-        plan.partitioning = of.graph.buckets().rows().in(partitions);
-        plan.in_memory = in_memory;
-        plan.slots = slots;
-        plan.prefetch = trainers::prefetch_of(o, plan.keeps_all());
-        take_order(o, plan, of.graph);
-        if (o.reshuffle != 0) // other partitions have other sizes
-            for (std::uint64_t* bytes : {&plan.graph_bytes, &plan.feature_bytes, &plan.edge_bytes}) *bytes += *bytes / 8;
-        gneiss::gnn_shape shape = shape_of_states(of, sizes, plan);
-        shape.links = o.links();
-        shape.columns = of.net.encode.inputs();
-        shape.learned = plan.layout.dim;
-        if (o.reshuffle != 0) { // other partitions have other sizes
-            shape.edges = std::min(shape.edges + shape.edges / 8, graph.train_edges);
-            shape.sparse_entries += shape.sparse_entries / 8;
-        }
-        const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(training, shape, layers);
-        plan.table_bytes = trainers::table_memory(plan, of.graph.buckets(), o.links());
-        plan.memory.add("program", programs::current_rss() + (std::uint64_t{12} << 20), charged_by::run);
-        if (o.uses_rows()) plan.memory.add("partition buffer", plan.buffer_bytes(), charged_by::component);
-        if (of.graph.features() != nullptr) plan.memory.add("features", plan.feature_bytes, charged_by::component);
-        plan.memory.add("graph", plan.graph_bytes, charged_by::component);
-        plan.memory.add("tables", plan.table_bytes, charged_by::run);
-        if (o.links()) {
-            plan.memory.add("edges", plan.edge_bytes, charged_by::component);
-            plan.memory.add("bucket blocks", gneiss::bucket_reader::bytes_needed(of.graph.buckets()), charged_by::run);
-            plan.memory.add("decoder", trainers::link_model_bytes(o, *o.batch, o.threads, *of.net.links, graph.nodes), charged_by::run);
-        } else { // classes and parts of all nodes, those that train, are validated, tested
-            plan.memory.add("node labels", trainers::label_memory(graph), charged_by::run);
-        }
-        plan.memory.add("samplers", std::max<std::size_t>(training.pipeline.sample_workers, 1) * bound.sampler, charged_by::component);
-        plan.memory.add("encoder", bound.encoder, charged_by::component);
-        plan.memory.add("weights", of.net.bytes(), charged_by::run);
-        const std::uint64_t evaluation = trainers::evaluation_part(
-            least_evaluation(o, of, plan.partitioning, shape, layers), o.eval_graph == "resident" ? 0 : plan.borrowable_bytes());
-        plan.add_batches_and_evaluation(
-            gneiss::gnn_trainer::in_flight(training), o.deterministic, bound.batch, std::max(evaluation, least_reshuffle(o, plan)));
-        return plan;
-    };
-    // Classes: an epoch is few states, often one, so that its first one is worth loading ahead. Where the buffer is not given,
-    // memory for more neighbors is worth more. After a reshuffle the graph is another.
-    const auto with = [&](const options& o, std::uint32_t partitions, std::uint32_t slots, bool in_memory) {
-        const bool some = !in_memory && slots < partitions && !o.links() && o.reshuffle == 0;
-        if (some && o.prefetch != "off" && (o.prefetch != "auto" || of.buffer_given)) {
-            training_plan ahead = of_one_kind(o, partitions, slots, in_memory, true);
-            if (o.prefetch != "auto" || ahead.memory_bytes() <= ahead.budget) return ahead;
-        }
-        return of_one_kind(o, partitions, slots, in_memory, false);
-    };
-    tuned_plan found;
-    found.reasons = tune_comet(chosen, of, with);
-    found.plan = trainers::choose_plan(chosen, graph, of.graph.buckets(), chosen.links() ? "comet" : training_first,
-        [&](std::uint32_t partitions, std::uint32_t slots, bool in_memory) { return with(chosen, partitions, slots, in_memory); });
-    add_reshuffle(chosen, found.plan, graph);
+tuned_plan plan_training(const options& given, const planning& of) {
+    const planner with(given, of);
+    tuned_flags tuned = tune_comet(given, of, with);
+    tuned_plan found{trainers::choose_plan(tuned.flags, of.graph.data().manifest(), of.graph.buckets(), given.links() ? "comet" : training_first, with),
+        std::move(tuned.reasons)};
+    add_reshuffle(given, found.plan, of.graph.data().manifest());
     return found;
+}
+
+training_plan plan_again(const options& given, const planning& of, const training_plan& before) {
+    const planner with(given, of);
+    trainers::plan_choice choice = before.choice;
+    training_plan plan = with(choice);
+    // Where buckets are larger than was estimated, fewer are resident.
+    for (; plan.memory_bytes() > plan.budget && !given.buffer && choice.slots > 2; plan = with(choice)) --choice.slots;
+    if (plan.memory_bytes() > plan.budget) throw gneiss::over_budget(plan.budget, plan.memory.parts());
+    plan.spare = before.spare;
+    plan.disk_bytes = before.disk_bytes;
+    return plan;
 }
 
 } // namespace mariusgnn

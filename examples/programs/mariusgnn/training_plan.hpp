@@ -19,8 +19,7 @@ namespace mariusgnn {
 struct planning {
     const run_graph& graph;
     const network& net;
-    bool buffer_given; ///< not chosen by an earlier plan
-    std::function<std::uint64_t()> read_size; ///< D of `gneiss::tune` [bytes], asked where partitions are tuned; may be empty
+    std::function<std::uint64_t()> read_size; ///< D of `gneiss::tune` [bytes], asked where partitions are tuned; empty: the usual one
 };
 
 /// A plan, and why its partitions were chosen so where they were tuned: a line each, for people.
@@ -29,13 +28,15 @@ struct tuned_plan {
     std::vector<std::string> reasons;
 };
 
-/// Chooses store, partitions, buffer and order within the budget, and writes the choice back into `chosen`. On disk, COMET's
-/// partitions and buffer are those of `gneiss::tune`, unless either is given.
+/// Chooses store, partitions, buffer and order within the budget. On disk, COMET's partitions and buffer are those of
+/// `gneiss::tune`, unless either is given.
 ///
-/// With another number of partitions than the buckets', edges and graph are estimated until they are bucketed anew; called
-/// again with those, and everything chosen, it gives the exact plan. Throws gneiss::over_budget with the parts of the least
-/// plan, gneiss::error (no_space), usage_error.
-[[nodiscard]] tuned_plan plan_training(options& chosen, const planning& of);
+/// With another number of partitions than the buckets', edges and graph are estimated. Throws gneiss::over_budget with the parts of
+/// the least plan, gneiss::error (no_space), usage_error.
+[[nodiscard]] tuned_plan plan_training(const options& given, const planning& of);
+/// The plan of the same choice where the buckets are in its partitions: exact. Where it takes more than was estimated, fewer
+/// partitions are resident, unless --buffer is given. Throws gneiss::over_budget with the parts of the least plan.
+[[nodiscard]] trainers::training_plan plan_again(const options& given, const planning& of, const trainers::training_plan& before);
 
 /// Sets what of a plan depends on the graph for one of as many partitions: the order of states, their reads, and the bytes
 /// of buffers, which never become fewer.

@@ -18,15 +18,15 @@ std::uint64_t dataset_hash(const gneiss::dataset& data) {
 }
 
 std::uint64_t configuration_hash(const programs::command& command) {
-    return std::stoull(command.hash(not_in_hash), nullptr, 16);
+    return std::stoull(command.hash(), nullptr, 16);
 }
 
-void refuse_changes(const programs::command& command, const nlohmann::ordered_json& before) {
-    const auto changed = command.differences(before, not_in_hash);
+void refuse_changes(const programs::command& command, const nlohmann::ordered_json& before, bool names_run) {
+    const auto changed = command.differences(before);
     if (!changed.empty())
         throw gneiss::error(gneiss::errc::config_mismatch,
             fmt::format("--resume with another configuration: {}; {}", fmt::join(changed, "; "),
-                command.given("out") ? "leave that out, or train anew with another --out"
+                names_run ? "leave that out, or train with another --out"
                                      : "--resume --out RUN takes the flags of that run"));
 }
 

@@ -25,8 +25,8 @@ inline constexpr const char* checkpoint_name = "checkpoint.bin";
 /// Tells one configuration from another, as far as results depend on it.
 [[nodiscard]] std::uint64_t configuration_hash(const programs::command& command);
 
-/// Throws when the command line would change the result of the run with configuration `before`, which it resumes.
-void refuse_changes(const programs::command& command, const nlohmann::ordered_json& before);
+/// Throws when the flags would change the result of the run with configuration `before`, which they resume; `names_run`: by --out.
+void refuse_changes(const programs::command& command, const nlohmann::ordered_json& before, bool names_run);
 
 /// A checkpoint of a run at `at`, with what tells run and dataset apart from others, and no rows yet.
 [[nodiscard]] gneiss::checkpoint begin_checkpoint(

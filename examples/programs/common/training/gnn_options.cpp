@@ -68,7 +68,7 @@ void gnn_options::resolve_sampling(const gneiss::dataset_manifest& graph, const 
         fanout = fmt::format("{}", fmt::join(std::vector<std::string>(count, graph.train_edges <= 500'000 ? "all" : "10"), ","));
     }
     early_stop = *stop_early;
-    if (threads == 0) threads = programs::usable_cpus();
+    resolve_machine();
     check_fanout(*fanout);
 }
 

@@ -38,7 +38,7 @@ struct gnn_options : run_options {
     /// What layers, dropout, weights' optimizer, epochs, batch and validations are for node classification unless they are given.
     void resolve_classes(const gneiss::dataset_manifest& graph);
     void resolve_direction(const gneiss::dataset& data);
-    /// What is left once layers are known: the fan-out, all neighbors where the graph is small; the schedule of rates, threads.
+    /// What is left once layers are known: the fan-out, all neighbors where the graph is small; the schedule of rates, memory and threads.
     /// Throws usage_error for a fan-out that layers do not take.
     void resolve_sampling(const gneiss::dataset_manifest& graph, const std::string& schedule);
     /// Throws usage_error for a fan-out that the layers do not take, or a layer that cannot be.

@@ -27,13 +27,13 @@ class trained_model {
 public:
     /// The run's best state, or the last one where none was kept; `other` is a graph that it is applied to instead of its own.
     trained_model(const node_classification_program& of, const run_flags& flags, const std::optional<std::filesystem::path>& other = {})
-        : how(of.options()), memory(flags.memory_bytes()), on(flags.executor()), run_(flags.run) {
+        : memory(flags.memory_bytes()), on(flags.executor()), run_(flags.run) {
         const std::filesystem::path& run = run_;
         const bool best = std::filesystem::exists(run / "best" / checkpoint_name);
-        trained_run opened = open_trained(of.program, run, run / (best ? "best" : "checkpoint"), *how,
-            [this](const gneiss::dataset& from, const programs::command&) { how->resolve(from); });
+        trained_run<node_classification_options> opened = of.open(run, run / (best ? "best" : "checkpoint"));
+        how = std::move(opened.flags);
         own_ = std::move(opened.data);
-        net.emplace(*how, *own_);
+        net.emplace(how, *own_);
         net->take(opened.saved);
         if (const auto partitioned = run / "checkpoint" / partitioned_name; std::filesystem::exists(partitioned))
             own_ = std::make_unique<gneiss::dataset>(partitioned);
@@ -50,12 +50,12 @@ public:
     /// Scores of all nodes.
     void operator()(const gneiss::embedding_block_visitor& visit, const std::stop_token& stop) {
         gneiss::node_features features = data().features();
-        if (*how->normalize_features) features.normalize_rows();
-        for_each_block({*how, *net, data(), features, choose_engine(*how).make, scratch_of(run_), on,
+        if (*how.normalize_features) features.normalize_rows();
+        for_each_block({how, *net, data(), features, choose_engine(how).make, scratch_of(run_), on,
             memory_left(gneiss::memory_budget(memory), memory), stop}, visit);
     }
 
-    std::unique_ptr<node_classification_options> how;
+    node_classification_options how;
     std::optional<classifier> net;
     std::uint64_t memory;
     gneiss::tbb_executor on;
@@ -74,7 +74,7 @@ programs::exit_code eval(const node_classification_program& of, const eval_flags
     trained([&](std::uint64_t first, gneiss::matrix_view<const float> some) {
         for (std::size_t i = 0; i < some.rows(); ++i) metrics.add(static_cast<gneiss::node_id>(first + i), some[i]);
     }, interrupts.token());
-    report_metrics(of.program, flags, flags.split, metrics.values(), "nodes", trained.how->dataset);
+    report_metrics(of.program, flags, flags.split, metrics.values(), "nodes", trained.how.dataset);
     return programs::exit_code::done;
 }
 

@@ -1,18 +1,22 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "common/command_line.hpp"
 #include "common/training/node_classification_options.hpp"
+#include "common/training/run_flags.hpp"
 
 namespace trainers {
 
 /// A design for node classification on given features, as far as reading its runs goes.
 struct node_classification_program {
     std::string program;
-    std::function<std::unique_ptr<node_classification_options>()> options;
+    /// Opens a run for reading, by the checkpoint in a directory.
+    std::function<trained_run<node_classification_options>(const std::filesystem::path& run, const std::filesystem::path& directory)> open;
 };
 
 /// Where a run keeps its dataset in partitions of its own, if it does.
@@ -23,7 +27,10 @@ void add_node_classification_commands(programs::command_line& to, const node_cla
 /// The same for a program whose flags of `train` are `Options`.
 template <class Options>
 void add_node_classification_commands(programs::command_line& to, const std::string& program) {
-    add_node_classification_commands(to, node_classification_program{program, [] { return std::make_unique<Options>(); }});
+    add_node_classification_commands(to, {program, [program](const std::filesystem::path& run, const std::filesystem::path& directory) {
+        auto opened = open_trained<Options>(program, run, directory);
+        return trained_run<node_classification_options>{std::move(opened.saved), std::move(opened.data), opened.flags};
+    }});
 }
 
 } // namespace trainers

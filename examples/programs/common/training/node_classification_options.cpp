@@ -20,7 +20,7 @@ void node_classification_options::add_evaluation(programs::command& to) {
     add_early_stop(to);
 }
 
-void node_classification_options::resolve(const gneiss::dataset& data) {
+void node_classification_options::resolve_node_classification(const gneiss::dataset& data) {
     const gneiss::dataset_manifest& graph = data.manifest();
     const auto need = [&](bool there, const char* what, const char* field) {
         if (!there) throw gneiss::error(gneiss::errc::invalid_argument, what, {.path = data.directory(), .field = field});

@@ -16,6 +16,7 @@
 
 #include "common/training/node_classification_options.hpp"
 #include "common/training/classifier.hpp"
+#include "common/training/open_run.hpp"
 #include "common/training/run_loop.hpp"
 #include "common/training/device.hpp"
 

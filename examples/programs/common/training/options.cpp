@@ -11,55 +11,55 @@
 namespace trainers {
 
 void run_options::add_dataset(programs::command& to) {
-    to.positional("dataset", dataset, "a directory that gneiss-data made");
+    to.positional("dataset", dataset, "a directory that gneiss-data made").neutral();
 }
 
 void run_options::add_budget(programs::command& to) {
     to.group("Memory and disk");
-    to.option("memory", memory, "budget; kept, or refused with exit code 3").default_text("what is free");
+    to.option("memory", memory, "budget; kept, or refused with exit code 3").default_text("what is free").neutral();
 }
 
 void run_options::add_disk(programs::command& to) {
-    to.option("io-engine", io_engine, "auto tries io_uring").choices({"auto", "uring", "threads"});
-    to.option("throttle", throttle, "bytes a second at most: stands for a slower disk").range(1).default_text("no limit");
+    to.option("io-engine", io_engine, "auto tries io_uring").choices({"auto", "uring", "threads"}).neutral();
+    to.option("throttle", throttle, "bytes a second at most: stands for a slower disk").range(1).default_text("no limit").neutral();
 }
 
 void run_options::add_memory(programs::command& to, const std::string& orders, const std::string& default_order) {
     add_budget(to);
-    to.option("store", store, "where rows live; device: on the GPU, and in memory").choices({"memory", "disk", "device"}).default_text("memory if it fits");
+    to.option("store", store, "where rows live; device: on the GPU, and in memory").choices({"memory", "disk", "device"}).default_text("memory if it fits").neutral();
     to.option("partitions", partitions, "of the nodes").range(1, 16384).default_text("the dataset's, or more");
     to.option("buffer", buffer, "partitions that are resident").range(1, 16384).default_text("what fits");
-    to.option("prefetch", prefetch, "further slots to load ahead and write behind: auto, off or N; for classes also the next epoch's partitions");
+    to.option("prefetch", prefetch, "further slots to load ahead and write behind: auto, off or N; for classes also the next epoch's partitions").neutral();
     to.option("order", order, orders).default_text(default_order).formerly("beta-spread", "beta-randomized");
-    to.option("spare-slots", spare_slots, "free partition slots on disk").default_text("as many as partitions if the disk has room");
+    to.option("spare-slots", spare_slots, "free partition slots on disk").default_text("as many as partitions if the disk has room").neutral();
     add_disk(to);
 }
 
 void run_options::add_device(programs::command& to) {
     to.group("Execution");
-    to.option("device", device, "where batches are computed").choices({"cpu", "cuda"});
-    to.option("device-memory", device_memory, "of the GPU, for everything").default_text("nine tenths of what is free there");
+    to.option("device", device, "where batches are computed").choices({"cpu", "cuda"}).neutral();
+    to.option("device-memory", device_memory, "of the GPU, for everything").default_text("nine tenths of what is free there").neutral();
 }
 
 void run_options::add_execution(programs::command& to) {
     add_device(to);
-    to.option("threads", threads, "at work in a batch").range(0, 1024).default_text("all CPUs");
+    to.option("threads", threads, "at work in a batch").range(0, 1024).default_text("all CPUs").neutral();
     to.option("staleness", staleness, "updates that a batch may miss; 0: synchronous").range(0, 4096).default_text("one of 1000 batches of an epoch, at most 16");
     to.option("deterministic", deterministic, "the same bits at any staleness > 0 too");
 }
 
 void run_options::add_validation(programs::command& to, const std::string& default_every) {
     to.group("Evaluation");
-    to.option("eval-every", eval_every, "epochs between validations; 0: at the end only").default_text(default_every);
-    to.option("no-eval", no_eval, "no validation, no test");
+    to.option("eval-every", eval_every, "epochs between validations; 0: at the end only").default_text(default_every).neutral();
+    to.option("no-eval", no_eval, "no validation, no test").neutral();
 }
 
 void run_options::add_output(programs::command& to, const std::string& program) {
     to.group("Output");
-    to.option("out", out, "directory of the run").value_name("RUN").default_text("runs/" + program + "-DATASET-N");
+    to.option("out", out, "directory of the run").value_name("RUN").default_text("runs/" + program + "-DATASET-N").neutral();
     to.option("resume", resume, "go on from the run's last checkpoint; begin it when there is none").transient();
     to.option("force", force, "replace the run").transient();
-    to.option("checkpoint-every", checkpoint_every, "30s, 5m, 1epoch or never; one is made at the end");
+    to.option("checkpoint-every", checkpoint_every, "30s, 5m, 1epoch or never; one is made at the end").neutral();
     to.option("dry-run", dry_run, "show the plan and stop").transient();
     to.option("json", json, "the result as one JSON object").transient();
     to.option("quiet", quiet, "no talk").transient();
@@ -83,6 +83,11 @@ void run_options::make_absolute(std::optional<std::filesystem::path>& file) {
 void run_options::make_order_absolute() {
     if (order && is_order_file(*order) && std::filesystem::is_regular_file(*order))
         order = std::filesystem::absolute(*order).string();
+}
+
+void run_options::resolve_machine() {
+    if (!memory) memory = programs::byte_size{programs::available_memory() * 9 / 10};
+    if (threads == 0) threads = programs::usable_cpus();
 }
 
 void run_options::resolve_staleness(std::uint64_t batches) {
@@ -116,9 +121,9 @@ void link_options::add_negatives(programs::command& to) {
 }
 
 void link_options::add_ranking(programs::command& to) {
-    to.option("eval-negatives", eval_negatives, "candidates: all (filtered) or N sampled").range(1).default_text("all");
-    to.option("eval-edges", eval_edges, "edges ranked, a random subset").range(1).default_text("as many as a minute allows");
-    to.option("eval-negatives-by-degree", eval_negatives_by_degree, "share of sampled candidates").range(0, 1);
+    to.option("eval-negatives", eval_negatives, "candidates: all (filtered) or N sampled").range(1).default_text("all").neutral();
+    to.option("eval-edges", eval_edges, "edges ranked, a random subset").range(1).default_text("as many as a minute allows").neutral();
+    to.option("eval-negatives-by-degree", eval_negatives_by_degree, "share of sampled candidates").range(0, 1).neutral();
 }
 
 void link_options::resolve_model(const gneiss::dataset_manifest& graph, const std::string& default_regularizer) {

@@ -63,6 +63,15 @@ struct run_options {
     void add_validation(programs::command& to, const std::string& default_every);
     void add_output(programs::command& to, const std::string& program);
 
+    /// Names the run's dataset and directory, both absolute.
+    void place(const std::filesystem::path& data, const std::filesystem::path& run) {
+        dataset = data;
+        out = run;
+    }
+
+    // What `resolve` of a program fills in of its copy.
+    /// What depends on the machine: --memory and --threads.
+    void resolve_machine();
     /// Makes a file's name that a later process may resume with absolute.
     static void make_absolute(std::optional<std::filesystem::path>& file);
     /// The same of --order where that names a file.
@@ -71,6 +80,7 @@ struct run_options {
     /// 16, so that small graphs train in turns.
     /// \param batches  of an epoch; 0: no rows are learned, and nothing is missed
     void resolve_staleness(std::uint64_t batches);
+
     [[nodiscard]] gneiss::pipeline_options pipeline_options() const;
     /// Whether the run is validated when so many epochs are trained, given something to validate by.
     [[nodiscard]] bool validates_after(std::uint64_t trained) const {
@@ -120,12 +130,5 @@ struct link_options {
 
 /// "zeros", "uniform:LOW,HIGH", "normal:MEAN,DEVIATION" or "glorot". Throws usage_error naming `flag`.
 [[nodiscard]] gneiss::initializer parse_initializer(const std::string& text, const std::string& flag, std::size_t dim);
-
-/// Flags of every trainer that neither the result nor a resume depends on.
-inline constexpr std::string_view not_in_hash[] = {"dataset", "memory", "threads", "out", "prefetch", "io-engine", "throttle",
-    "checkpoint-every", "spare-slots", "no-report", "eval-every", "no-eval", "eval-negatives", "eval-edges",
-    "eval-negatives-by-degree", "eval-graph", "eval-fanout", "preset", "topology", "feature-cache", "pipeline", "cache-split",
-    "neighbor-rank", "superbatch", "run-files", "carry", "gather-threads", "batches-in-flight", "device", "store", "sample-on",
-    "device-memory"};
 
 } // namespace trainers

@@ -21,9 +21,23 @@ namespace trainers {
 
 using gneiss::memory_part;
 
-std::function<gneiss::epoch_plan(std::uint64_t)> make_order(const run_options& options, std::uint32_t partitions, std::uint32_t slots) {
-    const std::string& name = *options.order;
-    if (!is_order_file(name)) return gneiss::make_order(name, partitions, slots, options.seed);
+namespace {
+
+/// Slots to load ahead and write behind.
+std::uint32_t prefetch_slots(const std::string& word) {
+    return static_cast<std::uint32_t>(word == "auto" ? 2 : word == "off" ? 0 : programs::parse_count(word));
+}
+
+} // namespace
+
+training_plan::training_plan(const plan_choice& by, const gneiss::row_partitioning& stored)
+    : choice(by), partitioning(stored.in(by.partitions)), in_memory(by.in_memory), slots(by.slots) {
+    prefetch = keeps_all() ? 0 : prefetch_slots(by.prefetch);
+}
+
+std::function<gneiss::epoch_plan(std::uint64_t)> make_order(const plan_choice& choice, std::uint64_t seed) {
+    const auto& [partitions, slots, in_memory, name, prefetch] = choice;
+    if (!is_order_file(name)) return gneiss::make_order(name, partitions, slots, seed);
     if (!std::filesystem::exists(name)) {
         const std::vector<std::string> names(gneiss::order_names.begin(), gneiss::order_names.end());
         const std::string nearest = programs::nearest_name(name, names);
@@ -61,11 +75,6 @@ std::uint64_t table_memory(const training_plan& plan, const gneiss::bucket_store
     return result + copies * (states * state + (links ? p * p * sizeof(gneiss::edge_bucket) : 0));
 }
 
-std::uint32_t prefetch_of(const run_options& options, bool keeps_all) {
-    const std::uint64_t slots = options.prefetch == "auto" ? 2 : options.prefetch == "off" ? 0 : programs::parse_count(options.prefetch);
-    return keeps_all ? 0 : static_cast<std::uint32_t>(slots);
-}
-
 std::uint64_t label_memory(const gneiss::dataset_manifest& graph) {
     const gneiss::dataset_node_attributes& of = graph.node_attributes;
     return graph.nodes * 5 + (of.train * 2 + of.valid + of.test) * 4;
@@ -81,11 +90,6 @@ std::uint64_t link_model_bytes(const link_options& options, std::uint64_t batch,
     const std::uint64_t partial = std::max<std::uint64_t>(lists * list * dim * sizeof(float), tuning.partial_bytes / 16);
     const std::uint64_t scratch = threads * (list * dim + tuning.tile_rows * (2 * dim + list));
     return (rows + scratch) * sizeof(float) * 9 / 8 + partial * 9 / 8;
-}
-
-std::uint64_t budget_of(run_options& options) {
-    if (!options.memory) options.memory = programs::byte_size{programs::available_memory() * 9 / 10};
-    return options.memory->bytes;
 }
 
 std::uint64_t training_plan::slot_bytes() const {
@@ -184,8 +188,8 @@ std::uint32_t largest_swap(const gneiss::epoch_plan& states) {
 
 } // namespace
 
-training_plan choose_plan(run_options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets,
-    const std::string& default_order, const std::function<training_plan(std::uint32_t, std::uint32_t, bool)>& with) {
+training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets,
+    const std::string& default_order, const std::function<training_plan(const plan_choice&)>& with) {
     const auto fits = [](const training_plan& plan) { return plan.memory_bytes() <= plan.budget; };
     const auto refuse = [&o](const training_plan& plan) -> void {
         throw gneiss::error(gneiss::errc::over_budget,
@@ -193,42 +197,40 @@ training_plan choose_plan(run_options& o, const gneiss::dataset_manifest& graph,
                 gneiss::over_budget(plan.budget, plan.memory.parts()).what(), plan.in_memory ? "--store disk, " : "",
                 o.buffer ? "a smaller --buffer, " : ""));
     };
-
-    /// The plan with the largest buffer that fits; empty when none does.
-    const auto largest_buffer = [&](std::uint32_t p) {
-        std::optional<training_plan> found;
-        for (std::uint32_t c = o.buffer ? std::min(*o.buffer, p) : std::min(2U, p); c <= p; ++c) {
-            training_plan more = with(p, c, false);
-            if (!fits(more)) break;
-            found = std::move(more);
-            if (o.buffer || c + 1 >= p) break;
-        }
-        return found;
-    };
     const auto traffic = [](const training_plan& plan) {
         const gneiss::epoch_plan states = plan.order(0);
         return gneiss::cost_of(states, plan.slot_bytes()).read_bytes + (plan.further_reads ? plan.further_reads(states) : 0);
     };
 
-    const bool buffer_given = o.buffer.has_value();
-    const bool on_device = o.store == "device"; // beside which memory has all rows, too
-    if (on_device) o.store = "memory";
+    const bool wants_memory = o.store == "memory" || o.store == "device"; // beside a device memory has all rows, too
     const std::uint32_t given = o.partitions.value_or(buckets.rows().partitions);
     const bool order_needs_slots = o.order && *o.order != "memory";
     std::optional<training_plan> best;
-    if (o.store.value_or("memory") == "memory" && (o.store || !o.buffer)) {
-        if (!o.order) o.order = o.buffer && *o.buffer < given ? default_order : "memory";
-        const std::uint32_t slots = o.buffer.value_or(order_needs_slots ? std::max(2U, given / 4) : given);
-        training_plan plan = with(given, std::min(slots, given), true);
+    if (wants_memory || (!o.store && !o.buffer)) {
+        const std::uint32_t slots = std::min(o.buffer.value_or(order_needs_slots ? std::max(2U, given / 4) : given), given);
+        training_plan plan = with({.partitions = given, .slots = slots, .in_memory = true,
+            .order = o.order.value_or(o.buffer && *o.buffer < given ? default_order : "memory"), .prefetch = o.prefetch});
         if (fits(plan))
             best = std::move(plan);
-        else if (o.store)
+        else if (wants_memory)
             refuse(plan);
-        else if (!order_needs_slots)
-            o.order.reset();
     }
     if (!best) {
-        if (!o.order || *o.order == "memory") o.order = default_order;
+        const std::string order = order_needs_slots ? *o.order : default_order;
+        const auto on_disk = [&](std::uint32_t p, std::uint32_t c) {
+            return with({.partitions = p, .slots = c, .in_memory = false, .order = order, .prefetch = o.prefetch});
+        };
+        /// The plan with the largest buffer that fits; empty when none does.
+        const auto largest_buffer = [&](std::uint32_t p) {
+            std::optional<training_plan> found;
+            for (std::uint32_t c = o.buffer ? std::min(*o.buffer, p) : std::min(2U, p); c <= p; ++c) {
+                training_plan more = on_disk(p, c);
+                if (!fits(more)) break;
+                found = std::move(more);
+                if (o.buffer || c + 1 >= p) break;
+            }
+            return found;
+        };
         // Traffic depends on the share of partitions in the buffer, which more of them round up better. But a state then
         // trains fewer nodes' edges in a row, which costs accuracy: the fewest partitions within a third of the best.
         std::optional<training_plan> least;
@@ -238,29 +240,25 @@ training_plan choose_plan(run_options& o, const gneiss::dataset_manifest& graph,
             if (auto found = largest_buffer(p)) {
                 fitting.push_back(std::move(*found));
             } else {
-                training_plan plan = with(p, o.buffer ? std::min(*o.buffer, p) : std::min(2U, p), false);
+                training_plan plan = on_disk(p, o.buffer ? std::min(*o.buffer, p) : std::min(2U, p));
                 // Rows take less of more partitions, tables more: once the sum grows, it goes on growing.
                 if (least && plan.memory_bytes() >= least->memory_bytes()) break;
                 least = std::move(plan);
             }
-            if (o.partitions || (is_order_file(*o.order) && *o.order != default_order) || p >= graph.nodes) break;
+            if (o.partitions || (is_order_file(order) && order != default_order) || p >= graph.nodes) break;
         }
         if (fitting.empty()) refuse(*least);
         const std::uint64_t fewest = traffic(*std::ranges::min_element(fitting, {}, traffic));
         best = *std::ranges::find_if(fitting, [&](const training_plan& plan) { return traffic(plan) <= fewest / 3 * 4; });
     }
     // The swaps of a given buffer are loaded whole while a state trains, where memory holds that.
-    if (buffer_given && o.prefetch == "auto" && !best->keeps_all() && best->layout.floats() != 0) {
+    if (o.buffer && o.prefetch == "auto" && !best->keeps_all() && best->layout.floats() != 0) {
         if (const std::uint32_t swap = largest_swap(best->order(0)); swap > best->prefetch) {
-            o.prefetch = std::to_string(swap);
-            training_plan more = with(best->partitioning.partitions, best->slots, false);
-            if (fits(more)) best = std::move(more);
-            else o.prefetch = "auto";
+            plan_choice ahead = best->choice;
+            ahead.prefetch = std::to_string(swap);
+            if (training_plan more = with(ahead); fits(more)) best = std::move(more);
         }
     }
-    o.store = on_device ? "device" : best->in_memory ? "memory" : "disk";
-    o.partitions = best->partitioning.partitions;
-    o.buffer = best->slots;
 
     // Disk: as many spare slots as partitions never force a commit; where the disk is small, a quarter.
     const std::uint32_t p = best->partitioning.partitions;
@@ -272,6 +270,14 @@ training_plan choose_plan(run_options& o, const gneiss::dataset_manifest& graph,
     best->disk_bytes = (std::uint64_t{p} + best->spare) * best->slot_bytes();
     if (p != buckets.rows().partitions) best->disk_bytes += 3 * graph.train_edges * sizeof(gneiss::edge);
     return std::move(*best);
+}
+
+void take_choice(run_options& flags, const training_plan& plan) {
+    if (flags.store != "device") flags.store = plan.in_memory ? "memory" : "disk";
+    flags.partitions = plan.choice.partitions;
+    flags.buffer = plan.choice.slots;
+    flags.order = plan.choice.order;
+    flags.prefetch = plan.choice.prefetch;
 }
 
 std::string describe(const training_plan& plan, const programs::plan_record& record) {

@@ -39,8 +39,22 @@ private:
     std::vector<charged_by> by_; // [parts]
 };
 
+/// What a search for a plan varies.
+struct plan_choice {
+    std::uint32_t partitions = 1;
+    std::uint32_t slots = 1; ///< partitions that a state may name
+    bool in_memory = true;
+    std::string order{};           ///< `--order`
+    std::string prefetch = "auto"; ///< `--prefetch`
+};
+
 /// What a run holds in memory, moves and writes, decided before it begins.
 struct training_plan {
+    training_plan() = default;
+    /// Of a choice, for the dataset's partitions.
+    training_plan(const plan_choice& choice, const gneiss::row_partitioning& stored);
+
+    plan_choice choice;
     gneiss::row_partitioning partitioning{};
     gneiss::row_layout layout{}; ///< of learned rows; no floats: none are learned
     bool in_memory = true;
@@ -88,9 +102,8 @@ struct training_plan {
     [[nodiscard]] programs::plan_record record(const gneiss::bucket_store& buckets, std::uint64_t epoch = 0) const;
 };
 
-/// The order that `--order` names, or that of a file of buckets.
-[[nodiscard]] std::function<gneiss::epoch_plan(std::uint64_t)> make_order(
-    const run_options& options, std::uint32_t partitions, std::uint32_t slots);
+/// The order that a choice names, or that of a file of buckets.
+[[nodiscard]] std::function<gneiss::epoch_plan(std::uint64_t)> make_order(const plan_choice& choice, std::uint64_t seed);
 
 /// What edges to train take in memory: all, or those of two states [bytes].
 [[nodiscard]] std::uint64_t edge_memory(const run_options& options, const training_plan& plan,
@@ -108,20 +121,16 @@ struct training_plan {
 [[nodiscard]] std::uint64_t reads_of(const gneiss::epoch_plan& states, gneiss::neighbor_direction keeps, const gneiss::bucket_store& buckets,
     const gneiss::feature_store* features);
 
-/// Slots to load ahead and write behind.
-[[nodiscard]] std::uint32_t prefetch_of(const run_options& options, bool keeps_all);
-/// The budget of `--memory`, or nine tenths of what is free; written back.
-std::uint64_t budget_of(run_options& options);
-
-/// Chooses store, partitions, buffer and order within the budget, and writes the choice back into `chosen`.
+/// Chooses store, partitions, buffer and order within the budget.
 ///
-/// \param with           the plan for a number of partitions, slots of a state, and a store in memory or not. What it
-///                       holds is in its parts, whether it fits or not
+/// \param given          resolved
+/// \param with           the plan of a choice. What it holds is in its parts, whether it fits or not
 /// \param default_order  the order on disk
 /// `buckets` are the dataset's. Throws gneiss::over_budget with the parts of the least plan, gneiss::error (no_space).
-[[nodiscard]] training_plan choose_plan(run_options& chosen, const gneiss::dataset_manifest& graph,
-    const gneiss::bucket_store& buckets, const std::string& default_order,
-    const std::function<training_plan(std::uint32_t, std::uint32_t, bool)>& with);
+[[nodiscard]] training_plan choose_plan(const run_options& given, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets,
+    const std::string& default_order, const std::function<training_plan(const plan_choice&)>& with);
+/// The flags as a plan chose them.
+void take_choice(run_options& flags, const training_plan& plan);
 
 /// The plan for people: parts, budget, traffic.
 [[nodiscard]] std::string describe(const training_plan& plan, const programs::plan_record& record);

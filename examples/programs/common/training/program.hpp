@@ -30,7 +30,7 @@ namespace trainers {
 }
 
 /// What `main` returns.
-[[nodiscard]] inline int run_trainer(programs::command_line& program, int argc, char** argv) {
+[[nodiscard]] inline int run_program(programs::command_line& program, int argc, char** argv) {
     const std::vector<std::string> words = with_run_config(argc, argv);
     std::vector<const char*> arguments;
     for (const std::string& word : words) arguments.push_back(word.c_str());

@@ -17,6 +17,7 @@
 #include "common/dataset_path.hpp"
 #include "common/records.hpp"
 #include "common/units.hpp"
+#include "common/training/configuration.hpp"
 #include "common/training/options.hpp"
 
 namespace trainers {
@@ -65,31 +66,30 @@ void refuse_another(const std::filesystem::path& run, const gneiss::checkpoint& 
 void report_metrics(const std::string& program, const run_flags& flags, const std::string& split,
     const programs::metric_values& metrics, const std::string& what, const std::filesystem::path& dataset);
 
-/// What a run holds, and what it was trained on.
+/// What a run holds, what it was trained on, and by which flags.
+template <class Options>
 struct trained_run {
     gneiss::checkpoint saved;
     std::unique_ptr<gneiss::dataset> data; ///< that its config.toml names
+    Options flags;                         ///< of its config.toml, resolved
 };
 
-/// Opens a run for reading: the checkpoint in `directory`, the flags of its config.toml, which go into `how`, and its dataset.
-/// \param resolve  resolve(dataset, command) fills what the flags leave out, before they are compared with the checkpoint's
+/// Opens a run for reading: the checkpoint in `directory`, the flags of its config.toml, and its dataset.
 /// Throws as `load_trained`, `refuse_other_program` and `refuse_another`; errc::not_found for a dataset that is not where config.toml says; what flags are
 /// refused with.
-template <class Options, class Resolve>
-[[nodiscard]] trained_run open_trained(const std::string& program, const std::filesystem::path& run,
-    const std::filesystem::path& directory, Options& options, Resolve&& resolve) {
-    trained_run opened{load_trained(run, directory), nullptr};
+template <class Options>
+[[nodiscard]] trained_run<Options> open_trained(const std::string& program, const std::filesystem::path& run, const std::filesystem::path& directory) {
+    trained_run<Options> opened{load_trained(run, directory), nullptr, {}};
     refuse_other_program(program, run);
     programs::command_line reader(program, "");
-    programs::command& command = reader.add("train", "", {});
-    options.add_to(command);
+    opened.flags.add_to(reader.add("train", "", {}));
     const std::string config = (run / "config.toml").string();
     std::string ignored;
     reader.parse({"train", "--config", config}, ignored);
-    programs::check_dataset(options.dataset, "; if it was moved, change 'dataset' in " + config);
-    opened.data = std::make_unique<gneiss::dataset>(options.dataset);
-    resolve(*opened.data, command);
-    refuse_another(run, opened.saved, *opened.data, command);
+    programs::check_dataset(opened.flags.dataset, "; if it was moved, change 'dataset' in " + config);
+    opened.data = std::make_unique<gneiss::dataset>(opened.flags.dataset);
+    opened.flags = resolve(opened.flags, *opened.data);
+    refuse_another(run, opened.saved, *opened.data, configuration<Options>(program, opened.flags).command());
     return opened;
 }
 

@@ -270,7 +270,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     record.status = interrupted ? programs::run_status::interrupted : programs::run_status::done;
     record.seconds = seconds_since(began);
     record.peak_rss_bytes = programs::peak_rss();
-    of.tell(record);
+    of.add_to(record);
     run_.write_result(record);
     run_.write_timeline(sampler.samples());
     if (!options_.no_report) {
@@ -280,13 +280,6 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         run_.write_report(programs::report_html(report));
     }
     return record;
-}
-
-programs::exit_code run_training(trainer& of, run_loop& through, const opened_run& run, const programs::run_record& known,
-    const run_options& options, programs::progress& live, const std::stop_token& stop, clock::time_point began) {
-    if (!run.saved) through.save(of, {});
-    of.warm_up();
-    return report_result(through(of, known, loop_position::of(run.saved), stop, began), options, run.directory, live);
 }
 
 } // namespace trainers

@@ -17,7 +17,6 @@
 #include "common/records.hpp"
 #include "common/run_directory.hpp"
 #include "common/terminal.hpp"
-#include "common/training/open_run.hpp"
 #include "common/training/options.hpp"
 #include "common/training/plan.hpp"
 
@@ -93,8 +92,8 @@ public:
     [[nodiscard]] virtual cache_counts cache() const { return {}; }
     /// Passes made over each state of an epoch that was trained; none unless a design makes more than one.
     [[nodiscard]] virtual std::vector<std::uint32_t> passes(std::uint64_t /*epoch*/) const { return {}; }
-    /// Adds to the record of a run what only this design tells, when training has ended.
-    virtual void tell(programs::run_record&) {}
+    /// Adds to the record of a run what only this trainer reports, when training has ended.
+    virtual void add_to(programs::run_record&) {}
 };
 
 /// What the course of a run depends on beside flags.
@@ -159,9 +158,5 @@ private:
     std::size_t states_ = 0; // of the current epoch
     clock::time_point saved_at_ = clock::now();
 };
-
-/// Trains `of` in `run` to the end or to a stop by `through`, and tells what came of it; `known` is the record before.
-[[nodiscard]] programs::exit_code run_training(trainer& of, run_loop& through, const opened_run& run, const programs::run_record& known,
-    const run_options& options, programs::progress& live, const std::stop_token& stop, clock::time_point began);
 
 } // namespace trainers

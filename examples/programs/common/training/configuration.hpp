@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "common/command_line.hpp"
+
+namespace trainers {
+
+/// Flags of `train` with values of their own, apart from any command line: what config.toml, run.json and checkpoints say of a
+/// run. `Options` has `add_to(programs::command&)`.
+template <class Options>
+class configuration {
+public:
+    configuration(const std::string& program, Options values)
+        : flags(std::move(values)), line_(program, ""), command_(line_.add("train", "", {})) {
+        flags.add_to(command_);
+    }
+    configuration(const configuration&) = delete;
+    configuration& operator=(const configuration&) = delete;
+    ~configuration() = default;
+
+    Options flags;
+    /// Shows the flags' values as they are now.
+    [[nodiscard]] const programs::command& command() const noexcept { return command_; }
+
+private:
+    programs::command_line line_;
+    programs::command& command_;
+};
+
+} // namespace trainers
