@@ -84,6 +84,28 @@ TEST_CASE("the choice fits in memory, c is even and c/2 divides p, and no smalle
     CHECK(chosen > 200);
 }
 
+TEST_CASE("a number of logical partitions that is asked for is kept, or refused where two do not fit") {
+    for (std::uint64_t trial = 0; trial < 200; ++trial) {
+        random_stream draw(random_key{trial, random_domain::user});
+        tuning_input input = random_input(draw);
+        tuned_partitions chosen;
+        try {
+            chosen = tune(input);
+        } catch (const over_budget&) {
+            continue;
+        }
+        if (chosen.logical == 1) continue;
+        input.logical = chosen.logical + 1 + static_cast<std::uint32_t>(draw.below(4));
+        const tuned_partitions more = tune(input);
+        CHECK(more.logical == input.logical);
+        CHECK(more.partitions % more.logical == 0);
+        CHECK(more.resident_partitions == 2 * more.partitions / more.logical);
+        if (chosen.logical == 3) continue; // the fewest there are
+        input.logical = chosen.logical - 1;
+        CHECK_THROWS_AS((void)tune(input), over_budget);
+    }
+}
+
 TEST_CASE("reads are not smaller than D while memory lets them be larger, and p is the most that this allows") {
     for (std::uint64_t trial = 0; trial < 400; ++trial) {
         random_stream draw(random_key{trial, random_domain::user});

@@ -269,4 +269,46 @@ TEST_CASE("a damaged checkpoint or row file is told, not used") {
     CHECK(shop.run("export a --out exported").code == 0);
 }
 
+TEST_CASE("a plan spends the budget on rows: few bytes move an epoch, and half the budget is enough") {
+    const gneiss::test::workshop shop("gneiss-marius");
+    REQUIRE(shop.run("generate rmat --nodes 1410000 --edges 1200000 --seed 8 --out rows --quiet", "gneiss-data").code == 0);
+    const auto plan = [&](const std::string& flags) {
+        const program_outcome result = shop.run("train rows --decoder dot --dim 400 --batch 10000 --negatives 1000 --dry-run --json --quiet " + flags);
+        CAPTURE(result.err);
+        REQUIRE(result.code == 0);
+        return nlohmann::json::parse(result.out);
+    };
+    constexpr std::uint64_t gib = std::uint64_t{1} << 30;
+    const auto whole = plan("--memory 1GiB"), half = plan("--memory 512MiB");
+    std::uint64_t sum = 0;
+    for (const auto& [name, bytes] : whole["plan"]["parts"].items()) sum += bytes.get<std::uint64_t>();
+    CHECK(sum <= gib);
+    CHECK(whole["plan"]["read_bytes"].get<std::uint64_t>() <= 20 * gib);
+    CHECK(whole["plan"]["write_bytes"].get<std::uint64_t>() <= 20 * gib);
+    CHECK(half["plan"]["read_bytes"].get<std::uint64_t>() > whole["plan"]["read_bytes"].get<std::uint64_t>());
+    // The runner-up moves about as much, or has more partitions than are worth it; given by flags, it is what was said of it.
+    const auto& other = whole["plan"]["runner_up"];
+    const auto given = plan("--memory 1GiB --partitions " + other["partitions"].dump() + " --buffer " + other["buffer"].dump() + " --prefetch " + other["prefetch"].dump());
+    CHECK(given["plan"]["swaps"] == other["swaps"]);
+    CHECK(given["config"]["buffer"] == other["buffer"]);
+}
+
+TEST_CASE("--logical is another way to say --buffer") {
+    const marius_workshop shop;
+    const std::string train = std::string("train data --epochs 2 --store disk --order comet --partitions 6 --staleness 0 ") + small;
+    REQUIRE(shop.run(train + "--logical 3 --out logical").code == 0);
+    REQUIRE(shop.run(train + "--buffer 4 --out buffer").code == 0);
+    CHECK(shop.parameters("logical") == shop.parameters("buffer"));
+    CHECK(shop.run("train --resume --out logical").code == 0);
+    const auto refused = [&](const std::string& flags) {
+        const program_outcome result = shop.run("train data --dry-run " + flags + " " + small);
+        CHECK(result.code == 2);
+        return result.err;
+    };
+    CHECK(refused("--logical 3").find("--order comet") != std::string::npos);
+    CHECK(refused("--order comet --partitions 6 --logical 3 --buffer 2").find("leave one out") != std::string::npos);
+    CHECK(refused("--order comet --partitions 6 --logical 7").find("there are 6 partitions") != std::string::npos);
+    CHECK(refused("--order comet --logical 3 --store memory").find("--store disk") != std::string::npos);
+}
+
 } // namespace test_programs_marius

@@ -100,6 +100,9 @@ json to_json(const plan_record& record) {
     put(object, "swap_bound", record.swap_bound);
     put(object, "read_bytes", record.read_bytes);
     put(object, "write_bytes", record.write_bytes);
+    if (const auto& other = record.runner_up)
+        object["runner_up"] = {{"partitions", other->partitions}, {"buffer", other->buffer}, {"prefetch", other->prefetch},
+            {"swaps", other->swaps}, {"read_bytes", other->read_bytes}};
     return object;
 }
 

@@ -39,6 +39,12 @@ struct plan_record {
     std::optional<std::uint64_t> budget_bytes{};
     named<std::uint64_t> parts{}; ///< of the memory plan
     std::optional<std::uint64_t> states{}, swaps{}, swap_bound{}, read_bytes{}, write_bytes{};
+    /// The best plan of those that were not taken; its bytes are those of rows, features and graph.
+    struct alternative {
+        std::uint32_t partitions = 0, buffer = 0, prefetch = 0;
+        std::uint64_t swaps = 0, read_bytes = 0;
+    };
+    std::optional<alternative> runner_up{};
 };
 
 struct epoch_record {

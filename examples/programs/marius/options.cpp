@@ -37,6 +37,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
     o.resolve_model(graph, "n3");
     o.make_absolute(o.init);
     o.make_order_absolute();
+    o.check_logical("beta-randomized");
     if (!o.dim) o.dim = 100;
     if (*o.decoder == "complex" && *o.dim % 2 != 0)
         throw programs::usage_error("--dim " + std::to_string(*o.dim) + " is odd: ComplEx rows are pairs of floats");

@@ -120,6 +120,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
     }
     o.make_absolute(o.init);
     o.make_order_absolute();
+    o.check_logical(o.links() ? "comet" : training_first);
     if (o.uses_rows()) {
         if (o.node_init.empty()) o.node_init = o.links() ? "normal:0,0.1" : "glorot";
         (void)o.node_initializer();

@@ -125,7 +125,7 @@ tuned_flags tune_comet(const options& o, const planning& of, const With& with) {
     if (!o.links() || !comet || o.partitions || o.buffer || o.store.value_or("disk") != "disk") return {o};
     const gneiss::dataset_manifest& graph = of.graph.data().manifest();
     const std::uint32_t given = graph.partitions;
-    if (!o.store && !o.order) {
+    if (!o.store && !o.order && !o.logical) {
         const training_plan all = with({.partitions = given, .slots = given, .in_memory = true, .order = "memory", .prefetch = o.prefetch});
         if (all.memory_bytes() <= all.budget) return {o};
     }
@@ -146,6 +146,7 @@ tuned_flags tune_comet(const options& o, const planning& of, const With& with) {
     for_each_side(o.neighbors(), [&](edge_direction) { ++input.edge_files; });
     input.edge_bytes += graph.train_edges * sizeof(gneiss::edge); // decoded, to be trained
     if (of.read_size) input.read_bytes = of.read_size();
+    input.logical = o.logical.value_or(0);
     try {
         const gneiss::tuned_partitions found = gneiss::tune(input);
         if (found.logical == 1) return {o};

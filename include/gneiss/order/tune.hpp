@@ -26,6 +26,7 @@ struct tuning_input {
     std::uint64_t other_bytes = 0; ///< of it for all but rows and graph: batches, parameters, the program
     std::uint64_t read_bytes = 128 << 10; ///< D: the least that the device reads at about its full rate
     bool prefetch = true;                 ///< the next state is loaded while one trains
+    std::uint32_t logical = 0;            ///< l, at least 2; 0: the fewest that fit
     row_use access = row_use::updated;
 };
 
@@ -112,7 +113,11 @@ inline constexpr double small_block = 1. / 16;
     const auto wanted = static_cast<std::uint32_t>(std::clamp(limit, 1.0, static_cast<double>(most)));
     const auto total = [&](const tuned_partitions& t) { return t.row_memory + t.edge_memory + input.other_bytes; };
     tuned_partitions chosen = detail::sized(input, 1, wanted), larger = chosen;
-    if (total(chosen) > input.memory) {
+    if (input.logical != 0) {
+        chosen = detail::sized(input, input.logical, std::max(wanted / input.logical, 1U));
+        if (total(chosen) > input.memory)
+            throw over_budget(input.memory, {{"rows", chosen.row_memory}, {"graph", chosen.edge_memory}, {"everything else", input.other_bytes}});
+    } else if (total(chosen) > input.memory) {
         std::uint32_t logical = 2; // two are resident, so that two would be everything
         do {
             larger = std::move(chosen);
@@ -139,8 +144,9 @@ inline constexpr double small_block = 1. / 16;
         " + everything else " + format_bytes(input.other_bytes) + " of " + format_bytes(input.memory) +
         (chosen.prefetch != 0 ? ", with " + std::to_string(chosen.prefetch) + " partitions loaded ahead" : ""));
     why.push_back(chosen.logical == 1 ? "l = 1: everything fits, nothing is swapped"
-                                      : "l = " + l + " = 2p/c: the fewest that fit (" + std::to_string(larger.logical) +
-                                            " would take " + format_bytes(total(larger)) + "); " +
+                                      : "l = " + l + " = 2p/c: " +
+                                            (input.logical != 0 ? std::string("as asked") : "the fewest that fit (" + std::to_string(larger.logical) +
+                                            " would take " + format_bytes(total(larger)) + ")") + "; " +
                                             std::to_string(chosen.states) + " states an epoch");
     why.push_back("an epoch reads " + format_bytes(chosen.read_bytes) + " and writes " +
                   format_bytes(chosen.written_bytes) + ", at least " + format_bytes(chosen.smallest_read) + " at once");

@@ -29,6 +29,7 @@ void run_options::add_memory(programs::command& to, const std::string& orders, c
     to.option("store", store, "where rows live; device: on the GPU, and in memory").choices({"memory", "disk", "device"}).default_text("memory if it fits").neutral();
     to.option("partitions", partitions, "of the nodes").range(1, 16384).default_text("the dataset's, or more");
     to.option("buffer", buffer, "partitions that are resident").range(1, 16384).default_text("what fits");
+    to.option("logical", logical, "logical partitions of comet, two of which are resident: another way to say --buffer").range(2, 16384).default_text("what fits").neutral();
     to.option("prefetch", prefetch, "further slots to load ahead and write behind: auto, off or N; for classes also the next epoch's partitions").neutral();
     to.option("order", order, orders).default_text(default_order).formerly("beta-spread", "beta-randomized");
     to.option("spare-slots", spare_slots, "free partition slots on disk").default_text("as many as partitions if the disk has room").neutral();
@@ -74,6 +75,16 @@ void run_options::check_device() const {
 
 bool is_order_file(const std::string& order) {
     return std::ranges::find(gneiss::order_names, order) == gneiss::order_names.end();
+}
+
+void run_options::check_logical(const std::string& default_order) const {
+    if (!logical) return;
+    const std::string by = order.value_or(default_order);
+    if (by != "comet" && by != "comet-balanced") throw programs::usage_error("--logical is for --order comet or comet-balanced, not for " + by);
+    if (store && store != "disk") throw programs::usage_error("--logical is for --store disk: in memory all partitions are resident");
+    if (partitions && *logical > *partitions) throw programs::usage_error("--logical " + std::to_string(*logical) + ": there are " + std::to_string(*partitions) + " partitions");
+    if (buffer && (!partitions || *buffer != slots_of_logical(*partitions)))
+        throw programs::usage_error("--logical and --buffer say how many partitions are resident: leave one out");
 }
 
 void run_options::make_absolute(std::optional<std::filesystem::path>& file) {

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include <gneiss/core/types.hpp>
 #include <gneiss/io/manifest.hpp>
 #include <gneiss/model/initialize.hpp>
 #include <gneiss/model/link_model.hpp>
@@ -29,7 +31,7 @@ struct run_options {
 
     std::optional<programs::byte_size> memory;
     std::optional<std::string> store;
-    std::optional<std::uint32_t> partitions, buffer;
+    std::optional<std::uint32_t> partitions, buffer, logical;
     std::string prefetch = "auto";
     std::optional<std::string> order;
     std::optional<std::uint32_t> spare_slots;
@@ -69,6 +71,9 @@ struct run_options {
         out = run;
     }
 
+    /// Slots of the buffer by --logical: two of so many groups of the partitions.
+    [[nodiscard]] std::uint32_t slots_of_logical(std::uint32_t of) const { return std::min(2 * gneiss::ceil_div(of, *logical), of); }
+
     // What `resolve` of a program fills in of its copy.
     /// What depends on the machine: --memory and --threads.
     void resolve_machine();
@@ -76,6 +81,8 @@ struct run_options {
     static void make_absolute(std::optional<std::filesystem::path>& file);
     /// The same of --order where that names a file.
     void make_order_absolute();
+    /// Throws usage_error for a --logical that does not go with the other flags.
+    void check_logical(const std::string& default_order) const;
     /// Sets the default of --staleness: where rows are learned, a batch may miss one update of every 1000 of an epoch, at most
     /// 16, so that small graphs train in turns.
     /// \param batches  of an epoch; 0: no rows are learned, and nothing is missed

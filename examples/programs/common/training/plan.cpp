@@ -141,6 +141,9 @@ programs::plan_record training_plan::record(const gneiss::bucket_store& buckets,
     const auto cost = gneiss::cost_of(states, [&](gneiss::partition_id p) {
         return gneiss::round_up(partitioning.size(p) * layout.bytes(), std::uint64_t{gneiss::page_alignment});
     });
+    if (runner_up)
+        result.runner_up = {.partitions = runner_up->choice.partitions, .buffer = runner_up->choice.slots,
+            .prefetch = prefetch_slots(runner_up->choice.prefetch), .swaps = runner_up->swaps, .read_bytes = runner_up->read_bytes};
     result.states = states.size();
     result.swaps = cost.swaps;
     result.read_bytes = result.write_bytes = 0;
@@ -188,25 +191,122 @@ std::uint32_t largest_swap(const gneiss::epoch_plan& states) {
 
 } // namespace
 
+namespace {
+
+bool fits(const training_plan& plan) { return plan.memory_bytes() <= plan.budget; }
+
+/// Whether states train buckets of edges between learned rows.
+bool swaps_rows(const training_plan& plan) {
+    return plan.layout.floats() != 0 && std::ranges::any_of(plan.order(0), [](const gneiss::buffer_state& s) { return !s.edge_buckets.empty(); });
+}
+
+/// A plan with the bytes that it reads an epoch.
+struct candidate {
+    training_plan plan;
+    std::uint64_t swaps = 0, read_bytes = 0;
+
+    explicit candidate(training_plan of) : plan(std::move(of)) {
+        const gneiss::epoch_plan states = plan.order(0);
+        const auto cost = gneiss::cost_of(states, plan.slot_bytes());
+        swaps = cost.swaps;
+        read_bytes = cost.read_bytes + (plan.further_reads ? plan.further_reads(states) : 0);
+    }
+    [[nodiscard]] training_plan::alternative alternative() const { return {plan.choice, swaps, read_bytes}; }
+};
+
+/// The plan with rows on disk that moves few bytes, with the runner-up; that of the least memory where none fits.
+///
+/// Bytes depend on the share of partitions in the buffer, which more of them round up better, and which slots to load ahead take from.
+/// But a state then trains fewer nodes' edges in a row, which costs accuracy, and loads wait for writes where one slot serves both: of
+/// the plans within a sixteenth of the fewest bytes (a third where nothing is written) it is the one with the fewest partitions, and
+/// of these with the most slots ahead.
+/// \param any_partitions  the order is one of the library's, which knows any number
+training_plan best_on_disk(const run_options& o, const gneiss::dataset_manifest& graph, std::uint32_t given, const std::string& order,
+    bool any_partitions, const std::function<training_plan(const plan_choice&)>& with) {
+    const auto slots_of = [&](std::uint32_t p) { // where flags say it
+        return o.logical ? std::optional(o.slots_of_logical(p)) : o.buffer;
+    };
+    const auto on_disk = [&](std::uint32_t p, std::uint32_t c, const std::string& prefetch) {
+        return with({.partitions = p, .slots = c, .in_memory = false, .order = order, .prefetch = prefetch});
+    };
+    /// The largest buffer that fits, or the given one; the least that does not where none does.
+    const auto largest_buffer = [&](std::uint32_t p, const std::string& prefetch) {
+        const std::uint32_t least = std::min(slots_of(p).value_or(2), p);
+        training_plan found = on_disk(p, least, prefetch);
+        if (!fits(found) || slots_of(p)) return found;
+        std::uint32_t low = least, high = std::max(p - 1, least); // low fits
+        for (std::uint32_t step = 1; low < high; step *= 2) {
+            training_plan more = on_disk(p, std::min(low + step, high), prefetch);
+            if (!fits(more)) {
+                high = more.slots - 1;
+                break;
+            }
+            low = more.slots;
+            found = std::move(more);
+        }
+        while (low < high) {
+            training_plan more = on_disk(p, (low + high + 1) / 2, prefetch);
+            if (fits(more)) {
+                low = more.slots;
+                found = std::move(more);
+            } else {
+                high = more.slots - 1;
+            }
+        }
+        return found;
+    };
+
+    std::optional<training_plan> least; // that does not fit
+    std::vector<candidate> fitting;
+    const auto consider = [&](std::uint32_t p, const std::string& prefetch) {
+        training_plan plan = largest_buffer(p, prefetch);
+        if (fits(plan)) {
+            fitting.emplace_back(std::move(plan));
+            return true;
+        }
+        // Rows take less of more partitions, tables more: once the sum grows, it goes on growing.
+        const bool less = !least || plan.memory_bytes() < least->memory_bytes();
+        if (less) least = std::move(plan);
+        return less;
+    };
+    // Rows that are swapped go both ways, and their number of partitions is worth a closer look.
+    const bool rows = swaps_rows(on_disk(given, std::min(2U, given), o.prefetch));
+    const auto consider_all = [&](std::uint32_t p) {
+        const bool found = consider(p, o.prefetch);
+        return (rows && o.prefetch == "auto" && !o.buffer && consider(p, "1")) || found;
+    };
+    const std::uint32_t enough = std::max(given, 128U);
+    for (std::uint32_t p = given; p <= std::max(given, 4096U); p *= 2) {
+        if (!fitting.empty() && p > enough) break;
+        if (!consider_all(p)) break;
+        if (o.partitions || !any_partitions || p >= graph.nodes) break;
+        if (const std::uint32_t halfway = p + p / 2; rows && !fitting.empty() && halfway <= std::min<std::uint64_t>(enough, graph.nodes)) consider_all(halfway);
+    }
+    if (fitting.empty()) return std::move(*least);
+    const std::uint64_t fewest = std::ranges::min(fitting, {}, &candidate::read_bytes).read_bytes;
+    const auto chosen = std::ranges::find_if(fitting, [&](const candidate& c) { return c.read_bytes <= fewest + fewest / (rows ? 16 : 3); });
+    std::optional<training_plan::alternative> other;
+    for (auto c = fitting.begin(); c != fitting.end(); ++c)
+        if (c != chosen && (!other || c->read_bytes < other->read_bytes)) other = c->alternative();
+    chosen->plan.runner_up = std::move(other);
+    return std::move(chosen->plan);
+}
+
+} // namespace
+
 training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets,
     const std::string& default_order, const std::function<training_plan(const plan_choice&)>& with) {
-    const auto fits = [](const training_plan& plan) { return plan.memory_bytes() <= plan.budget; };
     const auto refuse = [&o](const training_plan& plan) -> void {
         throw gneiss::error(gneiss::errc::over_budget,
             fmt::format("{}; what helps: a larger --memory, {}{}a smaller --batch or --dim, fewer --negatives",
                 gneiss::over_budget(plan.budget, plan.memory.parts()).what(), plan.in_memory ? "--store disk, " : "",
                 o.buffer ? "a smaller --buffer, " : ""));
     };
-    const auto traffic = [](const training_plan& plan) {
-        const gneiss::epoch_plan states = plan.order(0);
-        return gneiss::cost_of(states, plan.slot_bytes()).read_bytes + (plan.further_reads ? plan.further_reads(states) : 0);
-    };
-
     const bool wants_memory = o.store == "memory" || o.store == "device"; // beside a device memory has all rows, too
     const std::uint32_t given = o.partitions.value_or(buckets.rows().partitions);
     const bool order_needs_slots = o.order && *o.order != "memory";
     std::optional<training_plan> best;
-    if (wants_memory || (!o.store && !o.buffer)) {
+    if (wants_memory || (!o.store && !o.buffer && !o.logical)) {
         const std::uint32_t slots = std::min(o.buffer.value_or(order_needs_slots ? std::max(2U, given / 4) : given), given);
         training_plan plan = with({.partitions = given, .slots = slots, .in_memory = true,
             .order = o.order.value_or(o.buffer && *o.buffer < given ? default_order : "memory"), .prefetch = o.prefetch});
@@ -217,39 +317,8 @@ training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& 
     }
     if (!best) {
         const std::string order = order_needs_slots ? *o.order : default_order;
-        const auto on_disk = [&](std::uint32_t p, std::uint32_t c) {
-            return with({.partitions = p, .slots = c, .in_memory = false, .order = order, .prefetch = o.prefetch});
-        };
-        /// The plan with the largest buffer that fits; empty when none does.
-        const auto largest_buffer = [&](std::uint32_t p) {
-            std::optional<training_plan> found;
-            for (std::uint32_t c = o.buffer ? std::min(*o.buffer, p) : std::min(2U, p); c <= p; ++c) {
-                training_plan more = on_disk(p, c);
-                if (!fits(more)) break;
-                found = std::move(more);
-                if (o.buffer || c + 1 >= p) break;
-            }
-            return found;
-        };
-        // Traffic depends on the share of partitions in the buffer, which more of them round up better. But a state then
-        // trains fewer nodes' edges in a row, which costs accuracy: the fewest partitions within a third of the best.
-        std::optional<training_plan> least;
-        std::vector<training_plan> fitting;
-        for (std::uint32_t p = given; p <= std::max(given, 4096U); p *= 2) {
-            if (!fitting.empty() && p > std::max(given, 128U)) break;
-            if (auto found = largest_buffer(p)) {
-                fitting.push_back(std::move(*found));
-            } else {
-                training_plan plan = on_disk(p, o.buffer ? std::min(*o.buffer, p) : std::min(2U, p));
-                // Rows take less of more partitions, tables more: once the sum grows, it goes on growing.
-                if (least && plan.memory_bytes() >= least->memory_bytes()) break;
-                least = std::move(plan);
-            }
-            if (o.partitions || (is_order_file(order) && order != default_order) || p >= graph.nodes) break;
-        }
-        if (fitting.empty()) refuse(*least);
-        const std::uint64_t fewest = traffic(*std::ranges::min_element(fitting, {}, traffic));
-        best = *std::ranges::find_if(fitting, [&](const training_plan& plan) { return traffic(plan) <= fewest / 3 * 4; });
+        best = best_on_disk(o, graph, given, order, !is_order_file(order) || order == default_order, with);
+        if (best->memory_bytes() > best->budget) refuse(*best);
     }
     // The swaps of a given buffer are loaded whole while a state trains, where memory holds that.
     if (o.buffer && o.prefetch == "auto" && !best->keeps_all() && best->layout.floats() != 0) {
@@ -299,6 +368,10 @@ std::string describe(const training_plan& plan, const programs::plan_record& rec
         text += fmt::format("an epoch: {} states, {} swaps{}, reads {}, writes {}\n", *record.states, *record.swaps,
             record.swap_bound ? fmt::format(" (no order needs fewer than {})", *record.swap_bound) : "",
             gneiss::format_bytes(*record.read_bytes), gneiss::format_bytes(*record.write_bytes));
+    if (const auto& other = record.runner_up)
+        text += fmt::format("the runner-up: {} partitions, {} in the buffer + {}: {} swaps, reads {} of rows{}\n", other->partitions,
+            other->buffer, other->prefetch, other->swaps, gneiss::format_bytes(other->read_bytes),
+            plan.further_reads ? ", features and graph" : "");
     if (!plan.in_memory && plan.embedding_bytes() > plan.budget)
         text += fmt::format("the embeddings ({}) are larger than the memory budget ({}): they stay on disk\n",
             gneiss::format_bytes(plan.embedding_bytes()), gneiss::format_bytes(plan.budget));

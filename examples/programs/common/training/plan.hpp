@@ -70,6 +70,11 @@ struct training_plan {
     std::uint64_t graph_bytes = 0, feature_bytes = 0; ///< of the buffers of a design that samples neighbors
     std::size_t batches = 0; ///< in flight: one misses the updates of all others at most
     std::uint64_t disk_bytes = 0; ///< of the run at most
+    struct alternative {
+        plan_choice choice;
+        std::uint64_t swaps = 0, read_bytes = 0; ///< of rows, features and graph an epoch
+    };
+    std::optional<alternative> runner_up{}; ///< the best plan of those that were not taken
     std::function<gneiss::epoch_plan(std::uint64_t)> order;
     /// Bytes that the states of an epoch read beside rows and edges to train: features, graph. Empty: none.
     std::function<std::uint64_t(const gneiss::epoch_plan&)> further_reads;
@@ -121,7 +126,8 @@ struct training_plan {
 [[nodiscard]] std::uint64_t reads_of(const gneiss::epoch_plan& states, gneiss::neighbor_direction keeps, const gneiss::bucket_store& buckets,
     const gneiss::feature_store* features);
 
-/// Chooses store, partitions, buffer and order within the budget.
+/// Chooses store, partitions, buffer, slots to load ahead and order within the budget: all in memory where that fits; else what moves
+/// few bytes an epoch, the runner-up beside it.
 ///
 /// \param given          resolved
 /// \param with           the plan of a choice. What it holds is in its parts, whether it fits or not
