@@ -122,6 +122,21 @@ TEST_CASE("a run that is interrupted goes on to the unbroken run's bits, with an
     CHECK_FALSE(fs::exists(shop / "cut/superbatches"));
 }
 
+TEST_CASE("a dry run leaves nothing behind, and its plan is that of the run") {
+    const ginex_workshop shop("--nodes 3000 --edges 30000");
+    const std::string flags = "train data --layers sage:8,sage --fanout 5,5 --topology disk --feature-cache belady --memory 256MiB --direction both --json --quiet ";
+    const auto entries = [&](const fs::path& of) { return std::distance(fs::directory_iterator(of), fs::directory_iterator()); };
+    const auto here = entries(shop / "."), in_data = entries(shop / "data");
+    const program_outcome planned = shop.run(flags + "--dry-run");
+    CAPTURE(planned.err);
+    REQUIRE(planned.code == 0);
+    CHECK(entries(shop / ".") == here);
+    CHECK(entries(shop / "data") == in_data);
+    REQUIRE(shop.run(flags + "--epochs 1 --no-report --out run").code == 0);
+    const auto ours = nlohmann::json::parse(planned.out), theirs = nlohmann::json::parse(shop.read("run/run.json"));
+    CHECK(ours["plan"]["parts"].size() == theirs["plan"]["parts"].size());
+}
+
 TEST_CASE("superbatches take the files they were given, within 3 %, and the last one what is left") {
     const ginex_workshop shop("--nodes 6000 --edges 90000");
     const auto told = [](const std::string& text, const std::string& before) { // "986 KiB" behind these words

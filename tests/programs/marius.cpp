@@ -130,6 +130,18 @@ TEST_CASE("interrupted or killed anywhere and resumed, a run ends in the paramet
             epochs.insert(nlohmann::json::parse(lines.substr(at, end - at))["epoch"].get<int>());
         CHECK(epochs.size() == 150);
         CHECK(std::set<int>(epochs.begin(), epochs.end()).size() == 150);
+        // Times are those of all processes.
+        const auto run = nlohmann::json::parse(shop.read(name + "/run.json"));
+        double trained = 0, seen = 0;
+        for (const auto& epoch : run["epochs"]) trained += epoch["seconds"].get<double>();
+        CHECK(run["seconds"] >= trained);
+        lines = shop.read(name + "/timeline.jsonl");
+        for (std::size_t at = 0, end; (end = lines.find('\n', at)) != std::string::npos; at = end + 1) {
+            const double until = nlohmann::json::parse(lines.substr(at, end - at))["seconds"];
+            CHECK(until > seen);
+            seen = until;
+        }
+        CHECK(seen <= run["seconds"]);
     }
 }
 

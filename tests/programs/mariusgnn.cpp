@@ -132,6 +132,9 @@ TEST_CASE("edges are ranked by what the network gives all nodes, of the whole gr
     CHECK(resident["metrics"]["test"]["mrr"].get<double>() == doctest::Approx(full["metrics"]["test"]["mrr"].get<double>()).epsilon(0.02));
     const auto disk = shop.train(base + "--store disk --buffer 4 --eval-graph resident --out disk");
     CHECK(disk["metrics"]["test"]["mrr"] > 0.03);
+    const auto later = nlohmann::json::parse(shop.run("eval disk --eval-graph resident --json").out);
+    CHECK(later["metrics"] == nlohmann::json{{"test", disk["metrics"]["test"]}});
+    shop.refuses(2, "eval disk --eval-fanout 5", {"--eval-fanout", "--eval-graph resident"});
 }
 
 TEST_CASE("classes are evaluated by what is resident: all nodes, whatever an epoch leaves out") {
@@ -145,6 +148,8 @@ TEST_CASE("classes are evaluated by what is resident: all nodes, whatever an epo
     CHECK(some["plan"]["states"] == 1); // of half the partitions
     CHECK(some["metrics"]["test"]["accuracy"] > 0.6);
     CHECK(some["metrics"]["test"]["roc_auc"] > 0.85); // nodes without scores would be a half of chance
+    const auto later = nlohmann::json::parse(shop.run("eval some --eval-graph resident --json").out);
+    CHECK(later["metrics"]["test"]["accuracy"] == some["metrics"]["test"]["accuracy"]);
 }
 
 TEST_CASE("on disk or in memory, with one thread or two, by any engine: the same bits") {

@@ -89,7 +89,7 @@ graph_stream open_graph(const dataset& data, memory_budget& budget, std::string_
     { // told before the lists are made
         const auto least = budget.charge("reading lists of neighbors", adjacency_file_stream::memory(buckets.rows().nodes, buckets.edges()));
     }
-    make_lists(data, neighbor_direction::both, budget.available(), executor, stop,
+    make_lists(data, files, budget.available(), executor, stop,
         [&](std::uint64_t done, std::uint64_t total) { progress("lists", done, total); });
     progress("lists", 0, 0);
     return {adjacency_file_stream(files, [] { return any_engine(threads_engine(8)); }, budget, {.stop = stop}), false,

@@ -30,17 +30,23 @@ gneiss::plain_file lock_lists(const gneiss::dataset& data, const std::stop_token
 
 } // namespace
 
-gneiss::csc_files lists_of(const gneiss::dataset& data, gneiss::neighbor_direction d) {
+gneiss::csc_files lists_of(const gneiss::dataset& data, gneiss::neighbor_direction d) { return lists_in(data.directory(), d); }
+
+gneiss::csc_files lists_in(const std::filesystem::path& directory, gneiss::neighbor_direction d) {
     gneiss::csc_files files;
-    if (d != gneiss::neighbor_direction::out) files.in = data.directory() / "csc-in";
-    if (d != gneiss::neighbor_direction::in) files.out = data.directory() / "csc-out";
+    if (d != gneiss::neighbor_direction::out) files.in = directory / "csc-in";
+    if (d != gneiss::neighbor_direction::in) files.out = directory / "csc-out";
     return files;
 }
 
-void make_lists(const gneiss::dataset& data, gneiss::neighbor_direction d, std::uint64_t memory, const gneiss::tbb_executor& executor,
+bool lists_exist(const gneiss::csc_files& files) {
+    const auto there = [](const std::filesystem::path& path) { return path.empty() || std::filesystem::exists(path); };
+    return there(files.in) && there(files.out);
+}
+
+void make_lists(const gneiss::dataset& data, const gneiss::csc_files& files, std::uint64_t memory, const gneiss::tbb_executor& executor,
     const std::stop_token& stop, const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
     const gneiss::bucket_store buckets = data.buckets();
-    const gneiss::csc_files files = lists_of(data, d);
     const gneiss::plain_file lock = lock_lists(data, stop);
     for (const auto& [side, to] : {std::pair(gneiss::neighbor_direction::in, files.in), std::pair(gneiss::neighbor_direction::out, files.out)})
         if (!to.empty()) (void)gneiss::build_csc(buckets, side, to, {.memory = memory, .stop = stop, .progress = progress}, executor);

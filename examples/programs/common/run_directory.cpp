@@ -22,8 +22,9 @@ namespace fs = std::filesystem;
 using gneiss::errc;
 using gneiss::io_error;
 
+constexpr const char* timeline_name = "timeline.jsonl";
 constexpr std::array run_files{
-    "config.toml", "metrics.jsonl", "timeline.jsonl", "run.json", "report.html", "checkpoint", "best", "reuse.json", "neighbors.cache", "neighbors.cache.xxh3", ".lock"};
+    "config.toml", "metrics.jsonl", timeline_name, "run.json", "report.html", "checkpoint", "best", "reuse.json", "neighbors.cache", "neighbors.cache.xxh3", ".lock"};
 
 class descriptor {
 public:
@@ -238,7 +239,23 @@ void run_directory::write_timeline(const std::vector<time_sample>& samples) cons
                      {"read_rate", s.read_rate}, {"write_rate", s.write_rate}, {"rss_bytes", s.rss_bytes}, {"fault_rate", s.fault_rate}}
                      .dump() +
                  '\n';
-    write_file_atomically(path_ / "timeline.jsonl", lines);
+    write_file_atomically(path_ / timeline_name, lines);
+}
+
+std::vector<time_sample> run_directory::timeline_before(double seconds) const {
+    const fs::path file = path_ / timeline_name;
+    std::vector<time_sample> samples;
+    if (seconds <= 0 || !fs::exists(file)) return samples;
+    try {
+        for (const nlohmann::ordered_json& line : read_json_lines(file)) {
+            const time_sample s{line.at("seconds"), line.at("busy_share"), line.at("wait_share"), line.at("read_rate"),
+                line.at("write_rate"), line.at("rss_bytes"), line.at("fault_rate")};
+            if (s.seconds <= seconds) samples.push_back(s);
+        }
+    } catch (const std::exception&) {
+        samples.clear();
+    }
+    return samples;
 }
 
 } // namespace programs

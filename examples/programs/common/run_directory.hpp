@@ -71,6 +71,9 @@ public:
     }
     /// timeline.jsonl: one line a sample, its numbers by the names of `time_sample`.
     void write_timeline(const std::vector<time_sample>& samples) const;
+    /// The samples of timeline.jsonl up to `seconds`, which a resumed run goes on from; none without the file, or where it is
+    /// damaged: pictures end no run.
+    [[nodiscard]] std::vector<time_sample> timeline_before(double seconds) const;
     void write_report(std::string_view html) const { write_file_atomically(path_ / "report.html", html); }
 
 private:

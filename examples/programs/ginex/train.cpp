@@ -3,9 +3,12 @@
 #include <optional>
 #include <string>
 
+#include <unistd.h>
+
 #include <fmt/format.h>
 
 #include <gneiss/cache/adjacency_cache_score.hpp>
+#include <gneiss/storage/io/durable.hpp>
 #include <gneiss/train/superbatch_trainer.hpp>
 
 #include "commands.hpp"
@@ -149,6 +152,23 @@ private:
     std::unique_ptr<gneiss::superbatch_trainer> training_;
 };
 
+/// Where the lists of neighbors of a run lie: in the dataset. A dry run leaves nothing: lists that are missing are sorted where the
+/// run would be, and removed.
+class list_files {
+public:
+    list_files(const gneiss::dataset& data, const options& how) : files_(lists_of(data, how.neighbors())) {
+        if (!how.dry_run || programs::lists_exist(files_)) return;
+        scratch_.emplace(trainers::existing_parent(how.out.value_or(".")) / fmt::format(".gneiss-ginex-{}", ::getpid()));
+        std::filesystem::create_directories(scratch_->path);
+        files_ = programs::lists_in(scratch_->path, how.neighbors());
+    }
+    [[nodiscard]] const gneiss::csc_files& operator*() const noexcept { return files_; }
+
+private:
+    std::optional<gneiss::removed_unless_renamed> scratch_;
+    gneiss::csc_files files_;
+};
+
 /// A run of Ginex: flags resolved, lists of neighbors opened, a few batches drawn, memory planned by them.
 class run final : public trainers::prepared_run {
 public:
@@ -184,12 +204,13 @@ private:
             *o.fanout, *o.direction, *o.topology, *o.feature_cache, *o.pipeline));
         backend_ = trainers::classifier_on(context_.device.get(), o, net_);
         const gneiss::tbb_executor executor(o.threads);
-        make_lists(data_, o.neighbors(), o.memory->bytes / 2, executor, context_.stop, [&](std::uint64_t done, std::uint64_t edges) {
+        const list_files files(data_, o);
+        make_lists(data_, *files, o.memory->bytes / 2, executor, context_.stop, [&](std::uint64_t done, std::uint64_t edges) {
             live.update([&] { return fmt::format("sorting neighbors: {} of {} edges", programs::human_count(static_cast<double>(done)), programs::human_count(static_cast<double>(edges))); });
         });
-        lists_.emplace(o, lists_of(data_, o.neighbors()), context_.engine.make, budget_);
+        lists_.emplace(o, *files, context_.engine.make, budget_);
         const gneiss::node_batches first(classes_.train, *o.batch, o.seed, 0, 0);
-        const profile seen = take_profile(o, *lists_, lists_of(data_, o.neighbors()), static_cast<std::size_t>(features_.bytes() / features_.rows()), first, executor, context_.stop);
+        const profile seen = take_profile(o, *lists_, *files, static_cast<std::size_t>(features_.bytes() / features_.rows()), first, executor, context_.stop);
         plan_ = plan_training(o, data_, features_, net_, seen, budget_.used());
         o.cache_split = plan_.cache_split;
         o.run_files = plan_.run_files;

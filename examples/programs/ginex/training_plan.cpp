@@ -80,6 +80,7 @@ double run_file_bytes(const profile& seen, std::uint64_t slots, std::uint64_t me
 profile take_profile(const options& settings, const topology& graph, const gneiss::csc_files& files, std::size_t row_bytes,
     const gneiss::node_batches& batches, const gneiss::tbb_executor& executor, const std::stop_token& stop) {
     profile seen;
+    seen.list_bytes = memory_of_lists(settings, files);
     seen.batches = std::min<std::uint64_t>(16, batches.size());
     const bool both_caches = settings.caches_rows() && *settings.topology == "disk" && *settings.pipeline != "alternate" && !settings.cache_split;
     std::vector<std::uint32_t> rows; // how often each is asked for
@@ -183,7 +184,7 @@ training_plan plan_with(const options& settings, const gneiss::dataset& data, co
     add("program", rss - std::min(rss, charged) + code, charged_by::run);
     add("node labels", (graph.nodes + graph.node_attributes.train * 2 + (settings.no_eval ? 0 : graph.node_attributes.valid + graph.node_attributes.test)) * 4, charged_by::run);
     add("weights", net.weights.size_bytes() + 4096, charged_by::run);
-    add("lists of neighbors", memory_of_lists(settings, lists_of(data, settings.neighbors())), charged_by::component);
+    add("lists of neighbors", seen.list_bytes, charged_by::component);
     if (*settings.topology == "disk") add("reading neighbors", gneiss::disk_csc::engine_bytes({}), charged_by::component);
     if (*settings.feature_cache == "memory")
         add("features", gneiss::feature_buffer::bytes_needed({gneiss::buffer_state{.resident = {0}, .edge_buckets = {}}}, store), charged_by::component);

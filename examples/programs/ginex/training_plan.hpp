@@ -26,6 +26,7 @@ struct profile {
     double nodes = 0, sample_bytes = 0;    ///< means of a batch: distinct nodes; sample with its lists
     std::uint64_t most_nodes = 0, most_edges = 0, most_bytes = 0;
     double seconds = 0;                    ///< of sampling one
+    std::uint64_t list_bytes = 0;          ///< what offsets and, in memory, lists take
     gneiss::memory_trace asked;            ///< the ids of each, where change sets are to be worked out
     gneiss::hit_curve rows, lists;    ///< what caches of rows and of lists would save of its reads; empty: not asked for
 };

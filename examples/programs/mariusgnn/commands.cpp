@@ -30,14 +30,31 @@ applied apply(trained_model& trained, const gneiss::tbb_executor& executor, std:
     return {std::move(rows), beside};
 }
 
-programs::exit_code eval(const trainers::eval_flags& flags) {
+/// By the neighbors that are resident in training's states.
+applied apply_resident(trained_model& trained, const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop) {
+    inferred_rows rows = trained.infer_resident(executor, memory, stop);
+    return {std::move(rows), trainers::memory_left(trained.budget, memory)}; // the program's memory includes the rows by now
+}
+
+struct eval_flags : trainers::eval_flags {
+    std::string eval_graph = "full";
+    std::optional<std::string> eval_fanout;
+};
+
+programs::exit_code eval(const eval_flags& flags) {
     const programs::interrupt_guard interrupts;
     const std::uint64_t memory = flags.memory_bytes();
+    const bool resident = flags.eval_graph == "resident";
+    if (flags.eval_fanout && !resident) throw programs::usage_error(eval_fanout_needs);
     trained_model trained(flags.run, memory);
+    if (flags.eval_fanout) {
+        trained.how.check_fanout(*flags.eval_fanout);
+        trained.how.eval_fanout = flags.eval_fanout;
+    }
     if (!trained.how.links() && flags.change_ranking())
         throw programs::usage_error("--eval-negatives, --eval-edges and --eval-negatives-by-degree are for --task link");
     const auto executor = flags.executor();
-    const applied by = apply(trained, executor, memory, interrupts.token());
+    const applied by = (resident ? apply_resident : apply)(trained, executor, memory, interrupts.token());
     programs::metric_values values;
     if (trained.how.links()) {
         flags.change(trained.how);
@@ -127,10 +144,10 @@ programs::exit_code export_run(const export_flags& flags) {
 } // namespace
 
 void add_eval(programs::command_line& to) {
-    static trainers::eval_flags flags;
-    programs::command& command = to.add("eval", "Evaluates a trained run on a split, by the neighbors of the whole graph.",
-        [](programs::command&) { return eval(flags); });
+    static eval_flags flags;
+    programs::command& command = to.add("eval", "Evaluates a trained run on a split.", [](programs::command&) { return eval(flags); });
     flags.add_to(command, "whose edges or nodes");
+    add_eval_graph(command, flags.eval_graph, flags.eval_fanout);
 }
 
 void add_predict(programs::command_line& to) {

@@ -45,11 +45,15 @@ void options::add_to(programs::command& to) {
     add_execution(to);
     to.option("sample-on", sample_on, "where neighborhoods are drawn; gpu: in the whole graph, which is copied there").choices({"cpu", "gpu"}).neutral();
     add_validation(to, "from the graph");
-    to.option("eval-graph", eval_graph, "neighbors are those of the whole graph, or those in the buffer").choices({"full", "resident"}).neutral();
-    to.option("eval-fanout", eval_fanout, "neighbors at each hop, for resident").value_name("N,N").default_text("all").neutral();
+    add_eval_graph(to, eval_graph, eval_fanout);
     add_ranking(to);
     add_early_stop(to);
     add_output(to, "gneiss-mariusgnn");
+}
+
+void add_eval_graph(programs::command& to, std::string& graph, std::optional<std::string>& fanout) {
+    to.option("eval-graph", graph, "neighbors are those of the whole graph, or those in the buffer").choices({"full", "resident"}).neutral();
+    to.option("eval-fanout", fanout, "neighbors at each hop, for resident").value_name("N,N").default_text("all").neutral();
 }
 
 namespace {
@@ -66,7 +70,7 @@ void refuse_unused(const options& o) {
     if (!o.uses_rows()) refuse(of_rows, "learned rows: --inputs rows or both");
     if (!o.uses_rows() && !o.links()) refuse(of_rows_and_links, "learned rows: --inputs rows or both");
     if (!o.uses_features() && o.normalize_features) throw programs::usage_error("--normalize-features is for --inputs features or both");
-    if (o.eval_fanout && o.eval_graph != "resident") throw programs::usage_error("--eval-fanout is for --eval-graph resident: the whole graph takes all neighbors");
+    if (o.eval_fanout && o.eval_graph != "resident") throw programs::usage_error(eval_fanout_needs);
 }
 
 /// What is left out of link prediction.

@@ -37,6 +37,10 @@ struct options : trainers::gnn_options, trainers::link_options {
     [[nodiscard]] gneiss::any_row_optimizer any_row_optimizer(std::uint64_t epoch) const;
 };
 
+/// Adds `--eval-graph` and `--eval-fanout`, of `train` and of `eval`.
+void add_eval_graph(programs::command& to, std::string& graph, std::optional<std::string>& fanout);
+inline constexpr const char* eval_fanout_needs = "--eval-fanout is for --eval-graph resident: the whole graph takes all neighbors";
+
 /// The flags with what was left out filled in from the graph: every default that depends on the graph stands here. Throws
 /// usage_error for what does not go together or the task does not use, errc::invalid_argument for a dataset that lacks what the
 /// task needs.

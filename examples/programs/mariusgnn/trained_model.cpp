@@ -11,6 +11,7 @@
 #include "common/training/engine.hpp"
 #include "common/training/row_store.hpp"
 #include "common/training/run_flags.hpp"
+#include "training_plan.hpp"
 
 namespace mariusgnn {
 
@@ -40,14 +41,45 @@ trained_model::trained_model(const std::filesystem::path& run, std::uint64_t mem
     engine_ = trainers::choose_engine(how);
     if (how.uses_rows()) {
         embedding_file_ = trainers::open_rows(engine_.make, where, data().rows(), saved);
-        rows_ = std::make_unique<gneiss::partition_buffer>(
-            *embedding_file_, gneiss::partition_buffer_options{.resident_partitions = 1, .prefetch = 1}, budget);
+        open_rows(1);
     }
+    epoch_ = trainers::last_trained(saved.position);
+}
+
+void trained_model::open_rows(std::uint32_t slots) {
+    rows_.reset(); // before it is charged again
+    rows_ = std::make_unique<gneiss::partition_buffer>(
+        *embedding_file_, gneiss::partition_buffer_options{.resident_partitions = slots, .prefetch = 1}, budget);
+}
+
+inference_source trained_model::source(const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop) {
+    return {how, *net, graph->buckets(), graph->features(), rows_.get(), engine_.make, trainers::scratch_of(run_), executor, memory, stop};
 }
 
 inferred_rows trained_model::infer(const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop) {
-    return infer_full({how, *net, graph->buckets(), graph->features(), rows_.get(), engine_.make,
-        trainers::scratch_of(run_), executor, memory, stop});
+    return infer_full(source(executor, memory, stop));
+}
+
+inferred_rows trained_model::infer_resident(const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop) {
+    const gneiss::row_partitioning& partitioning = graph->buckets().rows();
+    trainers::training_plan plan({.partitions = partitioning.partitions, .slots = *how.buffer, .in_memory = *how.store != "disk",
+                                     .order = *how.order, .prefetch = how.prefetch}, partitioning);
+    take_order(how, plan, *graph);
+    const gneiss::epoch_plan states = evaluation_states(how, plan, epoch_);
+    const gneiss::graph_buffer_options form = graph_form_of(how, plan);
+    if (embedding_file_) open_rows(plan.slots);
+    gneiss::graph_buffer neighbors(graph->buckets(), engine_.make, how.neighbors(),
+        gneiss::graph_buffer::bytes_needed(states, graph->buckets(), how.neighbors(), form), budget, form);
+    std::optional<gneiss::feature_store> store;
+    std::optional<gneiss::feature_buffer> features;
+    if (graph->features() != nullptr) {
+        store.emplace(graph->features()->files(), partitioning);
+        features.emplace(*store, engine_.make, gneiss::feature_buffer::bytes_needed(states, *store), budget);
+    }
+    inferred_rows result = mariusgnn::infer_resident(source(executor, trainers::memory_left(budget, memory) / 4 * 3, stop),
+        {neighbors, features ? &*features : nullptr, states});
+    if (embedding_file_) open_rows(1);
+    return result;
 }
 
 } // namespace mariusgnn

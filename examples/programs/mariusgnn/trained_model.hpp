@@ -27,6 +27,9 @@ public:
     /// Rows of all nodes, by the whole graph. `memory` is for the work and the rows.
     [[nodiscard]] inferred_rows infer(const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop);
 
+    /// The same by what was resident in training: `--eval-graph resident`. The states' buffers are charged to the budget meanwhile.
+    [[nodiscard]] inferred_rows infer_resident(const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop);
+
     options how;
     std::shared_ptr<const gneiss::dataset> trained_on; ///< with the nodes where the state has them
     std::optional<run_graph> graph;                    ///< of `trained_on`, or another one
@@ -37,8 +40,12 @@ public:
     [[nodiscard]] const gneiss::dataset& data() const { return graph->data(); }
 
 private:
+    void open_rows(std::uint32_t slots);
+    [[nodiscard]] inference_source source(const gneiss::tbb_executor& executor, std::uint64_t memory, const std::stop_token& stop);
+
     std::filesystem::path run_;
     gneiss::engine_choice engine_;
+    std::uint64_t epoch_ = 0; // that was trained last
     std::unique_ptr<gneiss::embedding_file> embedding_file_;
     std::unique_ptr<gneiss::partition_buffer> rows_;
 };

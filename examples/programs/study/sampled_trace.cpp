@@ -86,7 +86,8 @@ sampled_trace sample_trace(const gneiss::dataset& data, const std::vector<node_i
     const std::filesystem::path& scratch, gneiss::memory_budget& budget, const gneiss::tbb_executor& executor, const std::stop_token& stop,
     const std::function<void(const std::string&, std::uint64_t, std::uint64_t)>& progress) {
     const std::uint64_t nodes = data.manifest().nodes;
-    programs::make_lists(data, options.direction, budget.available(), executor, stop,
+    const gneiss::csc_files files = programs::lists_of(data, options.direction);
+    programs::make_lists(data, files, budget.available(), executor, stop,
         [&](std::uint64_t done, std::uint64_t edges) { progress("lists of neighbors", done, edges); });
 
     gneiss::gnn_trainer_options sizes;
@@ -98,7 +99,6 @@ sampled_trace sample_trace(const gneiss::dataset& data, const std::vector<node_i
     const auto samples = budget.charge("samples", bound.batch + bound.sampler);
     const auto counts = budget.charge("visits", nodes * sizeof(std::uint32_t));
 
-    const gneiss::csc_files files = programs::lists_of(data, options.direction);
     std::unique_ptr<gneiss::memory_csc> whole;
     std::unique_ptr<gneiss::disk_csc> part;
     if (bytes_of_lists(files) <= budget.available() / 2)

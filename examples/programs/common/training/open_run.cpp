@@ -13,16 +13,11 @@
 
 namespace trainers {
 
-namespace {
-
-/// The nearest directory above `path`, or itself, that exists.
 std::filesystem::path existing_parent(std::filesystem::path path) {
     path = std::filesystem::absolute(path);
     while (!std::filesystem::exists(path) && path.has_relative_path()) path = path.parent_path();
     return path;
 }
-
-} // namespace
 
 opened open_run(const std::string& program, const run_options& flags, const programs::command& command,
     const gneiss::dataset& data, const training_plan& plan) {

@@ -75,7 +75,10 @@ loop_position loop_position::of(const std::optional<gneiss::checkpoint>& saved) 
     loop_position at;
     if (!saved) return at;
     const nlohmann::ordered_json progress = progress_of(*saved);
+    at.begun = true;
     at.next = saved->position;
+    at.seconds = progress.value("seconds", 0.0);
+    at.peak_rss_bytes = progress.value("peak_rss_bytes", std::uint64_t{0});
     at.so_far = epoch_so_far::from_json(progress.at("epoch"));
     const auto values = [&](const char* key, programs::metric_values& to) {
         if (progress.contains(key))
@@ -89,12 +92,25 @@ loop_position loop_position::of(const std::optional<gneiss::checkpoint>& saved) 
 
 void run_loop::save(trainer& of, const gneiss::resume_position& at) {
     const epoch_so_far now = at.next != gneiss::batch_number{} ? totals(of) : epoch_so_far{};
-    nlohmann::ordered_json progress{{"steps", of.steps()}, {"epoch", now.to_json()}, {"config", configuration_}};
+    nlohmann::ordered_json progress{{"steps", of.steps()}, {"seconds", seconds()}, {"peak_rss_bytes", peak_rss_bytes()},
+        {"epoch", now.to_json()}, {"config", configuration_}};
     for (const auto& [name, value] : best_valid_) progress["best_valid"][name] = value;
     for (const auto& [name, value] : best_test_) progress["best_test"][name] = value;
     if (unvalidated_) progress["unvalidated"] = programs::to_json(*unvalidated_);
     of.save(at, progress);
     saved_at_ = clock::now();
+}
+
+std::uint64_t run_loop::peak_rss_bytes() const { return std::max(peak_before_, programs::peak_rss()); }
+
+std::vector<programs::time_sample> run_loop::timeline(const std::vector<programs::time_sample>& samples) const {
+    std::vector<programs::time_sample> all = run_.timeline_before(seconds_before_);
+    for (programs::time_sample s : samples) {
+        s.seconds += seconds_before_;
+        all.push_back(s);
+    }
+    while (all.size() > programs::run_sampler::most_samples) all = programs::merged_pairs(all);
+    return all;
 }
 
 epoch_so_far run_loop::totals(const trainer& of) const {
@@ -174,6 +190,11 @@ std::string run_loop::line(const trainer& of, const gneiss::batch_key& key) cons
 programs::run_record run_loop::operator()(trainer& of, programs::run_record record, const loop_position& from,
     const std::stop_token& stop, clock::time_point began) {
     gneiss::resume_position at = from.next;
+    began_ = began;
+    seconds_before_ = from.seconds;
+    peak_before_ = from.peak_rss_bytes;
+    if (!from.begun) save(of, {});
+    of.warm_up();
     so_far_ = from.so_far;
     best_valid_ = from.valid;
     best_test_ = from.test;
@@ -219,11 +240,11 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         }
         run_.append_metrics(done);
         record.epochs.push_back(done);
-        std::string told = fmt::format("epoch {}: {:.1f} s, loss {:.4f}, {}", done.epoch, done.seconds, *done.loss,
+        std::string summary = fmt::format("epoch {}: {:.1f} s, loss {:.4f}, {}", done.epoch, done.seconds, *done.loss,
             programs::human_rate(static_cast<double>(done.examples) / done.seconds, settings_.unit));
-        if (const double mean = programs::mean_passes(done); mean > 1) told += fmt::format(", {:.2g} passes over a {}", mean, settings_.state);
-        if (!done.valid.empty()) told += fmt::format(", valid {} {:.4f}", settings_.measure, done.valid.front().second);
-        live_.say(told);
+        if (const double mean = programs::mean_passes(done); mean > 1) summary += fmt::format(", {:.2g} passes over a {}", mean, settings_.state);
+        if (!done.valid.empty()) summary += fmt::format(", valid {} {:.4f}", settings_.measure, done.valid.front().second);
+        live_.say(summary);
         if (watch.judge(done) && settings_.best) {
             of.keep_best();
             best_valid_ = done.valid;
@@ -268,13 +289,14 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     const bool interrupted = stop.stop_requested();
     sampler.stop();
     record.status = interrupted ? programs::run_status::interrupted : programs::run_status::done;
-    record.seconds = seconds_since(began);
-    record.peak_rss_bytes = programs::peak_rss();
+    record.seconds = seconds();
+    record.peak_rss_bytes = peak_rss_bytes();
     of.add_to(record);
     run_.write_result(record);
-    run_.write_timeline(sampler.samples());
+    const std::vector<programs::time_sample> samples = timeline(sampler.samples());
+    run_.write_timeline(samples);
     if (!options_.no_report) {
-        programs::report_data report{.run = record, .samples = sampler.samples(), .staleness = {}, .tables = {}};
+        programs::report_data report{.run = record, .samples = samples, .staleness = {}, .tables = {}};
         const auto rows = of.row_staleness();
         for (std::size_t i = 0; i <= rows.max(); ++i) report.staleness.push_back(rows.count[i]);
         run_.write_report(programs::report_html(report));

@@ -109,6 +109,9 @@ struct run_loop_options {
 /// Where a run is when a process begins with it.
 struct loop_position {
     gneiss::resume_position next{};
+    bool begun = false;                   ///< whether there is a checkpoint
+    double seconds = 0;                   ///< that other processes took up to the checkpoint
+    std::uint64_t peak_rss_bytes = 0;     ///< of these processes
     epoch_so_far so_far{};                ///< what other processes did of the epoch that `next` is in
     programs::metric_values valid, test;  ///< of the best state so far, where it is kept
     std::optional<programs::epoch_record> unvalidated; ///< the epoch before `next`, when a stop came before its validation
@@ -125,14 +128,19 @@ public:
         programs::progress& live, nlohmann::ordered_json configuration)
         : options_(options), settings_(settings), plan_(plan), run_(run), live_(live), configuration_(std::move(configuration)) {}
 
-    /// Makes a checkpoint of `of` at `at`.
-    void save(trainer& of, const gneiss::resume_position& at);
     /// Trains from `from` to the end or to a stop, evaluates, writes what the run's directory holds, and returns run.json's
-    /// record. `record` has what is known before.
+    /// record. `record` has what is known before; `began` is when this process began with the run.
     programs::run_record operator()(trainer& of, programs::run_record record, const loop_position& from,
         const std::stop_token& stop, clock::time_point began);
 
 private:
+    /// Makes a checkpoint of `of` at `at`.
+    void save(trainer& of, const gneiss::resume_position& at);
+    /// Of the run so far, processes before this one included.
+    [[nodiscard]] double seconds() const { return seconds_before_ + seconds_since(began_); }
+    [[nodiscard]] std::uint64_t peak_rss_bytes() const;
+    /// What the timeline of the run holds: what earlier processes saw, and then these samples.
+    [[nodiscard]] std::vector<programs::time_sample> timeline(const std::vector<programs::time_sample>& samples) const;
     /// The current epoch, with what processes before this one did of it.
     [[nodiscard]] epoch_so_far totals(const trainer& of) const;
     [[nodiscard]] programs::epoch_record record_of(const trainer& of, std::uint64_t epoch) const;
@@ -145,6 +153,9 @@ private:
     programs::progress& live_;
     nlohmann::ordered_json configuration_;
 
+    clock::time_point began_ = clock::now();
+    double seconds_before_ = 0; // of processes before this one
+    std::uint64_t peak_before_ = 0; // the same
     std::optional<programs::epoch_record> unvalidated_; // an epoch that is trained, and neither validated nor told
     epoch_so_far so_far_;                           // of the current epoch before this process
     programs::metric_values best_valid_, best_test_;

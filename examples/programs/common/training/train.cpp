@@ -70,8 +70,6 @@ run_result train(prepared_run& prepared) {
 
     const std::unique_ptr<trainer> training = prepared.begin(run);
     run_loop loop(prepared.flags(), prepared.loop(), prepared.plan(), run.directory, context.live, prepared.command().configuration());
-    if (!run.saved) loop.save(*training, {});
-    training->warm_up();
     return {run.directory.path(), loop(*training, begin_record(prepared, planned), loop_position::of(run.saved), context.stop, context.began)};
 }
 
