@@ -1,5 +1,6 @@
 #include <gneiss/storage/io/calibrate.hpp>
 
+#include "storage/intercepted_engine.hpp"
 #include "storage/rows.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -8,11 +9,14 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <thread>
 
 namespace test_storage_io_calibrate {
 
 using namespace gneiss;
 using storage_test::all_engines;
+using storage_test::intercepted_engine;
+using storage_test::interception;
 using storage_test::rows_file;
 using gneiss::test::temporary_directory;
 
@@ -29,9 +33,40 @@ TEST_CASE("every engine is measured on files of any size from a block on, and th
             CHECK(std::isfinite(found.iops));
             CHECK(found.iops > 0);
             CHECK(found.coalesce_bytes % 512 == 0);
-            CHECK(found.coalesce_bytes + 1 > found.bandwidth / found.iops);
-            CHECK(found.coalesce_bytes < found.bandwidth / found.iops + 512);
+            const double bytes_of_a_request = std::min(found.bandwidth / found.iops, 1048576.);
+            CHECK(found.coalesce_bytes + 1 > bytes_of_a_request);
+            CHECK(found.coalesce_bytes < bytes_of_a_request + 512);
+            CHECK(found.spread >= 1);
         }
+}
+
+TEST_CASE("of two measurements the higher rates count; where they differ much they are not steady, and no gap is beyond all bounds") {
+    const io_profile quiet{.bandwidth = 1e9, .iops = 1e5}, busy{.bandwidth = 9e8, .iops = 2e4};
+    for (const io_profile& found : {detail::together(quiet, busy), detail::together(busy, quiet)}) {
+        CHECK(found.bandwidth == 1e9);
+        CHECK(found.iops == 1e5);
+        CHECK(found.coalesce_bytes == 10'240); // 10,000 in whole 512s
+        CHECK(found.spread == 5);
+        CHECK_FALSE(found.steady());
+    }
+    CHECK(detail::together(quiet, quiet).steady());
+    CHECK(detail::together({.bandwidth = 1e10, .iops = 3}, {.bandwidth = 1e10, .iops = 3}).coalesce_bytes == 1 << 20);
+}
+
+TEST_CASE("work beside the first measurement shows in the spread, and not in the rates") {
+    const memory_file_system disk;
+    {
+        memory_engine writer(disk);
+        const int file = writer.open("file", {.write = true, .create = true});
+        writer.resize(file, 1 << 20);
+        writer.close(file);
+    }
+    interception stall{io_operation::read, [] { std::this_thread::sleep_for(std::chrono::milliseconds(100)); }};
+    stall.armed = true;
+    const engine_factory engines = [&] { return any_engine(intercepted_engine(disk, stall)); };
+    const io_profile found = calibrate(engines, "file", {.time = std::chrono::milliseconds(8), .direct = false});
+    CHECK(found.spread > 1.5);
+    CHECK_FALSE(found.steady());
 }
 
 TEST_CASE("memory is copied at some rate, even a little of it for no time") {

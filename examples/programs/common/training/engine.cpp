@@ -40,9 +40,11 @@ std::optional<gneiss::io_profile> device_profile(const gneiss::dataset& data, co
     run_options unthrottled = options;
     unthrottled.throttle.reset();
     const gneiss::io_profile measured = gneiss::calibrate(choose_engine(unthrottled).make, file);
-    try {
-        gneiss::save_profile(known, measured);
-    } catch (const std::exception&) { // NOLINT(bugprone-empty-catch): measured again next time
+    if (measured.steady() && !options.dry_run) {
+        try {
+            gneiss::save_profile(known, measured);
+        } catch (const std::exception&) { // NOLINT(bugprone-empty-catch): measured again next time
+        }
     }
     return measured;
 }

@@ -29,7 +29,11 @@ namespace gneiss {
 struct io_profile {
     double bandwidth = 0;  ///< sequential reads [bytes/s]
     double iops = 0;       ///< random reads of a block [1/s]
-    std::uint64_t coalesce_bytes = 0; ///< bytes that are read in the time of one more request: bandwidth / iops, in whole 512s
+    std::uint64_t coalesce_bytes = 0; ///< bytes that are read in the time of one more request: bandwidth / iops, in whole 512s, at most 1 MiB
+    double spread = 1; ///< between two measurements, the larger over the smaller, of the rate that differed more
+
+    /// Whether the measurements agree: else the device was busy with other work, and will do more than was seen.
+    [[nodiscard]] bool steady() const noexcept { return spread <= 1.5; }
 
     friend bool operator==(const io_profile&, const io_profile&) = default;
 };
@@ -64,13 +68,25 @@ template <class Offset>
     return static_cast<double>(done) / std::chrono::duration<double>(clock::now() - start).count();
 }
 
+inline constexpr std::uint64_t most_coalesce_bytes = std::uint64_t{1} << 20;
+
+/// What two measurements say together. Other work only takes from a device: the higher rates are nearer to what it does.
+[[nodiscard]] inline io_profile together(const io_profile& a, const io_profile& b) {
+    const auto spread = [](double x, double y) { return std::max(x, y) / std::min(x, y); };
+    io_profile result{.bandwidth = std::max(a.bandwidth, b.bandwidth), .iops = std::max(a.iops, b.iops), .coalesce_bytes = 0,
+        .spread = std::max(spread(a.bandwidth, b.bandwidth), spread(a.iops, b.iops))};
+    result.coalesce_bytes = static_cast<std::uint64_t>(std::min(result.bandwidth / result.iops, static_cast<double>(most_coalesce_bytes)));
+    result.coalesce_bytes = round_up(result.coalesce_bytes, std::uint64_t{512});
+    return result;
+}
+
 } // namespace detail
 
-/// Measures an engine on an existing file: half the time sequential reads, half random ones of a block.
+/// Measures an engine on an existing file, twice: half the time sequential reads, half random ones of a block.
 ///
 /// Cost: about `time`, 256 KiB of memory for each request in flight. Nothing is written. Errors: `io_error`;
 /// errc::invalid_argument for a file smaller than a block. Other work on the device at the same time is measured with
-/// it.
+/// it: where it came or went meanwhile, the two differ, see `io_profile::steady`.
 [[nodiscard]] inline io_profile calibrate(
     const engine_factory& engines, const std::filesystem::path& path, const calibrate_options& options = {}) {
     any_engine engine = engines();
@@ -82,12 +98,14 @@ template <class Offset>
     const std::uint64_t pieces = blocks * block / piece;
     const auto random = [&](std::uint64_t i) { return below(mix64(i + 1), blocks) * block; };
     const auto sequential = [&](std::uint64_t i) { return i % pieces * piece; };
-    io_profile found;
-    found.iops = detail::reads_per_second(from, block, 2 * depth, options.time / 2, random);
-    found.bandwidth =
-        static_cast<double>(piece) * detail::reads_per_second(from, piece, depth, options.time / 2, sequential);
-    found.coalesce_bytes = round_up(static_cast<std::uint64_t>(found.bandwidth / found.iops), std::uint64_t{512});
-    return found;
+    const auto measure = [&] {
+        io_profile found;
+        found.iops = detail::reads_per_second(from, block, 2 * depth, options.time / 4, random);
+        found.bandwidth = static_cast<double>(piece) * detail::reads_per_second(from, piece, depth, options.time / 4, sequential);
+        return found;
+    };
+    const io_profile first = measure();
+    return detail::together(first, measure());
 }
 
 /// Bytes that one thread copies a second from one half of `bytes` of memory to the other, back and forth for `time`: what a
@@ -134,7 +152,7 @@ inline void save_profile(const std::filesystem::path& path, const io_profile& pr
     if (words[0] != detail::profile_magic) throw wrong(errc::invalid_format, "not a profile of a device");
     if (words[5] != checksum(std::as_bytes(std::span(words).first(5)))) throw wrong(errc::corrupt, "checksum mismatch");
     if (words[1] != detail::profile_version) throw wrong(errc::version_mismatch, "written by another version");
-    const io_profile found{std::bit_cast<double>(words[2]), std::bit_cast<double>(words[3]), words[4]};
+    const io_profile found{std::bit_cast<double>(words[2]), std::bit_cast<double>(words[3]), std::min(words[4], detail::most_coalesce_bytes)};
     if (!std::isfinite(found.bandwidth) || !std::isfinite(found.iops) || found.bandwidth <= 0 || found.iops <= 0)
         throw wrong(errc::corrupt, "rates that cannot be");
     return found;
