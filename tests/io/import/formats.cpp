@@ -304,6 +304,10 @@ TEST_CASE("damaged and missing files, bad options and small budgets are refused 
     relations.options.memory = 4 << 20;
     relations.file("a.tsv", text);
     CHECK_THROWS_AS(test::import_with(relations.options, serial_executor{}), over_budget);
+    workshop split;
+    split.file("a.tsv", "a\tr\tb\n").options.memory = 4 << 20;
+    split.options.partitions = 512;
+    CHECK_THROWS_AS(test::import_with(split.options, serial_executor{}), over_budget);
     workshop expected;
     expected.options.expected_edges = 2;
     CHECK(expected.file("a.tsv", "a\tr\tb\n").complaint().find("has 1 edges where 2 are known to be") !=

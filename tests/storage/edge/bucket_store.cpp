@@ -151,7 +151,7 @@ TEST_CASE("the key of the largest layouts does not overflow") {
         const gneiss::bucket_layout layout{{(std::uint64_t{1} << 32) - partitions, partitions}, 2};
         const auto last = static_cast<std::uint32_t>(layout.rows.nodes - 1);
         const auto store =
-            build(directory.path(), layout, std::vector<edge>{{last, 1, last}, {0, 0, last}, {last, 0, 0}});
+            build(directory.path(), layout, std::vector<edge>{{last, 1, last}, {0, 0, last}, {last, 0, 0}}, 128 << 20);
         std::vector<edge> found;
         store.for_each_edge([&](std::span<const edge> some) { found.insert(found.end(), some.begin(), some.end()); });
         CHECK(found == std::vector<edge>{{0, 0, last}, {last, 0, 0}, {last, 1, last}});
@@ -162,7 +162,7 @@ TEST_CASE("the key of the largest layouts does not overflow") {
     const gneiss::bucket_layout layout{gneiss::test::cut_into(sizes), 1};
     const auto last = static_cast<std::uint32_t>(layout.rows.nodes - 1);
     const std::vector<edge> edges{{0, 0, 1}, {499, 0, last}, {500, 0, 499}, {500, 0, last - 499}, {last - 499, 0, 500}, {last, 0, 0}, {last, 0, last}};
-    const auto store = build(directory.path(), layout, edges);
+    const auto store = build(directory.path(), layout, edges, 128 << 20);
     std::vector<edge> found;
     store.for_each_edge([&](std::span<const edge> some) { found.insert(found.end(), some.begin(), some.end()); });
     CHECK(found == edges);
@@ -177,6 +177,17 @@ TEST_CASE("ids out of range and impossible layouts are refused") {
     CHECK_THROWS_AS(
         gneiss::bucket_builder<>({{std::uint64_t{1} << 32, 2}, 3}, 1 << 20, directory.path()), gneiss::error);
     CHECK_THROWS_AS(gneiss::bucket_builder<>({{10, 0}, 3}, 1 << 20, directory.path()), gneiss::error);
+}
+
+TEST_CASE("a table that memory does not hold is refused before a byte is written") {
+    const gneiss::test::temporary_directory directory;
+    const std::uint64_t table = gneiss::bucket_builder<>::table_bytes(512);
+    CHECK(table >= 512 * 512 * sizeof(gneiss::bucket_row));
+    const gneiss::bucket_layout layout{{5000, 512}, 0};
+    CHECK_NOTHROW(gneiss::bucket_builder<>(layout, table + (1 << 20), directory.path()));
+    CHECK_THROWS_AS(gneiss::bucket_builder<>(layout, table - 1, directory.path()), gneiss::over_budget);
+    CHECK_NOTHROW(gneiss::bucket_builder<>({{5000, 3}, 0}, 0, directory.path()));
+    CHECK(std::filesystem::is_empty(directory.path()));
 }
 
 TEST_CASE("every damaged table, and every truncation or bit flip of the blocks, is found") {

@@ -58,10 +58,11 @@ std::unique_ptr<gneiss::dataset> rebucketed(const gneiss::dataset& data, const o
     if (!std::filesystem::exists(to)) {
         std::filesystem::create_directories(run.directory.checkpoint());
         live.say(fmt::format("sorting the edges into {0} x {0} buckets", partitions));
-        // Beside what the process has by now, and the tables, which the plan foresees.
+        // Beside what the process has by now, and the tables, which the plan foresees: one is the sort's.
         const std::uint64_t taken = programs::current_rss() + (std::uint64_t{12} << 20) + plan.table_bytes;
-        const std::uint64_t left = plan.budget - std::min(plan.budget, taken);
-        gneiss::rebucket(data, partitions, to, std::clamp(left, std::uint64_t{8} << 20, std::max(plan.budget / 2, std::uint64_t{8} << 20)),
+        const std::uint64_t left = plan.budget - std::min(plan.budget, taken), least = std::uint64_t{8} << 20;
+        gneiss::rebucket(data, partitions, to,
+            std::clamp(left, least, std::max(plan.budget / 2, least)) + gneiss::bucket_builder<>::table_bytes(partitions),
             gneiss::tbb_executor(threads), stop);
     }
     return std::make_unique<gneiss::dataset>(to);

@@ -19,6 +19,7 @@
 #include <gneiss/io/import/options.hpp>
 #include <gneiss/io/import/relations.hpp>
 #include <gneiss/io/import/source_plan.hpp>
+#include <gneiss/storage/edge/bucket_builder.hpp>
 
 // Before the first phase: options are checked, sources opened once, the kind of ids chosen, and all of it summed up in
 // the fingerprint by which a journal is recognized.
@@ -32,6 +33,8 @@ inline void check_options(const import_options& options) {
     if (options.out.empty()) throw error(errc::invalid_argument, "no name for the dataset to make");
     if (options.memory < least_memory)
         throw over_budget(options.memory, {{"least buffers of an import", least_memory}});
+    if (const std::uint64_t table = bucket_builder<>::table_bytes(options.partitions); table > options.memory / 4)
+        throw over_budget(options.memory, {{"sorting", options.memory / 4 * 3}, {"the table of " + std::to_string(options.partitions) + "² buckets", table}});
     std::error_code failed;
     if (std::filesystem::exists(options.out, failed) && !options.force)
         throw error(errc::already_exists, "exists already: choose another name or allow replacing it (force)",

@@ -16,8 +16,10 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/serial.hpp>
+#include <gneiss/core/memory_budget.hpp>
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/storage/edge/bucket_table.hpp>
+#include <gneiss/storage/io/checked_file.hpp>
 #include <gneiss/storage/io/detail/spool.hpp>
 #include <gneiss/storage/io/external_sort.hpp>
 
@@ -158,18 +160,24 @@ private:
 ///     auto table = builder.finish(out, in);                 // two npy_writers of u32
 ///
 /// The result depends on the set of edges only: not on their order, the memory or the threads. Self edges and repeated
-/// edges are kept. Memory: half of `memory` for sorting, half for the bucket being written, and the table (48·p²).
-/// Cost: one external sort of 12-byte records. Errors: errc::out_of_range for ids beyond the layout; `io_error`.
+/// edges are kept. Memory: the table of buckets, and of the rest of `memory` half for sorting, half for the bucket being written.
+/// Cost: one external sort of 12-byte records. Errors: over_budget where `memory` does not hold the table; errc::out_of_range for
+/// ids beyond the layout; `io_error`.
 template <executor E = serial_executor>
 class bucket_builder {
 public:
     /// Called after each bucket with the edges written so far.
     using progress = std::function<void(std::uint64_t edges)>;
 
+    /// What the table of `partitions`² buckets takes, with the checksums of their blocks [bytes].
+    [[nodiscard]] static constexpr std::uint64_t table_bytes(std::uint32_t partitions) noexcept {
+        return std::uint64_t{partitions} * partitions * (sizeof(bucket_row) + 2 * sizeof(checked_block));
+    }
+
     bucket_builder(const bucket_layout& layout, std::uint64_t memory, std::filesystem::path scratch, E executor = {})
         : layout_(checked(layout)),
           finder_(layout.rows),
-          memory_(std::max(memory / 2, sorter::minimum_memory)),
+          memory_(beside_table(memory, layout.rows.partitions)),
           scratch_(scratch),
           executor_(executor),
           sorter_(std::move(scratch), memory_, {}, std::move(executor)) {
@@ -242,6 +250,13 @@ private:
     };
     using sorter = external_sorter<record, record_order, E>;
 
+    /// Half of what the table leaves.
+    static std::uint64_t beside_table(std::uint64_t memory, std::uint32_t partitions) {
+        const std::uint64_t table = table_bytes(partitions), least = 2 * sorter::minimum_memory;
+        if (table > memory && table > least)
+            throw over_budget(memory, {{"sorting edges", least}, {"the table of " + std::to_string(partitions) + "² buckets", table}});
+        return std::max((memory - std::min(memory, table)) / 2, sorter::minimum_memory);
+    }
     static bucket_layout checked(bucket_layout layout) {
         check_bucket_rows(layout.rows);
         return layout;
