@@ -114,11 +114,17 @@ TEST_CASE("every partitioner gives the same parts from memory and disk, on any t
         const json scored = shop.made("partition a --score m.npy");
         for (const char* key : {"cut_edges", "node_imbalance", "edge_imbalance", "label_imbalance", "kept", "parts_used"})
             CHECK(scored[key] == here[key]);
+        // Another seed makes other parts, or it is said that it does not; a portfolio may take parts of either kind.
+        const auto reseeded = shop.run("partition a --partitioner " + name + " --partitions 7 --seed 6 --out s.npy --force");
+        REQUIRE(reseeded.code == 0);
+        const bool says = reseeded.err.find("whatever --seed is") != std::string::npos;
+        CHECK(says == (name == "ldg" || name == "fennel" || name == "gap" || name == "band"));
+        if (name != "portfolio") CHECK((shop.read("s.npy") == shop.read("m.npy")) == says);
         if (name != "random") CHECK(shop.read("m.npy") != shop.read("random.npy"));
         else fs::copy(shop / "m.npy", shop / "random.npy");
     }
     CHECK(methods >= 10);
-    CHECK(shop.files() == std::set<std::string>{"a", "text", "m.npy", "d.npy", "random.npy", "stdout.txt", "stderr.txt"});
+    CHECK(shop.files() == std::set<std::string>{"a", "text", "m.npy", "d.npy", "s.npy", "random.npy", "stdout.txt", "stderr.txt"});
 }
 
 TEST_CASE("gap keeps its default cap of every label exactly, and training nodes go first where that is asked") {

@@ -184,9 +184,10 @@ const std::vector<partition_method>& partition_methods() {
         {.name = "training_nodes_first",
             .needs_labels = true,
             .make = [](const partitioner_flags&) { return any_of(training_first_partitioner{}); }},
-        {.name = "ldg", .flags = {"passes"}, .make = with_passes<ldg_partitioner>},
+        {.name = "ldg", .flags = {"passes"}, .seeded = false, .make = with_passes<ldg_partitioner>},
         {.name = "fennel",
             .flags = {"passes", "gamma", "nu"},
+            .seeded = false,
             .make =
                 [](const partitioner_flags& flags) {
                     fennel_partitioner result;
@@ -199,6 +200,7 @@ const std::vector<partition_method>& partition_methods() {
             .flags = {"passes", "gamma"},
             .caps = true,
             .label_cap = 1.05,
+            .seeded = false,
             .make =
                 [](const partitioner_flags& flags) {
                     gap_partitioner result;
@@ -206,7 +208,7 @@ const std::vector<partition_method>& partition_methods() {
                     set(result.gamma, flags.gamma);
                     return any_of(result);
                 }},
-        {.name = "band", .flags = {"passes"}, .caps = true, .make = with_passes<band_partitioner>},
+        {.name = "band", .flags = {"passes"}, .caps = true, .seeded = false, .make = with_passes<band_partitioner>},
         {.name = "grem", .flags = {"passes", "chunk", "older", "edge-order", "seed-partitioner"}, .make = make_grem},
         {.name = "semi", .flags = {"passes"}, .caps = true, .make = [](const partitioner_flags& flags) { return make_semi(flags, 0); }},
         {.name = "portfolio", .caps = true, .make = [](const partitioner_flags&) { return make_portfolio(0); }},

@@ -39,6 +39,7 @@ struct partition_method {
     bool caps = false;                ///< keeps caps of labels
     double label_cap = 0;             ///< of datasets with labels, where none is given; 0: none
     bool needs_labels = false;
+    bool seeded = true;               ///< its parts depend on the seed
     std::function<any_partitioner(const partitioner_flags& flags)> make{};
 };
 

@@ -124,6 +124,7 @@ exit_code run_partition(const partition_flags& flags, const programs::command& s
     const auto program = budget.charge("program", program_bytes);
     const programs::interrupt_guard interrupts;
     programs::progress live(flags.common.quiet);
+    if (job && !job->method.seeded && self.given("seed")) live.say(fmt::format("note: {} makes the same parts whatever --seed is", job->method.name));
     programs::phase_progress progress(live);
     const tbb_executor executor(flags.common.thread_count());
     programs::graph_work with{budget, executor, progress, interrupts.token(), flags.graph};
