@@ -218,7 +218,7 @@ struct candidate {
 ///
 /// Bytes depend on the share of partitions in the buffer, which more of them round up better, and which slots to load ahead take from.
 /// But a state then trains fewer nodes' edges in a row, which costs accuracy, and loads wait for writes where one slot serves both: of
-/// the plans within a sixteenth of the fewest bytes (a third where nothing is written) it is the one with the fewest partitions, and
+/// the plans within a twentieth of the fewest bytes (a third where nothing is written) it is the one with the fewest partitions, and
 /// of these with the most slots ahead.
 /// \param any_partitions  the order is one of the library's, which knows any number
 training_plan best_on_disk(const run_options& o, const gneiss::dataset_manifest& graph, std::uint32_t given, const std::string& order,
@@ -284,7 +284,7 @@ training_plan best_on_disk(const run_options& o, const gneiss::dataset_manifest&
     }
     if (fitting.empty()) return std::move(*least);
     const std::uint64_t fewest = std::ranges::min(fitting, {}, &candidate::read_bytes).read_bytes;
-    const auto chosen = std::ranges::find_if(fitting, [&](const candidate& c) { return c.read_bytes <= fewest + fewest / (rows ? 16 : 3); });
+    const auto chosen = std::ranges::find_if(fitting, [&](const candidate& c) { return c.read_bytes <= fewest + fewest / (rows ? 20 : 3); });
     std::optional<training_plan::alternative> other;
     for (auto c = fitting.begin(); c != fitting.end(); ++c)
         if (c != chosen && (!other || c->read_bytes < other->read_bytes)) other = c->alternative();
