@@ -106,7 +106,7 @@ TEST_CASE("no sample, and no pass through an encoder, takes more than its bound,
                 const auto sample = sampler.sample({0, {0, 0, batch}}, graph, std::span<const node_id>(seeds), executor, arena);
                 views.assign(sample, executor);
                 const std::size_t sources = views[0].sources;
-                CHECK(arena.capacity() + views.memory_bytes() + 2 * sources * columns * sizeof(float) <= bound.batch);
+                CHECK(arena.capacity() + views.memory_bytes() + 2 * sources * columns * sizeof(float) <= bound.batch.bytes());
                 std::vector<float> rows(sources * columns, 0.5F), gradients(rows.size());
                 const matrix_view<float> in(rows.data(), sources, columns), back(gradients.data(), sources, columns);
                 counted.during([&] {
@@ -165,8 +165,8 @@ TEST_CASE("the bound does not wrap for huge fan-outs, and knows that no more ids
     gnn_shape shape{.nodes = 1'000'000'000, .edges = 100'000'000'000, .columns = {.dense = 128}, .learned = 128};
     const auto layers = parse_layers("sage:8,sage:8");
     const gnn_memory open = bound_gnn_memory(options, shape, layers);
-    CHECK(open.batch > shape.edges * 2);
-    CHECK(open.batch < shape.edges * 200);
+    CHECK(open.batch.bytes() > shape.edges * 2);
+    CHECK(open.batch.bytes() < shape.edges * 200);
     shape.all_nodes = 2'000'000'000;
     const gnn_memory closed = bound_gnn_memory(options, shape, layers);
     CHECK(closed.sampler < open.sampler);

@@ -488,7 +488,7 @@ TEST_CASE("an own sampler that draws as the library's trains the same bits, on n
         with.training.exclude_target_edges = links;
         const auto bytes = [&] {
             std::uint64_t result = 0;
-            trainer(data, with).run([&](gnn_trainer& training, const auto&) { result = training.batch_bytes(); });
+            trainer(data, with).run([&](gnn_trainer& training, const auto&) { result = training.bound_batch().bytes(); });
             return result;
         };
         const outcome dense = train(data, with);

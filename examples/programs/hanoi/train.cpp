@@ -65,6 +65,7 @@ public:
         graph_ = std::make_unique<gneiss::graph_buffer>(buckets_, of.engine.make, settings.neighbors(), of.plan.graph_bytes, of.budget, macro_graph);
         gneiss::gnn_trainer_options training = settings.training_options();
         training.batches_in_flight = of.plan.batches;
+        training.row_memory = of.plan.row_bytes;
         training.resident_partitions = of.plan.slots;
         if (rates) training.on_rows = [this](std::span<const gneiss::node_id> rows) { asked_.add(rows); };
         const gneiss::classified_nodes task{of.classes.labels(), [this](std::uint32_t state, std::vector<gneiss::node_id>& out) {

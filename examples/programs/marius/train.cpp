@@ -32,6 +32,15 @@ gneiss::any_backend backend_on(trainers::compute_device& device, const options& 
     return device.embed(trainers::decoder_of(o, *o.batch, *o.dim, relations), trainers::device_embeddings_of(o, plan.partitioning.nodes, plan.layout));
 }
 
+/// Options of training with what a plan knows of its states.
+gneiss::embedding_trainer_options sized(gneiss::embedding_trainer_options training, const training_plan& plan) {
+    training.batches_in_flight = plan.batches;
+    training.row_memory = plan.row_bytes;
+    training.state_nodes = plan.state_nodes();
+    training.state_edges = plan.state_edges;
+    return training;
+}
+
 /// Chooses store, partitions, buffer and order within the budget. With other partitions than those of `buckets`, edges are estimated.
 training_plan plan_training(const options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets) {
     const gneiss::any_link_model model = o.model();
@@ -51,10 +60,13 @@ training_plan plan_training(const options& o, const gneiss::dataset_manifest& gr
         plan.memory.add("edges", plan.edge_bytes, charged_by::component);
         plan.memory.add("tables", plan.table_bytes, charged_by::run);
         plan.memory.add("bucket blocks", gneiss::bucket_reader::bytes_needed(buckets), charged_by::run);
-        plan.memory.add("model", trainers::link_model_bytes(o, *o.batch, o.threads, model, graph.nodes), charged_by::run);
+        plan.state_edges = trainers::most_state_edges(o, plan, buckets);
+        const std::uint64_t batch = plan.state_edges == 0 ? *o.batch : std::min(*o.batch, plan.state_edges);
+        plan.memory.add("model", trainers::link_model_bytes(o, batch, o.threads, model, plan.state_nodes()), charged_by::run);
         plan.memory.add("relations", 2 * relations + 4096, charged_by::run);
         plan.add_batches(gneiss::embedding_trainer::in_flight(training), o.deterministic,
-            gneiss::embedding_trainer::batch_bytes(training, plan.layout, graph.nodes, relation_rows * model.relation_floats()), plan.least_ranking_bytes);
+            gneiss::embedding_trainer::bound_batch(sized(training, plan), plan.layout, graph.nodes, relation_rows * model.relation_floats()),
+            plan.least_ranking_bytes);
         plan.add_evaluation();
         return plan;
     });
@@ -81,9 +93,7 @@ public:
         edges_ = std::make_unique<gneiss::edge_buffer>(
             reader_->source(), gneiss::edge_buffer_options{.cache_all = rows_->keeps_all(), .bytes = plan_.edge_bytes}, budget_);
         if (context.device) backend_ = backend_on(*context.device, options_, plan_, relations_);
-        gneiss::embedding_trainer_options training = options_.training_options();
-        training.batches_in_flight = plan_.batches;
-        training_ = std::make_unique<gneiss::embedding_trainer>(training,
+        training_ = std::make_unique<gneiss::embedding_trainer>(sized(options_.training_options(), plan_),
             gneiss::embedding_parts{.model = model_, .optimizer = options_.row_optimizer(0), .rows = *rows_, .edges = *edges_, .relations = relations_,
                 .backend = backend_ ? &*backend_ : nullptr},
             executor_, budget_);

@@ -204,6 +204,7 @@ private:
         }
         gneiss::gnn_trainer_options training = how.training_options();
         training.batches_in_flight = plan_.batches;
+        training.row_memory = plan_.row_bytes;
         training.resident_partitions = plan_.slots;
         training_ = std::make_unique<gneiss::gnn_trainer>(training,
             gneiss::gnn_parts{.task = make_task(), .encode = net_.encode, .weights = net_.weights, .optimizer = how.dense_optimizer(0),

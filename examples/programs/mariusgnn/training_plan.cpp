@@ -72,7 +72,7 @@ std::uint64_t least_evaluation(const options& o, const planning& of, const gneis
     if (o.no_eval) return ranking;
     if (o.eval_graph == "resident") {
         const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(resident_sampling(o), shape, layers);
-        return ranking + bound.batch + bound.sampler + bound.encoder +
+        return ranking + bound.batch.bytes() + bound.sampler + bound.encoder +
                (o.links() ? 2 * gneiss::scratch_rows::file_memory_bytes(partitioning, of.net.encode.outputs()) : 0);
     }
     return trainers::least_evaluation(of.net.encode, input_shape(o, of.net.encode.inputs(), of.graph.features(), partitioning),

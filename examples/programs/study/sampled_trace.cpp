@@ -96,7 +96,7 @@ sampled_trace sample_trace(const gneiss::dataset& data, const std::vector<node_i
     sizes.sampler = options.kind;
     const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(
         sizes, {.nodes = nodes, .edges = data.manifest().train_edges, .all_nodes = nodes}, std::span<const gneiss::layer_options>{});
-    const auto samples = budget.charge("samples", bound.batch + bound.sampler);
+    const auto samples = budget.charge("samples", bound.batch.sample + bound.sampler);
     const auto counts = budget.charge("visits", nodes * sizeof(std::uint32_t));
 
     std::unique_ptr<gneiss::memory_csc> whole;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -37,6 +38,8 @@ struct embedding_trainer_options {
     bool async_relations = false; ///< as `buffered_embeddings::options::relations`
     pipeline_options pipeline{};
     std::size_t batches_in_flight = 0; ///< 0: as many as the stages can use, at most staleness + 2
+    std::uint64_t row_memory = 0; ///< of all batches, see `row_room` [bytes]; 0: of as many as are in flight
+    std::uint64_t state_nodes = 0, state_edges = 0; ///< of a state at most, to bound memory by; 0: all there are
     std::uint64_t seed = 0;
 };
 
@@ -53,7 +56,7 @@ struct embedding_parts {
 /// Trains node rows and relation rows for link prediction through a partition buffer: `train_loop` with the slots of Marius
 /// (OSDI'21, §3 and Algorithm 2).
 ///
-/// Memory: in_flight · `batch_bytes`, charged to the budget. Thread-safety: one driving thread.
+/// Memory: in_flight · `bound_batch().sample` + `row_memory`, charged to the budget. Thread-safety: one driving thread.
 class embedding_trainer {
 public:
     /// Precondition: executor and budget outlive this. Throws over_budget; errc::invalid_argument for parts that do not fit together.
@@ -64,12 +67,15 @@ public:
     [[nodiscard]] static std::size_t in_flight(const embedding_trainer_options& options) noexcept {
         return batches_in_flight(options.pipeline, options.batches_in_flight);
     }
-    /// Upper bound of a batch's memory [bytes]. `relation_floats`: of all relations' values.
-    [[nodiscard]] static std::uint64_t batch_bytes(const embedding_trainer_options& options, const row_layout& layout, std::uint64_t nodes,
+    /// Upper bounds of a batch. `relation_floats`: of all relations' values.
+    [[nodiscard]] static batch_memory bound_batch(const embedding_trainer_options& options, const row_layout& layout, std::uint64_t nodes,
         std::uint64_t relation_floats) noexcept {
-        const link_batch_bound most = bound_link_batch(options.negatives, options.batch_edges, nodes);
-        const std::uint64_t width = options.step_at == step_place::compute ? layout.floats() : layout.dim;
-        return most.bytes + most.nodes * (2 * width * sizeof(float) + 8) + (options.async_relations ? relation_floats * sizeof(float) : 0) + 65536;
+        const auto at_most = [](std::uint64_t limit, std::uint64_t value) { return limit == 0 ? value : std::min(limit, value); };
+        const link_batch_bound most =
+            bound_link_batch(options.negatives, at_most(options.state_edges, options.batch_edges), at_most(options.state_nodes, nodes));
+        const std::uint64_t read = options.step_at == step_place::compute ? layout.floats() : layout.dim;
+        return {.sample = most.bytes + 8 * most.nodes + (options.async_relations ? relation_floats * sizeof(float) : 0) + 65536,
+            .rows = most.nodes * (read + layout.dim) * sizeof(float)};
     }
 
     /// As `train_loop::run`.

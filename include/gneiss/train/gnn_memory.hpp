@@ -18,6 +18,7 @@
 #include <gneiss/model/input_rows.hpp>
 #include <gneiss/sampling/link_batches.hpp>
 #include <gneiss/train/gnn_trainer_options.hpp>
+#include <gneiss/train/row_room.hpp>
 
 namespace gneiss {
 
@@ -83,7 +84,7 @@ private:
 
 /// Upper bounds [bytes].
 struct gnn_memory {
-    std::uint64_t batch = 0;   ///< each batch in flight
+    batch_memory batch{};
     std::uint64_t sampler = 0; ///< scratch of each sampling thread
     std::uint64_t encoder = 0; ///< of the one that computes
 };
@@ -165,9 +166,9 @@ template <class Layers>
     const std::uint64_t arrays = 8 * nodes + all_edges * (8U + (options.neighbors.relations ? 4U : 0U) + (options.neighbors.edge_ids ? 8U : 0U));
     const std::uint64_t rows = nodes * of.columns.dense * sizeof(float) * (of.learned != 0 ? 2 : 1);
     const std::uint64_t sparse = of.columns.sparse == 0 ? 0 : 8 * nodes + 8 * sparse_entries;
-    const std::uint64_t batch = links.bytes + arrays + views + rows + sparse + seeds * 8;
+    const std::uint64_t sample = links.bytes + arrays + views + sparse + seeds * 8;
     constexpr std::uint64_t products = std::uint64_t{1} << 20; // packed tiles
-    return {.batch = batch + batch / 8 + 65536, // buffers grow by an eighth more than asked
+    return {.batch = {.sample = sample + sample / 8 + 65536, .rows = rows}, // buffers grow by an eighth more than asked
         .sampler = 8 * std::bit_ceil(4 * numbered + 1024) + 32 * nodes + 24 * all_edges + 65536,
         .encoder = encoder + encoder / 8 + products};
 }

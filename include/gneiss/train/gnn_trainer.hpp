@@ -107,8 +107,8 @@ public:
     [[nodiscard]] static std::size_t in_flight(const gnn_trainer_options& options) noexcept {
         return batches_in_flight(options.pipeline, options.batches_in_flight);
     }
-    /// What is charged for a batch: the option, or the upper bound [bytes].
-    [[nodiscard]] std::uint64_t batch_bytes() const noexcept { return batch_bytes_; }
+    /// Upper bounds of a batch.
+    [[nodiscard]] const batch_memory& bound_batch() const noexcept { return memory_.batch; }
 
     /// As `train_loop::run`.
     training_epoch run(const epoch_plan& states, std::uint64_t epoch, batch_number from = {}, const training_observer& observer = {},
@@ -152,7 +152,6 @@ private:
     any_features features_;
     any_embeddings embeddings_;
     any_backend backend_;
-    std::uint64_t batch_bytes_;
     any_batches batches_;
     memory_charge encoder_charge_;
     any_train_loop loop_; // last: its threads use the rest

@@ -30,7 +30,8 @@ struct gnn_trainer_options {
     pipeline_options pipeline{};
     std::size_t batches_in_flight = 0; ///< 0: as many as the stages can use, at most staleness + 2
     std::uint32_t resident_partitions = 0; ///< of a state at most, to bound memory by; 0: all
-    std::uint64_t batch_memory = 0;    ///< that a batch may take, more is an error [bytes]; 0: `gnn_trainer::batch_bytes`
+    std::uint64_t batch_memory = 0;    ///< that a batch may take with its rows, more is an error [bytes]; 0: `gnn_trainer::bound_batch`
+    std::uint64_t row_memory = 0;      ///< of all batches, see `row_room` [bytes]; 0: of as many as are in flight
     std::uint64_t seed = 0;
     /// As `train_loop_options::on_rows`.
     std::function<void(std::span<const node_id>)> on_rows{};

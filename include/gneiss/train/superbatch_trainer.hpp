@@ -37,7 +37,7 @@ struct superbatch_trainer_options {
     std::uint64_t seed = 0;
     std::size_t rows_in_flight = 2; ///< batches whose rows are in memory: the one that is computed, and those gathered ahead
     std::size_t sample_workers = 1;    ///< of `conventional`
-    std::uint64_t batch_nodes = 0;     ///< that a sample may have, more is an error; 0: any number
+    std::uint64_t batch_nodes = 0;     ///< that a sample has, so that there is room for `rows_in_flight` of them; one with more may run alone; 0: any number
     superbatch_options superbatches{}; ///< their slots are set to those of the cache, if change sets decide what it holds
 };
 

@@ -15,8 +15,8 @@
 
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
-#include <gneiss/core/object_pool.hpp>
 #include <gneiss/train/epoch_driver.hpp>
+#include <gneiss/train/row_room.hpp>
 #include <gneiss/train/slots.hpp>
 #include <gneiss/train/training_batch.hpp>
 
@@ -25,9 +25,9 @@ namespace gneiss {
 struct train_loop_options {
     pipeline_options pipeline{};
     std::size_t batches_in_flight = 0; ///< 0: as many as the stages can use, at most staleness + 2
-    std::uint64_t batch_bytes = 0;     ///< charged to the budget for each batch in flight
-    bool limit_batches = false;        ///< a batch of more than `batch_bytes` is an error
-    std::uint64_t batch_nodes = 0;     ///< that a batch may have, more is an error; 0: any number
+    std::uint64_t batch_bytes = 0;     ///< charged to the budget for each batch in flight, rows apart
+    std::uint64_t row_bytes = 0;       ///< charged for the rows of all batches: one that does not fit beside others runs alone; 0: any number
+    std::uint64_t most_batch_bytes = 0; ///< of a batch with its rows: more is an error; 0: any number
     /// Called with the nodes whose rows a batch takes, batch by batch in order, on the thread that gathers them: for profiles.
     std::function<void(std::span<const node_id>)> on_rows{};
 
@@ -53,7 +53,7 @@ struct identity_reducer {
 ///
 /// For a given plan and seed, staleness 0 gives the same bits at any thread count, buffer size, engine and store.
 /// Marius, MariusGNN, Ginex and Hanoi are this loop with their slots (docs/architecture.md).
-/// Memory: what the slots charge, and `in_flight` · `batch_bytes`. Thread-safety: one driving thread.
+/// Memory: what the slots charge, and `in_flight` · `batch_bytes` + `row_bytes`. Thread-safety: one driving thread.
 /// Source: Marius, OSDI'21, §3 and Algorithm 2.
 template <class Batches, class Features, class Embeddings, class Backend, class Reducer = identity_reducer>
 class train_loop {
@@ -75,7 +75,8 @@ public:
         training_optimizers optimizers, executor_ref /*executor*/, memory_budget& budget, Reducer reducer = {})
         : options_(checked(std::move(options), batches, features, embeddings, backend)), batches_(batches), features_(features),
           embeddings_(embeddings), backend_(backend), optimizers_(std::move(optimizers)), reducer_(std::move(reducer)),
-          charge_(budget.charge("batches", options_.in_flight() * options_.batch_bytes)),
+          charge_(budget.charge("batches", options_.in_flight() * options_.batch_bytes + options_.row_bytes)),
+          room_(options_.pipeline.deterministic ? 0 : options_.row_bytes), // batches wait for later ones there: all of them fit
           driver_(stages(), options_.pipeline, make_batches(), &embeddings, Reducer::batches_per_step) {
         embeddings_.set_optimizer(optimizers_.rows);
         backend_.prepare(options_.in_flight());
@@ -139,6 +140,7 @@ public:
     void enter(phase next) {
         batches_.enter(next);
         features_.enter(next);
+        if (next == phase::evaluate) room_.release();
     }
 
     [[nodiscard]] std::size_t in_flight() const noexcept { return options_.in_flight(); }
@@ -166,6 +168,7 @@ private:
 
     pipeline_stages<training_batch> stages() {
         pipeline_stages<training_batch> result{.sample = [this](training_batch& b) { produce(b); },
+            .admit = [this](training_batch& b) { admit(b); },
             .gather = [this](training_batch& b) { gather(b); },
             .to_device = {},
             .compute = [this](training_batch& b) { compute(b); },
@@ -188,15 +191,32 @@ private:
         b.work.reset(); // the graph is not needed any more
     }
 
+    /// Floats of a node's rows: those that are read, and their gradients.
+    struct row_widths {
+        std::size_t read = 0, gradients = 0;
+        [[nodiscard]] std::uint64_t bytes() const noexcept { return (read + gradients) * sizeof(float); }
+    };
+    [[nodiscard]] row_widths widths() const {
+        const std::size_t learned = embeddings_.columns(), columns = learned + features_.columns().dense;
+        return {columns + embeddings_.state_columns(), learned != 0 && !backend_.device_resident() ? columns : 0};
+    }
+    [[nodiscard]] std::uint64_t row_bytes(const training_batch& b) const {
+        return b.nodes.size() * widths().bytes();
+    }
+
+    /// Waits for room for the rows.
+    void admit(training_batch& b) {
+        check_size(b);
+        b.memory_of_rows = room_.take(row_bytes(b), "rows of a batch", driver_.failed());
+    }
+
     void gather(training_batch& b) {
         const std::size_t count = b.nodes.size(), learned = embeddings_.columns();
         const input_columns fixed = features_.columns();
         b.statistics.input_nodes = count;
         if (options_.on_rows) options_.on_rows(b.nodes);
-        const std::size_t columns = learned + fixed.dense, width = columns + embeddings_.state_columns();
-        check_size(b, width);
-        if (auto idle = memory_of_rows_.take()) b.memory_of_rows = std::move(*idle);
-        b.rows_read = {b.memory_of_rows.rows.at_least(std::max<std::size_t>(count, options_.batch_nodes) * width), count, width};
+        const std::size_t columns = learned + fixed.dense, width = widths().read;
+        b.rows_read = {b.memory_of_rows.rows.at_least(count * width), count, width};
         b.in = {.dense = b.rows_read.middle_columns(0, columns)};
         b.gradients = {};
         b.relations = {};
@@ -212,15 +232,10 @@ private:
         batches_.gathered(b);
     }
 
-    void check_size(const training_batch& b, std::size_t width) const {
-        const std::size_t count = b.nodes.size();
-        if (options_.batch_nodes != 0 && count > options_.batch_nodes)
-            throw error(errc::over_budget, to_string(b.key) + " has " + std::to_string(count) + " nodes, memory is planned for " +
-                                               std::to_string(options_.batch_nodes));
-        if (!options_.limit_batches) return;
-        const std::uint64_t needed = b.link_arena.capacity() + b.sample_arena.capacity() + b.layers.memory_bytes() +
-                                     count * width * sizeof(float) * (embeddings_.columns() != 0 ? 2 : 1);
-        if (needed > options_.batch_bytes) throw over_budget(options_.batch_bytes, {{to_string(b.key), needed}});
+    void check_size(const training_batch& b) const {
+        if (options_.most_batch_bytes == 0) return;
+        const std::uint64_t needed = b.link_arena.capacity() + b.sample_arena.capacity() + b.layers.memory_bytes() + row_bytes(b);
+        if (needed > options_.most_batch_bytes) throw over_budget(options_.most_batch_bytes, {{to_string(b.key), needed}});
     }
 
     void compute(training_batch& b) {
@@ -238,7 +253,7 @@ private:
         if (embeddings_.columns() != 0 && !backend_.device_resident()) embeddings_.apply(b);
         b.links.reset();
         b.window.reset();
-        memory_of_rows_.put(std::move(b.memory_of_rows));
+        room_.put(std::move(b.memory_of_rows));
     }
 
     /// Moves all rows to the backend, once: they stay where they are in memory after the lease.
@@ -265,7 +280,7 @@ private:
     memory_charge charge_;
     std::stop_token stop_; // of producers that wait, in the epoch that runs
     std::optional<resident_embeddings> rows_; // where those lie that the backend took
-    object_pool<row_memory> memory_of_rows_;
+    row_room room_;
 
     epoch_driver<training_batch, Embeddings> driver_; // last: its threads use the rest
 };

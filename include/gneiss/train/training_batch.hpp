@@ -12,7 +12,6 @@
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/core/types.hpp>
-#include <gneiss/model/embedding_table.hpp>
 #include <gneiss/model/input_rows.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/sample/layer_view.hpp>
@@ -21,6 +20,7 @@
 #include <gneiss/sampling/superbatch.hpp>
 #include <gneiss/storage/feature/sparse_rows.hpp>
 #include <gneiss/train/epoch_driver.hpp>
+#include <gneiss/train/row_room.hpp>
 #include <gneiss/train/statistics.hpp>
 
 namespace gneiss {
@@ -47,11 +47,6 @@ struct state_work {
     std::uint64_t batches = 0;
 
     [[nodiscard]] std::uint64_t size() const noexcept { return batches; }
-};
-
-/// Memory for the rows of a batch, while it has rows.
-struct row_memory {
-    reusable_buffer<float> rows, gradients, relations;
 };
 
 /// A batch on its way through the stages of training. Each slot of `train_loop` writes its part; memory is kept from batch to

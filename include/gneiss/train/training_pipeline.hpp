@@ -38,6 +38,7 @@ struct pipeline_stages {
     using function = std::function<void(Batch&)>;
 
     function sample;    ///< edges, negatives, local ids: a pure function of the batch number; several workers
+    function admit;     ///< optional: waits for room for the rows; its time counts as waiting for gather
     function gather;    ///< rows of the batch's nodes
     function to_device; ///< optional
     function compute;   ///< gradients; steps the relation parameters, so one worker, in order
@@ -221,6 +222,7 @@ private:
         if (s == stage::gather) {
             std::uint64_t missed = 0;
             if (!gate_.begin_read(t.number, t.fence, &missed)) return false;
+            if (stages_.admit) stages_.admit(*t.batch);
             since = waited_since(s, since);
             function(*t.batch);
             gate_.end_read(t.number);

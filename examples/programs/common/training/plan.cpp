@@ -36,7 +36,8 @@ training_plan::training_plan(const plan_choice& by, const gneiss::row_partitioni
 }
 
 std::function<gneiss::epoch_plan(std::uint64_t)> make_order(const plan_choice& choice, std::uint64_t seed) {
-    const auto& [partitions, slots, in_memory, name, prefetch] = choice;
+    const std::string& name = choice.order;
+    const std::uint32_t partitions = choice.partitions, slots = choice.slots;
     if (!is_order_file(name)) return gneiss::make_order(name, partitions, slots, seed);
     if (!std::filesystem::exists(name)) {
         const std::vector<std::string> names(gneiss::order_names.begin(), gneiss::order_names.end());
@@ -63,6 +64,18 @@ std::uint64_t edge_memory(const run_options& options, const training_plan& plan,
     const double share = static_cast<double>(plan.slots) / plan.partitioning.partitions;
     return static_cast<std::uint64_t>(
                1.5 * share * share * static_cast<double>(graph.train_edges * sizeof(gneiss::edge))) + (1U << 20);
+}
+
+std::uint64_t most_state_edges(const run_options& options, const training_plan& plan, const gneiss::bucket_store& buckets) {
+    if (plan.keeps_all() || plan.partitioning.partitions != buckets.rows().partitions) return 0;
+    std::uint64_t most = 0;
+    for (std::uint64_t e = 0; e < std::min<std::uint64_t>(*options.epochs, 16); ++e)
+        for (const gneiss::buffer_state& s : plan.order(e)) {
+            std::uint64_t edges = 0;
+            for (const gneiss::edge_bucket& b : s.edge_buckets) edges += buckets.extent(b).edges;
+            most = std::max(most, edges);
+        }
+    return most + most / 16; // later epochs' states have others
 }
 
 std::uint64_t table_memory(const training_plan& plan, const gneiss::bucket_store& buckets, bool links) {
@@ -116,16 +129,23 @@ void training_plan::add_evaluation() {
     memory.add("evaluation", evaluation_bytes, charged_by::run);
 }
 
-void training_plan::add_batches(std::size_t in_flight, bool fixed, std::uint64_t one_batch, std::uint64_t others) {
+void training_plan::add_batches(std::size_t in_flight, bool fixed, const gneiss::batch_memory& one, std::uint64_t others) {
     const std::uint64_t used = memory_bytes() + others, left = used < budget ? budget - used : 0;
-    batches = fixed ? in_flight
-                    : static_cast<std::size_t>(std::clamp<std::uint64_t>(left / one_batch, std::min<std::size_t>(2, in_flight), in_flight));
-    batch_bytes = batches * one_batch;
-    memory.add("batches", batch_bytes, charged_by::component);
+    const auto some = [in_flight](std::uint64_t n) { return std::min<std::uint64_t>(n, in_flight); };
+    if (fixed) {
+        batches = in_flight;
+        row_bytes = in_flight * one.rows;
+    } else {
+        // Gather, compute and update each have a batch with rows, and one may wait between them; others are sampled ahead.
+        const std::uint64_t sampled = std::min(left, some(5) * one.sample);
+        row_bytes = std::clamp(left - sampled, some(choice.sparing ? 1 : 2) * one.rows, some(4) * one.rows);
+        batches = static_cast<std::size_t>(std::clamp<std::uint64_t>((left - std::min(left, row_bytes)) / one.sample, some(2), in_flight));
+    }
+    memory.add("batches", batches * one.sample + row_bytes, charged_by::component);
 }
 
-void training_plan::add_batches_and_evaluation(std::size_t in_flight, bool fixed, std::uint64_t one_batch, std::uint64_t least) {
-    add_batches(in_flight, fixed, one_batch, least);
+void training_plan::add_batches_and_evaluation(std::size_t in_flight, bool fixed, const gneiss::batch_memory& one, std::uint64_t least) {
+    add_batches(in_flight, fixed, one, least);
     constexpr std::uint64_t most = std::uint64_t{8} << 30;
     const std::uint64_t used = memory_bytes(), left = used < budget ? budget - used : 0;
     least_evaluation_bytes = least;
@@ -221,13 +241,14 @@ struct candidate {
 /// the plans within a twentieth of the fewest bytes (a third where nothing is written) it is the one with the fewest partitions, and
 /// of these with the most slots ahead.
 /// \param any_partitions  the order is one of the library's, which knows any number
+/// \param sparing         see plan_choice
 training_plan best_on_disk(const run_options& o, const gneiss::dataset_manifest& graph, std::uint32_t given, const std::string& order,
-    bool any_partitions, const std::function<training_plan(const plan_choice&)>& with) {
+    bool any_partitions, bool sparing, const std::function<training_plan(const plan_choice&)>& with) {
     const auto slots_of = [&](std::uint32_t p) { // where flags say it
         return o.logical ? std::optional(o.slots_of_logical(p)) : o.buffer;
     };
     const auto on_disk = [&](std::uint32_t p, std::uint32_t c, const std::string& prefetch) {
-        return with({.partitions = p, .slots = c, .in_memory = false, .order = order, .prefetch = prefetch});
+        return with({.partitions = p, .slots = c, .in_memory = false, .order = order, .prefetch = prefetch, .sparing = sparing});
     };
     /// The largest buffer that fits, or the given one; the least that does not where none does.
     const auto largest_buffer = [&](std::uint32_t p, const std::string& prefetch) {
@@ -308,18 +329,22 @@ training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& 
     std::optional<training_plan> best;
     if (wants_memory || (!o.store && !o.buffer && !o.logical)) {
         const std::uint32_t slots = std::min(o.buffer.value_or(order_needs_slots ? std::max(2U, given / 4) : given), given);
-        training_plan plan = with({.partitions = given, .slots = slots, .in_memory = true,
-            .order = o.order.value_or(o.buffer && *o.buffer < given ? default_order : "memory"), .prefetch = o.prefetch});
-        if (fits(plan))
-            best = std::move(plan);
-        else if (wants_memory)
-            refuse(plan);
+        for (const bool sparing : {false, true}) {
+            training_plan plan = with({.partitions = given, .slots = slots, .in_memory = true,
+                .order = o.order.value_or(o.buffer && *o.buffer < given ? default_order : "memory"), .prefetch = o.prefetch, .sparing = sparing});
+            if (fits(plan))
+                best = std::move(plan);
+            else if (wants_memory && sparing)
+                refuse(plan);
+            if (best) break;
+        }
     }
-    if (!best) {
+    for (const bool sparing : {false, true}) {
+        if (best && fits(*best)) break;
         const std::string order = order_needs_slots ? *o.order : default_order;
-        best = best_on_disk(o, graph, given, order, !is_order_file(order) || order == default_order, with);
-        if (best->memory_bytes() > best->budget) refuse(*best);
+        best = best_on_disk(o, graph, given, order, !is_order_file(order) || order == default_order, sparing, with);
     }
+    if (!fits(*best)) refuse(*best);
     // The swaps of a given buffer are loaded whole while a state trains, where memory holds that.
     if (o.buffer && o.prefetch == "auto" && !best->keeps_all() && best->layout.floats() != 0) {
         if (const std::uint32_t swap = largest_swap(best->order(0)); swap > best->prefetch) {

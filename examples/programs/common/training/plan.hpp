@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -13,6 +14,7 @@
 #include <gneiss/order/plan.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
 #include <gneiss/storage/feature/feature_store.hpp>
+#include <gneiss/train/row_room.hpp>
 
 #include "common/records.hpp"
 #include "common/training/options.hpp"
@@ -46,6 +48,7 @@ struct plan_choice {
     bool in_memory = true;
     std::string order{};           ///< `--order`
     std::string prefetch = "auto"; ///< `--prefetch`
+    bool sparing = false;          ///< room for the rows of one batch of the largest size, so that large ones run alone
 };
 
 /// What a run holds in memory, moves and writes, decided before it begins.
@@ -65,10 +68,12 @@ struct training_plan {
     std::uint64_t budget = 0;       ///< bytes
     memory_plan memory;
     std::uint64_t table_bytes = 0; ///< what `table_memory` says
-    std::uint64_t edge_bytes = 0, evaluation_bytes = 0, batch_bytes = 0;
+    std::uint64_t edge_bytes = 0, evaluation_bytes = 0;
     std::uint64_t least_evaluation_bytes = 0; ///< what evaluation_bytes may be where memory is worth more elsewhere
     std::uint64_t graph_bytes = 0, feature_bytes = 0; ///< of the buffers of a design that samples neighbors
     std::size_t batches = 0; ///< in flight: one misses the updates of all others at most
+    std::uint64_t row_bytes = 0;   ///< of all batches' rows, see gneiss::row_room
+    std::uint64_t state_edges = 0; ///< that a state trains at most; 0: all, or not known before they are bucketed
     std::uint64_t disk_bytes = 0; ///< of the run at most
     struct alternative {
         plan_choice choice;
@@ -94,15 +99,21 @@ struct training_plan {
     /// Bytes that an evaluation by the whole graph may take beside its own part: graph and features of states, which are read
     /// anew after it. None where all is resident.
     [[nodiscard]] std::uint64_t borrowable_bytes() const noexcept { return keeps_all() ? 0 : graph_bytes + feature_bytes; }
-    /// Adds the part of batches. Where memory is short, fewer are in flight, down to one that is sampled while one is computed.
+    /// Nodes of a state at most.
+    [[nodiscard]] std::uint64_t state_nodes() const noexcept {
+        return keeps_all() ? partitioning.nodes : std::min(partitioning.nodes, slots * partitioning.capacity());
+    }
+    /// Adds the part of batches. Where memory is short, fewer are in flight, down to one that is sampled while one is computed, and
+    /// the rows of fewer are in memory, down to two, or one where the choice is sparing.
     ///
     /// \param in_flight  batches that the stages can use; all of them with --deterministic, `fixed`
+    /// \param one        what a batch takes at most
     /// \param others     what parts that are added later take at least [bytes]
-    void add_batches(std::size_t in_flight, bool fixed, std::uint64_t one_batch, std::uint64_t others);
+    void add_batches(std::size_t in_flight, bool fixed, const gneiss::batch_memory& one, std::uint64_t others);
     /// Adds the parts of batches and of evaluation of a GNN: evaluation gets three quarters of what is left, up to 8 GiB.
     ///
     /// \param least  of the part of evaluation [bytes]
-    void add_batches_and_evaluation(std::size_t in_flight, bool fixed, std::uint64_t one_batch, std::uint64_t least);
+    void add_batches_and_evaluation(std::size_t in_flight, bool fixed, const gneiss::batch_memory& one, std::uint64_t least);
     /// One epoch's states and traffic, the edges' included.
     [[nodiscard]] programs::plan_record record(const gneiss::bucket_store& buckets, std::uint64_t epoch = 0) const;
 };
@@ -113,6 +124,8 @@ struct training_plan {
 /// What edges to train take in memory: all, or those of two states [bytes].
 [[nodiscard]] std::uint64_t edge_memory(const run_options& options, const training_plan& plan,
     const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets);
+/// Edges that a state trains at most; 0: all, or not known before they are bucketed.
+[[nodiscard]] std::uint64_t most_state_edges(const run_options& options, const training_plan& plan, const gneiss::bucket_store& buckets);
 /// What grows with the square of the partitions: the states of an epoch, of which every buffer has a copy; and where edges
 /// are bucketed anew, the tables of their buckets, twice while they are made [bytes].
 /// \param links  states train buckets of edges, so that all pairs of partitions meet

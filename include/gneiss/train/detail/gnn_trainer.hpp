@@ -24,6 +24,18 @@
 
 namespace gneiss {
 
+namespace detail {
+
+/// The loop's options, with what a batch takes at most.
+[[nodiscard]] inline train_loop_options loop_of(const gnn_trainer_options& options, const batch_memory& most) {
+    train_loop_options result{.pipeline = options.pipeline, .batches_in_flight = options.batches_in_flight, .batch_bytes = most.sample,
+        .most_batch_bytes = options.batch_memory != 0 ? options.batch_memory : most.sample + most.rows, .on_rows = options.on_rows};
+    result.row_bytes = options.row_memory != 0 ? options.row_memory : result.in_flight() * most.rows;
+    return result;
+}
+
+} // namespace detail
+
 GNEISS_INLINE gnn_trainer::gnn_trainer(
     const gnn_trainer_options& options, const gnn_parts& parts, executor_ref executor, memory_budget& budget)
     : memory_(checked_memory(options, parts)),
@@ -32,12 +44,10 @@ GNEISS_INLINE gnn_trainer::gnn_trainer(
       features_(make_features(parts.inputs, executor)),
       embeddings_(parts.inputs.rows == nullptr ? any_embeddings(std::in_place_type<no_embeddings>) : make_embeddings(*parts.inputs.rows, executor)),
       backend_(parts.backend != nullptr ? *parts.backend : make_backend(options, parts, executor)),
-      batch_bytes_(options.batch_memory != 0 ? options.batch_memory : memory_.batch),
       batches_(make_batches(options, parts, executor,
           budget.charge("samplers", std::max<std::size_t>(options.pipeline.sample_workers, 1) * memory_.sampler))),
       encoder_charge_(budget.charge("encoder", memory_.encoder)),
-      loop_({.pipeline = options.pipeline, .batches_in_flight = options.batches_in_flight, .batch_bytes = batch_bytes_, .limit_batches = true,
-                .on_rows = options.on_rows},
+      loop_(detail::loop_of(options, memory_.batch),
           batches_, features_, embeddings_, backend_, {parts.row_optimizer, parts.optimizer}, executor, budget) {
     if (const auto* links = std::get_if<predicted_links>(&parts.task)) relations_ = &links->relations;
     check_relations(parts.row_optimizer);

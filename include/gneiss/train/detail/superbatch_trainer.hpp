@@ -27,7 +27,8 @@ GNEISS_INLINE superbatch_trainer::superbatch_trainer(const superbatch_trainer_op
       any_batches_(std::ref(batches_)),
       loop_({.pipeline = {.staleness = std::max<std::size_t>(options.rows_in_flight, 1) - 1, .deterministic = false,
                  .sample_workers = workers(options), .queues = {}},
-                .batches_in_flight = in_flight(options), .batch_nodes = options.batch_nodes},
+                .batches_in_flight = in_flight(options),
+                .row_bytes = options.rows_in_flight * options.batch_nodes * features_.columns().dense * sizeof(float)},
           any_batches_, features_, embeddings_, backend_, {.dense = parts.optimizer}, executor, no_budget_) {
     if (parts.encode.inputs().total() != features_.columns().total())
         throw error(errc::invalid_argument, "the encoder is made for other features");

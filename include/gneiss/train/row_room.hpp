@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/memory_budget.hpp>
+#include <gneiss/model/embedding_table.hpp>
+
+namespace gneiss {
+
+/// Memory for the rows of a batch, while it has rows.
+struct row_memory {
+    reusable_buffer<float> rows, gradients, relations;
+    std::uint64_t counted = 0; ///< by the room it is of [bytes]
+};
+
+/// Upper bounds of a batch [bytes].
+struct batch_memory {
+    std::uint64_t sample = 0; ///< of each batch in flight: its edges or nodes, neighbors, layers
+    std::uint64_t rows = 0;   ///< of one whose rows are in memory: between gather and update
+
+    [[nodiscard]] constexpr std::uint64_t bytes() const noexcept { return sample + rows; }
+};
+
+/// The memory that rows of all batches have together, between gather and update.
+///
+/// Meaning: a batch takes what its rows need; one that does not fit beside others waits until they are applied, and is then
+/// alone. So any room that holds the largest batch will do, and a larger one lets more of them overlap. Idle memory is kept for
+/// the batches that follow, and given up where the bound needs it.
+/// Thread-safety: `take` by one thread at a time, in the order of the batches; `put` by any. Cost: a lock a call.
+class row_room {
+public:
+    /// \param bytes  of all rows; 0: no bound
+    explicit row_room(std::uint64_t bytes) noexcept : bytes_(bytes) {}
+
+    /// Memory to be grown to `need` bytes; waits for others where that does not fit.
+    /// Throws over_budget, naming `what`, for more than the room; errc::canceled when `stop` is requested first.
+    [[nodiscard]] row_memory take(std::uint64_t need, std::string_view what, const std::stop_token& stop) {
+        std::unique_lock lock(mutex_);
+        if (bytes_ != 0 && need > bytes_) throw over_budget(bytes_, {{std::string(what), need}});
+        if (!freed_.wait(lock, stop, [&] { return bytes_ == 0 || taken_ + need <= bytes_; }))
+            throw error(errc::canceled, "a batch waits for room that others have");
+        row_memory memory;
+        if (!idle_.empty()) {
+            memory = std::move(idle_.back());
+            idle_.pop_back();
+            idle_bytes_ -= memory.counted;
+        }
+        // What a large batch grew to is given up where it does not fit, or would keep another of this size from fitting beside.
+        const bool crowds = memory.counted > bytes_ / 2 && need <= bytes_ / 2;
+        if (bytes_ != 0 && (crowds || taken_ + memory.counted > bytes_)) memory = {};
+        memory.counted = std::max(need, memory.counted);
+        while (bytes_ != 0 && !idle_.empty() && taken_ + memory.counted + idle_bytes_ > bytes_) {
+            idle_bytes_ -= idle_.back().counted;
+            idle_.pop_back();
+        }
+        taken_ += memory.counted;
+        return memory;
+    }
+
+    /// Gives back what was taken.
+    void put(row_memory memory) {
+        {
+            const std::scoped_lock lock(mutex_);
+            taken_ -= memory.counted;
+            idle_bytes_ += memory.counted;
+            idle_.push_back(std::move(memory));
+        }
+        freed_.notify_one();
+    }
+
+    /// Gives up idle memory.
+    void release() {
+        const std::scoped_lock lock(mutex_);
+        idle_.clear();
+        idle_bytes_ = 0;
+    }
+
+    [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+
+private:
+    std::uint64_t bytes_;
+    std::mutex mutex_;
+    std::condition_variable_any freed_;
+    std::uint64_t taken_ = 0, idle_bytes_ = 0;
+    std::vector<row_memory> idle_;
+};
+
+} // namespace gneiss
