@@ -41,14 +41,15 @@ gneiss::embedding_trainer_options sized(gneiss::embedding_trainer_options traini
     return training;
 }
 
-/// Chooses store, partitions, buffer and order within the budget. With other partitions than those of `buckets`, edges are estimated.
-training_plan plan_training(const options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets) {
-    const gneiss::any_link_model model = o.model();
+/// Plans of a run by their choices. With other partitions than those of `buckets`, edges are estimated.
+std::function<training_plan(const trainers::plan_choice&)> planner(const options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets) {
+    const auto shared = std::make_shared<const gneiss::any_link_model>(o.model());
+    const gneiss::any_link_model& model = *shared;
     const std::size_t state_floats = o.row_optimizer(0).state_floats(*o.dim);
-    const gneiss::embedding_trainer_options training = o.training_options();
     const std::uint64_t relation_rows = model.relation_rows(std::max<std::uint64_t>(graph.relations, 1));
     const std::uint64_t relations = relation_rows * (model.relation_floats() + state_floats) * sizeof(float);
-    return trainers::choose_plan(o, graph, buckets, "beta-randomized", [&](const trainers::plan_choice& choice) {
+    return [=, &o, &graph, &buckets](const trainers::plan_choice& choice) {
+        const gneiss::any_link_model& model = *shared;
         training_plan plan(choice, buckets.rows());
         plan.layout = {static_cast<std::uint32_t>(model.dim()), static_cast<std::uint32_t>(state_floats)};
         plan.budget = o.memory->bytes;
@@ -60,16 +61,19 @@ training_plan plan_training(const options& o, const gneiss::dataset_manifest& gr
         plan.memory.add("edges", plan.edge_bytes, charged_by::component);
         plan.memory.add("tables", plan.table_bytes, charged_by::run);
         plan.memory.add("bucket blocks", gneiss::bucket_reader::bytes_needed(buckets), charged_by::run);
-        plan.state_edges = trainers::most_state_edges(o, plan, buckets);
-        const std::uint64_t batch = plan.state_edges == 0 ? *o.batch : std::min(*o.batch, plan.state_edges);
-        plan.memory.add("model", trainers::link_model_bytes(o, batch, o.threads, model, plan.state_nodes()), charged_by::run);
+        const trainers::state_edges edges = trainers::edges_of_states(o, plan, graph, buckets);
+        plan.state_edges = edges.most;
+        plan.memory.add("model", trainers::link_model_bytes(o, std::min(*o.batch, edges.most), o.threads, model, plan.state_nodes()), charged_by::run);
         plan.memory.add("relations", 2 * relations + 4096, charged_by::run);
-        plan.add_batches(gneiss::embedding_trainer::in_flight(training), o.deterministic,
-            gneiss::embedding_trainer::bound_batch(sized(training, plan), plan.layout, graph.nodes, relation_rows * model.relation_floats()),
-            plan.least_ranking_bytes);
+        gneiss::embedding_trainer_options largest = sized(o.training_options(), plan), usual = largest;
+        usual.state_edges = edges.median;
+        const auto bound = [&](const gneiss::embedding_trainer_options& of) {
+            return gneiss::embedding_trainer::bound_batch(of, plan.layout, graph.nodes, relation_rows * model.relation_floats());
+        };
+        plan.add_batches(gneiss::embedding_trainer::in_flight(o.training_options()), o.deterministic, bound(largest), bound(usual), plan.least_ranking_bytes);
         plan.add_evaluation();
         return plan;
-    });
+    };
 }
 
 /// Assembles Marius: rows in a partition buffer, edges by bucket, negatives, a decoder, Adagrad, the pipeline.
@@ -178,10 +182,10 @@ public:
     static constexpr const char* program = marius::program;
 
     run(const options& given, trainers::run_context&& context)
-        : prepared_run(std::move(context)), config_(program, resolve(given, *context_.data)), buckets_(context_.data->buckets()) {
+        : prepared_run(std::move(context)), asked_(resolve(given, *context_.data)), config_(program, asked_), buckets_(context_.data->buckets()) {
         options& o = config_.flags;
         const gneiss::dataset_manifest& graph = context_.data->manifest();
-        plan_ = plan_training(o, graph, buckets_);
+        plan_ = trainers::choose_plan(o, graph, buckets_, "beta-randomized", planner(asked_, graph, buckets_));
         trainers::take_choice(o, plan_);
         if (context_.device) { // refuses what the device cannot hold
             gneiss::embedding_table relations = make_relations(o.model(), o.row_optimizer(0), graph);
@@ -203,13 +207,17 @@ public:
     void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override { config_.flags.place(dataset, out); }
     void open(const trainers::opened_run& opened) override {
         rebucketed_ = trainers::rebucketed(*context_.data, opened, plan_, config_.flags.threads, context_.live, context_.stop);
-        if (rebucketed_) buckets_ = rebucketed_->buckets();
+        if (!rebucketed_) return;
+        buckets_ = rebucketed_->buckets();
+        plan_ = trainers::choose_again(asked_, plan_, planner(asked_, context_.data->manifest(), buckets_));
+        trainers::take_choice(config_.flags, plan_);
     }
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
         return std::make_unique<marius_trainer>(config_, plan_, buckets_, context_, opened);
     }
 
 private:
+    options asked_; ///< what plans are made of
     trainers::configuration<options> config_;
     std::unique_ptr<gneiss::dataset> rebucketed_; ///< the edges in the plan's partitions, where the dataset has others
     gneiss::bucket_store buckets_;

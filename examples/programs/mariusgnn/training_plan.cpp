@@ -285,15 +285,7 @@ tuned_plan plan_training(const options& given, const planning& of) {
 }
 
 training_plan plan_again(const options& given, const planning& of, const training_plan& before) {
-    const planner with(given, of);
-    trainers::plan_choice choice = before.choice;
-    training_plan plan = with(choice);
-    // Where buckets are larger than was estimated, fewer are resident.
-    for (; plan.memory_bytes() > plan.budget && !given.buffer && choice.slots > 2; plan = with(choice)) --choice.slots;
-    if (plan.memory_bytes() > plan.budget) throw gneiss::over_budget(plan.budget, plan.memory.parts());
-    plan.spare = before.spare;
-    plan.disk_bytes = before.disk_bytes;
-    return plan;
+    return trainers::choose_again(given, before, planner(given, of));
 }
 
 } // namespace mariusgnn

@@ -34,8 +34,7 @@ struct tuned_plan {
 /// With another number of partitions than the buckets', edges and graph are estimated. Throws gneiss::over_budget with the parts of
 /// the least plan, gneiss::error (no_space), usage_error.
 [[nodiscard]] tuned_plan plan_training(const options& given, const planning& of);
-/// The plan of the same choice where the buckets are in its partitions: exact. Where it takes more than was estimated, fewer
-/// partitions are resident, unless --buffer is given. Throws gneiss::over_budget with the parts of the least plan.
+/// The same where the buckets are in the plan's partitions: `trainers::choose_again`.
 [[nodiscard]] trainers::training_plan plan_again(const options& given, const planning& of, const trainers::training_plan& before);
 
 /// Sets what of a plan depends on the graph for one of as many partitions: the order of states, their reads, and the bytes

@@ -12,6 +12,7 @@
 #include <gneiss/order/parse.hpp>
 #include <gneiss/storage/edge/edge_buffer.hpp>
 #include <gneiss/storage/embedding/partition_buffer.hpp>
+#include <gneiss/train/gnn_memory.hpp>
 
 #include "common/machine.hpp"
 #include "common/run_directory.hpp"
@@ -66,16 +67,31 @@ std::uint64_t edge_memory(const run_options& options, const training_plan& plan,
                1.5 * share * share * static_cast<double>(graph.train_edges * sizeof(gneiss::edge))) + (1U << 20);
 }
 
-std::uint64_t most_state_edges(const run_options& options, const training_plan& plan, const gneiss::bucket_store& buckets) {
-    if (plan.keeps_all() || plan.partitioning.partitions != buckets.rows().partitions) return 0;
-    std::uint64_t most = 0;
-    for (std::uint64_t e = 0; e < std::min<std::uint64_t>(*options.epochs, 16); ++e)
+state_edges edges_of_states(const run_options& options, const training_plan& plan, const gneiss::dataset_manifest& graph,
+    const gneiss::bucket_store& buckets) {
+    if (plan.keeps_all()) return {graph.train_edges, graph.train_edges};
+    const std::uint64_t p = plan.partitioning.partitions, s2 = std::uint64_t{plan.slots} * plan.slots;
+    const bool stored = p == buckets.rows().partitions;
+    const double mean = static_cast<double>(graph.train_edges) / static_cast<double>(p * p);
+    state_edges result{.most = stored ? gneiss::state_sizes(buckets).of(plan.slots).edges : static_cast<std::uint64_t>(1.25 * mean * static_cast<double>(s2)) + 1};
+    std::vector<std::uint64_t> each;
+    for (std::uint64_t e = 0; e < (stored ? std::min<std::uint64_t>(*options.epochs, 4) : 1); ++e) {
+        each.clear();
         for (const gneiss::buffer_state& s : plan.order(e)) {
-            std::uint64_t edges = 0;
-            for (const gneiss::edge_bucket& b : s.edge_buckets) edges += buckets.extent(b).edges;
-            most = std::max(most, edges);
+            auto edges = static_cast<std::uint64_t>(mean * static_cast<double>(s.edge_buckets.size()));
+            if (stored) {
+                edges = 0;
+                for (const gneiss::edge_bucket& b : s.edge_buckets) edges += buckets.extent(b).edges;
+            }
+            each.push_back(edges);
         }
-    return most + most / 16; // later epochs' states have others
+        if (each.empty()) continue;
+        const auto middle = each.begin() + static_cast<std::ptrdiff_t>(each.size() / 2);
+        std::ranges::nth_element(each, middle);
+        result.median = std::max(result.median, *middle);
+    }
+    result.median += result.median / 4 + 1; // most states have some more
+    return result;
 }
 
 std::uint64_t table_memory(const training_plan& plan, const gneiss::bucket_store& buckets, bool links) {
@@ -129,23 +145,27 @@ void training_plan::add_evaluation() {
     memory.add("evaluation", evaluation_bytes, charged_by::run);
 }
 
-void training_plan::add_batches(std::size_t in_flight, bool fixed, const gneiss::batch_memory& one, std::uint64_t others) {
+void training_plan::add_batches(std::size_t in_flight, bool fixed, const gneiss::batch_memory& largest, const gneiss::batch_memory& usual,
+    std::uint64_t others) {
     const std::uint64_t used = memory_bytes() + others, left = used < budget ? budget - used : 0;
-    const auto some = [in_flight](std::uint64_t n) { return std::min<std::uint64_t>(n, in_flight); };
+    const std::uint64_t with_rows = in_flight > 1 ? in_flight - 1 : 1; // one of them is sampled: see gneiss::staleness_gate
+    const auto least = [](std::uint64_t a, std::uint64_t b) { return std::min(a, b); };
     if (fixed) {
         batches = in_flight;
-        row_bytes = in_flight * one.rows;
+        row_bytes = with_rows * largest.rows;
     } else {
         // Gather, compute and update each have a batch with rows, and one may wait between them; others are sampled ahead.
-        const std::uint64_t sampled = std::min(left, some(5) * one.sample);
-        row_bytes = std::clamp(left - sampled, some(choice.sparing ? 1 : 2) * one.rows, some(4) * one.rows);
-        batches = static_cast<std::size_t>(std::clamp<std::uint64_t>((left - std::min(left, row_bytes)) / one.sample, some(2), in_flight));
+        const std::uint64_t floor = std::max(largest.rows, choice.sparing ? 0 : least(2, with_rows) * usual.rows);
+        const std::uint64_t sampled = least(left, least(5, in_flight) * largest.sample);
+        row_bytes = std::clamp(left - sampled, floor, std::max(floor, least(4, with_rows) * usual.rows));
+        batches = static_cast<std::size_t>(
+            std::clamp<std::uint64_t>((left - least(left, row_bytes)) / largest.sample, least(2, in_flight), in_flight));
     }
-    memory.add("batches", batches * one.sample + row_bytes, charged_by::component);
+    memory.add("batches", batches * largest.sample + row_bytes, charged_by::component);
 }
 
 void training_plan::add_batches_and_evaluation(std::size_t in_flight, bool fixed, const gneiss::batch_memory& one, std::uint64_t least) {
-    add_batches(in_flight, fixed, one, least);
+    add_batches(in_flight, fixed, one, one, least);
     constexpr std::uint64_t most = std::uint64_t{8} << 30;
     const std::uint64_t used = memory_bytes(), left = used < budget ? budget - used : 0;
     least_evaluation_bytes = least;
@@ -364,6 +384,23 @@ training_plan choose_plan(const run_options& o, const gneiss::dataset_manifest& 
     best->disk_bytes = (std::uint64_t{p} + best->spare) * best->slot_bytes();
     if (p != buckets.rows().partitions) best->disk_bytes += 3 * graph.train_edges * sizeof(gneiss::edge);
     return std::move(*best);
+}
+
+training_plan choose_again(const run_options& given, const training_plan& before,
+    const std::function<training_plan(const plan_choice&)>& with) {
+    plan_choice choice = before.choice;
+    training_plan plan = with(choice);
+    // Where buckets are larger than was estimated, fewer are resident, and at last the rows of one batch.
+    for (; !fits(plan) && !given.buffer && !given.logical && choice.slots > 2; plan = with(choice)) --choice.slots;
+    if (!fits(plan) && !choice.sparing) {
+        choice.sparing = true;
+        plan = with(choice);
+    }
+    if (!fits(plan)) throw gneiss::over_budget(plan.budget, plan.memory.parts());
+    plan.spare = before.spare;
+    plan.disk_bytes = before.disk_bytes;
+    plan.runner_up = before.runner_up;
+    return plan;
 }
 
 void take_choice(run_options& flags, const training_plan& plan) {

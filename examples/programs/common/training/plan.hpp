@@ -73,7 +73,7 @@ struct training_plan {
     std::uint64_t graph_bytes = 0, feature_bytes = 0; ///< of the buffers of a design that samples neighbors
     std::size_t batches = 0; ///< in flight: one misses the updates of all others at most
     std::uint64_t row_bytes = 0;   ///< of all batches' rows, see gneiss::row_room
-    std::uint64_t state_edges = 0; ///< that a state trains at most; 0: all, or not known before they are bucketed
+    std::uint64_t state_edges = 0; ///< that a state trains at most; 0: any number
     std::uint64_t disk_bytes = 0; ///< of the run at most
     struct alternative {
         plan_choice choice;
@@ -104,12 +104,13 @@ struct training_plan {
         return keeps_all() ? partitioning.nodes : std::min(partitioning.nodes, slots * partitioning.capacity());
     }
     /// Adds the part of batches. Where memory is short, fewer are in flight, down to one that is sampled while one is computed, and
-    /// the rows of fewer are in memory, down to two, or one where the choice is sparing.
+    /// the rows of fewer are in memory, down to two usual ones, or one where the choice is sparing; the largest always fits.
     ///
     /// \param in_flight  batches that the stages can use; all of them with --deterministic, `fixed`
-    /// \param one        what a batch takes at most
+    /// \param largest    what a batch takes at most
+    /// \param usual      what most batches take at most
     /// \param others     what parts that are added later take at least [bytes]
-    void add_batches(std::size_t in_flight, bool fixed, const gneiss::batch_memory& one, std::uint64_t others);
+    void add_batches(std::size_t in_flight, bool fixed, const gneiss::batch_memory& largest, const gneiss::batch_memory& usual, std::uint64_t others);
     /// Adds the parts of batches and of evaluation of a GNN: evaluation gets three quarters of what is left, up to 8 GiB.
     ///
     /// \param least  of the part of evaluation [bytes]
@@ -124,8 +125,13 @@ struct training_plan {
 /// What edges to train take in memory: all, or those of two states [bytes].
 [[nodiscard]] std::uint64_t edge_memory(const run_options& options, const training_plan& plan,
     const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets);
-/// Edges that a state trains at most; 0: all, or not known before they are bucketed.
-[[nodiscard]] std::uint64_t most_state_edges(const run_options& options, const training_plan& plan, const gneiss::bucket_store& buckets);
+/// Edges that a state trains: at most, and in the middle of all states.
+struct state_edges {
+    std::uint64_t most = 0, median = 0;
+};
+/// Of a plan; an estimate where its edges are bucketed anew.
+[[nodiscard]] state_edges edges_of_states(const run_options& options, const training_plan& plan, const gneiss::dataset_manifest& graph,
+    const gneiss::bucket_store& buckets);
 /// What grows with the square of the partitions: the states of an epoch, of which every buffer has a copy; and where edges
 /// are bucketed anew, the tables of their buckets, twice while they are made [bytes].
 /// \param links  states train buckets of edges, so that all pairs of partitions meet
@@ -148,6 +154,10 @@ struct training_plan {
 /// `buckets` are the dataset's. Throws gneiss::over_budget with the parts of the least plan, gneiss::error (no_space).
 [[nodiscard]] training_plan choose_plan(const run_options& given, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets,
     const std::string& default_order, const std::function<training_plan(const plan_choice&)>& with);
+/// The plan of the same choice where the buckets are in its partitions: exact. Where it takes more than was estimated, fewer
+/// partitions are resident, unless --buffer is given. Throws gneiss::over_budget with the parts of the least plan.
+[[nodiscard]] training_plan choose_again(const run_options& given, const training_plan& before,
+    const std::function<training_plan(const plan_choice&)>& with);
 /// The flags as a plan chose them.
 void take_choice(run_options& flags, const training_plan& plan);
 

@@ -30,7 +30,7 @@ namespace detail {
 [[nodiscard]] inline train_loop_options loop_of(const gnn_trainer_options& options, const batch_memory& most) {
     train_loop_options result{.pipeline = options.pipeline, .batches_in_flight = options.batches_in_flight, .batch_bytes = most.sample,
         .most_batch_bytes = options.batch_memory != 0 ? options.batch_memory : most.sample + most.rows, .on_rows = options.on_rows};
-    result.row_bytes = options.row_memory != 0 ? options.row_memory : result.in_flight() * most.rows;
+    result.row_bytes = options.row_memory != 0 ? options.row_memory : std::max<std::size_t>(result.in_flight() - 1, 1) * most.rows;
     return result;
 }
 
