@@ -35,7 +35,7 @@ programs::exit_code eval(const trainers::eval_flags& flags) {
     const std::uint64_t memory = flags.memory_bytes();
     trained_model trained(flags.run, memory);
     if (!trained.how.links() && flags.change_ranking())
-        throw programs::usage_error("--eval-negatives, --eval-edges and --eval-negatives-by-degree are for --task link");
+        throw programs::usage_error("--eval-negatives, --eval-negatives-by-degree, --eval-edges and --eval-candidates are for --task link");
     const auto executor = flags.executor();
     const applied by = apply(trained, executor, memory, interrupts.token());
     programs::metric_values values;
