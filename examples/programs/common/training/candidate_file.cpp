@@ -56,11 +56,11 @@ public:
     }
     [[nodiscard]] bool several_relations() const { return data_.manifest().relations > 1; }
 
-    /// Throws for an edge that has no candidates. \param others  that have none either, it included
-    [[noreturn]] void refuse_missing(const gneiss::edge& e, std::size_t others, std::size_t edges, const std::filesystem::path& path) const {
+    /// Throws for edges without candidates, one of which is `e`.
+    [[noreturn]] void refuse_missing(const gneiss::edge& e, std::size_t missing, std::size_t edges, const std::filesystem::path& path) const {
         throw gneiss::error(gneiss::errc::not_found,
-            fmt::format("has no candidates for the edge {}  {}  {}, nor for {} of {} edges in all", data_.node_label(e.source),
-                data_.relation_label(e.relation), data_.node_label(e.destination), others, edges), {.path = path});
+            fmt::format("has no candidates for {} of the {} edges that are ranked: {}  {}  {}{}", missing, edges, data_.node_label(e.source),
+                data_.relation_label(e.relation), data_.node_label(e.destination), missing > 1 ? ", and others" : ""), {.path = path});
     }
 
 private:
