@@ -140,7 +140,7 @@ TEST_CASE("gneiss-mariusgnn ranks what its network gives nodes among given candi
     CHECK(shop.json("eval all --eval-candidates candidates-{split}.tsv", "gneiss-mariusgnn")["test"] == all["test"]);
 }
 
-TEST_CASE("what is wrong with candidates is told before a run begins") {
+TEST_CASE("what is wrong with candidates is refused before a run begins") {
     const ring_workshop shop("", "--ids int");
     shop.write_text();
     shop.write_arrays();

@@ -46,7 +46,7 @@ static_assert(candidate_source<given_candidates>);
 ///
 /// \param candidates  a list for each end of each edge; an end without one is not ranked and adds to no metric
 /// \param memory      bytes that this may allocate; others as for `rank_edges`
-/// \param visit       told the counts of each edge, in order; those of an end that is not ranked are 0
+/// \param visit       called with the counts of each edge, in order; those of an end that is not ranked are 0
 ///
 /// Cost: a kernel tile for 12 candidates, as lists share few rows. Blocks of edges are as large as memory allows, 8 bytes a
 /// candidate and two rows an edge; each streams the table twice, and a row that many lists name is read once. The result
