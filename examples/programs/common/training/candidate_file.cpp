@@ -36,23 +36,23 @@ class source_ids {
 public:
     explicit source_ids(const gneiss::dataset& data) : data_(data) { data.verify_labels(); }
 
-    [[nodiscard]] gneiss::node_id node(std::string_view name, const gneiss::error_place& place) const {
-        return found(data_.find_row(name), name, place);
+    // `place` is called where nothing has that name, for the error.
+    template <class Place>
+    [[nodiscard]] gneiss::node_id node(std::string_view name, Place&& place) const {
+        if (const auto row = data_.find_row(name)) return static_cast<gneiss::node_id>(*row);
+        throw gneiss::error(gneiss::errc::not_found, fmt::format("no node is called '{}'", name), place());
     }
     template <class Place>
     [[nodiscard]] gneiss::node_id node(std::int64_t number, Place&& place) const {
-        std::optional<std::uint64_t> row;
-        if (data_.manifest().ids == gneiss::dataset_ids::string)
-            row = data_.find_row(std::to_string(number));
-        else if (number >= 0)
-            row = data_.row_of(static_cast<std::uint64_t>(number));
-        if (row) return static_cast<gneiss::node_id>(*row);
-        return found(row, std::to_string(number), place());
+        if (data_.manifest().ids == gneiss::dataset_ids::integer && number >= 0)
+            if (const auto row = data_.row_of(static_cast<std::uint64_t>(number))) return static_cast<gneiss::node_id>(*row);
+        return node(std::to_string(number), place);
     }
-    [[nodiscard]] gneiss::relation_id relation(std::string_view name, const gneiss::error_place& place) const {
+    template <class Place>
+    [[nodiscard]] gneiss::relation_id relation(std::string_view name, Place&& place) const {
         if (name.empty() && !several_relations()) return 0;
         if (const auto id = data_.find_relation(name)) return static_cast<gneiss::relation_id>(*id);
-        throw gneiss::error(gneiss::errc::not_found, fmt::format("no relation is called '{}'", name), place);
+        throw gneiss::error(gneiss::errc::not_found, fmt::format("no relation is called '{}'", name), place());
     }
     [[nodiscard]] bool several_relations() const { return data_.manifest().relations > 1; }
 
@@ -64,11 +64,6 @@ public:
     }
 
 private:
-    static gneiss::node_id found(std::optional<std::uint64_t> row, std::string_view name, const gneiss::error_place& place) {
-        if (!row) throw gneiss::error(gneiss::errc::not_found, fmt::format("no node is called '{}'", name), place);
-        return static_cast<gneiss::node_id>(*row);
-    }
-
     const gneiss::dataset& data_;
 };
 
@@ -117,7 +112,7 @@ public:
     [[nodiscard]] gneiss::error_place place(std::uint64_t row, std::optional<std::uint64_t> column = {}) const {
         return {.path = file_->path(), .field = column ? fmt::format("{}[{}, {}]", name_, row, *column) : fmt::format("{}[{}]", name_, row)};
     }
-    /// Rows [first, first + count) into `out`; 12 bytes an element are at work.
+    /// Rows [first, first + count) into `out`: at most 16 bytes an element.
     void read(std::uint64_t first, std::uint64_t count, std::vector<std::int64_t>& out) const {
         const std::size_t width = gneiss::size_of(header_.dtype);
         out.resize(static_cast<std::size_t>(count * columns()));
@@ -163,7 +158,7 @@ public:
         if (!heads || !tails || (!lists_[0] && !lists_[1]))
             throw gneiss::error(gneiss::errc::invalid_format,
                 fmt::format("needs the arrays head and tail (or source_node and target_node), and head_neg or tail_neg (or target_node_neg); it has {}{}",
-                    fmt::join(archive.names(), ", "), archive.has("edge_neg") ? ": edges that all edges are ranked among are not read" : ""), {.path = path});
+                    fmt::join(archive.names(), ", "), archive.has("edge_neg") ? ": negative edges that all edges share are not read" : ""), {.path = path});
         if (!relations && ids_.several_relations()) throw gneiss::error(gneiss::errc::invalid_format, "needs the array relation", {.path = path});
         for (const std::optional<integer_array>& one : {tails, relations, lists_[0], lists_[1]})
             if (one && one->rows() != heads->rows())
@@ -196,7 +191,7 @@ public:
             }
     }
     [[nodiscard]] std::uint64_t bytes() const override {
-        return 2 * row_.size() * sizeof(row_[0]) + 20 * std::max<std::uint64_t>({size(0, gneiss::side::head), size(0, gneiss::side::tail), piece});
+        return 2 * row_.size() * sizeof(row_[0]) + 20 * std::max(size(0, gneiss::side::head), size(0, gneiss::side::tail));
     }
 
 private:
@@ -214,7 +209,7 @@ private:
             for (std::size_t i = 0; i < count; ++i) {
                 const std::uint64_t row = first + i;
                 const gneiss::edge e{ids_.node(head[i], [&] { return heads.place(row); }),
-                    relations ? ids_.relation(std::to_string(relation[i]), relations->place(row)) : 0,
+                    relations ? ids_.relation(std::to_string(relation[i]), [&] { return relations->place(row); }) : 0,
                     ids_.node(tail[i], [&] { return tails.place(row); })};
                 auto at = static_cast<std::size_t>(std::ranges::lower_bound(edges, e) - edges.begin());
                 while (at < edges.size() && edges[at] == e && row_[at] != none) ++at; // repeated edges have rows of their own
@@ -270,7 +265,7 @@ public:
                 file_.read_at(from.begin, std::as_writable_bytes(std::span(text)));
                 nodes.clear();
                 for_each_word(text, 0, [&](std::string_view word, std::size_t at) {
-                    nodes.push_back(ids_.node(word, place(from.number, from.column + at)));
+                    nodes.push_back(ids_.node(word, [&] { return place(from.number, from.column + at); }));
                 });
                 visit(i, end, nodes);
                 pages.add(from.bytes);
@@ -310,7 +305,7 @@ private:
             throw gneiss::error(gneiss::errc::invalid_format, "needs HEAD TAB RELATION TAB TAIL TAB head (or tail) TAB CANDIDATE, and more candidates between tabs",
                 place(found.number, at[std::min<std::size_t>(count - 1, 3)] + 1));
         if (text.size() > ~std::uint32_t{0}) throw gneiss::error(gneiss::errc::invalid_format, "is longer than 4 GiB", place(found.number, 1));
-        const auto here = [&](std::size_t word) { return place(found.number, at[word] + 1); };
+        const auto here = [&](std::size_t word) { return [&, word] { return place(found.number, at[word] + 1); }; };
         const gneiss::edge e{ids_.node(words[0], here(0)), ids_.relation(words[1], here(1)), ids_.node(words[2], here(2))};
         found.begin += at[4];
         found.column = static_cast<std::uint32_t>(at[4] + 1);
