@@ -135,7 +135,7 @@ void link_options::add_ranking(programs::command& to) {
     to.option("eval-negatives", eval_negatives, "candidates: all (filtered) or N sampled").range(1).default_text("all").neutral();
     to.option("eval-edges", eval_edges, "edges ranked, a random subset").range(1).default_text("as many as a minute allows").neutral();
     to.option("eval-negatives-by-degree", eval_negatives_by_degree, "share of sampled candidates").range(0, 1).neutral();
-    to.option("eval-candidates", eval_candidates, "a list for each query instead: .npz or text; {split} in its name is valid or test").value_name("FILE").neutral();
+    to.option("eval-candidates", eval_candidates, "instead a list for each query; {split} is valid or test").value_name("FILE").neutral();
 }
 
 void link_options::resolve_model(const gneiss::dataset_manifest& graph, const std::string& default_regularizer) {

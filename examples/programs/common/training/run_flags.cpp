@@ -33,7 +33,7 @@ void eval_flags::add_to(programs::command& to, const std::string& of) {
     to.option("eval-negatives", eval_negatives, "candidates: all (filtered) or N sampled").default_text("the run's");
     to.option("eval-edges", eval_edges, "edges ranked").default_text("the run's");
     to.option("eval-negatives-by-degree", by_degree, "share of sampled candidates").range(0, 1).default_text("the run's");
-    to.option("eval-candidates", eval_candidates, "a list for each query instead: .npz or text").value_name("FILE").default_text("the run's");
+    to.option("eval-candidates", eval_candidates, "instead a list for each query; {split} is --split").value_name("FILE").default_text("the run's");
 }
 
 void eval_flags::change(link_options& options) const {
