@@ -42,6 +42,7 @@
 #include <gneiss/eval/accuracy.hpp>
 #include <gneiss/eval/concepts.hpp>
 #include <gneiss/eval/fwd.hpp>
+#include <gneiss/eval/given_ranking.hpp>
 #include <gneiss/eval/known_edges.hpp>
 #include <gneiss/eval/metrics.hpp>
 #include <gneiss/eval/ranking.hpp>

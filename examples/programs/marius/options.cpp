@@ -36,6 +36,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
     options o = given;
     o.resolve_model(graph, "n3");
     o.make_absolute(o.init);
+    o.make_absolute(o.eval_candidates);
     o.make_order_absolute();
     o.check_logical("beta-randomized");
     if (!o.dim) o.dim = 100;

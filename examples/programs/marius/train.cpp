@@ -194,6 +194,7 @@ public:
         context_.live.say(fmt::format("{}: {} nodes, {} edges, {} relations; {} d={}", graph.name, graph.nodes, graph.train_edges,
             graph.relations, *o.decoder, *o.dim));
         (void)trainers::load_initial_embeddings(o.init, graph.nodes, *o.dim);
+        if (!o.no_eval) trainers::check_candidates(o, o.seed, *context_.data, plan_.evaluation_bytes, context_.stop);
     }
 
     [[nodiscard]] const trainers::run_options& flags() const override { return config_.flags; }

@@ -52,7 +52,7 @@ programs::exit_code eval(const eval_flags& flags) {
         trained.how.eval_fanout = flags.eval_fanout;
     }
     if (!trained.how.links() && flags.change_ranking())
-        throw programs::usage_error("--eval-negatives, --eval-edges and --eval-negatives-by-degree are for --task link");
+        throw programs::usage_error("--eval-negatives, --eval-negatives-by-degree, --eval-edges and --eval-candidates are for --task link");
     const auto executor = flags.executor();
     const applied by = (resident ? apply_resident : apply)(trained, executor, memory, interrupts.token());
     programs::metric_values values;

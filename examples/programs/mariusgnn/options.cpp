@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* of_links[] = {"decoder", "loss", "reduction", "margin", "regularizer", "regularizer-weight", "reciprocal",
     "relation-init", "negatives", "chunks", "negatives-by-degree", "filter-negatives", "log-q-correction", "batch-from",
-    "exclude-target-edges", "eval-negatives", "eval-edges", "eval-negatives-by-degree"};
+    "exclude-target-edges", "eval-negatives", "eval-edges", "eval-negatives-by-degree", "eval-candidates"};
 constexpr const char* of_rows[] = {"node-init", "init"};
 constexpr const char* of_rows_and_links[] = {"dim", "row-optimizer", "row-lr"};
 
@@ -123,6 +123,7 @@ options resolve(const options& given, const gneiss::dataset& data) {
         if (!o.row_lr) o.row_lr = 0.1;
     }
     o.make_absolute(o.init);
+    o.make_absolute(o.eval_candidates);
     o.make_order_absolute();
     o.check_logical(o.links() ? "comet" : training_first);
     if (o.uses_rows()) {

@@ -407,6 +407,7 @@ public:
         for (const std::string& reason : tuned.reasons) context_.live.say(reason);
         backend_ = backend_on(context_.device.get(), o, plan_, trained_->buckets(), net_);
         if (o.uses_rows()) (void)trainers::load_initial_embeddings(o.init, graph.nodes, *o.dim);
+        if (o.links() && !o.no_eval) trainers::check_candidates(o, o.seed, *context_.data, plan_.evaluation_bytes, context_.stop);
     }
 
     [[nodiscard]] const trainers::run_options& flags() const override { return config_.flags; }

@@ -9,6 +9,7 @@
 #include <span>
 
 #include <gneiss/core/matrix_view.hpp>
+#include <gneiss/core/types.hpp>
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/model/concepts.hpp>
 #include <gneiss/model/link_scorer.hpp>
@@ -21,6 +22,21 @@ using edge_visitor = std::function<void(std::span<const edge>)>;
 /// Shows every edge of some set to a visitor, in chunks of any size. Called again, it starts over and shows the same
 /// edges in the same order. Repeated edges count once where edges are known answers.
 using edge_scan = std::function<void(const edge_visitor&)>;
+
+/// Called with the candidates of one query: the position of its edge, the end that is asked for, and node ids, valid
+/// during the call.
+using candidate_visitor = std::function<void(std::size_t position, side target_side, std::span<const node_id> candidates)>;
+
+/// A list of candidates for each end of each edge; all lists together need not fit in memory.
+///
+/// Meaning: `size(position, target_side)` is the length of a list; 0 leaves that end unranked. `read(first, count, visit)`
+/// shows the lists of edges [first, first + count) that are not empty, each once, in any order.
+/// Cost: `size` O(1), `read` linear in what it shows. Called by one thread.
+template <class S>
+concept candidate_source = requires(S& source, std::size_t position, const candidate_visitor& visit) {
+    { source.size(position, side::tail) } -> std::convertible_to<std::uint64_t>;
+    source.read(position, position, visit);
+};
 
 /// Scores many queries against many candidate rows.
 ///

@@ -6,6 +6,7 @@ namespace gneiss {
 
 class classification_metrics;
 class fixed_order_kernel;
+class given_candidates;
 class known_answers;
 class rank_metrics;
 struct candidate_sampling;

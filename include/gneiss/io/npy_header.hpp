@@ -250,8 +250,9 @@ private:
 
 } // namespace detail
 
-/// Reads and checks the header of an open file, its size included: the data is all there. Throws `error`, `io_error`.
-[[nodiscard]] inline npy_header read_npy_header(const plain_file& file) {
+/// Reads and checks the header of an array that is `size` bytes of an open file from `begin` on: the data is all there.
+/// `data_offset` is one of the file. Throws `error`, `io_error`.
+[[nodiscard]] inline npy_header read_npy_header(const plain_file& file, std::uint64_t begin, std::uint64_t size) {
     constexpr std::uint64_t longest = std::uint64_t{1} << 20;
     const auto wrong = [&](const std::string& what, std::string field, std::uint64_t offset,
                            errc code = errc::invalid_format) {
@@ -259,30 +260,32 @@ private:
             code, what, {.path = file.path(), .offset = offset, .length = 1, .field = "npy " + std::move(field)});
     };
     std::array<unsigned char, 12> start{};
-    if (file.read_some_at(0, std::as_writable_bytes(std::span(start))) < 10 ||
+    if (file.read_some_at(begin, std::as_writable_bytes(std::span(start))) < 10 ||
         std::memcmp(start.data(), "\x93NUMPY", 6) != 0)
-        throw wrong("not an .npy file", "magic", 0);
+        throw wrong("not an .npy file", "magic", begin);
     if (start[6] < 1 || start[6] > 3)
         throw wrong(
-            "version " + std::to_string(start[6]) + ", versions 1 to 3 are read", "version", 6, errc::version_mismatch);
+            "version " + std::to_string(start[6]) + ", versions 1 to 3 are read", "version", begin + 6, errc::version_mismatch);
     std::uint64_t length = start[8] | (std::uint64_t{start[9]} << 8), offset = 10;
     if (start[6] > 1) {
         length |= (std::uint64_t{start[10]} << 16) | (std::uint64_t{start[11]} << 24);
         offset = 12;
     }
-    if (length > longest || offset + length > file.size())
-        throw wrong("header length beyond the file", "header length", 8);
+    if (length > longest || offset + length > size)
+        throw wrong("header length beyond the file", "header length", begin + 8);
     std::string text(static_cast<std::size_t>(length), '\0');
-    file.read_at(offset, std::as_writable_bytes(std::span(text)));
-    npy_header header = detail::npy_parser(text, offset, file.path()).parse();
-    header.data_offset = offset + length;
-    if (header.bytes() > file.size() - header.data_offset)
+    file.read_at(begin + offset, std::as_writable_bytes(std::span(text)));
+    npy_header header = detail::npy_parser(text, begin + offset, file.path()).parse();
+    header.data_offset = begin + offset + length;
+    if (header.bytes() > size - offset - length)
         throw wrong("shape " + shape_text(header.shape) + " of " + std::string(to_string(header.dtype)) + " needs " +
                         std::to_string(header.bytes()) + " bytes of data, the file has " +
-                        std::to_string(file.size() - header.data_offset),
+                        std::to_string(size - offset - length),
             "shape", header.data_offset, errc::corrupt);
     return header;
 }
+/// The same of a file that is one array.
+[[nodiscard]] inline npy_header read_npy_header(const plain_file& file) { return read_npy_header(file, 0, file.size()); }
 
 /// The 4096 bytes before the data: version 1, padded with spaces so that the data is aligned for direct I/O.
 [[nodiscard]] inline std::vector<std::byte> format_npy_header(npy_dtype dtype, std::span<const std::uint64_t> shape) {

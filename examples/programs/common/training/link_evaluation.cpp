@@ -1,10 +1,15 @@
 #include "common/training/link_evaluation.hpp"
 
+#include <algorithm>
 #include <span>
 #include <utility>
+#include <vector>
 
+#include <gneiss/eval/given_ranking.hpp>
 #include <gneiss/eval/ranking.hpp>
 #include <gneiss/eval/sampled_ranking.hpp>
+
+#include "common/training/candidate_file.hpp"
 
 namespace trainers {
 
@@ -23,12 +28,37 @@ gneiss::edge_scan known_edges(
     };
 }
 
-programs::metric_values link_evaluation::operator()(const std::string& split, stoppable_rows rows) const {
+namespace {
+
+/// The edges of a split that are ranked, ascending.
+std::vector<gneiss::edge> ranked_edges(const link_options& how, std::uint64_t seed, const gneiss::dataset& data, const std::string& split) {
     const gneiss::mapped_edges all = data.split(split);
-    const auto edges = gneiss::choose_edges(all.edges(), how.eval_edges->of(all.edges().size()), seed);
+    std::vector<gneiss::edge> edges = gneiss::choose_edges(all.edges(), how.eval_edges->of(all.edges().size()), seed);
+    std::ranges::sort(edges);
+    return edges;
+}
+
+} // namespace
+
+void check_candidates(const link_options& how, std::uint64_t seed, const gneiss::dataset& data, std::uint64_t memory, const std::stop_token& stop) {
+    if (!how.eval_candidates) return;
+    for (const char* split : {"valid", "test"}) {
+        const auto edges = ranked_edges(how, seed, data, split);
+        if (edges.empty()) continue;
+        const candidate_file listed(data, candidates_of(*how.eval_candidates, split), edges);
+        if (listed.bytes() > memory) throw gneiss::over_budget(memory, {{"edges of the candidates", listed.bytes()}});
+        listed.read(0, edges.size(), [&](std::size_t, gneiss::side, std::span<const gneiss::node_id>) { throw_if_stopped(stop); });
+    }
+}
+
+programs::metric_values link_evaluation::operator()(const std::string& split, stoppable_rows rows) const {
+    const auto edges = ranked_edges(how, seed, data, split);
     if (edges.empty()) return {};
     gneiss::link_metrics metrics;
-    if (how.eval_negatives->all) {
+    if (how.eval_candidates) {
+        const candidate_file listed(data, candidates_of(*how.eval_candidates, split), edges);
+        metrics = gneiss::rank_edges_given(scorer, rows, std::span(edges), listed, on, memory - std::min(memory, listed.bytes()));
+    } else if (how.eval_negatives->all) {
         metrics = gneiss::rank_edges(scorer, rows, std::span(edges), known_edges(data, buckets, stop), on, memory);
     } else {
         const gneiss::candidate_sampling sampling{.count = static_cast<std::uint32_t>(how.eval_negatives->count),

@@ -48,6 +48,10 @@ private:
     std::function<void(const gneiss::embedding_block_visitor&)> blocks_;
 };
 
+/// Reads --eval-candidates of all splits, so that a run is refused before it begins and not when it is evaluated. Throws as
+/// `candidate_file`; over_budget where `memory` bytes do not hold it; errc::canceled on a stop.
+void check_candidates(const link_options& how, std::uint64_t seed, const gneiss::dataset& data, std::uint64_t memory, const std::stop_token& stop);
+
 /// What an evaluation of links is made of.
 struct link_evaluation {
     const link_options& how;

@@ -135,6 +135,7 @@ void link_options::add_ranking(programs::command& to) {
     to.option("eval-negatives", eval_negatives, "candidates: all (filtered) or N sampled").range(1).default_text("all").neutral();
     to.option("eval-edges", eval_edges, "edges ranked, a random subset").range(1).default_text("as many as a minute allows").neutral();
     to.option("eval-negatives-by-degree", eval_negatives_by_degree, "share of sampled candidates").range(0, 1).neutral();
+    to.option("eval-candidates", eval_candidates, "instead a list for each query; {split} is valid or test").value_name("FILE").neutral();
 }
 
 void link_options::resolve_model(const gneiss::dataset_manifest& graph, const std::string& default_regularizer) {
@@ -154,6 +155,8 @@ void link_options::resolve_negatives(const gneiss::dataset_manifest& graph, std:
         throw programs::usage_error("--log-q-correction is for the losses softmax and marius, not for " + loss);
     if (!negatives) negatives = programs::count_or_all{.count = 1000};
     if (!eval_negatives) eval_negatives = programs::count_or_all{.all = true};
+    check_ranking();
+    if (!eval_edges && eval_candidates) eval_edges = programs::count_or_all{.all = true};
     if (!eval_edges) { // 2 · edges · nodes · width multiply-adds, 10¹² in under a minute
         const double each = 2.0 * static_cast<double>(graph.nodes) * static_cast<double>(width);
         const double affordable = std::max(1e12 / each, 1000.0);
@@ -162,6 +165,11 @@ void link_options::resolve_negatives(const gneiss::dataset_manifest& graph, std:
                          ? programs::count_or_all{.all = true}
                          : programs::count_or_all{.count = static_cast<std::uint64_t>(affordable)};
     }
+}
+
+void link_options::check_ranking() const {
+    if (eval_candidates && eval_negatives && !eval_negatives->all)
+        throw programs::usage_error("--eval-candidates are ranked instead of sampled ones: leave --eval-negatives out, or say all");
 }
 
 gneiss::link_model_options link_options::model_options() const {

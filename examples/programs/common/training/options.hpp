@@ -118,6 +118,7 @@ struct link_options {
 
     std::optional<programs::count_or_all> eval_negatives, eval_edges;
     double eval_negatives_by_degree = 0.5;
+    std::optional<std::filesystem::path> eval_candidates; ///< instead of eval_negatives; may name the split as "{split}"
 
     void add_model(programs::command& to, const std::string& default_regularizer);
     void add_negatives(programs::command& to);
@@ -128,6 +129,9 @@ struct link_options {
     void resolve_model(const gneiss::dataset_manifest& graph, const std::string& default_regularizer);
     /// Negatives for batches of that size, and how many edges are ranked in about a minute.
     void resolve_negatives(const gneiss::dataset_manifest& graph, std::uint64_t batch, std::size_t width);
+
+    /// Throws usage_error where candidates are both given and sampled.
+    void check_ranking() const;
 
     [[nodiscard]] gneiss::link_model_options model_options() const;
     [[nodiscard]] gneiss::negative_options negative_options() const;

@@ -33,9 +33,18 @@ void eval_flags::add_to(programs::command& to, const std::string& of) {
     to.option("eval-negatives", eval_negatives, "candidates: all (filtered) or N sampled").default_text("the run's");
     to.option("eval-edges", eval_edges, "edges ranked").default_text("the run's");
     to.option("eval-negatives-by-degree", by_degree, "share of sampled candidates").range(0, 1).default_text("the run's");
+    to.option("eval-candidates", eval_candidates, "instead a list for each query; {split} is --split").value_name("FILE").default_text("the run's");
 }
 
 void eval_flags::change(link_options& options) const {
+    if (eval_candidates && (eval_negatives || by_degree))
+        throw programs::usage_error("--eval-candidates are ranked instead of chosen ones: leave --eval-negatives and --eval-negatives-by-degree out");
+    if (eval_candidates) {
+        options.eval_candidates = eval_candidates;
+        options.eval_edges = programs::count_or_all{.all = true}; // each of them has a list
+    } else if (eval_negatives || by_degree) {
+        options.eval_candidates.reset();
+    }
     if (eval_negatives) options.eval_negatives = eval_negatives;
     if (eval_edges) options.eval_edges = eval_edges;
     if (by_degree) options.eval_negatives_by_degree = *by_degree;

@@ -40,11 +40,12 @@ struct eval_flags : run_flags {
     std::string split = "test";
     std::optional<programs::count_or_all> eval_negatives, eval_edges;
     std::optional<double> by_degree;
+    std::optional<std::filesystem::path> eval_candidates;
 
     /// `of` says for people what a split is of.
     void add_to(programs::command& to, const std::string& of);
-    [[nodiscard]] bool change_ranking() const { return eval_negatives || eval_edges || by_degree; }
-    /// Writes what was said over the run's.
+    [[nodiscard]] bool change_ranking() const { return eval_negatives || eval_edges || by_degree || eval_candidates; }
+    /// Writes what was said over the run's. Throws usage_error for candidates that are both given and chosen.
     void change(link_options& options) const;
 };
 

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <gneiss/core/error.hpp>
@@ -41,11 +42,20 @@ public:
         return std::ranges::find(members_, name, &member::name) != members_.end();
     }
 
+    /// Where an array that is not compressed lies in the archive, its .npy header first: to be read there, its CRC
+    /// unchecked. Throws errc::not_found; errc::unsupported for a compressed one.
+    [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> stored(std::string_view name) const {
+        const member& found = find(name);
+        if (found.deflated)
+            throw error(errc::unsupported, "is compressed and cannot be read in place: save by numpy.savez",
+                {.path = path(), .field = found.name});
+        if (found.packed != found.size) throw damaged("'" + found.name + "' is stored at another length than it says", found.header);
+        return {data_of(found), found.size};
+    }
+
     /// Writes an array as an .npy file, in a stream. Checks length and CRC. Memory: 512 KiB.
     void unpack(std::string_view name, const std::filesystem::path& to) const {
-        const auto found = std::ranges::find(members_, name, &member::name);
-        if (found == members_.end())
-            throw error(errc::not_found, "has no array '" + std::string(name) + "'", {.path = path()});
+        const member* const found = &find(name);
         const std::uint64_t begin = data_of(*found);
         plain_file out = plain_file::create(to);
         sequential_writer writer(out);
@@ -76,6 +86,12 @@ private:
     };
     static constexpr std::uint64_t longest_directory = std::uint64_t{16} << 20;
 
+    [[nodiscard]] const member& find(std::string_view name) const {
+        const auto found = std::ranges::find(members_, name, &member::name);
+        if (found == members_.end())
+            throw error(errc::not_found, "has no array '" + std::string(name) + "'", {.path = path()});
+        return *found;
+    }
     [[nodiscard]] error damaged(const std::string& what, std::uint64_t offset) const {
         return {errc::corrupt, what, {.path = path(), .offset = offset, .length = 1}};
     }
