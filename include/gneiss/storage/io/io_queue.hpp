@@ -48,7 +48,8 @@ struct aligned_range {
 /// Errors: an operation that fails ends the lot: what has not begun is dropped, what is in flight is waited for, and
 /// only then `io_error` (path, offset, length, errno) or `error` (corrupt: the file ends too early) is thrown. After
 /// that all buffers are free and the queue is empty and usable. A failed sync poisons its file and is not repeated; a
-/// canceled one never ran, and is.
+/// canceled one never ran, and is. While an engine cannot wait for what is in flight, `outstanding` says that buffers are in
+/// use, and every operation is refused with errc::io.
 /// Thread-safety: one thread at a time. Source: window and waiting as measured in `docs/architecture.md`.
 class io_queue {
 public:
@@ -128,22 +129,28 @@ public:
         finished_.clear();
     }
 
-    /// Drops what has not begun and waits for the rest: no operation is outstanding then, and all buffers are free.
+    /// Drops what has not begun and waits for the rest: no operation is outstanding then, and all buffers are free. Where the
+    /// engine cannot wait, tried again as a request is, what is in flight stays outstanding.
     void abandon() noexcept {
-        try {
-            while (engine_->in_flight() > 0) {
-                const std::size_t count = engine_->wait(completions_, 1);
-                for (std::size_t i = 0; i < count; ++i)
-                    poison_after(operations_[pieces_[completions_[i].tag].of], completions_[i].result);
-            }
-        } catch (...) { // NOLINT(bugprone-empty-catch): an engine that cannot wait has nothing more to give
-        }
-        operations_.clear();
-        free_operations_.clear();
         waiting_.clear();
         held_.clear();
         repeated_.clear();
         finished_.clear();
+        for (std::uint32_t refused = 0; engine_->in_flight() > 0;) {
+            try {
+                const std::size_t count = engine_->wait(completions_, 1);
+                for (std::size_t i = 0; i < count; ++i)
+                    poison_after(operations_[pieces_[completions_[i].tag].of], completions_[i].result);
+                refused = 0;
+            } catch (...) {
+                stuck_ = ++refused > options_.retries;
+                if (stuck_) return;
+                back_off(refused);
+            }
+        }
+        stuck_ = false;
+        operations_.clear();
+        free_operations_.clear();
         free_pieces_.clear();
         for (std::size_t i = depth_; i-- > 0;) free_pieces_.push_back(static_cast<std::uint32_t>(i));
         outstanding_ = 0;
@@ -191,7 +198,15 @@ private:
                 {.path = target.path(), .offset = offset, .length = length});
     }
 
+    /// Throws while buffers of what was given up are in use.
+    void require_free() {
+        if (!stuck_) return;
+        abandon();
+        if (stuck_) throw error(errc::io, "the engine cannot wait: buffers of earlier requests are still in use");
+    }
+
     void enqueue(const operation& what) {
+        require_free();
         if (what.kind != io_operation::sync && what.needed == 0) {
             finished_.push_back(what.tag);
             return;
@@ -274,6 +289,7 @@ private:
 
     /// Fills the window, then takes completions: at least one `share`-th of it, or without blocking for 0.
     void step(std::size_t share) {
+        require_free();
         try {
             fill_window();
             const std::size_t at_least = share == 0 ? 0 : std::max<std::size_t>(engine_->in_flight() / share, 1);
@@ -378,6 +394,7 @@ private:
     std::vector<io_request> requests_;
     std::vector<io_completion> completions_;
     std::optional<failure> failure_;
+    bool stuck_ = false; // the engine did not wait for what was given up
     io_stats stats_;
 };
 
