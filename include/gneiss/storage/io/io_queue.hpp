@@ -173,7 +173,7 @@ private:
         std::size_t open_pieces = 0;  // of those, not complete
         std::size_t writes_before = 0; // sync: earlier writes not finished
         std::uint64_t sequence = 0;
-        bool live = true;
+        bool live = false;
     };
     struct piece {
         std::uint32_t of = 0; // index of the operation
@@ -211,28 +211,25 @@ private:
             finished_.push_back(what.tag);
             return;
         }
-        std::uint32_t index = 0;
+        // What may find no memory comes first: an operation that is not queued is not outstanding.
         if (free_operations_.empty()) {
-            index = static_cast<std::uint32_t>(operations_.size());
-            operations_.push_back(what);
-        } else {
-            index = free_operations_.back();
-            free_operations_.pop_back();
-            operations_[index] = what;
+            free_operations_.reserve(operations_.size() + 1);
+            operations_.emplace_back();
+            free_operations_.push_back(static_cast<std::uint32_t>(operations_.size() - 1));
         }
-        ++outstanding_;
-        operation& self = operations_[index];
-        self.sequence = ++sequence_;
-        if (what.kind == io_operation::sync) {
+        const std::uint32_t index = free_operations_.back();
+        std::size_t writes_before = 0;
+        if (what.kind == io_operation::sync)
             for (const operation& other : operations_)
-                self.writes_before +=
-                    other.live && other.kind == io_operation::write && other.target == what.target;
-            if (self.writes_before > 0) {
-                held_.push_back(index);
-                return;
-            }
-        }
-        waiting_.push_back(index);
+                writes_before += other.live && other.kind == io_operation::write && other.target == what.target;
+        if (writes_before > 0) held_.push_back(index);
+        else waiting_.push_back(index);
+        free_operations_.pop_back();
+        operation& self = operations_[index] = what;
+        self.live = true;
+        self.sequence = ++sequence_;
+        self.writes_before = writes_before;
+        ++outstanding_;
     }
 
     /// Cuts the next piece, or takes one that must be repeated.
