@@ -5,6 +5,7 @@
 #include "common/dataset_path.hpp"
 #include "common/machine.hpp"
 #include "common/report.hpp"
+#include "common/training/checkpoint.hpp"
 #include "common/training/engine.hpp"
 
 namespace trainers {
@@ -72,7 +73,7 @@ run_result train(prepared_run& prepared) {
     run_loop loop(prepared.flags(), prepared.loop(), prepared.plan(), run.directory, context.live, prepared.command().configuration());
     if (!run.saved) loop.save(*training, {});
     training->warm_up();
-    return {run.directory.path(), loop(*training, begin_record(prepared, planned), loop_position::of(run.saved), context.stop, context.began)};
+    return {run.directory.path(), loop(*training, begin_record(prepared, planned), loop_position::of(run.saved, run.directory.best() / checkpoint_name), context.stop, context.began)};
 }
 
 void report_dry_run(const prepared_run& prepared) {
