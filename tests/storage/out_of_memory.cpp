@@ -1,4 +1,4 @@
-// The N-th allocation fails: whoever was at work tells, nothing waits for ever, and a second try is right.
+// The N-th allocation fails: what was under way ends with an error or is right, and nothing waits for ever.
 #include "support/failing_new.hpp"
 
 #include "storage/buckets.hpp"
@@ -168,7 +168,7 @@ TEST_CASE("partition_buffer: a state that was refused for want of memory is had 
         epoch_plan states(1);
         states[0].resident = {0, 1, 2, 3};
         buffer.begin_epoch(states, 0, lease_use::read);
-        (void)buffer.acquire(0); // all of it is loaded: nobody else allocates
+        (void)buffer.acquire(0); // all of it is loaded: no other thread allocates
         buffer.end_epoch();
         buffer.begin_epoch(states, 0, lease_use::read);
         std::optional<state_lease> lease;

@@ -27,7 +27,7 @@ using row_writer = std::function<void(const std::filesystem::path& path, gneiss:
 /// metrics. Disk: the rows of two states. Throws io_error, and what `write_rows` does.
 void keep_best(const std::filesystem::path& file, gneiss::checkpoint state, const best_metrics& metrics, const row_writer& write_rows = {});
 
-/// Of the state at `file`; empty where there is none, or none that tells. Throws errc::corrupt.
+/// Of the state at `file`; empty where there is none, or one without them. Throws errc::corrupt.
 [[nodiscard]] std::optional<best_metrics> metrics_of_best(const std::filesystem::path& file);
 
 /// The file of rows that a checkpoint in `directory` names, or `otherwise`.

@@ -126,7 +126,7 @@ TEST_CASE("one that does not fit beside the one before waits until nothing is al
     CHECK(loader.acquire(2, {})->state == 2);
 }
 
-TEST_CASE("states of a plan that nobody holds are made one ahead, in order") {
+TEST_CASE("states of a plan that is not in memory are made one ahead, in order") {
     registry all;
     std::atomic<std::uint64_t> made = 0;
     prefetcher loader(maker(all));

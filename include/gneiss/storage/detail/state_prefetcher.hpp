@@ -49,7 +49,7 @@ public:
         const std::size_t count = states.size();
         begin(count, [plan = std::move(states)](std::uint64_t index) { return plan[static_cast<std::size_t>(index)]; }, first_state);
     }
-    /// The same for a plan of `count` states that nobody holds: `state_of(index)` makes one when it is about to be loaded. It is
+    /// The same for a plan of `count` states that is not in memory: `state_of(index)` makes one when it is about to be loaded. It is
     /// called by the loading thread.
     void begin(std::uint64_t count, std::function<buffer_state(std::uint64_t)> state_of, std::uint64_t first_state) {
         drop_unused();

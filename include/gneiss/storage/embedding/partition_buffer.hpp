@@ -91,18 +91,18 @@ public:
                 throw error(errc::invalid_argument, "a state names " + std::to_string(s.resident.size()) +
                                                         " partitions, the buffer has " + std::to_string(memory_slots_) +
                                                         " slots");
-        const bool anew = !keep_ || residencies_.empty();
+        const bool replaced = !keep_ || residencies_.empty();
         std::vector<tracked_residency> stays;
-        if (anew && keep_)
+        if (replaced && keep_)
             for (partition_id p = 0; p < partitions_; ++p) stays.push_back({{p, 0, 0}, 1});
-        else if (anew)
+        else if (replaced)
             for (const residency& each : residencies_of(states, first_state)) stays.push_back({each, each.last - each.first + 1});
         changes_ = use == lease_use::update; // nothing fails from here on
         commit_wanted_ = false;
         if (changes_) flushed_ = false;
         plan_ = std::move(states);
         running_ = true;
-        if (anew) {
+        if (replaced) {
             residencies_ = std::move(stays);
             next_load_ = first_live_ = 0;
         }

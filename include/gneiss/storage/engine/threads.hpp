@@ -122,7 +122,7 @@ private:
         std::mutex mutex;
         std::condition_variable work, ready;
         std::deque<io_request> queued;
-        std::vector<io_completion> finished; // has room for all: a worker has nobody to tell
+        std::vector<io_completion> finished; // has room for all: a worker cannot throw
         std::size_t wanted = 0;
         bool closing = false;
         std::vector<std::jthread> workers; // last: joined before the rest goes
