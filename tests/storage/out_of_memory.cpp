@@ -269,4 +269,12 @@ TEST_CASE("edge_buffer over bucket_reader: states that find no memory end with a
         }
 }
 
+TEST_CASE("a directory that a destructor cannot remove for want of memory stays, and the process goes on") {
+    const temporary_directory folder;
+    const auto at = folder / "partial";
+    const std::uint64_t failed = fail_each_allocation([&] { const removed_unless_renamed cleanup{at}; },
+        [&](std::uint64_t, bool) { std::filesystem::create_directories(at / "a" / "b"); });
+    CHECK(failed > 0);
+}
+
 } // namespace test_storage_out_of_memory

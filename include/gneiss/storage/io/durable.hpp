@@ -74,14 +74,19 @@ inline void replace_directory(const std::filesystem::path& made, const std::file
     std::filesystem::remove_all(old, ignored);
 }
 
+/// Removes a directory with what is in it, if it can: for destructors. Walking a directory takes memory, which may be missing.
+inline void try_remove_directory(const std::filesystem::path& path) noexcept {
+    try {
+        std::filesystem::remove_all(path);
+    } catch (...) { // NOLINT(bugprone-empty-catch): what is there stays
+    }
+}
+
 /// Leaves nothing of a directory that did not get its final name.
 struct removed_unless_renamed {
     std::filesystem::path path;
 
-    ~removed_unless_renamed() {
-        std::error_code ignored;
-        std::filesystem::remove_all(path, ignored);
-    }
+    ~removed_unless_renamed() { try_remove_directory(path); }
 };
 
 /// Bytes that a file under `path` may still grow by, for this user. Throws `io_error`.
