@@ -1,6 +1,7 @@
 // The N-th allocation fails: a pipeline and a trainer end with an error or are right, and nothing waits for ever.
 #include "support/failing_new.hpp"
 
+#include "train/graph_harness.hpp"
 #include "train/link_harness.hpp"
 
 #include <gneiss/core/error.hpp>
@@ -82,6 +83,31 @@ TEST_CASE("embedding_trainer: a run that finds no memory ends with an error, or 
         const link_harness::outcome expected = link_harness::train(graph, with, "rows");
         link_harness::outcome got;
         const std::uint64_t failed = fail_each_allocation([&] { got = link_harness::train(graph, with, "rows"); },
+            [&](std::uint64_t at, bool threw) {
+                CAPTURE(at);
+                if (!threw) CHECK(got == expected);
+            });
+        MESSAGE(failed, " allocations failed");
+    }
+}
+
+TEST_CASE("gnn_trainer: a run that finds no memory ends with an error, or is right") {
+    const graph_harness::graph_data data = graph_harness::graph_data::random(40, 2, 2, 120, 1);
+    for (const bool links : {false, true}) {
+        CAPTURE(links);
+        graph_harness::set_up with;
+        with.links = links;
+        with.rows = links;
+        if (!links) with.features = gneiss::test::feature_form{};
+        with.layers = "sage:4";
+        with.dim = 4;
+        with.epochs = 1;
+        with.training.batch = 30;
+        with.training.negatives = {.per_chunk = 5, .chunks = 2};
+        with.training.neighbors = {.fanout = {{.in = 3}}};
+        const graph_harness::outcome expected = graph_harness::train(data, with);
+        graph_harness::outcome got;
+        const std::uint64_t failed = fail_each_allocation([&] { got = graph_harness::train(data, with); },
             [&](std::uint64_t at, bool threw) {
                 CAPTURE(at);
                 if (!threw) CHECK(got == expected);
