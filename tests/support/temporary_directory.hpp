@@ -21,8 +21,10 @@ public:
     temporary_directory(const temporary_directory&) = delete;
     temporary_directory& operator=(const temporary_directory&) = delete;
     ~temporary_directory() {
-        std::error_code ignored;
-        std::filesystem::remove_all(path_, ignored);
+        try {
+            std::filesystem::remove_all(path_);
+        } catch (...) { // NOLINT(bugprone-empty-catch): what is there stays
+        }
     }
 
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }

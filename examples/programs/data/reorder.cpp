@@ -56,13 +56,7 @@ programs::exit_code run_reorder(const reorder_flags& flags) {
     const auto result = replaces ? std::filesystem::path(flags.out.string() + ".new") : flags.out;
     if (replaces) std::filesystem::remove_all(result);
     reorder(from, result, options, executor);
-    if (replaces) { // at any time one whole dataset is to be found
-        const std::filesystem::path old = flags.out.string() + ".old";
-        std::filesystem::remove_all(old);
-        std::filesystem::rename(flags.out, old);
-        std::filesystem::rename(result, flags.out);
-        std::filesystem::remove_all(old);
-    }
+    if (replaces) replace_directory(result, flags.out);
     live.clear();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const dataset to(flags.out);

@@ -130,7 +130,7 @@ public:
         const trainers::link_evaluation ranking{options_, options_.seed, data_, buckets_, model_.scorer(relations_.values()), executor_, plan_.evaluation_bytes, stop_};
         return ranking(split, {*rows_, stop_});
     }
-    void keep_best() override {}
+    void keep_best(const programs::best_metrics&) override {}
 
     [[nodiscard]] std::uint64_t steps() const override { return training_->steps(); }
     [[nodiscard]] gneiss::pipeline_statistics pipeline() const override { return training_->statistics(); }

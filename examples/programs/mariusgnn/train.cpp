@@ -15,6 +15,7 @@
 
 #include "commands.hpp"
 #include "device.hpp"
+#include "common/best_state.hpp"
 #include "common/machine.hpp"
 #include "graph.hpp"
 #include "inference.hpp"
@@ -112,25 +113,22 @@ public:
     }
 
     /// RUN/best: as a checkpoint, with the values of rows alone.
-    void keep_best() override {
-        const std::filesystem::path to = of_.run.directory.best();
-        std::filesystem::create_directories(to);
+    void keep_best(const programs::best_metrics& metrics) override {
         gneiss::checkpoint c = header({epoch_ + 1, {}});
         c.generation = ++best_generation_;
-        const std::filesystem::path rows = to / trainers::rows_name, beside = to / "rows.new";
-        if (rows_) {
-            const gneiss::row_layout values{plan_.layout.dim, 0};
-            {
-                gneiss::any_engine engine = of_.engine.make();
-                gneiss::embedding_file::create(engine, beside, plan_.partitioning, values, 0);
-            }
-            gneiss::embedding_file copy(of_.engine.make, beside, plan_.partitioning, values, 0);
-            copy_rows(copy);
-            trainers::put_rows(c, copy);
-        }
-        // Rows and what names them are two files: between the renames, a crash leaves a best state that says it is damaged.
-        if (rows_) std::filesystem::rename(beside, rows);
-        gneiss::save_checkpoint(to / trainers::checkpoint_name, c);
+        programs::row_writer write_rows;
+        if (rows_)
+            write_rows = [&](const std::filesystem::path& path, gneiss::checkpoint& names) {
+                const gneiss::row_layout values{plan_.layout.dim, 0};
+                {
+                    gneiss::any_engine engine = of_.engine.make();
+                    gneiss::embedding_file::create(engine, path, plan_.partitioning, values, 0);
+                }
+                gneiss::embedding_file copy(of_.engine.make, path, plan_.partitioning, values, 0);
+                copy_rows(copy);
+                trainers::put_rows(names, copy);
+            };
+        programs::keep_best(of_.run.directory.best() / trainers::checkpoint_name, std::move(c), metrics, write_rows);
     }
 
     programs::metric_values evaluate(const std::string& split) override {

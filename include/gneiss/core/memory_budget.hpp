@@ -118,8 +118,8 @@ public:
         std::size_t index = 0;
         while (index < parts_.size() && live_[index]) ++index;
         if (index == parts_.size()) {
+            live_.push_back(false); // first: more of them than parts do no harm where there is no memory for the other
             parts_.emplace_back();
-            live_.push_back(false);
         }
         parts_[index] = std::move(part);
         live_[index] = true;

@@ -248,17 +248,9 @@ private:
     void run_layer() {
         const part_columns columns = encode_.parts(layer_);
         make_store(layer_ + 1);
-        epoch_plan sweeps;
-        if (columns.messages != 0)
-            for (partition_id first = 0; first < partitions_; first += plan_.targets)
-                for (partition_id j = 0; j < partitions_; ++j) {
-                    buffer_state s{{j}, {}};
-                    for (partition_id i = first; i < std::min(first + plan_.targets, partitions_); ++i)
-                        s.edge_buckets.push_back({i, j});
-                    sweeps.push_back(std::move(s));
-                }
-        if (loader_) loader_->begin(sweeps, 0);
-        std::uint32_t next = 0;
+        if (loader_ && columns.messages != 0)
+            loader_->begin(std::uint64_t{groups()} * partitions_, [this](std::uint64_t sweep) { return sweep_state(sweep); }, 0);
+        std::uint64_t next = 0;
         for (partition_id first = 0; first < partitions_; first += plan_.targets) {
             const partition_id end = std::min(first + plan_.targets, partitions_);
             for (partition_id i = first; i < end; ++i) begin(columns, i, i - first);
@@ -266,12 +258,21 @@ private:
                 if (loader_)
                     add(columns, first, end, j, *loader_->acquire(next, stop_));
                 else
-                    add(columns, first, end, j, load(sweeps[next]));
+                    add(columns, first, end, j, load(sweep_state(next)));
                 advance();
             }
             for (partition_id i = first; i < end; ++i) finish(columns, i, i - first);
         }
         drop_store(layer_);
+    }
+
+    /// A source for a group of targets: sweep number group · partitions + source.
+    [[nodiscard]] buffer_state sweep_state(std::uint64_t sweep) const {
+        const auto j = static_cast<partition_id>(sweep % partitions_);
+        const auto first = static_cast<partition_id>(sweep / partitions_ * plan_.targets);
+        buffer_state s{{j}, {}};
+        for (partition_id i = first; i < std::min(first + plan_.targets, partitions_); ++i) s.edge_buckets.push_back({i, j});
+        return s;
     }
 
     /// Called by the loading thread where there is one. `s.resident` is the source, the buckets lead from targets to

@@ -18,6 +18,7 @@
 #include <gneiss/io/manifest.hpp>
 #include <gneiss/io/npy.hpp>
 #include <gneiss/storage/edge/bucket_builder.hpp>
+#include <gneiss/storage/io/durable.hpp>
 
 namespace gneiss {
 
@@ -47,8 +48,7 @@ public:
     dataset_writer& operator=(const dataset_writer&) = delete;
     ~dataset_writer() {
         arrays_.clear();
-        std::error_code ignored;
-        if (!committed_) std::filesystem::remove_all(partial_, ignored);
+        if (!committed_) try_remove_directory(partial_);
     }
 
     /// Where the dataset grows; scratch files may lie here until `commit`.

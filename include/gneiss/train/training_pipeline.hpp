@@ -116,7 +116,7 @@ public:
         }
     }
 
-    ~training_pipeline() { stop(std::make_exception_ptr(error(errc::canceled, "the pipeline was destroyed"))); }
+    ~training_pipeline() { stop(destroyed()); }
 
     training_pipeline(const training_pipeline&) = delete;
     training_pipeline& operator=(const training_pipeline&) = delete;
@@ -269,6 +269,13 @@ private:
         to[static_cast<std::size_t>(s)].fetch_add(time.count(), std::memory_order_relaxed);
     }
 
+    [[nodiscard]] static std::exception_ptr destroyed() noexcept {
+        try {
+            throw error(errc::canceled, "the pipeline was destroyed");
+        } catch (...) { // or what memory is short of
+            return std::current_exception();
+        }
+    }
     void fail(const std::exception_ptr& why) {
         {
             const std::scoped_lock lock(mutex_);

@@ -5,6 +5,7 @@
 #include <gneiss/core/random.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <mutex>
@@ -123,6 +124,25 @@ TEST_CASE("one that does not fit beside the one before waits until nothing is al
     first.reset();
     const auto second = loader.acquire(1, {});
     CHECK(loader.acquire(2, {})->state == 2);
+}
+
+TEST_CASE("states of a plan that is not in memory are made one ahead, in order") {
+    registry all;
+    std::atomic<std::uint64_t> made = 0;
+    prefetcher loader(maker(all));
+    const auto state_of = [&](std::uint64_t index) {
+        CHECK(index == 7 + made++);
+        return buffer_state{{static_cast<partition_id>(index)}, {}};
+    };
+    constexpr std::uint64_t states = std::uint64_t{1} << 40;
+    loader.begin(states, state_of, 7);
+    for (std::uint64_t s = 7; s < 107; ++s) {
+        CHECK(loader.acquire(s, {})->state == s);
+        CHECK(made <= s - 7 + 3); // two are alive, and one is looked at
+    }
+    CHECK_FALSE(loader.ready(states - 1));
+    CHECK(loader.ready(states));
+    CHECK_FALSE(all.apart);
 }
 
 } // namespace test_storage_detail_state_prefetcher

@@ -7,10 +7,13 @@
 
 #include <doctest/doctest.h>
 
+#include <functional>
 #include <limits>
+#include <vector>
 #include <span>
 
 #include <csignal>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,7 +31,35 @@ std::vector<std::byte> bytes_of(const std::filesystem::path& path) {
     return bytes;
 }
 
+std::function<void()> at_sync; // called by each fsync of this binary, before it takes place
+
 } // namespace
+
+TEST_CASE("the directory that was replaced is there until the new one's name is on the device") {
+    const temporary_directory folder;
+    const auto fill = [&](const char* name, std::size_t size) {
+        std::filesystem::create_directory(folder / name);
+        atomic_write_file(folder / name / "f", std::vector<std::byte>(size));
+    };
+    fill("d.old", 9); // of a crash
+    for (std::size_t size = 1; size < 4; ++size) {
+        fill("new", size);
+        int syncs = 0;
+        at_sync = [&] {
+            ++syncs;
+            CHECK(std::filesystem::file_size(folder / "d" / "f") == size);
+            if (size > 1) CHECK(std::filesystem::file_size(folder / "d.old" / "f") == size - 1);
+        };
+        replace_directory(folder / "new", folder / "d");
+        at_sync = {};
+        CHECK(syncs == 1);
+        CHECK(std::filesystem::file_size(folder / "d" / "f") == size);
+        CHECK_FALSE(std::filesystem::exists(folder / "d.old"));
+        CHECK_FALSE(std::filesystem::exists(folder / "new"));
+    }
+    CHECK_THROWS_AS(replace_directory(folder / "absent", folder / "d"), io_error);
+    CHECK(std::filesystem::file_size(folder / "d.old" / "f") == 3);
+}
 
 TEST_CASE("an atomic write replaces the file and leaves nothing else") {
     const temporary_directory folder;
@@ -112,3 +143,9 @@ TEST_CASE("room is made without harm to what is there, and impossible room is an
 }
 
 } // namespace test_storage_io_durable
+
+// NOLINTNEXTLINE(misc-definitions-in-headers,readability-inconsistent-declaration-parameter-name)
+extern "C" int fsync(int fd) {
+    if (test_storage_io_durable::at_sync) test_storage_io_durable::at_sync();
+    return static_cast<int>(::syscall(SYS_fsync, fd));
+}

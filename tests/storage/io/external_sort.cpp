@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -133,6 +136,55 @@ TEST_CASE("too little memory, a missing scratch directory and a late push are er
     external_sorter<keyed_record> finished(directory.path(), 1024);
     finished.finish();
     CHECK_THROWS_AS(finished.push(records[0]), gneiss::error);
+}
+
+namespace {
+
+/// The scratch file of a process that has one, opened once more for writing.
+int open_scratch(const std::filesystem::path& directory) {
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+        std::error_code closed;
+        const auto target = std::filesystem::read_symlink(entry.path(), closed);
+        if (!closed && target != directory && target.string().starts_with(directory.string() + "/")) return ::open(entry.path().c_str(), O_RDWR);
+    }
+    return -1;
+}
+
+} // namespace
+
+TEST_CASE("a spill that is not read back as it was written is an error, before any of its records are used") {
+    const gneiss::test::temporary_directory directory;
+    const auto records = random_records(6000, 4, 2);
+    auto expected = records;
+    std::sort(expected.begin(), expected.end());
+    gneiss::random_stream draw(gneiss::random_key{3, gneiss::random_domain::user});
+    for (const std::uint64_t memory : {std::uint64_t{2048}, std::uint64_t{40000}}) // merged in passes, and at once
+        for (int i = 0; i < 60; ++i) {
+            CAPTURE(memory);
+            CAPTURE(i);
+            external_sorter<keyed_record, keyed_less> sorter(directory.path(), memory);
+            sorter.push(records);
+            if (i % 2 == 1) sorter.finish();
+            const int scratch = open_scratch(std::filesystem::canonical(directory.path()));
+            REQUIRE(scratch >= 0);
+            const off_t at = static_cast<off_t>(draw.below(static_cast<std::uint64_t>(::lseek(scratch, 0, SEEK_END))));
+            char byte = 0;
+            REQUIRE(::pread(scratch, &byte, 1, at) == 1);
+            byte = static_cast<char>(byte ^ (1 << draw.below(8)));
+            REQUIRE(::pwrite(scratch, &byte, 1, at) == 1);
+            ::close(scratch);
+            std::size_t seen = 0;
+            try {
+                sorter.for_each_block([&](std::span<const keyed_record> block) {
+                    for (const keyed_record& r : block) CHECK(std::binary_search(expected.begin(), expected.end(), r));
+                    seen += block.size();
+                });
+                FAIL("no error");
+            } catch (const gneiss::error& e) {
+                CHECK(e.code() == gneiss::errc::corrupt);
+            }
+            CHECK(seen < records.size());
+        }
 }
 
 TEST_CASE("an exception of the consumer passes through and leaves no file") {

@@ -293,4 +293,70 @@ TEST_CASE("operations of no bytes finish at once") {
     CHECK(target.size() == 0);
 }
 
+namespace {
+
+/// Files in memory, and waits of which some are refused while requests are in flight.
+class refusing_engine {
+public:
+    refusing_engine(const memory_file_system& disk, std::uint32_t& refusals) : engine_(disk), refusals_(&refusals) {}
+
+    [[nodiscard]] engine_traits traits() const { return engine_.traits(); }
+    [[nodiscard]] int open(const std::filesystem::path& path, const open_options& options) { return engine_.open(path, options); }
+    void close(int file) { engine_.close(file); }
+    [[nodiscard]] std::uint64_t size(int file) const { return engine_.size(file); }
+    void resize(int file, std::uint64_t bytes) { engine_.resize(file, bytes); }
+    [[nodiscard]] std::size_t direct_alignment(int file) const { return engine_.direct_alignment(file); }
+    [[nodiscard]] std::size_t submit(std::span<const io_request> requests) { return engine_.submit(requests); }
+    [[nodiscard]] std::size_t wait(std::span<io_completion> done, std::size_t at_least) {
+        if (in_flight() != 0 && *refusals_ != 0) {
+            --*refusals_;
+            throw io_error(EBADR, "cannot wait", {});
+        }
+        return engine_.wait(done, at_least);
+    }
+    [[nodiscard]] std::size_t in_flight() const { return engine_.in_flight(); }
+
+private:
+    memory_engine engine_;
+    std::uint32_t* refusals_;
+};
+
+} // namespace
+
+TEST_CASE("an engine that cannot wait: buffers are free when its requests are done, and nothing is begun before") {
+    constexpr std::uint32_t retries = 4;
+    const memory_file_system disk;
+    for (const std::uint32_t many : {1U, 2U, retries, retries + 1, retries + 2, 3 * retries}) {
+        CAPTURE(many);
+        std::uint32_t refusals = 0;
+        any_engine engine = refusing_engine(disk, refusals);
+        file target(engine, "f", {.write = true, .create = true, .truncate = true});
+        std::vector<std::byte> written(2048), first(1024), second(1024);
+        fill(written, random_key(many, random_domain::user));
+        io_queue queue(engine, {.piece_bytes = 512, .retries = retries});
+        queue.write(target, 0, written);
+        queue.drain();
+        queue.read(target, 0, first, 1);
+        refusals = many;
+        CHECK_THROWS_AS((void)queue.next_done(), io_error);
+        CHECK((queue.outstanding() == 0) == (queue.in_flight() == 0));
+        CHECK((queue.outstanding() == 0) == (many <= retries + 1));
+        while (queue.outstanding() != 0) {
+            try {
+                queue.read(target, 1024, second, 2);
+                break;
+            } catch (const error& e) {
+                CHECK(e.code() == errc::io);
+                CHECK(queue.in_flight() != 0);
+            }
+        }
+        if (queue.outstanding() == 0) queue.read(target, 1024, second, 2);
+        std::ranges::fill(first, std::byte{'x'});
+        CHECK(queue.next_done() == 2);
+        CHECK(std::ranges::equal(second, std::span(written).subspan(1024)));
+        CHECK(std::ranges::all_of(first, [](std::byte b) { return b == std::byte{'x'}; }));
+        CHECK_FALSE(queue.next_done());
+    }
+}
+
 } // namespace test_storage_io_io_queue

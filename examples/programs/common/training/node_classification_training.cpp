@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "common/best_state.hpp"
 #include "common/training/checkpoint.hpp"
 #include "common/training/feature_diagnosis.hpp"
 #include "common/training/training_observer.hpp"
@@ -39,11 +40,10 @@ void node_classification_training::save(const gneiss::resume_position& at, const
     gneiss::save_checkpoint(of_.run.directory.checkpoint() / checkpoint_name, c);
 }
 
-void node_classification_training::keep_best() {
-    std::filesystem::create_directories(of_.run.directory.best());
+void node_classification_training::keep_best(const programs::best_metrics& metrics) {
     gneiss::checkpoint c = header({epoch_ + 1, {}});
     c.generation = ++best_generation_;
-    gneiss::save_checkpoint(of_.run.directory.best() / checkpoint_name, c);
+    programs::keep_best(of_.run.directory.best() / checkpoint_name, std::move(c), metrics);
 }
 
 programs::metric_values node_classification_training::evaluate(const std::string& split) {

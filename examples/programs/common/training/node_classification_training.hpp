@@ -55,7 +55,7 @@ public:
 
     epoch_end train(const gneiss::resume_position& from, const run_observer& observer, const std::stop_token& stop) final;
     void save(const gneiss::resume_position& at, const nlohmann::ordered_json& progress) final;
-    void keep_best() final;
+    void keep_best(const programs::best_metrics& metrics) final;
     programs::metric_values evaluate(const std::string& split) final;
     [[nodiscard]] gneiss::staleness_histogram row_staleness() const final { return {}; }
     [[nodiscard]] double device_seconds() const final { return of_.backend == nullptr ? 0 : of_.backend->device_seconds(); }

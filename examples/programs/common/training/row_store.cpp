@@ -7,6 +7,7 @@
 
 #include <gneiss/storage/io/durable.hpp>
 
+#include "common/best_state.hpp"
 #include "common/training/checkpoint.hpp"
 #include "common/training/link_evaluation.hpp"
 
@@ -48,7 +49,7 @@ std::unique_ptr<gneiss::embedding_file> open_rows(const gneiss::engine_factory& 
     const gneiss::row_partitioning& stored, const gneiss::checkpoint& saved) {
     if (saved.partitioning.nodes != stored.nodes)
         throw gneiss::error(gneiss::errc::config_mismatch, "the checkpoint has rows of other nodes", {.path = checkpoint / checkpoint_name});
-    return std::make_unique<gneiss::embedding_file>(engines, checkpoint / rows_name, stored.in(saved.partitioning.partitions), saved.layout,
+    return std::make_unique<gneiss::embedding_file>(engines, programs::rows_of(saved, checkpoint, rows_name), stored.in(saved.partitioning.partitions), saved.layout,
         saved.slots, saved.disk_slots, saved.row_checksums);
 }
 

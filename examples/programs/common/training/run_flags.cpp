@@ -143,8 +143,7 @@ export_directory::export_directory(const std::filesystem::path& out, bool force,
 }
 
 export_directory::~export_directory() {
-    std::error_code ignored;
-    if (begun_) std::filesystem::remove_all(beside_, ignored);
+    if (begun_) gneiss::try_remove_directory(beside_);
 }
 
 const std::filesystem::path& export_directory::begin() {

@@ -23,13 +23,12 @@ struct validation_watch {
     double best = 0;
     std::uint64_t without_better = 0;
 
-    /// Whether this is the best so far.
-    bool judge(const programs::epoch_record& epoch) {
-        if (epoch.valid.empty()) return false;
-        const bool better = epoch.valid.front().second > best;
-        without_better = better ? 0 : without_better + 1;
+    /// Whether this is better than all before it.
+    [[nodiscard]] bool is_best(const programs::epoch_record& epoch) const { return !epoch.valid.empty() && epoch.valid.front().second > best; }
+    void add(const programs::epoch_record& epoch) {
+        if (epoch.valid.empty()) return;
+        without_better = is_best(epoch) ? 0 : without_better + 1;
         best = std::max(best, epoch.valid.front().second);
-        return better;
     }
 };
 
@@ -71,7 +70,7 @@ epoch_so_far epoch_so_far::from_json(const nlohmann::ordered_json& j) {
         j.at("read_requests"), j.at("wait_seconds"), j.at("cache_lookups"), j.at("cache_hits"), stages, j.value("first_examples", j.at("examples").get<std::uint64_t>())};
 }
 
-loop_position loop_position::of(const std::optional<gneiss::checkpoint>& saved) {
+loop_position loop_position::of(const std::optional<gneiss::checkpoint>& saved, const std::filesystem::path& best) {
     loop_position at;
     if (!saved) return at;
     const nlohmann::ordered_json progress = progress_of(*saved);
@@ -84,8 +83,12 @@ loop_position loop_position::of(const std::optional<gneiss::checkpoint>& saved) 
         if (progress.contains(key))
             for (const auto& [name, value] : progress.at(key).items()) to.emplace_back(name, value.get<double>());
     };
-    values("best_valid", at.valid);
-    values("best_test", at.test);
+    if (auto kept = programs::metrics_of_best(best)) {
+        at.best = std::move(*kept);
+    } else { // of an earlier version
+        values("best_valid", at.best.valid);
+        values("best_test", at.best.test);
+    }
     if (progress.contains("unvalidated")) at.unvalidated = programs::epoch_from_json(progress.at("unvalidated"));
     return at;
 }
@@ -94,8 +97,6 @@ void run_loop::save(trainer& of, const gneiss::resume_position& at) {
     const epoch_so_far now = at.next != gneiss::batch_number{} ? totals(of) : epoch_so_far{};
     nlohmann::ordered_json progress{{"steps", of.steps()}, {"seconds", seconds()}, {"peak_rss_bytes", peak_rss_bytes()},
         {"epoch", now.to_json()}, {"config", configuration_}};
-    for (const auto& [name, value] : best_valid_) progress["best_valid"][name] = value;
-    for (const auto& [name, value] : best_test_) progress["best_test"][name] = value;
     if (unvalidated_) progress["unvalidated"] = programs::to_json(*unvalidated_);
     of.save(at, progress);
     saved_at_ = clock::now();
@@ -196,8 +197,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     if (!from.begun) save(of, {});
     of.warm_up();
     so_far_ = from.so_far;
-    best_valid_ = from.valid;
-    best_test_ = from.test;
+    best_ = from.best;
     record.epochs = run_.keep_metrics_before(from.unvalidated ? at.epoch : at.epoch + 1);
     run_observer observer;
     observer.on_batch = [&](const gneiss::batch_key& key, const batch_outcome& batch) {
@@ -218,7 +218,7 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     });
 
     validation_watch watch;
-    for (const programs::epoch_record& epoch : record.epochs) watch.judge(epoch);
+    for (const programs::epoch_record& epoch : record.epochs) watch.add(epoch);
     // Evaluates, unless a stop is requested meanwhile: then the state is saved and a resume evaluates.
     const auto metrics_of = [&](const char* split) {
         try {
@@ -228,13 +228,15 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
             return programs::metric_values{};
         }
     };
-    if (!best_valid_.empty() && best_test_.empty()) best_test_ = metrics_of("test"); // a stop came between the two
     const auto ends_early = [&] { return options_.early_stop != 0 && watch.without_better >= options_.early_stop; };
     /// Validates a trained epoch, tells it, and keeps what is best. False: a stop came first; a resume does it.
     const auto conclude = [&](programs::epoch_record done) {
         const bool validate = settings_.validates && options_.validates_after(done.epoch);
         if (validate) done.valid = metrics_of("valid");
-        if (validate && done.valid.empty() && stop.stop_requested()) {
+        const bool best = watch.is_best(done) && settings_.best;
+        const programs::metric_values test = best ? metrics_of("test") : programs::metric_values{};
+        if (stop.stop_requested() && ((validate && done.valid.empty()) || (best && test.empty()))) {
+            done.valid.clear();
             unvalidated_ = std::move(done);
             return false;
         }
@@ -245,10 +247,10 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
         if (const double mean = programs::mean_passes(done); mean > 1) summary += fmt::format(", {:.2g} passes over a {}", mean, settings_.state);
         if (!done.valid.empty()) summary += fmt::format(", valid {} {:.4f}", settings_.measure, done.valid.front().second);
         live_.say(summary);
-        if (watch.judge(done) && settings_.best) {
-            of.keep_best();
-            best_valid_ = done.valid;
-            best_test_ = metrics_of("test");
+        watch.add(done);
+        if (best) {
+            best_ = {done.valid, test};
+            of.keep_best(best_);
         }
         return true;
     };
@@ -278,9 +280,9 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     live_.clear();
     if (!stop.stop_requested() && !options_.no_eval) {
         const bool evaluated = !record.epochs.empty() && !record.epochs.back().valid.empty();
-        if (!best_valid_.empty()) { // of the best state, tested when it was
-            record.valid = best_valid_;
-            record.test = best_test_;
+        if (!best_.valid.empty()) { // of the best state, tested when it was
+            record.valid = best_.valid;
+            record.test = best_.test;
         } else {
             record.valid = evaluated ? record.epochs.back().valid : metrics_of("valid");
             record.test = metrics_of("test");

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <stop_token>
@@ -14,6 +15,7 @@
 #include <gneiss/storage/io/io_stats.hpp>
 #include <gneiss/train/training_pipeline.hpp>
 
+#include "common/best_state.hpp"
 #include "common/records.hpp"
 #include "common/run_directory.hpp"
 #include "common/terminal.hpp"
@@ -74,8 +76,8 @@ public:
     virtual void save(const gneiss::resume_position& at, const nlohmann::ordered_json& progress) = 0;
     /// Metrics of a split ("valid", "test"); empty when it is. Throws errc::canceled on a stop.
     virtual programs::metric_values evaluate(const std::string& split) = 0;
-    /// Keeps the state as it is now as the best so far, in `RUN/best`.
-    virtual void keep_best() = 0;
+    /// Keeps the state as it is now as the best so far, in `RUN/best`, with its metrics.
+    virtual void keep_best(const programs::best_metrics& metrics) = 0;
 
     /// Loads what stays in memory, before the first epoch is timed.
     virtual void warm_up() {}
@@ -113,11 +115,11 @@ struct loop_position {
     double seconds = 0;                   ///< that other processes took up to the checkpoint
     std::uint64_t peak_rss_bytes = 0;     ///< of these processes
     epoch_so_far so_far{};                ///< what other processes did of the epoch that `next` is in
-    programs::metric_values valid, test;  ///< of the best state so far, where it is kept
+    programs::best_metrics best;          ///< of the state in `RUN/best`, where there is one
     std::optional<programs::epoch_record> unvalidated; ///< the epoch before `next`, when a stop came before its validation
 
-    /// Of the run that `saved` is a checkpoint of; the beginning without one.
-    [[nodiscard]] static loop_position of(const std::optional<gneiss::checkpoint>& saved);
+    /// Of the run that `saved` is a checkpoint of, and `best` the checkpoint of its best state; the beginning without one.
+    [[nodiscard]] static loop_position of(const std::optional<gneiss::checkpoint>& saved, const std::filesystem::path& best);
 };
 
 /// The course of a run, the same for every design: epochs one after the other, told on a live line and in metrics.jsonl,
@@ -158,7 +160,7 @@ private:
     std::uint64_t peak_before_ = 0; // the same
     std::optional<programs::epoch_record> unvalidated_; // an epoch that is trained, and neither validated nor told
     epoch_so_far so_far_;                           // of the current epoch before this process
-    programs::metric_values best_valid_, best_test_;
+    programs::best_metrics best_;
     gneiss::io_stats io_at_start_;                  // of the current epoch, in this process
     gneiss::pipeline_statistics pipeline_at_start_; // the same
     programs::named<double> stages_at_start_;       // the same

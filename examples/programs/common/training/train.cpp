@@ -5,6 +5,7 @@
 #include "common/dataset_path.hpp"
 #include "common/machine.hpp"
 #include "common/report.hpp"
+#include "common/training/checkpoint.hpp"
 #include "common/training/engine.hpp"
 
 namespace trainers {
@@ -70,7 +71,13 @@ run_result train(prepared_run& prepared) {
 
     const std::unique_ptr<trainer> training = prepared.begin(run);
     run_loop loop(prepared.flags(), prepared.loop(), prepared.plan(), run.directory, context.live, prepared.command().configuration());
+<<<<<<< HEAD
     return {run.directory.path(), loop(*training, begin_record(prepared, planned), loop_position::of(run.saved), context.stop, context.began)};
+=======
+    if (!run.saved) loop.save(*training, {});
+    training->warm_up();
+    return {run.directory.path(), loop(*training, begin_record(prepared, planned), loop_position::of(run.saved, run.directory.best() / checkpoint_name), context.stop, context.began)};
+>>>>>>> defects
 }
 
 void report_dry_run(const prepared_run& prepared) {

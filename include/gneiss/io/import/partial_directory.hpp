@@ -31,9 +31,10 @@ public:
     partial_directory(const partial_directory&) = delete;
     partial_directory& operator=(const partial_directory&) = delete;
     ~partial_directory() {
-        std::error_code ignored;
-        if (removable_ && !kept_ && !std::filesystem::exists(unpacked(), ignored))
-            std::filesystem::remove_all(path_, ignored);
+        try {
+            if (removable_ && !kept_ && !std::filesystem::exists(unpacked())) std::filesystem::remove_all(path_);
+        } catch (...) { // NOLINT(bugprone-empty-catch): what is there stays
+        }
     }
 
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }

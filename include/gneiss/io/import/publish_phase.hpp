@@ -87,16 +87,9 @@ inline void publish_dataset(import_state& state) {
         if (name.starts_with("work-") || name == "journal") std::filesystem::remove_all(entry.path());
     }
     sync_directory(partial);
-    const std::filesystem::path old = out.string() + ".old";
-    std::error_code failed;
-    if (std::filesystem::exists(out, failed)) {
-        std::filesystem::remove_all(old);
-        std::filesystem::rename(out, old);
-    }
-    std::filesystem::rename(partial, out);
-    std::filesystem::remove(out / "lock", failed); // only now: until then it keeps another import away
-    sync_directory(std::filesystem::absolute(out).parent_path());
-    std::filesystem::remove_all(old, failed);
+    replace_directory(partial, out);
+    std::error_code ignored;
+    std::filesystem::remove(out / "lock", ignored); // only now: until then it keeps another import away
 }
 
 } // namespace gneiss::importing

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <thread>
 #include <utility>
@@ -42,11 +45,17 @@ public:
     state_prefetcher& operator=(const state_prefetcher&) = delete;
 
     /// Starts a plan at `first_state`; loading begins at once. Precondition: nothing of an earlier plan is held.
-    void begin(const epoch_plan& states, std::uint32_t first_state) {
+    void begin(epoch_plan states, std::uint32_t first_state) {
+        const std::size_t count = states.size();
+        begin(count, [plan = std::move(states)](std::uint64_t index) { return plan[static_cast<std::size_t>(index)]; }, first_state);
+    }
+    /// The same for a plan of `count` states that is not in memory: `state_of(index)` makes one when it is about to be loaded. It is
+    /// called by the loading thread.
+    void begin(std::uint64_t count, std::function<buffer_state(std::uint64_t)> state_of, std::uint64_t first_state) {
         drop_unused();
         const std::scoped_lock lock(mutex_);
-        states_ = states;
-        ready_.resize(states.size());
+        state_of_ = std::move(state_of);
+        states_ = count;
         next_ = first_state;
         changed_.notify_all();
     }
@@ -62,38 +71,50 @@ public:
     }
 
     /// What was made of state `index`; asked for in order, once each. Throws what making threw, or errc::canceled.
-    [[nodiscard]] std::shared_ptr<const T> acquire(std::uint32_t index, const std::stop_token& stop) {
+    [[nodiscard]] std::shared_ptr<const T> acquire(std::uint64_t index, const std::stop_token& stop) {
         const std::stop_callback wake(stop, [this] {
             const std::scoped_lock lock(mutex_);
             changed_.notify_all();
         });
         std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] { return failure_ || ready_[index] || stop.stop_requested(); });
+        changed_.wait(lock, [&] { return failure_ || find(index) != ready_.end() || stop.stop_requested(); });
         if (failure_) std::rethrow_exception(failure_);
-        if (!ready_[index]) throw error(errc::canceled, "stopped while loading a state");
-        return std::move(ready_[index]);
+        const auto found = find(index);
+        if (found == ready_.end()) throw error(errc::canceled, "stopped while loading a state");
+        return std::move(found->second);
     }
 
     /// Whether `acquire(index)` would not wait; true beyond the plan.
-    [[nodiscard]] bool ready(std::uint32_t index) const {
+    [[nodiscard]] bool ready(std::uint64_t index) const {
         const std::scoped_lock lock(mutex_);
-        return failure_ || index >= ready_.size() || ready_[index];
+        return failure_ || index >= states_ || find(index) != ready_.end();
     }
 
 private:
+    using numbered = std::pair<std::uint64_t, std::shared_ptr<const T>>; // null: free
+
+    [[nodiscard]] auto find(std::uint64_t index) const noexcept {
+        return std::ranges::find_if(ready_, [&](const numbered& one) { return one.second && one.first == index; });
+    }
+    [[nodiscard]] auto find(std::uint64_t index) noexcept {
+        return std::ranges::find_if(ready_, [&](const numbered& one) { return one.second && one.first == index; });
+    }
+
     /// Ends a plan: nothing of it is made any more, and what was made and not asked for is gone before the next one begins.
     void drop_unused() {
-        std::vector<std::shared_ptr<const T>> unused; // dropping one locks
+        std::array<numbered, 2> unused; // dropping one locks
         const std::scoped_lock lock(mutex_);
-        states_.clear();
+        states_ = next_ = 0;
+        upcoming_.reset();
         ready_.swap(unused);
-        next_ = 0;
         ++epoch_;
     }
     /// Whether the next state's thing may be made: only that of the state before, if any, is alive.
-    [[nodiscard]] bool may_make() const {
-        if (next_ >= states_.size()) return false;
-        return alive_.empty() || (alive_.size() == 1 && alive_.front() + 1 == made_ && fits_(states_[next_]));
+    [[nodiscard]] bool may_make() {
+        if (next_ >= states_) return false;
+        if (!alive_.empty() && (alive_.size() != 1 || alive_.front() + 1 != made_)) return false;
+        if (!upcoming_) upcoming_ = state_of_(next_);
+        return alive_.empty() || fits_(*upcoming_);
     }
     void gone(std::uint64_t number) {
         const std::scoped_lock lock(mutex_);
@@ -109,10 +130,9 @@ private:
                     changed_.wait(lock);
                     continue;
                 }
-                const std::uint32_t index = next_++;
-                const std::uint64_t epoch = epoch_;
-                const buffer_state wanted = states_[index];
-                const std::uint64_t number = made_++;
+                const buffer_state wanted = std::move(*upcoming_);
+                upcoming_.reset();
+                const std::uint64_t index = next_++, epoch = epoch_, number = made_++;
                 alive_.push_back(number);
                 lock.unlock();
                 std::shared_ptr<const T> result(make_(wanted).release(), [this, number](const T* old) {
@@ -120,7 +140,7 @@ private:
                     gone(number);
                 });
                 lock.lock();
-                if (epoch == epoch_) ready_[index] = std::move(result);
+                if (epoch == epoch_) *std::ranges::find(ready_, nullptr, &numbered::second) = {index, std::move(result)};
                 changed_.notify_all();
                 if (result) { // of a plan that was abandoned
                     lock.unlock();
@@ -140,11 +160,13 @@ private:
 
     mutable std::mutex mutex_; // guards what follows
     std::condition_variable changed_;
-    epoch_plan states_;
-    std::uint32_t next_ = 0;
+    std::function<buffer_state(std::uint64_t)> state_of_;
+    std::uint64_t states_ = 0;             // of the plan
+    std::uint64_t next_ = 0;               // to be made
+    std::optional<buffer_state> upcoming_; // that state, once it was looked at
     std::uint64_t made_ = 0;           // things so far: their numbers
     std::vector<std::uint64_t> alive_; // numbers of those in memory or being made, at most two
-    std::vector<std::shared_ptr<const T>> ready_; // after alive_, from which each is erased as it goes
+    std::array<numbered, 2> ready_;    // after alive_, from which each is erased as it goes
     std::uint64_t epoch_ = 0;
     std::exception_ptr failure_;
 

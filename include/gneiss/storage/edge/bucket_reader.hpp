@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -18,38 +22,52 @@ namespace gneiss {
 
 /// Reads edge buckets through an engine, past the page cache where the engine can, and decodes them to global ids.
 ///
-/// Memory: the largest block, see `bytes_needed`. Thread-safety: one thread loads; `statistics` from any.
-/// Errors: io_error; errc::corrupt with path and offset.
+/// Memory: `bytes_needed`, the largest block or, where blocks are small, 1 MiB or 16 of them, whichever is less: as many buckets
+/// are in flight as it holds. Thread-safety: one thread loads; `statistics` from any. Errors: io_error; errc::corrupt with path and offset.
 class bucket_reader {
 public:
     /// Precondition: `store` outlives this.
     bucket_reader(const bucket_store& store, engine_factory engines) : store_(store), engines_(std::move(engines)) {}
 
     [[nodiscard]] static std::uint64_t bytes_needed(const bucket_store& store) {
-        return store.largest_block(edge_direction::out) + 2 * page_alignment;
+        const std::uint64_t one = store.largest_block(edge_direction::out) + 2 * page_alignment;
+        return std::max(one, std::min(16 * one, std::uint64_t{1} << 20));
     }
 
     /// Fills `to` [extent(bucket).edges] with the bucket's edges in stored order. One read.
-    void load(edge_bucket bucket, std::span<edge> to) {
+    void load(edge_bucket bucket, std::span<edge> to) { load(std::span(&bucket, 1), std::span(&to, 1)); }
+
+    /// The same for many, each into its span: one read a bucket that has edges, in the given order, several in flight.
+    void load(std::span<const edge_bucket> buckets, std::span<const std::span<edge>> to) {
+        GNEISS_ASSERT(buckets.size() == to.size());
         if (!queue_) open();
-        const byte_range range = store_.extent(bucket).range(edge_direction::out);
-        const std::uint64_t offset = store_.data_offset(edge_direction::out) + range.offset;
-        const auto bytes = queue_->read_unaligned(*file_, offset, static_cast<std::size_t>(range.length), buffer_.bytes());
-        queue_->drain();
-        {
-            const std::scoped_lock lock(mutex_);
-            statistics_ = queue_->stats();
+        try {
+            for (std::size_t next = 0; next < buckets.size() || !reads_.empty();) {
+                for (; next < buckets.size(); ++next)
+                    if (!to[next].empty() && !begin(buckets[next], next)) break;
+                queue_->submit();
+                if (reads_.empty()) continue;
+                while (!reads_.front().done)
+                    if (const auto done = queue_->next_done()) reads_[static_cast<std::size_t>(*done + reads_.size() - begun_)].done = true;
+                const read& first = reads_.front();
+                take(buckets[first.index], first.bytes, to[first.index]);
+                reads_.pop_front();
+            }
+        } catch (...) { // whose memory is used again
+            queue_->abandon();
+            reads_.clear();
+            throw;
         }
-        const edge_block block = store_.parse_and_verify(bytes, bucket, edge_direction::out);
-        decode(block, static_cast<node_id>(store_.rows().begin(bucket.first)),
-            static_cast<node_id>(store_.rows().begin(bucket.second)), to);
+        const std::scoped_lock lock(mutex_);
+        statistics_ = queue_->stats();
     }
 
     /// This as where an `edge_buffer` takes its edges from. Precondition: this outlives it.
     [[nodiscard]] edge_loader source() {
         return {.size = [this](edge_bucket b) { return static_cast<edge_index>(store_.extent(b).edges); },
             .load = [this](edge_bucket b, std::span<edge> to) { load(b, to); },
-            .rows = store_.rows()};
+            .rows = store_.rows(),
+            .load_many = [this](std::span<const edge_bucket> b, std::span<const std::span<edge>> to) { load(b, to); }};
     }
 
     [[nodiscard]] io_stats statistics() const {
@@ -58,12 +76,54 @@ public:
     }
 
 private:
+    struct read {
+        std::size_t index = 0;  // of the bucket in the call
+        std::size_t offset = 0; // in the buffer; reads are there in the order they were begun, round and round
+        std::size_t end = 0;
+        std::span<std::byte> bytes; // of the block
+        bool done = false;
+    };
+
     void open() {
-        engine_ = std::make_unique<any_engine>(engines_());
-        file_ = std::make_unique<file>(*engine_, store_.path(edge_direction::out), open_options{.direct = true});
-        queue_ = std::make_unique<io_queue>(*engine_);
+        auto engine = std::make_unique<any_engine>(engines_());
+        auto opened = std::make_unique<file>(*engine, store_.path(edge_direction::out), open_options{.direct = true});
         buffer_ = aligned_buffer<std::byte>(static_cast<std::size_t>(bytes_needed(store_)));
+        queue_ = std::make_unique<io_queue>(*engine); // all of it or, when something throws, nothing
+        file_ = std::move(opened);
+        engine_ = std::move(engine);
     }
+
+    /// Where in the buffer `length` bytes are free behind the read that was begun last; none: they are not.
+    [[nodiscard]] std::optional<std::size_t> room(std::size_t length) const {
+        if (reads_.empty()) return 0;
+        const std::size_t first = reads_.front().offset, end = reads_.back().end;
+        if (end > first) {
+            if (length <= buffer_.size() - end) return end;
+            return length <= first ? std::optional<std::size_t>(0) : std::nullopt;
+        }
+        return length <= first - end ? std::optional(end) : std::nullopt;
+    }
+
+    /// Begins to read a bucket. False: there is no room.
+    bool begin(edge_bucket bucket, std::size_t index) {
+        const byte_range range = store_.extent(bucket).range(edge_direction::out);
+        const std::uint64_t offset = store_.data_offset(edge_direction::out) + range.offset;
+        const auto length = static_cast<std::size_t>(range.length);
+        const std::size_t needed = round_up(align_range(offset, length, file_->alignment()).length, alignment);
+        const std::optional<std::size_t> at = room(needed);
+        if (!at) return false;
+        read& one = reads_.emplace_back(read{index, *at, *at + needed, {}, false});
+        one.bytes = queue_->read_unaligned(*file_, offset, length, buffer_.bytes().subspan(*at, needed), begun_);
+        ++begun_;
+        return true;
+    }
+    void take(edge_bucket bucket, std::span<const std::byte> bytes, std::span<edge> to) {
+        const edge_block block = store_.parse_and_verify(bytes, bucket, edge_direction::out);
+        decode(block, static_cast<node_id>(store_.rows().begin(bucket.first)),
+            static_cast<node_id>(store_.rows().begin(bucket.second)), to);
+    }
+
+    static constexpr std::size_t alignment = 64; // of blocks in the buffer, where the file asks for none
 
     const bucket_store& store_;
     engine_factory engines_;
@@ -71,6 +131,8 @@ private:
     std::unique_ptr<file> file_;
     std::unique_ptr<io_queue> queue_;
     aligned_buffer<std::byte> buffer_;
+    std::deque<read> reads_;   // in the order they were begun
+    std::uint64_t begun_ = 0;  // reads so far: their tags
     mutable std::mutex mutex_;
     io_stats statistics_;
 };

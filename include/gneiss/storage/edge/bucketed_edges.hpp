@@ -75,7 +75,8 @@ public:
             auto reader = std::make_shared<bucket_reader>(*disk_, engines);
             return {{.size = [disk = disk_](edge_bucket b) { return static_cast<edge_index>(disk->extent(b).edges); },
                         .load = [disk = disk_, reader](edge_bucket b, std::span<edge> to) { reader->load(b, to); },
-                        .rows = rows_},
+                        .rows = rows_,
+                        .load_many = [disk = disk_, reader](std::span<const edge_bucket> b, std::span<const std::span<edge>> to) { reader->load(b, to); }},
                 reader};
         }
         const auto find = [held = memory_, partitions = rows_.partitions](edge_bucket b) { return held->bucket(std::size_t{b.first} * partitions + b.second); };

@@ -58,11 +58,13 @@ private:
 };
 
 /// Where a bucket's edges come from: how many there are, and a way to read them into memory of that size. An `edge_buffer` calls
-/// both from one thread at a time.
+/// them from one thread at a time.
 struct edge_loader {
     std::function<edge_index(edge_bucket)> size;
     std::function<void(edge_bucket, std::span<edge>)> load;
     std::optional<row_partitioning> rows{}; ///< into which the buckets cut the nodes, where known: compared at construction of a trainer
+    /// Many buckets at once, each into its span, where that is faster; empty: they are loaded one by one.
+    std::function<void(std::span<const edge_bucket>, std::span<const std::span<edge>>)> load_many{};
 };
 
 struct edge_buffer_options {
@@ -188,21 +190,38 @@ private:
     [[nodiscard]] std::unique_ptr<state_edges> load(const std::vector<edge_bucket>& wanted) {
         auto result = std::make_unique<state_edges>();
         last_bytes_ = 0;
-        for (const edge_bucket& b : wanted) {
-            std::shared_ptr<const state_edges::edges> bucket;
-            if (cache_all_) bucket = cached_[index(b)];
-            if (!bucket) {
-                const std::scoped_lock lock(source_turn_);
-                auto fresh = std::make_shared<state_edges::edges>(static_cast<std::size_t>(source_.size(b)));
-                if (!fresh->empty()) source_.load(b, fresh->span());
-                if (expected_) check(b, fresh->span());
-                bucket = std::move(fresh);
-                if (cache_all_) cached_[index(b)] = bucket;
-            }
-            last_bytes_ += bucket->size_bytes();
-            result->add(std::move(bucket));
-        }
+        for (std::size_t first = 0; first < wanted.size(); first += at_once)
+            load(std::span(wanted).subspan(first, std::min(at_once, wanted.size() - first)), *result);
         return result;
+    }
+    void load(std::span<const edge_bucket> wanted, state_edges& to) {
+        const std::scoped_lock lock(source_turn_);
+        std::vector<std::shared_ptr<const state_edges::edges>> here(wanted.size());
+        std::vector<edge_bucket> missing;
+        std::vector<std::span<edge>> memory;
+        for (std::size_t i = 0; i < wanted.size(); ++i) {
+            const edge_bucket b = wanted[i];
+            if (cache_all_) here[i] = cached_[index(b)];
+            if (!here[i]) {
+                auto fresh = std::make_shared<state_edges::edges>(static_cast<std::size_t>(source_.size(b)));
+                if (!fresh->empty()) {
+                    missing.push_back(b);
+                    memory.push_back(fresh->span());
+                }
+                here[i] = std::move(fresh);
+            }
+        }
+        if (source_.load_many && !missing.empty())
+            source_.load_many(missing, memory);
+        else
+            for (std::size_t i = 0; i < missing.size(); ++i) source_.load(missing[i], memory[i]);
+        if (expected_)
+            for (std::size_t i = 0; i < missing.size(); ++i) check(missing[i], memory[i]);
+        for (std::size_t i = 0; i < wanted.size(); ++i) {
+            if (cache_all_) cached_[index(wanted[i])] = here[i];
+            last_bytes_ += here[i]->size_bytes();
+            to.add(std::move(here[i]));
+        }
     }
 
     /// Throws unless the edges lead from the first partition of a bucket to the second.
@@ -215,6 +234,8 @@ private:
                                                         std::to_string(b.second) + "), whose nodes in " + std::to_string(partitions_) +
                                                         " partitions are others");
     }
+
+    static constexpr std::size_t at_once = 1024; // buckets that a turn at the source loads
 
     mutable std::mutex source_turn_; // an epoch may begin while a bucket of one that was given up is loaded
     edge_loader source_;

@@ -91,19 +91,20 @@ public:
                 throw error(errc::invalid_argument, "a state names " + std::to_string(s.resident.size()) +
                                                         " partitions, the buffer has " + std::to_string(memory_slots_) +
                                                         " slots");
-        changes_ = use == lease_use::update;
+        const bool replaced = !keep_ || residencies_.empty();
+        std::vector<tracked_residency> stays;
+        if (replaced && keep_)
+            for (partition_id p = 0; p < partitions_; ++p) stays.push_back({{p, 0, 0}, 1});
+        else if (replaced)
+            for (const residency& each : residencies_of(states, first_state)) stays.push_back({each, each.last - each.first + 1});
+        changes_ = use == lease_use::update; // nothing fails from here on
         commit_wanted_ = false;
         if (changes_) flushed_ = false;
         plan_ = std::move(states);
         running_ = true;
-        if (!keep_ || residencies_.empty()) {
-            residencies_.clear();
+        if (replaced) {
+            residencies_ = std::move(stays);
             next_load_ = first_live_ = 0;
-            if (keep_) {
-                for (partition_id p = 0; p < partitions_; ++p) residencies_.push_back({{p, 0, 0}, 1});
-            } else {
-                for (const residency& each : residencies_of(plan_, first_state)) residencies_.push_back({each, each.last - each.first + 1});
-            }
         }
         changed_.notify_all();
     }
@@ -125,17 +126,15 @@ public:
         if (stop.stop_requested()) throw error(errc::canceled, "stopped while loading partitions");
         if (!std::ranges::all_of(wanted, [&](std::size_t i) { return residencies_[i].status == phase::resident; }))
             return std::nullopt;
-        auto rows = std::make_unique<resident_embeddings>(file_.partitioning(), file_.layout(), locks_);
+        const auto held = std::make_shared<hold>(*this, wanted); // the last to find no memory; until it counts it drops nothing
         for (const std::size_t i : wanted) {
-            rows->place(residencies_[i].span.partition, memory_[residencies_[i].slot.value()].data());
+            held->rows.place(residencies_[i].span.partition, memory_[residencies_[i].slot.value()].data());
             ++residencies_[i].leases;
             residencies_[i].dirty |= changes_;
         }
         ++leases_;
-        return state_lease(rows.release(), [this, index](const resident_embeddings* gone) {
-            delete gone;
-            release(index);
-        });
+        held->counts = true;
+        return state_lease(held, &held->rows);
     }
 
     /// Ends the epoch: waits for the leases, writes what changed and empties the buffer (unless it keeps all).
@@ -231,6 +230,22 @@ private:
         return s.status == phase::resident && s.states_left == 0;
     }
 
+    /// What leases of a state share: its rows, and the stays that they hold.
+    struct hold {
+        hold(partition_buffer& buffer, std::vector<std::size_t> indices)
+            : rows(buffer.file_.partitioning(), buffer.file_.layout(), buffer.locks_), from(buffer), stays(std::move(indices)) {}
+        ~hold() {
+            if (counts) from.release(stays);
+        }
+        hold(const hold&) = delete;
+        hold& operator=(const hold&) = delete;
+
+        resident_embeddings rows;
+        partition_buffer& from;
+        std::vector<std::size_t> stays;
+        bool counts = false;
+    };
+
     void notify() {
         const std::scoped_lock lock(mutex_);
         changed_.notify_all();
@@ -317,10 +332,10 @@ private:
     }
 
     /// The last lease of a state is gone: the partitions for which it was the last state leave.
-    void release(std::uint32_t index) {
+    void release(std::span<const std::size_t> stays) noexcept {
         const std::scoped_lock lock(mutex_);
         --leases_;
-        for (const std::size_t i : residencies_of_partition(index)) {
+        for (const std::size_t i : stays) {
             tracked_residency& s = residencies_[i];
             --s.leases;
             if (!keep_) --s.states_left;

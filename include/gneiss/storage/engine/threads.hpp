@@ -69,7 +69,7 @@ public:
 
 private:
     struct pool {
-        explicit pool(std::size_t at_most) : depth(at_most) {}
+        explicit pool(std::size_t at_most) : depth(at_most) { finished.reserve(depth); }
         pool(const pool&) = delete;
         pool& operator=(const pool&) = delete;
         ~pool() {
@@ -122,7 +122,7 @@ private:
         std::mutex mutex;
         std::condition_variable work, ready;
         std::deque<io_request> queued;
-        std::vector<io_completion> finished;
+        std::vector<io_completion> finished; // has room for all: a worker cannot throw
         std::size_t wanted = 0;
         bool closing = false;
         std::vector<std::jthread> workers; // last: joined before the rest goes

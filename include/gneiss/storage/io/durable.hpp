@@ -55,14 +55,38 @@ inline void atomic_write_file(const std::filesystem::path& path, std::span<const
     atomic_write_file(path, [&](sequential_writer& out) { out.append(bytes); });
 }
 
+/// Puts the directory `made`, whose files are synced, in place of what is at `path`, which becomes `path`.old meanwhile.
+///
+/// Meaning: after a crash at any moment one of the two is whole, at `path`, `made` or `path`.old; the old one is removed only when
+/// the new name survives power loss. Cost: a device flush. Errors: `io_error`; what is there is then still under one of the names.
+inline void replace_directory(const std::filesystem::path& made, const std::filesystem::path& path) {
+    const std::filesystem::path old = path.string() + ".old";
+    const auto rename = [](const std::filesystem::path& from, const std::filesystem::path& to) {
+        if (std::rename(from.c_str(), to.c_str()) != 0) throw io_error(errno, "rename into place", {.path = to});
+    };
+    std::error_code ignored;
+    if (std::filesystem::exists(path, ignored)) {
+        std::filesystem::remove_all(old, ignored); // of a crash; what stays makes the rename fail
+        rename(path, old);
+    }
+    rename(made, path);
+    sync_directory(std::filesystem::absolute(path).parent_path());
+    std::filesystem::remove_all(old, ignored);
+}
+
+/// Removes a directory with what is in it, if it can: for destructors. Walking a directory takes memory, which may be missing.
+inline void try_remove_directory(const std::filesystem::path& path) noexcept {
+    try {
+        std::filesystem::remove_all(path);
+    } catch (...) { // NOLINT(bugprone-empty-catch): what is there stays
+    }
+}
+
 /// Leaves nothing of a directory that did not get its final name.
 struct removed_unless_renamed {
     std::filesystem::path path;
 
-    ~removed_unless_renamed() {
-        std::error_code ignored;
-        std::filesystem::remove_all(path, ignored);
-    }
+    ~removed_unless_renamed() { try_remove_directory(path); }
 };
 
 /// Bytes that a file under `path` may still grow by, for this user. Throws `io_error`.

@@ -28,7 +28,7 @@ struct external_sort_report {
     std::uint64_t records = 0;
     std::uint64_t runs = 0;          ///< sorted runs written; 0: it fitted in memory
     std::uint64_t merge_passes = 0;  ///< passes over all records before the last one, which feeds the consumer
-    std::uint64_t spilled_bytes = 0; ///< written to scratch files, merge passes included
+    std::uint64_t spilled_bytes = 0; ///< records written to scratch files, merge passes included
 
     friend bool operator==(const external_sort_report&, const external_sort_report&) = default;
 };
@@ -62,7 +62,8 @@ struct by_key {
 /// twice that while merging in passes. Files have no name and vanish with this object, or with the process.
 /// Memory: sort and merge buffers stay within `memory_bytes` (at least `minimum_memory`), from 4 MiB on together with
 /// the page cache in flight.
-/// Errors: `io_error` (full disk: `out_of_space()`), `error` with errc::invalid_argument for too little memory.
+/// Errors: `io_error` (full disk: `out_of_space()`), `error` with errc::invalid_argument for too little memory; errc::corrupt when
+/// what was spilled is not read back as it was written: it has a checksum for each part, which is verified before its records are used.
 /// Not thread-safe. After an error only destruction is allowed.
 template <class Record, class Less = std::less<>, executor E = serial_executor>
 requires std::is_trivially_copyable_v<Record>
@@ -80,6 +81,7 @@ public:
             throw error(errc::invalid_argument,
                 "external sort needs at least " + format_bytes(minimum_memory) + " of memory");
         piece_ = std::clamp<std::uint64_t>(memory_ / 16, std::uint64_t{256} << 10, std::uint64_t{8} << 20);
+        layout_ = {detail::run_unit(memory_, sizeof(Record)), sizeof(Record)};
         capacity_ = static_cast<std::size_t>((memory_ - memory_ / 8) / (2 * sizeof(Record)));
     }
 
@@ -132,7 +134,7 @@ public:
             filled_ = 0;
             return;
         }
-        detail::merge_runs<Record>(file_, std::span<const detail::record_run>(runs_), memory_, less_, sink);
+        detail::merge_runs<Record>(file_, std::span<const detail::record_run>(runs_), layout_, memory_, less_, sink);
         runs_.clear();
         filled_ = 0;
         file_ = {};
@@ -171,7 +173,7 @@ private:
             out_ = sequential_writer(file_, 0, piece_);
         }
         const std::uint64_t begin = out_.position();
-        out_.append(std::as_bytes(std::span<const Record>(records_.data(), filled_)));
+        detail::append_run(out_, layout_, std::span<const Record>(records_.data(), filled_));
         runs_.push_back({begin, filled_});
         ++report_.runs;
         report_.spilled_bytes += filled_ * sizeof(Record);
@@ -187,9 +189,9 @@ private:
         for (std::size_t first = 0; first < runs_.size(); first += fan_in) {
             const std::size_t n = std::min(fan_in, runs_.size() - first);
             detail::record_run run{out.position(), 0};
-            detail::merge_runs<Record>(file_, std::span<const detail::record_run>(runs_).subspan(first, n),
+            detail::merge_runs<Record>(file_, std::span<const detail::record_run>(runs_).subspan(first, n), layout_,
                 memory_ - memory_ / 8, less_, [&](std::span<const Record> block) {
-                    out.append(std::as_bytes(block));
+                    detail::append_run(out, layout_, block);
                     run.records += block.size();
                 });
             merged.push_back(run);
@@ -206,6 +208,7 @@ private:
     std::uint64_t piece_ = 0; ///< bytes written between two write-backs
     Less less_;
     E executor_;
+    detail::run_layout layout_;
     std::size_t capacity_ = 0, filled_ = 0;
     aligned_buffer<Record> records_, scratch_;
     plain_file file_;

@@ -48,7 +48,8 @@ struct aligned_range {
 /// Errors: an operation that fails ends the lot: what has not begun is dropped, what is in flight is waited for, and
 /// only then `io_error` (path, offset, length, errno) or `error` (corrupt: the file ends too early) is thrown. After
 /// that all buffers are free and the queue is empty and usable. A failed sync poisons its file and is not repeated; a
-/// canceled one never ran, and is.
+/// canceled one never ran, and is. While an engine cannot wait for what is in flight, `outstanding` says that buffers are in
+/// use, and every operation is refused with errc::io.
 /// Thread-safety: one thread at a time. Source: window and waiting as measured in `docs/architecture.md`.
 class io_queue {
 public:
@@ -128,22 +129,28 @@ public:
         finished_.clear();
     }
 
-    /// Drops what has not begun and waits for the rest: no operation is outstanding then, and all buffers are free.
+    /// Drops what has not begun and waits for the rest: no operation is outstanding then, and all buffers are free. Where the
+    /// engine cannot wait, tried again as a request is, what is in flight stays outstanding.
     void abandon() noexcept {
-        try {
-            while (engine_->in_flight() > 0) {
-                const std::size_t count = engine_->wait(completions_, 1);
-                for (std::size_t i = 0; i < count; ++i)
-                    poison_after(operations_[pieces_[completions_[i].tag].of], completions_[i].result);
-            }
-        } catch (...) { // NOLINT(bugprone-empty-catch): an engine that cannot wait has nothing more to give
-        }
-        operations_.clear();
-        free_operations_.clear();
         waiting_.clear();
         held_.clear();
         repeated_.clear();
         finished_.clear();
+        for (std::uint32_t refused = 0; engine_->in_flight() > 0;) {
+            try {
+                const std::size_t count = engine_->wait(completions_, 1);
+                for (std::size_t i = 0; i < count; ++i)
+                    poison_after(operations_[pieces_[completions_[i].tag].of], completions_[i].result);
+                refused = 0;
+            } catch (...) {
+                stuck_ = ++refused > options_.retries;
+                if (stuck_) return;
+                back_off(refused);
+            }
+        }
+        stuck_ = false;
+        operations_.clear();
+        free_operations_.clear();
         free_pieces_.clear();
         for (std::size_t i = depth_; i-- > 0;) free_pieces_.push_back(static_cast<std::uint32_t>(i));
         outstanding_ = 0;
@@ -166,7 +173,7 @@ private:
         std::size_t open_pieces = 0;  // of those, not complete
         std::size_t writes_before = 0; // sync: earlier writes not finished
         std::uint64_t sequence = 0;
-        bool live = true;
+        bool live = false;
     };
     struct piece {
         std::uint32_t of = 0; // index of the operation
@@ -191,33 +198,38 @@ private:
                 {.path = target.path(), .offset = offset, .length = length});
     }
 
+    /// Throws while buffers of what was given up are in use.
+    void require_free() {
+        if (!stuck_) return;
+        abandon();
+        if (stuck_) throw error(errc::io, "the engine cannot wait: buffers of earlier requests are still in use");
+    }
+
     void enqueue(const operation& what) {
+        require_free();
         if (what.kind != io_operation::sync && what.needed == 0) {
             finished_.push_back(what.tag);
             return;
         }
-        std::uint32_t index = 0;
+        // What may find no memory comes first: an operation that is not queued is not outstanding.
         if (free_operations_.empty()) {
-            index = static_cast<std::uint32_t>(operations_.size());
-            operations_.push_back(what);
-        } else {
-            index = free_operations_.back();
-            free_operations_.pop_back();
-            operations_[index] = what;
+            free_operations_.reserve(operations_.size() + 1);
+            operations_.emplace_back();
+            free_operations_.push_back(static_cast<std::uint32_t>(operations_.size() - 1));
         }
-        ++outstanding_;
-        operation& self = operations_[index];
-        self.sequence = ++sequence_;
-        if (what.kind == io_operation::sync) {
+        const std::uint32_t index = free_operations_.back();
+        std::size_t writes_before = 0;
+        if (what.kind == io_operation::sync)
             for (const operation& other : operations_)
-                self.writes_before +=
-                    other.live && other.kind == io_operation::write && other.target == what.target;
-            if (self.writes_before > 0) {
-                held_.push_back(index);
-                return;
-            }
-        }
-        waiting_.push_back(index);
+                writes_before += other.live && other.kind == io_operation::write && other.target == what.target;
+        if (writes_before > 0) held_.push_back(index);
+        else waiting_.push_back(index);
+        free_operations_.pop_back();
+        operation& self = operations_[index] = what;
+        self.live = true;
+        self.sequence = ++sequence_;
+        self.writes_before = writes_before;
+        ++outstanding_;
     }
 
     /// Cuts the next piece, or takes one that must be repeated.
@@ -274,6 +286,7 @@ private:
 
     /// Fills the window, then takes completions: at least one `share`-th of it, or without blocking for 0.
     void step(std::size_t share) {
+        require_free();
         try {
             fill_window();
             const std::size_t at_least = share == 0 ? 0 : std::max<std::size_t>(engine_->in_flight() / share, 1);
@@ -378,6 +391,7 @@ private:
     std::vector<io_request> requests_;
     std::vector<io_completion> completions_;
     std::optional<failure> failure_;
+    bool stuck_ = false; // the engine did not wait for what was given up
     io_stats stats_;
 };
 

@@ -5,11 +5,15 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include <gneiss/core/aligned_buffer.hpp>
+#include <gneiss/core/checksum.hpp>
+#include <gneiss/core/error.hpp>
+#include <gneiss/core/types.hpp>
 #include <gneiss/storage/io/detail/radix_sort.hpp>
 #include <gneiss/storage/io/plain_file.hpp>
 
@@ -27,66 +31,125 @@ struct record_run {
     return static_cast<std::size_t>(std::clamp<std::uint64_t>(memory / (2 * read), 3, 1025) - 1);
 }
 
-/// Reads one run in blocks; the next block is on its way while this one is used.
+/// Records of a run that one checksum covers: as many as the reads of the widest merge hold, 1 MiB at most.
+[[nodiscard]] constexpr std::size_t run_unit(std::uint64_t memory, std::size_t record_bytes) {
+    const std::uint64_t most = std::max<std::uint64_t>(checksum_block_bytes / record_bytes, 1);
+    const std::uint64_t reads = 2 * (merge_fan_in(memory, record_bytes) + 1);
+    return static_cast<std::size_t>(std::clamp<std::uint64_t>((memory - memory / 8) / (reads * record_bytes), 1, most));
+}
+
+/// How runs lie in a file: `unit` records (the last of a run: what is left) and their checksum of 8 bytes, seeded with its place.
+struct run_layout {
+    std::size_t unit = 1;
+    std::size_t record_bytes = 1;
+
+    static constexpr std::size_t sum_bytes = sizeof(std::uint64_t);
+    [[nodiscard]] constexpr std::size_t unit_bytes() const noexcept { return unit * record_bytes + sum_bytes; }
+    /// Bytes of `records` records with their checksums, from the beginning of a unit on.
+    [[nodiscard]] constexpr std::uint64_t bytes(std::uint64_t records) const noexcept {
+        return records * record_bytes + ceil_div(records, std::uint64_t{unit}) * sum_bytes;
+    }
+};
+
+/// Appends records to a run. All but the last call of a run give whole units.
+template <class Record>
+void append_run(sequential_writer& out, const run_layout& layout, std::span<const Record> records) {
+    while (!records.empty()) {
+        const auto unit = std::as_bytes(records.first(std::min(layout.unit, records.size())));
+        const std::uint64_t sum = checksum(unit, out.position());
+        out.append(unit);
+        out.append(std::as_bytes(std::span(&sum, 1)));
+        records = records.subspan(unit.size() / sizeof(Record));
+    }
+}
+
+/// Reads one run in blocks of units; the next block is on its way while this one is used. No record is seen before its unit is
+/// verified. Throws errc::corrupt with the unit's place.
 template <class Record>
 class run_reader {
+    static_assert(alignof(Record) <= run_layout::sum_bytes, "records lie behind checksums of 8 bytes");
+
 public:
-    run_reader(const plain_file& file, record_run run, std::span<Record> buffer)
+    /// \param buffer  some whole units, aligned to 8 bytes
+    run_reader(const plain_file& file, record_run run, const run_layout& layout, std::span<std::byte> buffer)
         : file_(&file),
           rest_(run),
+          layout_(layout),
           buffer_(buffer) {
         refill();
     }
 
     [[nodiscard]] bool done() const noexcept { return at_ == end_; }
     [[nodiscard]] const Record& front() const noexcept { return *at_; }
-    /// What is left of the block in memory.
+    /// What is left of the unit in use.
     [[nodiscard]] std::span<const Record> block() const noexcept { return {at_, end_}; }
     void pop(std::size_t count = 1) {
         at_ += count;
-        if (at_ == end_) refill();
+        if (at_ == end_) next_unit();
     }
 
 private:
     static constexpr std::uint64_t hint_bytes = std::uint64_t{16} << 10; ///< a hint is a system call
 
+    /// Bytes of the next block.
+    [[nodiscard]] std::size_t next_bytes() const noexcept {
+        return static_cast<std::size_t>(std::min<std::uint64_t>(buffer_.size() / layout_.unit_bytes() * layout_.unit_bytes(), layout_.bytes(rest_.records)));
+    }
     void refill() {
-        const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(buffer_.size(), rest_.records));
-        at_ = buffer_.data();
-        end_ = at_ + n;
-        if (n == 0) return;
-        const std::uint64_t bytes = n * sizeof(Record);
-        file_->read_at(rest_.offset, std::as_writable_bytes(buffer_.first(n)));
+        const std::size_t bytes = next_bytes();
+        unread_ = buffer_.first(bytes);
+        if (bytes == 0) return next_unit();
+        file_->read_at(rest_.offset, unread_);
         const bool worth_a_hint = bytes >= hint_bytes;
         if (worth_a_hint) file_->drop_cached(rest_.offset, bytes);
+        place_ = rest_.offset;
         rest_.offset += bytes;
-        rest_.records -= n;
-        if (worth_a_hint && rest_.records != 0)
-            file_->prefetch(rest_.offset, std::min<std::uint64_t>(bytes, rest_.records * sizeof(Record)));
+        rest_.records -= (bytes - ceil_div(bytes, layout_.unit_bytes()) * run_layout::sum_bytes) / sizeof(Record);
+        if (worth_a_hint && rest_.records != 0) file_->prefetch(rest_.offset, next_bytes());
+        next_unit();
+    }
+    void next_unit() {
+        if (unread_.empty()) {
+            if (rest_.records != 0) return refill();
+            at_ = end_ = nullptr;
+            return;
+        }
+        const std::size_t bytes = std::min(layout_.unit_bytes(), unread_.size()), records = bytes - run_layout::sum_bytes;
+        std::uint64_t expected = 0;
+        std::memcpy(&expected, unread_.data() + records, sizeof expected);
+        if (checksum(unread_.first(records), place_) != expected)
+            throw error(errc::corrupt, "a spilled run is not what was written", {.path = file_->path(), .offset = place_, .length = records});
+        at_ = reinterpret_cast<const Record*>(unread_.data());
+        end_ = at_ + records / sizeof(Record);
+        unread_ = unread_.subspan(bytes);
+        place_ += bytes;
     }
 
     const plain_file* file_;
-    record_run rest_;
-    std::span<Record> buffer_;
+    record_run rest_; // not in memory yet
+    run_layout layout_;
+    std::span<std::byte> buffer_, unread_; // the latter: of the block, behind the unit in use
+    std::uint64_t place_ = 0;              // of unread_ in the file
     const Record* at_ = nullptr;
     const Record* end_ = nullptr;
 };
 
-/// Merges runs by a loser tree: log₂(runs) comparisons per record. The sink gets consecutive blocks.
+/// Merges runs by a loser tree: log₂(runs) comparisons per record. The sink gets consecutive blocks, of whole units but for the last.
 ///
 /// Memory: (runs + 1) read blocks, as much again in the page cache for what is prefetched.
 template <class Record, class Less, class Sink>
-void merge_runs(
-    const plain_file& file, std::span<const record_run> runs, std::uint64_t memory, const Less& less, Sink&& sink) {
+void merge_runs(const plain_file& file, std::span<const record_run> runs, const run_layout& layout, std::uint64_t memory,
+    const Less& less, Sink&& sink) {
     const std::size_t ways = runs.size(), leaves = std::bit_ceil(ways);
-    const auto block = static_cast<std::size_t>(std::clamp<std::uint64_t>(
-        memory / (2 * (ways + 1) * sizeof(Record)), 1, (std::uint64_t{4} << 20) / sizeof(Record) + 1));
-    aligned_buffer<Record> memory_block((ways + 1) * block);
+    const std::uint64_t block_bytes = std::min<std::uint64_t>(memory / (2 * (ways + 1)), std::uint64_t{4} << 20);
+    const auto units = static_cast<std::size_t>(std::max<std::uint64_t>(block_bytes / layout.unit_bytes(), 1));
+    const std::size_t block = units * layout.unit_bytes(), stride = round_up(block, run_layout::sum_bytes);
+    aligned_buffer<std::byte> blocks(ways * stride);
+    aligned_buffer<Record> out(units * layout.unit);
     std::vector<run_reader<Record>> readers;
     readers.reserve(ways);
     for (std::size_t i = 0; i < ways; ++i)
-        readers.emplace_back(file, runs[i], memory_block.span().subspan(i * block, block));
-    const std::span<Record> out = memory_block.span().subspan(ways * block, block);
+        readers.emplace_back(file, runs[i], layout, blocks.span().subspan(i * stride, block));
 
     // A finished run, and a leaf without a run, loses against everything.
     const auto done = [&](std::size_t i) { return i >= ways || readers[i].done(); };

@@ -1,0 +1,109 @@
+#include "common/best_state.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <gneiss/core/error.hpp>
+#include <gneiss/storage/io/plain_file.hpp>
+
+namespace programs {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* metrics_section = "metrics";
+constexpr const char* rows_section = "rows";
+constexpr std::string_view rows_prefix = "rows"; // of all files of rows: rows-N.bin, and rows.bin and rows.new of earlier versions
+
+void put_text(gneiss::checkpoint& to, const char* section, std::string_view text) {
+    const auto bytes = std::as_bytes(std::span(text));
+    to.sections[section].assign(bytes.begin(), bytes.end());
+}
+std::optional<std::string> text_of(const gneiss::checkpoint& saved, const char* section) {
+    const auto found = saved.sections.find(section);
+    if (found == saved.sections.end()) return std::nullopt;
+    return std::string(reinterpret_cast<const char*>(found->second.data()), found->second.size());
+}
+
+std::vector<fs::path> row_files(const fs::path& directory) {
+    std::vector<fs::path> found;
+    for (const auto& entry : fs::directory_iterator(directory))
+        if (entry.path().filename().string().starts_with(rows_prefix)) found.push_back(entry.path());
+    return found;
+}
+/// A name beyond all that are there.
+std::string new_rows(const fs::path& directory) {
+    std::uint64_t last = 0;
+    for (const fs::path& path : row_files(directory)) {
+        const std::string stem = path.stem().string();
+        std::uint64_t number = 0;
+        if (stem.size() > rows_prefix.size() && std::from_chars(stem.data() + rows_prefix.size() + 1, stem.data() + stem.size(), number).ec == std::errc{})
+            last = std::max(last, number);
+    }
+    return "rows-" + std::to_string(last + 1) + ".bin";
+}
+
+nlohmann::ordered_json to_json(const metric_values& values) {
+    nlohmann::ordered_json object = nlohmann::ordered_json::object();
+    for (const auto& [name, value] : values) object[name] = value;
+    return object;
+}
+
+} // namespace
+
+void keep_best(const fs::path& file, gneiss::checkpoint state, const best_metrics& metrics, const row_writer& write_rows) {
+    const fs::path directory = file.parent_path();
+    fs::create_directories(directory);
+    put_text(state, metrics_section, nlohmann::ordered_json{{"valid", to_json(metrics.valid)}, {"test", to_json(metrics.test)}}.dump());
+    std::string rows;
+    if (write_rows) {
+        rows = new_rows(directory);
+        put_text(state, rows_section, rows);
+    }
+    std::error_code ignored;
+    try {
+        if (write_rows) {
+            write_rows(directory / rows, state);
+            gneiss::sync_directory(directory);
+        }
+        gneiss::save_checkpoint(file, state);
+    } catch (...) {
+        // The switch may have taken place though its directory could not be synced: rows that are named stay.
+        if (!rows.empty() && (!fs::exists(file, ignored) || rows_of(gneiss::load_checkpoint(file), directory, "").filename() != rows))
+            fs::remove(directory / rows, ignored);
+        throw;
+    }
+    for (const fs::path& old : row_files(directory))
+        if (old.filename() != rows) fs::remove(old, ignored);
+}
+
+std::optional<best_metrics> metrics_of_best(const fs::path& file) {
+    if (!fs::exists(file)) return std::nullopt;
+    const std::optional<std::string> text = text_of(gneiss::load_checkpoint(file), metrics_section);
+    if (!text) return std::nullopt;
+    const auto read = nlohmann::ordered_json::parse(*text, nullptr, false);
+    best_metrics metrics;
+    try {
+        for (const auto& [name, value] : read.at("valid").items()) metrics.valid.emplace_back(name, value.get<double>());
+        for (const auto& [name, value] : read.at("test").items()) metrics.test.emplace_back(name, value.get<double>());
+    } catch (const nlohmann::json::exception&) {
+        throw gneiss::error(gneiss::errc::corrupt, "has metrics that are none", {.path = file});
+    }
+    return metrics;
+}
+
+fs::path rows_of(const gneiss::checkpoint& saved, const fs::path& directory, const char* otherwise) {
+    // The name alone: what is damaged leads to no other directory.
+    return directory / fs::path(text_of(saved, rows_section).value_or(otherwise)).filename();
+}
+
+} // namespace programs

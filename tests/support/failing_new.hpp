@@ -1,0 +1,85 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+
+#include <gneiss/core/error.hpp>
+
+// Replaces operator new and delete: included by one file of a test binary.
+
+namespace gneiss::test {
+
+inline std::atomic<std::uint64_t> allocations{0}; // since the last fail_allocation
+inline std::atomic<std::uint64_t> failing{0};
+
+/// While it lives, allocation `at` of all threads, counted from 1, throws bad_alloc. What waits for ever meanwhile ends the test
+/// binary, by SIGALRM after two minutes.
+class fail_allocation {
+public:
+    explicit fail_allocation(std::uint64_t at) {
+        ::alarm(120);
+        allocations = 0;
+        failing = at;
+    }
+    ~fail_allocation() {
+        failing = 0;
+        ::alarm(0);
+    }
+    fail_allocation(const fail_allocation&) = delete;
+    fail_allocation& operator=(const fail_allocation&) = delete;
+};
+
+/// Runs `run` with its first allocation failing, then its second, and so on until it makes fewer. After each, `check(at, threw)`
+/// is called; other exceptions than bad_alloc and the library's pass through. Returns how many failed.
+template <class Run, class Check>
+std::uint64_t fail_each_allocation(Run&& run, Check&& check) {
+    for (std::uint64_t at = 1;; ++at) {
+        bool threw = false;
+        {
+            const fail_allocation one(at);
+            try {
+                run();
+            } catch (const std::bad_alloc&) {
+                threw = true;
+            } catch (const error&) {
+                threw = true;
+            } catch (const io_error&) {
+                threw = true;
+            }
+        }
+        const std::uint64_t made = allocations;
+        check(at, threw);
+        if (made < at) return at - 1;
+    }
+}
+
+[[gnu::noinline]] inline void* counted_allocation(std::size_t bytes, std::size_t alignment) {
+    const std::uint64_t at = failing.load(std::memory_order_relaxed);
+    if (allocations.fetch_add(1, std::memory_order_relaxed) + 1 == at) throw std::bad_alloc();
+    void* const result = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    if (result == nullptr) throw std::bad_alloc();
+    return result;
+}
+[[gnu::noinline]] inline void give_back(void* p) noexcept { std::free(p); }
+
+} // namespace gneiss::test
+
+// NOLINTBEGIN(misc-definitions-in-headers,misc-new-delete-overloads): one unit of a test has them
+void* operator new(std::size_t bytes) { return gneiss::test::counted_allocation(bytes, alignof(std::max_align_t)); }
+void* operator new[](std::size_t bytes) { return gneiss::test::counted_allocation(bytes, alignof(std::max_align_t)); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) { return gneiss::test::counted_allocation(bytes, static_cast<std::size_t>(alignment)); }
+void* operator new[](std::size_t bytes, std::align_val_t alignment) { return gneiss::test::counted_allocation(bytes, static_cast<std::size_t>(alignment)); }
+void operator delete(void* p) noexcept { gneiss::test::give_back(p); }
+void operator delete[](void* p) noexcept { gneiss::test::give_back(p); }
+void operator delete(void* p, std::size_t) noexcept { gneiss::test::give_back(p); }
+void operator delete[](void* p, std::size_t) noexcept { gneiss::test::give_back(p); }
+void operator delete(void* p, std::align_val_t) noexcept { gneiss::test::give_back(p); }
+void operator delete[](void* p, std::align_val_t) noexcept { gneiss::test::give_back(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { gneiss::test::give_back(p); }
+void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { gneiss::test::give_back(p); }
+// NOLINTEND(misc-definitions-in-headers,misc-new-delete-overloads)
