@@ -75,14 +75,16 @@ public:
         else
             initialize(engines, context.live);
         rows_ = std::make_unique<gneiss::partition_buffer>(*rows_file_,
-            gneiss::partition_buffer_options{.resident_partitions = plan_.in_memory ? plan_.partitioning.partitions : plan_.slots, .prefetch = plan_.prefetch},
+            gneiss::partition_buffer_options{.resident_partitions = plan_.in_memory ? plan_.partitioning.partitions : plan_.slots, .prefetch = plan_.prefetch,
+                .trace = run.recorder()},
             budget_);
         reader_ = std::make_unique<gneiss::bucket_reader>(buckets_, engines);
         edges_ = std::make_unique<gneiss::edge_buffer>(
-            reader_->source(), gneiss::edge_buffer_options{.cache_all = rows_->keeps_all(), .bytes = plan_.edge_bytes}, budget_);
+            reader_->source(), gneiss::edge_buffer_options{.cache_all = rows_->keeps_all(), .bytes = plan_.edge_bytes, .trace = run.recorder()}, budget_);
         if (context.device) backend_ = backend_on(*context.device, options_, plan_, relations_);
         gneiss::embedding_trainer_options training = options_.training_options();
         training.batches_in_flight = plan_.batches;
+        training.pipeline.trace = run.recorder();
         training_ = std::make_unique<gneiss::embedding_trainer>(training,
             gneiss::embedding_parts{.model = model_, .optimizer = options_.row_optimizer(0), .rows = *rows_, .edges = *edges_, .relations = relations_,
                 .backend = backend_ ? &*backend_ : nullptr},

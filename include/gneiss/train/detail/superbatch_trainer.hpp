@@ -26,7 +26,7 @@ GNEISS_INLINE superbatch_trainer::superbatch_trainer(const superbatch_trainer_op
           parts.weights, classification_head{}, options.seed, executor)),
       any_batches_(std::ref(batches_)),
       loop_({.pipeline = {.staleness = std::max<std::size_t>(options.rows_in_flight, 1) - 1, .deterministic = false,
-                 .sample_workers = workers(options), .queues = {}},
+                 .sample_workers = workers(options), .queues = {}, .trace = options.trace},
                 .batches_in_flight = in_flight(options), .batch_nodes = options.batch_nodes},
           any_batches_, features_, embeddings_, backend_, {.dense = parts.optimizer}, executor, no_budget_) {
     if (parts.encode.inputs().total() != features_.columns().total())
@@ -63,6 +63,7 @@ GNEISS_INLINE inspected_batches::options superbatch_trainer::batch_options(const
     if (changes && !superbatches(options)) throw error(errc::invalid_argument, "change sets need superbatches");
     inspected_batches::options result{options.batch, options.seed, options.superbatches};
     result.superbatches.cache_capacity = changes ? rows->cache->capacity() : 0;
+    result.superbatches.trace = options.trace;
     return result;
 }
 
