@@ -93,7 +93,7 @@ enum class doing { work, wait_for_input, wait_for_update, wait_for_room };
 struct timeline_chart {
     struct bar {
         std::string name{};
-        double from = 0, to = 0;
+        double from = 0, to = 0; ///< [s]
         doing what = doing::work;
     };
     struct row {

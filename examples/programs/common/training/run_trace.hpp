@@ -12,7 +12,7 @@
 
 namespace trainers {
 
-/// Whether the file of --trace can be made, told before anything is done. A file that is there stays as it is.
+/// Whether the file of --trace can be made, asked before anything is done. A file that is there stays as it is.
 /// Throws io_error. One that is to lie in the run's own directory is not looked at.
 void check_trace(const run_options& flags);
 
