@@ -83,7 +83,7 @@ TEST_CASE("a report is well-formed, self-contained, and has every part that was 
         CHECK_MESSAGE(!contains(html, external), external);
     for (const char* part : {"<title>gneiss-marius on debian</title>", "0.3219", "961 MiB", "of a budget of 1.00 GiB",
              "Loss", "Validation metrics", "Stage seconds per epoch", "Compute: busy and waiting",
-             "Who waited for whom", "waits for updates", "How the trace begins", "gather, batch 3, bytes 4096: 2.0 ms", "Staleness of updated rows", "Bytes per epoch", "Bandwidth over time", "Memory plan", "Memory over time",
+             "Who waited for whom", "waits for updates", "How the trace begins", "gather, batch 3, bytes 4096: 2 ms", "Staleness of updated rows", "Bytes per epoch", "Bandwidth over time", "Memory plan", "Memory over time",
              "partition buffer", "swaps, lower bound", "Input and output", "io_uring and O_DIRECT work here",
              "prefers-color-scheme:dark", "moved (GB)", "time since the start (min)"})
         CHECK_MESSAGE(contains(html, part), part);

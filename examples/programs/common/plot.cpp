@@ -501,7 +501,7 @@ std::string svg(const timeline_chart& chart, use options) {
             if (!std::isfinite(each.from) || !std::isfinite(each.to)) continue;
             out.box(at(each.from), y, std::max(at(each.to) - at(each.from), 0.4), bar,
                 fmt::format("class=\"part\" fill=\"{}\"", color(static_cast<std::size_t>(each.what))),
-                fmt::format("{}: {}", each.name, human_seconds(each.to - each.from)));
+                fmt::format("{}: {}", each.name, each.to - each.from < 1 ? fmt::format("{:.3g} ms", 1e3 * (each.to - each.from)) : human_seconds(each.to - each.from)));
         }
     }
     return out.finish();
