@@ -1,6 +1,7 @@
 // Runs the trainers with --trace, and reads what they wrote.
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -41,6 +42,13 @@ struct trace_workshop : gneiss::test::workshop {
     }
 };
 
+/// Which batch a span is of.
+std::vector<std::uint64_t> batch_of(const nlohmann::json& span) {
+    std::vector<std::uint64_t> result;
+    for (const char* key : {"epoch", "state", "pass", "batch"}) result.push_back(span.at("args").at(key).get<std::uint64_t>());
+    return result;
+}
+
 /// The spans of a trace, by name.
 std::map<std::string, std::vector<nlohmann::json>> spans_of(const std::string& text) {
     std::map<std::string, std::vector<nlohmann::json>> result;
@@ -61,9 +69,9 @@ TEST_CASE("each trainer trains the same bits with a trace, in which every batch 
     for (const command& each : {
              command{"gneiss-marius", "train links --epochs 2 --dim 8 --batch 16 --negatives 10 --staleness 0 --store disk --buffer 2 --memory 256MiB --quiet --no-eval ",
                  {"load partition", "store partition", "load edges", "wait for partitions", "epoch"}},
-             command{"gneiss-mariusgnn", network + "--task node --staleness 0 ", {"load graph", "load features"}},
              command{"gneiss-ginex", network + "--topology disk --feature-cache belady --superbatch 3 --pipeline overlap ",
                  {"sample superbatch", "find change sets", "read rows", "fill cache", "update cache"}},
+             command{"gneiss-mariusgnn", network + "--task node --staleness 0 ", {"load graph", "load features"}},
              command{"gneiss-hanoi", network + "--partitioner given ", {"load graph", "load features"}},
          }) {
         CAPTURE(each.program);
@@ -73,12 +81,12 @@ TEST_CASE("each trainer trains the same bits with a trace, in which every batch 
         CHECK(shop.exported(plain, each.program) == shop.exported(traced, each.program));
         auto spans = spans_of(shop.read(each.program + ".json"));
         std::set<std::vector<std::uint64_t>> batches;
-        for (const auto& e : spans["sample"]) batches.insert({e["args"]["epoch"], e["args"]["state"], e["args"]["pass"], e["args"]["batch"]});
+        for (const auto& e : spans["sample"]) batches.insert(batch_of(e));
         CHECK(batches.size() >= 2);
         for (const char* stage : {"sample", "gather", "compute", "update"}) {
             CAPTURE(stage);
             std::set<std::vector<std::uint64_t>> seen;
-            for (const auto& e : spans[stage]) seen.insert({e["args"]["epoch"], e["args"]["state"], e["args"]["pass"], e["args"]["batch"]});
+            for (const auto& e : spans[stage]) seen.insert(batch_of(e));
             CHECK(seen == batches);
             CHECK(seen.size() == spans[stage].size());
         }
