@@ -38,6 +38,7 @@
 #include <gneiss/core/object_pool.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/core/row_layout.hpp>
+#include <gneiss/core/trace_recorder.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/eval/accuracy.hpp>
 #include <gneiss/eval/concepts.hpp>

@@ -83,7 +83,7 @@ TEST_CASE("a report is well-formed, self-contained, and has every part that was 
         CHECK_MESSAGE(!contains(html, external), external);
     for (const char* part : {"<title>gneiss-marius on debian</title>", "0.3219", "961 MiB", "of a budget of 1.00 GiB",
              "Loss", "Validation metrics", "Stage seconds per epoch", "Compute: busy and waiting",
-             "Staleness of updated rows", "Bytes per epoch", "Bandwidth over time", "Memory plan", "Memory over time",
+             "Who waited for whom", "waits for updates", "How the trace begins", "gather, batch 3, bytes 4096: 2 ms", "Staleness of updated rows", "Bytes per epoch", "Bandwidth over time", "Memory plan", "Memory over time",
              "partition buffer", "swaps, lower bound", "Input and output", "io_uring and O_DIRECT work here",
              "prefers-color-scheme:dark", "moved (GB)", "time since the start (min)"})
         CHECK_MESSAGE(contains(html, part), part);
@@ -139,9 +139,10 @@ TEST_CASE("every plot is well-formed, embedded or alone, with odd values too") {
     bar_chart bars{.title = "t", .x_label = "x", .categories = {"<1>", "2"}};
     interval_chart intervals{.title = "t", .x = {.label = "x", .from_zero = true}};
     stack_chart stack{.title = "t", .x = {.of = quantity::memory}};
+    timeline_chart timeline{.title = "a < b", .x = {.of = quantity::seconds}, .rows = {{"none", {}}}};
     const auto check = [&] {
         for (const auto options : {use::embedded, use::standalone})
-            for (const std::string& text : {svg(lines, options), svg(bars, options), svg(intervals, options), svg(stack, options)}) {
+            for (const std::string& text : {svg(lines, options), svg(bars, options), svg(intervals, options), svg(stack, options), svg(timeline, options)}) {
                 CHECK(flaw(text) == "");
                 CHECK_FALSE(contains(text, "nan"));
                 CHECK_FALSE(contains(text, "inf"));
@@ -155,6 +156,7 @@ TEST_CASE("every plot is well-formed, embedded or alone, with odd values too") {
     bars.parts = {{"p", {1, nan}}, {"q", {-1}}};
     intervals.points = {{"<p>", -1, 2}, {"a name", 3, 0}};
     stack.parts = {{"p", 0}, {"q", 5}};
+    timeline.rows.push_back({"<t>", {{"a & b", 1, 2}, {"odd", nan, 2}, {"nothing", 2, 2, doing::wait_for_room}}});
     stack.marks = {{"m", 3}, {"n", 9}};
     check();
     lines.y.log = lines.x.log = true;

@@ -63,6 +63,9 @@ inline programs::report_data sample_report(std::uint64_t epochs = 20) {
     }
     for (int s = 0; s <= 16; ++s)
         data.staleness.push_back(static_cast<std::uint64_t>(4e8 * std::exp(-0.5 * std::pow((s - 4) / 2.4, 2)) + 1e5));
+    data.stages = {{"sample", 3.1, 8.2, 0, .4}, {"gather", 2.2, 1.1, 6.5, 0}, {"compute", 11.8, .5, 0, 0}, {"update", 3.4, 9, 0, 0}};
+    data.timeline = {{"gather", {{"wait for sample", 0, .001, plot::doing::wait_for_input}, {"gather, batch 3, bytes 4096", .001, .003, plot::doing::work}}},
+        {"compute", {{"wait for gather", 0, .003, plot::doing::wait_for_input}, {"compute, batch 3", .003, .009, plot::doing::work}}}};
     data.tables = {{"Orders", {{"beta", "36 swaps"}, {"hilbert", "94 swaps"}}}};
     return data;
 }

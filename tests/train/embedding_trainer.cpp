@@ -20,9 +20,13 @@
 #include "support/temporary_directory.hpp"
 
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <set>
+
+#include <nlohmann/json.hpp>
 
 namespace test_train_embedding_trainer {
 
@@ -191,6 +195,50 @@ TEST_CASE("a deterministic staleness gives the same bits at any thread count and
     CHECK(train(graph, with, directory / "second") == first);
     with.training.pipeline.staleness = 0;
     CHECK(!(train(graph, with, directory / "synchronous") == first));
+}
+
+TEST_CASE("a traced training gives the same bits, and its trace has every batch in every stage and every partition that moved") {
+    const temporary_directory directory;
+    toy_graph graph(150, 5, 2, 1500, 5);
+    set_up with;
+    with.training.batch_edges = 20;
+    with.training.negatives = {.per_chunk = 8, .chunks = 2, .degree_fraction = .5};
+    with.training.pipeline = {.staleness = 4, .deterministic = true, .sample_workers = 2};
+    const outcome expected = train(graph, with, directory / "rows");
+    {
+        trace_recorder recorder(directory / "trace.json", {.block = 32});
+        with.trace = &recorder;
+        CHECK(train(graph, with, directory / "rows") == expected);
+    }
+    std::ifstream in(directory / "trace.json");
+    const auto events = nlohmann::json::parse(std::string(std::istreambuf_iterator<char>(in), {}));
+    std::set<std::string> tracks;
+    std::map<std::string, std::map<std::vector<std::uint64_t>, std::uint64_t>> batches; // by stage: how often each was there
+    std::map<std::string, std::uint64_t> spans, bytes;
+    for (const auto& e : events) {
+        if (e.at("name") == "thread_name") tracks.insert(e.at("args").at("name").get<std::string>());
+        if (e.at("ph") != "X") continue;
+        const std::string name = e.at("name");
+        const auto& args = e.at("args");
+        ++spans[name];
+        bytes[name] += args.value("bytes", std::uint64_t{0});
+        for (const char* stage : {"sample", "gather", "compute", "update"})
+            if (name == stage) ++batches[name][{args.at("epoch"), args.at("state"), args.at("pass"), args.at("batch")}];
+    }
+    CHECK(tracks == std::set<std::string>{"loop", "sample 1", "sample 2", "gather", "compute", "update", "edge loader", "partition reader", "partition writer"});
+    CHECK(batches.size() == 4);
+    CHECK(batches["sample"].size() > 2 * 1500 / 20 - 1);
+    for (const auto& [stage, seen] : batches) {
+        CAPTURE(stage);
+        CHECK(seen == batches["sample"]);
+        for (const auto& [batch, times] : seen) CHECK(times == 1);
+    }
+    CHECK(spans["epoch"] == with.epochs);
+    CHECK(spans["load partition"] >= with.epochs * 5);
+    CHECK(spans["load partition"] == spans["store partition"]);
+    CHECK(bytes["load edges"] == with.epochs * 1500 * sizeof(edge));
+    CHECK(bytes["gather"] > 0);
+    CHECK(bytes["gather"] == bytes["update"]);
 }
 
 TEST_CASE("asynchronous relations are those of the batch's reading: the same bits at staleness 0, others above it") {

@@ -56,6 +56,7 @@ struct set_up {
     std::uint64_t epochs = 2;
     engine_factory engines = [] { return any_engine(threads_engine{}); };
     std::uint64_t edge_memory = memory_budget::unlimited; ///< the budget of the edge buffer
+    trace_recorder* trace = nullptr;
     embedding_trainer_options training{.negatives = {.chunks = 10, .degree_fraction = .5}};
 };
 
@@ -99,11 +100,13 @@ inline outcome train(toy_graph& graph, const set_up& with, const std::filesystem
     const auto order = make_order(with.order, graph.partitioning.partitions, with.order_slots, 7);
     while (at.epoch < with.epochs) { // once, unless stopped: then from what a checkpoint would hold
         memory_budget budget;
-        partition_buffer buffer(*rows, {.resident_partitions = with.buffer_slots, .prefetch = with.prefetch}, budget);
+        partition_buffer buffer(*rows, {.resident_partitions = with.buffer_slots, .prefetch = with.prefetch, .trace = with.trace}, budget);
         memory_budget for_edges(with.edge_memory);
-        edge_buffer edges(graph.source(), {.partitions = graph.partitioning.partitions}, for_edges);
+        edge_buffer edges(graph.source(), {.partitions = graph.partitioning.partitions, .trace = with.trace}, for_edges);
         std::optional<any_backend> elsewhere = compute ? compute(with, relations) : std::nullopt;
-        embedding_trainer training(with.training,
+        embedding_trainer_options options = with.training;
+        options.pipeline.trace = with.trace;
+        embedding_trainer training(options,
             {.model = model, .optimizer = optimizer, .rows = buffer, .edges = edges, .relations = relations, .backend = elsewhere ? &*elsewhere : nullptr},
             executor, budget);
         training.set_steps(steps);

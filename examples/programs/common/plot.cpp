@@ -457,6 +457,56 @@ std::string svg(const stack_chart& chart, use options) {
     return out.finish();
 }
 
+std::string name_of(doing what) {
+    switch (what) {
+    case doing::work: return "at work";
+    case doing::wait_for_input: return "waits for input";
+    case doing::wait_for_update: return "waits for updates";
+    case doing::wait_for_room: break;
+    }
+    return "waits for room";
+}
+
+std::string svg(const timeline_chart& chart, use options) {
+    constexpr double row = 24, begin = 56, bar = 16;
+    double least = infinity, most = -infinity;
+    std::size_t longest = 0;
+    for (const auto& thread : chart.rows) {
+        longest = std::max(longest, thread.name.size());
+        for (const auto& each : thread.bars)
+            if (std::isfinite(each.from) && std::isfinite(each.to)) least = std::min(least, each.from), most = std::max(most, each.to);
+    }
+    axis across = chart.x;
+    if (least < most) {
+        if (!across.least) across.least = least;
+        if (!across.most) across.most = most;
+    }
+    const layout x(across, least, most, 12);
+    const double end = begin + row * static_cast<double>(chart.rows.size());
+    const double left = std::min(28 + glyph * static_cast<double>(longest), bar_width / 3);
+    const auto at = [&](double value) { return left + x.share(value) * (bar_width - right - left); };
+    canvas out(chart.title, bar_width, end + bottom, options);
+    std::vector<std::string> names;
+    for (const doing what : {doing::work, doing::wait_for_input, doing::wait_for_update, doing::wait_for_room}) names.push_back(name_of(what));
+    out.legend(names);
+    for (const auto& tick : x.ticks()) {
+        out.line(at(tick.value), begin, at(tick.value), end, tick.value == 0 ? "zero" : "grid");
+        out.text(at(tick.value), end + 16, "tick", "middle", tick.text);
+    }
+    out.text((left + bar_width - right) / 2, end + bottom - 8, "unit", "middle", x.label());
+    for (std::size_t i = 0; i < chart.rows.size(); ++i) {
+        const double y = begin + row * static_cast<double>(i) + (row - bar) / 2;
+        out.text(left - 10, y + 12, "name", "end", chart.rows[i].name);
+        for (const auto& each : chart.rows[i].bars) {
+            if (!std::isfinite(each.from) || !std::isfinite(each.to)) continue;
+            out.box(at(each.from), y, std::max(at(each.to) - at(each.from), 0.4), bar,
+                fmt::format("class=\"part\" fill=\"{}\"", color(static_cast<std::size_t>(each.what))),
+                fmt::format("{}: {}", each.name, each.to - each.from < 1 ? fmt::format("{:.3g} ms", 1e3 * (each.to - each.from)) : human_seconds(each.to - each.from)));
+        }
+    }
+    return out.finish();
+}
+
 namespace {
 
 void write_chart(const std::filesystem::path& path, const std::string& text) {

@@ -84,6 +84,27 @@ struct stack_chart {
     std::vector<mark> marks{};
 };
 
+/// What a thread does, by color.
+enum class doing { work, wait_for_input, wait_for_update, wait_for_room };
+/// For legends.
+[[nodiscard]] std::string name_of(doing what);
+
+/// What threads did over time: a row a thread, of bars over each other in their order.
+struct timeline_chart {
+    struct bar {
+        std::string name{};
+        double from = 0, to = 0; ///< [s]
+        doing what = doing::work;
+    };
+    struct row {
+        std::string name{};
+        std::vector<bar> bars{};
+    };
+    std::string title{};
+    axis x{};
+    std::vector<row> rows{};
+};
+
 /// `embedded` relies on the page's `style_sheet()`, `standalone` carries it and can be a file.
 enum class use { embedded, standalone };
 
@@ -91,6 +112,7 @@ enum class use { embedded, standalone };
 [[nodiscard]] std::string svg(const bar_chart& chart, use options = use::embedded);
 [[nodiscard]] std::string svg(const interval_chart& chart, use options = use::embedded);
 [[nodiscard]] std::string svg(const stack_chart& chart, use options = use::embedded);
+[[nodiscard]] std::string svg(const timeline_chart& chart, use options = use::embedded);
 
 /// Writes `svg(chart, use::standalone)`, with the folders that are missing on the way. Throws `gneiss::io_error`;
 /// `std::filesystem::filesystem_error` for a folder that cannot be made.

@@ -295,6 +295,26 @@ std::string stage_bars(const run_record& run) {
     return boxed(plot::svg(chart));
 }
 
+/// Shares of each stage's time, at work and waiting.
+std::string waiting_bars(const report_data& data) {
+    plot::bar_chart chart{.title = "Who waited for whom", .x_label = "stage",
+        .y = {.label = "share of its threads' time", .of = quantity::percent, .most = 1}};
+    using plot::doing;
+    for (const doing what : {doing::work, doing::wait_for_input, doing::wait_for_update, doing::wait_for_room}) chart.parts.push_back({plot::name_of(what), {}});
+    for (const stage_time& stage : data.stages) {
+        const double times[] = {stage.work, stage.wait_for_input, stage.wait_for_update, stage.wait_for_room};
+        const double all = times[0] + times[1] + times[2] + times[3];
+        if (!(all > 0)) continue;
+        chart.categories.push_back(stage.name);
+        for (std::size_t i = 0; i < chart.parts.size(); ++i) chart.parts[i].values.push_back(times[i] / all);
+    }
+    return chart.categories.empty() ? "" : boxed(plot::svg(chart));
+}
+
+std::string timeline(const report_data& data) {
+    return data.timeline.empty() ? "" : boxed(plot::svg(plot::timeline_chart{"How the trace begins: each thread's spans", {.label = "time", .of = quantity::seconds}, data.timeline}), true);
+}
+
 /// One value of the samples as a line over time.
 template <class Value>
 plot::series over_time(
@@ -605,7 +625,7 @@ std::string report_html(const report_data& data) {
             "<i style=\"flex:{};background:{}\"></i>", band[1], plot::color(static_cast<std::size_t>(band[0])));
     html += "</div>\n" + cards(run);
     html += section("Learning", learning(run));
-    html += section("Pipeline", stage_bars(run) + activity_plot(data) + staleness(data) + stage_table(run));
+    html += section("Pipeline", stage_bars(run) + activity_plot(data) + waiting_bars(data) + staleness(data) + stage_table(run) + timeline(data));
     html += section("Bytes moved", moving_bytes(data) + plan_table(run) + io_table(run) + io_cost_table(run));
     html += section("Memory", memory_section(data));
     html += section("Preprocessing", preprocessing_table(run));

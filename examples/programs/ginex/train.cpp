@@ -53,7 +53,7 @@ public:
         if (in_turns && features_->cache() != nullptr) features_->cache()->release();
         gneiss::superbatch_trainer_options options{.batch = *how.batch, .seed = how.seed,
             .rows_in_flight = static_cast<std::size_t>(*how.in_flight), .sample_workers = how.pipeline_options().sample_workers,
-            .batch_nodes = plan.batch_nodes,
+            .batch_nodes = plan.batch_nodes, .trace = of.run.recorder(),
             .superbatches = {.schedule = how.schedule(), .batches = plan.superbatch, .directory = superbatches(),
                 .cache_capacity = 0, .direct_table = plan.direct_table, .carry = *how.carry == "on", .accesses = plan.accesses, .epochs = *how.epochs,
                 .change_sets = device == nullptr ? gneiss::change_set_maker{} : device->change_sets()}};

@@ -61,11 +61,14 @@ public:
         std::optional<gneiss::pass_record> replay;
         if (settings.reuse_plan) replay = read_passes(*settings.reuse_plan);
         reuse_.emplace(settings.reuse, std::move(done), std::move(replay));
-        features_ = std::make_unique<gneiss::feature_buffer>(store_, of.engine.make, of.plan.feature_bytes, of.budget);
-        graph_ = std::make_unique<gneiss::graph_buffer>(buckets_, of.engine.make, settings.neighbors(), of.plan.graph_bytes, of.budget, macro_graph);
+        features_ = std::make_unique<gneiss::feature_buffer>(store_, of.engine.make, of.plan.feature_bytes, of.budget, of.run.recorder());
+        gneiss::graph_buffer_options form = macro_graph;
+        form.trace = of.run.recorder();
+        graph_ = std::make_unique<gneiss::graph_buffer>(buckets_, of.engine.make, settings.neighbors(), of.plan.graph_bytes, of.budget, form);
         gneiss::gnn_trainer_options training = settings.training_options();
         training.batches_in_flight = of.plan.batches;
         training.row_memory = of.plan.row_bytes;
+        training.pipeline.trace = of.run.recorder();
         training.resident_partitions = of.plan.slots;
         if (rates) training.on_rows = [this](std::span<const gneiss::node_id> rows) { asked_.add(rows); };
         const gneiss::classified_nodes task{of.classes.labels(), [this](std::uint32_t state, std::vector<gneiss::node_id>& out) {

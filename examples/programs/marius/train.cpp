@@ -44,10 +44,9 @@ gneiss::embedding_trainer_options sized(gneiss::embedding_trainer_options traini
 /// Plans of a run by their choices. With other partitions than those of `buckets`, edges are estimated.
 std::function<training_plan(const trainers::plan_choice&)> planner(const options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets) {
     const auto shared = std::make_shared<const gneiss::any_link_model>(o.model());
-    const gneiss::any_link_model& model = *shared;
     const std::size_t state_floats = o.row_optimizer(0).state_floats(*o.dim);
-    const std::uint64_t relation_rows = model.relation_rows(std::max<std::uint64_t>(graph.relations, 1));
-    const std::uint64_t relations = relation_rows * (model.relation_floats() + state_floats) * sizeof(float);
+    const std::uint64_t relation_rows = shared->relation_rows(std::max<std::uint64_t>(graph.relations, 1));
+    const std::uint64_t relations = relation_rows * (shared->relation_floats() + state_floats) * sizeof(float);
     return [=, &o, &graph, &buckets](const trainers::plan_choice& choice) {
         const gneiss::any_link_model& model = *shared;
         training_plan plan(choice, buckets.rows());
@@ -91,13 +90,16 @@ public:
         else
             initialize(engines, context.live);
         rows_ = std::make_unique<gneiss::partition_buffer>(*rows_file_,
-            gneiss::partition_buffer_options{.resident_partitions = plan_.in_memory ? plan_.partitioning.partitions : plan_.slots, .prefetch = plan_.prefetch},
+            gneiss::partition_buffer_options{.resident_partitions = plan_.in_memory ? plan_.partitioning.partitions : plan_.slots, .prefetch = plan_.prefetch,
+                .trace = run.recorder()},
             budget_);
         reader_ = std::make_unique<gneiss::bucket_reader>(buckets_, engines);
         edges_ = std::make_unique<gneiss::edge_buffer>(
-            reader_->source(), gneiss::edge_buffer_options{.cache_all = rows_->keeps_all(), .bytes = plan_.edge_bytes}, budget_);
+            reader_->source(), gneiss::edge_buffer_options{.cache_all = rows_->keeps_all(), .bytes = plan_.edge_bytes, .trace = run.recorder()}, budget_);
         if (context.device) backend_ = backend_on(*context.device, options_, plan_, relations_);
-        training_ = std::make_unique<gneiss::embedding_trainer>(sized(options_.training_options(), plan_),
+        gneiss::embedding_trainer_options training = sized(options_.training_options(), plan_);
+        training.pipeline.trace = run.recorder();
+        training_ = std::make_unique<gneiss::embedding_trainer>(training,
             gneiss::embedding_parts{.model = model_, .optimizer = options_.row_optimizer(0), .rows = *rows_, .edges = *edges_, .relations = relations_,
                 .backend = backend_ ? &*backend_ : nullptr},
             executor_, budget_);

@@ -187,22 +187,25 @@ private:
         const gneiss::bucket_store& buckets = data_->buckets();
         if (rows_file_)
             rows_ = std::make_unique<gneiss::partition_buffer>(*rows_file_,
-                gneiss::partition_buffer_options{.resident_partitions = plan_.in_memory ? plan_.partitioning.partitions : plan_.slots, .prefetch = plan_.prefetch}, budget_);
+                gneiss::partition_buffer_options{.resident_partitions = plan_.in_memory ? plan_.partitioning.partitions : plan_.slots, .prefetch = plan_.prefetch,
+                    .trace = of_.run.recorder()}, budget_);
         if (data_->features() != nullptr) {
             feature_store_.emplace(data_->features()->files(), plan_.partitioning);
-            features_ = std::make_unique<gneiss::feature_buffer>(*feature_store_, of_.engine.make, plan_.feature_bytes, budget_);
+            features_ = std::make_unique<gneiss::feature_buffer>(*feature_store_, of_.engine.make, plan_.feature_bytes, budget_, of_.run.recorder());
         }
-        graph_ = std::make_unique<gneiss::graph_buffer>(
-            buckets, of_.engine.make, how.neighbors(), plan_.graph_bytes, budget_, graph_form_of(how, plan_));
+        gneiss::graph_buffer_options form = graph_form_of(how, plan_);
+        form.trace = of_.run.recorder();
+        graph_ = std::make_unique<gneiss::graph_buffer>(buckets, of_.engine.make, how.neighbors(), plan_.graph_bytes, budget_, form);
         if (how.links()) {
             block_charge_.emplace(budget_.charge("bucket blocks", gneiss::bucket_reader::bytes_needed(buckets)));
             reader_ = std::make_unique<gneiss::bucket_reader>(buckets, of_.engine.make);
             edges_ = std::make_unique<gneiss::edge_buffer>(reader_->source(),
-                gneiss::edge_buffer_options{.cache_all = plan_.keeps_all(), .bytes = plan_.edge_bytes}, budget_);
+                gneiss::edge_buffer_options{.cache_all = plan_.keeps_all(), .bytes = plan_.edge_bytes, .trace = of_.run.recorder()}, budget_);
         }
         gneiss::gnn_trainer_options training = how.training_options();
         training.batches_in_flight = plan_.batches;
         training.row_memory = plan_.row_bytes;
+        training.pipeline.trace = of_.run.recorder();
         training.resident_partitions = plan_.slots;
         training_ = std::make_unique<gneiss::gnn_trainer>(training,
             gneiss::gnn_parts{.task = make_task(), .encode = net_.encode, .weights = net_.weights, .optimizer = how.dense_optimizer(0),

@@ -23,10 +23,16 @@ class ranked_bitmap;
 class row_borders;
 class row_finder;
 class tbb_executor;
+class trace_recorder;
+class trace_span;
+class trace_track;
 struct memory_part;
+struct recorded_span;
 struct row_layout;
 struct row_partitioning;
 struct serial_executor;
+struct trace_arguments;
+struct trace_options;
 
 template <class T>
 class matrix_view;

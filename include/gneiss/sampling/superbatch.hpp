@@ -15,6 +15,7 @@
 #include <gneiss/cache/belady.hpp>
 #include <gneiss/cache/change_set.hpp>
 #include <gneiss/cache/replay.hpp>
+#include <gneiss/core/trace_recorder.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 #include <gneiss/storage/io/run_file.hpp>
@@ -43,6 +44,7 @@ struct superbatch_options {
     std::uint64_t accesses = 0;        ///< a superbatch ends early before its batches have more nodes; 0: never
     std::uint64_t epochs = 1;          ///< sampling ahead ends with epoch `epochs` − 1
     change_set_maker change_sets{};    ///< empty: on the CPU
+    trace_recorder* trace = nullptr;   ///< gets tracks of the inspection; outlives it
 };
 
 /// What an inspector made, and its seconds. Merges.

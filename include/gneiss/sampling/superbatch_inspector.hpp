@@ -21,6 +21,7 @@
 #include <gneiss/cache/belady.hpp>
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/ref.hpp>
+#include <gneiss/core/trace_recorder.hpp>
 #include <gneiss/core/types.hpp>
 #include <gneiss/sampling/any_sampler.hpp>
 #include <gneiss/sampling/node_batches.hpp>
@@ -58,7 +59,8 @@ public:
 
     /// Begins with the batch at `from`. Throws errc::invalid_argument for superbatches of no batch; io_error.
     superbatch_inspector(superbatch_options options, surroundings around, place from)
-        : options_(std::move(options)), around_(std::move(around)), next_(from), position_(from) {
+        : options_(std::move(options)), around_(std::move(around)), track_(open_track(options_.trace, "inspector")),
+          changes_track_(open_track(options_.trace, "change sets")), next_(from), position_(from) {
         if (options_.batches == 0) throw error(errc::invalid_argument, "a superbatch needs a batch");
         std::error_code failed;
         std::filesystem::remove_all(options_.directory, failed); // what a killed run left
@@ -199,6 +201,7 @@ private:
         const auto give_caches = [&](const std::function<void()>& change, bool to_gathering) {
             return turn([&] {
                 caches_gather_ = false;
+                const trace_span span(change ? track_.get() : nullptr, "switch caches");
                 if (change) timed(&superbatch_statistics::switch_seconds, change);
                 caches_gather_ = to_gathering;
             });
@@ -228,7 +231,9 @@ private:
     /// The next superbatch, sampled; null behind the last, or when a stop is requested.
     [[nodiscard]] std::shared_ptr<superbatch> sample(const std::stop_token& stop) {
         std::shared_ptr<superbatch> result;
+        trace_span span(track_.get(), "sample superbatch", {.epoch = next_.first, .batch = next_.second});
         timed(&superbatch_statistics::sample_seconds, [&] { result = sample_now(stop); });
+        if (result) span.bytes(result->file_bytes());
         return result;
     }
     [[nodiscard]] std::shared_ptr<superbatch> sample_now(const std::stop_token& stop) {
@@ -262,7 +267,10 @@ private:
     }
 
     void find_changes(superbatch& of) {
-        if (options_.cache_capacity != 0) timed(&superbatch_statistics::change_set_seconds, [&] { find_changes_now(of); });
+        if (options_.cache_capacity != 0) {
+            const trace_span span(changes_track_.get(), "find change sets", {.epoch = of.epoch(), .batch = of.first()});
+            timed(&superbatch_statistics::change_set_seconds, [&] { find_changes_now(of); });
+        }
         const std::scoped_lock lock(mutex_);
         ++statistics_.superbatches;
         statistics_.batches += of.last() - of.first();
@@ -291,12 +299,14 @@ private:
     }
     /// False when a stop is requested first.
     bool wait_gathered(const superbatch& of, const std::stop_token& stop) {
+        const trace_span span(track_.get(), "wait for gather of a superbatch", {.epoch = of.epoch(), .batch = of.first()});
         std::unique_lock lock(mutex_);
         return changed_.wait(lock, stop, [&] { return of.gathered_; });
     }
 
     superbatch_options options_;
     surroundings around_;
+    std::unique_ptr<trace_track> track_, changes_track_; // null without a trace
 
     // the inspecting thread's
     place next_; // the next batch to sample

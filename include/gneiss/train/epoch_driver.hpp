@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/core/trace_recorder.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/sample/mini_batch.hpp>
 #include <gneiss/train/training_pipeline.hpp>
@@ -52,6 +53,9 @@ struct driven_batch {
     using work_type = Work;
 
     [[nodiscard]] std::uint64_t bytes() const noexcept { return memory; }
+    [[nodiscard]] trace_arguments traced() const noexcept {
+        return {.epoch = key.epoch, .state = key.number.state, .pass = key.number.pass, .batch = key.number.index, .bytes = moved_bytes};
+    }
 
     std::size_t slot = 0; ///< which of the batches in flight this is
     batch_key key{};
@@ -61,6 +65,8 @@ struct driven_batch {
     Rows rows{};                      ///< null without rows
     Statistics statistics;
     std::uint64_t memory = 0; ///< counted by queues
+    trace_track* trace = nullptr; ///< of the thread that has the batch; null: nothing is traced
+    std::uint64_t moved_bytes = trace_arguments::none; ///< by the stage, where it knows
 };
 
 /// Batches that are in memory at once: `wanted`, or as many as the stages can use.
@@ -88,7 +94,7 @@ public:
     /// \param batches_per_step  consecutive batches of a state that share a step; the last of a state may have fewer
     epoch_driver(pipeline_stages<Batch> stages, const pipeline_options& options,
         std::vector<std::unique_ptr<Batch>> batches, Tables* rows, std::uint32_t batches_per_step = 1)
-        : options_(options), rows_(rows), batches_per_step_(batches_per_step), pipeline_(with_end(std::move(stages)), options, numbered(std::move(batches))) {}
+        : options_(options), rows_(rows), batches_per_step_(batches_per_step), track_(open_track(options.trace, "loop")), pipeline_(with_end(std::move(stages)), options, numbered(std::move(batches))) {}
 
     /// Runs epoch `epoch` over `states`, from batch `from` on.
     ///
@@ -103,6 +109,7 @@ public:
         Begin&& begin, WorkOf&& work_of, const std::function<bool(std::uint32_t)>& ready = {}) {
         if (failure_) std::rethrow_exception(failure_);
         try {
+            const trace_span whole(trace(), "epoch", {.epoch = epoch});
             observer_ = &told;
             outcome_ = {};
             applied_ = 0;
@@ -121,6 +128,8 @@ public:
     void set_steps(std::uint64_t steps) noexcept { steps_ = steps; }
 
     [[nodiscard]] pipeline_statistics statistics() const { return pipeline_.statistics(); }
+    /// The driving thread's track; null without a trace.
+    [[nodiscard]] trace_track* trace() const noexcept { return track_.get(); }
     /// As of `training_pipeline`.
     [[nodiscard]] std::stop_token failed() const noexcept { return pipeline_.failed(); }
 
@@ -148,15 +157,16 @@ private:
                     if (interruptible(i)) {
                         created.stopped = stop.stop_requested();
                         if (created.stopped || (observer_->checkpoint_due && observer_->checkpoint_due())) {
-                            pipeline_.drain();
+                            drain();
                             if (created.stopped) {
                                 created.position = resume_here(i);
                                 break;
                             }
+                            const trace_span span(trace(), "checkpoint", {.epoch = epoch});
                             observer_->checkpoint(resume_here(i));
                         }
                     }
-                    auto b = pipeline_.take();
+                    auto b = take({.epoch = epoch, .state = s, .pass = pass, .batch = i});
                     b->key = {epoch, {s, pass, i}};
                     b->work = work;
                     b->rows = held;
@@ -168,7 +178,7 @@ private:
                 if (created.stopped || count == 0 || !observer_->again || !observer_->again(s, pass + 1, !ready || ready(s + 1))) break;
             }
         }
-        pipeline_.drain();
+        drain();
         if (rows_ != nullptr) end_epoch(created.position);
         created.model = outcome_;
         created.batches = applied_;
@@ -193,20 +203,37 @@ private:
         return stages;
     }
 
+    [[nodiscard]] std::unique_ptr<Batch> take(const trace_arguments& next) {
+        if (track_ == nullptr) return pipeline_.take();
+        const auto since = trace_track::clock::now();
+        auto taken = pipeline_.take();
+        track_->add_wait("wait for a free batch", since, next);
+        return taken;
+    }
+    void drain() {
+        const trace_span span(trace(), "wait for update of all");
+        pipeline_.drain();
+    }
+
     /// The rows of a state, committing on the way where the disk needs it. False: stopped.
     bool acquire_rows(std::uint32_t s, decltype(Batch::rows)& held, const resume_position& here, const std::stop_token& stop) {
         for (;;) {
             if (stop.stop_requested()) return false;
             if (rows_ == nullptr) return true;
-            if (auto rows = rows_->acquire(s, {})) {
+            auto rows = [&] {
+                const trace_span span(trace(), "wait for partitions", {.epoch = here.epoch, .state = s});
+                return rows_->acquire(s, {});
+            }();
+            if (rows) {
                 held = std::move(*rows);
                 return true;
             }
-            pipeline_.drain();
+            drain();
             commit(here);
         }
     }
     void end_epoch(const resume_position& here) {
+        const trace_span span(trace(), "wait for writes of partitions", {.epoch = here.epoch});
         rows_->end_epoch();
         while (rows_->commit_wanted()) {
             commit(here);
@@ -216,6 +243,7 @@ private:
     void commit(const resume_position& here) const {
         if (!observer_->checkpoint)
             throw error(errc::no_space, "the row file has too few spare slots to train without checkpoints");
+        const trace_span span(trace(), "checkpoint", {.epoch = here.epoch});
         observer_->checkpoint(here);
     }
 
@@ -237,6 +265,7 @@ private:
     statistics_type outcome_{};  // written by the update stage, read after a drain
     std::uint64_t applied_ = 0;  // the same
     std::exception_ptr failure_; // of an epoch
+    std::unique_ptr<trace_track> track_; // the driving thread's
 
     training_pipeline<Batch> pipeline_; // last: its threads use the rest
 };

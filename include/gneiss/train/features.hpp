@@ -144,8 +144,11 @@ public:
         gather_target to = gather_target::of(dense);
         if (rows_.f16) to = {f16_rows_.at_least(ids.size() * rows_.columns * sizeof(half)), rows_.columns * sizeof(half)};
         timed(times_.gather, [&] {
+            trace_span span(b.trace, "read rows", b.traced());
+            const std::uint64_t before = span ? bytes_read() : 0;
             if (rows_.cache != nullptr) rows_.cache->gather(ids, to);
             else rows_.source.gather(ids, to);
+            if (span) span.bytes(bytes_read() - before);
         });
         if (rows_.cache != nullptr) timed(times_.update, [&] { update(b, to); });
         if (rows_.f16 || rows_.normalized) timed(times_.gather, [&] { convert(ids.size(), to, dense); });
@@ -163,6 +166,9 @@ private:
         to.fetch_add(std::chrono::nanoseconds(std::chrono::steady_clock::now() - since).count(), std::memory_order_relaxed);
     }
 
+    /// From below the cache, so far.
+    [[nodiscard]] std::uint64_t bytes_read() const { return rows_.source.statistics().io.read_bytes; }
+
     void convert(std::size_t count, const gather_target& read, matrix_view<float> dense) const {
         parallel_for(executor_, count, 1024, [&](std::size_t i, std::size_t end) {
             for (; i < end; ++i) {
@@ -178,8 +184,11 @@ private:
     void fill(const training_batch& b) {
         const bool begins = b.window && b.key.number.index == b.window->first();
         if (rows_.policy != nullptr) {
-            if (!std::exchange(filled_, true) || (begins && between_ == cache_between_superbatches::emptied)) rows_.cache->fill(rows_.policy->initial());
+            if (std::exchange(filled_, true) && !(begins && between_ == cache_between_superbatches::emptied)) return;
+            const trace_span span(b.trace, "fill cache", b.traced());
+            rows_.cache->fill(rows_.policy->initial());
         } else if (begins) {
+            const trace_span span(b.trace, "fill cache", b.traced());
             if (b.window->begins_empty() && rows_.cache->held() != 0) {
                 rows_.cache->release();
                 rows_.cache->acquire();
@@ -189,6 +198,7 @@ private:
     }
 
     void update(const training_batch& b, const gather_target& rows) {
+        const trace_span span(b.trace, "update cache", b.traced());
         if (rows_.policy != nullptr) rows_.policy->next(b.nodes, changes_);
         else if (b.window && rows_.cache->capacity() != 0) b.window->changes(b.nodes, changes_);
         else return; // without slots nothing changes; what is sampled after a stop is of no superbatch

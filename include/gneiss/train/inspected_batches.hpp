@@ -79,7 +79,9 @@ public:
         samplers_.with([this] { return parts_.sampler; }, [&](any_sampler& mine) {
             static_cast<const node_batches*>(b.work->view.get())->choose(b.key.number.index, b.seeds);
             labels_of(b.seeds, parts_.labels, parts_.classes, b.labels);
+            const auto since = b.trace != nullptr ? trace_track::clock::now() : trace_track::clock::time_point{};
             b.window = inspector_ ? inspector_->next(stop) : nullptr; // null with an inspector: it is halted, for the rest of the run
+            if (b.trace != nullptr) b.trace->add_wait("wait for superbatch", since, b.traced());
             std::optional<mini_batch> result;
             if (b.window) timed(times_.load, [&] { result = inspector_->load(*b.window, b.sample_arena); });
             else timed(times_.sample, [&] { result = mine.sample(b.key, b.seeds, executor_, b.sample_arena); });

@@ -34,10 +34,10 @@ class ordered_queue {
 public:
     explicit ordered_queue(queue_capacity capacity = {}) : capacity_(capacity) {}
 
-    /// Waits for room. Returns false when the queue was closed.
-    bool push(std::uint64_t number, T item, std::uint64_t bytes = 0) {
+    /// Waits for room. Returns false when the queue was closed. Adds the time spent waiting to `waited`.
+    bool push(std::uint64_t number, T item, std::uint64_t bytes = 0, std::chrono::nanoseconds* waited = nullptr) {
         std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] {
+        wait(lock, waited, [&] {
             return closed_ || number == next_ ||
                    (held_.size() < capacity_.items && (held_.empty() || bytes_ + bytes <= capacity_.bytes));
         });
@@ -52,12 +52,7 @@ public:
     /// The next item in order; empty when the queue is closed and drained. Adds the time spent waiting to `waited`.
     [[nodiscard]] std::optional<T> pop(std::chrono::nanoseconds* waited = nullptr) {
         std::unique_lock lock(mutex_);
-        const auto ready = [&] { return (!held_.empty() && held_.begin()->first == next_) || closed_; };
-        if (!ready()) {
-            const auto since = std::chrono::steady_clock::now();
-            changed_.wait(lock, ready);
-            if (waited != nullptr) *waited += std::chrono::steady_clock::now() - since;
-        }
+        wait(lock, waited, [&] { return (!held_.empty() && held_.begin()->first == next_) || closed_; });
         if (error_) std::rethrow_exception(error_);
         if (held_.empty() || held_.begin()->first != next_) return std::nullopt;
         auto node = held_.extract(held_.begin());
@@ -83,6 +78,14 @@ public:
     }
 
 private:
+    template <class Ready>
+    void wait(std::unique_lock<std::mutex>& lock, std::chrono::nanoseconds* waited, const Ready& ready) {
+        if (ready()) return;
+        const auto since = std::chrono::steady_clock::now();
+        changed_.wait(lock, ready);
+        if (waited != nullptr) *waited += std::chrono::steady_clock::now() - since;
+    }
+
     const queue_capacity capacity_;
     std::mutex mutex_;
     std::condition_variable changed_;

@@ -16,6 +16,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/executor/ref.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/trace_recorder.hpp>
 #include <gneiss/model/dense_optimizer.hpp>
 #include <gneiss/model/dense_parameters.hpp>
 #include <gneiss/train/any_slots.hpp>
@@ -38,7 +39,8 @@ struct superbatch_trainer_options {
     std::size_t rows_in_flight = 2; ///< batches whose rows are in memory: the one that is computed, and those gathered ahead
     std::size_t sample_workers = 1;    ///< of `conventional`
     std::uint64_t batch_nodes = 0;     ///< that a sample has, so that there is room for `rows_in_flight` of them; one with more may run alone; 0: any number
-    superbatch_options superbatches{}; ///< their slots are set to those of the cache, if change sets decide what it holds
+    trace_recorder* trace = nullptr;   ///< as `pipeline_options::trace`
+    superbatch_options superbatches{}; ///< their slots are set to those of the cache, if change sets decide what it holds; `trace` to this one
 };
 
 /// What a `superbatch_trainer` works with; all that is held by reference outlives the training.

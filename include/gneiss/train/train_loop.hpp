@@ -112,7 +112,12 @@ public:
             features_.begin_epoch(start);
         };
         const auto work_of = [&](std::uint32_t s) {
-            auto work = std::make_shared<state_work>(batches_.acquire(start, s));
+            const trace_arguments at{.epoch = number, .state = s};
+            auto work = [&] {
+                const trace_span span(driver_.trace(), "wait for edges and graph", at);
+                return std::make_shared<state_work>(batches_.acquire(start, s));
+            }();
+            const trace_span span(features_.columns().total() == 0 ? nullptr : driver_.trace(), "wait for features", at);
             work->features = features_.acquire(s);
             planned += work->batches;
             if (planned == 0 && from == batch_number{} && s + 1 == states.size())
@@ -227,6 +232,7 @@ private:
             embeddings_.gather(b, b.rows_read.middle_columns(0, width - fixed.dense));
         }
         if (fixed.total() != 0) features_.gather(b, b.rows_read.middle_columns(learned, fixed.dense));
+        b.moved_bytes = count * width * sizeof(float);
         if (fixed.sparse != 0) b.in.sparse = {fixed.sparse, b.sparse.offsets, b.sparse.columns, b.sparse.values};
         b.features.reset();
         batches_.gathered(b);
@@ -250,7 +256,10 @@ private:
     }
 
     void update(training_batch& b) {
-        if (embeddings_.columns() != 0 && !backend_.device_resident()) embeddings_.apply(b);
+        if (embeddings_.columns() != 0 && !backend_.device_resident()) {
+            embeddings_.apply(b);
+            b.moved_bytes = b.nodes.size() * embeddings_.columns() * sizeof(float);
+        }
         b.links.reset();
         b.window.reset();
         room_.put(std::move(b.memory_of_rows));

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/core/trace_recorder.hpp>
 #include <gneiss/train/concepts.hpp>
 #include <gneiss/train/queue.hpp>
 #include <gneiss/train/staleness.hpp>
@@ -51,12 +52,15 @@ struct pipeline_options {
     bool deterministic = false;      ///< the same results at any staleness, by a fixed schedule
     std::size_t sample_workers = 1;
     queue_capacity queues{};         ///< of each queue
+    trace_recorder* trace = nullptr; ///< gets a track for each thread, with spans of the stages and of what they wait for; outlives the pipeline
 };
 
 /// Times and counts of a pipeline. Merges by addition.
 struct pipeline_statistics {
     std::array<double, stage_count> busy_seconds{};
     std::array<double, stage_count> wait_seconds{}; ///< waiting for the stage before, or for staleness
+    std::array<double, stage_count> gate_seconds{}; ///< the part of it that was for staleness
+    std::array<double, stage_count> room_seconds{}; ///< waiting for room before the next stage
     staleness_histogram staleness;                  ///< of batches
     std::uint64_t batches = 0;
 
@@ -64,6 +68,8 @@ struct pipeline_statistics {
         for (std::size_t i = 0; i < stage_count; ++i) {
             busy_seconds[i] += other.busy_seconds[i];
             wait_seconds[i] += other.wait_seconds[i];
+            gate_seconds[i] += other.gate_seconds[i];
+            room_seconds[i] += other.room_seconds[i];
         }
         staleness += other.staleness;
         batches += other.batches;
@@ -106,9 +112,14 @@ public:
         try {
             for (std::size_t i = 0; i < chain.size(); ++i) {
                 const std::size_t workers = chain[i] == stage::sample ? std::max<std::size_t>(options.sample_workers, 1) : 1;
-                queue* const out = i + 1 < chain.size() ? queues_[i + 1].get() : nullptr;
+                const place at{.here = chain[i], .in = *queues_[i], .out = i + 1 < chain.size() ? queues_[i + 1].get() : nullptr,
+                    .wait_name = i == 0 ? "wait for work" : wait_names[static_cast<std::size_t>(chain[i - 1])],
+                    .room_name = i + 1 < chain.size() ? room_names[static_cast<std::size_t>(chain[i + 1])] : ""};
+                const std::string name = stage_names[static_cast<std::size_t>(chain[i])];
                 for (std::size_t w = 0; w < workers; ++w)
-                    threads_.emplace_back([this, s = chain[i], in = queues_[i].get(), out] { work(s, *in, out); });
+                    threads_.emplace_back([this, at, track = open_track(options.trace, workers == 1 ? name : name + " " + std::to_string(w + 1))] {
+                        work(at, track.get());
+                    });
             }
         } catch (...) { // those that were started wait for batches
             stop(std::current_exception());
@@ -179,6 +190,8 @@ public:
         for (std::size_t i = 0; i < stage_count; ++i) {
             sum.busy_seconds[i] = static_cast<double>(busy_[i].load(std::memory_order_relaxed)) * 1e-9;
             sum.wait_seconds[i] = static_cast<double>(wait_[i].load(std::memory_order_relaxed)) * 1e-9;
+            sum.gate_seconds[i] = static_cast<double>(gate_time_[i].load(std::memory_order_relaxed)) * 1e-9;
+            sum.room_seconds[i] = static_cast<double>(room_[i].load(std::memory_order_relaxed)) * 1e-9;
         }
         const std::scoped_lock lock(mutex_);
         sum.staleness = staleness_;
@@ -196,48 +209,79 @@ private:
     using queue = ordered_queue<ticket>;
     using clock = std::chrono::steady_clock;
 
-    void work(stage s, queue& in, queue* out) {
+    static constexpr std::array<const char*, stage_count> wait_names{
+        "wait for sample", "wait for gather", "wait for to_device", "wait for compute", "wait for to_host", "wait for update"};
+    static constexpr std::array<const char*, stage_count> room_names{"wait for room before sample", "wait for room before gather",
+        "wait for room before to_device", "wait for room before compute", "wait for room before to_host", "wait for room before update"};
+
+    /// Where a thread stands in the chain of stages.
+    struct place {
+        stage here;
+        queue& in;
+        queue* out; // null behind the last
+        const char *wait_name, *room_name;
+    };
+
+    void work(const place& at, trace_track* track) {
         try {
             for (;;) {
-                std::chrono::nanoseconds waited{0};
-                std::optional<ticket> next = in.pop(&waited);
-                add(wait_, s, since_resumed(waited));
-                if (!next || !step(s, *next)) break;
+                std::chrono::nanoseconds waited{0}, for_room{0};
+                std::optional<ticket> next = at.in.pop(&waited);
+                add(wait_, at.here, waited = since_resumed(waited));
+                record_wait(track, at.wait_name, waited);
+                if (!next || !step(at.here, *next, track)) break;
                 const std::uint64_t number = next->number, bytes = next->batch->bytes();
-                if (out == nullptr)
+                if (at.out == nullptr) {
                     put_back(std::move(next->batch));
-                else if (!out->push(number, std::move(*next), bytes))
-                    break;
+                } else {
+                    if (!at.out->push(number, std::move(*next), bytes, &for_room)) break;
+                    add(room_, at.here, for_room);
+                    record_wait(track, at.room_name, for_room);
+                }
             }
-            if (out != nullptr) out->close();
+            if (at.out != nullptr) at.out->close();
         } catch (...) {
             fail(std::current_exception());
         }
     }
 
     /// One stage of one batch. False when the pipeline is closing.
-    bool step(stage s, ticket& t) {
+    bool step(stage s, ticket& t, trace_track* track) {
         const auto& function = function_of(s);
+        if constexpr (traced_item<Batch>) {
+            t.batch->trace = track;
+            t.batch->moved_bytes = trace_arguments::none;
+        }
         auto since = clock::now();
         if (s == stage::gather) {
             std::uint64_t missed = 0;
             if (!gate_.begin_read(t.number, t.fence, &missed)) return false;
             if (stages_.admit) stages_.admit(*t.batch);
-            since = waited_since(s, since);
+            since = waited_since(s, since, track, "wait for update");
             function(*t.batch);
             gate_.end_read(t.number);
             const std::scoped_lock lock(mutex_);
             staleness_.add(missed);
         } else if (s == stage::update) {
             if (!gate_.begin_update(t.number, t.last)) return false;
-            since = waited_since(s, since);
+            since = waited_since(s, since, track, "wait for gather of later batches");
             function(*t.batch);
             gate_.end_update(t.number);
         } else {
             function(*t.batch);
         }
-        add(busy_, s, clock::now() - since);
+        const auto now = clock::now();
+        add(busy_, s, now - since);
+        if (track != nullptr) {
+            if constexpr (traced_item<Batch>) track->add(stage_names[static_cast<std::size_t>(s)], since, now, t.batch->traced());
+            else track->add(stage_names[static_cast<std::size_t>(s)], since, now, {.batch = t.number});
+        }
         return true;
+    }
+
+    /// A wait of that length which has just ended.
+    static void record_wait(trace_track* track, const char* name, std::chrono::nanoseconds waited) noexcept {
+        if (track != nullptr && waited.count() > 0) track->add_wait(name, clock::now() - waited);
     }
 
     /// The part of a wait that ends now in which there was work: not the time between a drain and what `resume`s.
@@ -246,9 +290,11 @@ private:
         return std::min<std::chrono::nanoseconds>(waited, clock::now() - resumed);
     }
 
-    clock::time_point waited_since(stage s, clock::time_point since) {
+    clock::time_point waited_since(stage s, clock::time_point since, trace_track* track, const char* name) {
         const auto now = clock::now();
         add(wait_, s, now - since);
+        add(gate_time_, s, now - since);
+        if (track != nullptr) track->add_wait(name, since);
         return now;
     }
 
@@ -300,7 +346,7 @@ private:
     std::uint64_t fence_ = 0;                    // driving thread only
     bool drained_ = true;                        // driving thread only
     std::atomic<clock::rep> resumed_at_{0};
-    counters busy_{}, wait_{};
+    counters busy_{}, wait_{}, gate_time_{}, room_{};
 
     mutable std::mutex mutex_;
     std::condition_variable returned_;

@@ -25,7 +25,7 @@ opened open_run(const std::string& program, const run_options& flags, const prog
     const std::string name = data.manifest().name.empty() ? flags.dataset.filename().string() : data.manifest().name;
     opened result{{programs::run_directory::open(program, name, flags.out,
                       flags.resume ? programs::existing_run::resume : flags.force ? programs::existing_run::replace : programs::existing_run::refuse),
-        {}}};
+        {}, {}}};
     const programs::run_directory& run = result.run.directory;
     if (flags.resume) {
         try {

@@ -17,6 +17,7 @@
 #include "common/terminal.hpp"
 #include "common/training/options.hpp"
 #include "common/training/plan.hpp"
+#include "common/training/run_trace.hpp"
 
 namespace trainers {
 
@@ -24,6 +25,9 @@ namespace trainers {
 struct opened_run {
     programs::run_directory directory;
     std::optional<gneiss::checkpoint> saved; ///< what it goes on from
+    std::unique_ptr<run_trace> trace{};      ///< --trace; null without it
+
+    [[nodiscard]] gneiss::trace_recorder* recorder() const noexcept { return trace == nullptr ? nullptr : &trace->recorder(); }
 };
 struct opened {
     opened_run run;

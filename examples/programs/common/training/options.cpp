@@ -61,6 +61,7 @@ void run_options::add_output(programs::command& to, const std::string& program) 
     to.option("resume", resume, "go on from the run's last checkpoint; begin it when there is none").transient();
     to.option("force", force, "replace the run").transient();
     to.option("checkpoint-every", checkpoint_every, "30s, 5m, 1epoch or never; one is made at the end").neutral();
+    to.option("trace", trace, "when each thread worked on what or waited, for ui.perfetto.dev").value_name("FILE").transient();
     to.option("dry-run", dry_run, "show the plan and stop").transient();
     to.option("json", json, "the result as one JSON object").transient();
     to.option("quiet", quiet, "no talk").transient();
@@ -99,6 +100,7 @@ void run_options::make_order_absolute() {
 void run_options::resolve_machine() {
     if (!memory) memory = programs::byte_size{programs::available_memory() * 9 / 10};
     if (threads == 0) threads = programs::usable_cpus();
+    make_absolute(trace);
 }
 
 void run_options::resolve_staleness(std::uint64_t batches) {

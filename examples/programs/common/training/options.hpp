@@ -49,7 +49,7 @@ struct run_options {
     std::uint64_t early_stop = 0;
 
     programs::interval checkpoint_every{.seconds = 300};
-    std::optional<std::filesystem::path> out;
+    std::optional<std::filesystem::path> out, trace;
     bool resume = false, force = false, dry_run = false, json = false, quiet = false, no_report = false;
 
     // Groups of flags, in the order of the help.
@@ -75,7 +75,7 @@ struct run_options {
     [[nodiscard]] std::uint32_t slots_of_logical(std::uint32_t of) const { return std::min(2 * gneiss::ceil_div(of, *logical), of); }
 
     // What `resolve` of a program fills in of its copy.
-    /// What depends on the machine: --memory and --threads.
+    /// What depends on the machine: --memory, --threads and where --trace is.
     void resolve_machine();
     /// Makes a file's name that a later process may resume with absolute.
     static void make_absolute(std::optional<std::filesystem::path>& file);

@@ -45,6 +45,15 @@ programs::named<double> all_stages(const trainer& of) {
     return stages;
 }
 
+/// Of stages that had a batch.
+std::vector<programs::stage_time> stage_times(const gneiss::pipeline_statistics& of) {
+    std::vector<programs::stage_time> result;
+    for (std::size_t i = 0; i < gneiss::stage_count; ++i)
+        if (of.busy_seconds[i] > 0)
+            result.push_back({gneiss::stage_names[i], of.busy_seconds[i], of.wait_seconds[i] - of.gate_seconds[i], of.gate_seconds[i], of.room_seconds[i]});
+    return result;
+}
+
 } // namespace
 
 programs::named<double> trainer::stage_seconds() const {
@@ -298,7 +307,8 @@ programs::run_record run_loop::operator()(trainer& of, programs::run_record reco
     const std::vector<programs::time_sample> samples = timeline(sampler.samples());
     run_.write_timeline(samples);
     if (!options_.no_report) {
-        programs::report_data report{.run = record, .samples = samples, .staleness = {}, .tables = {}};
+        programs::report_data report{.run = record, .samples = samples, .stages = stage_times(of.pipeline()),
+            .timeline = trace_ == nullptr ? std::vector<programs::plot::timeline_chart::row>{} : trace_->beginning(), .staleness = {}, .tables = {}};
         const auto rows = of.row_staleness();
         for (std::size_t i = 0; i <= rows.max(); ++i) report.staleness.push_back(rows.count[i]);
         run_.write_report(programs::report_html(report));

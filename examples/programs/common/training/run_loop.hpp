@@ -19,6 +19,7 @@
 #include "common/records.hpp"
 #include "common/run_directory.hpp"
 #include "common/terminal.hpp"
+#include "common/training/open_run.hpp"
 #include "common/training/options.hpp"
 #include "common/training/plan.hpp"
 
@@ -126,9 +127,9 @@ struct loop_position {
 /// validated, saved when it is time or when a stop is requested, ended early; and what comes of it in the run's directory.
 class run_loop {
 public:
-    run_loop(const run_options& options, const run_loop_options& settings, const training_plan& plan, const programs::run_directory& run,
+    run_loop(const run_options& options, const run_loop_options& settings, const training_plan& plan, const opened_run& run,
         programs::progress& live, nlohmann::ordered_json configuration)
-        : options_(options), settings_(settings), plan_(plan), run_(run), live_(live), configuration_(std::move(configuration)) {}
+        : options_(options), settings_(settings), plan_(plan), run_(run.directory), trace_(run.trace.get()), live_(live), configuration_(std::move(configuration)) {}
 
     /// Trains from `from` to the end or to a stop, evaluates, writes what the run's directory holds, and returns run.json's
     /// record. `record` has what is known before; `began` is when this process began with the run.
@@ -152,6 +153,7 @@ private:
     run_loop_options settings_;
     const training_plan& plan_;
     const programs::run_directory& run_;
+    run_trace* trace_; ///< null without one
     programs::progress& live_;
     nlohmann::ordered_json configuration_;
 

@@ -45,6 +45,7 @@ void report_finished(const run_result& result) {
 
 run_context begin_context(const std::string& program, const run_options& flags, programs::progress& live, const std::stop_token& stop) {
     const auto began = clock::now();
+    check_trace(flags);
     std::unique_ptr<compute_device> device = open_device(flags);
     programs::check_dataset(flags.dataset);
     auto data = std::make_shared<const gneiss::dataset>(flags.dataset);
@@ -57,11 +58,12 @@ run_context begin_context(const std::string& program, const run_options& flags, 
 run_result train(prepared_run& prepared) {
     const run_context& context = prepared.context();
     opened open = open_run(context.program, prepared.flags(), prepared.command(), *context.data, prepared.plan());
-    const opened_run& run = open.run;
+    opened_run& run = open.run;
     if (open.finished) {
         prepared.clean(run);
         return {.run = run.directory.path(), .finished = std::move(open.finished)};
     }
+    if (prepared.flags().trace) run.trace = std::make_unique<run_trace>(*prepared.flags().trace, context.program);
     prepared.place(std::filesystem::absolute(prepared.flags().dataset), run.directory.path());
     run.directory.write_config(prepared.command().to_toml());
     prepared.open(run);
@@ -69,15 +71,13 @@ run_result train(prepared_run& prepared) {
     const programs::plan_record planned = prepared.plan().record(prepared.buckets());
     context.live.say(describe(prepared.plan(), planned));
 
-    const std::unique_ptr<trainer> training = prepared.begin(run);
-    run_loop loop(prepared.flags(), prepared.loop(), prepared.plan(), run.directory, context.live, prepared.command().configuration());
-<<<<<<< HEAD
-    return {run.directory.path(), loop(*training, begin_record(prepared, planned), loop_position::of(run.saved), context.stop, context.began)};
-=======
-    if (!run.saved) loop.save(*training, {});
-    training->warm_up();
-    return {run.directory.path(), loop(*training, begin_record(prepared, planned), loop_position::of(run.saved, run.directory.best() / checkpoint_name), context.stop, context.began)};
->>>>>>> defects
+    std::unique_ptr<trainer> training = prepared.begin(run);
+    run_loop loop(prepared.flags(), prepared.loop(), prepared.plan(), run, context.live, prepared.command().configuration());
+    run_result result{run.directory.path(), loop(*training, begin_record(prepared, planned),
+        loop_position::of(run.saved, run.directory.best() / checkpoint_name), context.stop, context.began)};
+    training.reset();
+    if (run.trace) run.trace->close(context.live);
+    return result;
 }
 
 void report_dry_run(const prepared_run& prepared) {

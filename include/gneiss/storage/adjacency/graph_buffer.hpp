@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/trace_recorder.hpp>
 #include <gneiss/graph/concepts.hpp>
 #include <gneiss/graph/csr.hpp>
 #include <gneiss/graph/edge_buckets.hpp>
@@ -38,6 +39,7 @@ struct graph_buffer_options {
     /// macro-batches, or all states are the same. A single partition's block is its CSR: it is never merged.
     graph_form form = graph_form::blocks;
     csr_options columns{}; ///< what a `csr` tells beside neighbors; blocks tell all that is stored
+    trace_recorder* trace = nullptr; ///< gets a track of the loading thread; outlives the buffer
 };
 
 /// Holds the graph of the current state and loads that of the next one meanwhile: all buckets among the resident partitions,
@@ -65,8 +67,8 @@ public:
           first_edge_(static_cast<std::size_t>(store.layout().buckets()) + 1, 0),
           reader_(store, std::move(engines)) {
         for (std::size_t i = 0; i < store.table().size(); ++i) first_edge_[i + 1] = first_edge_[i] + store.table()[i].edges;
-        loader_.emplace([this](const buffer_state& s) { return merges(store_, options_) ? make_merged(s) : make(s); },
-            [this](const buffer_state& s) { return fits_beside_last(s); });
+        loader_.emplace([this](const buffer_state& s) { return make_counted(s); }, [this](const buffer_state& s) { return fits_beside_last(s); },
+            open_track(options_.trace, "graph loader"), "load graph");
     }
 
     /// What a plan needs: the most that two consecutive states take together, and what merging the second takes [bytes].
@@ -249,6 +251,12 @@ private:
     }
     [[nodiscard]] static constexpr std::size_t side(edge_direction d) noexcept { return d == edge_direction::out ? 0 : 1; }
 
+    [[nodiscard]] std::unique_ptr<resident_graph> make_counted(const buffer_state& s) {
+        const std::uint64_t before = reader_.statistics().read_bytes;
+        auto result = merges(store_, options_) ? make_merged(s) : make(s);
+        loader_->moved(reader_.statistics().read_bytes - before);
+        return result;
+    }
     [[nodiscard]] std::unique_ptr<resident_graph> make(const buffer_state& s) {
         if (!fits_beside_last(s)) last_.clear(); // nobody holds it any more
         blocks now;

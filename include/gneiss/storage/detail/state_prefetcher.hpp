@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <gneiss/core/error.hpp>
+#include <gneiss/core/trace_recorder.hpp>
 #include <gneiss/order/plan.hpp>
 
 namespace gneiss::detail {
@@ -31,9 +32,11 @@ class state_prefetcher {
 public:
     /// `make`, and `fits`, which tells whether a state's thing may be alive beside that of the state made last, are called by
     /// the loading thread alone. Things made must be gone before this.
+    /// \param track  of the loading thread; null: nothing is traced
+    /// \param span   what `make` is called there
     explicit state_prefetcher(std::function<std::unique_ptr<T>(const buffer_state&)> make,
-        std::function<bool(const buffer_state&)> fits = [](const buffer_state&) { return true; })
-        : make_(std::move(make)), fits_(std::move(fits)) {
+        std::function<bool(const buffer_state&)> fits = [](const buffer_state&) { return true; }, std::unique_ptr<trace_track> track = {}, const char* span = "")
+        : make_(std::move(make)), fits_(std::move(fits)), track_(std::move(track)), span_(span) {
         thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
     }
     ~state_prefetcher() {
@@ -84,6 +87,9 @@ public:
         return std::move(found->second);
     }
 
+    /// For `make`: bytes that were moved for the state, as the trace names them.
+    void moved(std::uint64_t bytes) noexcept { moved_ = bytes; }
+
     /// Whether `acquire(index)` would not wait; true beyond the plan.
     [[nodiscard]] bool ready(std::uint64_t index) const {
         const std::scoped_lock lock(mutex_);
@@ -127,6 +133,7 @@ private:
         try {
             while (!stop.stop_requested()) {
                 if (!may_make()) {
+                    const trace_span waits(next_ < states_ ? track_.get() : nullptr, "wait for a state to end", {.state = next_});
                     changed_.wait(lock);
                     continue;
                 }
@@ -135,10 +142,16 @@ private:
                 const std::uint64_t index = next_++, epoch = epoch_, number = made_++;
                 alive_.push_back(number);
                 lock.unlock();
-                std::shared_ptr<const T> result(make_(wanted).release(), [this, number](const T* old) {
-                    delete old;
-                    gone(number);
-                });
+                std::shared_ptr<const T> result;
+                {
+                    trace_span span(track_.get(), span_, {.state = index});
+                    moved_ = trace_arguments::none;
+                    result = {make_(wanted).release(), [this, number](const T* old) {
+                        delete old;
+                        gone(number);
+                    }};
+                    span.bytes(moved_);
+                }
                 lock.lock();
                 if (epoch == epoch_) *std::ranges::find(ready_, nullptr, &numbered::second) = {index, std::move(result)};
                 changed_.notify_all();
@@ -157,6 +170,9 @@ private:
 
     std::function<std::unique_ptr<T>(const buffer_state&)> make_;
     std::function<bool(const buffer_state&)> fits_;
+    std::unique_ptr<trace_track> track_;
+    const char* span_;
+    std::uint64_t moved_ = trace_arguments::none; // the loading thread's
 
     mutable std::mutex mutex_; // guards what follows
     std::condition_variable changed_;

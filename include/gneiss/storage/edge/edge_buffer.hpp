@@ -18,6 +18,7 @@
 #include <gneiss/core/error.hpp>
 #include <gneiss/core/memory_budget.hpp>
 #include <gneiss/core/row_layout.hpp>
+#include <gneiss/core/trace_recorder.hpp>
 #include <gneiss/graph/coo.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/storage/detail/check_plan.hpp>
@@ -71,6 +72,7 @@ struct edge_buffer_options {
     std::uint32_t partitions = 0; ///< into which the nodes are cut; 0: as the loader's `rows` say
     bool cache_all = false;       ///< each bucket is loaded once and stays; else those of two states
     std::uint64_t bytes = 0;      ///< charged at construction: what `bytes_needed` says for the plans to come
+    trace_recorder* trace = nullptr; ///< gets a track of the loading thread; outlives the buffer
 };
 
 /// Holds the edges of the current state and loads those of the next one meanwhile; or, with `cache_all`, all edges once.
@@ -91,7 +93,8 @@ public:
           charge_(budget, "edges", options.bytes),
           counted_(cache_all_ ? std::size_t{partitions_} * partitions_ : 0),
           cached_(counted_.size()),
-          loader_([this](const buffer_state& s) { return load(s.edge_buckets); }, [this](const buffer_state& s) { return fits_beside_last(s); }) {}
+          loader_([this](const buffer_state& s) { return load(s.edge_buckets); }, [this](const buffer_state& s) { return fits_beside_last(s); },
+              open_track(options.trace, "edge loader"), "load edges") {}
 
     /// What a plan needs: the largest sum of two consecutive states; with `cache_all` all of its buckets, each once [bytes].
     [[nodiscard]] static std::uint64_t bytes_needed(const epoch_plan& states, const edge_loader& source, const edge_buffer_options& options = {}) {
@@ -189,12 +192,14 @@ private:
 
     [[nodiscard]] std::unique_ptr<state_edges> load(const std::vector<edge_bucket>& wanted) {
         auto result = std::make_unique<state_edges>();
+        std::uint64_t fresh_bytes = 0;
         last_bytes_ = 0;
         for (std::size_t first = 0; first < wanted.size(); first += at_once)
-            load(std::span(wanted).subspan(first, std::min(at_once, wanted.size() - first)), *result);
+            load(std::span(wanted).subspan(first, std::min(at_once, wanted.size() - first)), *result, fresh_bytes);
+        loader_.moved(fresh_bytes);
         return result;
     }
-    void load(std::span<const edge_bucket> wanted, state_edges& to) {
+    void load(std::span<const edge_bucket> wanted, state_edges& to, std::uint64_t& fresh_bytes) {
         const std::scoped_lock lock(source_turn_);
         std::vector<std::shared_ptr<const state_edges::edges>> here(wanted.size());
         std::vector<edge_bucket> missing;
@@ -207,6 +212,7 @@ private:
                 if (!fresh->empty()) {
                     missing.push_back(b);
                     memory.push_back(fresh->span());
+                    fresh_bytes += fresh->size_bytes();
                 }
                 here[i] = std::move(fresh);
             }

@@ -16,6 +16,7 @@
 
 #include <gneiss/core/aligned_buffer.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/trace_recorder.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/storage/detail/check_plan.hpp>
 #include <gneiss/storage/embedding/concepts.hpp>
@@ -35,6 +36,7 @@ enum class lease_use : std::uint8_t { update, read };
 struct partition_buffer_options {
     std::uint32_t resident_partitions = 8;    ///< partitions that a state may name (the paper's c)
     std::uint32_t prefetch = 2; ///< further slots, for partitions that arrive early or are still being written
+    trace_recorder* trace = nullptr; ///< gets tracks of the threads that load and store; outlives the buffer
 };
 
 /// Keeps the partitions of a plan's current states in memory, loads the next ones early and writes the changed ones
@@ -60,7 +62,8 @@ public:
     partition_buffer(embedding_file& file, const partition_buffer_options& options, memory_budget& budget)
         : file_(file), partitions_(file.partitioning().partitions), keep_(options.resident_partitions >= partitions_),
           memory_slots_(keep_ ? partitions_ : options.resident_partitions + options.prefetch),
-          charge_(budget.charge("partition buffer", std::uint64_t{memory_slots_} * file.slot_bytes())) {
+          charge_(budget.charge("partition buffer", std::uint64_t{memory_slots_} * file.slot_bytes())),
+          reader_track_(open_track(options.trace, "partition reader")), writer_track_(open_track(options.trace, "partition writer")) {
         const std::size_t floats = file.slot_bytes() / sizeof(float);
         for (std::uint32_t i = 0; i < memory_slots_; ++i) {
             memory_.push_back(aligned_buffer<float>::zeroed(floats));
@@ -256,8 +259,12 @@ private:
         const std::stop_callback wake(stop, [this] { notify(); }); // outlives the lock, which a notice needs
         std::unique_lock lock(mutex_);
         try {
-            while (!stop.stop_requested())
-                if (failure_ || !(this->*step)(lock)) changed_.wait(lock);
+            while (!stop.stop_requested()) {
+                if (!failure_ && (this->*step)(lock)) continue;
+                const bool has_work = step == &partition_buffer::load_next && next_load_ < residencies_.size();
+                const trace_span waits(has_work ? reader_track_.get() : nullptr, "wait for a free slot");
+                changed_.wait(lock);
+            }
         } catch (...) {
             if (!lock.owns_lock()) lock.lock();
             failure_ = std::current_exception();
@@ -278,7 +285,10 @@ private:
         const partition_id p = next.span.partition;
         aligned_buffer<float>& to = memory_[next.slot.value()];
         lock.unlock();
-        file_.read(p, to.bytes());
+        {
+            const trace_span span(reader_track_.get(), "load partition", {.partition = p, .bytes = file_.bytes_of(p)});
+            file_.read(p, to.bytes());
+        }
         lock.lock();
         residencies_[index].status = phase::resident;
         changed_.notify_all();
@@ -307,7 +317,10 @@ private:
             found->status = phase::writing;
             aligned_buffer<float>& from = memory_[found->slot.value()];
             lock.unlock();
-            file_.write(p, *slot, from.bytes());
+            {
+                const trace_span span(writer_track_.get(), "store partition", {.partition = p, .bytes = file_.bytes_of(p)});
+                file_.write(p, *slot, from.bytes());
+            }
             lock.lock();
         }
         tracked_residency& done = residencies_[index];
@@ -358,6 +371,7 @@ private:
     bool keep_;
     std::uint32_t memory_slots_;
     memory_charge charge_;
+    std::unique_ptr<trace_track> reader_track_, writer_track_; // null without a trace
     row_locks locks_;
     std::vector<aligned_buffer<float>> memory_; // by buffer_slot
 

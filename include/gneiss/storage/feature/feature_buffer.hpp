@@ -22,6 +22,7 @@
 #include <gneiss/core/matrix_view.hpp>
 #include <gneiss/core/memory.hpp>
 #include <gneiss/core/memory_budget.hpp>
+#include <gneiss/core/trace_recorder.hpp>
 #include <gneiss/order/plan.hpp>
 #include <gneiss/storage/detail/check_plan.hpp>
 #include <gneiss/storage/detail/growing_charge.hpp>
@@ -164,10 +165,12 @@ public:
     /// \param store  outlives this
     /// \param bytes  what `bytes_needed` said of the plans to come; one with a state that takes more charges the rest when it
     ///               begins. Throws over_budget
-    feature_buffer(const feature_store& store, engine_factory engines, std::uint64_t bytes, memory_budget& budget)
+    /// \param trace  gets a track of the loading thread; outlives this
+    feature_buffer(const feature_store& store, engine_factory engines, std::uint64_t bytes, memory_budget& budget, trace_recorder* trace = nullptr)
         : store_(store), engines_(std::move(engines)), charge_(budget, "features", bytes),
           last_(store.rows().partitions) {
-        loader_.emplace([this](const buffer_state& s) { return make(s); }, [this](const buffer_state& s) { return fits_beside_last(s); });
+        loader_.emplace([this](const buffer_state& s) { return make(s); }, [this](const buffer_state& s) { return fits_beside_last(s); },
+            open_track(trace, "feature loader"), "load features");
     }
 
     /// What a plan needs: the most that the partitions of two consecutive states take together [bytes].
@@ -262,6 +265,7 @@ private:
         queue_->drain();
         {
             const std::scoped_lock lock(statistics_mutex_);
+            loader_->moved(queue_->stats().read_bytes - statistics_.read_bytes);
             statistics_ = queue_->stats();
         }
         for (std::size_t i = 0; i < missing.size(); ++i) {

@@ -26,7 +26,7 @@ GNEISS_INLINE superbatch_trainer::superbatch_trainer(const superbatch_trainer_op
           parts.weights, classification_head{}, options.seed, executor)),
       any_batches_(std::ref(batches_)),
       loop_({.pipeline = {.staleness = std::max<std::size_t>(options.rows_in_flight, 1) - 1, .deterministic = false,
-                 .sample_workers = workers(options), .queues = {}},
+                 .sample_workers = workers(options), .queues = {}, .trace = options.trace},
                 .batches_in_flight = in_flight(options),
                 .row_bytes = options.rows_in_flight * options.batch_nodes * features_.columns().dense * sizeof(float)},
           any_batches_, features_, embeddings_, backend_, {.dense = parts.optimizer}, executor, no_budget_) {
@@ -64,6 +64,7 @@ GNEISS_INLINE inspected_batches::options superbatch_trainer::batch_options(const
     if (changes && !superbatches(options)) throw error(errc::invalid_argument, "change sets need superbatches");
     inspected_batches::options result{options.batch, options.seed, options.superbatches};
     result.superbatches.cache_capacity = changes ? rows->cache->capacity() : 0;
+    result.superbatches.trace = options.trace;
     return result;
 }
 

@@ -1,0 +1,39 @@
+#include "common/training/run_trace.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <system_error>
+
+#include <gneiss/core/error.hpp>
+
+namespace trainers {
+
+void check_trace(const run_options& flags) {
+    if (!flags.trace) return;
+    const std::filesystem::path file = std::filesystem::absolute(*flags.trace).lexically_normal();
+    if (flags.out && file.parent_path() == (std::filesystem::absolute(*flags.out) / "").lexically_normal().parent_path()) return;
+    const bool is_new = !std::filesystem::exists(file);
+    std::FILE* const opened = std::fopen(file.c_str(), "ae");
+    if (opened == nullptr) throw gneiss::io_error(errno, "cannot write the trace", {.path = *flags.trace, .field = "--trace"});
+    (void)std::fclose(opened);
+    std::error_code ignored;
+    if (is_new) std::filesystem::remove(file, ignored);
+}
+
+std::vector<programs::plot::timeline_chart::row> run_trace::beginning() {
+    recorder_.flush();
+    return window_.rows();
+}
+
+void run_trace::close(programs::progress& live) {
+    try {
+        recorder_.close();
+    } catch (const gneiss::io_error& e) {
+        live.say(e.what());
+        return;
+    }
+    live.say("the trace is in " + recorder_.path().string() + "; ui.perfetto.dev opens it");
+}
+
+} // namespace trainers

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happened when, on which thread: a file that ui.perfetto.dev and chrome://tracing open.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gneiss/core/error.hpp>
+
+namespace gneiss {
+
+/// Numbers that a span has. Those that are `none` are left out of the file.
+struct trace_arguments {
+    static constexpr std::uint64_t none = ~std::uint64_t{0};
+    std::uint64_t epoch = none, state = none, pass = none, batch = none, partition = none;
+    std::uint64_t bytes = none; ///< that were moved
+};
+
+/// Something that a thread did, or waited for. Names of waits begin with "wait for".
+struct recorded_span {
+    const char* name = "";
+    std::chrono::nanoseconds begin{0}, end{0}; ///< since the recorder was made
+    trace_arguments with{};
+
+    [[nodiscard]] bool waits() const noexcept { return std::string_view(name).starts_with("wait for"); }
+};
+
+class trace_track;
+
+struct trace_options {
+    std::string process = "gneiss"; ///< as viewers name it
+    std::size_t block = 512;        ///< spans of a track in memory, at least 1
+    /// Called with every span as it is written, and the name of its track; one call at a time, on any thread. Must not throw.
+    std::function<void(const std::string& track, const recorded_span&)> on_span{};
+};
+
+/// Writes spans to a file in the Trace Event format: an array of complete events ("X"), in microseconds, and names of threads.
+///
+/// A thread records on a track of its own:
+///
+///     trace_recorder recorder("trace.json");
+///     trace_track track(recorder, "reader");
+///     { trace_span span(&track, "read", {.partition = 3}); … }
+///
+/// A span takes no lock. A track whose block is full writes it, so the file grows and memory does not; `flush` writes what all
+/// tracks have. The array is closed by `close`; the format allows that its end is missing, so that the file of a process that was
+/// killed opens, too. There is no global state: any number of recorders may be at work.
+/// Memory: 72 bytes · `block` a track (36 KiB), and the text of one block (about as much again).
+/// Cost: two readings of the clock a span, and some 0.3 µs for its line. Thread-safe.
+/// Errors: what the file refuses later than at construction ends the trace and nothing else; `close` throws it.
+/// Source: Trace Event Format, https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
+class trace_recorder {
+public:
+    using clock = std::chrono::steady_clock;
+
+    /// Makes the file, in place of what is there. Throws io_error.
+    explicit trace_recorder(std::filesystem::path file, trace_options options = {})
+        : path_(std::move(file)), options_(std::move(options)), file_(std::fopen(path_.c_str(), "we")) {
+        if (!file_) throw io_error(errno, "cannot write the trace", {.path = path_});
+        (void)std::setvbuf(file_.get(), nullptr, _IONBF, 0);
+        options_.block = std::max<std::size_t>(options_.block, 1);
+        text_ = R"([{"name":"process_name","ph":"M","pid":1,"tid":0,"args":{"name":)";
+        quote(options_.process);
+        text_ += "}}";
+        put();
+    }
+    trace_recorder(const trace_recorder&) = delete;
+    trace_recorder& operator=(const trace_recorder&) = delete;
+    /// Closes. Precondition: its tracks are gone.
+    ~trace_recorder() {
+        const std::scoped_lock lock(mutex_);
+        end();
+    }
+
+    /// Writes the spans that have ended; those of threads that record meanwhile perhaps later.
+    void flush() noexcept;
+    /// Writes what `flush` does and closes the array; spans that end later are dropped. Throws io_error where the file could not
+    /// be written, then or before.
+    void close() {
+        flush();
+        const std::scoped_lock lock(mutex_);
+        end();
+        if (failed_ != 0) throw io_error(failed_, "the trace ends early, writing was refused", {.path = path_});
+    }
+
+    [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+private:
+    friend class trace_track;
+    struct closer {
+        void operator()(std::FILE* of) const noexcept { (void)std::fclose(of); }
+    };
+
+    // All of these are called with the mutex.
+    void begin(trace_track& track);
+    void write(trace_track& from, std::size_t count) noexcept;
+    void event(const trace_track& of, const recorded_span& span);
+    void quote(std::string_view text) {
+        text_ += '"';
+        for (const char c : text) {
+            if (c == '"' || c == '\\') text_ += '\\';
+            text_ += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+        }
+        text_ += '"';
+    }
+    void number(std::uint64_t value) {
+        char digits[20];
+        text_.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
+    }
+    void microseconds(std::chrono::nanoseconds time) {
+        const auto all = static_cast<std::uint64_t>(std::max<std::chrono::nanoseconds::rep>(time.count(), 0));
+        number(all / 1000);
+        const auto rest = static_cast<unsigned>(all % 1000);
+        text_ += '.';
+        for (const unsigned digit : {rest / 100, rest / 10 % 10, rest % 10}) text_ += static_cast<char>('0' + digit);
+    }
+    /// The text goes to the file.
+    void put() noexcept {
+        if (file_ && failed_ == 0 && std::fwrite(text_.data(), 1, text_.size(), file_.get()) != text_.size()) failed_ = errno != 0 ? errno : EIO;
+        text_.clear();
+    }
+    void end() noexcept {
+        if (!file_) return;
+        text_ = "\n]\n"; // no longer than a short string: allocates nothing
+        put();
+        if (std::fclose(file_.release()) != 0 && failed_ == 0) failed_ = errno;
+    }
+
+    std::filesystem::path path_;
+    trace_options options_;
+    clock::time_point began_ = clock::now();
+
+    std::mutex mutex_; // guards what follows
+    std::unique_ptr<std::FILE, closer> file_;
+    std::string text_; // to be written
+    int failed_ = 0;   // errno
+    std::vector<trace_track*> tracks_;
+    std::uint64_t last_ = 0; // number of a track
+};
+
+/// Where the spans of one thread go. One thread records at a time.
+class trace_track {
+public:
+    using clock = trace_recorder::clock;
+
+    /// Precondition: the recorder outlives this.
+    trace_track(trace_recorder& to, std::string name) : to_(to), name_(std::move(name)), spans_(to.options_.block) {
+        const std::scoped_lock lock(to.mutex_);
+        to.begin(*this);
+    }
+    trace_track(const trace_track&) = delete;
+    trace_track& operator=(const trace_track&) = delete;
+    ~trace_track() {
+        const std::scoped_lock lock(to_.mutex_);
+        to_.write(*this, count_.load(std::memory_order_relaxed));
+        std::erase(to_.tracks_, this);
+    }
+
+    /// A span that has ended. `name` is a literal.
+    void add(const char* name, clock::time_point begin, clock::time_point end, const trace_arguments& with = {}) noexcept {
+        std::size_t here = count_.load(std::memory_order_relaxed);
+        if (here == spans_.size()) {
+            const std::scoped_lock lock(to_.mutex_);
+            to_.write(*this, here);
+            written_ = here = 0;
+            count_.store(0, std::memory_order_relaxed);
+        }
+        spans_[here] = {name, begin - to_.began_, end - to_.began_, with};
+        count_.store(here + 1, std::memory_order_release);
+    }
+    /// A wait that ends now. Left out where it took less than a microsecond.
+    void add_wait(const char* name, clock::time_point begin, const trace_arguments& with = {}) noexcept {
+        const auto now = clock::now();
+        if (now - begin >= std::chrono::microseconds(1)) add(name, begin, now, with);
+    }
+
+private:
+    friend class trace_recorder;
+    trace_recorder& to_;
+    std::string name_;
+    std::uint64_t number_ = 0;
+    std::vector<recorded_span> spans_; // a block, of which count_ are whole: they change with the recorder's mutex only
+    std::atomic<std::size_t> count_{0};
+    std::size_t written_ = 0; // of the block; guarded by the recorder's mutex
+};
+
+inline void trace_recorder::begin(trace_track& track) {
+    tracks_.push_back(&track);
+    track.number_ = ++last_;
+    text_ += R"(,
+{"name":"thread_name","ph":"M","pid":1,"tid":)";
+    number(last_);
+    text_ += R"(,"args":{"name":)";
+    quote(track.name_);
+    text_ += R"(}},
+{"name":"thread_sort_index","ph":"M","pid":1,"tid":)";
+    number(last_);
+    text_ += R"(,"args":{"sort_index":)";
+    number(last_);
+    text_ += "}}";
+    put();
+}
+
+inline void trace_recorder::flush() noexcept {
+    const std::scoped_lock lock(mutex_);
+    for (trace_track* const each : tracks_) write(*each, each->count_.load(std::memory_order_acquire));
+}
+
+inline void trace_recorder::write(trace_track& from, std::size_t count) noexcept {
+    try {
+        for (; from.written_ < count; ++from.written_) {
+            if (file_ && failed_ == 0) event(from, from.spans_[from.written_]);
+            if (options_.on_span) options_.on_span(from.name_, from.spans_[from.written_]);
+        }
+    } catch (...) { // no memory for the text
+        failed_ = ENOMEM;
+    }
+    if (!text_.empty()) put();
+}
+
+inline void trace_recorder::event(const trace_track& of, const recorded_span& span) {
+    text_ += ",\n{\"name\":";
+    quote(span.name);
+    text_ += span.waits() ? R"(,"cat":"wait","ph":"X","pid":1,"tid":)" : R"(,"cat":"work","ph":"X","pid":1,"tid":)";
+    number(of.number_);
+    text_ += R"(,"ts":)";
+    microseconds(span.begin);
+    text_ += R"(,"dur":)";
+    microseconds(span.end - span.begin);
+    text_ += R"(,"args":{)";
+    bool first = true;
+    for (const auto& [name, value] : {std::pair("epoch", span.with.epoch), std::pair("state", span.with.state), std::pair("pass", span.with.pass),
+             std::pair("batch", span.with.batch), std::pair("partition", span.with.partition), std::pair("bytes", span.with.bytes)}) {
+        if (value == trace_arguments::none) continue;
+        if (!std::exchange(first, false)) text_ += ',';
+        quote(name);
+        text_ += ':';
+        number(value);
+    }
+    text_ += "}}";
+}
+
+/// A track of `to`; null where that is null.
+[[nodiscard]] inline std::unique_ptr<trace_track> open_track(trace_recorder* to, std::string name) {
+    return to == nullptr ? nullptr : std::make_unique<trace_track>(*to, std::move(name));
+}
+
+/// What a thread does, from here to the end of the scope. Without a track nothing is recorded: a comparison with null.
+class trace_span {
+public:
+    /// `name` is a literal.
+    trace_span(trace_track* on, const char* name, const trace_arguments& with = {}) noexcept : on_(on) {
+        if (on_ == nullptr) return;
+        name_ = name;
+        with_ = with;
+        begin_ = trace_track::clock::now();
+    }
+    trace_span(const trace_span&) = delete;
+    trace_span& operator=(const trace_span&) = delete;
+    ~trace_span() {
+        if (on_ != nullptr) on_->add(name_, begin_, trace_track::clock::now(), with_);
+    }
+
+    /// How many bytes it moved, known at its end.
+    void bytes(std::uint64_t moved) noexcept { with_.bytes = moved; }
+    explicit operator bool() const noexcept { return on_ != nullptr; }
+
+private:
+    trace_track* on_;
+    const char* name_ = "";
+    trace_track::clock::time_point begin_{};
+    trace_arguments with_{};
+};
+
+} // namespace gneiss
