@@ -152,6 +152,31 @@ TEST_CASE("classes are evaluated by what is resident: all nodes, whatever an epo
     CHECK(later["metrics"]["test"]["accuracy"] == some["metrics"]["test"]["accuracy"]);
 }
 
+TEST_CASE("where training nodes are scattered and that costs reads, the run places them first by itself; its bits are those of a dataset in that order") {
+    const gnn_workshop shop("--task node --num-features 8 --feature-signal 2 --train-fraction .1");
+    const std::string base = " --partitions 8 --store disk --buffer 4 --epochs 40 --fanout 5,5 --layers sage:16,sage --early-stop 0 --eval-every 0 --staleness 0 --seed 5 --out ";
+    const auto chosen = [](const nlohmann::json& run) { return run["config"].value("training-first", nlohmann::json()); };
+    const auto placed = shop.train("data" + base + "placed");
+    CHECK(chosen(placed) == true);
+    CHECK(placed["plan"]["states"] == 1);
+    REQUIRE(shop.run("reorder data --training-first --seed 5 --out first", "gneiss-data").code == 0);
+    const auto given = shop.train("first" + base + "given");
+    CHECK(chosen(given).is_null()); // they are there already
+    CHECK(placed["metrics"] == given["metrics"]);
+    CHECK(placed["epochs"].back()["loss"] == given["epochs"].back()["loss"]);
+    const auto scattered = shop.train("data" + base + "scattered --training-first false");
+    CHECK(scattered["plan"]["states"] > 1);
+    CHECK(scattered["plan"]["read_bytes"] > placed["plan"]["read_bytes"]);
+    CHECK(chosen(shop.train("data" + base + "short --epochs 1")).is_null()); // a copy does not pay
+    CHECK(chosen(shop.train("data" + base + "named --order training-first")).is_null());
+    // By name it is the same graph, and the run's configuration repeats the run.
+    const auto again = nlohmann::json::parse(shop.run("eval placed --json").out);
+    CHECK(again["metrics"]["test"] == placed["metrics"]["test"]);
+    REQUIRE(shop.run("train --config placed/config.toml --out b --quiet").code == 0);
+    CHECK(shop.run("predict placed").out == shop.run("predict b").out);
+    shop.refuses(2, "train data --task link --training-first true", {"--training-first", "--task node"});
+}
+
 TEST_CASE("on disk or in memory, with one thread or two, by any engine: the same bits") {
     const gnn_workshop shop;
     const std::string places[] = {"--store memory --threads 1", "--store disk --threads 2", "--store disk --threads 2 --io-engine threads --prefetch off"};

@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include <gneiss/order/train_partitions_first.hpp>
+
 #include "common/training/checkpoint.hpp"
 
 namespace mariusgnn {
@@ -23,6 +25,11 @@ run_graph::run_graph(const options& settings, std::shared_ptr<const gneiss::data
         labels_ = data_->labels();
         train_ = data_->nodes_of(gneiss::node_split::train);
     }
+}
+
+std::uint32_t run_graph::leading(const gneiss::row_partitioning& partitioning) const {
+    if (!expects_training_first_ || train_.empty()) return gneiss::leading_partitions(partitioning, train_);
+    return partitioning.of(static_cast<gneiss::node_id>(train_.size() - 1)) + 1;
 }
 
 gneiss::row_shuffle run_graph::shuffle(std::uint64_t seed, std::uint64_t epoch) const {

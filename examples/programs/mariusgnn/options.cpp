@@ -41,6 +41,7 @@ void options::add_to(programs::command& to) {
     to.option("batch-from", batch_from, "batches of edges mix a state's buckets, or take one after the other").choices({"state", "bucket"});
     to.option("seed", seed, "of all randomness");
     add_memory(to, "comet, comet-balanced, beta, beta-randomized, … or a file of \"i j\" lines; for classes training-first", "comet; training-first");
+    to.option("training-first", training_first, "for classes: the run copies the graph with training nodes in the first partitions").value_name("BOOL").default_text("on disk, where it saves reads");
     to.option("reshuffle", reshuffle, "epochs between new random partitions of the nodes; 0: never").value_name("N");
     add_execution(to);
     to.option("sample-on", sample_on, "where neighborhoods are drawn; gpu: in the whole graph, which is copied there").choices({"cpu", "gpu"}).neutral();
@@ -70,6 +71,8 @@ void refuse_unused(const options& o) {
     if (!o.uses_rows()) refuse(of_rows, "learned rows: --inputs rows or both");
     if (!o.uses_rows() && !o.links()) refuse(of_rows_and_links, "learned rows: --inputs rows or both");
     if (!o.uses_features() && o.normalize_features) throw programs::usage_error("--normalize-features is for --inputs features or both");
+    if (o.links() && o.training_first) throw programs::usage_error("--training-first is for --task node");
+    if (o.training_first.value_or(false) && o.init) throw programs::usage_error("--training-first gives nodes another order than --init has: leave one out");
     if (o.eval_fanout && o.eval_graph != "resident") throw programs::usage_error(eval_fanout_needs);
 }
 

@@ -23,6 +23,7 @@ struct options : trainers::gnn_options, trainers::link_options {
     std::optional<std::string> row_optimizer;
     std::optional<double> row_lr;
     std::string sample_on = "cpu";
+    std::optional<bool> training_first; ///< training nodes are placed in the first partitions, of a graph of the run
     std::uint64_t reshuffle = 0; ///< epochs between new partitions; 0: never
     std::string eval_graph = "full";
     std::optional<std::string> eval_fanout;

@@ -59,8 +59,9 @@ public:
     };
 
     /// Starts a run, or goes on with it. `data` is the graph that the run's checkpoint names.
-    mariusgnn_trainer(const parts& of, std::unique_ptr<run_graph> data, network& net, const std::stop_token& stop)
-        : of_(of), plan_(of.plan), data_(std::move(data)), net_(net), stop_(stop), executor_(of.how.threads), budget_(of.plan.budget) {
+    /// \param graph  its name in the run; empty: the run's dataset
+    mariusgnn_trainer(const parts& of, std::unique_ptr<run_graph> data, std::string graph, network& net, const std::stop_token& stop)
+        : of_(of), plan_(of.plan), data_(std::move(data)), graph_name_(std::move(graph)), net_(net), stop_(stop), executor_(of.how.threads), budget_(of.plan.budget) {
         charges_ = plan_.memory.charge_run(budget_);
         const options& how = of.how;
         std::filesystem::create_directories(of.run.directory.checkpoint());
@@ -73,7 +74,6 @@ public:
         if (how.uses_rows()) make_rows();
         assemble();
         if (of.run.saved) {
-            graph_name_ = graph_named(*of.run.saved);
             epoch_ = trainers::last_trained(of.run.saved->position);
             training_->set_steps(trainers::progress_of(*of.run.saved).at("steps").get<std::uint64_t>());
         }
@@ -276,7 +276,7 @@ private:
 
     gneiss::gnn_task make_task() {
         if (!of_.how.links()) {
-            const auto epochs = node_epochs(of_.how, plan_.partitioning, plan_.slots, data_->training_nodes());
+            const auto epochs = node_epochs(of_.how, plan_.partitioning, plan_.slots, *data_);
             const auto nodes = [this, epochs](std::uint32_t state, std::vector<gneiss::node_id>& out) {
                 gneiss::append_training_nodes(epochs(epoch_), state, plan_.partitioning, data_->training_nodes(), out);
             };
@@ -398,7 +398,7 @@ public:
         : prepared_run(std::move(context)), asked_(resolve(given, *context_.data)), config_(program, asked_), net_(asked_, context_.data->manifest()),
           trained_(std::make_unique<run_graph>(asked_, context_.data)) {
         const gneiss::dataset_manifest& graph = context_.data->manifest();
-        tuned_plan tuned = plan_training(asked_, {*trained_, net_, [&] { return least_full_read(*context_.data, asked_); }});
+        tuned_plan tuned = choose();
         plan_ = std::move(tuned.plan);
         trainers::take_choice(config_.flags, plan_);
         const options& o = config_.flags;
@@ -406,6 +406,8 @@ public:
             o.links() ? fmt::format("{} relations", graph.relations) : fmt::format("{} classes, {} nodes to train", graph.node_attributes.classes, graph.node_attributes.train),
             *o.layers, *o.inputs, *o.fanout, *o.direction, o.links() ? *o.decoder : "softmax"));
         for (const std::string& reason : tuned.reasons) context_.live.say(reason);
+        if (o.training_first.value_or(false))
+            context_.live.say(fmt::format("training nodes come first: they are in {} of {} partitions", trained_->leading(plan_.partitioning), plan_.partitioning.partitions));
         backend_ = backend_on(context_.device.get(), o, plan_, trained_->buckets(), net_);
         if (o.uses_rows()) (void)trainers::load_initial_embeddings(o.init, graph.nodes, *o.dim);
         if (o.links() && !o.no_eval) trainers::check_candidates(o, o.seed, *context_.data, plan_.evaluation_bytes, context_.stop);
@@ -425,7 +427,13 @@ public:
     void place(const std::filesystem::path& dataset, const std::filesystem::path& out) override { config_.flags.place(dataset, out); }
     void open(const trainers::opened_run& opened) override {
         std::shared_ptr<const gneiss::dataset> reshuffled, sorted;
-        if (opened.saved) reshuffled = open_graph(opened.directory.path(), *opened.saved);
+        if (opened.saved) {
+            graph_ = graph_named(*opened.saved);
+            reshuffled = open_graph(opened.directory.path(), *opened.saved);
+        } else if (asked_.training_first.value_or(false)) {
+            graph_ = graph_name(0);
+            reshuffled = place_training_first(opened.directory.checkpoint() / graph_);
+        }
         if (!reshuffled) sorted = trainers::rebucketed(*context_.data, opened, plan_, asked_.threads, context_.live, context_.stop);
         if (!reshuffled && !sorted) return;
         trained_ = std::make_unique<run_graph>(asked_, reshuffled ? reshuffled : context_.data, sorted);
@@ -434,15 +442,56 @@ public:
     }
     [[nodiscard]] std::unique_ptr<trainers::trainer> begin(const trainers::opened_run& opened) override {
         return std::make_unique<mariusgnn_trainer>(mariusgnn_trainer::parts{config_.flags, config_.command(), *context_.data, plan_, opened, context_.engine,
-            backend_ ? &*backend_ : nullptr, context_.live}, std::move(trained_), net_, context_.stop);
+            backend_ ? &*backend_ : nullptr, context_.live}, std::move(trained_), graph_, net_, context_.stop);
     }
 
 private:
+    [[nodiscard]] tuned_plan plan_now() {
+        return plan_training(asked_, {*trained_, net_, [&] { return least_full_read(*context_.data, asked_); }});
+    }
+    /// The plan, and whether training nodes are placed first: where flags leave both that and the order open, where reads of all epochs
+    /// are fewer by more than the copy takes, which is read and written a few times.
+    [[nodiscard]] tuned_plan choose() {
+        const bool open = !asked_.training_first && !asked_.links() && !asked_.order && !asked_.init;
+        trained_->expect_training_first(asked_.training_first.value_or(false));
+        tuned_plan found = plan_now();
+        if (!open || found.plan.keeps_all()) return found;
+        const std::uint32_t scattered = trained_->leading(found.plan.partitioning);
+        trained_->expect_training_first(true);
+        if (trained_->leading(found.plan.partitioning) < scattered) {
+            asked_.training_first = true;
+            tuned_plan placed = plan_now();
+            const auto reads = [&](const training_plan& plan) { return *asked_.epochs * *plan.record(trained_->buckets()).read_bytes; };
+            if (!placed.plan.keeps_all() && reads(placed.plan) + 4 * copy_bytes(context_.data->manifest()) < reads(found.plan)) {
+                config_.flags.training_first = true;
+                return placed;
+            }
+        }
+        asked_.training_first.reset();
+        trained_->expect_training_first(false);
+        return found;
+    }
+    /// Copies the dataset to `to`, with training nodes first, in the plan's partitions.
+    [[nodiscard]] std::shared_ptr<const gneiss::dataset> place_training_first(const std::filesystem::path& to) {
+        const auto began = trainers::clock::now();
+        std::filesystem::remove_all(to); // of a process that was killed before a checkpoint named it
+        std::filesystem::create_directories(to.parent_path());
+        constexpr std::uint64_t least = std::uint64_t{16} << 20;
+        const std::uint64_t taken = programs::current_rss() + (std::uint64_t{12} << 20);
+        gneiss::reorder(*context_.data, to, {.training_first = true, .seed = asked_.seed, .partitions = plan_.partitioning.partitions,
+            .memory = std::max(plan_.budget - std::min(plan_.budget, taken), least),
+            .progress = [&](std::string_view phase, std::uint64_t, std::uint64_t) { context_.live.update([&] { return fmt::format("training nodes first  {}", phase); }); },
+            .stop = context_.stop}, gneiss::tbb_executor(asked_.threads));
+        context_.live.say(fmt::format("training nodes are in the first partitions ({:.1f} s)", trainers::seconds_since(began)));
+        return std::make_shared<const gneiss::dataset>(to);
+    }
+
     options asked_; ///< what plans are made of
     trainers::configuration<options> config_;
     network net_;
     std::unique_ptr<run_graph> trained_; ///< until `begin`
     training_plan plan_;
+    std::string graph_; ///< what is trained is called in the run; empty: the dataset
     std::optional<gneiss::any_backend> backend_;
 };
 

@@ -19,6 +19,12 @@
 
 namespace mariusgnn {
 
+std::uint64_t copy_bytes(const gneiss::dataset_manifest& graph) {
+    std::uint64_t bytes = 0;
+    for (const gneiss::dataset_array& a : graph.arrays) bytes += a.bytes + a.bytes / 64 + 2 * gneiss::page_alignment;
+    return bytes;
+}
+
 namespace {
 
 using gneiss::edge_direction;
@@ -90,6 +96,11 @@ gneiss::gnn_shape shape_of_states(const planning& of, const gneiss::state_sizes&
     return shape;
 }
 
+/// Room on disk for a graph whose training nodes come first, and what is sorted on the way.
+void add_placement(const options& o, training_plan& plan, const gneiss::dataset_manifest& graph) {
+    if (o.training_first.value_or(false)) plan.disk_bytes += 2 * copy_bytes(graph) + 12 * graph.train_edges + 8 * graph.nodes;
+}
+
 /// The least that sending rows to other partitions needs beside what does not go meanwhile.
 std::uint64_t least_reshuffle(const options& o, const training_plan& plan) {
     if (o.reshuffle == 0) return 0;
@@ -104,11 +115,10 @@ void add_reshuffle(const options& o, training_plan& plan, const gneiss::dataset_
     const std::uint64_t times = (*o.epochs - 1) / o.reshuffle, at_once = o.early_stop != 0 ? 3 : 2;
     plan.disk_bytes += (plan.partitioning.partitions - plan.spare) * plan.slot_bytes();
     plan.spare = plan.partitioning.partitions;
-    std::uint64_t data = 0, features = 0;
-    for (const gneiss::dataset_array& a : graph.arrays) {
-        data += a.bytes + a.bytes / 64 + 2 * gneiss::page_alignment;
+    std::uint64_t features = 0;
+    for (const gneiss::dataset_array& a : graph.arrays)
         if (a.name.starts_with("features")) features += a.bytes;
-    }
+    const std::uint64_t data = copy_bytes(graph);
     if (times != 0)
         plan.disk_bytes += std::min(times, at_once) * data + features + 12 * graph.train_edges + 8 * graph.nodes +
                            graph.nodes * (plan.layout.bytes() + 12);
@@ -250,8 +260,8 @@ gneiss::epoch_plan evaluation_states(const options& settings, const training_pla
 }
 
 std::function<gneiss::node_plan(std::uint64_t)> node_epochs(const options& settings,
-    const gneiss::row_partitioning& partitioning, std::uint32_t slots, std::span<const gneiss::node_id> training_nodes) {
-    const std::uint32_t k = gneiss::leading_partitions(partitioning, training_nodes);
+    const gneiss::row_partitioning& partitioning, std::uint32_t slots, const run_graph& graph) {
+    const std::uint32_t k = graph.leading(partitioning);
     return [p = partitioning.partitions, slots, k, seed = settings.seed](std::uint64_t epoch) {
         return gneiss::train_partitions_first(p, slots, k, seed, epoch);
     };
@@ -264,7 +274,7 @@ void take_order(const options& settings, training_plan& plan, const run_graph& g
     if (settings.links())
         plan.order = trainers::make_order(plan.choice, settings.seed);
     else
-        plan.order = [epochs = node_epochs(settings, plan.partitioning, plan.slots, graph.training_nodes())](std::uint64_t e) { return epochs(e).states; };
+        plan.order = [epochs = node_epochs(settings, plan.partitioning, plan.slots, graph)](std::uint64_t e) { return epochs(e).states; };
     plan.further_reads = [store, keeps = settings.neighbors(), &buckets](const gneiss::epoch_plan& states) {
         return reads_of(states, keeps, buckets, store.get());
     };
@@ -281,6 +291,7 @@ tuned_plan plan_training(const options& given, const planning& of) {
     tuned_plan found{trainers::choose_plan(tuned.flags, of.graph.data().manifest(), of.graph.buckets(), given.links() ? "comet" : training_first, with),
         std::move(tuned.reasons)};
     add_reshuffle(given, found.plan, of.graph.data().manifest());
+    add_placement(given, found.plan, of.graph.data().manifest());
     return found;
 }
 

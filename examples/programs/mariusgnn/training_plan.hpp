@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -51,6 +50,9 @@ void take_order(const options& settings, trainers::training_plan& plan, const ru
 
 /// The epochs of a node task: which partitions are resident, and whose training nodes train when.
 [[nodiscard]] std::function<gneiss::node_plan(std::uint64_t)> node_epochs(const options& settings,
-    const gneiss::row_partitioning& partitioning, std::uint32_t slots, std::span<const gneiss::node_id> training_nodes);
+    const gneiss::row_partitioning& partitioning, std::uint32_t slots, const run_graph& graph);
+
+/// Bytes of a dataset's copy.
+[[nodiscard]] std::uint64_t copy_bytes(const gneiss::dataset_manifest& graph);
 
 } // namespace mariusgnn
