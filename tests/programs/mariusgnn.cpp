@@ -327,7 +327,7 @@ TEST_CASE("where training nodes come first and fit, an epoch on disk is one stat
     const gnn_workshop shop("--task node --num-features 8 --feature-signal 2 --train-fraction .1");
     REQUIRE(shop.run("reorder data --training-first --out first", "gneiss-data").code == 0);
     const std::string options = " --partitions 8 --buffer 4 --store disk --epochs 30 --fanout 5,5 --layers sage:16,sage ";
-    const auto scattered = shop.train("data --out a" + options);
+    const auto scattered = shop.train("data --training-first false --out a" + options);
     CHECK(scattered["plan"]["states"] > 1);
     for (const std::string more : {"", "--reshuffle 7 "}) {
         const auto run = shop.train("first --force --out b" + options + more);
