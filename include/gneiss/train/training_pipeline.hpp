@@ -39,7 +39,7 @@ struct pipeline_stages {
     using function = std::function<void(Batch&)>;
 
     function sample;    ///< edges, negatives, local ids: a pure function of the batch number; several workers
-    function admit;     ///< optional: waits for room for the rows; its time counts as waiting for gather
+    function admit{};   ///< optional: waits for room for the rows; its time counts as waiting for gather
     function gather;    ///< rows of the batch's nodes
     function to_device; ///< optional
     function compute;   ///< gradients; steps the relation parameters, so one worker, in order
