@@ -1,5 +1,5 @@
 // The N-th allocation fails: what was under way ends with an error or is right, and nothing waits for ever.
-#include "support/failing_new.hpp"
+#include "support/replaced_new.hpp"
 
 #include "storage/buckets.hpp"
 #include "storage/support.hpp"

@@ -2,12 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
-#include <new>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -15,49 +11,13 @@
 #include <sample/graphs.hpp>
 #include <model/own_layers.hpp>
 #include <storage/buckets.hpp>
+#include <support/allocations.hpp>
 #include <support/temporary_directory.hpp>
 
 #include <gneiss/core/executor/serial.hpp>
 #include <gneiss/core/random.hpp>
 #include <gneiss/model/backend/eigen.hpp>
 #include <gneiss/model/encoder.hpp>
-
-namespace {
-
-/// Counts what this thread has allocated while some code ran.
-struct allocations {
-    static inline thread_local allocations* now = nullptr;
-    std::size_t live = 0, peak = 0;
-
-    template <class Body>
-    void during(Body&& body) {
-        now = this;
-        body();
-        now = nullptr;
-    }
-
-    static void* add(void* result) {
-        if (result == nullptr) throw std::bad_alloc();
-        if (now != nullptr) now->peak = std::max(now->peak, now->live += malloc_usable_size(result));
-        return result;
-    }
-    static void remove(void* result) {
-        if (now != nullptr && result != nullptr) now->live -= std::min(now->live, malloc_usable_size(result));
-        std::free(result);
-    }
-};
-
-} // namespace
-
-void* operator new(std::size_t size) { return allocations::add(std::malloc(size)); }
-void* operator new(std::size_t size, std::align_val_t to) {
-    const auto alignment = static_cast<std::size_t>(to);
-    return allocations::add(std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment));
-}
-void operator delete(void* result) noexcept { allocations::remove(result); }
-void operator delete(void* result, std::size_t) noexcept { allocations::remove(result); }
-void operator delete(void* result, std::align_val_t) noexcept { allocations::remove(result); }
-void operator delete(void* result, std::size_t, std::align_val_t) noexcept { allocations::remove(result); }
 
 namespace test_train_graph_memory {
 
@@ -98,7 +58,7 @@ TEST_CASE("no sample, and no pass through an encoder, takes more than its bound,
         const auto fits = [&](auto sampler) {
             mini_batch_arena arena;
             layer_stack views;
-            allocations counted;
+            test::allocation_meter counted; // by support/replaced_new.hpp, which out_of_memory.cpp has
             constexpr std::size_t products = 1 << 20; // of the bound, for what a matrix product packs
             for (std::uint64_t batch = 0; batch < 3; ++batch) { // of different sizes: buffers grow
                 std::vector<node_id> seeds(static_cast<std::size_t>(std::max<std::uint64_t>(options.batch * (batch + 1) / 3, 1)));
@@ -117,7 +77,7 @@ TEST_CASE("no sample, and no pass through an encoder, takes more than its bound,
             }
         };
         const auto sampler_fits = [&](auto make) {
-            allocations counted;
+            test::allocation_meter counted; // by support/replaced_new.hpp, which out_of_memory.cpp has
             auto sampler = make();
             mini_batch_arena arena;
             std::vector<node_id> seeds(static_cast<std::size_t>(options.batch));

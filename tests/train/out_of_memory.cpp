@@ -1,5 +1,5 @@
 // The N-th allocation fails: a pipeline and a trainer end with an error or are right, and nothing waits for ever.
-#include "support/failing_new.hpp"
+#include "support/replaced_new.hpp"
 
 #include "train/graph_harness.hpp"
 #include "train/link_harness.hpp"

@@ -41,7 +41,7 @@ struct batch_memory {
 class row_room {
 public:
     /// \param bytes  of all rows; 0: no bound
-    explicit row_room(std::uint64_t bytes) noexcept : bytes_(bytes) {}
+    explicit row_room(std::uint64_t bytes) : bytes_(bytes) {}
 
     /// Memory to be grown to `need` bytes; waits for others where that does not fit.
     /// Throws over_budget, naming `what`, for more than the room; errc::canceled when `stop` is requested first.

@@ -173,12 +173,12 @@ private:
 
     pipeline_stages<training_batch> stages() {
         pipeline_stages<training_batch> result{.sample = [this](training_batch& b) { produce(b); },
-            .admit = [this](training_batch& b) { admit(b); },
             .gather = [this](training_batch& b) { gather(b); },
             .to_device = {},
             .compute = [this](training_batch& b) { compute(b); },
             .to_host = {},
-            .update = [this](training_batch& b) { update(b); }};
+            .update = [this](training_batch& b) { update(b); },
+            .admit = [this](training_batch& b) { admit(b); }};
         if (backend_.transfers()) {
             result.to_device = [this](training_batch& b) { backend_.to_device(b); };
             result.to_host = [this](training_batch& b) {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <malloc.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -10,12 +12,25 @@
 
 #include <gneiss/core/error.hpp>
 
-// Replaces operator new and delete: included by one file of a test binary.
+// What support/replaced_new.hpp counts.
 
 namespace gneiss::test {
 
 inline std::atomic<std::uint64_t> allocations{0}; // since the last fail_allocation
 inline std::atomic<std::uint64_t> failing{0};
+
+/// What this thread has allocated while some code ran [bytes].
+struct allocation_meter {
+    static inline thread_local allocation_meter* now = nullptr;
+    std::size_t live = 0, peak = 0;
+
+    template <class Body>
+    void during(Body&& body) {
+        now = this;
+        body();
+        now = nullptr;
+    }
+};
 
 /// While it lives, allocation `at` of all threads, counted from 1, throws bad_alloc. What waits for ever meanwhile ends the test
 /// binary, by SIGALRM after two minutes.
@@ -63,23 +78,12 @@ std::uint64_t fail_each_allocation(Run&& run, Check&& check) {
     if (allocations.fetch_add(1, std::memory_order_relaxed) + 1 == at) throw std::bad_alloc();
     void* const result = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
     if (result == nullptr) throw std::bad_alloc();
+    if (allocation_meter* const meter = allocation_meter::now) meter->peak = std::max(meter->peak, meter->live += ::malloc_usable_size(result));
     return result;
 }
-[[gnu::noinline]] inline void give_back(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] inline void give_back(void* p) noexcept {
+    if (allocation_meter* const meter = allocation_meter::now; meter != nullptr && p != nullptr) meter->live -= std::min(meter->live, ::malloc_usable_size(p));
+    std::free(p);
+}
 
 } // namespace gneiss::test
-
-// NOLINTBEGIN(misc-definitions-in-headers,misc-new-delete-overloads): one unit of a test has them
-void* operator new(std::size_t bytes) { return gneiss::test::counted_allocation(bytes, alignof(std::max_align_t)); }
-void* operator new[](std::size_t bytes) { return gneiss::test::counted_allocation(bytes, alignof(std::max_align_t)); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) { return gneiss::test::counted_allocation(bytes, static_cast<std::size_t>(alignment)); }
-void* operator new[](std::size_t bytes, std::align_val_t alignment) { return gneiss::test::counted_allocation(bytes, static_cast<std::size_t>(alignment)); }
-void operator delete(void* p) noexcept { gneiss::test::give_back(p); }
-void operator delete[](void* p) noexcept { gneiss::test::give_back(p); }
-void operator delete(void* p, std::size_t) noexcept { gneiss::test::give_back(p); }
-void operator delete[](void* p, std::size_t) noexcept { gneiss::test::give_back(p); }
-void operator delete(void* p, std::align_val_t) noexcept { gneiss::test::give_back(p); }
-void operator delete[](void* p, std::align_val_t) noexcept { gneiss::test::give_back(p); }
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept { gneiss::test::give_back(p); }
-void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { gneiss::test::give_back(p); }
-// NOLINTEND(misc-definitions-in-headers,misc-new-delete-overloads)
