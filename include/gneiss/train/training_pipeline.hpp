@@ -273,8 +273,10 @@ private:
         const auto now = clock::now();
         add(busy_, s, now - since);
         if (track != nullptr) {
-            if constexpr (traced_item<Batch>) track->add(stage_names[static_cast<std::size_t>(s)], since, now, t.batch->traced());
-            else track->add(stage_names[static_cast<std::size_t>(s)], since, now, {.batch = t.number});
+            trace_arguments with;
+            if constexpr (traced_item<Batch>) with = t.batch->traced();
+            else with.batch = t.number;
+            track->add(stage_names[static_cast<std::size_t>(s)], since, now, with);
         }
         return true;
     }

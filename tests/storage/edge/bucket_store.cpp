@@ -151,7 +151,7 @@ TEST_CASE("the key of the largest layouts does not overflow") {
         const gneiss::bucket_layout layout{{(std::uint64_t{1} << 32) - partitions, partitions}, 2};
         const auto last = static_cast<std::uint32_t>(layout.rows.nodes - 1);
         const auto store =
-            build(directory.path(), layout, std::vector<edge>{{last, 1, last}, {0, 0, last}, {last, 0, 0}}, 128 << 20);
+            build(directory.path(), layout, std::vector<edge>{{last, 1, last}, {0, 0, last}, {last, 0, 0}});
         std::vector<edge> found;
         store.for_each_edge([&](std::span<const edge> some) { found.insert(found.end(), some.begin(), some.end()); });
         CHECK(found == std::vector<edge>{{0, 0, last}, {last, 0, 0}, {last, 1, last}});
@@ -162,7 +162,7 @@ TEST_CASE("the key of the largest layouts does not overflow") {
     const gneiss::bucket_layout layout{gneiss::test::cut_into(sizes), 1};
     const auto last = static_cast<std::uint32_t>(layout.rows.nodes - 1);
     const std::vector<edge> edges{{0, 0, 1}, {499, 0, last}, {500, 0, 499}, {500, 0, last - 499}, {last - 499, 0, 500}, {last, 0, 0}, {last, 0, last}};
-    const auto store = build(directory.path(), layout, edges, 128 << 20);
+    const auto store = build(directory.path(), layout, edges);
     std::vector<edge> found;
     store.for_each_edge([&](std::span<const edge> some) { found.insert(found.end(), some.begin(), some.end()); });
     CHECK(found == edges);

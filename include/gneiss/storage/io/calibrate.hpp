@@ -152,8 +152,9 @@ inline void save_profile(const std::filesystem::path& path, const io_profile& pr
     if (words[0] != detail::profile_magic) throw wrong(errc::invalid_format, "not a profile of a device");
     if (words[5] != checksum(std::as_bytes(std::span(words).first(5)))) throw wrong(errc::corrupt, "checksum mismatch");
     if (words[1] != detail::profile_version) throw wrong(errc::version_mismatch, "written by another version");
-    const io_profile found{std::bit_cast<double>(words[2]), std::bit_cast<double>(words[3]), std::min(words[4], detail::most_coalesce_bytes)};
-    if (!std::isfinite(found.bandwidth) || !std::isfinite(found.iops) || found.bandwidth <= 0 || found.iops <= 0)
+    const io_profile found{std::bit_cast<double>(words[2]), std::bit_cast<double>(words[3]), words[4]};
+    if (!std::isfinite(found.bandwidth) || !std::isfinite(found.iops) || found.bandwidth <= 0 || found.iops <= 0 ||
+        found.coalesce_bytes > detail::most_coalesce_bytes)
         throw wrong(errc::corrupt, "rates that cannot be");
     return found;
 }
