@@ -31,6 +31,6 @@ int main() {
     const external_sort_report& did = sorter.report();
     std::printf("%llu numbers in %llu runs, merged in %llu passes, %.1f MiB written\n",
         static_cast<unsigned long long>(did.records), static_cast<unsigned long long>(did.runs),
-        static_cast<unsigned long long>(did.merge_passes + 1), static_cast<double>(did.spilled_bytes) / (1 << 20));
+        static_cast<unsigned long long>(did.merge_passes) + 1, static_cast<double>(did.spilled_bytes) / (1 << 20));
     return ascending && seen == count && sum == 0 && did.runs > 1 ? 0 : 1;
 }

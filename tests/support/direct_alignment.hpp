@@ -42,7 +42,7 @@ extern "C" __attribute__((no_sanitize("address"))) long syscall(long number, ...
     const long result = real(number, given[0], given[1], given[2], given[3], given[4], given[5]);
     const std::int64_t claimed = gneiss::test::claimed_alignment;
     if (number == SYS_statx && result == 0 && claimed >= 0) {
-        auto& info = *reinterpret_cast<gneiss::detail::kernel_statx*>(given[4]);
+        auto& info = *reinterpret_cast<gneiss::detail::kernel_statx*>(given[4]); // NOLINT(performance-no-int-to-ptr): an argument of a system call
         info.mask |= 0x2000; // STATX_DIOALIGN
         info.dio_mem_align = claimed == 0 ? 0 : 4;
         info.dio_offset_align = static_cast<std::uint32_t>(claimed);

@@ -51,7 +51,7 @@ struct graph_data {
     bucket_store store;
     feature_files features;
 
-    graph_data(std::uint64_t nodes, const test::feature_form& form = {}) : rows{nodes, 2}, store(build()), features(write(form)) {
+    explicit graph_data(std::uint64_t nodes, const test::feature_form& form = {}) : rows{nodes, 2}, store(build()), features(write(form)) {
         (void)build_csc(store, neighbor_direction::in, directory / "csc");
         for (node_id v = 0; v < nodes; v += 3) train.push_back(v);
     }

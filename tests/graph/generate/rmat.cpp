@@ -108,7 +108,7 @@ TEST_CASE("relations are uniform, or skewed towards the first") {
     options.relation_skew = 1; // P(r) = √((r+1)/7) − √(r/7)
     std::ranges::fill(count, 0);
     std::vector<double> expected;
-    for (double r = 0; r < 7; ++r) expected.push_back(std::sqrt((r + 1) / 7) - std::sqrt(r / 7));
+    for (int r = 0; r < 7; ++r) expected.push_back(std::sqrt((r + 1) / 7.0) - std::sqrt(r / 7.0));
     for (const edge& e : all_edges(options)) ++count[e.relation];
     CHECK(chi_square(count, expected) < 6 + 5 * std::sqrt(12.0));
 }
