@@ -2,6 +2,7 @@
 #include "support/replaced_new.hpp"
 
 #include "storage/buckets.hpp"
+#include "storage/embedding_rows.hpp"
 #include "storage/support.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -102,14 +103,7 @@ struct small_run {
         partition_buffer buffer(file, {.resident_partitions = keep ? 4U : 2U, .prefetch = 1}, budget);
         epoch_plan states(4);
         for (partition_id p = 0; p < 4; ++p) states[p].resident = p == 3 ? std::vector<partition_id>{3} : std::vector<partition_id>{p, p + 1};
-        buffer.begin_epoch(states);
-        for (partition_id p = 0; p < 4; ++p) {
-            const std::optional<state_lease> lease = buffer.acquire(p);
-            REQUIRE(lease);
-            for (std::uint64_t i = 0; i < partitioning.size(p); ++i)
-                for (float& x : (**lease)[static_cast<node_id>(partitioning.begin(p) + i)]) x += 1;
-        }
-        buffer.end_epoch();
+        storage_test::add_one_to_all(buffer, states);
         buffer.flush();
         save(file, 2);
         buffer.committed();

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -23,16 +22,6 @@ namespace fs = std::filesystem;
 constexpr const char* metrics_section = "metrics";
 constexpr const char* rows_section = "rows";
 constexpr std::string_view rows_prefix = "rows"; // of all files of rows: rows-N.bin, and rows.bin and rows.new of earlier versions
-
-void put_text(gneiss::checkpoint& to, const char* section, std::string_view text) {
-    const auto bytes = std::as_bytes(std::span(text));
-    to.sections[section].assign(bytes.begin(), bytes.end());
-}
-std::optional<std::string> text_of(const gneiss::checkpoint& saved, const char* section) {
-    const auto found = saved.sections.find(section);
-    if (found == saved.sections.end()) return std::nullopt;
-    return std::string(reinterpret_cast<const char*>(found->second.data()), found->second.size());
-}
 
 std::vector<fs::path> row_files(const fs::path& directory) {
     std::vector<fs::path> found;
@@ -63,11 +52,11 @@ nlohmann::ordered_json to_json(const metric_values& values) {
 void keep_best(const fs::path& file, gneiss::checkpoint state, const best_metrics& metrics, const row_writer& write_rows) {
     const fs::path directory = file.parent_path();
     fs::create_directories(directory);
-    put_text(state, metrics_section, nlohmann::ordered_json{{"valid", to_json(metrics.valid)}, {"test", to_json(metrics.test)}}.dump());
+    state.put_text(metrics_section, nlohmann::ordered_json{{"valid", to_json(metrics.valid)}, {"test", to_json(metrics.test)}}.dump());
     std::string rows;
     if (write_rows) {
         rows = new_rows(directory);
-        put_text(state, rows_section, rows);
+        state.put_text(rows_section, rows);
     }
     std::error_code ignored;
     try {
@@ -88,7 +77,8 @@ void keep_best(const fs::path& file, gneiss::checkpoint state, const best_metric
 
 std::optional<best_metrics> metrics_of_best(const fs::path& file) {
     if (!fs::exists(file)) return std::nullopt;
-    const std::optional<std::string> text = text_of(gneiss::load_checkpoint(file), metrics_section);
+    const gneiss::checkpoint saved = gneiss::load_checkpoint(file);
+    const auto text = saved.text(metrics_section);
     if (!text) return std::nullopt;
     const auto read = nlohmann::ordered_json::parse(*text, nullptr, false);
     best_metrics metrics;
@@ -103,7 +93,7 @@ std::optional<best_metrics> metrics_of_best(const fs::path& file) {
 
 fs::path rows_of(const gneiss::checkpoint& saved, const fs::path& directory, const char* otherwise) {
     // The name alone: what is damaged leads to no other directory.
-    return directory / fs::path(text_of(saved, rows_section).value_or(otherwise)).filename();
+    return directory / fs::path(saved.text(rows_section).value_or(otherwise)).filename();
 }
 
 } // namespace programs

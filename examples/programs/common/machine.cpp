@@ -182,10 +182,17 @@ double cpu_seconds() {
     return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-std::uint64_t free_disk(const fs::path& path) {
+fs::path existing_parent(const fs::path& path) {
     std::error_code ignored;
     fs::path existing = fs::absolute(path, ignored);
     while (!fs::exists(existing, ignored) && existing.has_relative_path()) existing = existing.parent_path();
+    return existing;
+}
+
+std::uint64_t program_memory() { return current_rss() + (std::uint64_t{12} << 20); }
+
+std::uint64_t free_disk(const fs::path& path) {
+    const fs::path existing = existing_parent(path);
     struct statvfs info {};
     if (::statvfs(existing.c_str(), &info) != 0) throw gneiss::io_error(errno, "free space", {.path = existing});
     return static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;

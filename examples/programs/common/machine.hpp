@@ -39,6 +39,11 @@ void trim_memory();
 /// User and system time of all threads of this process so far [seconds].
 [[nodiscard]] double cpu_seconds();
 
+/// What the program takes beside what it works on: what it has by now, and some more [bytes].
+[[nodiscard]] std::uint64_t program_memory();
+
+/// The nearest directory above `path`, or itself, that exists.
+[[nodiscard]] std::filesystem::path existing_parent(const std::filesystem::path& path);
 /// Bytes an unprivileged user may still write under `path`, which need not exist yet.
 /// Throws `gneiss::io_error` when the system does not tell.
 [[nodiscard]] std::uint64_t free_disk(const std::filesystem::path& path);

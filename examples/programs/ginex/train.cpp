@@ -158,7 +158,7 @@ class list_files {
 public:
     list_files(const gneiss::dataset& data, const options& how) : files_(lists_of(data, how.neighbors())) {
         if (!how.dry_run || programs::lists_exist(files_)) return;
-        scratch_.emplace(trainers::existing_parent(how.out.value_or(".")) / fmt::format(".gneiss-ginex-{}", ::getpid()));
+        scratch_.emplace(programs::existing_parent(how.out.value_or(".")) / fmt::format(".gneiss-ginex-{}", ::getpid()));
         std::filesystem::create_directories(scratch_->path);
         files_ = programs::lists_in(scratch_->path, how.neighbors());
     }

@@ -33,13 +33,10 @@ namespace {
 using json = nlohmann::ordered_json;
 using trainers::clock;
 
-/// What the program takes beside what it works on [bytes].
-std::uint64_t program_bytes() { return programs::current_rss() + (std::uint64_t{12} << 20); }
-
 [[noreturn]] void refuse_hubs(const options& how, std::uint64_t budget, std::uint64_t count, std::uint64_t bytes, std::uint64_t fit) {
     throw gneiss::error(gneiss::errc::over_budget,
         fmt::format("{}; --hubs {}: of {} nodes the most that fit are {}",
-            gneiss::over_budget(budget, {{"program", program_bytes()}, {"hubs", bytes}}).what(), *how.hubs, count, fit));
+            gneiss::over_budget(budget, {{"program", programs::program_memory()}, {"hubs", bytes}}).what(), *how.hubs, count, fit));
 }
 
 /// The steps that make a run's own dataset, and what was done of them.
@@ -47,7 +44,7 @@ class preparation {
 public:
     explicit preparation(const preprocessing& of)
         : of_(of), directory_(of.run.directory.checkpoint()), graph_(directory_ / trainers::partitioned_name), progress_(of.live),
-          budget_(of.budget), program_(budget_.charge("program", program_bytes())) {
+          budget_(of.budget), program_(budget_.charge("program", programs::program_memory())) {
         std::filesystem::create_directories(directory_);
         if (std::filesystem::exists(record_path())) {
             try {
@@ -206,7 +203,7 @@ void check_hubs(const options& how, const gneiss::dataset& from, std::uint64_t b
     if (how.hubs_by_default() || (!choice.count && !choice.file)) return;
     const std::uint64_t count = choice.count ? choice.count->of(from.manifest().nodes) : gneiss::npy_reader(*choice.file).header().size();
     if (count == 0) throw programs::usage_error(fmt::format("--hubs {} of {} nodes are none", *how.hubs, from.manifest().nodes));
-    const std::uint64_t each = std::max<std::uint64_t>(bytes_of_hubs(how, from).node, 1), program = program_bytes();
+    const std::uint64_t each = std::max<std::uint64_t>(bytes_of_hubs(how, from).node, 1), program = programs::program_memory();
     const std::uint64_t left = budget - std::min(budget, program);
     if (count > left / each) refuse_hubs(how, budget, count, count * each, left / each);
 }

@@ -152,7 +152,7 @@ public:
         gneiss::gnn_shape shape = of_.shape(plan.slots);
         shape.columns = net_.encode.inputs();
         const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(training_, shape, layers_);
-        plan.memory.add("program", programs::current_rss() + (std::uint64_t{12} << 20), charged_by::run);
+        plan.memory.add("program", programs::program_memory(), charged_by::run);
         plan.memory.add("features", plan.feature_bytes, charged_by::component);
         plan.memory.add("graph", plan.graph_bytes, charged_by::component);
         plan.memory.add("node labels", trainers::label_memory(graph_), charged_by::run);

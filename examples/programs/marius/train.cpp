@@ -44,6 +44,7 @@ gneiss::embedding_trainer_options sized(gneiss::embedding_trainer_options traini
 /// Plans of a run by their choices. With other partitions than those of `buckets`, edges are estimated.
 std::function<training_plan(const trainers::plan_choice&)> planner(const options& o, const gneiss::dataset_manifest& graph, const gneiss::bucket_store& buckets) {
     const auto shared = std::make_shared<const gneiss::any_link_model>(o.model());
+    const auto sizes = std::make_shared<const gneiss::state_sizes>(buckets);
     const std::size_t state_floats = o.row_optimizer(0).state_floats(*o.dim);
     const std::uint64_t relation_rows = shared->relation_rows(std::max<std::uint64_t>(graph.relations, 1));
     const std::uint64_t relations = relation_rows * (shared->relation_floats() + state_floats) * sizeof(float);
@@ -55,12 +56,12 @@ std::function<training_plan(const trainers::plan_choice&)> planner(const options
         plan.order = trainers::make_order(choice, o.seed);
         plan.edge_bytes = trainers::edge_memory(o, plan, graph, buckets);
         plan.table_bytes = trainers::table_memory(plan, buckets, true);
-        plan.memory.add("program", programs::current_rss() + (std::uint64_t{12} << 20), charged_by::run);
+        plan.memory.add("program", programs::program_memory(), charged_by::run);
         plan.memory.add("partition buffer", plan.buffer_bytes(), charged_by::component);
         plan.memory.add("edges", plan.edge_bytes, charged_by::component);
         plan.memory.add("tables", plan.table_bytes, charged_by::run);
         plan.memory.add("bucket blocks", gneiss::bucket_reader::bytes_needed(buckets), charged_by::run);
-        const trainers::state_edges edges = trainers::edges_of_states(o, plan, graph, buckets);
+        const trainers::state_edges edges = trainers::edges_of_states(o, plan, graph, buckets, *sizes);
         plan.state_edges = edges.most;
         plan.memory.add("model", trainers::link_model_bytes(o, std::min(*o.batch, edges.most), o.threads, model, plan.state_nodes()), charged_by::run);
         plan.memory.add("relations", 2 * relations + 4096, charged_by::run);

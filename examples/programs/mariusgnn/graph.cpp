@@ -27,8 +27,8 @@ run_graph::run_graph(const options& settings, std::shared_ptr<const gneiss::data
     }
 }
 
-std::uint32_t run_graph::leading(const gneiss::row_partitioning& partitioning) const {
-    if (!expects_training_first_ || train_.empty()) return gneiss::leading_partitions(partitioning, train_);
+std::uint32_t run_graph::leading(const options& settings, const gneiss::row_partitioning& partitioning) const {
+    if (!settings.training_first.value_or(false) || train_.empty()) return gneiss::leading_partitions(partitioning, train_);
     return partitioning.of(static_cast<gneiss::node_id>(train_.size() - 1)) + 1;
 }
 
@@ -40,15 +40,11 @@ gneiss::row_shuffle run_graph::shuffle(std::uint64_t seed, std::uint64_t epoch) 
 std::string graph_name(std::uint64_t epoch) { return std::string(prefix) + std::to_string(epoch); }
 
 std::string graph_named(const gneiss::checkpoint& saved) {
-    const auto found = saved.sections.find(section);
-    if (found == saved.sections.end()) return {};
-    return {reinterpret_cast<const char*>(found->second.data()), found->second.size()};
+    return std::string(saved.text(section).value_or(""));
 }
 
 void name_graph(gneiss::checkpoint& to, const std::string& name) {
-    if (name.empty()) return;
-    const auto bytes = std::as_bytes(std::span(name));
-    to.sections[section].assign(bytes.begin(), bytes.end());
+    if (!name.empty()) to.put_text(section, name);
 }
 
 std::shared_ptr<const gneiss::dataset> open_graph(const std::filesystem::path& run, const gneiss::checkpoint& saved) {

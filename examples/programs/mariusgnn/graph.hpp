@@ -33,10 +33,8 @@ public:
     /// Of a node task, ascending.
     [[nodiscard]] const std::vector<gneiss::node_id>& training_nodes() const { return train_; }
 
-    /// How many of the first partitions hold all training nodes; where these are to be placed first, how many will.
-    [[nodiscard]] std::uint32_t leading(const gneiss::row_partitioning& partitioning) const;
-    /// From now on plans are for a graph whose training nodes come first.
-    void expect_training_first(bool expected) { expects_training_first_ = expected; }
+    /// How many of the first partitions hold all training nodes; by `--training-first`, where these are about to be placed there, too.
+    [[nodiscard]] std::uint32_t leading(const options& settings, const gneiss::row_partitioning& partitioning) const;
 
     /// Where nodes go at the beginning of `epoch`: anywhere, but those that train stay among the first, where they lie first.
     [[nodiscard]] gneiss::row_shuffle shuffle(std::uint64_t seed, std::uint64_t epoch) const;
@@ -47,7 +45,6 @@ private:
     std::optional<gneiss::node_features> features_;
     gneiss::mapped_array<std::int32_t> labels_;
     std::vector<gneiss::node_id> train_;
-    bool expects_training_first_ = false;
 };
 
 /// What the graph of an epoch that began with a reshuffle is called.

@@ -407,7 +407,7 @@ public:
             *o.layers, *o.inputs, *o.fanout, *o.direction, o.links() ? *o.decoder : "softmax"));
         for (const std::string& reason : tuned.reasons) context_.live.say(reason);
         if (o.training_first.value_or(false))
-            context_.live.say(fmt::format("training nodes come first: they are in {} of {} partitions", trained_->leading(plan_.partitioning), plan_.partitioning.partitions));
+            context_.live.say(fmt::format("training nodes come first: they are in {} of {} partitions", trained_->leading(o, plan_.partitioning), plan_.partitioning.partitions));
         backend_ = backend_on(context_.device.get(), o, plan_, trained_->buckets(), net_);
         if (o.uses_rows()) (void)trainers::load_initial_embeddings(o.init, graph.nodes, *o.dim);
         if (o.links() && !o.no_eval) trainers::check_candidates(o, o.seed, *context_.data, plan_.evaluation_bytes, context_.stop);
@@ -453,13 +453,11 @@ private:
     /// are fewer by more than the copy takes, which is read and written a few times.
     [[nodiscard]] tuned_plan choose() {
         const bool open = !asked_.training_first && !asked_.links() && !asked_.order && !asked_.init;
-        trained_->expect_training_first(asked_.training_first.value_or(false));
         tuned_plan found = plan_now();
         if (!open || found.plan.keeps_all()) return found;
-        const std::uint32_t scattered = trained_->leading(found.plan.partitioning);
-        trained_->expect_training_first(true);
-        if (trained_->leading(found.plan.partitioning) < scattered) {
-            asked_.training_first = true;
+        const std::uint32_t scattered = trained_->leading(asked_, found.plan.partitioning);
+        asked_.training_first = true;
+        if (trained_->leading(asked_, found.plan.partitioning) < scattered) {
             tuned_plan placed = plan_now();
             const auto reads = [&](const training_plan& plan) { return *asked_.epochs * *plan.record(trained_->buckets()).read_bytes; };
             if (!placed.plan.keeps_all() && reads(placed.plan) + 4 * copy_bytes(context_.data->manifest()) < reads(found.plan)) {
@@ -468,7 +466,6 @@ private:
             }
         }
         asked_.training_first.reset();
-        trained_->expect_training_first(false);
         return found;
     }
     /// Copies the dataset to `to`, with training nodes first, in the plan's partitions.
@@ -477,7 +474,7 @@ private:
         std::filesystem::remove_all(to); // of a process that was killed before a checkpoint named it
         std::filesystem::create_directories(to.parent_path());
         constexpr std::uint64_t least = std::uint64_t{16} << 20;
-        const std::uint64_t taken = programs::current_rss() + (std::uint64_t{12} << 20);
+        const std::uint64_t taken = programs::program_memory();
         gneiss::reorder(*context_.data, to, {.training_first = true, .seed = asked_.seed, .partitions = plan_.partitioning.partitions,
             .memory = std::max(plan_.budget - std::min(plan_.budget, taken), least),
             .progress = [&](std::string_view phase, std::uint64_t, std::uint64_t) { context_.live.update([&] { return fmt::format("training nodes first  {}", phase); }); },

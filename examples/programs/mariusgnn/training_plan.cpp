@@ -211,7 +211,7 @@ private:
         }
         const gneiss::gnn_memory bound = gneiss::bound_gnn_memory(training_, shape, layers_);
         plan.table_bytes = trainers::table_memory(plan, buckets, o_.links());
-        plan.memory.add("program", programs::current_rss() + (std::uint64_t{12} << 20), charged_by::run);
+        plan.memory.add("program", programs::program_memory(), charged_by::run);
         if (o_.uses_rows()) plan.memory.add("partition buffer", plan.buffer_bytes(), charged_by::component);
         if (of_.graph.features() != nullptr) plan.memory.add("features", plan.feature_bytes, charged_by::component);
         plan.memory.add("graph", plan.graph_bytes, charged_by::component);
@@ -261,7 +261,7 @@ gneiss::epoch_plan evaluation_states(const options& settings, const training_pla
 
 std::function<gneiss::node_plan(std::uint64_t)> node_epochs(const options& settings,
     const gneiss::row_partitioning& partitioning, std::uint32_t slots, const run_graph& graph) {
-    const std::uint32_t k = graph.leading(partitioning);
+    const std::uint32_t k = graph.leading(settings, partitioning);
     return [p = partitioning.partitions, slots, k, seed = settings.seed](std::uint64_t epoch) {
         return gneiss::train_partitions_first(p, slots, k, seed, epoch);
     };

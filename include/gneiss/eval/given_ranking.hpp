@@ -124,15 +124,10 @@ std::vector<rank_counts> rank_given_block(const link_scorer& score, Rows& rows, 
     std::size_t count, S& candidates, const E& executor, const K& kernel, scratch_pool& scratch) {
     const auto dim = static_cast<std::size_t>(rows.dim());
     const std::vector<candidate_of> pairs = read_candidates(candidates, edges, first, count, rows.rows(), executor);
-    const std::vector<link_query> queries = queries_of(edges.subspan(first, count));
-    aligned_buffer<float> storage(queries.size() * dim), targets(queries.size());
-    const matrix_view<float> ends(storage.data(), queries.size(), dim);
-    {
-        std::vector<row_request> wanted(queries.size());
-        for (std::size_t i = 0; i < queries.size(); ++i) wanted[i] = {queries[i].known, static_cast<std::uint32_t>(i)};
-        gather_rows(rows, wanted, ends, executor);
-    }
-    make_queries(score, queries, ends, targets.span(), kernel, executor, scratch);
+    const made_queries made = make_queries_of(score, rows, edges.subspan(first, count), executor, kernel, scratch);
+    const std::span<const link_query> queries = made.queries;
+    const std::span<const float> targets = made.targets.span();
+    const matrix_view<float> ends = made.ends;
 
     // Pairs of a query are far apart, so tasks add to the same counts; sums of integers know no order.
     std::vector<rank_counts> counts(queries.size());

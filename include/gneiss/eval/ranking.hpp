@@ -119,6 +119,32 @@ void make_queries(const link_scorer& score, std::span<const link_query> queries,
     });
 }
 
+/// The rows of the nodes that queries know, to `to` [queries, dim].
+template <embedding_stream Rows, executor E>
+void gather_known(Rows& rows, std::span<const link_query> queries, matrix_view<float> to, const E& executor) {
+    std::vector<row_request> wanted(queries.size());
+    for (std::size_t i = 0; i < queries.size(); ++i) wanted[i] = {queries[i].known, static_cast<std::uint32_t>(i)};
+    gather_rows(rows, wanted, to, executor);
+}
+
+/// The questions of some edges, made: what each is compared with, and the score of its answer.
+struct made_queries {
+    std::vector<link_query> queries;
+    aligned_buffer<float> storage, targets; ///< targets [queries]
+    matrix_view<float> ends;                ///< [queries, dim], in storage
+};
+template <embedding_stream Rows, executor E, score_kernel K>
+made_queries make_queries_of(const link_scorer& score, Rows& rows, std::span<const edge> edges, const E& executor, const K& kernel, scratch_pool& scratch) {
+    made_queries made{.queries = queries_of(edges), .storage = {}, .targets = {}, .ends = {}};
+    const auto dim = static_cast<std::size_t>(rows.dim());
+    made.storage = aligned_buffer<float>(made.queries.size() * dim);
+    made.targets = aligned_buffer<float>(made.queries.size());
+    made.ends = {made.storage.data(), made.queries.size(), dim};
+    gather_known(rows, made.queries, made.ends, executor);
+    make_queries(score, made.queries, made.ends, made.targets.span(), kernel, executor, scratch);
+    return made;
+}
+
 /// Bytes that a block holds for each edge: rows or queries, targets, counts, requests, and the filter's share.
 [[nodiscard]] constexpr std::uint64_t block_bytes_per_edge(const ranking_shape& shape) {
     return 2 * (shape.dim * sizeof(float) + sizeof(float) + tile_shape::groups * sizeof(rank_counts) + sizeof(row_request) +
@@ -129,16 +155,10 @@ void make_queries(const link_scorer& score, std::span<const link_query> queries,
 template <embedding_stream Rows, executor E, score_kernel K>
 std::vector<rank_counts> rank_block(const link_scorer& score, Rows& rows, std::span<const edge> edges,
     std::size_t first_position, const known_answers& known, const E& executor, const K& kernel, scratch_pool& scratch) {
-    const auto dim = static_cast<std::size_t>(rows.dim());
-    const std::vector<link_query> queries = queries_of(edges);
-    aligned_buffer<float> storage(queries.size() * dim), targets(queries.size());
-    const matrix_view<float> ends(storage.data(), queries.size(), dim);
-    {
-        std::vector<row_request> wanted(queries.size());
-        for (std::size_t i = 0; i < queries.size(); ++i) wanted[i] = {queries[i].known, static_cast<std::uint32_t>(i)};
-        gather_rows(rows, wanted, ends, executor);
-    }
-    make_queries(score, queries, ends, targets.span(), kernel, executor, scratch);
+    const made_queries made = make_queries_of(score, rows, edges, executor, kernel, scratch);
+    const std::span<const link_query> queries = made.queries;
+    const std::span<const float> targets = made.targets.span();
+    const matrix_view<float> ends = made.ends;
 
     constexpr std::uint64_t not_a_number = ~std::uint64_t{0};
     std::vector<rank_counts> counts(tile_shape::groups * queries.size()); // [groups, queries]: tasks share none

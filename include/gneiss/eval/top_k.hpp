@@ -85,9 +85,7 @@ void top_k_block(const link_scorer& score, Rows& rows, std::span<const link_quer
     const auto dim = static_cast<std::size_t>(rows.dim());
     aligned_buffer<float> known_rows(queries.size() * dim), created(queries.size() * dim);
     const matrix_view<float> ends(known_rows.data(), queries.size(), dim), vectors(created.data(), queries.size(), dim);
-    std::vector<row_request> wanted(queries.size());
-    for (std::size_t i = 0; i < queries.size(); ++i) wanted[i] = {queries[i].known, static_cast<std::uint32_t>(i)};
-    gather_rows(rows, wanted, ends, executor);
+    gather_known(rows, queries, ends, executor);
     for (std::size_t i = 0; i < queries.size(); ++i) score.query(queries[i], ends[i], vectors[i]);
 
     std::vector<best_heap> heaps(tile_shape::groups * queries.size()); // [groups, queries]: tasks share none

@@ -32,6 +32,10 @@ struct batch_memory {
     [[nodiscard]] constexpr std::uint64_t bytes() const noexcept { return sample + rows; }
 };
 
+/// Of so many batches in flight, those that can have rows at once, between gather and update: one at least is sampled, since a batch gathers
+/// when all but `staleness` are applied.
+[[nodiscard]] constexpr std::size_t batches_with_rows(std::size_t in_flight) noexcept { return in_flight > 1 ? in_flight - 1 : 1; }
+
 /// The memory that rows of all batches have together, between gather and update.
 ///
 /// Meaning: a batch takes what its rows need; one that does not fit beside others waits until they are applied, and is then
@@ -85,8 +89,6 @@ public:
         idle_.clear();
         idle_bytes_ = 0;
     }
-
-    [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
 
 private:
     std::uint64_t bytes_;

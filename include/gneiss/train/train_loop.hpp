@@ -33,6 +33,13 @@ struct train_loop_options {
 
     /// Batches that are in memory at once.
     [[nodiscard]] std::size_t in_flight() const noexcept { return gneiss::batches_in_flight(pipeline, batches_in_flight); }
+    /// The same options, charging batches of at most that size, and `rows` bytes for all of their rows; 0: for as many as can have some.
+    [[nodiscard]] train_loop_options charging(const batch_memory& most, std::uint64_t rows) const {
+        train_loop_options result = *this;
+        result.batch_bytes = most.sample;
+        result.row_bytes = rows != 0 ? rows : batches_with_rows(in_flight()) * most.rows;
+        return result;
+    }
 };
 
 using training_epoch = epoch_result<training_statistics>;

@@ -1,6 +1,7 @@
 #include <gneiss/storage/edge/bucket_reader.hpp>
 
 #include "storage/buckets.hpp"
+#include "storage/forwarding_engine.hpp"
 #include "storage/support.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -28,16 +29,10 @@ struct record {
 };
 
 /// Files on disk through threads, and a record of the reads.
-class recording_engine {
+class recording_engine : public storage_test::forwarding_engine<threads_engine> {
 public:
-    explicit recording_engine(record& to) : engine_(8), to_(&to) {}
+    explicit recording_engine(record& to) : forwarding_engine(threads_engine(8)), to_(&to) {}
 
-    [[nodiscard]] engine_traits traits() const { return engine_.traits(); }
-    [[nodiscard]] int open(const std::filesystem::path& path, const open_options& options) { return engine_.open(path, options); }
-    void close(int file) { engine_.close(file); }
-    [[nodiscard]] std::uint64_t size(int file) const { return engine_.size(file); }
-    void resize(int file, std::uint64_t bytes) { engine_.resize(file, bytes); }
-    [[nodiscard]] std::size_t direct_alignment(int file) const { return engine_.direct_alignment(file); }
     [[nodiscard]] std::size_t submit(std::span<const io_request> requests) {
         const std::size_t taken = engine_.submit(requests);
         for (const io_request& r : requests.first(taken)) {
@@ -48,11 +43,8 @@ public:
         to_->in_flight = std::max(to_->in_flight, engine_.in_flight());
         return taken;
     }
-    [[nodiscard]] std::size_t wait(std::span<io_completion> done, std::size_t at_least) { return engine_.wait(done, at_least); }
-    [[nodiscard]] std::size_t in_flight() const { return engine_.in_flight(); }
 
 private:
-    threads_engine engine_;
     record* to_;
 };
 

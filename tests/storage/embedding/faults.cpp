@@ -3,6 +3,7 @@
 #include <gneiss/storage/engine/faulty.hpp>
 #include <gneiss/storage/io/checkpoint.hpp>
 
+#include "storage/embedding_rows.hpp"
 #include "storage/support.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -55,14 +56,7 @@ struct tiny_run {
         partition_buffer buffer(file, {.resident_partitions = 1, .prefetch = 1}, budget);
         epoch_plan states(partitioning.partitions);
         for (partition_id p = 0; p < partitioning.partitions; ++p) states[p].resident = {p};
-        buffer.begin_epoch(states);
-        for (partition_id p = 0; p < partitioning.partitions; ++p) {
-            const std::optional<state_lease> lease = buffer.acquire(p);
-            REQUIRE(lease);
-            for (std::uint64_t i = 0; i < partitioning.size(p); ++i)
-                for (float& x : (**lease)[static_cast<node_id>(partitioning.begin(p) + i)]) x += 1;
-        }
-        buffer.end_epoch();
+        storage_test::add_one_to_all(buffer, states);
         buffer.flush();
         save(file, 2);
         buffer.committed();

@@ -1,5 +1,6 @@
 #include <gneiss/storage/io/io_queue.hpp>
 
+#include "storage/forwarding_engine.hpp"
 #include "storage/support.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -296,17 +297,10 @@ TEST_CASE("operations of no bytes finish at once") {
 namespace {
 
 /// Files in memory, and waits of which some are refused while requests are in flight.
-class refusing_engine {
+class refusing_engine : public storage_test::forwarding_engine<memory_engine> {
 public:
-    refusing_engine(const memory_file_system& disk, std::uint32_t& refusals) : engine_(disk), refusals_(&refusals) {}
+    refusing_engine(const memory_file_system& disk, std::uint32_t& refusals) : forwarding_engine(memory_engine(disk)), refusals_(&refusals) {}
 
-    [[nodiscard]] engine_traits traits() const { return engine_.traits(); }
-    [[nodiscard]] int open(const std::filesystem::path& path, const open_options& options) { return engine_.open(path, options); }
-    void close(int file) { engine_.close(file); }
-    [[nodiscard]] std::uint64_t size(int file) const { return engine_.size(file); }
-    void resize(int file, std::uint64_t bytes) { engine_.resize(file, bytes); }
-    [[nodiscard]] std::size_t direct_alignment(int file) const { return engine_.direct_alignment(file); }
-    [[nodiscard]] std::size_t submit(std::span<const io_request> requests) { return engine_.submit(requests); }
     [[nodiscard]] std::size_t wait(std::span<io_completion> done, std::size_t at_least) {
         if (in_flight() != 0 && *refusals_ != 0) {
             --*refusals_;
@@ -314,10 +308,8 @@ public:
         }
         return engine_.wait(done, at_least);
     }
-    [[nodiscard]] std::size_t in_flight() const { return engine_.in_flight(); }
 
 private:
-    memory_engine engine_;
     std::uint32_t* refusals_;
 };
 

@@ -55,15 +55,12 @@ void from_bytes(const std::vector<std::byte>& bytes, std::span<float> numbers, s
 }
 
 void put_progress(gneiss::checkpoint& to, const nlohmann::ordered_json& progress) {
-    const std::string text = progress.dump();
-    const auto bytes = std::as_bytes(std::span(text));
-    to.sections["progress"].assign(bytes.begin(), bytes.end());
+    to.put_text("progress", progress.dump());
 }
 
 nlohmann::ordered_json progress_of(const gneiss::checkpoint& saved) {
     nlohmann::ordered_json read;
-    if (const auto found = saved.sections.find("progress"); found != saved.sections.end())
-        read = nlohmann::ordered_json::parse(std::string_view(reinterpret_cast<const char*>(found->second.data()), found->second.size()), nullptr, false);
+    if (const auto text = saved.text("progress")) read = nlohmann::ordered_json::parse(*text, nullptr, false);
     if (!read.is_object()) throw gneiss::error(gneiss::errc::corrupt, "the checkpoint does not tell how far training was");
     return read;
 }

@@ -30,11 +30,11 @@ gneiss::edge_scan known_edges(
 
 namespace {
 
-/// The edges of a split that are ranked, ascending.
+/// The edges of a split that are ranked; ascending where their candidates are given.
 std::vector<gneiss::edge> ranked_edges(const link_options& how, std::uint64_t seed, const gneiss::dataset& data, const std::string& split) {
     const gneiss::mapped_edges all = data.split(split);
     std::vector<gneiss::edge> edges = gneiss::choose_edges(all.edges(), how.eval_edges->of(all.edges().size()), seed);
-    std::ranges::sort(edges);
+    if (how.eval_candidates) std::ranges::sort(edges);
     return edges;
 }
 

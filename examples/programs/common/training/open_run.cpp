@@ -13,15 +13,9 @@
 
 namespace trainers {
 
-std::filesystem::path existing_parent(std::filesystem::path path) {
-    path = std::filesystem::absolute(path);
-    while (!std::filesystem::exists(path) && path.has_relative_path()) path = path.parent_path();
-    return path;
-}
-
 opened open_run(const std::string& program, const run_options& flags, const programs::command& command,
     const gneiss::dataset& data, const training_plan& plan) {
-    if (!flags.resume) gneiss::require_disk_space(existing_parent(flags.out.value_or(".")), plan.disk_bytes);
+    if (!flags.resume) gneiss::require_disk_space(programs::existing_parent(flags.out.value_or(".")), plan.disk_bytes);
     const std::string name = data.manifest().name.empty() ? flags.dataset.filename().string() : data.manifest().name;
     opened result{{programs::run_directory::open(program, name, flags.out,
                       flags.resume ? programs::existing_run::resume : flags.force ? programs::existing_run::replace : programs::existing_run::refuse),
@@ -59,7 +53,7 @@ std::unique_ptr<gneiss::dataset> rebucketed(const gneiss::dataset& data, const o
         std::filesystem::create_directories(run.directory.checkpoint());
         live.say(fmt::format("sorting the edges into {0} x {0} buckets", partitions));
         // Beside what the process has by now, and the tables, which the plan foresees: one is the sort's.
-        const std::uint64_t taken = programs::current_rss() + (std::uint64_t{12} << 20) + plan.table_bytes;
+        const std::uint64_t taken = programs::program_memory() + plan.table_bytes;
         const std::uint64_t left = plan.budget - std::min(plan.budget, taken), least = std::uint64_t{8} << 20;
         gneiss::rebucket(data, partitions, to,
             std::clamp(left, least, std::max(plan.budget / 2, least)) + gneiss::bucket_builder<>::table_bytes(partitions),

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -33,9 +32,6 @@ struct opened {
     opened_run run;
     std::optional<nlohmann::ordered_json> finished{}; ///< run.json of the run that is to be resumed, where it has finished
 };
-
-/// The nearest directory above `path`, or itself, that exists.
-[[nodiscard]] std::filesystem::path existing_parent(std::filesystem::path path);
 
 /// Opens `flags.out`, or the next free name, as --resume and --force say. `command` has the flags' values.
 ///

@@ -12,7 +12,6 @@
 #include <gneiss/order/parse.hpp>
 #include <gneiss/storage/edge/edge_buffer.hpp>
 #include <gneiss/storage/embedding/partition_buffer.hpp>
-#include <gneiss/train/gnn_memory.hpp>
 
 #include "common/machine.hpp"
 #include "common/run_directory.hpp"
@@ -68,12 +67,12 @@ std::uint64_t edge_memory(const run_options& options, const training_plan& plan,
 }
 
 state_edges edges_of_states(const run_options& options, const training_plan& plan, const gneiss::dataset_manifest& graph,
-    const gneiss::bucket_store& buckets) {
+    const gneiss::bucket_store& buckets, const gneiss::state_sizes& sizes) {
     if (plan.keeps_all()) return {graph.train_edges, graph.train_edges};
     const std::uint64_t p = plan.partitioning.partitions, s2 = std::uint64_t{plan.slots} * plan.slots;
     const bool stored = p == buckets.rows().partitions;
     const double mean = static_cast<double>(graph.train_edges) / static_cast<double>(p * p);
-    state_edges result{.most = stored ? gneiss::state_sizes(buckets).of(plan.slots).edges : static_cast<std::uint64_t>(1.25 * mean * static_cast<double>(s2)) + 1};
+    state_edges result{.most = stored ? sizes.of(plan.slots).edges : static_cast<std::uint64_t>(1.25 * mean * static_cast<double>(s2)) + 1};
     std::vector<std::uint64_t> each;
     for (std::uint64_t e = 0; e < (stored ? std::min<std::uint64_t>(*options.epochs, 4) : 1); ++e) {
         each.clear();
@@ -148,7 +147,7 @@ void training_plan::add_evaluation() {
 void training_plan::add_batches(std::size_t in_flight, bool fixed, const gneiss::batch_memory& largest, const gneiss::batch_memory& usual,
     std::uint64_t others) {
     const std::uint64_t used = memory_bytes() + others, left = used < budget ? budget - used : 0;
-    const std::uint64_t with_rows = in_flight > 1 ? in_flight - 1 : 1; // one of them is sampled: see gneiss::staleness_gate
+    const std::uint64_t with_rows = gneiss::batches_with_rows(in_flight);
     const auto least = [](std::uint64_t a, std::uint64_t b) { return std::min(a, b); };
     if (fixed) {
         batches = in_flight;

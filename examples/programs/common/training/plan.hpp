@@ -14,6 +14,7 @@
 #include <gneiss/order/plan.hpp>
 #include <gneiss/storage/edge/bucket_store.hpp>
 #include <gneiss/storage/feature/feature_store.hpp>
+#include <gneiss/train/gnn_memory.hpp>
 #include <gneiss/train/row_room.hpp>
 
 #include "common/records.hpp"
@@ -129,9 +130,10 @@ struct training_plan {
 struct state_edges {
     std::uint64_t most = 0, median = 0;
 };
-/// Of a plan; an estimate where its edges are bucketed anew.
+/// Of a plan; an estimate where its edges are to be sorted into other buckets.
+/// \param sizes  of the stored buckets
 [[nodiscard]] state_edges edges_of_states(const run_options& options, const training_plan& plan, const gneiss::dataset_manifest& graph,
-    const gneiss::bucket_store& buckets);
+    const gneiss::bucket_store& buckets, const gneiss::state_sizes& sizes);
 /// What grows with the square of the partitions: the states of an epoch, of which every buffer has a copy; and where edges
 /// are bucketed anew, the tables of their buckets, twice while they are made [bytes].
 /// \param links  states train buckets of edges, so that all pairs of partitions meet

@@ -58,7 +58,7 @@ std::uint64_t run_flags::memory_bytes() const { return memory ? memory->bytes : 
 
 std::uint64_t memory_left(const gneiss::memory_budget& budget, std::uint64_t memory) {
     std::vector<gneiss::memory_part> parts = budget.parts();
-    parts.insert(parts.begin(), {"program", programs::current_rss() + (std::uint64_t{12} << 20)});
+    parts.insert(parts.begin(), {"program", programs::program_memory()});
     std::uint64_t taken = 0;
     for (const gneiss::memory_part& part : parts) taken += part.bytes;
     if (taken >= memory) throw gneiss::over_budget(memory, std::move(parts));

@@ -80,11 +80,11 @@ public:
             changed_.notify_all();
         });
         std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] { return failure_ || find(index) != ready_.end() || stop.stop_requested(); });
+        changed_.wait(lock, [&] { return failure_ || find(index) != ready_.size() || stop.stop_requested(); });
         if (failure_) std::rethrow_exception(failure_);
-        const auto found = find(index);
-        if (found == ready_.end()) throw error(errc::canceled, "stopped while loading a state");
-        return std::move(found->second);
+        const std::size_t found = find(index);
+        if (found == ready_.size()) throw error(errc::canceled, "stopped while loading a state");
+        return std::move(ready_[found].second);
     }
 
     /// For `make`: bytes that were moved for the state, as the trace names them.
@@ -93,17 +93,16 @@ public:
     /// Whether `acquire(index)` would not wait; true beyond the plan.
     [[nodiscard]] bool ready(std::uint64_t index) const {
         const std::scoped_lock lock(mutex_);
-        return failure_ || index >= states_ || find(index) != ready_.end();
+        return failure_ || index >= states_ || find(index) != ready_.size();
     }
 
 private:
     using numbered = std::pair<std::uint64_t, std::shared_ptr<const T>>; // null: free
 
-    [[nodiscard]] auto find(std::uint64_t index) const noexcept {
-        return std::ranges::find_if(ready_, [&](const numbered& one) { return one.second && one.first == index; });
-    }
-    [[nodiscard]] auto find(std::uint64_t index) noexcept {
-        return std::ranges::find_if(ready_, [&](const numbered& one) { return one.second && one.first == index; });
+    /// Which place of ready_ has the state's; as many as there are: none.
+    [[nodiscard]] std::size_t find(std::uint64_t index) const noexcept {
+        const auto found = std::ranges::find_if(ready_, [&](const numbered& one) { return one.second && one.first == index; });
+        return static_cast<std::size_t>(found - ready_.begin());
     }
 
     /// Ends a plan: nothing of it is made any more, and what was made and not asked for is gone before the next one begins.

@@ -8,8 +8,10 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -36,6 +38,18 @@ struct checkpoint {
     std::vector<std::uint64_t> row_checksums; ///< of each partition's blocks, partition by partition
     resume_position position{};
     std::map<std::string, std::vector<std::byte>> sections; ///< what a program adds: relations, progress
+
+    /// Makes a text a section.
+    void put_text(const std::string& section, std::string_view text) {
+        const auto bytes = std::as_bytes(std::span(text));
+        sections[section].assign(bytes.begin(), bytes.end());
+    }
+    /// A section as text, valid as long as the section; nothing where there is none.
+    [[nodiscard]] std::optional<std::string_view> text(const std::string& section) const {
+        const auto found = sections.find(section);
+        if (found == sections.end()) return std::nullopt;
+        return std::string_view(reinterpret_cast<const char*>(found->second.data()), found->second.size());
+    }
 
     friend bool operator==(const checkpoint&, const checkpoint&) = default;
 };

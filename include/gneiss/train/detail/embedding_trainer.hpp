@@ -14,17 +14,6 @@
 
 namespace gneiss {
 
-namespace detail {
-
-/// The loop's options, with what a batch takes at most.
-[[nodiscard]] inline train_loop_options loop_of(const embedding_trainer_options& options, const batch_memory& most) {
-    train_loop_options result{.pipeline = options.pipeline, .batches_in_flight = options.batches_in_flight, .batch_bytes = most.sample};
-    result.row_bytes = options.row_memory != 0 ? options.row_memory : std::max<std::size_t>(result.in_flight() - 1, 1) * most.rows;
-    return result;
-}
-
-} // namespace detail
-
 GNEISS_INLINE embedding_trainer::embedding_trainer(
     const embedding_trainer_options& options, const embedding_parts& parts, executor_ref executor, memory_budget& budget)
     : relations_(parts.relations), task_({options.batch_edges, options.batch_from, options.negatives, options.seed},
@@ -35,7 +24,8 @@ GNEISS_INLINE embedding_trainer::embedding_trainer(
       backend_(parts.backend != nullptr
                    ? *parts.backend
                    : any_backend(std::in_place_type<cpu_embedding_backend<link_head>>, link_head(parts.model, relations_), executor)),
-      loop_(detail::loop_of(options, bound_batch(options, parts.rows.file().layout(), parts.rows.rows(), relations_.rows() * relations_.layout().dim)),
+      loop_(train_loop_options{.pipeline = options.pipeline, .batches_in_flight = options.batches_in_flight}.charging(
+                bound_batch(options, parts.rows.file().layout(), parts.rows.rows(), relations_.rows() * relations_.layout().dim), options.row_memory),
           batches_, features_, any_embeddings_, backend_, {.rows = parts.optimizer}, executor, budget) {
     check_relations(parts.optimizer);
     if (parts.backend != nullptr && options.async_relations)

@@ -24,18 +24,6 @@
 
 namespace gneiss {
 
-namespace detail {
-
-/// The loop's options, with what a batch takes at most.
-[[nodiscard]] inline train_loop_options loop_of(const gnn_trainer_options& options, const batch_memory& most) {
-    train_loop_options result{.pipeline = options.pipeline, .batches_in_flight = options.batches_in_flight, .batch_bytes = most.sample,
-        .most_batch_bytes = options.batch_memory != 0 ? options.batch_memory : most.sample + most.rows, .on_rows = options.on_rows};
-    result.row_bytes = options.row_memory != 0 ? options.row_memory : std::max<std::size_t>(result.in_flight() - 1, 1) * most.rows;
-    return result;
-}
-
-} // namespace detail
-
 GNEISS_INLINE gnn_trainer::gnn_trainer(
     const gnn_trainer_options& options, const gnn_parts& parts, executor_ref executor, memory_budget& budget)
     : memory_(checked_memory(options, parts)),
@@ -47,7 +35,9 @@ GNEISS_INLINE gnn_trainer::gnn_trainer(
       batches_(make_batches(options, parts, executor,
           budget.charge("samplers", std::max<std::size_t>(options.pipeline.sample_workers, 1) * memory_.sampler))),
       encoder_charge_(budget.charge("encoder", memory_.encoder)),
-      loop_(detail::loop_of(options, memory_.batch),
+      loop_(train_loop_options{.pipeline = options.pipeline, .batches_in_flight = options.batches_in_flight,
+                .most_batch_bytes = options.batch_memory != 0 ? options.batch_memory : memory_.batch.bytes(), .on_rows = options.on_rows}.charging(
+                memory_.batch, options.row_memory),
           batches_, features_, embeddings_, backend_, {parts.row_optimizer, parts.optimizer}, executor, budget) {
     if (const auto* links = std::get_if<predicted_links>(&parts.task)) relations_ = &links->relations;
     check_relations(parts.row_optimizer);
