@@ -16,10 +16,10 @@ namespace gneiss {
 /// Alignment that direct I/O on every common device accepts [bytes].
 inline constexpr std::size_t page_alignment = 4096;
 
-/// Owner of `size` elements of a trivial type at an aligned address, left uninitialized unless `zeroed`.
+/// Owning buffer of `size` elements of a trivial type at an aligned address; uninitialized unless made by `zeroed`.
 ///
-/// The allocation is padded to a whole number of alignments, so that direct I/O may read or write past the end up to
-/// the next boundary. Throws std::bad_alloc. Moves in O(1); not copyable.
+/// The allocation is padded to a multiple of the alignment, so direct I/O may read or write past the end up to the next
+/// boundary. Throws std::bad_alloc. Moves in O(1); not copyable.
 template <class T, std::size_t Alignment = page_alignment>
     requires std::is_trivially_copyable_v<T>
 class aligned_buffer {
@@ -71,7 +71,7 @@ public:
 
     [[nodiscard]] std::span<T> span() noexcept { return {data_, size_}; }
     [[nodiscard]] std::span<const T> span() const noexcept { return {data_, size_}; }
-    /// The bytes with the padding, for direct I/O.
+    /// Bytes including the padding, for direct I/O.
     [[nodiscard]] std::span<std::byte> bytes() noexcept {
         return {reinterpret_cast<std::byte*>(data_), capacity_bytes()};
     }

@@ -13,7 +13,7 @@
 
 namespace gneiss {
 
-/// A fixed number of bits, all clear at first. One eighth of a byte each; not thread-safe for writers.
+/// Fixed-size bit set, initially clear. Memory: one bit per element. Not thread-safe for writers.
 class bitmap {
 public:
     bitmap() = default;
@@ -32,7 +32,7 @@ public:
         GNEISS_ASSERT(i < size_);
         words_[i / 64] &= ~(std::uint64_t{1} << (i % 64));
     }
-    /// Sets bit `i` and says whether it was clear before.
+    /// Sets bit `i`. Returns true if it was clear.
     bool insert(std::size_t i) noexcept {
         const bool fresh = !(*this)[i];
         set(i);
@@ -53,9 +53,9 @@ private:
     std::size_t size_ = 0;
 };
 
-/// A fixed set of numbers below `size` that knows the rank of each in it: the place of what is kept for it.
+/// Fixed set of integers below `size` that maps each member to its rank, for example an index into a parallel array.
 ///
-/// Memory: 2 bits a number below `size`. A look-up touches one cache line. Immutable, thread-safe.
+/// Memory: 2 bits per integer below `size`. A lookup touches one cache line. Immutable, thread-safe.
 class ranked_bitmap {
 public:
     ranked_bitmap() = default;
@@ -69,12 +69,12 @@ public:
         }
     }
 
-    /// [bytes]
+    /// Memory of a bitmap of `size` [bytes].
     [[nodiscard]] static constexpr std::uint64_t memory_of(std::uint64_t size) noexcept {
         return (size / 64 + 1) * sizeof(word);
     }
 
-    /// How many members are smaller, for a member. Precondition: i is below the size.
+    /// Number of smaller members, or nullopt if `i` is not a member. Precondition: `i` is below the size.
     [[nodiscard]] std::optional<std::uint32_t> rank(std::uint64_t i) const noexcept {
         const word& w = words_[static_cast<std::size_t>(i / 64)];
         const std::uint64_t bit = std::uint64_t{1} << (i % 64);
@@ -86,7 +86,7 @@ public:
 private:
     struct word {
         std::uint64_t present = 0;
-        std::uint32_t before = 0; ///< members in the words before
+        std::uint32_t before = 0; ///< members in the preceding words
     };
 
     std::vector<word> words_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The only header that sees xxHash.
-// GCC 12 takes the undefined vectors of its own AVX-512 intrinsics for mistakes of those who inline them (PR 105593).
+// The only header that includes xxHash.
+// GCC 12 reports the undefined vectors of its own AVX-512 intrinsics as errors in the code that inlines them (PR 105593).
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -21,10 +21,10 @@
 
 namespace gneiss {
 
-/// Bytes that one checksum covers at most.
+/// Maximum number of bytes covered by one checksum.
 inline constexpr std::size_t checksum_block_bytes = std::size_t{1} << 20;
 
-/// 64-bit XXH3 of `bytes`. 12–14 GB/s on one core. Not cryptographic: it finds accidents, not attackers.
+/// 64-bit XXH3 of `bytes`. 12–14 GB/s on one core. Not cryptographic: detects accidents, not attackers.
 [[nodiscard]] inline std::uint64_t checksum(std::span<const std::byte> bytes, std::uint64_t seed = 0) noexcept {
     return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
@@ -32,13 +32,13 @@ inline constexpr std::size_t checksum_block_bytes = std::size_t{1} << 20;
     return XXH3_64bits_withSeed(text.data(), text.size(), seed);
 }
 
-/// Seed of the checksum of block `block` of file `file`: a block that was written to the wrong place does not verify.
+/// Seed for the checksum of block `block` of file `file`; a block written to the wrong place fails verification.
 [[nodiscard]] inline std::uint64_t block_seed(std::uint64_t file, std::uint64_t block) noexcept {
     const std::uint64_t both[2] = {file, block};
     return XXH3_64bits(both, sizeof both);
 }
 
-/// Checksum of data that comes in pieces. Equal to `checksum` of the concatenation.
+/// Checksum of data that arrives in pieces. Equals `checksum` of the concatenation.
 class checksum_stream {
 public:
     explicit checksum_stream(std::uint64_t seed = 0) noexcept { XXH3_64bits_reset_withSeed(&state_, seed); }
@@ -47,7 +47,7 @@ public:
     [[nodiscard]] std::uint64_t value() const noexcept { return XXH3_64bits_digest(&state_); }
 
 private:
-    XXH3_state_t state_{}; // reset looks at the seed of before
+    XXH3_state_t state_{}; // reset reads the previous seed
 };
 
 } // namespace gneiss

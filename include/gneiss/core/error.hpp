@@ -9,43 +9,43 @@
 #include <system_error>
 #include <utility>
 
-/// A precondition checked in debug builds only; hot loops are `noexcept` and use this.
+/// Precondition checked in debug builds only; `noexcept` hot loops use it.
 #define GNEISS_ASSERT(condition) assert(condition)
 
 namespace gneiss {
 
-/// What went wrong, so that callers branch on a value and not on a text.
+/// Error category, so that callers branch on a value instead of a text.
 enum class errc {
-    invalid_argument,     ///< a value that the caller chose cannot be used
-    invalid_format,       ///< bytes that do not follow the format they claim
-    corrupt,              ///< a checksum or an invariant of stored data does not hold
-    out_of_range,         ///< an id or count lies outside what the data declares
+    invalid_argument,     ///< the caller passed an unusable value
+    invalid_format,       ///< bytes do not follow the format they claim
+    corrupt,              ///< a checksum or invariant of stored data does not hold
+    out_of_range,         ///< an id or count exceeds what the data declares
     version_mismatch,     ///< written by another version of the format
-    config_mismatch,      ///< a resume with another configuration
-    over_budget,          ///< the memory budget cannot hold what was asked
-    no_space,             ///< the disk cannot hold what was asked
+    config_mismatch,      ///< resuming with a different configuration
+    over_budget,          ///< the request exceeds the memory budget
+    no_space,             ///< the request exceeds the free disk space
     io,                   ///< the system refused an operation (see `io_error`)
     canceled,            ///< a stop was requested
-    closed,               ///< the other end of a queue is gone
+    closed,               ///< the other end of a queue is closed
     unsupported,          ///< not available on this machine or in this build
-    not_finite,           ///< NaN or infinity where a number is needed
-    already_exists,       ///< refuses to overwrite
-    not_found,            ///< a named thing that is not there
+    not_finite,           ///< NaN or infinity where a finite number is required
+    already_exists,       ///< the target exists and is not overwritten
+    not_found,            ///< a named object does not exist
 };
 
-/// Where it went wrong. Absent parts keep their defaults.
+/// Location of an error. Absent parts keep their defaults.
 struct error_place {
     std::filesystem::path path{};
     std::uint64_t offset = 0; ///< bytes from the start of the file
-    std::uint64_t length = 0; ///< bytes concerned; 0: unknown
-    std::uint64_t line = 0;   ///< text files, from 1; 0: not a text file
-    std::uint64_t column = 0; ///< text files, from 1
+    std::uint64_t length = 0; ///< bytes affected; 0: unknown
+    std::uint64_t line = 0;   ///< in text files, from 1; 0: not a text file
+    std::uint64_t column = 0; ///< in text files, from 1
     std::string field{};      ///< name of a manifest key, flag or column
 };
 
 namespace detail {
 
-/// What came from a file may hold anything: control characters would break the line, or command a terminal.
+/// Replaces control characters: text from a file may contain any, and they would break the line or control a terminal.
 inline std::string describe(const std::string& what, const error_place& at) {
     std::string text;
     if (!at.path.empty()) text += at.path.string() + ": ";
@@ -65,7 +65,7 @@ inline std::string describe(const std::string& what, const error_place& at) {
 
 } // namespace detail
 
-/// An error that is not the system's: wrong data, a refused request. `what()` is one line that names the place.
+/// Error not reported by the system: wrong data or a refused request. `what()` is one line that names the location.
 class error : public std::runtime_error {
 public:
     error(errc code, const std::string& what, error_place at = {})
@@ -79,7 +79,7 @@ private:
     error_place place_;
 };
 
-/// An operation that the operating system refused: `code()` is its errno, `place()` says on which bytes.
+/// Operation refused by the operating system: `code()` is its errno, `place()` gives the bytes affected.
 class io_error : public std::system_error {
 public:
     io_error(int error_number, const std::string& operation, error_place at)

@@ -8,10 +8,10 @@
 
 namespace gneiss {
 
-/// An IEEE 754 binary16 as stored; no arithmetic.
+/// IEEE 754 binary16 storage type; no arithmetic.
 enum class half : std::uint16_t {};
 
-/// Exact. Subnormals, infinities and NaN (payload kept) included.
+/// Exact, including subnormals, infinities and NaN (payload kept).
 [[nodiscard]] constexpr float to_float(half value) noexcept {
     const auto bits = static_cast<std::uint32_t>(value);
     const std::uint32_t sign = (bits & 0x8000U) << 16, exponent = (bits >> 10) & 0x1fU, fraction = bits & 0x3ffU;
@@ -21,7 +21,7 @@ enum class half : std::uint16_t {};
     return sign != 0 ? -magnitude : magnitude;
 }
 
-/// Rounds to nearest, ties to even; too large becomes infinity, NaN stays a quiet NaN.
+/// Rounds to nearest, ties to even. Values too large become infinity; NaN becomes a quiet NaN.
 [[nodiscard]] constexpr half to_half(float value) noexcept {
     const auto bits = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t sign = (bits >> 16) & 0x8000U, magnitude = bits & 0x7fffffffU;
@@ -38,7 +38,7 @@ enum class half : std::uint16_t {};
     return make(kept + (lost > 0x1000U || (lost == 0x1000U && (kept & 1U) != 0))); // a carry reaches infinity by itself
 }
 
-/// A bfloat16 as stored: the upper half of a float. No arithmetic.
+/// bfloat16 storage type: the upper half of a float. No arithmetic.
 enum class bfloat16 : std::uint16_t {};
 
 /// Exact.
@@ -46,7 +46,7 @@ enum class bfloat16 : std::uint16_t {};
     return __builtin_bit_cast(float, static_cast<std::uint32_t>(value) << 16);
 }
 
-/// Rounds to nearest, ties to even; too large becomes infinity, NaN stays a quiet NaN.
+/// Rounds to nearest, ties to even. Values too large become infinity; NaN becomes a quiet NaN.
 [[nodiscard]] GNEISS_HD constexpr bfloat16 to_bfloat16(float value) noexcept {
     const auto bits = __builtin_bit_cast(std::uint32_t, value);
     if ((bits & 0x7fffffffU) > 0x7f800000U) return static_cast<bfloat16>((bits >> 16) | 0x40U);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward declarations of module core, without the default arguments of templates, which stand in their headers.
+// Module core: types, errors, memory (budget, buffers, views, row layout), executors, random numbers, checksums and traces. All
+// other modules build on it. Forward declarations, without default template arguments.
 #pragma once
 
 #include <cstdint>

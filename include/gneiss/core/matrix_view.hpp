@@ -9,11 +9,11 @@
 
 namespace gneiss {
 
-/// A row-major matrix that somebody else owns: `rows` × `columns`, consecutive rows `stride` elements apart.
+/// Non-owning view of a row-major matrix: `rows` × `columns`, consecutive rows `stride` elements apart.
 ///
-/// A value of three numbers and a pointer; copies are shallow. A view of T converts to a view of const T.
-/// All calls O(1); nothing throws. Indices out of range and a stride below the columns break a precondition, which
-/// builds with assertions check. As thread-safe as the memory it looks at.
+/// Three integers and a pointer; copies are shallow. A view of T converts to a view of const T. All calls are O(1) and do not
+/// throw. Preconditions, checked in builds with assertions: indices in range, stride ≥ columns. As thread-safe as the memory
+/// viewed.
 template <class T>
 class matrix_view {
 public:
@@ -45,12 +45,12 @@ public:
         return data_[row * stride_ + column];
     }
 
-    /// `count` rows from `first` on.
+    /// Rows [first, first + count).
     [[nodiscard]] constexpr matrix_view middle_rows(std::size_t first, std::size_t count) const noexcept {
         GNEISS_ASSERT(first + count <= rows_);
         return {data_ + first * stride_, count, columns_, stride_};
     }
-    /// `count` columns from `first` on, of all rows.
+    /// Columns [first, first + count) of all rows.
     [[nodiscard]] constexpr matrix_view middle_columns(std::size_t first, std::size_t count) const noexcept {
         GNEISS_ASSERT(first + count <= columns_);
         return {data_ + first, rows_, count, stride_};

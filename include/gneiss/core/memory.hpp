@@ -13,7 +13,7 @@
 
 namespace gneiss {
 
-/// Asks for the cache line at `address` to be read later. Any address may be given; it is not an access.
+/// Prefetches the cache line at `address`. Any address is valid; this is not an access.
 inline void prefetch([[maybe_unused]] const void* address) noexcept {
 #if defined(__GNUC__)
     __builtin_prefetch(address, 0, 3);
@@ -23,8 +23,8 @@ inline void prefetch([[maybe_unused]] const void* address) noexcept {
 /// Size of a huge page on common machines [bytes].
 inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 
-/// Asks that memory not yet touched be backed by huge pages where it spans whole ones: random reads of large arrays then
-/// rarely miss the table of address translations. Advice only: does nothing where the system does not know it.
+/// Requests huge pages for untouched memory where it spans whole ones, so that random reads of large arrays rarely miss the
+/// TLB. Advice only; a no-op where unsupported.
 inline void advise_huge_pages([[maybe_unused]] void* data, [[maybe_unused]] std::size_t bytes) noexcept {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
     const auto begin = reinterpret_cast<std::uintptr_t>(data), first = round_up(begin, std::uintptr_t{huge_page_bytes}),
@@ -33,7 +33,7 @@ inline void advise_huge_pages([[maybe_unused]] void* data, [[maybe_unused]] std:
 #endif
 }
 
-/// A vector of `size` zeros in huge pages, for arrays that are read at random.
+/// Returns a vector of `size` zeros in huge pages, for arrays with random reads.
 template <class T>
 [[nodiscard]] std::vector<T> huge_page_vector(std::size_t size) {
     std::vector<T> result;
@@ -43,8 +43,8 @@ template <class T>
     return result;
 }
 
-/// Makes `values` hold `size` elements. What it held is lost when it must grow, and then it takes an eighth more than asked
-/// at most, where `resize` would double it and keep the old memory meanwhile: bounds of memory count on that.
+/// Resizes `values` to `size`. Growing discards the contents and allocates at most an eighth more than requested; `resize`
+/// would double the capacity and keep the old memory meanwhile. Memory bounds rely on this.
 template <class T>
 void resize_discard(std::vector<T>& values, std::size_t size) {
     if (size > values.capacity()) {

@@ -12,10 +12,10 @@
 
 namespace gneiss {
 
-/// Where memory lies. Each kind has a limit of its own.
+/// Location of memory. Each kind has its own limit.
 enum class memory_kind : std::uint8_t { host, pinned, device };
 
-/// One part of a memory plan.
+/// One entry of a memory plan.
 struct memory_part {
     std::string name;
     std::uint64_t bytes = 0;
@@ -24,7 +24,7 @@ struct memory_part {
     friend bool operator==(const memory_part&, const memory_part&) = default;
 };
 
-/// `bytes` with a binary unit and three significant digits: "1.50 GiB".
+/// Formats `bytes` with a binary unit and three significant digits: "1.50 GiB".
 [[nodiscard]] inline std::string format_bytes(std::uint64_t bytes) {
     static constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     if (bytes < 1024) return std::to_string(bytes) + " B";
@@ -40,7 +40,7 @@ struct memory_part {
     return text + " " + units[unit];
 }
 
-/// What was asked does not fit. `parts()` lists everything charged and, last, what was refused.
+/// A request does not fit. `parts()` lists everything charged, then the refused request.
 class over_budget : public error {
 public:
     over_budget(std::uint64_t limit, std::vector<memory_part> parts)
@@ -72,7 +72,7 @@ private:
 
 class memory_budget;
 
-/// A charged amount, given back when this goes out of scope. Must not outlive its budget.
+/// Scoped charge, released on destruction. Must not outlive its budget.
 class [[nodiscard]] memory_charge {
 public:
     memory_charge() = default;
@@ -93,7 +93,10 @@ private:
     std::size_t index_ = 0;
 };
 
-/// A promise about memory: components charge what they will allocate before they allocate it.
+/// Memory limit that components charge before they allocate.
+///
+///     memory_budget budget(std::uint64_t{8} << 30);
+///     const memory_charge charge = budget.charge("edge buffer", bytes); // throws over_budget if it does not fit
 ///
 /// Thread-safe. O(parts) per call: charge buffers, not elements.
 class memory_budget {
@@ -106,7 +109,7 @@ public:
     memory_budget(const memory_budget&) = delete;
     memory_budget& operator=(const memory_budget&) = delete;
 
-    /// Reserves `bytes` for `name`. Throws `over_budget` with everything charged so far when it does not fit.
+    /// Reserves `bytes` for `name`. If it does not fit, throws `over_budget` with everything charged so far.
     memory_charge charge(std::string name, std::uint64_t bytes, memory_kind kind = memory_kind::host) {
         const std::scoped_lock lock(mutex_);
         memory_part part{std::move(name), bytes, kind};
@@ -118,7 +121,7 @@ public:
         std::size_t index = 0;
         while (index < parts_.size() && live_[index]) ++index;
         if (index == parts_.size()) {
-            live_.push_back(false); // first: more of them than parts do no harm where there is no memory for the other
+            live_.push_back(false); // first: a surplus flag is harmless if the other allocation fails
             parts_.emplace_back();
         }
         parts_[index] = std::move(part);
@@ -134,7 +137,7 @@ public:
         return used_of(kind);
     }
     [[nodiscard]] std::uint64_t available(memory_kind kind = memory_kind::host) const { return limit(kind) - used(kind); }
-    /// Everything charged now, in the order of its slots.
+    /// Current charges, in slot order.
     [[nodiscard]] std::vector<memory_part> parts(memory_kind kind = memory_kind::host) const {
         const std::scoped_lock lock(mutex_);
         return parts_of(kind);

@@ -8,15 +8,15 @@
 
 namespace gneiss {
 
-/// Keeps idle objects for reuse: as many are made as are in use at once, and the one used last is taken first.
+/// Keeps idle objects for reuse, most recently used first. Creates only as many as are in use at once.
 ///
-/// Thread-safe. Cost: a lock a call; memory of all objects until the pool dies.
+/// Thread-safe. Cost: one lock per call; objects are freed with the pool.
 ///
 /// \tparam T  movable; a `std::unique_ptr` where moves are expensive
 template <class T>
 class object_pool {
 public:
-    /// An idle object, or nothing.
+    /// Takes an idle object, or returns nullopt.
     [[nodiscard]] std::optional<T> take() {
         const std::scoped_lock lock(mutex_);
         if (idle_.empty()) return std::nullopt;
@@ -25,14 +25,14 @@ public:
         return found;
     }
 
-    /// Makes `object` an idle one.
+    /// Returns `object` to the pool.
     void put(T object) {
         const std::scoped_lock lock(mutex_);
         idle_.push_back(std::move(object));
     }
 
-    /// Calls `use` with an idle object, or else with what `make()` returns. The object is idle again afterwards, unless
-    /// `use` throws: then it is gone. Neither is called under the lock.
+    /// Calls `use` with an idle object, or with the result of `make()` if none is idle. The object is idle again afterwards; if
+    /// `use` throws, it is destroyed. Neither is called under the lock.
     template <class Make, class Use>
     void with(Make&& make, Use&& use) {
         std::optional<T> mine = take();

@@ -9,22 +9,22 @@
 
 namespace gneiss {
 
-/// A bijection of 64-bit words in which every input bit reaches every output bit (Stafford's variant 13 of the
-/// MurmurHash3 finaliser, the output function of SplitMix64).
+/// Bijection of 64-bit words in which every input bit affects every output bit (Stafford's variant 13 of the MurmurHash3
+/// finalizer, the output function of SplitMix64).
 [[nodiscard]] GNEISS_HD constexpr std::uint64_t mix64(std::uint64_t x) noexcept {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
     return x ^ (x >> 31);
 }
 
-/// What a random number is for. Two uses never share a stream; the values are part of the format: append only.
+/// Purpose of a random number. Two uses never share a stream. The values are part of the format: append only.
 enum class random_domain : std::uint32_t {
-    node_permutation = 1, ///< which internal row a node of the dataset gets
+    node_permutation = 1, ///< internal row of each node of the dataset
     edge_shuffle = 2,     ///< order of the edges of a state within an epoch
-    plan = 3,             ///< randomizations of an order
+    plan = 3,             ///< randomization of an order
     negative = 4,         ///< negative samples
     initialize = 5,       ///< initial values of parameters
-    split = 6,            ///< train / valid / test by fractions
+    split = 6,            ///< train/valid/test split by fractions
     generate = 7,         ///< synthetic graphs
     neighbor = 8,        ///< neighbor sampling
     dropout = 9,          ///< dropout masks
@@ -32,28 +32,28 @@ enum class random_domain : std::uint32_t {
     evaluate = 11,        ///< sampled evaluation
     retry = 12,           ///< fault injection
     project = 13,         ///< random projection of features
-    user = 1024,          ///< first value free for programs
+    user = 1024,          ///< first value available to programs
 };
 
-/// Key of a stream of random numbers, made by absorbing fields in a fixed order:
+/// Key of a stream of random numbers, built by absorbing fields in a fixed order:
 ///
 ///     random_key{seed, domain}.with(epoch).with(pass).with(batch).with(stage).with(hop).with(node)
 ///
-/// then `stream[draw]`. Fields that do not apply are left out by a use and stay left out: each domain documents
-/// its fields. Workers, threads and local ids are never part of a key, so results do not depend on them.
+/// then `stream[draw]`. A use omits fields that do not apply, always the same ones; each domain documents its fields. Workers,
+/// threads and local ids are never part of a key, so results do not depend on them.
 class random_key {
 public:
     GNEISS_HD constexpr random_key(std::uint64_t seed, random_domain domain) noexcept
         : state_(mix64(mix64(seed + golden) ^ (static_cast<std::uint64_t>(domain) * 0xd1342543de82ef95ULL))) {}
 
-    /// The key with one more field. O(1), two multiplications.
+    /// Returns the key with one more field. O(1), two multiplications.
     [[nodiscard]] GNEISS_HD constexpr random_key with(std::uint64_t field) const noexcept {
         random_key next = *this;
         next.state_ = mix64(state_ + golden + mix64(field ^ 0x2545f4914f6cdd1dULL));
         return next;
     }
 
-    /// Draw number `draw` of this key: uniform over 64-bit words. Any order, any thread.
+    /// Draw number `draw` of this key, uniform over 64-bit words. Any order, any thread.
     [[nodiscard]] GNEISS_HD constexpr std::uint64_t operator[](std::uint64_t draw) const noexcept {
         return mix64(state_ + golden * (draw + 1));
     }
@@ -90,14 +90,15 @@ private:
     return static_cast<float>(word >> 40) * 0x1p-24F;
 }
 
-/// A word as noise: mean 0, variance 1, nearly normal; the sum of four uniform 16-bit numbers, exact on every machine.
+/// Maps a word to noise of mean 0 and variance 1, nearly normal: the sum of four uniform 16-bit numbers, exact on every
+/// machine.
 [[nodiscard]] inline float to_normal(std::uint64_t word) noexcept {
     const std::uint64_t sum = (word & 0xffff) + (word >> 16 & 0xffff) + (word >> 32 & 0xffff) + (word >> 48);
     constexpr float deviation = 37837.226F; // of the sum: 2¹⁶ / √3
     return (static_cast<float>(sum) - 131070.0F) / deviation;
 }
 
-/// The draws of a key in order, as a standard uniform random bit generator.
+/// Draws of a key in order, as a standard uniform random bit generator.
 class random_stream {
 public:
     using result_type = std::uint64_t;
@@ -116,7 +117,7 @@ private:
     std::uint64_t draw_ = 0;
 };
 
-/// Fisher–Yates by a key: the same order on every platform (`std::shuffle` does not promise that). O(n).
+/// Fisher–Yates shuffle by a key: the same order on every platform, unlike `std::shuffle`. O(n).
 template <class RandomAccessRange>
 constexpr void shuffle(RandomAccessRange& range, random_key key) {
     random_stream draw(key);
@@ -126,11 +127,11 @@ constexpr void shuffle(RandomAccessRange& range, random_key key) {
     }
 }
 
-/// A random bijection of [0, size) in O(1) memory: a Feistel network over the next even power of two, walked until it
-/// falls inside.
+/// Random bijection of [0, size) in O(1) memory: a Feistel network over the next even power of two, iterated until the result
+/// is in range (cycle walking).
 ///
-/// Four rounds; sixteen below 2¹⁶ elements, where four are visibly uneven (the chi-square test of small sizes).
-/// Cost: expected fewer than 4 walks per call. Thread-safe. Source: Black and Rogaway, CT-RSA 2002.
+/// Four rounds; sixteen below 2¹⁶ elements, where four are visibly uneven (chi-square test of small sizes).
+/// Cost: fewer than 4 expected walks per call. Thread-safe. Source: Black and Rogaway, CT-RSA 2002.
 class keyed_permutation {
 public:
     GNEISS_HD constexpr keyed_permutation(std::uint64_t size, random_key key) noexcept : size_(size), key_(key) {
@@ -141,7 +142,7 @@ public:
 
     [[nodiscard]] GNEISS_HD constexpr std::uint64_t size() const noexcept { return size_; }
 
-    /// Where `i` goes. Precondition: i < size().
+    /// Image of `i`. Precondition: i < size().
     [[nodiscard]] GNEISS_HD constexpr std::uint64_t operator()(std::uint64_t i) const noexcept {
         do {
             std::uint64_t left = i >> half_bits_, right = i & mask_;
@@ -155,8 +156,8 @@ public:
         return i;
     }
 
-    /// Replaces each of `elements` by where it goes. Equal to one call each, but without branches on data, so that
-    /// vector units work: several times as fast. No allocation. Precondition: all are < size().
+    /// Replaces each of `elements` with its image. Equals one call each, but is branch-free on data and vectorizes: several
+    /// times as fast. Does not allocate. Precondition: all are < size().
     constexpr void apply(std::span<std::uint64_t> elements) const noexcept {
         constexpr std::size_t block = 256;
         std::uint64_t left[block]{}, right[block]{};
@@ -165,7 +166,7 @@ public:
             const std::size_t size = elements.size() < block ? elements.size() : block;
             std::size_t walking = size;
             for (std::size_t i = 0; i < size; ++i) place[i] = static_cast<std::uint32_t>(i);
-            while (walking != 0) { // those that have not yet fallen inside, moved to the front
+            while (walking != 0) { // elements still out of range, moved to the front
                 for (std::size_t i = 0; i < walking; ++i) {
                     left[i] = elements[place[i]] >> half_bits_;
                     right[i] = elements[place[i]] & mask_;
@@ -189,7 +190,7 @@ public:
         }
     }
 
-    /// The `i` that goes to `j`. Precondition: j < size().
+    /// Preimage of `j`. Precondition: j < size().
     [[nodiscard]] GNEISS_HD constexpr std::uint64_t inverse(std::uint64_t j) const noexcept {
         do {
             std::uint64_t left = j >> half_bits_, right = j & mask_;

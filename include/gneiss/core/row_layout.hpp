@@ -17,8 +17,8 @@
 
 namespace gneiss {
 
-/// One embedding row as it lies in a buffer slot and on disk: `dim` floats of value, then `state` floats of optimizer
-/// state, side by side, so that both are swapped and checkpointed together.
+/// Layout of one embedding row in a buffer slot and on disk: `dim` floats of value, then `state` floats of optimizer state.
+/// They are adjacent, so they are swapped and checkpointed together.
 struct row_layout {
     std::uint32_t dim = 0;   ///< floats of value
     std::uint32_t state = 0; ///< floats of optimizer state (Adagrad: dim, Adam: 2·dim, SGD: 0)
@@ -29,10 +29,10 @@ struct row_layout {
     friend bool operator==(const row_layout&, const row_layout&) = default;
 };
 
-/// Where partitions of unequal sizes begin. Immutable. Memory: 24 bytes a partition.
+/// Start offsets of partitions of unequal sizes. Immutable. Memory: 24 bytes per partition.
 class row_borders {
 public:
-    /// \param sizes  rows of each partition, at least one partition; their sum is below 2⁶³
+    /// \param sizes  rows of each partition, at least one partition; the sum is below 2⁶³
     explicit row_borders(std::span<const std::uint64_t> sizes) {
         begin_.reserve(sizes.size() + 1);
         begin_.push_back(0);
@@ -40,7 +40,7 @@ public:
             begin_.push_back(begin_.back() + size);
             capacity_ = std::max(capacity_, size);
         }
-        // The rows in at most four equal cells a partition, and the partition in which each cell begins.
+        // Split the rows into at most four equal cells per partition and record the partition in which each cell begins.
         const std::uint64_t rows = begin_.back();
         if (rows == 0) return;
         while ((rows - 1) >> shift_ >= 4 * sizes.size()) ++shift_;
@@ -53,10 +53,10 @@ public:
         first_of_cell_.push_back(p);
     }
 
-    /// Rows of the largest partition.
+    /// Number of rows of the largest partition.
     [[nodiscard]] std::uint64_t capacity() const noexcept { return capacity_; }
     [[nodiscard]] std::uint64_t begin(partition_id p) const noexcept { return begin_[p]; }
-    /// Precondition: there is such a row. O(1) where partitions are of similar sizes, O(log partitions) at worst.
+    /// Partition of `row`. Precondition: the row exists. O(1) for partitions of similar sizes, O(log partitions) at worst.
     [[nodiscard]] partition_id of(std::uint64_t row) const noexcept {
         const auto first = begin_.begin() + 1;
         const std::size_t cell = static_cast<std::size_t>(row >> shift_);
@@ -73,17 +73,17 @@ private:
     std::uint32_t shift_ = 0;
 };
 
-/// How `nodes` rows are cut into `partitions` consecutive ranges: of equal size, the last ones shorter, even empty; or
-/// of the sizes that a partitioner gave them.
+/// Division of `nodes` rows into `partitions` consecutive ranges: of equal size, where the last ones may be shorter or empty,
+/// or of the sizes chosen by a partitioner.
 ///
-/// Internal ids are a random permutation of the dataset's nodes, so a range of equal size is a random partition.
-/// Copies share borders. Thread-safe once made.
+/// Internal ids are a random permutation of the dataset's nodes, so a range of equal size is a random partition. Copies share
+/// borders. Thread-safe once constructed.
 struct row_partitioning {
     std::uint64_t nodes = 0;
     std::uint32_t partitions = 1;
     std::shared_ptr<const row_borders> borders{}; ///< null: equal sizes
 
-    /// Partitions of these sizes; without borders where they are those of equal ranges. Preconditions of `row_borders`.
+    /// Returns partitions of these sizes, without borders if they match equal ranges. Preconditions of `row_borders`.
     [[nodiscard]] static row_partitioning of_sizes(std::span<const std::uint64_t> sizes) {
         row_partitioning result{0, static_cast<std::uint32_t>(sizes.size())};
         for (const std::uint64_t size : sizes) result.nodes += size;
@@ -95,12 +95,12 @@ struct row_partitioning {
         return result;
     }
 
-    /// The same rows in `count` partitions: these, or as many of equal size.
+    /// Returns the same rows in `count` partitions: this partitioning if the count matches, else equal sizes.
     [[nodiscard]] row_partitioning in(std::uint32_t count) const {
         return count == partitions ? *this : row_partitioning{nodes, count};
     }
 
-    /// Rows of the largest partition.
+    /// Number of rows of the largest partition.
     [[nodiscard]] std::uint64_t capacity() const noexcept {
         if (borders) return borders->capacity();
         return nodes == 0 ? 0 : ceil_div(nodes, std::uint64_t{partitions});
@@ -115,7 +115,7 @@ struct row_partitioning {
     [[nodiscard]] partition_id of(std::uint64_t node) const noexcept {
         return borders ? borders->of(node) : static_cast<partition_id>(node / capacity());
     }
-    /// Rows of the `count` largest partitions together. O(partitions log partitions).
+    /// Total rows of the `count` largest partitions. O(partitions log partitions).
     [[nodiscard]] std::uint64_t largest(std::uint64_t count) const {
         std::vector<std::uint64_t> sizes;
         for (partition_id p = 0; p < partitions; ++p) sizes.push_back(size(p));
@@ -130,8 +130,8 @@ struct row_partitioning {
     }
 };
 
-/// Throws errc::invalid_argument, with the numbers of both, unless two parts of a training are cut into the same partitions:
-/// a node of one would be looked for in another partition of the other.
+/// Throws errc::invalid_argument, with the numbers of both, unless two inputs of a training have the same partitioning.
+/// Otherwise a node would be looked up in the wrong partition.
 inline void check_same_partitions(const row_partitioning& a, std::string_view a_name, const row_partitioning& b, std::string_view b_name) {
     if (a == b) return;
     const auto name = [](const row_partitioning& rows) {
@@ -142,7 +142,7 @@ inline void check_same_partitions(const row_partitioning& a, std::string_view a_
                                             (sizes ? "the same number in partitions of other sizes" : name(b)));
 }
 
-/// Finds rows of a partitioning for loops over many: one 32-bit division where sizes are equal. Thread-safe.
+/// Finds partitions of rows in hot loops: one 32-bit division for equal sizes. Thread-safe.
 class row_finder {
 public:
     row_finder() = default;

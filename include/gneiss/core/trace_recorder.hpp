@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happened when, on which thread: a file that ui.perfetto.dev and chrome://tracing open.
+// Execution traces by thread, in a file for ui.perfetto.dev and chrome://tracing.
 #pragma once
 
 #include <algorithm>
@@ -23,17 +23,17 @@
 
 namespace gneiss {
 
-/// Numbers that a span has. Those that are `none` are left out of the file.
+/// Numeric arguments of a span. Those equal to `none` are omitted from the file.
 struct trace_arguments {
     static constexpr std::uint64_t none = ~std::uint64_t{0};
     std::uint64_t epoch = none, state = none, pass = none, batch = none, partition = none;
-    std::uint64_t bytes = none; ///< that were moved
+    std::uint64_t bytes = none; ///< bytes moved
 };
 
-/// Something that a thread did, or waited for. Names of waits begin with "wait for".
+/// Work or a wait of one thread. Names of waits begin with "wait for".
 struct recorded_span {
     const char* name = "";
-    std::chrono::nanoseconds begin{0}, end{0}; ///< since the recorder was made
+    std::chrono::nanoseconds begin{0}, end{0}; ///< since construction of the recorder
     trace_arguments with{};
 
     [[nodiscard]] bool waits() const noexcept { return std::string_view(name).starts_with("wait for"); }
@@ -42,32 +42,32 @@ struct recorded_span {
 class trace_track;
 
 struct trace_options {
-    std::string process = "gneiss"; ///< as viewers name it
-    std::size_t block = 512;        ///< spans of a track in memory, at least 1
-    /// Called with every span as it is written, and the name of its track; one call at a time, on any thread. Must not throw.
+    std::string process = "gneiss"; ///< shown by viewers
+    std::size_t block = 512;        ///< spans buffered per track, at least 1
+    /// Called with each span as it is written and the name of its track; one call at a time, on any thread. Must not throw.
     std::function<void(const std::string& track, const recorded_span&)> on_span{};
 };
 
-/// Writes spans to a file in the Trace Event format: an array of complete events ("X"), in microseconds, and names of threads.
+/// Writes spans to a file in the Trace Event format: an array of complete events ("X") in microseconds, and thread names.
 ///
-/// A thread records on a track of its own:
+/// Each thread records on its own track:
 ///
 ///     trace_recorder recorder("trace.json");
 ///     trace_track track(recorder, "reader");
 ///     { trace_span span(&track, "read", {.partition = 3}); … }
 ///
-/// A span takes no lock. A track whose block is full writes it, so the file grows and memory does not; `flush` writes what all
-/// tracks have. The array is closed by `close`; the format allows that its end is missing, so that the file of a process that was
-/// killed opens, too. There is no global state: any number of recorders may be at work.
-/// Memory: 72 bytes · `block` a track (36 KiB), and the text of one block (about as much again).
-/// Cost: two readings of the clock a span, and some 0.3 µs for its line. Thread-safe.
-/// Errors: what the file refuses later than at construction ends the trace and nothing else; `close` throws it.
+/// A span takes no lock. A track writes its block when it is full, so the file grows and memory does not; `flush` writes the
+/// spans of all tracks. `close` closes the array. The format allows a missing end, so the file of a killed process also opens.
+/// There is no global state: any number of recorders may run.
+/// Memory: 72 bytes · `block` per track (36 KiB), and the text of one block (about the same again).
+/// Cost: two clock reads per span, and some 0.3 µs for its line. Thread-safe.
+/// Errors: a write error after construction ends only the trace; `close` throws it.
 /// Source: Trace Event Format, https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
 class trace_recorder {
 public:
     using clock = std::chrono::steady_clock;
 
-    /// Makes the file, in place of what is there. Throws io_error.
+    /// Creates the file, replacing an existing one. Throws io_error.
     explicit trace_recorder(std::filesystem::path file, trace_options options = {})
         : path_(std::move(file)), options_(std::move(options)), file_(std::fopen(path_.c_str(), "we")) {
         if (!file_) throw io_error(errno, "cannot write the trace", {.path = path_});
@@ -80,16 +80,15 @@ public:
     }
     trace_recorder(const trace_recorder&) = delete;
     trace_recorder& operator=(const trace_recorder&) = delete;
-    /// Closes. Precondition: its tracks are gone.
+    /// Closes the file. Precondition: its tracks are destroyed.
     ~trace_recorder() {
         const std::scoped_lock lock(mutex_);
         end();
     }
 
-    /// Writes the spans that have ended; those of threads that record meanwhile perhaps later.
+    /// Writes the spans that have ended. Spans recorded concurrently may be written later.
     void flush() noexcept;
-    /// Writes what `flush` does and closes the array; spans that end later are dropped. Throws io_error where the file could not
-    /// be written, then or before.
+    /// Flushes and closes the array; spans that end later are dropped. Throws io_error if any write failed.
     void close() {
         flush();
         const std::scoped_lock lock(mutex_);
@@ -105,7 +104,7 @@ private:
         void operator()(std::FILE* of) const noexcept { (void)std::fclose(of); }
     };
 
-    // All of these are called with the mutex.
+    // Callers of these hold the mutex.
     void begin(trace_track& track);
     void write(trace_track& from, std::size_t count) noexcept;
     void event(const trace_track& of, const recorded_span& span);
@@ -128,14 +127,14 @@ private:
         text_ += '.';
         for (const unsigned digit : {rest / 100, rest / 10 % 10, rest % 10}) text_ += static_cast<char>('0' + digit);
     }
-    /// The text goes to the file.
+    /// Writes the text to the file.
     void put() noexcept {
         if (file_ && failed_ == 0 && std::fwrite(text_.data(), 1, text_.size(), file_.get()) != text_.size()) failed_ = errno != 0 ? errno : EIO;
         text_.clear();
     }
     void end() noexcept {
         if (!file_) return;
-        text_ = "\n]\n"; // no longer than a short string: allocates nothing
+        text_ = "\n]\n"; // fits a short string: does not allocate
         put();
         if (std::fclose(file_.release()) != 0 && failed_ == 0) failed_ = errno;
     }
@@ -144,15 +143,15 @@ private:
     trace_options options_;
     clock::time_point began_ = clock::now();
 
-    std::mutex mutex_; // guards what follows
+    std::mutex mutex_; // guards the members below
     std::unique_ptr<std::FILE, closer> file_;
-    std::string text_; // to be written
+    std::string text_; // not yet written
     int failed_ = 0;   // errno
     std::vector<trace_track*> tracks_;
-    std::uint64_t last_ = 0; // number of a track
+    std::uint64_t last_ = 0; // number of the latest track
 };
 
-/// Where the spans of one thread go. One thread records at a time.
+/// Records the spans of one thread. One thread records at a time.
 class trace_track {
 public:
     using clock = trace_recorder::clock;
@@ -170,7 +169,7 @@ public:
         std::erase(to_.tracks_, this);
     }
 
-    /// A span that has ended. `name` is a literal.
+    /// Adds a span that has ended. `name` is a string literal.
     void add(const char* name, clock::time_point begin, clock::time_point end, const trace_arguments& with = {}) noexcept {
         std::size_t here = count_.load(std::memory_order_relaxed);
         if (here == spans_.size()) {
@@ -182,7 +181,7 @@ public:
         spans_[here] = {name, begin - to_.began_, end - to_.began_, with};
         count_.store(here + 1, std::memory_order_release);
     }
-    /// A wait that ends now. Left out where it took less than a microsecond.
+    /// Adds a wait that ends now. Waits below one microsecond are omitted.
     void add_wait(const char* name, clock::time_point begin, const trace_arguments& with = {}) noexcept {
         const auto now = clock::now();
         if (now - begin >= std::chrono::microseconds(1)) add(name, begin, now, with);
@@ -193,9 +192,9 @@ private:
     trace_recorder& to_;
     std::string name_;
     std::uint64_t number_ = 0;
-    std::vector<recorded_span> spans_; // a block, of which count_ are whole: they change with the recorder's mutex only
+    std::vector<recorded_span> spans_; // one block; the first count_ are complete. Changes only under the recorder's mutex
     std::atomic<std::size_t> count_{0};
-    std::size_t written_ = 0; // of the block; guarded by the recorder's mutex
+    std::size_t written_ = 0; // spans of the block; guarded by the recorder's mutex
 };
 
 inline void trace_recorder::begin(trace_track& track) {
@@ -254,15 +253,15 @@ inline void trace_recorder::event(const trace_track& of, const recorded_span& sp
     text_ += "}}";
 }
 
-/// A track of `to`; null where that is null.
+/// Returns a track of `to`, or null if `to` is null.
 [[nodiscard]] inline std::unique_ptr<trace_track> open_track(trace_recorder* to, std::string name) {
     return to == nullptr ? nullptr : std::make_unique<trace_track>(*to, std::move(name));
 }
 
-/// What a thread does, from here to the end of the scope. Without a track nothing is recorded: a comparison with null.
+/// Records work from construction to the end of the scope. With a null track it costs one comparison.
 class trace_span {
 public:
-    /// `name` is a literal.
+    /// `name` is a string literal.
     trace_span(trace_track* on, const char* name, const trace_arguments& with = {}) noexcept : on_(on) {
         if (on_ == nullptr) return;
         name_ = name;
@@ -275,7 +274,7 @@ public:
         if (on_ != nullptr) on_->add(name_, begin_, trace_track::clock::now(), with_);
     }
 
-    /// How many bytes it moved, known at its end.
+    /// Sets the number of bytes moved, known at the end.
     void bytes(std::uint64_t moved) noexcept { with_.bytes = moved; }
     explicit operator bool() const noexcept { return on_ != nullptr; }
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <functional>
 
-/// Marks functions that host and device compile alike; empty for a host compiler.
+/// Marks functions compiled for both host and device; empty for a host compiler.
 #if defined(__CUDACC__)
 #define GNEISS_HD __host__ __device__
 #else
@@ -18,20 +18,20 @@ namespace gneiss {
 
 using node_id = std::uint32_t;      ///< default id of a node; algorithms take it as a template parameter
 using relation_id = std::uint32_t;  ///< edge type
-using partition_id = std::uint32_t; ///< one of the p parts that node rows are cut into
+using partition_id = std::uint32_t; ///< one of the p partitions of the node rows
 using edge_index = std::uint64_t;   ///< position or count of edges; never 32-bit
-using class_id = std::uint32_t;     ///< what a node task predicts of a node
+using class_id = std::uint32_t;     ///< class predicted by node classification
 
-/// Label of a node whose class is unknown: it takes no part in loss or metrics.
+/// Label of a node of unknown class, which is excluded from loss and metrics.
 inline constexpr class_id unlabeled = ~class_id{0};
 
-/// What may serve as a node id.
+/// A type usable as node id.
 template <class T>
 concept node_id_type = std::same_as<T, std::uint32_t> || std::same_as<T, std::uint64_t>;
 
-/// An integer that is not mixed up with another: two `strong_id`s of different `Tag` neither convert nor compare.
+/// Integer with its own type: two `strong_id`s with different `Tag` neither convert nor compare.
 ///
-/// Used where two numberings of the same things meet (a slot in memory, a slot on disk).
+/// Used where two numberings of the same objects meet (slots in memory, slots on disk).
 template <class Tag, std::unsigned_integral Rep = std::uint32_t>
 class strong_id {
 public:
@@ -47,10 +47,10 @@ private:
     Rep value_ = 0;
 };
 
-using buffer_slot = strong_id<struct buffer_slot_tag>; ///< a place for one partition in memory
-using disk_slot = strong_id<struct disk_slot_tag>;     ///< a place for one partition in a row file
+using buffer_slot = strong_id<struct buffer_slot_tag>; ///< slot of one partition in memory
+using disk_slot = strong_id<struct disk_slot_tag>;     ///< slot of one partition in an embedding file
 
-/// Which end of an edge: a positive edge is head → tail.
+/// End of an edge: a positive edge is head → tail.
 enum class side : std::uint8_t { head, tail };
 
 [[nodiscard]] constexpr side opposite(side s) noexcept { return s == side::head ? side::tail : side::head; }

@@ -11,8 +11,8 @@
 #include <gneiss/core/executor/concepts.hpp>
 #include <gneiss/core/types.hpp>
 
-// Chunks depend on the size and the grain only and partial results combine in chunk order, so every result here is the
-// same at any number of threads, floating point included.
+// Chunks depend only on the size and the grain, and partial results combine in chunk order. Every result is therefore the same
+// for any number of threads, floating point included.
 namespace gneiss {
 
 /// Calls `body(begin, end)` over consecutive ranges of at most `grain` indices that cover [0, size).
@@ -25,7 +25,7 @@ void parallel_for(const E& executor, std::size_t size, std::size_t grain, Body&&
     });
 }
 
-/// Folds `map(begin, end)` of every chunk with `combine`, from `identity` on, in chunk order.
+/// Folds `map(begin, end)` of every chunk with `combine`, starting from `identity`, in chunk order.
 template <executor E, class T, class Map, class Combine = std::plus<>>
 [[nodiscard]] T parallel_reduce(
     const E& executor, std::size_t size, std::size_t grain, T identity, Map&& map, Combine combine = {}) {
@@ -36,7 +36,7 @@ template <executor E, class T, class Map, class Combine = std::plus<>>
     return identity;
 }
 
-/// Replaces values[i] by the sum of values[0 … i−1] and returns the total. Two passes over the data.
+/// Replaces values[i] with the sum of values[0 … i−1] and returns the total. Two passes over the data.
 template <executor E, std::ranges::random_access_range Range>
     requires std::ranges::sized_range<Range>
 auto exclusive_scan(const E& executor, Range&& values, std::size_t grain = 65536) {

@@ -9,8 +9,8 @@
 
 namespace gneiss {
 
-/// Any executor behind one indirect call per task, so that virtual functions can take one. Does not own: the executor
-/// must outlive it. Copies are three pointers. Tasks, exceptions and thread-safety as the executor's.
+/// Type-erased reference to any executor, at one indirect call per task, for virtual functions. Does not own: the executor must
+/// outlive it. A copy is three pointers. Tasks, exceptions and thread-safety are those of the executor.
 class executor_ref {
 public:
     template <class E>

@@ -7,8 +7,7 @@
 
 namespace gneiss {
 
-/// Runs every task on the calling thread, in order. Costs nothing beside them; an exception ends the loop at once.
-/// Thread-safe.
+/// Runs every task on the calling thread, in order, without overhead. An exception ends the loop at once. Thread-safe.
 struct serial_executor {
     template <class Body>
     void run(std::size_t tasks, Body&& body) const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The only header that sees oneTBB.
+// The only header that includes oneTBB.
 #include <tbb/global_control.h>
 #include <tbb/info.h>
 #include <tbb/parallel_for.h>
@@ -32,8 +32,8 @@ inline constexpr bool thread_sanitizer = true;
 inline constexpr bool thread_sanitizer = false;
 #endif
 
-/// Deals tasks out to threads begun and joined here. For the thread sanitizer, which does not see into the oneTBB library
-/// and takes what that hands from thread to thread for races. Nothing orders tasks of two threads but what they do.
+/// Runs tasks on threads started and joined here. Used under the thread sanitizer, which does not see into the oneTBB library
+/// and reports its handoffs between threads as races. Tasks of two threads are ordered only by their own synchronization.
 template <class Body>
 void run_on_own_threads(std::size_t tasks, std::size_t threads, Body& body) {
     std::atomic<bool> failed{false};
@@ -56,14 +56,14 @@ void run_on_own_threads(std::size_t tasks, std::size_t threads, Body& body) {
 
 } // namespace detail
 
-/// Runs tasks in a oneTBB arena of `threads` threads, the caller among them. Copies share the arena.
+/// Runs tasks in a oneTBB arena of `threads` threads, including the caller. Copies share the arena.
 ///
-/// Several threads may run tasks at once, and tasks may run tasks; all share the arena's threads. An exception of a
-/// task cancels those that have not begun and is rethrown. Cost: the arena is entered once a call, and each task is a
-/// unit of stealing; a single task runs on the caller, outside the arena.
+/// Several threads may run tasks at once, and tasks may run tasks; all share the threads of the arena. An exception cancels
+/// tasks that have not started and is rethrown. Cost: one arena entry per call, and one unit of stealing per task; a single
+/// task runs on the caller, outside the arena.
 class tbb_executor {
 public:
-    /// `threads` 0 takes what the machine offers; more than it offers are given too.
+    /// `threads` 0: all hardware threads. More than the hardware offers are granted.
     explicit tbb_executor(std::size_t threads = 0)
         : more_(threads > static_cast<std::size_t>(tbb::info::default_concurrency())
                     ? std::make_shared<tbb::global_control>(tbb::global_control::max_allowed_parallelism, threads)
@@ -91,7 +91,7 @@ public:
     }
 
 private:
-    std::shared_ptr<tbb::global_control> more_; // lifts oneTBB's limit of one thread a core
+    std::shared_ptr<tbb::global_control> more_; // lifts oneTBB's limit of one thread per core
     std::shared_ptr<tbb::task_arena> arena_;
 };
 
