@@ -14,18 +14,17 @@
 
 namespace gneiss {
 
-/// Nodes in the order in which it pays to keep their lists of neighbors in memory: by value per entry, descending;
-/// then by entries, ascending; then by id. Nodes without entries are left out.
+/// Ranks nodes by the benefit of caching their adjacency: by value per entry, descending; then by entries, ascending; then by
+/// id. Omits nodes without entries.
 ///
-/// With the degrees of the other direction as values this is the ratio of Aligraph, which Ginex takes: the more edges
-/// lead out of a node, the more often it is reached along incoming edges, and its incoming edges are what its list
-/// costs. The ratio tells nothing where all edges go both ways; counted visits
-/// (graph/visit_counter.hpp) do.
+/// With the degrees of the other direction as values this is the ratio of Aligraph, which Ginex uses: a node with many outgoing
+/// edges is reached often along incoming edges, and its incoming edges are the cost of its list. The ratio carries no
+/// information where all edges go both ways; counted visits (graph/visit_counter.hpp) do.
 ///
-/// \param value    [nodes] how often a list is asked for, in any unit
-/// \param entries  [nodes] its length
+/// \param value    [nodes] requests per list, in any unit
+/// \param entries  [nodes] length of each list
 ///
-/// Exact in integers, so that the order is the same everywhere. O(n log n); 12 bytes a node beside the result.
+/// Exact in integers, so the order is the same on every machine. O(n log n); 12 bytes per node plus the result.
 /// Source: Ginex, section 3.2.
 template <executor E = serial_executor>
 [[nodiscard]] std::vector<node_id> rank_lists(
@@ -49,8 +48,8 @@ template <executor E = serial_executor>
     return ranked;
 }
 
-/// The lists that fit into `bytes`, taken in the order of `ranked` and passing over those that are too long for what is
-/// left; ascending. A list takes `entries[v] · entry_bytes + list_bytes`. O(n log n).
+/// Selects the lists that fit into `bytes`, in the order of `ranked`, skipping lists longer than the remaining space. Returns
+/// them ascending. A list takes `entries[v] · entry_bytes + list_bytes`. O(n log n).
 [[nodiscard]] inline std::vector<node_id> choose_lists(std::span<const node_id> ranked,
     std::span<const std::uint32_t> entries, std::uint64_t bytes, std::uint64_t entry_bytes, std::uint64_t list_bytes) {
     std::vector<node_id> chosen;

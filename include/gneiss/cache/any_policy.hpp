@@ -13,7 +13,7 @@
 
 namespace gneiss {
 
-/// Any cache policy behind one type, chosen at run time: one indirect call a batch. Models `cache_policy`; moves.
+/// Type-erased cache policy, chosen at run time: one indirect call per batch. Models `cache_policy`; movable.
 class any_cache_policy {
 public:
     template <class Policy>

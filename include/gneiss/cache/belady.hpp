@@ -20,42 +20,42 @@
 
 namespace gneiss {
 
-/// What an optimal cache is made for.
+/// Options of an optimal cache.
 struct belady_options {
     std::size_t capacity = 0;               ///< rows that the cache holds
-    std::uint64_t nodes = 0;             ///< rows that there are, for an array over all of them; 0: a hash table
-    std::span<const node_id> resident{}; ///< what the cache holds already, carried over; distinct, at most `capacity`
+    std::uint64_t nodes = 0;             ///< number of rows, for an array over all of them; 0: a hash table
+    std::span<const node_id> resident{}; ///< rows already in the cache, carried over; distinct, at most `capacity`
 };
 
-/// Most memory that a `belady_policy` takes [bytes], beside 20 for each row of the largest batch and 100 a batch.
-/// \param rows  distinct rows of the trace, at most; hashed only
+/// Maximum memory of a `belady_policy` [bytes], plus 20 per row of the largest batch and 100 per batch.
+/// \param rows  distinct rows of the trace, at most; used only with the hash table
 [[nodiscard]] constexpr std::uint64_t belady_bytes(
     std::uint64_t accesses, std::uint64_t rows, const belady_options& options) noexcept {
-    const std::uint64_t table = options.nodes != 0 ? 4 * options.nodes : 36 * rows; // the old and the new one as it grows
+    const std::uint64_t table = options.nodes != 0 ? 4 * options.nodes : 36 * rows; // old and new table during growth
     return 4 * accesses + table + 48 * std::uint64_t{options.capacity};
 }
 
-/// Belady's cache for a superbatch: all of whose batches are known. No policy, with or without bypass, reads fewer rows.
+/// Belady's optimal cache for a superbatch, whose batches are all known. No policy, with or without bypass, reads fewer rows.
 ///
 ///     belady_policy best(trace, {.capacity = 1'000'000}, executor);
 ///     cache.fill(best.initial());
 ///     for (each batch) { gather(ids); best.next(ids, changes); cache.apply(changes, ids, gathered rows); }
 ///
-/// After a batch, of the rows that are in the cache and those of the batch the `capacity` least by (next use, resident before
-/// incoming, id) stay, where a row that is not used again is never let in; use by the batch itself does not count. Before the
-/// first, rows that were carried over and are used stay, and the first used of the others fill the rest; each is then used
-/// before any row is displaced, so that reads = fills + misses are the fewest there are.
+/// After a batch the cache keeps, among its rows and those of the batch, the `capacity` smallest by (next use, resident before
+/// incoming, id). The use by the batch itself does not count, and a row without further use is never admitted. Before the first
+/// batch, carried-over rows with a use stay, and the remaining slots take the other rows in order of first use. Each of these
+/// is used before any row is displaced, so reads = fills + misses is minimal.
 ///
-/// Next uses come from one pass over the trace from its end; the rest is a simulation batch by batch. A row in the cache is
-/// an entry in the list of the batch that will use it, so hits need no look-up and only the lists of the latest batches are
-/// touched by eviction. A list that is cut in the middle becomes a heap.
+/// Next uses come from one backward pass over the trace; the rest is a simulation batch by batch. A cached row is an entry in
+/// the list of the batch that uses it next. Hits therefore need no lookup, and eviction touches only the lists of the latest
+/// batches. A list that is cut in the middle becomes a heap.
 ///
-/// Cost: O(accesses), and O(log) for each row that is evicted out of the middle of a list; the pass is shared by threads, some
-/// 5 to 10 ns an access on one, the rest takes some 20 (bench/cache). Memory: 4 bytes an access, 16 to 48 a slot, and while it
-/// is made 4 a node, or 12 to 24 a distinct row when hashed: `belady_bytes`. Results do not depend on the executor.
-/// Thread-safety: `next` one at a time.
-/// Errors: errc::out_of_range for 2³² accesses, or a row beyond `nodes`; errc::invalid_argument for more resident rows than slots,
-/// batches other than the trace's, or a row that a batch asks for twice; what reading the trace throws.
+/// Cost: O(accesses), and O(log) per row evicted from the middle of a list. The pass is parallel and takes some 5 to 10 ns per
+/// access on one thread; the rest takes some 20 (bench/cache). Memory: 4 bytes per access, 16 to 48 per slot, and during
+/// construction 4 per node, or 12 to 24 per distinct row when hashed: `belady_bytes`. Results do not depend on the executor.
+/// Thread-safety: one call of `next` at a time.
+/// Errors: errc::out_of_range for 2³² accesses or a row beyond `nodes`; errc::invalid_argument for more resident rows than
+/// slots, batches that differ from the trace, or a row requested twice by a batch; errors of reading the trace.
 /// Source: Belady, IBM Systems Journal 5(2), 1966; Ginex (VLDB'22), sections 3.3 and 3.4.
 class belady_policy {
 public:
@@ -82,12 +82,12 @@ public:
 
     [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
     [[nodiscard]] std::size_t batches() const noexcept { return uses_.batches(); }
-    /// Rows to read before the first batch, and resident ones that make room for them. Positions are those in `in`: it is to
-    /// be applied like a change set of a batch that asked for `in`.
+    /// Rows to read before the first batch, and resident rows that make room for them. Positions index `in`: apply it like the
+    /// change set of a batch that requested `in`.
     [[nodiscard]] const change_set& fill() const noexcept { return fill_; }
     [[nodiscard]] std::span<const node_id> initial() const noexcept { return fill_.in; }
 
-    /// Changes after the next batch; `out` ascends.
+    /// Writes the changes after the next batch; `out` ascends.
     void next(std::span<const node_id> ids, change_set& out) {
         if (now_ == batches() || ids.size() != uses_.size(now_))
             throw error(errc::invalid_argument, "batch " + std::to_string(now_) + " is not that of the trace");
@@ -125,7 +125,7 @@ public:
         ++now_;
     }
 
-    /// What the cache holds now, in no particular order: to carry over. O(slots).
+    /// Rows in the cache now, unordered, for carrying over. O(slots).
     [[nodiscard]] std::vector<node_id> resident() const {
         std::vector<node_id> ids;
         ids.reserve(rows_);
@@ -141,13 +141,13 @@ private:
 
         friend bool operator<(const entry& a, const entry& b) noexcept { return a.id < b.id; }
     };
-    /// Rows that one batch uses next.
+    /// Rows that the same batch uses next.
     struct row_list {
         std::vector<entry> rows;
         bool heap = false;  ///< by id
         bool in_use = false; ///< is in `used_`
     };
-    /// Incoming rows stay out from list `list` and id `id` on.
+    /// First incoming row that is rejected: list `list`, id `id`.
     struct cut {
         std::uint32_t list;
         std::uint64_t id;
@@ -169,15 +169,15 @@ private:
         ++rows_;
     }
 
-    /// Empties a batch's list and tells which of its positions are hits.
+    /// Empties a batch's list and marks which of its positions are hits.
     void mark_hits(std::size_t batch) {
         hit_.assign(uses_.size(batch), 0);
         for (const entry& row : lists_[batch].rows) hit_[row.position] = 1;
         rows_ -= lists_[batch].rows.size();
-        lists_[batch].rows = std::vector<entry>(); // its memory goes
+        lists_[batch].rows = std::vector<entry>(); // frees its memory
     }
 
-    /// Turns away the `excess` greatest rows by the key, incoming ones or resident ones, which go to `out`.
+    /// Drops the `excess` greatest rows by the key: rejects incoming rows, or evicts resident rows into `out`.
     cut make_room(std::size_t excess, std::span<const node_id> ids, std::vector<node_id>& out) {
         cut border{never(), 0};
         while (excess != 0) {
@@ -194,7 +194,7 @@ private:
         }
         return border;
     }
-    /// The id before which `rank` of the incoming rows of a list come.
+    /// The id preceded by `rank` incoming rows of a list.
     [[nodiscard]] std::uint64_t id_of_rank(std::span<const node_id> ids, std::uint32_t list, std::size_t rank) {
         if (rank == 0) return 0;
         ranked_.clear();
@@ -204,7 +204,7 @@ private:
         std::nth_element(ranked_.begin(), at, ranked_.end());
         return *at;
     }
-    /// Removes the `count` greatest ids.
+    /// Evicts the `count` greatest ids.
     void evict(row_list& from, std::size_t count, std::vector<node_id>& out) {
         auto& rows = from.rows;
         const std::size_t kept = rows.size() - count;
@@ -219,7 +219,7 @@ private:
         for (std::size_t i = kept; i < rows.size(); ++i) out.push_back(rows[i].id);
         rows.resize(kept);
         rows_ -= count;
-        if (kept < rows.capacity() / 4) rows.shrink_to_fit(); // rarely: as many rows were evicted since it grew
+        if (kept < rows.capacity() / 4) rows.shrink_to_fit(); // amortized: at least that many rows were evicted since it grew
     }
 
     template <class Table>
@@ -231,7 +231,7 @@ private:
             enter(list, {resident[i], place_in(list, use[i])});
         }
     }
-    /// Fills what is free, or held by rows that are not used, with the rows that are used first.
+    /// Fills free slots, and slots of rows without a use, with the rows used first.
     template <class Trace, class Table>
     void enter_first_used(Trace& trace, const Table& first) {
         const std::size_t free = capacity_ - rows_;
@@ -268,12 +268,12 @@ private:
 
     std::size_t capacity_;
     detail::next_uses uses_;
-    std::size_t now_ = 0;  // the next batch
-    std::size_t rows_ = 0; // in the cache: in all lists
-    std::vector<row_list> lists_;         // [batches + 1]; the last: rows that are not used again
-    std::priority_queue<std::uint32_t> used_; // lists that may have rows, or incoming ones
-    std::vector<std::uint32_t> incoming_; // [batches + 1] rows of this batch that would go to each list
-    std::vector<std::uint32_t> list_of_;  // of each incoming row of this batch; never() of all others
+    std::size_t now_ = 0;  // next batch
+    std::size_t rows_ = 0; // in the cache: sum over all lists
+    std::vector<row_list> lists_;         // [batches + 1]; the last: rows without further use
+    std::priority_queue<std::uint32_t> used_; // lists that may have resident or incoming rows
+    std::vector<std::uint32_t> incoming_; // [batches + 1] incoming rows of this batch per list
+    std::vector<std::uint32_t> list_of_;  // list of each incoming row of this batch; never() for all others
     std::vector<std::uint8_t> hit_;
     std::vector<node_id> ranked_;
     change_set fill_;
@@ -281,14 +281,14 @@ private:
 
 static_assert(cache_policy<belady_policy>);
 
-/// What remains of `belady`.
+/// Result of `belady`.
 struct belady_outcome {
     change_set fill;               ///< before the first batch; see `belady_policy::fill`
-    std::vector<node_id> resident; ///< in the cache after the last batch: to carry over
+    std::vector<node_id> resident; ///< in the cache after the last batch, for carrying over
 };
 
-/// All change sets of a superbatch, ahead of it: `visit(batch, change_set)` for each batch in order.
-/// Reads the trace twice. Otherwise as `belady_policy`.
+/// Computes all change sets of a superbatch in advance: calls `visit(batch, change_set)` for each batch in order. Reads the
+/// trace twice. Otherwise like `belady_policy`.
 template <class Trace, executor E, class Visit>
 belady_outcome belady(Trace& trace, const belady_options& options, const E& executor, Visit&& visit) {
     belady_policy policy(trace, options, executor);

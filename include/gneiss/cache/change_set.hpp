@@ -10,24 +10,24 @@
 
 namespace gneiss {
 
-/// A place for one row in a cache.
+/// Index of a slot for one row in a cache.
 using cache_slot = std::uint32_t;
 
-/// The slot of a row that is in none.
+/// Slot of a row that is not cached.
 inline constexpr cache_slot no_slot = std::numeric_limits<cache_slot>::max();
 
-/// What changes in a cache of rows after a batch was gathered: plain data, to be stored, replayed and compared.
+/// Changes to a cache of rows after a batch was gathered. Plain data, to store, replay and compare.
 ///
-/// in[i] takes the slot of out[i]; the rows of `in` beyond those take free slots, the lowest first. So the slots in use are
-/// always the first ones. in[i] is ids[in_position[i]] of the batch, hence its row is at hand when it goes in: nothing is
-/// read for it. No row is in both lists; |out| ≤ |in|. Policies write `in` in the order of the batch.
+/// in[i] takes the slot of out[i]; further rows of `in` take free slots, the lowest first, so the slots in use form a prefix.
+/// in[i] is ids[in_position[i]] of the batch, so its row is already in memory and needs no read. No row is in both lists; |out|
+/// ≤ |in|. Policies write `in` in the order of the batch.
 /// Source: Ginex (VLDB'22), section 3.3, "Feature Cache Update": in_ids, out_ids, in_positions.
 struct change_set {
-    std::vector<node_id> in;                ///< rows that go in
-    std::vector<node_id> out;               ///< rows that leave
-    std::vector<std::uint32_t> in_position; ///< where in[i] stands among the batch's ids
+    std::vector<node_id> in;                ///< rows admitted
+    std::vector<node_id> out;               ///< rows evicted
+    std::vector<std::uint32_t> in_position; ///< index of in[i] in the batch's ids
 
-    /// Keeps the memory.
+    /// Keeps the allocated memory.
     void clear() noexcept {
         in.clear();
         out.clear();

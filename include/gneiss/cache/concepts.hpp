@@ -13,12 +13,12 @@ namespace gneiss {
 
 /// Decides which rows a cache holds.
 ///
-/// Meaning: before the first batch the cache holds `initial()`, at most slots() distinct rows, in slots 0, 1, …. `next(ids,
-/// out)` is called once for every batch, in order, with its distinct ids, and writes into `out` what changes after that batch
-/// was gathered; what `out` held is forgotten. The cache never holds more than slots() rows, and only rows of the batch go
-/// in. A policy is a pure function of what it was made from and of the batches so far, so that a simulation of it on
-/// integers (cache/simulate.hpp) tells hits and misses of the cache that moves rows.
-/// Cost: `next` O(ids) amortized; nothing in the number of nodes or of slots.
+/// Meaning: before the first batch the cache holds `initial()`, at most capacity() distinct rows, in slots 0, 1, …. `next(ids,
+/// out)` is called once per batch, in order, with its distinct ids, and replaces `out` with the changes after that batch was
+/// gathered. The cache never holds more than capacity() rows, and only rows of the batch are admitted. A policy is a pure
+/// function of its construction arguments and the batches so far, so a simulation on integers (cache/simulate.hpp) predicts
+/// hits and misses exactly.
+/// Cost: `next` O(ids) amortized, independent of the number of nodes and slots.
 /// Thread-safety: one batch at a time.
 template <class P>
 concept cache_policy =
@@ -28,11 +28,11 @@ concept cache_policy =
         policy.next(ids, out);
     };
 
-/// Which rows the batches of a stretch of training ask for: known before the first of them is gathered.
+/// Requested rows of the batches of a stretch of training, known before the first batch is gathered.
 ///
-/// Meaning: `size(i)` is the number of rows of batch i in [0, batches()), `read(i, room)` their distinct ids: in memory of
-/// the trace, or put into `room`. They are valid until the trace or `room` is used again. Batches are read in falling or
-/// rising order, each more than once.
+/// Meaning: `size(i)` is the number of rows of batch i in [0, batches()). `read(i, room)` returns their distinct ids, in memory
+/// of the trace or in `room`, valid until the trace or `room` is used again. Batches are read in descending or ascending order,
+/// each more than once.
 /// Cost: `size` O(1) without I/O, `read` O(size(i)).
 template <class T>
 concept access_trace = requires(T& trace, std::size_t batch, std::vector<node_id>& room) {
@@ -41,8 +41,8 @@ concept access_trace = requires(T& trace, std::size_t batch, std::vector<node_id
     { trace.read(batch, room) } -> std::convertible_to<std::span<const node_id>>;
 };
 
-/// Change sets of consecutive batches, read one after the other: `next(out)` gives that of the next batch, all of whose lists
-/// but `in` are set, and false behind the last.
+/// Reads change sets of consecutive batches: `next(out)` reads the next one, all lists except `in`, and returns false at the
+/// end.
 template <class S>
 concept change_set_source = requires(S& source, change_set& out) {
     { source.next(out) } -> std::convertible_to<bool>;

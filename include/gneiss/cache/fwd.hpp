@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward declarations of module cache, without the default arguments of templates, which stand in their headers.
+// Module cache: policies that decide which rows a cache in memory holds (Belady, LRU, S3-FIFO, static), change sets, access
+// traces, and simulations that count hits and misses without moving rows. Forward declarations, without default template
+// arguments.
 #pragma once
 
 #include <cstdint>

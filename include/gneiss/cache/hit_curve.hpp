@@ -9,18 +9,18 @@
 
 namespace gneiss {
 
-/// How many requests a static cache of any size would answer, if it holds the entries of the greatest scores per byte.
+/// Hits of a static cache of any size that holds the entries with the highest scores per byte.
 ///
-/// Entries are told one by one, in any order, and only sums over classes of about equal score are kept: eight to a doubling.
-/// Within a class entries count as alike. So `answered` is exact where scores are powers of two, and off by what a class
-/// holds elsewhere. Memory: 8 KiB, whatever the number of entries. Cost: O(1) an entry, O(512) a question.
+/// Entries are added one by one, in any order. Only sums over classes of similar score are kept, eight per octave; entries of a
+/// class are treated as equal. So `answered` is exact for scores that are powers of two, and otherwise off by at most the
+/// contents of one class. Memory: 8 KiB, independent of the number of entries. Cost: O(1) per entry, O(512) per query.
 class hit_curve {
 public:
-    /// An entry of `bytes` that was asked for `requests` times in a sample, and should be asked for again in proportion to
-    /// `score`. The score must not come from that same sample, or what was asked for once will seem worth keeping.
+    /// Adds an entry of `bytes` with `requests` requests in a sample and an expected request rate proportional to `score`. The
+    /// score must come from a different sample; otherwise an entry requested once appears worth caching.
     void add(double score, std::uint64_t bytes, std::uint64_t requests) noexcept {
         total_ += requests;
-        if (score <= 0 || bytes == 0) return; // never worth a byte
+        if (score <= 0 || bytes == 0) return; // never worth caching
         const double octaves = std::log2(score / static_cast<double>(bytes));
         const double at = std::clamp(std::floor((octaves + 32) * 8), 0.0, static_cast<double>(classes_.size() - 1));
         auto& of = classes_[classes_.size() - 1 - static_cast<std::size_t>(at)];
@@ -28,7 +28,7 @@ public:
         of.requests += requests;
     }
 
-    /// Requests of the sample that a cache of `bytes` answers; may be a fraction.
+    /// Requests of the sample answered by a cache of `bytes`; may be a fraction.
     [[nodiscard]] double answered(std::uint64_t bytes) const noexcept {
         double sum = 0;
         for (const auto& of : classes_) {
@@ -44,12 +44,12 @@ private:
     struct sums {
         std::uint64_t bytes = 0, requests = 0;
     };
-    std::array<sums, 512> classes_{}; // of falling score
+    std::array<sums, 512> classes_{}; // by descending score
     std::uint64_t total_ = 0;
 };
 
-/// The share of `bytes` that the first of two caches should have, so that both together answer the most requests; of equal
-/// ones the smallest. Both samples are of the same batches. In steps of 1/64.
+/// Returns the share of `bytes` for the first of two caches that maximizes the requests answered by both; the smallest such
+/// share. Both samples must come from the same batches. Resolution: 1/64.
 [[nodiscard]] inline double best_split(const hit_curve& first, const hit_curve& second, std::uint64_t bytes) noexcept {
     constexpr std::uint64_t steps = 64;
     std::uint64_t best = 0;

@@ -15,9 +15,13 @@
 
 namespace gneiss {
 
-/// Holds the rows used last. The rows of a batch count as used in its order; of a batch larger than the cache the last stay.
+/// Cache policy that keeps the most recently used rows. Rows of a batch count as used in its order; of a batch larger than the
+/// cache, the last rows stay.
 ///
-/// Cost: O(ids) a batch. Memory: 24 bytes a slot.
+///     lru policy(100'000);
+///     const cache_counts counts = simulate(policy, trace); // or policy.next(ids, changes) per batch
+///
+/// Cost: O(ids) per batch. Memory: 24 bytes per slot.
 class lru {
 public:
     explicit lru(std::size_t capacity) : rows_(capacity), place_of_(capacity, capacity, slot_table_kind::hashed) {}
@@ -33,7 +37,7 @@ public:
         place_of_.find(staying, places_);
         for (std::size_t i = 0; i < staying.size(); ++i) {
             if (places_[i] != no_slot) {
-                rows_.unlink(used_, places_[i]); // not to be evicted
+                rows_.unlink(used_, places_[i]); // protect from eviction
                 continue;
             }
             out.in.push_back(staying[i]);
@@ -54,7 +58,7 @@ public:
 
 private:
     detail::linked_rows rows_;
-    detail::linked_rows::list used_; // the last one used in front
+    detail::linked_rows::list used_; // most recent in front
     slot_table place_of_;
     std::vector<cache_slot> places_;
 };

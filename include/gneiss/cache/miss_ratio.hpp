@@ -20,16 +20,17 @@
 
 namespace gneiss {
 
-/// How Belady's cache sees a long trace: in superbatches, each known as a whole and nothing beyond it.
+/// Superbatches of Belady's cache over a long trace: each is known as a whole, and nothing beyond it.
 struct superbatch_caching {
     std::size_t capacity = 0;   ///< rows that the cache holds
-    std::size_t batches = 1; ///< of a superbatch; the last one may have fewer
-    bool carry = true;       ///< rows stay from one superbatch to the next; else each begins with an empty cache, as Ginex does
+    std::size_t batches = 1; ///< per superbatch; the last one may have fewer
+    /// keep rows from one superbatch to the next; false: start each with an empty cache, as Ginex does
+    bool carry = true;
     std::uint64_t nodes = 0; ///< as in `belady_options`
 };
 
-/// What Belady's cache saves on a trace, superbatch by superbatch; fills are those of all of them.
-/// Cost and memory: those of `belady_policy` for a superbatch, and 16 bytes a slot. Errors as `belady_policy`;
+/// Counts hits and misses of Belady's cache on a trace, superbatch by superbatch; fills are summed over all of them. Cost and
+/// memory: those of `belady_policy` for one superbatch, plus 16 bytes per slot. Errors as `belady_policy`;
 /// errc::invalid_argument for superbatches without batches.
 template <access_trace Trace, executor E>
 [[nodiscard]] cache_counts simulate_belady(Trace& trace, const superbatch_caching& options, const E& executor) {
@@ -51,11 +52,11 @@ template <access_trace Trace, executor E>
     return counts;
 }
 
-/// What a cache of whole pages that forgets the page used longest ago saves: a model of mapped rows, whose pages the operating
-/// system reads and keeps. Row i takes the bytes [i · row_bytes, (i + 1) · row_bytes) and every page that they touch.
+/// Counts hits and misses of an LRU cache of whole pages: a model of memory-mapped rows, whose pages the operating system reads
+/// and caches. Row i occupies the bytes [i · row_bytes, (i + 1) · row_bytes) and touches each page that they overlap.
 ///
-/// Counts are of pages, each once a batch in the order of its rows; `cached_bytes` of them fit. Cost: O(accesses · pages of a row);
-/// memory 40 bytes a page. Errors: errc::invalid_argument for empty rows or pages; errc::out_of_range for 2³² pages.
+/// Counts are pages, each once per batch in the order of its rows; `cached_bytes` of them fit. Cost: O(accesses · pages per
+/// row); memory 40 bytes per page. Errors: errc::invalid_argument for empty rows or pages; errc::out_of_range for 2³² pages.
 template <access_trace Trace>
 [[nodiscard]] cache_counts simulate_pages(
     Trace& trace, std::uint64_t row_bytes, std::uint64_t cached_bytes, std::uint64_t page_bytes = 4096) {
@@ -65,7 +66,7 @@ template <access_trace Trace>
     cache_counts counts;
     change_set changes;
     std::vector<node_id> room, pages;
-    std::vector<std::pair<node_id, std::uint32_t>> seen; // page, when first
+    std::vector<std::pair<node_id, std::uint32_t>> seen; // page, order of its first touch
     for (std::size_t batch = 0; batch < trace.batches(); ++batch) {
         seen.clear();
         for (const node_id row : trace.read(batch, room)) {

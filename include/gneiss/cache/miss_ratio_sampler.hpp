@@ -13,22 +13,22 @@
 
 namespace gneiss {
 
-/// How often a static cache of any size would miss, estimated from what batches ask for without a counter for every row.
+/// Estimates the miss ratio of a static cache of any size from sampled requests, without a counter per row.
 ///
-/// One row of each `stride` consecutive ones is watched, at a place of its own. Its requests in every second batch rank it,
-/// those in the others are what a cache answers or misses; then the other way around. So no request ranks itself: the cache is
-/// filled by a profile, and meets batches that it has not seen. Of hubs only some are watched where `stride` is large.
+/// Watches one row of each `stride` consecutive rows, at a position specific to the block. Its requests in every second batch
+/// rank it, and those in the other batches count as hits or misses; then the roles swap. No request ranks itself, so the cache
+/// is filled by a profile and evaluated on unseen batches. With a large `stride` only some hubs are watched.
 ///
-/// Memory: 8 bytes a watched row. Cost: O(1) a request. Thread-safety: one thread at a time.
+/// Memory: 8 bytes per watched row. Cost: O(1) per request. Thread-safety: one thread at a time.
 class miss_ratio_sampler {
 public:
-    /// \param rows  that may be asked for
-    /// \param most  watched ones
+    /// \param rows  number of rows
+    /// \param most  maximum number of watched rows
     explicit miss_ratio_sampler(std::uint64_t rows, std::size_t most = std::size_t{1} << 16)
         : rows_(rows), stride_(std::max<std::uint64_t>((rows + most - 1) / std::max<std::size_t>(most, 1), 1)),
           watched_(static_cast<std::size_t>((rows + stride_ - 1) / stride_)) {}
 
-    /// A batch asks for these rows, each of them once.
+    /// Adds the requests of one batch, distinct rows.
     void add(std::span<const node_id> rows) noexcept {
         for (const node_id v : rows) {
             const std::uint64_t block = v / stride_;
@@ -39,11 +39,11 @@ public:
 
     [[nodiscard]] std::uint64_t batches() const noexcept { return batches_; }
 
-    /// Misses among requests, if the cache holds `capacity` rows; 1 before any request. Cost: O(watched).
+    /// Misses per request of a cache of `capacity` rows; 1 before any request. Cost: O(watched).
     [[nodiscard]] double miss_ratio(std::uint64_t capacity) const noexcept {
         double answered = 0, requests = 0;
         for (const std::size_t ranking : {std::size_t{0}, std::size_t{1}}) {
-            hit_curve curve; // a watched row stands for its block; those never asked for come last, and fill what is left
+            hit_curve curve; // a watched row stands for its block; rows never requested come last and fill the remaining space
             for (std::size_t b = 0; b < watched_.size(); ++b)
                 curve.add(watched_[b].requests[ranking] + 0.25, block_size(b), watched_[b].requests[1 - ranking]);
             answered += curve.answered(capacity);
@@ -65,7 +65,7 @@ private:
     }
 
     std::uint64_t rows_, stride_, batches_ = 0;
-    std::vector<counts> watched_; // of each block
+    std::vector<counts> watched_; // one per block
 };
 
 } // namespace gneiss

@@ -13,11 +13,16 @@
 
 namespace gneiss {
 
-/// A cache that does what was computed before: change sets of consecutive batches, from memory or from a file.
+/// Cache policy that replays precomputed change sets of consecutive batches, from memory or a file.
 ///
-/// Ginex' executor: an inspector computed the change sets (cache/belady.hpp), this hands them out. Cost: O(changes) and what
-/// the source costs. Errors: errc::invalid_argument for more batches than change sets; errc::corrupt for a position beyond
-/// the batch; what the source throws.
+///     memory_change_sets sets;
+///     const auto append = [&](std::size_t, const change_set& changes) { sets.append(changes); };
+///     const belady_outcome outcome = belady(trace, options, executor, append);
+///     change_set_replay replay(options.capacity, outcome.fill.in, std::move(sets));
+///
+/// This is Ginex's executor; an inspector computes the change sets (cache/belady.hpp). Cost: O(changes) plus the source.
+/// Errors: errc::invalid_argument for more batches than change sets; errc::corrupt for a position beyond the batch; errors of
+/// the source.
 template <class Source>
 class change_set_replay {
     static_assert(change_set_source<Source>, "change_set_replay: Source must be a gneiss::change_set_source, see gneiss/cache/concepts.hpp");

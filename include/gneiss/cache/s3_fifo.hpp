@@ -16,17 +16,20 @@
 
 namespace gneiss {
 
-/// Three queues: new rows go into a small one, a tenth of the cache, and from there into the main one if they were used more
-/// than once since, else out; rows that come back soon after that, as a queue of ids remembers, go to the main one at once. The
-/// main queue gives rows another round for each use, three at most. So rows used once leave early, which most are.
+/// S3-FIFO cache policy with three queues. New rows enter a small queue, a tenth of the cache. On leaving it they move to the
+/// main queue if they were used more than once since, else they are evicted. A queue of evicted ids sends rows that return soon
+/// directly to the main queue. The main queue gives a row one more round per use, at most three. Rows used once, the majority,
+/// leave early.
 ///
-/// For batches: first all hits are counted, then the rows that were missing are inserted in order. Of rows inserted and
-/// pushed out by the same batch nothing is seen.
-/// Cost: O(ids) amortized a batch. Memory: 25 bytes a slot, and 16 for each remembered id, of which there are as many as
-/// rows in the main queue.
-/// Source: Yang, Zhang, Qiu, Yue, Rashmi, "FIFO queues are all you need for cache eviction", SOSP 2023, Algorithm 1; where
-/// its listing lets the main queue evict within an eviction of the small one, that is left to the next turn, as the authors'
-/// libCacheSim does: a row leaves only for one that comes.
+///     s3_fifo policy(100'000);
+///     const cache_counts counts = simulate(policy, trace); // or policy.next(ids, changes) per batch
+///
+/// For a batch, all hits are counted first, then missing rows are inserted in order. Rows inserted and evicted by the same
+/// batch do not appear in its change set.
+/// Cost: O(ids) amortized per batch. Memory: 25 bytes per slot, and 16 per remembered id; their number is that of the main queue.
+/// Source: Yang, Zhang, Qiu, Yue, Rashmi, "FIFO queues are all you need for cache eviction", SOSP 2023, Algorithm 1. Where its
+/// listing evicts from the main queue within an eviction of the small one, this waits for the next turn, as the authors'
+/// libCacheSim does: a row leaves only when another one enters.
 class s3_fifo {
 public:
     explicit s3_fifo(std::size_t capacity)
@@ -52,7 +55,7 @@ public:
         for (std::size_t i = 0; i < ids.size(); ++i) {
             if (places_[i] != no_slot) continue;
             const cache_slot place = place_of_.find(ids[i]);
-            if (place == no_slot) continue; // pushed out by the rest of its batch
+            if (place == no_slot) continue; // evicted by later rows of its batch
             uses_[place] &= use_bits;
             out.in.push_back(ids[i]);
             out.in_position.push_back(static_cast<std::uint32_t>(i));
@@ -75,7 +78,7 @@ private:
         place_of_.insert(id, place);
         rows_.push_front(came_back ? main_ : small_, place);
     }
-    /// Evicts one row, unless all go on to the main queue.
+    /// Evicts one row, unless all move to the main queue.
     void evict_small(std::vector<node_id>& out) {
         while (small_.size != 0) {
             const cache_slot oldest = small_.last;
@@ -116,11 +119,11 @@ private:
     detail::linked_rows rows_;
     slot_table place_of_;
     std::size_t small_slots_;
-    detail::linked_rows::list small_, main_; // the newest in front
-    std::vector<std::uint8_t> uses_;         // of each place since it was inserted
-    std::vector<node_id> remembered_;        // a ring of rows that the small queue dropped
+    detail::linked_rows::list small_, main_; // newest in front
+    std::vector<std::uint8_t> uses_;         // uses of each place since insertion
+    std::vector<node_id> remembered_;        // ring of rows evicted from the small queue
     std::size_t oldest_ = 0;
-    slot_table ghost_of_; // where they are in the ring
+    slot_table ghost_of_; // positions in the ring
     std::vector<cache_slot> places_;
 };
 

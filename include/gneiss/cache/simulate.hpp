@@ -15,15 +15,15 @@
 
 namespace gneiss {
 
-/// What a cache saved and cost, in rows. Values that add up.
+/// Hits and costs of a cache, in rows. Additive.
 struct cache_counts {
-    std::uint64_t hits = 0;     ///< rows of batches that were in the cache
-    std::uint64_t misses = 0;   ///< rows of batches that were not
-    std::uint64_t fills = 0;    ///< rows read before a first batch
+    std::uint64_t hits = 0;     ///< batch rows found in the cache
+    std::uint64_t misses = 0;   ///< batch rows not found in the cache
+    std::uint64_t fills = 0;    ///< rows read before the first batch
     std::uint64_t admitted = 0; ///< rows copied from a batch into the cache
 
     [[nodiscard]] std::uint64_t accesses() const noexcept { return hits + misses; }
-    /// Rows read from below: what an optimal policy minimizes.
+    /// Rows read from the store, which an optimal policy minimizes.
     [[nodiscard]] std::uint64_t reads() const noexcept { return fills + misses; }
     [[nodiscard]] double miss_ratio() const noexcept {
         return accesses() == 0 ? 0 : static_cast<double>(misses) / static_cast<double>(accesses());
@@ -38,9 +38,9 @@ struct cache_counts {
     friend bool operator==(const cache_counts&, const cache_counts&) = default;
 };
 
-/// Which row is in which slot, by the rule of `change_set`: a cache of rows without the rows.
+/// Cache of row ids without row data: slots by the rule of `change_set`.
 ///
-/// Cost: O(1) a row, O(slots) to make; memory 12 bytes a slot, and 4 a slot used. Not thread-safe.
+/// Cost: O(1) per row, O(slots) to construct; memory 12 bytes per slot, and 4 per slot used. Not thread-safe.
 class simulated_cache {
 public:
     explicit simulated_cache(std::size_t capacity)
@@ -48,17 +48,17 @@ public:
           slot_of_(capacity, capacity, slot_table_kind::hashed) {}
 
     [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
-    /// The rows by slot: rows()[s] is in slot s.
+    /// Rows by slot: rows()[s] is in slot s.
     [[nodiscard]] std::span<const node_id> rows() const noexcept { return rows_; }
     [[nodiscard]] bool holds(node_id id) const noexcept { return slot_of_.find(id) != no_slot; }
-    /// How many of `ids` are in.
+    /// Number of `ids` in the cache.
     [[nodiscard]] std::uint64_t held(std::span<const node_id> ids) {
         found_.resize(ids.size());
         slot_of_.find(ids, found_);
         return ids.size() - static_cast<std::uint64_t>(std::ranges::count(found_, no_slot));
     }
 
-    /// Puts rows into the first free slots. Throws errc::invalid_argument for more rows than slots or one that is in.
+    /// Puts rows into the first free slots. Throws errc::invalid_argument for more rows than slots or a row already cached.
     void fill(std::span<const node_id> ids) {
         for (const node_id id : ids) put(id, rows_.size());
     }
@@ -91,7 +91,7 @@ private:
     std::vector<cache_slot> freed_, found_;
 };
 
-/// The next batch of a policy through a cache, added to `counts`; `changes` is reused. Errors as `simulate`.
+/// Runs the next batch of a policy through a cache and adds to `counts`; reuses `changes`. Errors as `simulate`.
 template <class Policy>
 void simulate_batch(
     Policy& policy, std::span<const node_id> ids, simulated_cache& cache, change_set& changes, cache_counts& counts) {
@@ -108,8 +108,9 @@ void simulate_batch(
     counts.admitted += changes.in.size();
 }
 
-/// What `policy` saves on `trace`, and what the cache holds in the end. Cost: O(accesses), memory O(slots).
-/// Throws errc::invalid_argument if a change set breaks the rule, or puts in what the batch does not have at that position.
+/// Counts hits and misses of `policy` on `trace`; `cache` ends with the final contents. Cost: O(accesses), memory O(slots).
+/// Throws errc::invalid_argument if a change set breaks the rule, or admits a row that the batch does not have at that
+/// position.
 template <class Policy, class Trace>
 cache_counts simulate(Policy& policy, Trace& trace, simulated_cache& cache) {
     static_assert(cache_policy<Policy>, "simulate: Policy must be a gneiss::cache_policy, see gneiss/cache/concepts.hpp");

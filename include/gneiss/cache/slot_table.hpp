@@ -15,20 +15,24 @@
 
 namespace gneiss {
 
-/// How a cache finds the slot of a row.
+/// Lookup structure from rows to slots.
 enum class slot_table_kind : std::uint8_t {
-    direct, ///< an array over all nodes: 4 bytes a node, one access a lookup (Ginex, section 3.2)
-    hashed, ///< a compact hash table: 12 bytes a slot, whatever the number of nodes
+    direct, ///< an array over all nodes: 4 bytes per node, one access per lookup (Ginex, section 3.2)
+    hashed, ///< a compact hash table: 12 bytes per slot, independent of the number of nodes
 };
 
-/// The slot of each cached row.
+/// Maps each cached row to its slot.
 ///
-/// Cost: O(1) a row, expected when hashed; the batched `find` asks for memory ahead of use, several times the rate of single
-/// calls once the table exceeds the processor's caches. Nothing but construction and `clear` is O(nodes) or O(slots).
-/// Thread-safety: `find` beside `find`; split a batch among threads by calling it for parts of the ids.
+///     slot_table table(nodes, capacity, slot_table::choose(nodes, capacity, memory));
+///     table.insert(id, slot);
+///     table.find(ids, slots); // slots[i] is the slot of ids[i], or no_slot
+///
+/// Cost: O(1) per row, expected when hashed. The batched `find` prefetches: several times the rate of single calls once the
+/// table exceeds the processor's caches. Only construction and `clear` are O(nodes) or O(slots).
+/// Thread-safety: concurrent `find`. To split a batch among threads, call it for parts of the ids.
 class slot_table {
 public:
-    /// For ids below `nodes` and at most `capacity` of them at a time.
+    /// Constructs a table for ids below `nodes`, at most `capacity` of them at a time.
     slot_table(std::uint64_t nodes, std::size_t capacity, slot_table_kind kind)
         : kind_(kind),
           direct_(kind == slot_table_kind::direct ? huge_page_vector<cache_slot>(static_cast<std::size_t>(nodes))
@@ -42,7 +46,7 @@ public:
         return kind == slot_table_kind::direct ? nodes * sizeof(cache_slot)
                                                : detail::id_table::bytes_needed(slots_used(nodes, capacity));
     }
-    /// Direct where it takes no more than `bytes` or is the smaller one, else hashed.
+    /// Returns `direct` if it takes at most `bytes` or is the smaller one, else `hashed`.
     [[nodiscard]] static slot_table_kind choose(std::uint64_t nodes, std::size_t capacity, std::uint64_t bytes) noexcept {
         const std::uint64_t direct = bytes_needed(nodes, capacity, slot_table_kind::direct);
         return direct <= std::max(bytes, bytes_needed(nodes, capacity, slot_table_kind::hashed)) ? slot_table_kind::direct
@@ -66,7 +70,7 @@ public:
             to[i] = find(ids[i]);
         }
     }
-    /// Puts a row into a slot, from another if it was in one. Precondition: with it, at most `capacity` rows are in.
+    /// Puts a row into a slot, moving it if it has one. Precondition: at most `capacity` rows including this one.
     void insert(node_id id, cache_slot slot) noexcept {
         GNEISS_ASSERT(slot != no_slot);
         if (kind_ == slot_table_kind::hashed)
@@ -74,7 +78,7 @@ public:
         else
             direct_[id] = slot;
     }
-    /// Takes a row out and returns the slot it was in, or `no_slot`.
+    /// Removes a row and returns its slot, or `no_slot`.
     cache_slot erase(node_id id) noexcept {
         return kind_ == slot_table_kind::hashed ? hashed_.erase(id) : std::exchange(direct_[id], no_slot);
     }

@@ -17,13 +17,16 @@
 
 namespace gneiss {
 
-/// Holds the same rows all the time: the first of a ranking.
+/// Cache policy that always holds the same rows: the first of a ranking.
 ///
-/// Ranked by out-degree it is PaGraph's cache (Lin et al., SoCC'20), Ginex' baseline; by visits of a profiled stretch it
-/// knows what a sampler makes of the graph. Cost of `next`: O(1).
+///     static_cache policy(rank_by(count_visits(profile, nodes), capacity), capacity);
+///     const cache_counts counts = simulate(policy, trace);
+///
+/// Ranked by out-degree it is PaGraph's cache (Lin et al., SoCC'20), the baseline of Ginex. Ranked by visits of a profiled
+/// stretch it reflects the sampler's access pattern. Cost of `next`: O(1).
 class static_cache {
 public:
-    /// `ranked`: distinct rows, the most wanted first; what lies behind the first `capacity` does not matter.
+    /// `ranked`: distinct rows, most wanted first; entries after the first `capacity` are ignored.
     static_cache(std::span<const node_id> ranked, std::size_t capacity)
         : capacity_(capacity),
           rows_(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(std::min(capacity, ranked.size()))) {}
@@ -39,8 +42,8 @@ private:
 
 static_assert(cache_policy<static_cache>);
 
-/// The `count` rows with the greatest scores, the greatest first, ties by id: scores[id] may be degrees or visits.
-/// Cost: O(nodes + count log count); memory 4 bytes a node while it works.
+/// Returns the `count` rows with the highest scores, highest first, ties by id; scores[id] may be degrees or visits. Cost:
+/// O(nodes + count log count); temporary memory 4 bytes per node.
 template <std::ranges::random_access_range Scores>
 [[nodiscard]] std::vector<node_id> rank_by(const Scores& scores, std::size_t count) {
     std::vector<node_id> ids(std::ranges::size(scores));
@@ -54,7 +57,7 @@ template <std::ranges::random_access_range Scores>
     return {ids.begin(), end};
 }
 
-/// How often the batches of a trace ask for each row. Precondition: rows are below `nodes`. O(nodes + accesses).
+/// Counts the requests for each row by the batches of a trace. Precondition: rows are below `nodes`. O(nodes + accesses).
 template <access_trace Trace>
 [[nodiscard]] std::vector<std::uint32_t> count_visits(Trace& trace, std::uint64_t nodes) {
     std::vector<std::uint32_t> visits(static_cast<std::size_t>(nodes), 0);

@@ -11,7 +11,7 @@
 
 namespace gneiss {
 
-/// A trace in memory: the ids of all batches one behind the other. Models `access_trace` without copying.
+/// Trace in memory: the concatenated ids of all batches. Models `access_trace` without copying.
 class memory_trace {
 public:
     void append(std::span<const node_id> ids) {
@@ -31,11 +31,11 @@ private:
 
 static_assert(access_trace<memory_trace> && access_trace<const memory_trace>);
 
-/// Some consecutive batches of a trace, numbered from 0: what one superbatch asks for. The trace outlives it.
+/// Consecutive batches of a trace, renumbered from 0: the accesses of one superbatch. The trace must outlive it.
 template <access_trace Trace>
 class trace_part {
 public:
-    /// Batches [first, first + count) of `whole`, those that there are.
+    /// Selects batches [first, first + count) of `whole`, clipped to its end.
     trace_part(Trace& whole, std::size_t first, std::size_t count)
         : whole_(&whole), first_(std::min<std::size_t>(first, whole.batches())),
           count_(std::min<std::size_t>(count, whole.batches() - first_)) {}

@@ -10,32 +10,32 @@
 
 namespace gneiss::detail {
 
-/// Belady's cache in numbers alone: how many rows of each list stay, a list being the rows that one batch uses next. Which
-/// rows they are decides nothing here, so this goes ahead of what tells them.
+/// Belady's cache in counts only: how many rows of each list stay, where a list is the rows that one batch uses next. The
+/// identity of the rows does not affect the counts, so this runs before the rows are identified.
 ///
-/// Cost of a batch: O(batches). Memory: 20 bytes a batch.
+/// Cost of a batch: O(batches). Memory: 20 bytes per batch.
 class belady_counts {
 public:
     static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
 
-    /// What happens after a batch.
+    /// Outcome after a batch.
     struct cut {
-        std::uint32_t full_from = none; ///< lists from here on lose all their rows, incoming ones too
-        std::uint32_t list = none;      ///< that keeps some of its rows only, and how many; none: no list does
+        std::uint32_t full_from = none; ///< lists from here on lose all their rows, including incoming ones
+        std::uint32_t list = none;      ///< list that keeps only `kept` of its rows; none: every list is whole or empty
         std::uint32_t kept = 0;
-        std::uint64_t wanted = 0;       ///< rows that are used again and there, or incoming, before the cut
+        std::uint64_t wanted = 0;       ///< resident or incoming rows with a further use, before the cut
     };
 
-    /// held[b]: rows in the cache before the first batch that batch b uses first.
+    /// held[b]: rows in the cache before the first batch whose first use is in batch b.
     belady_counts(std::size_t capacity, std::span<const std::uint32_t> held) : capacity_(capacity), rows_(held.begin(), held.end()) {
         for (const std::uint32_t count : held) sum_ += count;
         cuts_.reserve(rows_.size());
     }
 
-    /// The next batch: next[b] of its rows are used next by batch b.
+    /// Adds the next batch: next[b] of its rows are used next by batch b.
     void batch(std::span<const std::uint32_t> next) {
         const std::size_t now = cuts_.size();
-        sum_ -= rows_[now]; // these are hits, and counted by their next use
+        sum_ -= rows_[now]; // these are hits; their next use counts them
         rows_[now] = 0;
         for (std::size_t b = now + 1; b < rows_.size(); ++b) {
             rows_[b] += next[b];
@@ -60,7 +60,7 @@ public:
 
     [[nodiscard]] const std::vector<cut>& cuts() const noexcept { return cuts_; }
 
-    /// least[level · batches + b] = the least `full_from` of the batches [b, b + 2^level): for `first_cut`.
+    /// least[level · batches + b] = the smallest `full_from` of the batches [b, b + 2^level), for `first_cut`.
     [[nodiscard]] std::vector<std::uint32_t> least_cuts() const {
         const std::size_t batches = cuts_.size();
         std::vector<std::uint32_t> least(batches);

@@ -19,21 +19,21 @@
 
 namespace gneiss::detail {
 
-/// A 32-bit value for each of some ids, by open addressing with linear probing, at most two thirds full. Removal moves later
-/// entries up, so nothing builds up over time.
+/// Hash table from ids to 32-bit values: open addressing with linear probing, at most two thirds full. Removal shifts later
+/// entries, so tombstones do not accumulate.
 ///
-/// Memory: 12 bytes an id. Cost: O(1) expected; batched calls ask for memory ahead of use.
-/// Thread-safety: reading is safe beside reading.
+/// Memory: 12 bytes per id. Cost: O(1) expected; batched calls prefetch.
+/// Thread-safety: concurrent reads are safe.
 class id_table {
 public:
-    static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max(); ///< the value of no id
+    static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max(); ///< value of an absent id
 
     [[nodiscard]] static constexpr std::size_t capacity_for(std::size_t ids) noexcept { return ids + ids / 2 + 2; }
     [[nodiscard]] static constexpr std::uint64_t bytes_needed(std::size_t ids) noexcept {
         return capacity_for(ids) * sizeof(entry);
     }
 
-    /// Room for `ids` ids.
+    /// Constructs a table with room for `ids` ids.
     explicit id_table(std::size_t ids = 0) : table_(empty(capacity_for(ids))) {}
 
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
@@ -54,7 +54,7 @@ public:
             to[i] = find(ids[i]);
         }
     }
-    /// Gives `id` a value; returns what it had. Precondition: there is room.
+    /// Sets the value of `id` and returns the previous one. Precondition: there is room.
     std::uint32_t exchange(node_id id, std::uint32_t value) noexcept {
         GNEISS_ASSERT(value != none && capacity_for(size_) <= table_.size());
         for (std::size_t at = home(id);; at = after(at)) {
@@ -65,7 +65,7 @@ public:
             return there.value;
         }
     }
-    /// previous[i] is what ids[i] had; it now has first + i. Precondition: the ids are distinct, there is room for all.
+    /// Sets the value of ids[i] to first + i; previous[i] receives the old one. Precondition: distinct ids, room for all.
     template <executor E>
     void exchange(std::span<const node_id> ids, std::uint32_t first, std::span<std::uint32_t> previous, const E& executor) {
         constexpr std::size_t grain = 8192;
@@ -86,14 +86,14 @@ public:
             return fresh;
         });
     }
-    /// Removes `id`, and returns its value.
+    /// Removes `id` and returns its value.
     std::uint32_t erase(node_id id) noexcept {
         std::size_t hole = home(id);
         while (table_[hole].value != none && table_[hole].id != id) hole = after(hole);
         const std::uint32_t value = table_[hole].value;
         if (value == none) return none;
         for (std::size_t at = after(hole); table_[at].value != none; at = after(at)) {
-            // An entry may fill the hole unless it would then lie before its home, going round.
+            // An entry may fill the hole unless it would then precede its home, cyclically.
             if (distance(home(table_[at].id), at) < distance(hole, at)) continue;
             table_[hole] = table_[at];
             hole = at;
@@ -102,7 +102,7 @@ public:
         --size_;
         return value;
     }
-    /// Makes room for `ids` ids in all, at least doubling. Memory: the old and the new table.
+    /// Makes room for `ids` ids in total, at least doubling. Memory: the old and the new table.
     void reserve(std::size_t ids) {
         if (capacity_for(ids) <= table_.size()) return;
         const auto old = std::exchange(table_, empty(std::max(capacity_for(ids), 2 * table_.size())));
@@ -121,7 +121,7 @@ private:
         node_id id;
         std::uint32_t value;
     };
-    static constexpr entry nobody{none, none}; // all bits set, as `empty` makes them
+    static constexpr entry nobody{none, none}; // all bits set, as in `empty`
 
     [[nodiscard]] static aligned_buffer<entry> empty(std::size_t capacity) {
         aligned_buffer<entry> result(capacity);
@@ -140,7 +140,7 @@ private:
         constexpr std::size_t ahead = 24;
         if (i + ahead < ids.size()) prefetch(&table_[home(ids[i + ahead])]);
     }
-    /// `exchange` beside those of other ids. Where entries lie then depends on who came first; what is found does not.
+    /// Concurrent `exchange` of distinct ids. The position of an entry then depends on timing; lookup results do not.
     std::uint32_t exchange_shared(node_id id, std::uint32_t value) noexcept {
         constexpr auto relaxed = std::memory_order_relaxed; // the executor orders the batches
         for (std::size_t at = home(id);; at = after(at)) {
@@ -148,7 +148,7 @@ private:
             entry there = shared.load(relaxed);
             if (there.value == none && shared.compare_exchange_strong(there, {id, value}, relaxed)) return none;
             if (there.id != id) continue;
-            shared.store({id, value}, relaxed); // its one user in this batch
+            shared.store({id, value}, relaxed); // its only writer in this batch
             return there.value;
         }
     }

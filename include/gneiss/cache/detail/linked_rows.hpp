@@ -11,7 +11,7 @@
 
 namespace gneiss::detail {
 
-/// Rows in doubly linked lists that share one array of places. Every operation is O(1); memory is 12 bytes a place.
+/// Rows in doubly linked lists that share one array of places. Each operation is O(1); memory is 12 bytes per place.
 class linked_rows {
 public:
     struct list {
@@ -28,7 +28,7 @@ public:
     [[nodiscard]] node_id id(cache_slot place) const noexcept { return rows_[place].id; }
     [[nodiscard]] static cache_slot last(const list& of) noexcept { return of.last; }
 
-    /// A place for a row, in no list yet. Precondition: free() > 0.
+    /// Allocates a place for a row, in no list yet. Precondition: free() > 0.
     cache_slot take(node_id id) {
         ++taken_;
         cache_slot place = unused_;
@@ -41,7 +41,7 @@ public:
         rows_[place].id = id;
         return place;
     }
-    /// Precondition: it is in no list.
+    /// Precondition: the place is in no list.
     void give_back(cache_slot place) noexcept {
         rows_[place].after = unused_;
         unused_ = place;
@@ -69,7 +69,7 @@ private:
 
     std::size_t capacity_, taken_ = 0;
     std::vector<row> rows_;
-    cache_slot unused_ = no_slot; // places given back, linked by `after`
+    cache_slot unused_ = no_slot; // freed places, linked by `after`
 };
 
 } // namespace gneiss::detail

@@ -21,11 +21,11 @@
 
 namespace gneiss::detail {
 
-/// A use of a row by a batch: accesses of a trace are numbered 0, 1, … in the order of batches and of positions in them.
+/// Number of an access: a use of a row by a batch. Accesses are numbered from 0 by batch, then by position.
 using access_number = std::uint32_t;
 inline constexpr access_number no_access = std::numeric_limits<access_number>::max();
 
-/// The last value of each id, as `id_table`, by an array over all ids. Memory: 4 bytes a node.
+/// Last value of each id, like `id_table`, in an array over all ids. Memory: 4 bytes per node.
 class direct_table {
 public:
     explicit direct_table(std::uint64_t nodes) : values_(huge_page_vector<access_number>(static_cast<std::size_t>(nodes))) {
@@ -45,7 +45,7 @@ public:
     void exchange(std::span<const node_id> ids, access_number first, std::span<access_number> previous, const E& executor) {
         parallel_for(executor, ids.size(), 8192, [&](std::size_t begin, std::size_t end) {
             check(ids.subspan(begin, end - begin));
-            for (std::size_t i = begin; i < end; ++i) { // distinct ids: no two tasks meet
+            for (std::size_t i = begin; i < end; ++i) { // distinct ids: tasks write to different elements
                 ask(ids, i);
                 previous[i] = std::exchange(values_[ids[i]], first + static_cast<access_number>(i));
             }
@@ -68,10 +68,10 @@ private:
     std::vector<access_number> values_;
 };
 
-/// For each access of a trace, the next one of the same row. Memory: 4 bytes an access.
+/// Next access to the same row, for each access of a trace. Memory: 4 bytes per access.
 class next_uses {
 public:
-    /// Where batches begin. Throws errc::out_of_range for 2³² accesses or more.
+    /// Computes the start of each batch. Throws errc::out_of_range for 2³² accesses or more.
     template <access_trace Trace>
     explicit next_uses(Trace& trace) {
         starts_.reserve(trace.batches() + 1);
@@ -84,14 +84,14 @@ public:
         }
         next_ = aligned_buffer<access_number>(total);
         advise_huge_pages(next_.data(), next_.size_bytes());
-        // Pieces of accesses, about eight a batch, that tell almost always which batch an access is in.
+        // Pieces of accesses, about eight per batch: most lie within a single batch.
         while (total >> shift_ > 8 * std::uint64_t{trace.batches()}) ++shift_;
         for (std::uint64_t piece = 0; piece <= total >> shift_; ++piece)
             first_batch_.push_back(search(static_cast<access_number>(piece << shift_), 0, batches()));
         first_batch_.push_back(static_cast<std::uint32_t>(batches()));
     }
 
-    /// One pass over the trace from its end. `last` then knows each row's first access.
+    /// Makes one backward pass over the trace. Afterwards `last` maps each row to its first access.
     template <access_trace Trace, class Table, executor E>
     void link(Trace& trace, Table& last, const E& executor) {
         std::vector<node_id> room;
@@ -106,9 +106,9 @@ public:
     [[nodiscard]] std::size_t batches() const noexcept { return starts_.size() - 1; }
     [[nodiscard]] access_number start(std::size_t batch) const noexcept { return starts_[batch]; }
     [[nodiscard]] std::size_t size(std::size_t batch) const noexcept { return starts_[batch + 1] - starts_[batch]; }
-    /// Access of the same row after this one, or `no_access`.
+    /// Next access to the same row, or `no_access`.
     [[nodiscard]] access_number after(access_number access) const noexcept { return next_[access]; }
-    /// The batch of an access; batches() of `no_access`. O(1), O(log batches) where batches are far smaller than most.
+    /// Batch of an access; batches() for `no_access`. O(1), or O(log batches) where batches are far smaller than most.
     [[nodiscard]] std::uint32_t batch_of(access_number access) const noexcept {
         if (access == no_access) return static_cast<std::uint32_t>(batches());
         const std::size_t piece = access >> shift_;
@@ -117,7 +117,7 @@ public:
     }
 
 private:
-    /// The last of batches [low, high] that begins at or before an access and is not empty.
+    /// Last non-empty batch of [low, high] that begins at or before `access`.
     [[nodiscard]] std::uint32_t search(access_number access, std::size_t low, std::size_t high) const noexcept {
         const auto first = starts_.begin() + static_cast<std::ptrdiff_t>(low) + 1;
         const auto end = starts_.begin() + static_cast<std::ptrdiff_t>(high) + 1;
@@ -126,7 +126,7 @@ private:
 
     std::vector<access_number> starts_{0}; // [batches + 1]
     unsigned shift_ = 0;
-    std::vector<std::uint32_t> first_batch_; // of each piece of 2^shift accesses
+    std::vector<std::uint32_t> first_batch_; // batch of the first access of each piece of 2^shift accesses
     aligned_buffer<access_number> next_;
 };
 
