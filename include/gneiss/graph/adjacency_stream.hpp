@@ -12,12 +12,12 @@
 
 namespace gneiss {
 
-/// The neighbors of consecutive nodes: list i, of node first + i, is neighbors[offsets[i] … offsets[i + 1]).
+/// Neighbors of consecutive nodes: list i, of node first + i, is neighbors[offsets[i] … offsets[i + 1]).
 ///
-/// Views, valid until the next call on the stream that gave them. No nodes: the end of a pass.
+/// Views, valid until the next call on the stream that returned them. An empty chunk ends a pass.
 struct adjacency_chunk {
     node_id first = 0;
-    std::span<const std::uint32_t> offsets{}; ///< [size() + 1], ascending, perhaps not from 0; empty at the end
+    std::span<const std::uint32_t> offsets{}; ///< [size() + 1], ascending, may not start at 0; empty at the end
     std::span<const node_id> neighbors{};    ///< [offsets.back()] or more
 
     [[nodiscard]] std::size_t size() const noexcept { return offsets.empty() ? 0 : offsets.size() - 1; }
@@ -28,14 +28,13 @@ struct adjacency_chunk {
     }
 };
 
-/// An undirected graph that comes node by node, whatever it lies on, as often as asked.
+/// Streams an undirected graph node by node from any storage, in repeatable passes.
 ///
-/// Meaning: `next()` gives the lists of the following nodes, ascending and without a gap, isolated ones too, and an empty
-/// chunk once all were given; `rewind()` starts again from node 0, and every pass gives the same lists, though perhaps in
-/// other chunks: no result may depend on where they end. An edge u–v stands in the lists of u and of v, in each as often
-/// as it occurs; self loops are left out, or are skipped by who reads. Ids are below `nodes()`; `arcs()` neighbors come in
-/// a pass: twice the edges.
-/// Cost: one sequential read a pass; memory for one chunk or two. One thread uses a stream at a time.
+/// Meaning: `next()` returns the lists of the following nodes, ascending and without gaps, isolated nodes included, and an
+/// empty chunk at the end. `rewind()` restarts at node 0. Every pass returns the same lists, possibly in other chunks: results
+/// must not depend on chunk borders. An edge u–v is in the lists of u and of v, once per occurrence; self loops are absent, or
+/// skipped by the reader. Ids are below `nodes()`; a pass returns `arcs()` neighbors, twice the number of edges.
+/// Cost: one sequential read per pass; memory for one or two chunks. One thread uses a stream at a time.
 template <class S>
 concept adjacency_stream = requires(S& stream, const S& constant) {
     { stream.next() } -> std::same_as<adjacency_chunk>;
@@ -44,7 +43,7 @@ concept adjacency_stream = requires(S& stream, const S& constant) {
     { constant.arcs() } -> std::convertible_to<edge_index>;
 };
 
-/// Any adjacency stream behind one type, chosen at run time: one indirect call a chunk. Models `adjacency_stream`; moves.
+/// Type-erased adjacency stream, chosen at run time: one indirect call per chunk. Models `adjacency_stream`; movable.
 class any_adjacency {
 public:
     template <class Stream>

@@ -12,12 +12,12 @@
 
 namespace gneiss {
 
-/// Edges that come in chunks, whatever they lie on, as often as asked.
+/// Streams edges in chunks from any storage, in repeatable passes.
 ///
-/// Meaning: `next()` returns the following edges, valid until the next call on the stream, and an empty span once all
-/// were given; `rewind()` starts again from the first, and every pass gives the same edges in the same order, though
-/// perhaps in other chunks. Ids are below `nodes()`; `edges()` of them come in a pass.
-/// Cost: one sequential read a pass; memory for one chunk. One thread uses a stream at a time.
+/// Meaning: `next()` returns the following edges, valid until the next call on the stream, and an empty span at the end.
+/// `rewind()` restarts at the first edge. Every pass returns the same edges in the same order, possibly in other chunks. Ids
+/// are below `nodes()`; a pass returns `edges()` edges.
+/// Cost: one sequential read per pass; memory for one chunk. One thread uses a stream at a time.
 template <class S>
 concept edge_stream = requires(S& stream, const S& constant) {
     typename S::edge_type;
@@ -27,29 +27,28 @@ concept edge_stream = requires(S& stream, const S& constant) {
     { constant.edges() } -> std::convertible_to<edge_index>;
 };
 
-/// Takes edges, chunk by chunk, and gives them back as a stream.
+/// Takes edges chunk by chunk and returns them as a stream.
 ///
-/// Meaning: `append` copies; `finish` ends the writing and moves what was written into an `edge_stream`.
+/// Meaning: `append` copies; `finish` ends writing and returns an `edge_stream` over the edges written.
 template <class W>
 concept edge_writer = requires(W& writer, std::span<const typename W::edge_type> edges) {
     writer.append(edges);
     { std::move(writer).finish() } -> edge_stream;
 };
 
-/// A place for temporary edges that may exceed memory, as an algorithm that splits its input needs it.
+/// Storage for temporary edges that may exceed memory, for algorithms that split their input.
 ///
-/// Meaning: `create(nodes)` begins an empty set of edges between nodes below `nodes`. A set lives as long as its
-/// writer or stream and then gives its space back; many may live at once.
+/// Meaning: `create(nodes)` starts an empty set of edges between nodes below `nodes`. A set lives as long as its writer or
+/// stream and then frees its space; many may exist at once.
 template <class S>
 concept scratch = requires(S& place, std::uint64_t nodes) {
     { place.create(nodes) } -> edge_writer;
 };
 
-/// A synthetic graph whose edges are pure functions of their number, so that any thread, machine or chunk may make
-/// any of them.
+/// Synthetic graph whose edges are pure functions of their number, so any thread, machine or chunk can generate any of them.
 ///
-/// Meaning: `g(i)` is edge i, `g.fill(first, out)` writes the edges from `first` on; both for numbers below `edges()`.
-/// Cost: O(log nodes) an edge, no memory that grows with the graph. Thread-safe.
+/// Meaning: `g(i)` is edge i; `g.fill(first, out)` writes the edges from `first` on; both for numbers below `edges()`.
+/// Cost: O(log nodes) per edge, memory independent of the number of edges. Thread-safe.
 template <class G>
 concept edge_generator = requires(const G& g, edge_index i, std::span<typename G::edge_type> out) {
     { g(i) } -> std::same_as<typename G::edge_type>;
@@ -58,15 +57,15 @@ concept edge_generator = requires(const G& g, edge_index i, std::span<typename G
     { g.edges() } -> std::convertible_to<edge_index>;
 };
 
-/// Which edges of a node lead to its neighbors.
+/// Edges of a node that lead to its neighbors.
 enum class neighbor_direction : std::uint8_t {
     in,  ///< edges that end in the node; its neighbors are their sources
     out, ///< edges that begin in the node; its neighbors are their destinations
-    both ///< one list: the outgoing ones, then the incoming ones; a self loop stands in it twice
+    both ///< one list: outgoing edges, then incoming ones; contains a self loop twice
 };
 
-/// A question for neighbors: at `positions[offsets[i] − offsets[0] …)` of the lists of `ids[i]`. Positions count from
-/// 0, in any order, and may repeat.
+/// Request for neighbors at `positions[offsets[i] − offsets[0] …)` of the list of `ids[i]`. Positions count from 0, in any
+/// order, and may repeat.
 template <node_id_type NodeId = node_id>
 struct neighbor_request {
     std::span<const NodeId> ids;                ///< [n]
@@ -75,7 +74,7 @@ struct neighbor_request {
     std::span<const std::uint32_t> positions;   ///< [offsets[n] − offsets[0]], each below the node's degree
 };
 
-/// Where the answer goes, one element for each position asked. Relations and edge ids may be empty: not wanted.
+/// Output of a request, one element per position. Leave `relations` and `edge_ids` empty if not wanted.
 template <node_id_type NodeId = node_id>
 struct neighbor_answer {
     std::span<NodeId> neighbors;
@@ -83,16 +82,15 @@ struct neighbor_answer {
     std::span<edge_index> edge_ids{};
 };
 
-/// A graph as samplers need it: degrees, and neighbors at drawn positions, many nodes at a time.
+/// Graph as seen by samplers: degrees, and neighbors at drawn positions, many nodes at a time.
 ///
-/// Meaning: each node has one list of neighbors per direction in a fixed order, ascending by (neighbor, relation, edge
-/// id), the same in every store of the same edges; repeated edges stand in it once each. `id_of(v)` is the id that
-/// random keys use, so that a sample does not depend on how a store numbers nodes. `degrees` writes the length of each
-/// list, `neighbors_at` answers a request. Throws `invalid_argument` for a direction, relations or edge ids that the
-/// graph does not keep.
-/// Cost: O(ids) and O(positions), no allocation; a source in memory prefetches. A source that has to read makes one wave
-/// of reads of a call. `neighbor_batch` is how many ids it likes to be asked about at once: a few hundred, so that what
-/// lies between the two calls stays in a near cache, or everything.
+/// Meaning: each node has one list of neighbors per direction in a fixed order, ascending by (neighbor, relation, edge id), the
+/// same in every store of the same edges; repeated edges appear once each. `id_of(v)` is the id used in random keys, so a
+/// sample does not depend on a store's numbering. `degrees` writes the length of each list; `neighbors_at` answers a request.
+/// Throws `invalid_argument` for a direction, relations or edge ids that the graph does not store. Cost: O(ids) and
+/// O(positions) without allocation; a source in memory prefetches. A source on disk issues one wave of reads per call.
+/// `neighbor_batch` is the preferred request size: a few hundred ids, so that data between the two calls stays in a near cache,
+/// or unlimited.
 /// Thread-safe.
 template <class G>
 concept neighbor_source = requires(const G& g, std::span<const typename G::id_type> ids, typename G::id_type v,

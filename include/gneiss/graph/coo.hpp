@@ -7,14 +7,14 @@
 
 namespace gneiss {
 
-/// A typed edge, source → destination. In link prediction the source is the head and the destination the tail.
+/// Typed edge, source → destination. In link prediction the source is the head and the destination the tail.
 template <node_id_type NodeId = node_id>
 struct basic_edge {
     NodeId source{};
     relation_id relation{};
     NodeId destination{};
 
-    /// The fixed order of edges in every store: source, destination, relation.
+    /// Order of edges in every store: source, destination, relation.
     friend constexpr auto operator<=>(const basic_edge& a, const basic_edge& b) noexcept {
         if (const auto by_source = a.source <=> b.source; by_source != 0) return by_source;
         if (const auto by_destination = a.destination <=> b.destination; by_destination != 0) return by_destination;

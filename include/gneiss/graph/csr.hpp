@@ -21,15 +21,15 @@
 
 namespace gneiss {
 
-/// What a `csr` keeps of each edge beside the neighbor.
+/// Optional edge columns of a `csr`.
 struct csr_options {
-    bool relations = false; ///< 4 bytes an edge
-    bool edge_ids = false;  ///< 8 bytes an edge
+    bool relations = false; ///< 4 bytes per edge
+    bool edge_ids = false;  ///< 8 bytes per edge
 };
 
-/// The neighbors of all nodes in one direction: compressed sparse rows. Order: (neighbor, relation, edge id).
+/// Neighbors of all nodes in one direction, in compressed sparse rows. Order: (neighbor, relation, edge id).
 ///
-/// Memory: 8 bytes a node, the width of an id and what `csr_options` adds an edge. Immutable, thread-safe.
+/// Memory: 8 bytes per node; per edge the width of an id plus the columns of `csr_options`. Immutable, thread-safe.
 template <node_id_type NodeId = node_id>
 class csr {
 public:
@@ -37,9 +37,9 @@ public:
 
     csr() = default;
 
-    /// From arrays. Throws `invalid_argument` unless offsets ascend from 0 to the number of neighbors, neighbors are
-    /// below the number of nodes, and the other arrays are empty or one element per neighbor. Lists out of order are
-    /// sorted. O(nodes + edges), and the sorting.
+    /// Constructs from arrays. Throws `invalid_argument` unless offsets ascend from 0 to the number of neighbors, neighbors are
+    /// below the number of nodes, and the other arrays are empty or have one element per neighbor. Sorts lists that are out of
+    /// order. O(nodes + edges), plus sorting.
     csr(std::vector<edge_index> offsets, std::vector<NodeId> neighbors, std::vector<relation_id> relations = {},
         std::vector<edge_index> edge_ids = {})
         : offsets_(std::move(offsets)),
@@ -60,17 +60,18 @@ public:
         sort();
     }
 
-    /// From edges between nodes below `nodes`. `for_each(sink)` calls sink(span of edges) over all edges, in the same
-    /// order each time; it is called twice. Edge ids count the edges from 0 in that order. `d`: in or out.
-    /// Throws errc::out_of_range for an edge beyond the nodes. O(nodes + edges), and a sort of the lists that do not come
-    /// in order; edges in the order of a bucket store do.
+    /// Builds from edges between nodes below `nodes`. `for_each(sink)` calls sink(span of edges) over all edges, in the same
+    /// order each time; it is called twice. Edge ids count the edges from 0 in that order. `d`: in or out. Throws
+    /// errc::out_of_range for an edge beyond the nodes. O(nodes + edges), plus a sort of lists that are out of order; the edge
+    /// order of a bucket store needs none.
     template <class ForEach>
     [[nodiscard]] static csr from_edges(
         std::uint64_t nodes, neighbor_direction d, const csr_options& columns, ForEach&& for_each) {
         GNEISS_ASSERT(d != neighbor_direction::both);
         const bool in = d == neighbor_direction::in;
         csr result;
-        result.offsets_ = huge_page_vector<edge_index>(static_cast<std::size_t>(nodes) + 2); // of list v at v + 1 until all are filled
+        // list v is at v + 1 until all are filled
+        result.offsets_ = huge_page_vector<edge_index>(static_cast<std::size_t>(nodes) + 2);
         for_each([&](std::span<const basic_edge<NodeId>> edges) {
             for (const auto& e : edges) {
                 if (e.source >= nodes || e.destination >= nodes)
@@ -101,7 +102,7 @@ public:
         return result;
     }
 
-    /// What `from_edges` allocates [bytes].
+    /// Memory that `from_edges` allocates [bytes].
     [[nodiscard]] static std::uint64_t bytes_needed(
         std::uint64_t nodes, edge_index edges, const csr_options& columns) noexcept {
         return (nodes + 2) * sizeof(edge_index) + edges * (sizeof(NodeId) + (columns.relations ? sizeof(relation_id) : 0U) +
@@ -119,7 +120,7 @@ public:
         return std::span(neighbors_).subspan(static_cast<std::size_t>(begin(v)), degree(v));
     }
 
-    // Whole arrays, the last two empty if they are not kept.
+    // Whole arrays; the last two are empty if not stored.
     [[nodiscard]] std::span<const edge_index> offsets() const noexcept { return offsets_; }
     [[nodiscard]] std::span<const NodeId> neighbors() const noexcept { return neighbors_; }
     [[nodiscard]] std::span<const relation_id> relations() const noexcept { return relations_; }
@@ -157,7 +158,7 @@ private:
     std::vector<edge_index> edge_ids_;
 };
 
-/// A graph in memory for samplers: incoming neighbors, outgoing ones, or both. Ids are dataset ids.
+/// Graph in memory for samplers: incoming neighbors, outgoing ones, or both. Ids are dataset ids.
 ///
 ///     const csr_graph<> graph = make_csr_graph(edges, neighbor_direction::both);
 ///
@@ -168,7 +169,7 @@ public:
     using id_type = NodeId;
     static constexpr std::size_t neighbor_batch = 256;
 
-    /// A direction that is not kept is an empty csr. Throws `invalid_argument` if both are, or if they disagree.
+    /// Pass an empty csr for a direction that is not stored. Throws `invalid_argument` if both are empty or if they disagree.
     csr_graph(csr<NodeId> in, csr<NodeId> out) : in_(std::move(in)), out_(std::move(out)) {
         if (in_.offsets().empty() && out_.offsets().empty())
             throw error(errc::invalid_argument, "a graph needs its incoming or its outgoing neighbors");
@@ -203,7 +204,7 @@ private:
 
 static_assert(neighbor_source<csr_graph<>>);
 
-/// The graph of a stream of edges, in the directions asked. Reads the stream twice a direction.
+/// Builds the graph of a stream of edges, in the directions requested. Reads the stream twice per direction.
 template <class Stream>
 [[nodiscard]] auto make_csr_graph(Stream& edges, neighbor_direction d, const csr_options& columns = {}) {
     static_assert(edge_stream<Stream>, "make_csr_graph: Stream must be a gneiss::edge_stream, see gneiss/graph/concepts.hpp");

@@ -16,47 +16,47 @@
 
 namespace gneiss {
 
-/// Which end of its edges a block is indexed by.
+/// End of the edges by which a block is indexed.
 enum class edge_direction : std::uint8_t {
     out, ///< by source; positions are the bucket's edge ids
-    in   ///< by destination; `edge_ids` leads to the outgoing order
+    in   ///< by destination; `edge_ids` maps to the outgoing order
 };
 
-/// Calls visit(edge_direction) for the sides of buckets that hold neighbors in a direction, the outgoing one first.
+/// Calls visit(edge_direction) for the bucket sides that contain neighbors in a direction, the outgoing one first.
 template <class Visit>
 void for_each_side(neighbor_direction d, Visit&& visit) {
     if (d != neighbor_direction::in) visit(edge_direction::out);
     if (d != neighbor_direction::out) visit(edge_direction::in);
 }
 
-/// One bucket of edges, doubly compressed: only nodes that have edges are listed. A view of somebody's memory.
+/// View of one doubly compressed bucket of edges: lists only nodes with edges.
 ///
-/// Ids are local to their partition. Edges of nodes[v] are positions starts[v] … starts[v + 1] − 1 of `neighbors`,
-/// `relations` and `edge_ids`, ascending by (neighbor, relation, edge id). An empty bucket has empty spans, `starts`
-/// too. Space: 2 words per listed node, 1 to 3 per edge. Source: MariusGNN, §6 (edge buckets in the buffer), with
-/// offsets for the nodes present instead of all, as p·|V| offsets would outgrow the edges.
+/// Ids are local to their partition. Edges of nodes[v] are positions starts[v] … starts[v + 1] − 1 of `neighbors`, `relations`
+/// and `edge_ids`, ascending by (neighbor, relation, edge id). An empty bucket has empty spans, including `starts`. Space: 2
+/// words per listed node, 1 to 3 per edge. Source: MariusGNN, §6 (edge buckets in the buffer), with offsets only for the nodes
+/// present, because p·|V| offsets would exceed the edges.
 struct edge_block {
     std::span<const std::uint32_t> nodes{};      ///< ascending
     std::span<const std::uint32_t> starts{};     ///< nodes + 1 values, from 0 to the number of edges
     std::span<const std::uint32_t> neighbors{}; ///< local to the other partition
     std::span<const std::uint32_t> relations{};  ///< empty if the dataset has at most one relation
-    std::span<const std::uint32_t> edge_ids{};   ///< direction `in` only
+    std::span<const std::uint32_t> edge_ids{};   ///< for direction `in` only
 
     [[nodiscard]] std::size_t edges() const noexcept { return neighbors.size(); }
-    /// Number of the edge at a position among those of the bucket.
+    /// Number of the edge at a position within the bucket.
     [[nodiscard]] std::uint32_t edge_id(std::uint32_t position) const noexcept {
         return edge_ids.empty() ? position : edge_ids[position];
     }
 };
 
-/// What the words of a block must agree with.
+/// Expected shape of a block, against which its words are checked.
 struct edge_block_shape {
     edge_direction direction = edge_direction::out;
     std::uint64_t edges = 0; ///< below 2³²
     std::uint64_t nodes = 0; ///< nodes with edges
     bool has_relations = false;
-    std::uint64_t own_size = 0;   ///< nodes of the partition that `nodes` belong to
-    std::uint64_t other_size = 0; ///< nodes of the partition that `neighbors` belong to
+    std::uint64_t own_size = 0;   ///< nodes of the partition of `nodes`
+    std::uint64_t other_size = 0; ///< nodes of the partition of `neighbors`
     std::uint64_t relation_count = 0;
 
     /// Words of 4 bytes. Never overflows for edges, nodes < 2³².
@@ -66,7 +66,7 @@ struct edge_block_shape {
     }
 };
 
-/// Cuts the words of a block into its arrays. Precondition: words.size() ≥ shape.words(). O(1).
+/// Splits the words of a block into its arrays. Precondition: words.size() ≥ shape.words(). O(1).
 [[nodiscard]] inline edge_block cut_block(
     std::span<const std::uint32_t> words, const edge_block_shape& shape) noexcept {
     edge_block block;
@@ -84,8 +84,8 @@ struct edge_block_shape {
     return block;
 }
 
-/// What is wrong with a block, or nothing: ids in range, nodes and starts ascending, neighbors sorted, ends that meet.
-/// One pass over the block, no allocation.
+/// Describes the defect of a block, or returns an empty text. Checks ids in range, ascending nodes and starts, sorted
+/// neighbors, and matching ends. One pass over the block, without allocation.
 [[nodiscard]] inline std::string_view diagnose_features(const edge_block& block, const edge_block_shape& shape) noexcept {
     if (shape.edges == 0) return {};
     if (block.nodes.empty() || block.starts.front() != 0) return "starts do not begin with 0";
@@ -106,8 +106,8 @@ struct edge_block_shape {
     return {};
 }
 
-/// Writes the edges of an outgoing block in the order of their ids, with global ids. Precondition: `to` holds
-/// block.edges(). `source_begin`, `destination_begin`: first nodes of the two partitions. O(edges).
+/// Writes the edges of an outgoing block in the order of their ids, with global ids. Precondition: `to` holds block.edges().
+/// `source_begin`, `destination_begin`: first nodes of the two partitions. O(edges).
 template <node_id_type NodeId>
 void decode(
     const edge_block& block, NodeId source_begin, NodeId destination_begin, std::span<basic_edge<NodeId>> to) noexcept {
@@ -118,7 +118,7 @@ void decode(
                 static_cast<NodeId>(destination_begin + block.neighbors[e])};
 }
 
-/// The same of an incoming block: each edge lands at its id.
+/// Writes the edges of an incoming block: each edge goes to the index of its id.
 template <node_id_type NodeId>
 void decode_incoming(
     const edge_block& block, NodeId source_begin, NodeId destination_begin, std::span<basic_edge<NodeId>> to) noexcept {

@@ -13,7 +13,7 @@
 
 namespace gneiss {
 
-/// An `edge_stream` over edges in memory, its own. No copy is made; chunks are views.
+/// Owning `edge_stream` over edges in memory. Chunks are views; nothing is copied.
 template <node_id_type NodeId = node_id>
 class edge_list {
 public:
@@ -44,7 +44,7 @@ private:
 
 static_assert(edge_stream<edge_list<>>);
 
-/// A `scratch` in memory: for tests and for graphs that fit.
+/// In-memory `scratch`, for tests and for graphs that fit.
 template <node_id_type NodeId = node_id>
 struct memory_scratch {
     class writer {

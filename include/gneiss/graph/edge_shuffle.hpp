@@ -17,13 +17,13 @@
 
 namespace gneiss {
 
-/// What a place for temporary edges writes with, and gives back.
+/// Writer and stream types of a scratch.
 template <scratch Scratch>
 using scratch_writer = decltype(std::declval<Scratch&>().create(std::uint64_t{}));
 template <scratch Scratch>
 using scratch_stream = decltype(std::declval<scratch_writer<Scratch>>().finish());
 
-/// Edges in random order, as an `edge_stream`: of pieces that lie in a scratch, one at a time is in memory and in order.
+/// Edges in random order, as an `edge_stream`. Pieces are stored in a scratch; one piece at a time is in memory.
 template <edge_stream Piece>
 class shuffled_edges {
 public:
@@ -59,27 +59,27 @@ private:
     std::vector<edge_type> piece_;
 };
 
-/// How an external shuffle cuts its edges.
+/// Piece sizes of an external shuffle.
 struct edge_shuffle_options {
-    std::size_t piece = std::size_t{1} << 20; ///< edges of a piece, about; more where pieces would be too many
-    std::size_t most_pieces = 256;            ///< sets that are written at once
+    std::size_t piece = std::size_t{1} << 20; ///< approximate edges per piece; more if there would be too many pieces
+    std::size_t most_pieces = 256;            ///< maximum number of sets written at once
 };
 
-/// Edges of a piece on average: what memory is planned for.
+/// Average edges per piece, for memory planning.
 [[nodiscard]] constexpr edge_index piece_of(edge_index edges, const edge_shuffle_options& options) noexcept {
     const auto wanted = ceil_div(edges, static_cast<edge_index>(options.piece));
     return ceil_div(edges, std::max<edge_index>(1, std::min<edge_index>(wanted, options.most_pieces)));
 }
 
-/// The edges of a stream in an order that is uniform among all: each goes to a random piece, and pieces are put in random
-/// order as they are read. A function of the stream's order and `key`.
+/// Shuffles the edges of a stream uniformly: each edge goes to a random piece, and pieces are shuffled as they are read. The
+/// result is a function of the stream's order and `key`.
 ///
-/// \param told  called with the edges that were read so far, before each chunk; may throw to stop
+/// \param told  called with the number of edges read so far, before each chunk; may throw to stop
 ///
-/// Cost: edges are read once and written once, some 20 ns each, and read and put in order once for each pass. Memory: 12 KiB a
-/// piece while it writes, and what the writers keep; one piece (`piece_of`) while it is read.
+/// Cost: edges are read and written once, some 20 ns each, then read and shuffled once per pass. Memory: 12 KiB per piece while
+/// writing, plus the writers' buffers; one piece (`piece_of`) while reading.
 /// Errors: those of the stream and the scratch.
-/// Source: Rao, Sankhya 1961; Sandelius, J. R. Stat. Soc. B 1962: random pieces in random order are a random order.
+/// Source: Rao, Sankhya 1961; Sandelius, J. R. Stat. Soc. B 1962: random pieces in random order form a random order.
 template <edge_stream Stream, scratch Scratch, std::invocable<edge_index> Told>
     requires std::same_as<typename Stream::edge_type, typename scratch_writer<Scratch>::edge_type>
 [[nodiscard]] shuffled_edges<scratch_stream<Scratch>> shuffle_edges(

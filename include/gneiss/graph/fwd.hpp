@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward declarations of module graph, without the default arguments of templates, which stand in their headers.
+// Module graph: edges and streams of them, CSR, edge buckets, adjacency streams, the concept of a graph for samplers, and
+// generators of synthetic graphs. Forward declarations, without default template arguments.
 #pragma once
 
 #include <cstdint>

@@ -14,10 +14,10 @@
 
 namespace gneiss {
 
-/// The edges of an undirected graph, each once and as often as it occurs, as an `edge_stream` over its lists: from the smaller
-/// id to the greater, of relation 0. It does not own the lists. `edges()` counts self loops that they have, which are not given.
+/// Edges of an undirected graph as an `edge_stream` over its lists: each occurrence once, from the smaller id to the greater,
+/// relation 0. Does not own the lists. `edges()` includes self loops in the lists, which `next()` omits.
 ///
-/// Cost: a pass over the lists. Memory: 12 bytes an edge of a chunk.
+/// Cost: one pass over the lists. Memory: 12 bytes per edge of a chunk.
 template <adjacency_stream Stream>
 class listed_edges {
 public:

@@ -15,18 +15,18 @@
 
 namespace gneiss {
 
-/// The whole lists of some nodes' neighbors, for samplers that look at every neighbor before they choose.
+/// Complete neighbor lists of some nodes, for samplers that examine every neighbor before they choose.
 ///
 ///     neighbor_lists<> lists;
 ///     lists.read(graph, nodes, neighbor_direction::in);
 ///     for (std::size_t i = 0; i < lists.size(); ++i) choose(nodes[i], lists[i]);
 ///
-/// Memory: 8 bytes a neighbor and 8 a node, kept between calls. Thread-safety: one thread.
+/// Memory: 8 bytes per neighbor and 8 per node, kept between calls. Thread-safety: one thread.
 template <node_id_type NodeId = node_id>
 class neighbor_lists {
 public:
-    /// Reads the lists of `ids` in one call to the graph. Lists of 2³² neighbors and more together are errc::out_of_range;
-    /// else errors as of the graph. O(neighbors).
+    /// Reads the lists of `ids` in one call to the graph. Throws errc::out_of_range for 2³² neighbors or more in total, and
+    /// errors of the graph. O(neighbors).
     template <neighbor_source G>
     void read(const G& graph, std::span<const NodeId> ids, neighbor_direction direction) {
         offsets_.resize(ids.size() + 1);
@@ -51,8 +51,9 @@ public:
     [[nodiscard]] std::span<const NodeId> operator[](std::size_t i) const noexcept {
         return std::span(neighbors_).subspan(offsets_[i], offsets_[i + 1] - offsets_[i]);
     }
-    [[nodiscard]] std::span<const std::uint32_t> offsets() const noexcept { return offsets_; } ///< [size() + 1], as `add_hop` takes them
-    [[nodiscard]] std::span<const NodeId> neighbors() const noexcept { return neighbors_; }    ///< all lists, one after the other
+    /// [size() + 1], as `add_hop` takes them
+    [[nodiscard]] std::span<const std::uint32_t> offsets() const noexcept { return offsets_; }
+    [[nodiscard]] std::span<const NodeId> neighbors() const noexcept { return neighbors_; } ///< all lists, concatenated
 
 private:
     std::vector<std::uint32_t> offsets_, positions_;

@@ -16,8 +16,8 @@
 
 namespace gneiss {
 
-/// An undirected graph in memory: the neighbors of v are neighbors[offsets[v] … offsets[v + 1]), an edge stands in both
-/// lists as often as it occurs, self loops in none. 8 bytes a node and 8 an edge. Immutable use is thread-safe.
+/// Undirected graph in memory: the neighbors of v are neighbors[offsets[v] … offsets[v + 1]). Both lists contain an edge once
+/// per occurrence; self loops are dropped. 8 bytes per node and 8 per edge. Immutable use is thread-safe.
 struct symmetric_csr {
     std::vector<edge_index> offsets{0}; ///< [nodes + 1]
     std::vector<node_id> neighbors{};  ///< [arcs]
@@ -33,14 +33,15 @@ struct symmetric_csr {
     [[nodiscard]] std::uint64_t bytes() const noexcept { return 8 * offsets.size() + 4 * neighbors.size(); }
 };
 
-/// The edges of a stream without their directions; lists in the order of the stream. Reads it twice. O(nodes + edges).
-/// Throws errc::out_of_range for an edge beyond the nodes or a node of 2³² neighbors.
+/// Builds the undirected graph of a stream of edges; lists are in the order of the stream. Reads it twice. O(nodes + edges).
+/// Throws errc::out_of_range for an edge beyond the nodes or a node with 2³² neighbors.
 template <class Stream>
 [[nodiscard]] symmetric_csr make_symmetric_csr(Stream& edges) {
     static_assert(edge_stream<Stream>, "make_symmetric_csr: Stream must be a gneiss::edge_stream, see gneiss/graph/concepts.hpp");
     const std::uint64_t nodes = edges.nodes();
     symmetric_csr result;
-    result.offsets = huge_page_vector<edge_index>(static_cast<std::size_t>(nodes) + 2); // list v begins at v + 1 until all are filled
+    // list v begins at v + 1 until all are filled
+    result.offsets = huge_page_vector<edge_index>(static_cast<std::size_t>(nodes) + 2);
     const auto for_each_arc = [&](auto&& visit) {
         edges.rewind();
         for (auto chunk = edges.next(); !chunk.empty(); chunk = edges.next())
@@ -66,8 +67,8 @@ template <class Stream>
     return result;
 }
 
-/// An `adjacency_stream` over a graph in memory, which it does not own: `chunk` lists at a time, fewer where they have 2³¹
-/// arcs. Memory: 4 bytes a list of a chunk; neighbors are not copied.
+/// Non-owning `adjacency_stream` over a graph in memory: `chunk` lists at a time, fewer if they reach 2³¹ arcs. Memory: 4 bytes
+/// per list of a chunk; neighbors are not copied.
 class symmetric_stream {
 public:
     /// Precondition: chunk > 0; the graph outlives the stream.

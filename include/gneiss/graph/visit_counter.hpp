@@ -12,13 +12,12 @@
 
 namespace gneiss {
 
-/// A graph that counts how often each list is drawn from: sample some batches through it to profile what is worth
-/// keeping in memory.
+/// Graph adaptor that counts visits per list. Sample some batches through it to profile which lists to cache.
 ///
-/// A visit counts as many times as reads of `entries_per_read` neighbors would be needed for the positions that are
-/// drawn: once for a short list, up to the fan-out for a hub. Without that, what is kept would spare few reads of long
-/// lists. Cost beside the graph's: a sort of each list's positions. Memory: 4 bytes a node. Thread-safe; read the
-/// counts when nobody samples. Precondition: the graph outlives this.
+/// A visit adds the number of reads of `entries_per_read` neighbors that the drawn positions need: one for a short list, up to
+/// the fan-out for a hub. Plain visit counts would choose lists that save few of the reads of long lists. Cost in addition to
+/// the graph: a sort of each list's positions. Memory: 4 bytes per node. Thread-safe; read the counts while nothing is sampled.
+/// Precondition: the graph outlives this.
 template <class G>
 class visit_counter {
     static_assert(neighbor_source<G>, "visit_counter: G must be a gneiss::neighbor_source, see gneiss/graph/concepts.hpp");

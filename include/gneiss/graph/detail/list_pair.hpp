@@ -12,7 +12,7 @@
 
 namespace gneiss::detail {
 
-/// The lists that a question is about: those of one direction, or the outgoing and then the incoming ones.
+/// Lists addressed by a request: those of one direction, or the outgoing lists followed by the incoming ones.
 ///
 /// `Lists` has begin(v) and degree(v), both from its offsets, and prefetch_offsets(v).
 template <class Lists>
@@ -20,7 +20,7 @@ struct list_pair {
     const Lists* first = nullptr;
     const Lists* second = nullptr; ///< null: one direction
 
-    /// \param in, out  null: not kept. Throws `invalid_argument` where the direction needs it.
+    /// \param in, out  null: not stored. Throws `invalid_argument` if the direction needs it.
     [[nodiscard]] static list_pair of(const Lists* in, const Lists* out, neighbor_direction d) {
         if ((d != neighbor_direction::out && in == nullptr) || (d != neighbor_direction::in && out == nullptr))
             throw error(errc::invalid_argument, "a direction is asked of a graph that does not keep it");
@@ -43,7 +43,7 @@ struct list_pair {
         }
     }
 
-    /// Calls visit(lists, place, k) for each position k of the request: `place` counts all neighbors of those lists.
+    /// Calls visit(lists, place, k) for each position k of the request; `place` indexes all neighbors of those lists.
     template <node_id_type NodeId, class Visit>
     void for_each_place(const neighbor_request<NodeId>& request, Visit&& visit) const {
         std::size_t k = 0;
@@ -66,15 +66,15 @@ struct list_pair {
         }
     }
 
-    /// Answers a request from lists whose neighbors(), relations() and edge_ids() are in memory. Throws `invalid_argument`
-    /// for relations or edge ids that are not kept.
+    /// Answers a request from lists whose neighbors(), relations() and edge_ids() are in memory. Throws `invalid_argument` for
+    /// relations or edge ids that are not stored.
     template <node_id_type NodeId>
     void answer(const neighbor_request<NodeId>& request, const neighbor_answer<NodeId>& to) const {
         for (const Lists* kept : {first, second})
             if (kept != nullptr && ((!to.relations.empty() && kept->relations().size() != kept->edges()) ||
                                        (!to.edge_ids.empty() && kept->edge_ids().size() != kept->edges())))
                 throw error(errc::invalid_argument, "relations or edge ids are asked of a graph that does not keep them");
-        // All lines are asked for before the first is waited for.
+        // Prefetch all lines before reading the first one.
         for_each_place(request,
             [&](const Lists& from, std::size_t place, std::size_t) { prefetch(from.neighbors().data() + place); });
         for_each_place(request, [&](const Lists& from, std::size_t place, std::size_t k) {

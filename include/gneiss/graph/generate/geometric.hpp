@@ -17,7 +17,7 @@
 
 namespace gneiss {
 
-/// A graph that lies in the plane, as meshes and roads do: small cuts exist, and hubs do not.
+/// Options of a planar graph, similar to meshes and roads: it has small cuts and no hubs.
 struct geometric_options {
     std::uint64_t nodes = 0;
     edge_index edges = 0; ///< expected; each once, in one direction
@@ -27,21 +27,21 @@ struct geometric_options {
     friend bool operator==(const geometric_options&, const geometric_options&) = default;
 };
 
-/// Random points of the unit square; those nearer to each other than a radius are neighbors. The radius is what gives the
-/// expected number of edges. No edge occurs twice, none is a self loop.
+/// Random geometric graph: random points of the unit square, with an edge between points closer than a radius. The radius is
+/// chosen for the expected number of edges. Without repeated edges and self loops.
 ///
 /// Coordinates are integers, so edges are the same on every machine.
 /// Key: (seed, generate, 6, use, …).
 ///
-/// Cost: O(nodes + edges) to make; an edge some 5 ns in `fill`, O(log nodes + degree) alone. Memory: 16 bytes a node, up to 8
-/// for the grid, 8 more while it is made. Immutable, thread-safe.
+/// Cost: O(nodes + edges) to construct; some 5 ns per edge in `fill`, O(log nodes + degree) for a single edge. Memory: 16 bytes
+/// per node, up to 8 for the grid, 8 more during construction. Immutable, thread-safe.
 /// Source: Gilbert, "Random plane networks", J. SIAM 9(4), 1961.
 template <node_id_type NodeId = node_id>
 class geometric {
 public:
     using edge_type = basic_edge<NodeId>;
 
-    /// Throws errc::invalid_argument that names the field.
+    /// Throws errc::invalid_argument naming the field.
     explicit geometric(const geometric_options& options)
         : options_(options),
           key_(random_key{options.seed, random_domain::generate}.with(6)),
@@ -49,7 +49,7 @@ public:
         check(options);
         const double radius = fitted_radius();
         reach_ = static_cast<std::uint64_t>(std::pow(radius * side, 2));
-        // No narrower than the radius, so that neighbors are in adjacent cells; a node a cell, or more.
+        // At least as wide as the radius, so that neighbors are in adjacent cells; at least one node per cell.
         const double most = std::sqrt(static_cast<double>(options.nodes));
         cells_ = static_cast<std::uint64_t>(std::clamp(std::floor(.999999 / radius), 1., std::max(1., most)));
         place();
@@ -62,22 +62,22 @@ public:
     }
 
     [[nodiscard]] std::uint64_t nodes() const noexcept { return options_.nodes; }
-    /// About those asked for.
+    /// Approximately the requested number.
     [[nodiscard]] edge_index edges() const noexcept { return later_.back(); }
     [[nodiscard]] const geometric_options& options() const noexcept { return options_; }
 
-    /// Edge `i`. For many use `fill`.
+    /// Edge `i`. For many edges use `fill`.
     [[nodiscard]] edge_type operator()(edge_index i) const noexcept {
         edge_type result;
         fill(i, {&result, 1});
         return result;
     }
 
-    /// Edges `first` to `first + out.size()`.
+    /// Writes edges `first` to `first + out.size()`.
     void fill(edge_index first, std::span<edge_type> out) const noexcept {
         if (out.empty()) return;
         auto row = static_cast<std::size_t>(std::ranges::upper_bound(later_, first) - later_.begin() - 1);
-        edge_index before = first - later_[row]; // edges of the row to pass over
+        edge_index before = first - later_[row]; // edges of the row to skip
         for (std::size_t i = 0; i < out.size(); ++row) {
             const NodeId source = id(row);
             for_each_later(row, [&](std::size_t other) {
@@ -89,7 +89,7 @@ public:
     }
 
 private:
-    static constexpr double side = 0x1p31; // of the square
+    static constexpr double side = 0x1p31; // side of the square
     struct point {
         std::uint32_t x, y;
     };
@@ -104,7 +104,7 @@ private:
         if (!(edges > 0 && edges <= .9 * n * (n - 1) / 2)) refuse("edges", "from 1 to 0.9 of all pairs can be asked for");
     }
 
-    /// The probability that two points are nearer than r ≤ 1 is πr² − 8r³/3 + r⁴/2.
+    /// The probability that two points are closer than r ≤ 1 is πr² − 8r³/3 + r⁴/2.
     [[nodiscard]] double fitted_radius() const noexcept {
         const auto n = static_cast<double>(options_.nodes);
         const double wanted = static_cast<double>(options_.edges) / (n * (n - 1) / 2);
@@ -128,7 +128,7 @@ private:
         const auto nodes = static_cast<std::size_t>(options_.nodes);
         std::vector<point> drawn(nodes);
         const random_key key = key_.with(1);
-        first_.resize(static_cast<std::size_t>(cells_ * cells_ + 2)); // of cell c at c + 1 until all are filled
+        first_.resize(static_cast<std::size_t>(cells_ * cells_ + 2)); // cell c is at c + 1 until all are filled
         for (std::size_t i = 0; i < nodes; ++i) {
             const std::uint64_t word = key[i];
             drawn[i] = {static_cast<std::uint32_t>(word >> 33), static_cast<std::uint32_t>((word & 0xffffffffU) >> 1)};
@@ -140,8 +140,8 @@ private:
         first_.pop_back();
     }
 
-    /// Calls visit(row) for the neighbors behind `row`, ascending, while it returns true: they are in the rest of its cell and
-    /// in the next one, and in three cells of the grid's next row.
+    /// Calls visit(row) for the neighbors after `row`, ascending, while it returns true. They are in the rest of its cell and
+    /// the next one, and in three cells of the grid's next row.
     template <class Visit>
     void for_each_later(std::size_t row, Visit&& visit) const noexcept {
         const point p = points_[row];
@@ -162,8 +162,8 @@ private:
     random_key key_;
     keyed_permutation scramble_;        // row → node
     std::uint64_t reach_ = 0;           // square of the radius
-    std::uint64_t cells_ = 1;           // of the grid, along a side
-    std::vector<std::uint64_t> first_;  // row of each cell, and the number of nodes
+    std::uint64_t cells_ = 1;           // cells along one side of the grid
+    std::vector<std::uint64_t> first_;  // first row of each cell, then the number of nodes
     std::vector<point> points_;         // [nodes]
     std::vector<edge_index> later_{0};  // edges before each row
 };

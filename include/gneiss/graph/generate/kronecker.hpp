@@ -19,25 +19,25 @@
 
 namespace gneiss {
 
-/// The small graph B that a Kronecker product grows by.
+/// Small graph B, the second factor of a Kronecker product.
 struct seed_graph {
     std::uint32_t nodes = 0;
-    std::vector<edge> edges{}; ///< distinct, ascending, of relation 0
+    std::vector<edge> edges{}; ///< distinct, ascending, relation 0
 };
 
-/// Edges of a seed graph when the user does not say: 2.2 a node, so that four times the nodes come with 8.8 times the
-/// edges, as in Ginex's papers graph; at least a connected graph, at most all pairs. Precondition: 2 ≤ nodes ≤ 4096.
+/// Default number of edges of a seed graph: 2.2 per node, so that four times the nodes come with 8.8 times the edges, as in
+/// Ginex's papers graph; at least a connected graph, at most all pairs. Precondition: 2 ≤ nodes ≤ 4096.
 [[nodiscard]] constexpr std::uint64_t default_seed_edges(std::uint64_t nodes) noexcept {
     return std::min(nodes * nodes, std::max(2 * nodes - 1, (22 * nodes + 5) / 10));
 }
 
-/// A random seed graph of exactly `edges` edges that keeps what is grown like what it grew from.
+/// Returns a random seed graph of exactly `edges` edges that preserves the structure of the graph it expands.
 ///
-/// Every edge stands both ways, so an undirected graph stays one. The first 2(nodes − 1) are a tree by preferential
-/// attachment; then come self loops at random nodes, at all of them where edges suffice (one less where the rest would
-/// be odd), then more pairs, one end drawn by degree and the other alike. So B is connected and has a loop, which makes
-/// the product of a connected graph with it connected; and its own degrees are skewed. Degrees multiply, and those of B
-/// are bounded by `nodes`, so a power law of A keeps its exponent (Breiman's lemma).
+/// Every edge has its reverse, so an undirected graph stays undirected. The first 2(nodes − 1) edges are a tree by preferential
+/// attachment. Self loops at random nodes follow, at all nodes if edges suffice (one fewer if the rest would be odd), then
+/// further pairs, one end drawn by degree and the other uniformly. So B is connected and has a loop, which keeps the product
+/// with a connected graph connected, and its degrees are skewed. Degrees multiply, and those of B are bounded by `nodes`, so a
+/// power law of A keeps its exponent (Breiman's lemma).
 /// Key: (seed, generate, 3). Cost: O(edges) for sparse ones, O(nodes² log nodes) for all pairs; nodes² bits.
 /// Throws errc::invalid_argument unless 2 ≤ nodes ≤ 4096 and 2·nodes − 1 ≤ edges ≤ nodes².
 [[nodiscard]] inline seed_graph random_seed_graph(std::uint64_t nodes, std::uint64_t edges, std::uint64_t seed) {
@@ -53,11 +53,11 @@ struct seed_graph {
     random_stream draw(key.with(0));
     seed_graph graph{.nodes = static_cast<std::uint32_t>(nodes)};
     std::vector<bool> taken(static_cast<std::size_t>(nodes * nodes));
-    std::vector<node_id> ends{0}; // a node stands here once for each of its edges
+    std::vector<node_id> ends{0}; // contains each node once per edge
     const auto join = [&](node_id u, node_id v) {
         if (taken[static_cast<std::size_t>(u * nodes + v)]) return false;
         for (const auto& [from, to] : {std::pair{u, v}, std::pair{v, u}}) {
-            if (taken[static_cast<std::size_t>(from * nodes + to)]) continue; // a loop, the second time
+            if (taken[static_cast<std::size_t>(from * nodes + to)]) continue; // second visit of a loop
             taken[static_cast<std::size_t>(from * nodes + to)] = true;
             graph.edges.push_back({from, 0, to});
             ends.push_back(from);
@@ -82,23 +82,23 @@ struct seed_graph {
     return graph;
 }
 
-/// The Kronecker product A ⊗ B: node (a, b) is a · |B| + b, and there is an edge from (a, b) to (c, d) for each edge
-/// (a, c) of A, whose relation it has, and (b, d) of B. Degrees multiply; distinct edges stay distinct.
+/// Kronecker product A ⊗ B: node (a, b) is a · |B| + b. There is an edge from (a, b) to (c, d) for each edge (a, c) of A, whose
+/// relation it takes, and each edge (b, d) of B. Degrees multiply; distinct edges stay distinct.
 ///
 ///     const kronecker_product grown(rmat<>({.nodes = 1000, .edges = 8000}), random_seed_graph(4, 9, seed));
 ///
-/// Edge i comes of edge ⌊i / m⌋ of A and i mod m of B, where B has m, so a run of edges costs a run of A's edges. A may
-/// be anything whose edges can be asked for by number, a file too: then `fill` throws what the file throws.
-/// Cost: below 1 ns an edge, and 1/m of an edge of A; memory O(m). Thread-safe if A is.
-/// Source: Leskovec et al., JMLR 11, 2010; grown from a real graph as the data sets of Ginex, VLDB 15(11), 2022, §5.1.
+/// Edge i is the product of edge ⌊i / m⌋ of A and edge i mod m of B, where B has m edges, so consecutive edges need consecutive
+/// edges of A. A is any graph with edges addressable by number, including a file; then `fill` throws the errors of the file.
+/// Cost: below 1 ns per edge, plus 1/m of an edge of A; memory O(m). Thread-safe if A is.
+/// Source: Leskovec et al., JMLR 11, 2010; expansion of a real graph as in the data sets of Ginex, VLDB 15(11), 2022, §5.1.
 template <edge_generator Graph>
 class kronecker_product {
 public:
     using edge_type = typename Graph::edge_type;
     using id_type = decltype(edge_type::source);
 
-    /// Throws errc::invalid_argument for a graph B without nodes or edges, errc::out_of_range where nodes exceed the
-    /// ids or edges 64 bits.
+    /// Throws errc::invalid_argument for a graph B without nodes or edges; errc::out_of_range if nodes exceed the ids or edges
+    /// exceed 64 bits.
     kronecker_product(Graph graph, seed_graph by) : graph_(std::move(graph)), by_(std::move(by)) {
         if (by_.nodes == 0 || by_.edges.empty())
             throw error(errc::invalid_argument, "a seed graph needs nodes and edges");
@@ -115,16 +115,16 @@ public:
     [[nodiscard]] std::uint64_t nodes() const noexcept { return graph_.nodes() * by_.nodes; }
     [[nodiscard]] edge_index edges() const noexcept { return graph_.edges() * by_.edges.size(); }
 
-    /// Edge `i`. For many use `fill`.
+    /// Edge `i`. For many edges use `fill`.
     [[nodiscard]] edge_type operator()(edge_index i) const {
         return product(graph_(i / by_.edges.size()), by_.edges[static_cast<std::size_t>(i % by_.edges.size())]);
     }
 
-    /// Edges `first` to `first + out.size()`.
+    /// Writes edges `first` to `first + out.size()`.
     void fill(edge_index first, std::span<edge_type> out) const {
         std::array<edge_type, 512> some;
         edge_index from = first / by_.edges.size();
-        auto at = static_cast<std::size_t>(first % by_.edges.size()); // in B
+        auto at = static_cast<std::size_t>(first % by_.edges.size()); // index in B
         while (!out.empty()) {
             const std::size_t wanted = (at + out.size() - 1) / by_.edges.size() + 1;
             const auto piece = std::span(some).first(std::min(some.size(), wanted));

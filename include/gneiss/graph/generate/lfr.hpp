@@ -18,14 +18,14 @@
 
 namespace gneiss {
 
-/// A graph with planted communities whose sizes and degrees follow power laws: a benchmark of partitioners.
+/// Options of a graph with planted communities whose sizes and degrees follow power laws: a benchmark for partitioners.
 struct lfr_options {
     std::uint64_t nodes = 0;
     edge_index edges = 0;              ///< expected; each once, in one direction
-    double mixing = .33;               ///< share of a node's edges that lead out of its community
-    double degree_exponent = 2.5;      ///< of the power law of degrees, > 1
+    double mixing = .33;               ///< fraction of a node's edges that leave its community
+    double degree_exponent = 2.5;      ///< exponent of the power law of degrees, > 1
     std::uint64_t max_degree = 0;      ///< above the mean; 0: five times the mean
-    double community_exponent = 1.5;   ///< of the power law of community sizes, > 0
+    double community_exponent = 1.5;   ///< exponent of the power law of community sizes, > 0
     std::uint64_t min_community = 0;   ///< nodes; 0: twice the mean degree
     std::uint64_t max_community = 0;   ///< nodes; 0: forty times the mean degree
     bool shuffle = true;               ///< number the nodes at random instead of community by community
@@ -34,24 +34,23 @@ struct lfr_options {
     friend bool operator==(const lfr_options&, const lfr_options&) = default;
 };
 
-/// The graph of Lancichinetti, Fortunato and Radicchi, as edges that are pure functions of their number.
+/// LFR graph of Lancichinetti, Fortunato and Radicchi, whose edges are pure functions of their number.
 ///
-/// Sizes of communities and degrees are drawn, falling degrees are given to random nodes of communities that are large
-/// enough for them, and ends of edges are paired at random: a share 1 − mixing of each node's within its community, the
-/// others all over the graph. Unlike the authors', pairs are not mended: edges may repeat, pairs that by chance stay
-/// within a community lower the mixing by about 1/communities, and what would be a self loop leads to the next node. An
-/// odd end is left alone.
+/// Draws community sizes and degrees, assigns descending degrees to random nodes of communities large enough for them, and
+/// pairs edge ends at random: a fraction 1 − mixing of each node's ends within its community, the others over the whole graph.
+/// Unlike the authors' version, pairs are not rewired: edges may repeat, pairs that stay within a community by chance lower the
+/// mixing by about 1/communities, and a self loop is redirected to the next node. An odd end stays unpaired.
 /// Key: (seed, generate, 5, use, …).
 ///
-/// Cost: O(nodes log nodes) to make; O(log nodes) an edge, some 200 ns. Memory: 16 bytes a node, 28 while it is made.
-/// Immutable, thread-safe.
+/// Cost: O(nodes log nodes) to construct; O(log nodes) per edge, some 200 ns. Memory: 16 bytes per node, 28 during
+/// construction. Immutable, thread-safe.
 /// Source: Lancichinetti, Fortunato and Radicchi, Phys. Rev. E 78, 2008.
 template <node_id_type NodeId = node_id>
 class lfr {
 public:
     using edge_type = basic_edge<NodeId>;
 
-    /// Throws errc::invalid_argument that names the field.
+    /// Throws errc::invalid_argument naming the field.
     explicit lfr(const lfr_options& options)
         : options_(with_defaults(options)),
           key_(random_key{options.seed, random_domain::generate}.with(5)),
@@ -63,19 +62,19 @@ public:
     }
 
     [[nodiscard]] std::uint64_t nodes() const noexcept { return options_.nodes; }
-    /// About those asked for.
+    /// Approximately the requested number.
     [[nodiscard]] edge_index edges() const noexcept { return pairs_.back() + outer_.back() / 2; }
     [[nodiscard]] std::uint32_t communities() const noexcept { return static_cast<std::uint32_t>(first_.size() - 1); }
     [[nodiscard]] const lfr_options& options() const noexcept { return options_; }
 
-    /// The community of `node`; 0 is the largest. O(log communities). Precondition: node < nodes().
+    /// Community of `node`; 0 is the largest. O(log communities). Precondition: node < nodes().
     [[nodiscard]] std::uint32_t label(std::uint64_t node) const noexcept {
         return static_cast<std::uint32_t>(list_of(first_, options_.shuffle ? scramble_.inverse(node) : node));
     }
 
     /// Edge `i`.
     [[nodiscard]] edge_type operator()(edge_index i) const noexcept {
-        std::uint64_t from = 0, end = options_.nodes; // rows that the edge stays in
+        std::uint64_t from = 0, end = options_.nodes; // range of rows that contains the edge
         std::uint64_t source = 0, destination = 0;
         if (i < pairs_.back()) {
             const std::size_t c = list_of(pairs_, i);
@@ -95,7 +94,7 @@ public:
         return {id(source), 0, id(destination)};
     }
 
-    /// Edges `first` to `first + out.size()`.
+    /// Writes edges `first` to `first + out.size()`.
     void fill(edge_index first, std::span<edge_type> out) const noexcept {
         for (std::size_t i = 0; i < out.size(); ++i) out[i] = (*this)(first + i);
     }
@@ -132,19 +131,19 @@ private:
         return o;
     }
 
-    /// ∫ x^power from `low` to `high`.
+    /// Integral ∫ x^power from `low` to `high`.
     [[nodiscard]] static double integral(double power, double low, double high) noexcept {
         if (std::abs(power + 1) < 1e-9) return std::log(high / low);
         return (std::pow(high, power + 1) - std::pow(low, power + 1)) / (power + 1);
     }
-    /// The x in [low, high] below which a fraction `unit` of x^−exponent lies.
+    /// Quantile `unit` of the density x^−exponent on [low, high].
     [[nodiscard]] static double power_law(double exponent, double low, double high, double unit) noexcept {
         if (std::abs(exponent - 1) < 1e-9) return low * std::pow(high / low, unit);
         const double power = 1 - exponent, a = std::pow(low, power), b = std::pow(high, power);
         return std::clamp(std::pow(a + unit * (b - a), 1 / power), low, high);
     }
 
-    /// The list that element `i` is in, of lists that begin at begins[0], begins[1], ….
+    /// Index of the list that contains element `i`, for lists that begin at begins[0], begins[1], ….
     [[nodiscard]] static std::size_t list_of(std::span<const std::uint64_t> begins, std::uint64_t i) noexcept {
         return static_cast<std::size_t>(std::ranges::upper_bound(begins, i) - begins.begin() - 1);
     }
@@ -161,7 +160,7 @@ private:
                 static_cast<double>(options_.max_community) + 1, to_unit(draw()));
             const std::uint64_t size = std::min({static_cast<std::uint64_t>(drawn), options_.max_community, left});
             if (size < options_.min_community && !sizes.empty())
-                sizes.back() += size; // what is left is too few
+                sizes.back() += size; // too few remain for another community
             else
                 sizes.push_back(size);
             left -= size;
@@ -170,7 +169,7 @@ private:
         for (const std::uint64_t size : sizes) first_.push_back(first_.back() + size);
     }
 
-    /// The least degree of the power law, a real number, is what makes the mean; degrees are rounded at random.
+    /// The real-valued minimum degree of the power law determines the mean; degrees are rounded at random.
     [[nodiscard]] std::vector<degree> draw_degrees() const {
         const double mean = 2 * static_cast<double>(options_.edges) / static_cast<double>(options_.nodes);
         const double high = static_cast<double>(options_.max_degree), exponent = options_.degree_exponent;
@@ -190,10 +189,10 @@ private:
         return degrees;
     }
 
-    /// Gives falling degrees to random rows of communities that have as many other nodes.
+    /// Assigns descending degrees to random rows of communities with at least that many other nodes.
     void place(std::vector<degree> degrees) {
         const std::size_t nodes = degrees.size();
-        std::vector<NodeId> rows(nodes); // [0, next) are taken, [next, open) may be drawn
+        std::vector<NodeId> rows(nodes); // [0, next) are taken, [next, open) are candidates
         for (std::size_t row = 0; row < nodes; ++row) rows[row] = static_cast<NodeId>(row);
         inner_.resize(nodes + 1);
         outer_.resize(nodes + 1);
@@ -205,7 +204,8 @@ private:
                 open = static_cast<std::size_t>(first_[++community]);
             std::swap(rows[next], rows[next + static_cast<std::size_t>(draw.below(open - next))]);
             const std::size_t row = rows[next], c = list_of(first_, row);
-            const std::uint64_t most = first_[c + 1] - first_[c] - 1; // no community is large enough for the largest
+            // limits the largest degrees, for which no community is large enough
+            const std::uint64_t most = first_[c + 1] - first_[c] - 1;
             if (d.inner > most) {
                 d.outer += d.inner - static_cast<std::uint32_t>(most);
                 d.inner = static_cast<std::uint32_t>(most);
@@ -222,7 +222,7 @@ private:
     lfr_options options_;
     random_key key_;
     keyed_permutation scramble_;          // row → node
-    std::vector<std::uint64_t> first_{0}; // row of each community, and the number of nodes
+    std::vector<std::uint64_t> first_{0}; // first row of each community, then the number of nodes
     std::vector<std::uint64_t> inner_;    // ends of edges within communities, before each row
     std::vector<std::uint64_t> outer_;    // ends of the other edges
     std::vector<std::uint64_t> pairs_{0}; // edges within communities, before each community

@@ -18,16 +18,16 @@
 
 namespace gneiss {
 
-/// A graph with communities, for node classification: the label of a node is its community, or shared by several.
+/// Options of a graph with communities for node classification: a node's label is its community; communities may share labels.
 struct planted_partition_options {
     std::uint64_t nodes = 0;
-    edge_index edges = 0;           ///< directed; repetitions included
+    edge_index edges = 0;           ///< directed; including repetitions
     std::uint32_t communities = 16;
     std::uint32_t classes = 0; ///< at most `communities`: the label of community c is c mod classes; 0: c itself
-    double mixing = .2; ///< fraction of edges that lead to another community; 1 − 1/communities: no structure
-    double degree_exponent = 2.5; ///< of the power law of expected degrees, > 2; 0: all equal
+    double mixing = .2; ///< fraction of edges to another community; 1 − 1/communities: no structure
+    double degree_exponent = 2.5; ///< exponent of the power law of expected degrees, > 2; 0: all equal
     double hub_factor = 50;       ///< largest expected degree over the mean, > 1
-    double size_skew = 0;         ///< community c has a share like (c + 1)^−size_skew; 0: all alike
+    double size_skew = 0;         ///< community c has a share proportional to (c + 1)^−size_skew; 0: equal sizes
     std::uint32_t relations = 1;  ///< relation of an edge: a fixed function of the communities of its ends
     double feature_signal = 1;    ///< length of a class centroid, in standard deviations of a feature's noise
     std::uint64_t seed = 0;
@@ -35,25 +35,23 @@ struct planted_partition_options {
     friend bool operator==(const planted_partition_options&, const planted_partition_options&) = default;
 };
 
-/// A degree-corrected planted partition. Labels, edges and features are pure functions, so a graph of any size can be
-/// streamed, and nothing is stored but a table of communities.
+/// Degree-corrected planted partition. Labels, edges and features are pure functions, so a graph of any size can be streamed.
+/// Stores only a table of communities.
 ///
-/// An edge leaves a community chosen by size and stays there with probability 1 − mixing; otherwise it leads to
-/// another one, chosen by size. Within a community both ends follow the same power law. Self loops are moved to a
-/// neighboring rank, so there are none in communities of two nodes or more. Features are the class's centroid plus
-/// unit noise in each dimension: weak for one node, clear for the mean of a neighborhood, so that a GNN
-/// beats a linear model wherever mixing is low.
-/// Key: (seed, generate, 2, use, …). Integers and labels are the same wherever `std::pow` rounds alike, features up to
-/// the last bit.
+/// An edge starts in a community chosen by size and stays there with probability 1 − mixing; otherwise it leads to another one,
+/// chosen by size. Within a community both ends follow the same power law. Self loops are moved to an adjacent rank, so
+/// communities of two nodes or more have none. Features are the class's centroid plus unit noise in each dimension: weak for
+/// one node, clear for the mean of a neighborhood, so a GNN beats a linear model wherever mixing is low. Key: (seed, generate,
+/// 2, use, …). Integers and labels are the same wherever `std::pow` rounds alike, features up to the last bit.
 ///
-/// Cost: O(log communities) an edge, about 100 ns; features O(1) a float. Memory O(communities). Thread-safe.
+/// Cost: O(log communities) per edge, about 100 ns; features O(1) per float. Memory O(communities). Thread-safe.
 /// Source: Karrer and Newman, Phys. Rev. E 83, 2011 (degree correction); the mixing is that of the LFR benchmark.
 template <node_id_type NodeId = node_id>
 class planted_partition {
 public:
     using edge_type = basic_edge<NodeId>;
 
-    /// Throws errc::invalid_argument that names the field.
+    /// Throws errc::invalid_argument naming the field.
     explicit planted_partition(const planted_partition_options& options)
         : options_(options),
           key_(random_key{options.seed, random_domain::generate}.with(2)),
@@ -63,7 +61,7 @@ public:
         std::vector<double> share(options.communities);
         double total = 0, before = 0;
         for (std::uint32_t c = 0; c < options.communities; ++c) total += share[c] = std::pow(c + 1, -options.size_skew);
-        const auto spare = static_cast<double>(options.nodes - options.communities); // one node each is certain
+        const auto spare = static_cast<double>(options.nodes - options.communities); // each community has at least one node
         for (std::uint32_t c = 0; c < options.communities; ++c) {
             first_.push_back(c + static_cast<std::uint64_t>(spare * (before / total)));
             before += share[c];
@@ -77,20 +75,20 @@ public:
     [[nodiscard]] std::uint32_t classes() const noexcept { return options_.classes == 0 ? options_.communities : options_.classes; }
     [[nodiscard]] const planted_partition_options& options() const noexcept { return options_; }
 
-    /// The community of `node`. O(log communities). Precondition: node < nodes().
+    /// Community of `node`. O(log communities). Precondition: node < nodes().
     [[nodiscard]] std::uint32_t community(std::uint64_t node) const noexcept {
         return community_of(scramble_.inverse(node));
     }
-    /// The class of `node`. O(log communities). Precondition: node < nodes().
+    /// Class of `node`. O(log communities). Precondition: node < nodes().
     [[nodiscard]] std::uint32_t label(std::uint64_t node) const noexcept { return community(node) % classes(); }
 
-    /// Edge `i`. For many use `fill`.
+    /// Edge `i`. For many edges use `fill`.
     [[nodiscard]] edge_type operator()(edge_index i) const noexcept {
         const ends at = draw(i);
         return {static_cast<NodeId>(scramble_(at.source)), at.relation, static_cast<NodeId>(scramble_(at.destination))};
     }
 
-    /// Edges `first` to `first + out.size()`.
+    /// Writes edges `first` to `first + out.size()`.
     void fill(edge_index first, std::span<edge_type> out) const noexcept {
         std::array<std::uint64_t, 256> rows;
         while (!out.empty()) {
@@ -118,7 +116,7 @@ public:
         for (std::size_t d = 0; d < out.size(); ++d) out[d] = scale * to_normal(key[d]);
     }
 
-    /// Writes the features of `node`: out [dim], its class's centroid plus noise of variance 1 in each dimension.
+    /// Writes the features of `node` to out [dim]: its class's centroid plus noise of variance 1 in each dimension.
     /// Precondition: node < nodes().
     void features(std::uint64_t node, std::span<float> out) const noexcept {
         centroid(label(node), out);
@@ -128,7 +126,7 @@ public:
 
 private:
     struct ends {
-        std::uint64_t source, destination; // rows: community by community, falling weight within
+        std::uint64_t source, destination; // rows: community by community, descending weight within
         relation_id relation;
     };
 
@@ -151,8 +149,8 @@ private:
         if (!std::isfinite(o.feature_signal)) refuse("feature_signal", "a finite number is needed");
     }
 
-    /// Weight of the node at fraction x of its community: (x + offset)^−alpha with alpha = 1 / (exponent − 1). The
-    /// offset makes the first weigh hub_factor times the mean, by bisection on its logarithm.
+    /// Weight of the node at fraction x of its community: (x + offset)^−alpha with alpha = 1 / (exponent − 1). Finds the offset
+    /// at which the first node weighs hub_factor times the mean, by bisection on its logarithm.
     void fit_offset() {
         power_ = 1 - 1 / (options_.degree_exponent - 1);
         double low = -100, high = 100;
@@ -175,7 +173,7 @@ private:
         return first_[community + 1] - first_[community];
     }
 
-    /// A node of the community by weight, from a uniform word.
+    /// Draws a node of the community by weight, from a uniform word.
     [[nodiscard]] std::uint64_t member(std::uint32_t community, std::uint64_t word) const noexcept {
         const std::uint64_t size = size_of(community);
         double x = to_unit(word);
@@ -205,7 +203,7 @@ private:
     planted_partition_options options_;
     random_key key_;
     keyed_permutation scramble_;       // row → node
-    std::vector<std::uint64_t> first_; // row of each community, and the number of nodes
+    std::vector<std::uint64_t> first_; // first row of each community, then the number of nodes
     double power_ = 0, offset_ = 0, from_ = 0, to_ = 0;
 };
 

@@ -16,38 +16,38 @@
 
 namespace gneiss {
 
-/// An R-MAT graph. The defaults are Graph500's probabilities.
+/// Options of an R-MAT graph. The defaults are Graph500's probabilities.
 struct rmat_options {
     std::uint64_t nodes = 0;     ///< any number, not only powers of two
-    edge_index edges = 0;        ///< repetitions and self loops included
+    edge_index edges = 0;        ///< including repetitions and self loops
     std::uint32_t relations = 1; ///< drawn independently of the ends
     double a = .57;              ///< probability of the quadrant (low source, low destination)
     double b = .19;              ///< (low, high)
     double c = .19;              ///< (high, low); (high, high) gets the rest
-    double noise = 0;            ///< largest change of b and c from level to level; smooths the degree distribution
-    double relation_skew = 0; ///< relation r is drawn like ⌊relations · u^(1 + skew)⌋, u uniform: 0 gives all alike
-    bool scramble = false;    ///< number the nodes at random instead of (about) by falling degree
+    double noise = 0;            ///< maximum change of b and c from level to level; smooths the degree distribution
+    double relation_skew = 0; ///< relation r is drawn like ⌊relations · u^(1 + skew)⌋, u uniform; 0: uniform
+    bool scramble = false;    ///< number the nodes at random instead of (about) by descending degree
     std::uint64_t seed = 0;
 
     friend bool operator==(const rmat_options&, const rmat_options&) = default;
 };
 
-/// Edges with the skewed degrees and self-similar blocks of real networks: each level of a binary tree over the nodes
+/// R-MAT graph with the skewed degrees and self-similar blocks of real networks: each level of a binary tree over the nodes
 /// picks one of four quadrants of the adjacency matrix.
 ///
-/// Numbers of nodes other than powers of two squeeze the 2^⌈log₂ nodes⌉ rows and columns evenly onto the nodes; so
-/// nothing is drawn twice, every node can be reached, and the first level splits the nodes in halves.
-/// Edge i is a pure function of (options, i): key (seed, generate, 1, i), one draw for two levels.
+/// If the number of nodes is not a power of two, the 2^⌈log₂ nodes⌉ rows and columns are mapped evenly onto the nodes: nothing
+/// is drawn twice, every node is reachable, and the first level splits the nodes into halves.
+/// Edge i is a pure function of (options, i): key (seed, generate, 1, i), one draw per two levels.
 ///
-/// Cost: O(log nodes) an edge, some 2 ns a level; 1.5 KiB in all. Thread-safe.
+/// Cost: O(log nodes) per edge, some 2 ns per level; 1.5 KiB in total. Thread-safe.
 /// Source: Chakrabarti, Zhan and Faloutsos, SDM 2004; the noise is that of Seshadhri, Pinar and Kolda, ICDM 2011.
 template <node_id_type NodeId = node_id>
 class rmat {
 public:
     using edge_type = basic_edge<NodeId>;
 
-    /// Throws errc::invalid_argument for probabilities that are none, a noise beyond min(b, c, (a + d)/2), no node,
-    /// more nodes than NodeId can number, or no relation.
+    /// Throws errc::invalid_argument for invalid probabilities, a noise beyond min(b, c, (a + d)/2), zero nodes or relations,
+    /// or more nodes than NodeId can number.
     explicit rmat(const rmat_options& options)
         : options_(options),
           levels_(options.nodes == 0 ? 0 : static_cast<std::uint32_t>(std::bit_width(options.nodes - 1))),
@@ -84,7 +84,7 @@ public:
         return {node(source), relation(key[relation_draw]), node(destination)};
     }
 
-    /// Edges `first` to `first + out.size()`.
+    /// Writes edges `first` to `first + out.size()`.
     void fill(edge_index first, std::span<edge_type> out) const noexcept {
         for (std::size_t i = 0; i < out.size(); ++i) out[i] = (*this)(first + i);
     }

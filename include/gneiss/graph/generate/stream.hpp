@@ -15,7 +15,7 @@
 
 namespace gneiss {
 
-/// Writes edges first, first + 1, … of `generator` on all threads of `executor`; the same edges on any. O(out) work.
+/// Writes edges first, first + 1, … of `generator` on all threads of `executor`; the result is independent of it. O(out) work.
 template <edge_generator Generator, executor Executor>
 void generate_edges(
     const Generator& generator, edge_index first, std::span<typename Generator::edge_type> out, const Executor& executor) {
@@ -24,7 +24,7 @@ void generate_edges(
         [&](std::size_t begin, std::size_t end) { generator.fill(first + begin, out.subspan(begin, end - begin)); });
 }
 
-/// A synthetic graph as an `edge_stream`: `chunk` edges at a time, made when asked for.
+/// Synthetic graph as an `edge_stream`: `chunk` edges at a time, generated on demand.
 template <class Generator, class Executor = serial_executor>
 class generated_edges {
     static_assert(edge_generator<Generator>, "generated_edges: Generator must be a gneiss::edge_generator, see gneiss/graph/concepts.hpp");
