@@ -44,7 +44,7 @@ TEST_CASE("a bad line is one error that names line and column") {
     const error word = refusal("0 0\n0 x\n");
     CHECK(word.code() == errc::invalid_format);
     CHECK(at(word) == std::pair<std::uint64_t, std::uint64_t>{2, 3});
-    CHECK(std::string(word.what()) == "order.txt: line 2, column 3: 'x' is no partition number");
+    CHECK(std::string(word.what()) == "order.txt: line 2, column 3: 'x' is not a partition number");
     for (const char* text : {"0 -1", "0 1.5", "0", "0 1 1", "0 1x", ",0 1", "0 ; 1", "0,,"})
         CHECK_MESSAGE(refusal(text).code() == errc::invalid_format, text);
     for (const char* text : {"0 2", "7 0", "0 4294967296", "99999999999999999999 0"})

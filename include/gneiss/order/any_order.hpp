@@ -19,7 +19,7 @@
 
 namespace gneiss {
 
-/// Any order behind one type, chosen at run time: one indirect call per epoch. Models `edge_bucket_order`.
+/// Type-erased order, chosen at run time: one indirect call per epoch. Models `edge_bucket_order`.
 class any_order {
 public:
     template <class Order>
@@ -45,15 +45,14 @@ private:
 
 static_assert(edge_bucket_order<any_order>);
 
-/// The names that `make_order` knows.
+/// Names accepted by `make_order`.
 inline constexpr std::array<std::string_view, 10> order_names{"memory", "row-major", "hilbert", "hilbert-symmetric",
     "beta", "beta-randomized", "comet", "comet-balanced", "comet-beta", "searched"};
 
-/// The order called `name`, for a buffer of `resident_partitions` out of `partitions` partitions.
+/// Returns the order called `name`, for a buffer of `resident_partitions` out of `partitions` partitions.
 ///
-/// `row-major` and the Hilbert curves are the same in every epoch and for every seed.
-/// Throws errc::invalid_argument for an unknown name (the known ones are listed), a buffer in which two partitions
-/// cannot meet, or `memory` where not everything fits.
+/// `row-major` and the Hilbert curves are the same in every epoch and for every seed. Throws errc::invalid_argument for an
+/// unknown name (listing the known ones), a buffer in which two partitions cannot meet, or `memory` if not everything fits.
 [[nodiscard]] inline any_order make_order(
     std::string_view name, std::uint32_t partitions, std::uint32_t resident_partitions, std::uint64_t seed = 0) {
     const auto named = [&](auto order) { return any_order(std::string(name), std::move(order)); };

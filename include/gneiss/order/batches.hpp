@@ -17,13 +17,13 @@
 
 namespace gneiss {
 
-/// What a batch is cut from.
+/// Set of edges from which batches are cut.
 enum class batch_scope : std::uint8_t {
-    state, ///< the shuffled union of all edge buckets of a state
-    bucket ///< one bucket after the other in the state's order, each shuffled alone; no batch spans two (as Marius)
+    state, ///< shuffled union of all edge buckets of a state
+    bucket ///< one bucket at a time in the state's order, each shuffled separately; no batch spans two (as in Marius)
 };
 
-/// An edge of a state: number `edge` of its bucket number `bucket`.
+/// Position of an edge in a state: edge `edge` of bucket `bucket`.
 struct edge_position {
     std::uint32_t bucket = 0; ///< index into the state's edge buckets
     std::uint32_t edge = 0;   ///< index into the bucket's edges in their stored order
@@ -31,28 +31,28 @@ struct edge_position {
     friend auto operator<=>(const edge_position&, const edge_position&) = default;
 };
 
-/// Key of the shuffle of a state's edges. `state` is the position in the plan.
+/// Key for shuffling a state's edges. `state` is the position in the plan.
 [[nodiscard]] constexpr random_key edge_shuffle_key(
     std::uint64_t seed, std::uint64_t epoch, std::uint64_t state) noexcept {
     return random_key{seed, random_domain::edge_shuffle}.with(epoch).with(state);
 }
 
-/// How the edges of one state are shuffled and cut into batches, without a table of edges: position k of the shuffled
-/// state is where a keyed permutation sends k, found among the buckets by their prefix sums.
+/// Shuffles the edges of one state and cuts them into batches, without a table of edges: a keyed permutation maps position k of
+/// the shuffled state to an edge, which is located among the buckets by their prefix sums.
 ///
-/// All batches have `batch_edges` edges but the last, or with batch_scope::bucket the last of each bucket. Every edge
-/// is in one batch. A batch is a pure function of (bucket sizes, batch size, key, number), so any thread may make any
-/// batch, again after a resume.
+/// All batches have `batch_edges` edges except the last, or with batch_scope::bucket the last of each bucket. Every edge is in
+/// exactly one batch. A batch is a pure function of (bucket sizes, batch size, key, number), so any thread can build any batch,
+/// also after a resume.
 ///
-/// Memory: at most 40 bytes a bucket, none an edge. Thread-safe.
+/// Memory: at most 40 bytes per bucket, none per edge. Thread-safe.
 class state_batches {
 public:
     /// \param bucket_edges  edges of each of the state's buckets, in the state's order; some may be empty
     /// \param batch_edges   edges of a full batch
-    /// \param key           `edge_shuffle_key`; with batch_scope::bucket bucket b is shuffled by `key.with(b)`
+    /// \param key           `edge_shuffle_key`; with batch_scope::bucket, `key.with(b)` shuffles bucket b
     ///
-    /// Throws errc::invalid_argument for an empty batch size, errc::out_of_range for 2³² edges in a bucket or too many
-    /// buckets. O(buckets).
+    /// Throws errc::invalid_argument for batch size 0, errc::out_of_range for 2³² edges in a bucket or too many buckets.
+    /// O(buckets).
     state_batches(std::span<const edge_index> bucket_edges, std::uint64_t batch_edges, random_key key,
         batch_scope from = batch_scope::state)
         : batch_edges_(batch_edges),
@@ -84,16 +84,16 @@ public:
         }
     }
 
-    /// Edges of the state.
+    /// Number of edges of the state.
     [[nodiscard]] std::uint64_t edges() const noexcept { return first_edge_.back(); }
     /// Number of batches.
     [[nodiscard]] std::uint64_t size() const noexcept { return batches_; }
 
-    /// Edges of batch `batch`. O(1), or O(log buckets) by bucket. Precondition: batch < size().
+    /// Number of edges of batch `batch`. O(1), or O(log buckets) with batch_scope::bucket. Precondition: batch < size().
     [[nodiscard]] std::uint64_t batch_edges(std::uint64_t batch) const noexcept { return range_of(batch).size; }
 
-    /// The edge at `position` of batch `batch`. Precondition: batch < size(), position < batch_edges(batch).
-    /// For many use `fill`, which is several times as fast.
+    /// Edge at `position` of batch `batch`. Precondition: batch < size(), position < batch_edges(batch). For many edges use
+    /// `fill`, which is several times as fast.
     [[nodiscard]] edge_position at(std::uint64_t batch, std::uint64_t position) const noexcept {
         const range r = range_of(batch);
         GNEISS_ASSERT(position < r.size);
@@ -101,7 +101,7 @@ public:
         return from_ == batch_scope::bucket ? edge_position{r.bucket, static_cast<std::uint32_t>(index)} : find(index);
     }
 
-    /// Writes the edges of batch `batch` in training order. O(out), no allocation.
+    /// Writes the edges of batch `batch` in training order. O(out), without allocation.
     /// Precondition: batch < size(), out.size() == batch_edges(batch).
     void fill(std::uint64_t batch, std::span<edge_position> out) const noexcept {
         const range r = range_of(batch);
@@ -143,7 +143,7 @@ private:
         return {first_edge_[r.bucket + 1] - first_edge_[r.bucket], key_.with(r.bucket)};
     }
 
-    /// Cuts the edges into two to four equal cells a bucket and notes the bucket in which each begins.
+    /// Splits the edges into two to four equal cells per bucket and records the bucket in which each cell begins.
     void index_cells() {
         const std::uint64_t buckets = first_edge_.size() - 1;
         if (edges() == 0) return;
@@ -157,7 +157,7 @@ private:
         }
     }
 
-    /// The bucket that holds edge `index` of the state. Mostly one look at the cells; O(log buckets) at worst.
+    /// Finds the bucket of edge `index` of the state. Mostly one lookup in the cells; O(log buckets) at worst.
     [[nodiscard]] edge_position find(std::uint64_t index) const noexcept {
         std::uint32_t low = bucket_of_cell_[index >> shift_], high = bucket_of_cell_[(index >> shift_) + 1];
         while (low < high) {
@@ -174,9 +174,9 @@ private:
     random_key key_;
     batch_scope from_;
     std::uint64_t batches_ = 0;
-    std::vector<std::uint64_t> first_edge_;     // of each bucket, and the sum
-    std::vector<std::uint64_t> first_batch_;    // the same in batches; by bucket only
-    std::vector<std::uint32_t> bucket_of_cell_; // of each cell's first edge; by state only
+    std::vector<std::uint64_t> first_edge_;     // per bucket, then the total
+    std::vector<std::uint64_t> first_batch_;    // the same in batches; with batch_scope::bucket only
+    std::vector<std::uint32_t> bucket_of_cell_; // bucket of each cell's first edge; with batch_scope::state only
     std::uint32_t shift_ = 0;                   // cells have 2^shift edges
 };
 

@@ -17,30 +17,30 @@
 
 namespace gneiss {
 
-/// What changes from epoch to epoch. None of these changes the number of swaps.
+/// Randomizations per epoch. None of them changes the number of swaps.
 struct beta_options {
-    bool shuffle_start = true;         ///< which partitions begin in the buffer
+    bool shuffle_start = true;         ///< partitions that are in the buffer first
     bool permute_each_round = true;    ///< buffer and disk set, before a round fixes slots − 1 of the buffer
-    bool permute_before_refill = true; ///< disk set, before the fixed ones are replaced
+    bool permute_before_refill = true; ///< disk set, before the fixed partitions are replaced
     bool shuffle_edge_buckets = true;  ///< order of the buckets inside a state
-    bool randomize_bucket_states = false;  ///< buckets train in a random state that holds them, not in the first; ours
+    bool randomize_bucket_states = false;  ///< train a bucket in a random state that holds it, not the first; ours
 
-    /// The order of the paper's listing, the same in every epoch.
+    /// Order of the paper's listing, the same in every epoch.
     [[nodiscard]] static constexpr beta_options fixed() noexcept { return {false, false, false, false, false}; }
 
     friend bool operator==(const beta_options&, const beta_options&) = default;
 };
 
-/// The buffer over one epoch: a round fixes slots − 1 partitions and passes all others through the last slot, then
-/// the fixed ones, which have now met everybody, give way to as many unfinished ones.
+/// Returns the buffer contents over one epoch. A round fixes slots − 1 partitions and passes all others through the last slot.
+/// Then the fixed partitions, which have met every other, are replaced with unfinished ones.
 ///
-/// \param key  of the epoch; fields `.with(0)` start, `.with(1).with(round)` buffer, `.with(2).with(round)` disk set,
+/// \param key  key of the epoch; fields `.with(0)` start, `.with(1).with(round)` buffer, `.with(2).with(round)` disk set,
 ///             `.with(3).with(round)` disk set before the refill
-/// \return     beta_swaps(partitions, slots) + 1 sets of `resident_partitions` partitions, neighbors in the list differ by one swap
+/// \return     beta_swaps(partitions, slots) + 1 sets of `resident_partitions` partitions; consecutive sets differ by one swap
 ///
 /// A buffer of at least `partitions` slots gives one set. Cost: O(swaps · slots).
 /// Precondition: partitions > 0, and slots > 1 unless partitions is 1.
-/// Source: Marius, OSDI'21, Algorithm 3; the listing's `n` starts again at 0 in each round.
+/// Source: Marius, OSDI'21, Algorithm 3; the listing's `n` restarts at 0 in each round.
 [[nodiscard]] inline buffer_sequence beta_sequence(
     std::uint32_t partitions, std::uint32_t resident_partitions, random_key key, const beta_options& options = {}) {
     resident_partitions = std::min(resident_partitions, partitions);
@@ -71,11 +71,11 @@ struct beta_options {
     return sequence;
 }
 
-/// The buffer-aware edge traversal algorithm (BETA): `beta_swaps` swaps, within a fifth of the lower bound for up to
-/// 128 partitions and slots = p/4.
+/// Buffer-aware edge traversal algorithm (BETA): `beta_swaps` swaps, within a fifth of the lower bound for up to 128 partitions
+/// and slots = p/4.
 ///
-/// Every state trains at least one new pair of partitions. Throws errc::invalid_argument for a buffer in which two
-/// partitions cannot meet. Keyed by (seed, plan, epoch).
+/// Every state trains at least one new pair of partitions. Throws errc::invalid_argument for a buffer in which two partitions
+/// cannot meet. Keyed by (seed, plan, epoch).
 /// Source: Marius, OSDI'21, §4.1, Algorithms 3 and 4.
 class beta_order {
 public:

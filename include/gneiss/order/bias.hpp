@@ -14,7 +14,8 @@ namespace gneiss {
 
 namespace detail {
 
-/// The largest difference of two shares, of those with totals of at least `least_total`, after any state; `advance(s)` brings `done` to what it is after state s.
+/// Largest difference of two shares after any state, among entries with totals of at least `least_total`. `advance(s)` updates
+/// `done` to its value after state s.
 template <class Advance>
 [[nodiscard]] double largest_spread(std::span<const std::uint64_t> totals, std::uint64_t least_total, std::span<const std::uint64_t> done,
     std::size_t states, Advance&& advance) {
@@ -35,20 +36,21 @@ template <class Advance>
 
 } // namespace detail
 
-/// The edge permutation bias B of an epoch: how unevenly the edges of different nodes get their turn.
+/// Edge permutation bias B of an epoch: how unevenly edges of different nodes are spread over the epoch.
 ///
-/// Every edge advances the tallies of both its ends, which are normalized to 1 at the epoch's end; dᵢ is the largest
-/// difference between two nodes' tallies after state i, and B the largest dᵢ. 0: everything trains in one state; near
-/// 1: some node's edges are all done before another's begin. Nodes without edges do not count. A node of a single edge is
-/// either done or not, so that two of them make B 1 whatever the order; leave such nodes out to compare orders.
+/// Each edge advances the tallies of both its ends, normalized to 1 at the end of the epoch. dᵢ is the largest difference
+/// between two nodes' tallies after state i, and B is the largest dᵢ. 0: everything trains in one state; near 1: all edges of
+/// some node are done before those of another begin. Nodes without edges do not count. A node with a single edge is either done
+/// or not, so two of them make B 1 for every order; exclude such nodes to compare orders.
 ///
 /// \param states        an epoch's states in order
-/// \param nodes         ids are below
-/// \param edges_of      `edges_of(bucket, take)` calls `take(range)` for the edges of an edge bucket, in any pieces:
-///                      anything with `source` and `destination`; asked twice for every bucket
-/// \param least_degree  nodes with fewer edges, at least 1, do not count
+/// \param nodes         number of nodes
+/// \param edges_of      `edges_of(bucket, take)` calls `take(range)` for the edges of an edge bucket, in any pieces; elements
+/// have
+///                      `source` and `destination`; called twice for each bucket
+/// \param least_degree  nodes with fewer edges do not count; at least 1
 ///
-/// Cost: two passes over the edges, O(states · nodes) time; 16 bytes a node. Precondition: ids below `nodes`.
+/// Cost: two passes over the edges, O(states · nodes) time; 16 bytes per node. Precondition: ids below `nodes`.
 /// Source: MariusGNN, EuroSys'23, §6.
 template <class EdgesOf>
 [[nodiscard]] double edge_bias(std::span<const buffer_state> states, std::uint64_t nodes, EdgesOf&& edges_of, std::uint64_t least_degree = 1) {
@@ -68,8 +70,8 @@ template <class EdgesOf>
     return detail::largest_spread(totals, least_degree, done, states.size(), [&](std::size_t s) { count(states[s], done); });
 }
 
-/// The same without looking at edges: as if all nodes had the same degree and edge buckets the same size, so that the
-/// nodes of a partition advance together, by 1/(2p) for each end of a bucket. O(states · p + p²).
+/// The same bias without reading edges: assumes equal degrees and equal bucket sizes, so that the nodes of a partition advance
+/// together, by 1/(2p) for each end of a bucket. O(states · p + p²).
 [[nodiscard]] inline double uniform_bias(std::span<const buffer_state> states, std::uint32_t partitions) {
     const std::vector<std::uint64_t> totals(partitions, 2 * std::uint64_t{partitions});
     std::vector<std::uint64_t> done(partitions);

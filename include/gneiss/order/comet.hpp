@@ -19,12 +19,12 @@
 
 namespace gneiss {
 
-/// All pairs of n things, each once, such that neighbors in the list share one: a balanced trail. Ours.
+/// Returns all pairs of n elements, each once, such that consecutive pairs share one: a balanced trail. Ours.
 ///
-/// Zigzags 0, 1, −1, 2, −2, … (mod n) and their rotations cut the complete graph into n/2 Hamiltonian paths (Walecki); every
-/// second is walked backwards, so that each begins beside the end of the one before. A thing therefore takes part
-/// once, for two pairs, in every n − 1 pairs, where BETA keeps one of the two for a whole round. For odd n one more
-/// thing closes each path of the others to a cycle.
+/// Zigzags 0, 1, −1, 2, −2, … (mod n) and their rotations decompose the complete graph into n/2 Hamiltonian paths (Walecki).
+/// Every second path is reversed, so that each begins next to the end of the previous one. An element therefore appears once,
+/// for two pairs, in every n − 1 pairs; BETA keeps one of the two for a whole round. For odd n an additional element closes
+/// each path to a cycle.
 /// O(n²) time and space.
 [[nodiscard]] inline std::vector<std::pair<std::uint32_t, std::uint32_t>> balanced_trail(std::uint32_t n) {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
@@ -42,22 +42,22 @@ namespace gneiss {
     return pairs;
 }
 
-/// How logical partitions follow each other.
+/// Sequence of logical partitions.
 enum class logical_order : std::uint8_t {
     greedy,   ///< the paper's: one stays until it has met all others
-    balanced, ///< `balanced_trail`: each stays for two states and comes again evenly; ours, the same bytes
-    beta      ///< BETA with four at a time, or as many as there are slots: fewer bytes; ours
+    balanced, ///< `balanced_trail`: each stays for two states and returns evenly; ours, the same bytes
+    beta      ///< BETA with four at a time, or all slots if fewer: fewer bytes; ours
 };
 
-/// COrrelation Minimizing Edge Traversal: partitions are grouped at random into logical ones each epoch; pairs of logical
-/// partitions are resident, one is swapped at a time until every pair has met; an edge bucket trains in a random one
-/// of the states that hold both its partitions.
+/// COMET, COrrelation Minimizing Edge Traversal. Each epoch groups partitions at random into logical partitions. Pairs of
+/// logical partitions are resident; one is swapped at a time until every pair has met. An edge bucket trains in a random state
+/// that holds both its partitions.
 ///
-/// With l logical partitions of g = ⌊slots/2⌋ partitions (the last has fewer when g does not divide p) an epoch has
-/// l(l − 1)/2 states and l(l − 1)/2 − 1 swaps of logical partitions. A buffer of all partitions gives one state.
-/// With `logical_order::beta` there are four logical partitions of a quarter of the slots in the buffer, and they follow
-/// each other as BETA has it: the bytes of BETA over l = 4p/c partitions, whose members change every epoch.
-/// Keyed by (seed, plan, epoch, 6…): 6 grouping, 7 order of pairs, 8 spreading, 9 buckets inside a state.
+/// With l logical partitions of g = ⌊slots/2⌋ partitions (the last has fewer if g does not divide p), an epoch has l(l − 1)/2
+/// states and l(l − 1)/2 − 1 swaps of logical partitions. A buffer of all partitions gives one state. With
+/// `logical_order::beta` the buffer holds four logical partitions, each a quarter of the slots, in BETA's sequence: the bytes
+/// of BETA over l = 4p/c partitions, whose members change every epoch.
+/// Keyed by (seed, plan, epoch, 6…): 6 grouping, 7 order of pairs, 8 spreading, 9 buckets within a state.
 /// Throws errc::invalid_argument for a buffer in which two partitions cannot meet. Cost: O(states · slots²).
 /// Source: MariusGNN, EuroSys'23, §5.1; l = 2p/c, c_l = 2 by §6.
 class comet_order {
@@ -73,7 +73,7 @@ public:
 
     [[nodiscard]] std::uint32_t partitions() const noexcept { return partitions_; }
     [[nodiscard]] std::uint32_t resident_partitions() const noexcept { return resident_partitions_; }
-    /// l; 1 if everything is resident.
+    /// Number of logical partitions l; 1 if everything is resident.
     [[nodiscard]] std::uint32_t logical_partitions() const noexcept {
         return resident_partitions_ >= partitions_ ? 1 : static_cast<std::uint32_t>(ceil_div(partitions_, group()));
     }
@@ -103,7 +103,7 @@ public:
     }
 
 private:
-    /// Logical partitions in the buffer, and partitions in each.
+    /// Number of logical partitions in the buffer. group(): partitions in each.
     [[nodiscard]] std::uint32_t together() const noexcept {
         return pairs_ == logical_order::beta ? std::min(resident_partitions_, 4U) : 2;
     }
@@ -113,7 +113,7 @@ private:
         const std::uint32_t l = logical_partitions();
         if (pairs_ != logical_order::balanced) return beta_sequence(l, together(), key);
         buffer_sequence pairs;
-        for (const auto& [a, b] : balanced_trail(l)) pairs.push_back({a, b}); // what is in each is random already
+        for (const auto& [a, b] : balanced_trail(l)) pairs.push_back({a, b}); // the members of each are random already
         return pairs;
     }
 

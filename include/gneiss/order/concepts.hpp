@@ -8,11 +8,11 @@
 
 namespace gneiss {
 
-/// An order of edge buckets: says what to train, epoch by epoch, before a byte moves.
+/// Order of edge buckets: plans what to train in an epoch before any data moves.
 ///
-/// Meaning: `order(epoch)` is a plan in which each of the partitions()² edge buckets is trained once, in a state that
-/// holds both its partitions, of which at most slots() are resident. It is a pure function of the order and the epoch:
-/// asking twice, or on another machine, gives the same plan, so that a run can resume inside it.
+/// Meaning: `order(epoch)` is a plan that trains each of the partitions()² edge buckets once, in a state that holds both its
+/// partitions, with at most resident_partitions() partitions resident. It is a pure function of the order and the epoch:
+/// repeated calls, also on other machines, return the same plan, so a run can resume inside it.
 /// Cost: O(p²) time and memory per epoch, up to logarithms. Thread-safe.
 template <class O>
 concept edge_bucket_order = requires(const O& order, std::uint64_t epoch) {

@@ -12,33 +12,33 @@
 
 namespace gneiss {
 
-/// Whether training changes the rows, so that a partition that leaves must be written back.
+/// Use of rows by training: an updated partition must be written back when it leaves.
 enum class row_use : std::uint8_t { read_only, updated };
 
-/// What one epoch of a plan moves between disk and buffer, counted before a byte moves.
+/// Data that one epoch of a plan moves between disk and buffer, computed in advance.
 struct plan_cost {
     std::uint64_t swaps = 0;         ///< partitions loaded after the first fill
-    std::uint64_t read_bytes = 0;    ///< first fill included
-    std::uint64_t written_bytes = 0; ///< final flush included; 0 for read-only rows
+    std::uint64_t read_bytes = 0;    ///< including the first fill
+    std::uint64_t written_bytes = 0; ///< including the final flush; 0 for read-only rows
 
     friend bool operator==(const plan_cost&, const plan_cost&) = default;
 };
 
-/// Replays `states` and adds up their traffic, for partitions of different size.
+/// Sums the traffic of `states`, for partitions of different sizes.
 ///
 /// \param states    an epoch's states in order
-/// \param bytes_of  size of a partition's rows, value and optimizer state together: partition_id → bytes
-/// \param access    learned embeddings are `updated`, given features `read_only`
+/// \param bytes_of  bytes of a partition's rows, value and optimizer state: partition_id → bytes
+/// \param access    `updated` for learned embeddings, `read_only` for features
 ///
-/// The first state is the first fill: its loads are read but are no swaps. What is resident at the end is flushed.
-/// Cost: O(sum of resident partitions) time, no allocation.
-/// Precondition: no state is without a resident partition (checked in debug builds).
+/// The first state is the first fill: its loads are reads but not swaps. Partitions resident at the end are flushed.
+/// Cost: O(sum of resident partitions) time, without allocation.
+/// Precondition: every state has a resident partition (checked in debug builds).
 /// Source: Marius, OSDI'21, §4.1.
 template <std::invocable<partition_id> BytesOf>
 [[nodiscard]] constexpr plan_cost cost_of(
     std::span<const buffer_state> states, BytesOf&& bytes_of, row_use access = row_use::updated) {
     plan_cost cost;
-    // Adds the bytes of those of `these` that `those` lacks, and returns how many there are.
+    // Adds the bytes of the elements of `these` that `those` lacks, and returns their number.
     const auto add_absent = [&](std::span<const partition_id> these, std::span<const partition_id> those,
                                 std::uint64_t& bytes) {
         std::uint64_t absent = 0;
@@ -63,24 +63,24 @@ template <std::invocable<partition_id> BytesOf>
     return cost;
 }
 
-/// The same where every partition has `partition_bytes`.
+/// Sums the traffic of `states`, for partitions of `partition_bytes` each.
 [[nodiscard]] constexpr plan_cost cost_of(
     std::span<const buffer_state> states, std::uint64_t partition_bytes, row_use access = row_use::updated) {
     return cost_of(
         states, [partition_bytes](partition_id) { return partition_bytes; }, access);
 }
 
-/// The same for a table of sizes, `bytes[p]` for partition p. Precondition: it has an entry for every resident one.
+/// Sums the traffic of `states`, with `bytes[p]` for partition p. Precondition: an entry for every resident partition.
 [[nodiscard]] constexpr plan_cost cost_of(
     std::span<const buffer_state> states, std::span<const std::uint64_t> bytes, row_use access = row_use::updated) {
     return cost_of(
         states, [bytes](partition_id p) { return bytes[p]; }, access);
 }
 
-/// The fewest swaps that any order can need, for `partitions` on disk and `resident_partitions` in the buffer.
+/// Lower bound on the swaps of any order, for `partitions` on disk and `resident_partitions` in the buffer.
 ///
-/// A swap puts one partition beside slots − 1 others, so it completes at most slots − 1 new pairs. Some (p, c) have
-/// no order that reaches it. 0 when everything fits; the largest value when two partitions never meet (slots < 2).
+/// A swap brings one partition together with slots − 1 others, so it completes at most slots − 1 new pairs. For some (p, c) no
+/// order reaches the bound. 0 if everything fits; the maximum value if two partitions never meet (slots < 2).
 /// Source: Marius, equation (2).
 [[nodiscard]] constexpr std::uint64_t swap_lower_bound(std::uint32_t partitions, std::uint32_t resident_partitions) noexcept {
     if (resident_partitions >= partitions) return 0;
@@ -89,10 +89,10 @@ template <std::invocable<partition_id> BytesOf>
     return ceil_div<std::uint64_t>(pairs(partitions) - pairs(resident_partitions), resident_partitions - 1U);
 }
 
-/// Swaps of the BETA order in closed form; the oracle of `beta_order`, whatever its randomizations.
+/// Number of swaps of the BETA order in closed form; the oracle for `beta_order` under all randomizations.
 ///
-/// Of the paper's form (p−c) + (x+1)·[(p−c) − x(c−1)/2] with x = ⌊(p−c)/(c−1)⌋, multiplied out so that it stays
-/// integral. Limits as for `swap_lower_bound`.
+/// Paper's form: (p−c) + (x+1)·[(p−c) − x(c−1)/2] with x = ⌊(p−c)/(c−1)⌋, multiplied out to stay integral. Limits as for
+/// `swap_lower_bound`.
 /// Source: Marius, equation (3).
 [[nodiscard]] constexpr std::uint64_t beta_swaps(std::uint32_t partitions, std::uint32_t resident_partitions) noexcept {
     if (resident_partitions >= partitions) return 0;

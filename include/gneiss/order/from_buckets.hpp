@@ -17,18 +17,18 @@
 
 namespace gneiss {
 
-/// Trains `buckets` in the given order with a buffer of `resident_partitions` partitions, evicting the one needed furthest in the
-/// future: no other choice loads fewer partitions for this order.
+/// Plans training of `buckets` in the given order with a buffer of `resident_partitions` partitions, evicting the one needed
+/// furthest in the future. No other choice loads fewer partitions for this order.
 ///
-/// Buckets that follow each other without a load share a state, so the first state is the first fill and no state
-/// lacks an edge bucket. A bucket may lack both its partitions; then both are loaded at once and count as two swaps.
-/// Of partitions never needed again the lowest leaves first.
+/// Consecutive buckets without a load between them share a state, so the first state is the first fill and every state has an
+/// edge bucket. A bucket may miss both its partitions; both loads then happen at once and count as two swaps. Among partitions
+/// that are not needed again, the lowest is evicted first.
 ///
-/// \param buckets     any list; each of the p² once for an epoch (`validate` says so)
-/// \param partitions  p
-/// \param slots       c
+/// \param buckets              any list; each of the p² once for an epoch (see `validate`)
+/// \param partitions           p
+/// \param resident_partitions  c
 ///
-/// Throws errc::invalid_argument where two partitions cannot meet, errc::out_of_range for a bucket outside [0, p)².
+/// Throws errc::invalid_argument if two partitions cannot meet, errc::out_of_range for a bucket outside [0, p)².
 /// Cost: O(buckets + loads · slots) time, O(buckets + states · slots) memory.
 /// Source: Marius, OSDI'21, Algorithm 2; Belady, IBM Systems Journal 1966.
 [[nodiscard]] inline epoch_plan plan_from_buckets(
@@ -38,7 +38,7 @@ namespace gneiss {
         if (b.first >= partitions || b.second >= partitions)
             throw error(errc::out_of_range, detail::name_of(b) + " with " + std::to_string(partitions) + " partitions");
 
-    // next[k]: when the two partitions of bucket k are needed again; `upcoming[p]`: of partition p, from here on.
+    // next[k]: next uses of the two partitions of bucket k; upcoming[p]: next use of partition p from here on.
     constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
     std::vector<std::pair<std::size_t, std::size_t>> next(buckets.size());
     std::vector<std::size_t> upcoming(partitions, never);
@@ -50,7 +50,7 @@ namespace gneiss {
 
     epoch_plan states;
     std::vector<partition_id> resident; // ascending
-    bool loaded = false;                // since the last state was begun
+    bool loaded = false;                // since the current state began
     const auto admit = [&](partition_id p) {
         const auto at = std::ranges::lower_bound(resident, p);
         if (at != resident.end() && *at == p) return;
@@ -75,8 +75,8 @@ namespace gneiss {
     return states;
 }
 
-/// An order that trains one list of buckets, the same in every epoch: a user's, or a curve's. Limits and errors as
-/// for `plan_from_buckets`, found at construction. O(plan) per epoch.
+/// Order that trains the same list of buckets in every epoch: a user's, or a curve's. Limits and errors as for
+/// `plan_from_buckets`, reported at construction. O(plan) per epoch.
 class bucket_list_order {
 public:
     bucket_list_order(std::span<const edge_bucket> buckets, std::uint32_t partitions, std::uint32_t resident_partitions)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward declarations of module order, without the default arguments of templates, which stand in their headers.
+// Module order: orders of edge buckets (BETA, COMET, Hilbert, searched, …), epoch plans and their cost, bias and validation,
+// batches of a state, plans over nodes. Forward declarations, without default template arguments.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@
 
 namespace gneiss {
 
-/// All p² edge buckets row by row: (0, 0), (0, 1), … The baseline that anybody would write first. O(p²).
+/// Returns all p² edge buckets row by row: (0, 0), (0, 1), … A simple baseline. O(p²).
 [[nodiscard]] inline std::vector<edge_bucket> row_major_buckets(std::uint32_t partitions) {
     std::vector<edge_bucket> buckets;
     buckets.reserve(std::size_t{partitions} * partitions);
@@ -20,7 +20,7 @@ namespace gneiss {
     return buckets;
 }
 
-/// The order of `row_major_buckets`, with Belady's eviction. The same in every epoch.
+/// Order of `row_major_buckets` with Belady's eviction. The same in every epoch.
 class row_major_order : public bucket_list_order {
 public:
     row_major_order(std::uint32_t partitions, std::uint32_t resident_partitions)
@@ -30,14 +30,14 @@ public:
 
 static_assert(edge_bucket_order<row_major_order>);
 
-/// Cell `at` of the Hilbert curve over a `width` × `width` grid, from (0, 0) to (width − 1, 0). O(log width).
+/// Returns cell `at` of the Hilbert curve over a `width` × `width` grid, from (0, 0) to (width − 1, 0). O(log width).
 ///
 /// Precondition: width is a power of two up to 2¹⁶, at < width².
 [[nodiscard]] constexpr edge_bucket hilbert_cell(std::uint32_t width, std::uint64_t at) noexcept {
     std::uint32_t x = 0, y = 0;
     for (std::uint32_t size = 1; size < width; size *= 2, at /= 4) {
         const bool right = (at & 2) != 0, up = ((at & 1) != 0) != right;
-        if (!up) { // the two outer quadrants are turned
+        if (!up) { // the two outer quadrants are rotated
             if (right) {
                 x = size - 1 - x;
                 y = size - 1 - y;
@@ -50,7 +50,7 @@ static_assert(edge_bucket_order<row_major_order>);
     return {x, y};
 }
 
-/// All p² edge buckets along the Hilbert curve of the next power of two, cells outside left out. O(p² log p).
+/// Returns all p² edge buckets along the Hilbert curve of the next power of two, without cells outside. O(p² log p).
 [[nodiscard]] inline std::vector<edge_bucket> hilbert_buckets(std::uint32_t partitions) {
     std::vector<edge_bucket> buckets;
     buckets.reserve(std::size_t{partitions} * partitions);
@@ -62,7 +62,7 @@ static_assert(edge_bucket_order<row_major_order>);
     return buckets;
 }
 
-/// The same curve, (i, j) and (j, i) successively where it first meets either: about half the swaps. O(p² log p).
+/// Returns the same curve with (j, i) directly after (i, j) where it first meets either: about half the swaps. O(p² log p).
 [[nodiscard]] inline std::vector<edge_bucket> hilbert_symmetric_buckets(std::uint32_t partitions) {
     std::vector<edge_bucket> buckets;
     buckets.reserve(std::size_t{partitions} * partitions);
@@ -76,12 +76,12 @@ static_assert(edge_bucket_order<row_major_order>);
     return buckets;
 }
 
-/// Edge buckets along a Hilbert curve, which knows locality but no buffer, with Belady's eviction. The same in every
-/// epoch. The baseline of the paper. Source: Marius, OSDI'21, §4.1 and Figure 7.
+/// Edge buckets along a Hilbert curve, which has locality but ignores the buffer, with Belady's eviction. The same in every
+/// epoch. The paper's baseline. Source: Marius, OSDI'21, §4.1 and Figure 7.
 class hilbert_order : public bucket_list_order {
 public:
     struct options {
-        bool symmetric; ///< (i, j) and (j, i) successively: `hilbert_symmetric_buckets`
+        bool symmetric; ///< (j, i) directly after (i, j): `hilbert_symmetric_buckets`
     };
     hilbert_order(std::uint32_t partitions, std::uint32_t resident_partitions, const options& walk = {.symmetric = false})
         : bucket_list_order((detail::check_buffer(partitions, resident_partitions),

@@ -11,9 +11,9 @@
 
 namespace gneiss {
 
-/// Everything is resident all the time: one state with all p² edge buckets, which are shuffled within.
+/// Order with everything resident: one state with all p² edge buckets, shuffled.
 ///
-/// Throws errc::invalid_argument for no partition. Keyed by (seed, plan, epoch).
+/// Throws errc::invalid_argument for zero partitions. Keyed by (seed, plan, epoch).
 class in_memory_order {
 public:
     explicit in_memory_order(std::uint32_t partitions, std::uint64_t seed = 0) : partitions_(partitions), seed_(seed) {

@@ -13,17 +13,17 @@
 
 namespace gneiss {
 
-/// An epoch of Hanoi: all partitions in random order, `macro` at a time, each group a state together with the pinned
-/// partitions, which hold hubs. The last group may be smaller. Every training node is a seed once: in the state that
-/// brings its partition, or, on a pinned one, in a random state. Training on macro-batches without pinned partitions,
-/// over random partitions, is MariusGNN's batching.
+/// Plans an epoch of Hanoi: all partitions in random order, `macro` at a time. Each group forms a state together with the
+/// pinned partitions, which hold hubs. The last group may be smaller. Every training node is a seed once: in the state that
+/// loads its partition, or, in a pinned partition, in a random state. Macro-batches without pinned partitions over random
+/// partitions are MariusGNN's batching.
 ///
-/// \param partitions  p, the pinned ones included; some of them may have no training node
-/// \param pinned      the first so many partitions stay in memory
-/// \param macro       partitions that come and go together
+/// \param partitions  p, including the pinned ones; some may have no training node
+/// \param pinned      number of leading partitions that stay in memory
+/// \param macro       partitions loaded and evicted together
 ///
-/// Pure function of its arguments. Key (seed, plan, epoch, 15…): 15 the order, 16 where pinned nodes train. Throws
-/// errc::invalid_argument without a partition, for macro 0, and for more pinned than partitions. O(p log p).
+/// Pure function of its arguments. Key (seed, plan, epoch, 15…): 15 the order, 16 the states of pinned nodes. Throws
+/// errc::invalid_argument for zero partitions, macro 0, or more pinned than partitions. O(p log p).
 /// Source: Hanoi, thesis, §4.2.1 and §4.3.3.
 [[nodiscard]] inline node_plan macro_batches(
     std::uint32_t partitions, std::uint32_t pinned, std::uint32_t macro, std::uint64_t seed, std::uint64_t epoch) {

@@ -12,11 +12,12 @@
 
 namespace gneiss {
 
-/// One epoch over nodes: what is resident, and whose training nodes train when. Plain data.
+/// Plan of one epoch over nodes: the resident partitions and the training nodes of each state. Plain data.
 struct node_plan {
-    epoch_plan states;                                    ///< without edge buckets: all edges between residents are sampled
-    std::vector<std::vector<partition_id>> trained; ///< [states] partitions whose training nodes train there, ascending
-    /// So many leading partitions are in every state. Each of their training nodes trains in a random one, by the key.
+    /// without edge buckets: all edges between resident nodes are sampled
+    epoch_plan states;
+    std::vector<std::vector<partition_id>> trained; ///< [states] partitions whose training nodes train in that state, ascending
+    /// Number of leading partitions that are in every state. Each of their training nodes trains in a random state, by the key.
     std::uint32_t pinned = 0;
     random_key pinned_key{0, random_domain::plan};
 
@@ -26,8 +27,8 @@ struct node_plan {
     }
 };
 
-/// Appends the nodes that train in state `s`: those of its trained partitions, then the pinned ones that fall to it.
-/// Over all states that is each training node of a trained or pinned partition once.
+/// Appends the nodes that train in state `s`: those of its trained partitions, then the pinned nodes assigned to it. Over all
+/// states, each training node of a trained or pinned partition appears once.
 ///
 /// \param training  training nodes, ascending
 /// Cost: O(nodes appended + pinned training nodes + partitions log nodes).

@@ -13,7 +13,7 @@ namespace gneiss {
 /// An edge bucket: all edges from nodes of partition `first` to nodes of partition `second`.
 using edge_bucket = std::pair<partition_id, partition_id>;
 
-/// One stay of the buffer: which partitions are resident, and what is trained while they are.
+/// State of the buffer: the resident partitions, and the edge buckets trained while they are.
 struct buffer_state {
     std::vector<partition_id> resident;    ///< ascending
     std::vector<edge_bucket> edge_buckets; ///< in training order; both partitions are resident
@@ -21,10 +21,10 @@ struct buffer_state {
     friend bool operator==(const buffer_state&, const buffer_state&) = default;
 };
 
-/// One epoch: the states in order. Plain data, to be printed, costed, compared and replayed.
+/// One epoch: its states in order. Plain data, to print, cost, compare and replay.
 using epoch_plan = std::vector<buffer_state>;
 
-/// Number of a batch, fixed by the plan before any stage runs. Orders as training does.
+/// Number of a batch, fixed by the plan before any stage runs. Ordered like training.
 struct batch_number {
     std::uint32_t state = 0; ///< position in the plan
     std::uint32_t pass = 0;  ///< repetition of the state (macro-batch reuse), 0 for Marius
@@ -33,7 +33,7 @@ struct batch_number {
     friend auto operator<=>(const batch_number&, const batch_number&) = default;
 };
 
-/// Where training resumes: everything before `next` in epoch `epoch` is applied, and nothing else.
+/// Position at which training resumes: exactly the batches before `next` in epoch `epoch` have been applied.
 struct resume_position {
     std::uint64_t epoch = 0;
     batch_number next{};

@@ -13,13 +13,13 @@
 
 namespace gneiss {
 
-/// How much of a plan `to_string` shows.
+/// Limits on the output of `to_string`.
 struct plan_format {
-    std::size_t states = 40; ///< from the start; the rest is counted
-    std::size_t buckets = 8; ///< of each state; the rest is counted
+    std::size_t states = 40; ///< first states shown; the rest is counted
+    std::size_t buckets = 8; ///< first buckets shown per state; the rest is counted
 };
 
-/// Ascending partitions with runs of three or more shortened: "0-7 12 14".
+/// Formats ascending partitions, with runs of three or more shortened: "0-7 12 14".
 [[nodiscard]] inline std::string to_string(std::span<const partition_id> ascending) {
     std::string text;
     for (std::size_t i = 0; i < ascending.size();) {
@@ -33,13 +33,13 @@ struct plan_format {
     return text;
 }
 
-/// A plan as a table for people: a line per state with what is resident, what it loads and what it trains.
+/// Formats a plan as a table: one line per state with its resident partitions, loads and buckets.
 ///
 ///     state  resident  load  buckets
 ///         0  0-2       0-2         9  (0,0) (0,1) …
 ///         1  0 1 3     3           5  (0,3) (1,3) (3,0) (3,1) (3,3)
 ///
-/// Every line ends in '\n'. O(size of what is shown).
+/// Every line ends in '\n'. O(size of the output).
 [[nodiscard]] inline std::string to_string(const epoch_plan& states, plan_format show = {}) {
     struct line {
         std::string number, resident, load, count, buckets;

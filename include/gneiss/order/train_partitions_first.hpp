@@ -18,33 +18,33 @@
 
 namespace gneiss {
 
-/// How many leading partitions hold all training rows: k. 0 for none. O(rows).
+/// Number k of leading partitions that hold all training rows; 0 for none. O(rows).
 [[nodiscard]] inline std::uint32_t leading_partitions(
     const row_partitioning& rows, std::span<const node_id> training_rows) {
     const auto last = std::ranges::max_element(training_rows);
     return last == training_rows.end() ? 0 : rows.of(*last) + 1;
 }
 
-/// An epoch of node classification: the k partitions that hold the training nodes stay resident, with slots − k random
-/// others that are drawn anew each epoch. One state, so nothing is swapped within an epoch.
+/// Plans an epoch of node classification: the k partitions that hold the training nodes stay resident, together with slots − k
+/// random others, drawn again each epoch. One state, so nothing is swapped within an epoch.
 ///
 /// \param partitions           p
-/// \param slots                c
-/// \param training_partitions  k: training nodes lie in the first k partitions (`gneiss-data reorder --training-first`
-///                             puts them there); p where they lie anywhere
+/// \param resident_partitions  c
+/// \param training_partitions  k: training nodes are in the first k partitions (`gneiss-data reorder --training-first` moves
+///                             them there); p if they are anywhere
 ///
-/// With k ≥ slots training nodes do not fit, and partitions are grouped at random into logical ones of ⌊slots/2⌋, as
-/// COMET does: two are resident, and a random one of them gives way to a random one not yet seen, until all were. Each
-/// partition's training nodes then train in a random one of the states that hold it. Every partition with training
-/// nodes is trained once an epoch; a buffer of all partitions gives one state.
+/// With k ≥ slots the training nodes do not fit. Partitions are then grouped at random into logical ones of ⌊slots/2⌋, as in
+/// COMET: two are resident, and a random one is replaced with a random unseen one until all were resident. Each partition's
+/// training nodes train in a random state that holds it. Every partition with training nodes is trained once per epoch; a
+/// buffer of all partitions gives one state.
 ///
-/// Pure function of its arguments. Key (seed, plan, epoch, 11…): 11 others, 12 grouping, 13 which one leaves, 14 where
-/// a partition trains. Throws errc::invalid_argument without a partition or a slot, and for k > p. Cost: O(p · slots).
+/// Pure function of its arguments. Key (seed, plan, epoch, 11…): 11 others, 12 grouping, 13 eviction, 14 the state in which a
+/// partition trains. Throws errc::invalid_argument for zero partitions or slots, and for k > p. Cost: O(p · slots).
 /// Source: MariusGNN, EuroSys'23, §5.2.
 [[nodiscard]] inline node_plan train_partitions_first(std::uint32_t partitions, std::uint32_t resident_partitions,
     std::uint32_t training_partitions, std::uint64_t seed, std::uint64_t epoch) {
     if (resident_partitions == 0) throw error(errc::invalid_argument, "a buffer needs at least one slot");
-    detail::check_buffer(partitions, std::max(resident_partitions, 2U)); // no two partitions need to meet
+    detail::check_buffer(partitions, std::max(resident_partitions, 2U)); // pairs of partitions need not meet
     if (training_partitions > partitions)
         throw error(errc::invalid_argument, std::to_string(training_partitions) + " of " + std::to_string(partitions) +
                                                 " partitions cannot hold training nodes");
@@ -65,7 +65,7 @@ namespace gneiss {
         return result;
     }
 
-    // Logical partition l is all[l · group] … ; numbered in random order, so that the next unseen one is a random one.
+    // Logical partition l is all[l · group] …, numbered in random order, so the next unseen one is random.
     shuffle(all, key.with(12));
     const std::uint32_t group = std::max(c / 2, 1U), logical = ceil_div(partitions, group);
     std::vector<std::uint32_t> resident;
@@ -88,7 +88,7 @@ namespace gneiss {
     for (std::size_t s = 0; s < result.states.size(); ++s)
         for (const partition_id p : result.states[s].resident) {
             if (p >= k) continue;
-            // A reservoir of one: the n-th state that holds p replaces what was chosen with probability 1/n.
+            // Reservoir of size one: the n-th state that holds p replaces the choice with probability 1/n.
             const std::uint64_t word = key.with(14).with(p)[residencies[p]];
             if (below(word, ++residencies[p]) == 0) chosen[p] = s;
         }

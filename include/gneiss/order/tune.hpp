@@ -16,47 +16,47 @@
 
 namespace gneiss {
 
-/// What partitions are chosen for.
+/// Input of `tune`.
 struct tuning_input {
     std::uint64_t nodes = 0;
-    std::uint64_t row_bytes = 0;   ///< of a node in the buffer: value and optimizer state, or its features; 0: no rows
-    std::uint64_t edge_bytes = 0;  ///< of all blocks that a run keeps resident, as measured on disk; 0: no graph
-    std::uint32_t edge_files = 2;  ///< that these blocks lie in: by source, by destination
-    std::uint64_t memory = 0;      ///< in all
-    std::uint64_t other_bytes = 0; ///< of it for all but rows and graph: batches, parameters, the program
-    std::uint64_t read_bytes = 128 << 10; ///< D: the least that the device reads at about its full rate
-    bool prefetch = true;                 ///< the next state is loaded while one trains
+    std::uint64_t row_bytes = 0;   ///< per node in the buffer: value and optimizer state, or features; 0: without rows
+    std::uint64_t edge_bytes = 0;  ///< all blocks that a run keeps resident, as measured on disk; 0: without a graph
+    std::uint32_t edge_files = 2;  ///< number of files that hold these blocks: by source, by destination
+    std::uint64_t memory = 0;      ///< total
+    std::uint64_t other_bytes = 0; ///< share for everything except rows and graph: batches, parameters, the program
+    std::uint64_t read_bytes = 128 << 10; ///< D: smallest read at about the full rate of the device
+    bool prefetch = true;                 ///< load the next state while one trains
     std::uint32_t logical = 0;            ///< l, at least 2; 0: the fewest that fit
     row_use access = row_use::updated;
 };
 
-/// Partitions and buffer for COMET, and what they cost.
+/// Partitions and buffer for COMET, and their cost.
 struct tuned_partitions {
     std::uint32_t partitions = 1;                    ///< p
     std::uint32_t logical = 1;                       ///< l; 1: everything is resident
-    std::uint32_t resident_partitions = 1;                         ///< c, beside the prefetched ones
+    std::uint32_t resident_partitions = 1;                         ///< c, without the prefetched ones
     std::uint32_t prefetch = 0;                      ///< slots for the partitions of the next state
     std::uint64_t row_memory = 0, edge_memory = 0;   ///< [bytes]
     std::uint64_t states = 1;                        ///< per epoch
-    std::uint64_t read_bytes = 0, written_bytes = 0; ///< per epoch, first fill and final flush included, expected
-    std::uint64_t smallest_read = 0;                 ///< expected, of a partition's rows or a bucket's block [bytes]
-    std::vector<std::string> reasons{};              ///< a line each, for people
+    std::uint64_t read_bytes = 0, written_bytes = 0; ///< per epoch, including first fill and final flush, expected
+    std::uint64_t smallest_read = 0;                 ///< expected, for a partition's rows or a bucket's block [bytes]
+    std::vector<std::string> reasons{};              ///< one line each, human-readable
 };
 
 namespace detail {
 
-/// Up to so many partitions accuracy gains by more of them, which is worth smaller blocks: where reads of D come to 4/5 of the
-/// device's rate, those of D/16 come to 1/5, which is still many times what edges train at. Measured: docs/results/mariusgnn.md.
+/// Up to this number, more partitions improve accuracy, which justifies smaller blocks: where reads of D reach 4/5 of the
+/// device's rate, those of D/16 reach 1/5, still many times the training rate of edges. Measured: docs/results/mariusgnn.md.
 inline constexpr double few_partitions = 64;
 inline constexpr double small_block = 1. / 16;
 
-/// total · n / d without overflow where the result has none. Precondition: d · n < 2⁶⁴.
+/// Returns total · n / d without overflow unless the result overflows. Precondition: d · n < 2⁶⁴.
 [[nodiscard]] constexpr std::uint64_t share(std::uint64_t total, std::uint64_t n, std::uint64_t d) noexcept {
     return total / d * n + total % d * n / d;
 }
 
-/// What `logical` logical partitions of `group` partitions take: rows and blocks of two of them, and those that the
-/// next state adds. 1: all.
+/// Resources of `logical` logical partitions of `group` partitions: rows and blocks of two of them, plus those of the
+/// prefetched state. 1: all.
 [[nodiscard]] inline tuned_partitions sized(const tuning_input& input, std::uint32_t logical, std::uint32_t group) {
     tuned_partitions t;
     t.logical = logical;
@@ -67,7 +67,7 @@ inline constexpr double small_block = 1. / 16;
     t.prefetch = ahead ? group : 0;
     t.row_memory =
         (std::uint64_t{t.resident_partitions} + t.prefetch) * round_up(rows * input.row_bytes, std::uint64_t{page_alignment});
-    // Of l² squares of blocks a state has four; the next one shares one of them.
+    // A state has four of the l² squares of blocks; the next state shares one of them.
     t.edge_memory = all ? input.edge_bytes : ceil_div(input.edge_bytes * (ahead ? 7 : 4), l * l);
     const std::uint64_t swaps = all ? 0 : l * (l - 1) / 2 - 1;
     t.states = swaps + 1;
@@ -84,21 +84,20 @@ inline constexpr double small_block = 1. / 16;
 
 } // namespace detail
 
-/// Chooses the number of partitions, of logical ones, and the slots of the buffer for COMET.
+/// Chooses the numbers of partitions and logical partitions and the slots of the buffer for COMET.
 ///
-/// More partitions make the order less biased, at no cost until a read is smaller than D: p is about
-/// min(NO / D, √(EO / D)), where NO are the bytes of all rows with their optimizer state and EO those of one block
-/// file; where that is less than 64, up to so many as blocks of D/16 allow. A larger buffer, that is fewer logical partitions, lowers bias, states and traffic: l is the smallest for
-/// which the rows and blocks of two logical partitions, those loaded ahead and everything else fit in memory. p is a
-/// multiple of l, and c = 2p/l.
+/// More partitions make the order less biased, at no cost until a read is smaller than D: p is about min(NO / D, √(EO / D)),
+/// where NO is the size of all rows with their optimizer state and EO that of one block file. If that is less than 64, p grows
+/// up to 64 as far as blocks of D/16 allow. A larger buffer, i.e. fewer logical partitions, lowers bias, states and traffic: l
+/// is the smallest for which the rows and blocks of two logical partitions, those loaded ahead and everything else fit in
+/// memory. p is a multiple of l, and c = 2p/l.
 ///
-/// The choice depends on memory monotonously: more of it never gives more logical partitions, nor fewer slots. If all
-/// fits, everything stays resident: l = 1, c = p. If l exceeds what D allows, reads are smaller than D, and a reason
-/// says so. Blocks are taken to be of equal size, as measured with another number of partitions: very many partitions
-/// make them larger.
-/// O(p). Throws over_budget when not even two partitions of p = 4096 (or of a node each) fit; errc::invalid_argument
-/// for no node, nothing to hold, or a D of 0. Source: MariusGNN, EuroSys'23, §6, corrected: with optimizer state,
-/// measured blocks, and the next state counted.
+/// The choice is monotonic in memory: more memory never gives more logical partitions or fewer slots. If all fits, everything
+/// stays resident: l = 1, c = p. If l exceeds what D allows, reads are smaller than D, and a reason says so. Blocks are assumed
+/// to be of equal size, as measured with another number of partitions; very many partitions make them larger. O(p). Throws
+/// over_budget if not even two partitions of p = 4096 (or of one node each) fit; errc::invalid_argument for zero nodes, neither
+/// rows nor edges, or D = 0. Source: MariusGNN, EuroSys'23, §6, corrected: includes optimizer state, measured blocks, and the
+/// next state.
 [[nodiscard]] inline tuned_partitions tune(const tuning_input& input) {
     if (input.nodes == 0 || input.row_bytes + input.edge_bytes == 0 || input.read_bytes == 0 || input.edge_files == 0)
         throw error(errc::invalid_argument, "tuning needs nodes, rows or edges, and a size of reads");
@@ -118,7 +117,7 @@ inline constexpr double small_block = 1. / 16;
         if (total(chosen) > input.memory)
             throw over_budget(input.memory, {{"rows", chosen.row_memory}, {"graph", chosen.edge_memory}, {"everything else", input.other_bytes}});
     } else if (total(chosen) > input.memory) {
-        std::uint32_t logical = 2; // two are resident, so that two would be everything
+        std::uint32_t logical = 2; // two are resident, so two would be everything
         do {
             larger = std::move(chosen);
             if (++logical > most)

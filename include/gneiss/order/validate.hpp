@@ -13,12 +13,11 @@
 
 namespace gneiss {
 
-/// Checks that `states` trains each of the partitions² edge buckets once, in states of at most `resident_partitions` partitions,
-/// resident in ascending order, that hold both ends of what they train.
+/// Checks that `states` trains each of the partitions² edge buckets once, in states of at most `resident_partitions` partitions
+/// in ascending order that hold both partitions of each bucket.
 ///
-/// A state without an edge bucket is legal: it only moves partitions.
-/// Throws errc::invalid_argument that names the first violation, in the order of the plan. Cost: O(p² log slots) time,
-/// p² bits.
+/// A state without an edge bucket is valid: it only moves partitions. Throws errc::invalid_argument naming the first violation,
+/// in the order of the plan. Cost: O(p² log slots) time, p² bits.
 inline void validate(const epoch_plan& states, std::uint32_t partitions, std::uint32_t resident_partitions) {
     detail::check_buffer(partitions, resident_partitions);
     bitmap trained(std::size_t{partitions} * partitions);

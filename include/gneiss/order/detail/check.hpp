@@ -9,7 +9,7 @@
 
 namespace gneiss::detail {
 
-/// A plan names all p² edge buckets: 16 million of them at this many partitions.
+/// Maximum number of partitions. A plan lists all p² edge buckets: 16 million for this value.
 inline constexpr std::uint32_t max_partitions = 1U << 12;
 
 /// Throws errc::invalid_argument unless every pair of `partitions` can meet in a buffer of `resident_partitions`.
@@ -23,7 +23,7 @@ inline void check_buffer(std::uint32_t partitions, std::uint32_t resident_partit
                                                 std::to_string(partitions) + " partitions: at least 2 are needed");
 }
 
-/// "edge bucket (i, j)", for errors.
+/// Formats an edge bucket for errors: "edge bucket (i, j)".
 inline std::string name_of(const edge_bucket& b) {
     std::string name = "edge bucket (";
     return name.append(std::to_string(b.first)).append(", ").append(std::to_string(b.second)).append(")");

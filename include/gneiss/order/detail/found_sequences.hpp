@@ -10,14 +10,15 @@ namespace gneiss::detail {
 inline constexpr std::string_view sequence_letters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// A sequence with fewer swaps than BETA, and how `search_sequence` of tests/order/swap_search.hpp finds it again.
+/// Sequence with fewer swaps than BETA, and the parameters with which `search_sequence` of tests/order/swap_search.hpp finds
+/// it.
 struct found_sequence_row {
     std::uint32_t partitions, resident_partitions, swaps;
     std::uint64_t seed, moves;
     std::string_view swaps_text; ///< see `parse_sequence`
 };
 
-/// tests/order/search.cpp verifies these, and its suite "long" searches them again:
+/// Verified by tests/order/search.cpp; its suite "long" repeats the search:
 ///     test_order --source-file='*search.cpp' --test-suite=long
 inline constexpr found_sequence_row found_sequences[] = {
     {8, 4, 8, 1, 262144,
